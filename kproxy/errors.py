@@ -1,0 +1,90 @@
+"""Every exception that kproxy raises on purpose, as one tree.
+
+    KproxyError
+    ├── ProtocolError             bytes or values that are not what Kafka says
+    │   ├── DecodeError           the bytes cannot be read
+    │   │   ├── Truncated         they end too early
+    │   │   ├── Malformed         a length, count, null or tag that cannot be
+    │   │   ├── TrailingBytes     they go on after the message's end
+    │   │   └── UnknownVersion    no layout is known for that message at that version
+    │   └── EncodeError           an object that cannot be written at that version
+    ├── CaptureError              a capture file that cannot be read on; says where
+    └── UsageError                bad input from a person: one sentence with its place
+
+Anything else that leaves a public function is a bug.
+"""
+
+
+class KproxyError(Exception):
+    """Root of the tree."""
+
+
+class ProtocolError(KproxyError):
+    """Bytes or values that are not what Kafka says."""
+
+
+class DecodeError(ProtocolError):
+    """The bytes of a message cannot be read.
+
+    Args:
+        reason: what is wrong, as a clause ("needs 8 bytes, 3 left").
+        message: Kafka's name of the message ("FetchResponse"); None where it is not known.
+        version: its api_version; None where it is not known.
+        path: the field ("responses[0].partitions[2].highWatermark"), "" for the message itself.
+        position: byte position in the data given, counted from where the message starts.
+        needed, left: bytes (or elements) asked for, and bytes that were there; None where neither applies.
+    """
+
+    def __init__(
+        self,
+        reason: str,
+        *,
+        message: str | None = None,
+        version: int | None = None,
+        path: str = "",
+        position: int = 0,
+        needed: int | None = None,
+        left: int | None = None,
+    ) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.message = message
+        self.version = version
+        self.path = path
+        self.position = position
+        self.needed = needed
+        self.left = left
+
+    def __str__(self) -> str:
+        name = self.message or "message"
+        version = "" if self.version is None else f" v{self.version}"
+        path = f": {self.path}" if self.path else ""
+        return f"{name}{version}{path}: {self.reason} (at byte {self.position})"
+
+
+class Truncated(DecodeError):
+    """The bytes end before the message does."""
+
+
+class Malformed(DecodeError):
+    """A length, count, null or tag that no writer of the protocol produces."""
+
+
+class TrailingBytes(DecodeError):
+    """The message ended and bytes are left over."""
+
+
+class UnknownVersion(DecodeError):
+    """No layout is known for the message at that version."""
+
+
+class EncodeError(ProtocolError):
+    """An object that cannot be written at the version asked for; the text names message, version and field path."""
+
+
+class CaptureError(KproxyError):
+    """A capture file that cannot be read on; the text says at which byte and why."""
+
+
+class UsageError(KproxyError):
+    """Bad input from a person; the text is one sentence that says where and what to do instead."""

@@ -1,0 +1,1 @@
+"""How facts.txt is made from Kafka's own jars."""

@@ -1,0 +1,1 @@
+"""Events to people and machines: text lines and trees, the decoded log."""

@@ -1,0 +1,20 @@
+"""What the bytes mean. No I/O beyond reading the facts file that lies in the package, no clock, no state between calls.
+
+Seams (who owns which bytes)
+
+    facts.txt       every message, version, field, error code, as Kafka's jars give them; made by kproxy.extract, one line a field
+    facts.py        reads it into Field, Layout, Api
+    releases.txt    which Kafka release brought which version, where a published reference says so
+    wire.pxd        bounds-checked readers and the growing write buffer: the only place that touches raw pointers unasked
+    program.pyx     a layout at one version compiled to a table of operations; the walk; where an error is
+    json_sink.pyx   the same table -> Kafka's JSON, straight into a buffer
+    object_sink.pyx the same table -> one slotted, mutable class a struct (structs.py), for all versions
+    encoder.pyx     objects -> bytes
+    message.py      Message: the public face of the above; layouts in history, versions newer than the facts
+    headers.py      request and response headers, frames; which header version belongs to what
+    error_codes.py  ErrorCode: code, name, retriable, meaning, what a client does next
+    values.py       special values by name: ListOffsets times, acks, isolation levels, resource types, operations, states
+    secrets.py      which fields carry credentials
+
+What is written by hand is what no schema says; each such line cites where it comes from.
+"""
