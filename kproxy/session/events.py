@@ -1,0 +1,105 @@
+"""What a session says: frames, exchanges, and the things that are neither."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from kproxy.errors import DecodeError
+from kproxy.protocol import Message, RequestHeader, ResponseHeader
+
+
+class Direction(StrEnum):
+    """Which half of a connection."""
+
+    REQUEST = "request"  # client to broker
+    RESPONSE = "response"  # broker to client
+
+
+@dataclass(slots=True)
+class Connection:
+    """What is known of one TCP connection; shared by all its events and filled in as the session learns."""
+
+    number: int
+    client: str  # "address:port"
+    broker: str
+    client_software_name: str | None = None  # ApiVersions request v3+ (KIP-511)
+    client_software_version: str | None = None
+    sasl_mechanism: str | None = None
+
+
+@dataclass(slots=True)
+class Frame:
+    """One frame: header read, body checked by a walk but not decoded; it owns its bytes."""
+
+    data: bytes  # what followed the size field
+    started_at: int  # ns: when its first byte came
+    ended_at: int  # ns: when its last byte came
+    header: RequestHeader | ResponseHeader | None = None
+    body_start: int = 0
+    message: Message | None = None  # None: nothing knows how to read the body
+    body_version: int = 0  # the version the body is laid out as; differs from api_version for an ApiVersions fallback
+    layout: str | None = None  # release whose layout was used, when it is not the newest (a version changed in place)
+    assumed_version: int | None = None  # the newest known version whose layout fitted a version above the facts
+    error: DecodeError | None = None  # why the body cannot be read
+
+    @property
+    def wire_size(self) -> int:
+        """Bytes on the wire, the size field included."""
+        return len(self.data) + 4
+
+
+@dataclass(slots=True)
+class Event:
+    """Anything a session says."""
+
+    connection: Connection
+    at: int  # ns
+
+
+@dataclass(slots=True)
+class Exchange(Event):
+    """A request and its response; either may be missing (acks=0, unanswered, the capture starts late)."""
+
+    api_key: int | None = None
+    api_version: int | None = None
+    correlation_id: int | None = None
+    client_id: str | None = None
+    request: Frame | None = None
+    response: Frame | None = None
+    expects_response: bool = True  # False for Produce with acks=0
+    unanswered: str | None = None  # why there is no response, in words
+    undecoded: str | None = None  # why something in it could not be read
+    topic_names: dict[str, str] = field(default_factory=dict)  # topic id (Kafka's text form) -> name, of the ids that occur in it
+
+
+@dataclass(slots=True)
+class SaslToken(Event):
+    """An opaque token of SaslHandshake v0 or of a client that starts with GSSAPI; its bytes are never shown."""
+
+    direction: Direction = Direction.REQUEST
+    size: int = 0
+
+
+@dataclass(slots=True)
+class Gap(Event):
+    """Bytes that are missing; *lost_frames* counts the frames known to be hit."""
+
+    direction: Direction = Direction.REQUEST
+    size: int | None = None
+    skipped: int = 0  # bytes that came but had to be passed over until a plausible frame
+
+
+@dataclass(slots=True)
+class NotKafka(Event):
+    """The connection does not speak Kafka, or not in the clear; *what* is for people: which side, what to change."""
+
+    kind: str = "unknown"  # tls, http, ssh, unknown
+    direction: Direction = Direction.REQUEST
+    what: str = ""
+
+
+@dataclass(slots=True)
+class BadFrame(Event):
+    """A size field no peer would accept, or a response nobody asked for; the direction is opaque until it resynchronises."""
+
+    direction: Direction = Direction.REQUEST
+    reason: str = ""
