@@ -41,9 +41,18 @@ def merge(history: Iterable[Message]) -> list[Block]:
 
 
 def _reader(blocks: list[Block], message: Message, version: int) -> Block | None:
-    """The newest block that reads what *message* writes at *version*."""
+    """The newest block that reads what *message* writes at *version*.
+
+    A tag that a later release defined is news to nobody on the wire, where peers agree on what they speak. In a stored
+    record the writer may have used the same tag for what it did not know itself, so there the tags must be the same.
+    """
     written = wire_layout(message, version)
-    return next((block for block in blocks if can_read(wire_layout(block.message, version), written)), None)
+    stored = not message.is_api
+    for block in blocks:
+        reader = wire_layout(block.message, version)
+        if can_read(reader, written) and (not stored or can_read(written, reader)):
+            return block
+    return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,8 +70,10 @@ def test_what_was_changed_in_place_is_there_twice(message: str, release: str) ->
 
 
 def test_nothing_else_is_there_twice() -> None:
-    twice = [pair for pair, found in itertools.groupby(PAIRS, key=lambda each: each[:2]) if len(list(found)) > 1]
-    assert len(twice) == 6
+    twice = {pair for pair, found in itertools.groupby(PAIRS, key=lambda each: each[:2]) if len(list(found)) > 1}
+    with gzip.open(GOLDEN / "conflicts.jsonl.gz", "rt", encoding="utf-8") as file:
+        changed = {(line["message"], line["version"]) for line in map(json.loads, file)}
+    assert twice == changed | {("EndQuorumEpochRequest", 0)}  # KIP-595's preview in 2.7 had a replica id
 
 
 def test_apis_are_numbered_without_a_gap_and_agree_with_their_requests() -> None:

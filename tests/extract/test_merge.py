@@ -11,9 +11,9 @@ from kproxy.extract.merge import can_read, merge, wire_layout
 PLAIN = {"name": "A", "type": "int32", "versions": "0+"}
 
 
-def message(release: str, versions: str, *fields: dict[str, Any], flexible: str = "none") -> Message:
+def message(release: str, versions: str, *fields: dict[str, Any], flexible: str = "none", kind: str = "data") -> Message:
     definition = {
-        "type": "data", "name": "M", "validVersions": versions, "flexibleVersions": flexible, "fields": fields,
+        "type": kind, "name": "M", "validVersions": versions, "flexibleVersions": flexible, "fields": fields,
     }  # fmt: skip
     return parse_message(json.dumps(definition), module="kafka-clients", release=release)
 
@@ -106,8 +106,8 @@ def test_flexible_since_another_version_is_two_blocks() -> None:
 
 
 def test_tags_that_were_added_need_no_block_but_tags_that_went_do() -> None:
-    more = message("4.3.1", "0", PLAIN, tagged(0), tagged(1), flexible="0+")
-    less = message("3.9.2", "0", PLAIN, tagged(1), flexible="0+")
+    more = message("4.3.1", "0", PLAIN, tagged(0), tagged(1), flexible="0+", kind="request")
+    less = message("3.9.2", "0", PLAIN, tagged(1), flexible="0+", kind="request")
     assert blocks(more, less) == [("4.3.1", "0")]
     assert can_read(wire_layout(more, 0), wire_layout(less, 0))
     assert not can_read(wire_layout(less, 0), wire_layout(more, 0))
@@ -117,7 +117,13 @@ def test_tags_added_inside_an_element_count_alike() -> None:
     def nested(*fields: dict[str, Any]) -> dict[str, Any]:
         return {"name": "S", "type": "[]S", "versions": "0+", "fields": list(fields)}
 
-    more = message("4.3.1", "0", nested(PLAIN, tagged(0)), flexible="0+")
-    less = message("3.9.2", "0", nested(PLAIN), flexible="0+")
+    more = message("4.3.1", "0", nested(PLAIN, tagged(0)), flexible="0+", kind="response")
+    less = message("3.9.2", "0", nested(PLAIN), flexible="0+", kind="response")
     assert blocks(more, less) == [("4.3.1", "0")]
     assert blocks(less, more) == [("3.9.2", "0"), ("4.3.1", "0")]
+
+
+def test_a_stored_record_may_hold_any_tag_so_older_tags_are_kept_apart() -> None:
+    more = message("4.3.1", "0", PLAIN, tagged(0), flexible="0+", kind="metadata")
+    less = message("3.9.2", "0", PLAIN, flexible="0+", kind="metadata")
+    assert blocks(more, less) == [("4.3.1", "0"), ("3.9.2", "0")]
