@@ -1,0 +1,450 @@
+"""Session: one connection as a conversation. Pairs requests with responses and says what happens as events.
+
+Where frames begin is stream.py's business, tokens are sasl.py's, words for foreign protocols are recognise.py's.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+
+from kproxy.errors import DecodeError
+from kproxy.protocol import read_request_header, read_response_header
+from kproxy.session.cluster import ClusterView, TopicNames
+from kproxy.session.events import (
+    BadFrame,
+    Connection,
+    Direction,
+    Event,
+    Exchange,
+    Frame,
+    Gap,
+    NotKafka,
+    SaslToken,
+)
+from kproxy.session.fetch_session import FetchSessions
+from kproxy.session.framing import FrameBuffer, Limits
+from kproxy.session.hunting import Hunt, RequestHunt, ResponseHunt
+from kproxy.session.recognise import Foreign, foreign_request, foreign_size, sane_client_id
+from kproxy.session.routes import Route, Step, decoded, expects_response, read_body, route_of
+from kproxy.session.sasl import SaslPhase
+from kproxy.session.stream import Stream
+
+_NO_NAMES: dict[str, str] = {}  # shared by all exchanges without topic ids; never written to
+_NEWEST_API_KEY = 1_000  # room for APIs that are newer than the facts
+_NEWEST_API_VERSION = 100
+
+_InFlight = tuple[Exchange | None, Route | None]  # without an exchange: a token
+_TOKEN: _InFlight = (None, None)
+
+
+class Session:
+    """One connection. Bytes with their times go in, events come out; never raises for what the bytes say.
+
+    Args:
+        number: of the connection, as the events shall carry it.
+        client, broker: addresses as "address:port".
+        cluster: what is shared with the other connections to the same cluster; one of its own when not given.
+        limits: what the connection may take.
+        from_start: whether the first byte given of each direction is the first of the connection. If not, each
+            direction begins at the first plausible frame.
+    """
+
+    def __init__(
+        self,
+        *,
+        number: int,
+        client: str,
+        broker: str,
+        cluster: ClusterView | None = None,
+        limits: Limits | None = None,
+        from_start: bool = True,
+    ) -> None:
+        self.connection = Connection(number, client, broker)
+        self.cluster = ClusterView() if cluster is None else cluster
+        self.limits = Limits() if limits is None else limits
+        self._requests = self._stream(Direction.REQUEST)
+        self._responses = self._stream(Direction.RESPONSE)
+        self._in_flight: deque[_InFlight] = deque()
+        self._in_flight_size = 0
+        self._fetch_sessions = FetchSessions(self.limits.fetch_partitions)
+        self._sasl = SaslPhase()
+        self._lossy = not from_start  # whether bytes are missing, so that a response may lack its request
+        self._spoken: set[Direction] = set() if from_start else set(Direction)  # directions with a frame behind them
+        self._ended: set[Direction] = set()
+        if not from_start:
+            self._requests.hunt()
+            self._responses.hunt()
+
+    def _stream(self, direction: Direction) -> Stream:
+        is_request = direction is Direction.REQUEST
+        return Stream(
+            direction,
+            FrameBuffer(self.limits.frame_size),
+            owner=self,
+            handle=self._on_request if is_request else self._on_response,
+            new_hunt=self._hunt_requests if is_request else self._hunt_responses,
+        )
+
+    def receive(self, direction: Direction, data: bytes, at: int) -> list[Event]:
+        """Take bytes as they came, in order; *at* in ns since the epoch."""
+        events: list[Event] = []
+        (self._requests if direction is Direction.REQUEST else self._responses).receive(data, at, events)
+        return events
+
+    def gap(self, direction: Direction, size: int | None, at: int) -> list[Event]:
+        """Learn that bytes are missing; *size* None when nobody knows how many."""
+        events: list[Event] = []
+        stream = self._requests if direction is Direction.REQUEST else self._responses
+        if stream.opaque:
+            return events
+        self._lossy = True
+        self._spoken.add(direction)
+        stream.finish(at, events)
+        partial = stream.damage(size)
+        events.append(Gap(self.connection, at, direction, size, 0, 0 if partial is None else 1))
+        if partial is not None:
+            self._lose(direction, partial, at, events)
+        return events
+
+    def end(self, direction: Direction, at: int) -> list[Event]:
+        """Learn that one side said it is done (FIN): after the broker's, nothing is answered any more."""
+        events: list[Event] = []
+        self._ended.add(direction)
+        stream = self._requests if direction is Direction.REQUEST else self._responses
+        self._end_stream(stream, at, events)
+        if direction is Direction.RESPONSE:
+            self._give_up_all("the broker closed the connection before the response", at, events)
+        return events
+
+    def close(self, at: int) -> list[Event]:
+        """Learn that nothing more will come: what is unanswered is told now."""
+        events: list[Event] = []
+        self._end_stream(self._requests, at, events)
+        self._end_stream(self._responses, at, events)
+        what = "the connection closed" if self._ended else "the capture ended"
+        self._give_up_all(f"{what} before the response", at, events)
+        return events
+
+    # What the streams tell
+
+    def on_refused(self, stream: Stream, size_field: bytes, at: int, events: list[Event]) -> None:
+        """See stream.Owner."""
+        direction = stream.direction
+        size = int.from_bytes(size_field, "big", signed=True)
+        foreign = None if direction in self._spoken else foreign_size(size_field, direction)
+        self._spoken.add(direction)
+        if foreign is not None:
+            self._stop(foreign, at, events)
+            return
+        self._lossy = True
+        most = f"of at most {stream.frames.limit:,} bytes"
+        why = " before authentication is done" if stream.frames.limit < self.limits.frame_size else ""
+        events.append(BadFrame(self.connection, at, direction, f"the size field says {size:,}; frames are {most}{why}"))
+
+    def on_found(self, stream: Stream, skipped: int, at: int, events: list[Event]) -> None:
+        """See stream.Owner."""
+        if skipped:
+            events.append(Gap(self.connection, at, stream.direction, 0, skipped))
+
+    def _hunt_requests(self) -> Hunt:
+        return RequestHunt(self.limits.frame_size)
+
+    def _hunt_responses(self) -> Hunt:
+        return ResponseHunt(self.limits.frame_size, self._sought)
+
+    def _sought(self) -> Iterator[tuple[int, Route]]:
+        for exchange, route in self._in_flight:
+            if exchange is not None and route is not None and exchange.correlation_id is not None:
+                yield exchange.correlation_id, route
+
+    # Requests
+
+    def _on_request(self, frame: Frame, events: list[Event]) -> None:
+        if self._sasl.in_tokens and self._is_token(frame):
+            self._on_client_token(frame, events)
+            return
+        try:
+            header = read_request_header(frame.data)
+        except DecodeError as error:
+            self._on_bad_request(frame, str(error), events)
+            return
+        route = route_of(header.api_key, header.api_version)
+        if route is None and not _may_be_newer(header.api_key, header.api_version, header.client_id):
+            self._on_bad_request(frame, f"API key {header.api_key} v{header.api_version} is none of Kafka's", events)
+            return
+        frame.header = header
+        frame.body_start = header.size
+        exchange = Exchange(
+            self.connection,
+            frame.ended_at,
+            header.api_key,
+            header.api_version,
+            header.correlation_id,
+            header.client_id,
+            frame,
+            None,
+            True,
+            None,
+            None,
+            _NO_NAMES,
+        )
+        if route is None:
+            exchange.undecoded = f"API key {header.api_key} is not known"
+        else:
+            read_body(frame, route.request, header.api_version)
+            if frame.error is not None:
+                exchange.undecoded = f"request: {frame.error}"
+            if route.request_step and not self._request_step(route, frame, exchange, events):
+                return
+        self._in_flight.append((exchange, route))
+        self._in_flight_size += len(frame.data)
+        if self._in_flight_size > self.limits.in_flight_size or len(self._in_flight) > self.limits.in_flight:
+            self._shed(frame.ended_at, events)
+
+    def _request_step(self, route: Route, frame: Frame, exchange: Exchange, events: list[Event]) -> bool:
+        """What some requests need beyond pairing; False when the exchange is complete without a response."""
+        if frame.message is None:
+            self._lossy |= route.request_step is Step.PRODUCE  # nobody can tell whether it is answered
+            return True
+        if route.request_step is Step.PRODUCE:
+            if expects_response(frame):
+                return True
+            exchange.expects_response = False
+            self._name_topics(route, exchange)
+            events.append(exchange)
+            return False
+        if route.request_step is Step.API_VERSIONS:
+            self._learn_software(route, frame)
+        elif route.request_step is Step.SASL_HANDSHAKE:
+            self.connection.sasl_mechanism = decoded(frame).mechanism
+            if self._sasl.on_handshake(route.api_version, exchange.client_id):
+                self._requests.frames.limit = self.limits.unauthenticated_frame_size
+        return True
+
+    def _learn_software(self, route: Route, frame: Frame) -> None:
+        if route.api_version >= 3:  # KIP-511
+            body = decoded(frame)
+            self.connection.client_software_name = body.client_software_name
+            self.connection.client_software_version = body.client_software_version
+
+    def _on_bad_request(self, frame: Frame, reason: str, events: list[Event]) -> None:
+        first = Direction.REQUEST not in self._spoken
+        self._spoken.add(Direction.REQUEST)
+        if first and self._sasl.begins_with_token(frame.data):
+            self.connection.sasl_mechanism = "GSSAPI"
+            self._requests.frames.limit = self.limits.unauthenticated_frame_size
+            self._on_client_token(frame, events)
+            return
+        foreign = foreign_request(frame.data) if first else None
+        if foreign is not None:
+            self._stop(foreign, frame.ended_at, events)
+            return
+        self._lossy = True
+        events.append(BadFrame(self.connection, frame.ended_at, Direction.REQUEST, f"no request: {reason}"))
+        self._requests.lose(frame)
+
+    def _shed(self, at: int, events: list[Event]) -> None:
+        """Too much is in flight: the oldest requests are let go."""
+        limits = self.limits
+        while len(self._in_flight) > 1 and (
+            self._in_flight_size > limits.in_flight_size or len(self._in_flight) > limits.in_flight
+        ):
+            self._lossy = True
+            self._give_up("more requests are in flight than kproxy keeps", at, events)
+
+    # Responses
+
+    def _on_response(self, frame: Frame, events: list[Event]) -> None:
+        if not self._in_flight:
+            self._on_unasked(frame, events)
+            return
+        exchange, route = self._in_flight[0]
+        if exchange is None:
+            self._on_server_token(frame, events)
+            return
+        try:
+            header = read_response_header(frame.data, 0 if route is None else route.response_header_version)
+        except DecodeError:
+            self._on_odd_response(frame, events)
+            return
+        if header.correlation_id != exchange.correlation_id:
+            self._on_odd_response(frame, events)
+            return
+        self._in_flight.popleft()
+        frame.header = header
+        frame.body_start = header.size
+        self._finish(exchange, route, frame, events)
+
+    def _finish(self, exchange: Exchange, route: Route | None, frame: Frame, events: list[Event]) -> None:
+        """Read the body of a response whose header is read, and say the exchange."""
+        request = exchange.request
+        if request is not None:
+            self._in_flight_size -= len(request.data)
+        exchange.response = frame
+        exchange.at = frame.ended_at
+        if route is not None:
+            route.read_response(frame)
+            if frame.error is not None:
+                said = f"response: {frame.error}"
+                exchange.undecoded = said if exchange.undecoded is None else f"{exchange.undecoded}; {said}"
+            if route.learns:
+                self._learn(route, exchange, frame)
+        events.append(exchange)
+
+    def _learn(self, route: Route, exchange: Exchange, frame: Frame) -> None:
+        """What the session and the cluster view take from a complete exchange."""
+        request = exchange.request
+        if route.tells_in_request and request is not None:
+            self.cluster.note(request)
+        if route.tells_in_response:
+            self.cluster.note(frame)
+        self._name_topics(route, exchange)
+        if route.response_step is Step.FETCH and request is not None:
+            exchange.fetch_number = self._fetch_sessions.note(request, frame)
+            exchange.fetch_sessions = self._fetch_sessions if exchange.fetch_number else None
+        elif route.response_step is Step.SASL_HANDSHAKE and _failed(frame):
+            self._sasl.on_refusal()
+        elif route.response_step is Step.SASL_AUTHENTICATE and not _failed(frame):
+            self._lift_limit()
+
+    def _name_topics(self, route: Route, exchange: Exchange) -> None:
+        if route.has_topic_ids:
+            exchange.topic_names = TopicNames(self.cluster, exchange.request, exchange.response)
+
+    def _on_odd_response(self, frame: Frame, events: list[Event]) -> None:
+        """A response that is not the next one: its request is further on, or nowhere."""
+        for index, (exchange, route) in enumerate(self._in_flight):
+            if exchange is not None and _answers(frame, exchange, route):
+                self._skip_to(index, frame, events)
+                self._in_flight.popleft()
+                self._finish(exchange, route, frame, events)
+                return
+        self._on_unasked(frame, events)
+
+    def _skip_to(self, index: int, frame: Frame, events: list[Event]) -> None:
+        why = "its response is missing: the one to a later request came first"
+        if index and not self._lossy:
+            reason = "responses are out of order: requests before this one were not answered"
+            events.append(BadFrame(self.connection, frame.ended_at, Direction.RESPONSE, reason))
+        for _ in range(index):
+            self._give_up(why, frame.ended_at, events)
+
+    def _on_unasked(self, frame: Frame, events: list[Event]) -> None:
+        """A response to no request in flight."""
+        try:
+            header = read_response_header(frame.data, 0)
+        except DecodeError as error:
+            reason = f"no response: {error}"
+            events.append(BadFrame(self.connection, frame.ended_at, Direction.RESPONSE, reason))
+            return
+        if not self._lossy:
+            reason = f"a response with correlation id {header.correlation_id}, which no request in flight has"
+            events.append(BadFrame(self.connection, frame.ended_at, Direction.RESPONSE, reason))
+            return
+        frame.header = header
+        frame.body_start = header.size
+        exchange = Exchange(self.connection, frame.ended_at, correlation_id=header.correlation_id, response=frame)
+        exchange.undecoded = "its request was not seen, so nothing says how to read the response"
+        events.append(exchange)
+
+    # Tokens
+
+    def _is_token(self, frame: Frame) -> bool:
+        if not self._sasl.is_request(frame.data, self.limits.frame_size):
+            return True
+        self._sasl.leave()
+        self._lift_limit()
+        return False
+
+    def _on_client_token(self, frame: Frame, events: list[Event]) -> None:
+        self._spoken.add(Direction.REQUEST)
+        self._sasl.on_client_token()
+        self._in_flight.append(_TOKEN)
+        events.append(SaslToken(self.connection, frame.ended_at, Direction.REQUEST, len(frame.data)))
+        if len(self._in_flight) > self.limits.in_flight:
+            self._shed(frame.ended_at, events)
+
+    def _on_server_token(self, frame: Frame, events: list[Event]) -> None:
+        self._in_flight.popleft()
+        self._sasl.on_server_token()
+        self._lift_limit()
+        events.append(SaslToken(self.connection, frame.ended_at, Direction.RESPONSE, len(frame.data)))
+
+    def _lift_limit(self) -> None:
+        # What comes after a successful step may be the first ordinary request; the wire does not say earlier.
+        self._requests.frames.limit = self.limits.frame_size
+
+    # Endings
+
+    def _stop(self, foreign: Foreign, at: int, events: list[Event]) -> None:
+        self._requests.stop()
+        self._responses.stop()
+        self._give_up_all(foreign.what, at, events)
+        events.append(NotKafka(self.connection, at, foreign.kind, foreign.direction, foreign.what))
+
+    def _give_up(self, why: str, at: int, events: list[Event]) -> None:
+        """Say that the oldest request in flight is not answered."""
+        exchange, route = self._in_flight.popleft()
+        if exchange is None:
+            return
+        if exchange.request is not None:
+            self._in_flight_size -= len(exchange.request.data)
+        exchange.at = at
+        exchange.unanswered = why
+        if route is not None:
+            self._name_topics(route, exchange)
+        events.append(exchange)
+
+    def _give_up_all(self, why: str, at: int, events: list[Event]) -> None:
+        while self._in_flight:
+            self._give_up(why, at, events)
+
+    def _lose(self, direction: Direction, partial: bytes, at: int, events: list[Event]) -> None:
+        """A frame was hit by a gap: what can be told from its beginning."""
+        if direction is Direction.RESPONSE:
+            self._lose_response(partial[4:], at, events)
+
+    def _lose_response(self, data: bytes, at: int, events: list[Event]) -> None:
+        if not self._in_flight:
+            return
+        exchange, _ = self._in_flight[0]
+        if exchange is not None and _correlation_id(data) == exchange.correlation_id:
+            self._give_up("bytes of its response are missing", at, events)
+
+    def _end_stream(self, stream: Stream, at: int, events: list[Event]) -> None:
+        if stream.opaque:
+            return
+        stream.finish(at, events)
+        held, missing = stream.frames.held, stream.frames.missing
+        partial = stream.damage(None)
+        if partial is not None:
+            events.append(Gap(self.connection, at, stream.direction, missing, held, 1))
+
+
+def _may_be_newer(api_key: int, api_version: int, client_id: str | None) -> bool:
+    """Whether an API that the facts lack could be one of a newer release."""
+    return 0 <= api_key <= _NEWEST_API_KEY and 0 <= api_version <= _NEWEST_API_VERSION and sane_client_id(client_id)
+
+
+def _failed(response: Frame) -> bool:
+    return response.message is None or decoded(response).error_code != 0
+
+
+def _correlation_id(data: bytes) -> int | None:
+    try:
+        return read_response_header(data, 0).correlation_id
+    except DecodeError:
+        return None
+
+
+def _answers(frame: Frame, exchange: Exchange, route: Route | None) -> bool:
+    """Whether a response out of turn belongs to that request: its correlation id and, where known, its whole body."""
+    version = 0 if route is None else route.response_header_version
+    try:
+        header = read_response_header(frame.data, version)
+    except DecodeError:
+        return False
+    if header.correlation_id != exchange.correlation_id:
+        return False
+    frame.header = header
+    frame.body_start = header.size
+    return route is None or route.fits_response(frame.data)
