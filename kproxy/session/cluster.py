@@ -13,10 +13,14 @@ from kproxy.errors import DecodeError
 from kproxy.protocol.structs import Struct
 
 if TYPE_CHECKING:  # events.py needs this module's neighbours
-    from kproxy.session.events import Exchange, Frame
+    from kproxy.session.events import Frame
 
 _UNREAD = 32  # bodies kept unread
 _UNREAD_SIZE = 4 * 1024 * 1024
+_LARGEST = 16 * 1024 * 1024  # a larger body is not looked into: as objects it would be many times its size
+_BODIES_REMEMBERED = 1_024  # clients ask the same again and again
+_LONGEST_NAME = 249  # Topic.MAX_NAME_LENGTH; a host name may have 253 bytes (RFC 1035)
+_LONGEST_HOST = 253
 NO_TOPIC_ID = "A" * 22  # sixteen zero bytes in Kafka's text form
 
 # Which bodies put a topic's name beside its id, or name brokers (api_key). Metadata, LeaderAndIsr and UpdateMetadata
@@ -43,13 +47,24 @@ class ClusterView:
         self._cluster_id: str | None = None
         self._unread: deque[Frame] = deque()
         self._unread_size = 0
+        self._seen: OrderedDict[int, None] = OrderedDict()  # hashes of bodies that would tell nothing new
 
     def note(self, frame: Frame) -> None:
         """Take a frame of one of the TELLING APIs, to be read when somebody asks."""
+        if frame.message is None or len(frame.data) > _LARGEST or self._knows(frame):
+            return
         self._unread.append(frame)
         self._unread_size += len(frame.data)
         while len(self._unread) > _UNREAD or self._unread_size > _UNREAD_SIZE:
             self._read_oldest()
+
+    def _knows(self, frame: Frame) -> bool:
+        body = hash(frame.data[frame.body_start :])
+        known = body in self._seen
+        self._seen[body] = None
+        if len(self._seen) > _BODIES_REMEMBERED:
+            self._seen.popitem(last=False)
+        return known
 
     def topic_name(self, topic_id: str) -> str | None:
         """The name that goes with a topic id (Kafka's text form), if it was seen."""
@@ -77,6 +92,7 @@ class ClusterView:
         self._topics.move_to_end(topic_id)
         if len(self._topics) > self._topic_limit:
             self._topics.popitem(last=False)
+            self._seen.clear()
 
     def _read_all(self) -> None:
         while self._unread:
@@ -92,21 +108,26 @@ class ClusterView:
             self._learn_named(struct)
         for broker in getattr(body, "brokers", None) or ():
             self._learn_broker(broker)
-        self._cluster_id = getattr(body, "cluster_id", None) or self._cluster_id
+        cluster_id = getattr(body, "cluster_id", None)
+        if cluster_id and len(cluster_id) <= _LONGEST_NAME:
+            self._cluster_id = cluster_id
 
     def _learn_named(self, struct: Any) -> None:
         topic_id = getattr(struct, "topic_id", None)
         name = getattr(struct, "name", None) or getattr(struct, "topic_name", None)
-        if name and topic_id and topic_id != NO_TOPIC_ID:
+        if name and len(name) <= _LONGEST_NAME and topic_id and topic_id != NO_TOPIC_ID:
             self.learn_topic(topic_id, name)
 
     def _learn_broker(self, broker: Any) -> None:
+        if len(broker.host) > _LONGEST_HOST:
+            return
         node_id = broker.node_id if hasattr(broker, "node_id") else broker.broker_id
         host = f"[{broker.host}]" if ":" in broker.host else broker.host
         self._brokers[node_id] = f"{host}:{broker.port}"
         self._brokers.move_to_end(node_id)
         if len(self._brokers) > self._broker_limit:
             self._brokers.popitem(last=False)
+            self._seen.clear()
 
 
 class TopicNames(Mapping[str, str]):

@@ -112,7 +112,7 @@ class NotKafka(Event):
 
 @dataclass(slots=True)
 class BadFrame(Event):
-    """A size field no peer would accept, or a response nobody asked for; the direction is opaque until it resynchronises."""
+    """A size field no peer would accept, or a frame that is none; what follows must be plausible to be trusted."""
 
     direction: Direction = Direction.REQUEST
     reason: str = ""

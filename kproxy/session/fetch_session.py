@@ -17,6 +17,7 @@ if TYPE_CHECKING:  # events.py needs this module
 
 _FULL_EPOCHS = (0, -1)
 _REMEMBERED = 64  # Fetch exchanges that can still be read in full after they were emitted
+_LARGEST = 4 * 1024 * 1024  # a larger request is not looked into: as objects it would be many times its size
 
 
 @dataclass(slots=True)
@@ -84,13 +85,14 @@ class FetchSessions:
     was emitted, and nobody pays for a copy of all partitions until then.
     """
 
-    __slots__ = ("_base", "_changes", "_count", "_limit")
+    __slots__ = ("_base", "_changes", "_count", "_held", "_limit")
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._base = _State(0, {}, False)
         self._changes: deque[_Change] = deque()
         self._count = 0
+        self._held = 0  # partitions in the changes
 
     def note(self, request: Frame, response: Frame | None) -> int:
         """Take the next answered Fetch; return its number, 0 when it belongs to no session or cannot be read."""
@@ -100,8 +102,11 @@ class FetchSessions:
         self._count += 1
         change.number = self._count
         self._changes.append(change)
-        if len(self._changes) > _REMEMBERED:
-            self._base.apply(self._changes.popleft(), self._limit)
+        self._held += len(change.partitions)
+        while len(self._changes) > _REMEMBERED or (self._held > self._limit and len(self._changes) > 1):
+            oldest = self._changes.popleft()
+            self._held -= len(oldest.partitions)
+            self._base.apply(oldest, self._limit)
         return self._count
 
     def at(self, number: int) -> FetchSession | None:
@@ -120,7 +125,7 @@ def _read_change(request: Frame, response: Frame | None) -> _Change | None:
     epoch = _peek(request, "sessionEpoch")
     full = epoch in _FULL_EPOCHS
     session_id = _peek(response, "sessionId") if full else _peek(request, "sessionId")
-    if epoch is None or not session_id or request.message is None:
+    if epoch is None or not session_id or request.message is None or len(request.data) > _LARGEST:
         return None
     try:
         body: Any = request.message.decode(request.body_version, request.data, request.body_start)

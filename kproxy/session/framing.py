@@ -1,4 +1,4 @@
-"""Cutting one direction of a connection into frames. Not here: what a frame means, and finding a lost frame boundary."""
+"""Cutting one direction of a connection into frames. Not here: what a frame means, finding a lost frame boundary."""
 
 from dataclasses import dataclass
 from struct import Struct
@@ -26,10 +26,11 @@ class FrameBuffer:
     ``refused`` is then that size, and ``rest`` gives back everything from that size field on.
     """
 
-    __slots__ = ("_at", "_chunk", "_needed", "_partial", "_position", "_started_at", "limit", "refused")
+    __slots__ = ("_at", "_chunk", "_needed", "_partial", "_position", "_started_at", "count", "limit", "refused")
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
+        self.count = 0  # frames given out
         self.refused: int | None = None
         self._chunk = b""
         self._position = 0
@@ -67,6 +68,7 @@ class FrameBuffer:
                 end = start + size
                 if start <= end <= length and size <= self.limit:
                     self._position = end
+                    self.count += 1
                     return Frame(chunk[start:end], self._at, self._at)
             elif start == length + 4:
                 return None
@@ -96,6 +98,7 @@ class FrameBuffer:
         with memoryview(partial) as view:
             frame = Frame(bytes(view[4:]), self._started_at, self._at)
         self._partial = None
+        self.count += 1
         return frame
 
     def _take(self, partial: bytearray, until: int) -> None:

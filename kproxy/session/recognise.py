@@ -1,7 +1,7 @@
 """What the first bytes are: Kafka, or something else said in words (which side, what to change).
 
-Kafka's four-byte size is what other protocols are mistaken for: a TLS record reads as a frame of 369 MB, ``GET `` as one
-of 1.2 GB. Four bytes therefore settle nearly everything. Not here: following a connection, which is session.py.
+Kafka's four-byte size is what other protocols are mistaken for: a TLS record reads as a frame of 369 MB, ``GET `` as
+one of 1.2 GB. Four bytes therefore settle nearly everything. Not here: following a connection, which is session.py.
 """
 
 import re
@@ -23,6 +23,7 @@ KAFKA: Final = _Verdict.KAFKA
 SMALLEST_REQUEST = 10  # api_key, api_version, correlation id, length of the client id
 HEADER_BYTES = 1024  # enough for the header of any request that is taken for one
 
+_ENOUGH_OF_REQUEST = 14  # its size too
 _FRAME_LIMIT = 104_857_600  # socket.request.max.bytes of a broker
 
 
@@ -50,14 +51,14 @@ _TLS_WORDS = {
     ),
 }
 _TLS_ALERT_WORDS = {
-    Direction.REQUEST: "the client sent a TLS alert: it gave up a TLS handshake; compare security.protocol on both sides",
+    Direction.REQUEST: "the client sent a TLS alert: it gave up a handshake; compare security.protocol on both sides",
     Direction.RESPONSE: (
         "the broker answered with a TLS alert: its listener is TLS and the client speaks in the clear; "
         "set security.protocol=SSL (or SASL_SSL) on the client"
     ),
 }
 _HTTP_WORDS = {
-    Direction.REQUEST: "the client speaks HTTP to this port: a browser, a health check or a scraper with the wrong port",
+    Direction.REQUEST: "the client speaks HTTP: a browser, a health check or a scraper with the wrong port",
     Direction.RESPONSE: "the broker side answers in HTTP: the client's bootstrap.servers names a web server's port",
 }
 _SSH_WORDS = {
@@ -70,26 +71,23 @@ _PROXY_WORDS = (
 )
 
 
-def recognise(first_bytes: bytes, direction: Direction) -> Foreign | None | Literal[_Verdict.KAFKA]:
+def recognise(first_bytes: bytes, direction: Direction) -> Foreign | Literal[_Verdict.KAFKA] | None:
     """Say what a direction begins with: KAFKA, something foreign, or None when more bytes are needed to tell.
 
     A response has little to go by: anything with a size a broker could send counts as KAFKA there.
     """
-    if len(first_bytes) < 4:
-        return None
-    foreign = _foreign_by_size(bytes(first_bytes[:4]), direction)
+    foreign = _foreign_by_size(bytes(first_bytes[:4]), direction) if len(first_bytes) >= 4 else None
     if foreign is not None:
         return foreign
+    if len(first_bytes) < (_ENOUGH_OF_REQUEST if direction is Direction.REQUEST else 4):
+        return None
     if direction is Direction.RESPONSE:
         return KAFKA
-    if len(first_bytes) < 12:
-        return None
-    foreign = foreign_request(first_bytes[4:])
-    if foreign is not None:
-        return foreign
     if looks_like_request(first_bytes) or first_bytes[4] == 0x60:  # GSSAPI token of a 0.9 client
-        return KAFKA
-    return Foreign("unknown", direction, "the first bytes are no Kafka request and nothing else kproxy knows")
+        return foreign_request(first_bytes[4:]) or KAFKA
+    return foreign_request(first_bytes[4:]) or Foreign(
+        "unknown", direction, "the first bytes are no Kafka request and nothing else kproxy knows"
+    )
 
 
 def _foreign_by_size(size_field: bytes, direction: Direction) -> Foreign | None:
@@ -140,7 +138,9 @@ def looks_like_request(data: bytes) -> bool:
     A size within bounds, a known API at a known version, a sane client id; and when the frame is whole, a body that
     its layout consumes exactly. Use it on both directions to find out which side is the client.
     """
-    return len(data) >= 14 and judge_request(bytes(data[:4]), bytes(data[4:]), _FRAME_LIMIT) is not False
+    return (
+        len(data) >= _ENOUGH_OF_REQUEST and judge_request(bytes(data[:4]), bytes(data[4:]), _FRAME_LIMIT) is not False
+    )
 
 
 def judge_request(size_field: bytes, data: bytes, limit: int) -> bool | None:

@@ -41,6 +41,7 @@ class Route:
         "api_version",
         "has_topic_ids",
         "learns",
+        "name",
         "request",
         "request_step",
         "response",
@@ -50,10 +51,11 @@ class Route:
         "tells_in_response",
     )
 
-    def __init__(self, api_key: int, api_version: int, request: Message | None, response: Message | None) -> None:
+    def __init__(self, api_key: int, api_version: int, request: Message, response: Message | None) -> None:
         step = _STEPS.get(api_key, Step.ORDINARY)
         self.api_key = api_key
         self.api_version = api_version
+        self.name = request.name
         self.request = request
         self.response = response
         self.response_header_version = response_header_version(api_key, api_version) if response else 0
@@ -127,7 +129,7 @@ def route_of(api_key: int, api_version: int) -> Route | None:
 
 
 def expects_response(produce: Frame) -> bool:
-    """Whether a Produce request is answered: with acks=0 it is not, whatever happens (KafkaApis.handleProduceRequest)."""
+    """Whether a Produce request is answered: with acks=0 it is not, whatever happens (KafkaApis)."""
     if produce.message is None:
         return True
     return produce.message.peek(produce.body_version, "acks", produce.data, produce.body_start) != 0

@@ -1,8 +1,8 @@
 """Raw SASL tokens: which frames are tokens, when nothing on the wire says so.
 
 After SaslHandshake v0, and for 0.9 clients from the first byte, both sides send a size and an opaque token until
-authentication completes (SaslServerAuthenticator). The end is not on the wire: the phase is over when every token of the
-client was answered and its next frame is, to the last byte, a request by the same client.
+authentication completes (SaslServerAuthenticator). The end is not on the wire: the phase is over when every token of
+the client was answered and its next frame is, to the last byte, a request by the same client.
 Not here: SaslHandshake v1, whose tokens travel in SaslAuthenticate requests like any other.
 """
 
@@ -16,7 +16,7 @@ _GSSAPI_TOKEN = 0x60  # RFC 2743 section 3.1: an initial context token is an ASN
 class SaslPhase:
     """Where a connection stands in its authentication."""
 
-    __slots__ = ("_any_client_id", "_answered", "_begun", "_client_id", "_due", "in_tokens")
+    __slots__ = ("_answered", "_any_client_id", "_begun", "_client_id", "_due", "in_tokens")
 
     def __init__(self) -> None:
         self.in_tokens = False

@@ -6,7 +6,7 @@ Where frames begin is stream.py's business, tokens are sasl.py's, words for fore
 from collections import deque
 from collections.abc import Iterator
 
-from kproxy.errors import DecodeError
+from kproxy.errors import DecodeError, Truncated
 from kproxy.protocol import read_request_header, read_response_header
 from kproxy.session.cluster import ClusterView, TopicNames
 from kproxy.session.events import (
@@ -68,7 +68,7 @@ class Session:
         self._fetch_sessions = FetchSessions(self.limits.fetch_partitions)
         self._sasl = SaslPhase()
         self._lossy = not from_start  # whether bytes are missing, so that a response may lack its request
-        self._spoken: set[Direction] = set() if from_start else set(Direction)  # directions with a frame behind them
+        self._from_start = from_start
         self._ended: set[Direction] = set()
         if not from_start:
             self._requests.hunt()
@@ -97,12 +97,13 @@ class Session:
         if stream.opaque:
             return events
         self._lossy = True
-        self._spoken.add(direction)
         stream.finish(at, events)
         partial = stream.damage(size)
         events.append(Gap(self.connection, at, direction, size, 0, 0 if partial is None else 1))
-        if partial is not None:
-            self._lose(direction, partial, at, events)
+        if partial is not None and direction is Direction.REQUEST:
+            self._lose_request(*partial, at)
+        elif partial is not None:
+            self._lose_response(partial[0], at, events)
         return events
 
     def end(self, direction: Direction, at: int) -> list[Event]:
@@ -130,8 +131,7 @@ class Session:
         """See stream.Owner."""
         direction = stream.direction
         size = int.from_bytes(size_field, "big", signed=True)
-        foreign = None if direction in self._spoken else foreign_size(size_field, direction)
-        self._spoken.add(direction)
+        foreign = foreign_size(size_field, direction) if self._at_start(stream, 0) else None
         if foreign is not None:
             self._stop(foreign, at, events)
             return
@@ -139,6 +139,10 @@ class Session:
         most = f"of at most {stream.frames.limit:,} bytes"
         why = " before authentication is done" if stream.frames.limit < self.limits.frame_size else ""
         events.append(BadFrame(self.connection, at, direction, f"the size field says {size:,}; frames are {most}{why}"))
+
+    def _at_start(self, stream: Stream, frames: int) -> bool:
+        """Whether the direction is still at its first frame, that many having been cut."""
+        return self._from_start and stream.frames.count == frames and not stream.hunting
 
     def on_found(self, stream: Stream, skipped: int, at: int, events: list[Event]) -> None:
         """See stream.Owner."""
@@ -193,6 +197,9 @@ class Session:
             read_body(frame, route.request, header.api_version)
             if frame.error is not None:
                 exchange.undecoded = f"request: {frame.error}"
+                if self._at_start(self._requests, 1) and (foreign := foreign_request(frame.data)):
+                    self._stop(foreign, frame.ended_at, events)
+                    return
             if route.request_step and not self._request_step(route, frame, exchange, events):
                 return
         self._in_flight.append((exchange, route))
@@ -227,8 +234,7 @@ class Session:
             self.connection.client_software_version = body.client_software_version
 
     def _on_bad_request(self, frame: Frame, reason: str, events: list[Event]) -> None:
-        first = Direction.REQUEST not in self._spoken
-        self._spoken.add(Direction.REQUEST)
+        first = self._at_start(self._requests, 1)
         if first and self._sasl.begins_with_token(frame.data):
             self.connection.sasl_mechanism = "GSSAPI"
             self._requests.frames.limit = self.limits.unauthenticated_frame_size
@@ -263,8 +269,8 @@ class Session:
             return
         try:
             header = read_response_header(frame.data, 0 if route is None else route.response_header_version)
-        except DecodeError:
-            self._on_odd_response(frame, events)
+        except DecodeError as error:
+            self._on_odd_header(frame, error, events)
             return
         if header.correlation_id != exchange.correlation_id:
             self._on_odd_response(frame, events)
@@ -273,6 +279,17 @@ class Session:
         frame.header = header
         frame.body_start = header.size
         self._finish(exchange, route, frame, events)
+
+    def _on_odd_header(self, frame: Frame, error: DecodeError, events: list[Event]) -> None:
+        """A response whose header cannot be read to its end: its correlation id alone may still pair it."""
+        exchange, _ = self._in_flight[0]
+        if exchange is None or _correlation_id(frame.data) != exchange.correlation_id:
+            self._on_odd_response(frame, events)
+            return
+        self._in_flight.popleft()
+        frame.error = error
+        exchange.undecoded = f"response header: {error}"
+        self._finish(exchange, None, frame, events)
 
     def _finish(self, exchange: Exchange, route: Route | None, frame: Frame, events: list[Event]) -> None:
         """Read the body of a response whose header is read, and say the exchange."""
@@ -356,7 +373,6 @@ class Session:
         return False
 
     def _on_client_token(self, frame: Frame, events: list[Event]) -> None:
-        self._spoken.add(Direction.REQUEST)
         self._sasl.on_client_token()
         self._in_flight.append(_TOKEN)
         events.append(SaslToken(self.connection, frame.ended_at, Direction.REQUEST, len(frame.data)))
@@ -398,16 +414,27 @@ class Session:
         while self._in_flight:
             self._give_up(why, at, events)
 
-    def _lose(self, direction: Direction, partial: bytes, at: int, events: list[Event]) -> None:
-        """A frame was hit by a gap: what can be told from its beginning."""
-        if direction is Direction.RESPONSE:
-            self._lose_response(partial[4:], at, events)
-
-    def _lose_response(self, data: bytes, at: int, events: list[Event]) -> None:
-        if not self._in_flight:
+    def _lose_request(self, partial: bytes, started_at: int, at: int) -> None:
+        """A request was hit by a gap; when its header came, the response can still be read."""
+        try:
+            header = read_request_header(partial[4:])
+        except DecodeError:
             return
-        exchange, _ = self._in_flight[0]
-        if exchange is not None and _correlation_id(data) == exchange.correlation_id:
+        route = route_of(header.api_key, header.api_version)
+        if route is None:
+            return
+        error = Truncated("bytes of it are missing in the capture", message=route.name, version=header.api_version)
+        frame = Frame(partial[4:], started_at, at, header, header.size, error=error)
+        exchange = Exchange(self.connection, at, header.api_key, header.api_version, header.correlation_id)
+        exchange.client_id = header.client_id
+        exchange.request = frame
+        exchange.undecoded = f"request: {error}"
+        self._in_flight.append((exchange, route))
+        self._in_flight_size += len(frame.data)
+
+    def _lose_response(self, partial: bytes, at: int, events: list[Event]) -> None:
+        exchange = self._in_flight[0][0] if self._in_flight else None
+        if exchange is not None and _correlation_id(partial[4:]) == exchange.correlation_id:
             self._give_up("bytes of its response are missing", at, events)
 
     def _end_stream(self, stream: Stream, at: int, events: list[Event]) -> None:

@@ -96,11 +96,11 @@ class Stream:
         self.refound.clear()
         self.frames.rest()
 
-    def damage(self, size: int | None) -> bytes | None:
-        """Bytes are missing (None: nobody knows how many). Return what had come of the frame they were in, if any."""
+    def damage(self, size: int | None) -> tuple[bytes, int] | None:
+        """Bytes are missing (None: nobody knows how many). Return what came of the frame they hit, and since when."""
         missing = self.frames.missing
         pieces = self.frames.rest()
-        partial = pieces[0][0] if pieces else None
+        partial = pieces[0] if pieces else None
         if size is not None and size <= self._skip:
             self._skip -= size
             self.plain = self._skip == 0
