@@ -149,11 +149,11 @@ class Session:
         if skipped:
             events.append(Gap(self.connection, at, stream.direction, 0, skipped))
 
-    def _hunt_requests(self) -> Hunt:
-        return RequestHunt(self.limits.frame_size)
+    def _hunt_requests(self, given_up: int) -> Hunt:
+        return RequestHunt(self.limits.frame_size, given_up)
 
-    def _hunt_responses(self) -> Hunt:
-        return ResponseHunt(self.limits.frame_size, self._sought)
+    def _hunt_responses(self, given_up: int) -> Hunt:
+        return ResponseHunt(self.limits.frame_size, given_up, self._sought)
 
     def _sought(self) -> Iterator[tuple[int, Route]]:
         for exchange, route in self._in_flight:

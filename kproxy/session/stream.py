@@ -37,7 +37,7 @@ class Stream:
         *,
         owner: Owner,
         handle: Callable[[Frame, list[Event]], None],
-        new_hunt: Callable[[], Hunt],
+        new_hunt: Callable[[int], Hunt],
     ) -> None:
         self.direction = direction
         self.frames = frames
@@ -78,8 +78,7 @@ class Stream:
 
     def hunt(self, *, skipped: int = 0) -> None:
         """Look for the next frame from here on; *skipped* bytes before are already given up."""
-        self._hunt = self._new_hunt()
-        self._hunt.skipped = skipped
+        self._hunt = self._new_hunt(skipped)
         self._skip = 0
         self.plain = False
 
@@ -112,12 +111,10 @@ class Stream:
         return partial
 
     def finish(self, at: int, events: list[Event]) -> None:
-        """Nothing more will come: look for whole frames in what a hunt held back."""
-        while (hunt := self._hunt) is not None and hunt.finish():
-            self._end_hunt(hunt, at, events)
-            self._drive(deque(_sliced(hunt.rest())), events)
-        if hunt is not None:
-            self._end_hunt(hunt, at, events)
+        """Nothing more will come that belongs to what is held: a hunt ends without a frame."""
+        if self._hunt is not None:
+            self._hunt.give_up()
+            self._end_hunt(self._hunt, at, events)
 
     def _end_hunt(self, hunt: Hunt, at: int, events: list[Event]) -> None:
         self._hunt = None
