@@ -30,7 +30,7 @@ _WALKS_PER_BYTE = 64  # hostile bytes can hold a candidate at every position; a 
 
 
 class Hunt:
-    """The bytes of one direction since the last place where a frame could begin. Positions count from the hunt's start."""
+    """The bytes of one direction since the place where a frame could begin. Positions count from the hunt's start."""
 
     __slots__ = ("_base", "_buffer", "_candidates", "_given_up", "_limit", "_scanned", "_times", "_walked")
 

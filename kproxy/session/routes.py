@@ -78,6 +78,13 @@ class Route:
             read_body(frame, self.response, 0)
             frame.error = frame.error and error
 
+    def expects_response(self, produce: Frame) -> bool:
+        """Whether a Produce request is answered: with acks=0 it is not, whatever happens (KafkaApis)."""
+        try:
+            return self.request.peek(self.api_version, "acks", produce.data, produce.body_start) != 0
+        except DecodeError:
+            return True
+
     def fits_response(self, data: bytes) -> bool:
         """Whether *data* is, to its last byte, a response to this API and version."""
         frame = Frame(data, 0, 0)
@@ -106,9 +113,8 @@ def read_body(frame: Frame, message: Message | None, api_version: int) -> None:
 
 
 def decoded(frame: Frame) -> Any:
-    """The body as an object; only for frames whose ``message`` is not None."""
-    assert frame.message is not None
-    return frame.message.decode(frame.body_version, frame.data, frame.body_start)
+    """The body of a frame that was read, as an object; None of one that was not."""
+    return None if frame.message is None else frame.message.decode(frame.body_version, frame.data, frame.body_start)
 
 
 _routes: dict[int, Route] = {}
@@ -128,8 +134,6 @@ def route_of(api_key: int, api_version: int) -> Route | None:
     return route
 
 
-def expects_response(produce: Frame) -> bool:
-    """Whether a Produce request is answered: with acks=0 it is not, whatever happens (KafkaApis)."""
-    if produce.message is None:
-        return True
-    return produce.message.peek(produce.body_version, "acks", produce.data, produce.body_start) != 0
+def failed(response: Frame) -> bool:
+    """Whether a response with an error code at its top says that, or cannot be read."""
+    return response.message is None or decoded(response).error_code != 0

@@ -67,6 +67,11 @@ class SaslPhase:
         self._due = max(0, self._due - 1)
         self._answered += 1
 
+    def on_gap(self) -> None:
+        """Tokens may be missing: the next plausible request ends the phase."""
+        self._due = 0
+        self._answered = 1
+
     def leave(self) -> None:
         """The phase is over."""
         self.in_tokens = False

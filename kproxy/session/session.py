@@ -3,12 +3,9 @@
 Where frames begin is stream.py's business, tokens are sasl.py's, words for foreign protocols are recognise.py's.
 """
 
-from collections import deque
-from collections.abc import Iterator
-
 from kproxy.errors import DecodeError, Truncated
-from kproxy.protocol import read_request_header, read_response_header
-from kproxy.session.cluster import ClusterView, TopicNames
+from kproxy.protocol import RequestHeader, read_request_header, read_response_header
+from kproxy.session.cluster import ClusterView
 from kproxy.session.events import (
     BadFrame,
     Connection,
@@ -20,20 +17,18 @@ from kproxy.session.events import (
     NotKafka,
     SaslToken,
 )
-from kproxy.session.fetch_session import FetchSessions
 from kproxy.session.framing import FrameBuffer, Limits
 from kproxy.session.hunting import Hunt, RequestHunt, ResponseHunt
+from kproxy.session.in_flight import InFlight, correlation_id_of
+from kproxy.session.learning import Learning
 from kproxy.session.recognise import Foreign, foreign_request, foreign_size, sane_client_id
-from kproxy.session.routes import Route, Step, decoded, expects_response, read_body, route_of
+from kproxy.session.routes import Route, Step, failed, read_body, route_of
 from kproxy.session.sasl import SaslPhase
 from kproxy.session.stream import Stream
 
 _NO_NAMES: dict[str, str] = {}  # shared by all exchanges without topic ids; never written to
 _NEWEST_API_KEY = 1_000  # room for APIs that are newer than the facts
 _NEWEST_API_VERSION = 100
-
-_InFlight = tuple[Exchange | None, Route | None]  # without an exchange: a token
-_TOKEN: _InFlight = (None, None)
 
 
 class Session:
@@ -63,13 +58,13 @@ class Session:
         self.limits = Limits() if limits is None else limits
         self._requests = self._stream(Direction.REQUEST)
         self._responses = self._stream(Direction.RESPONSE)
-        self._in_flight: deque[_InFlight] = deque()
-        self._in_flight_size = 0
-        self._fetch_sessions = FetchSessions(self.limits.fetch_partitions)
+        self._in_flight = InFlight(self.limits)
+        self._learning = Learning(self.connection, self.cluster, self.limits.fetch_partitions)
         self._sasl = SaslPhase()
         self._lossy = not from_start  # whether bytes are missing, so that a response may lack its request
         self._from_start = from_start
-        self._ended: set[Direction] = set()
+        self._ended = False
+        self._skipped = 0  # bytes passed over in hunts
         if not from_start:
             self._requests.hunt()
             self._responses.hunt()
@@ -98,10 +93,11 @@ class Session:
             return events
         self._lossy = True
         stream.finish(at, events)
+        self._sasl.on_gap()
         partial = stream.damage(size)
         events.append(Gap(self.connection, at, direction, size, 0, 0 if partial is None else 1))
         if partial is not None and direction is Direction.REQUEST:
-            self._lose_request(*partial, at)
+            self._lose_request(*partial, at, events)
         elif partial is not None:
             self._lose_response(partial[0], at, events)
         return events
@@ -109,7 +105,7 @@ class Session:
     def end(self, direction: Direction, at: int) -> list[Event]:
         """Learn that one side said it is done (FIN): after the broker's, nothing is answered any more."""
         events: list[Event] = []
-        self._ended.add(direction)
+        self._ended = True
         stream = self._requests if direction is Direction.REQUEST else self._responses
         self._end_stream(stream, at, events)
         if direction is Direction.RESPONSE:
@@ -123,6 +119,9 @@ class Session:
         self._end_stream(self._responses, at, events)
         what = "the connection closed" if self._ended else "the capture ended"
         self._give_up_all(f"{what} before the response", at, events)
+        if self._skipped and not self._requests.frames.count and not self._from_start:
+            what = "no Kafka request is in what was captured of the connection, which began before the capture"
+            events.append(NotKafka(self.connection, at, "unknown", Direction.REQUEST, what))
         return events
 
     # What the streams tell
@@ -147,18 +146,14 @@ class Session:
     def on_found(self, stream: Stream, skipped: int, at: int, events: list[Event]) -> None:
         """See stream.Owner."""
         if skipped:
+            self._skipped += skipped
             events.append(Gap(self.connection, at, stream.direction, 0, skipped))
 
     def _hunt_requests(self, given_up: int) -> Hunt:
         return RequestHunt(self.limits.frame_size, given_up)
 
     def _hunt_responses(self, given_up: int) -> Hunt:
-        return ResponseHunt(self.limits.frame_size, given_up, self._sought)
-
-    def _sought(self) -> Iterator[tuple[int, Route]]:
-        for exchange, route in self._in_flight:
-            if exchange is not None and route is not None and exchange.correlation_id is not None:
-                yield exchange.correlation_id, route
+        return ResponseHunt(self.limits.frame_size, given_up, self._in_flight.sought)
 
     # Requests
 
@@ -172,7 +167,7 @@ class Session:
             self._on_bad_request(frame, str(error), events)
             return
         route = route_of(header.api_key, header.api_version)
-        if route is None and not _may_be_newer(header.api_key, header.api_version, header.client_id):
+        if route is None and not _may_be_newer(header):
             self._on_bad_request(frame, f"API key {header.api_key} v{header.api_version} is none of Kafka's", events)
             return
         frame.header = header
@@ -202,9 +197,7 @@ class Session:
                     return
             if route.request_step and not self._request_step(route, frame, exchange, events):
                 return
-        self._in_flight.append((exchange, route))
-        self._in_flight_size += len(frame.data)
-        if self._in_flight_size > self.limits.in_flight_size or len(self._in_flight) > self.limits.in_flight:
+        if self._in_flight.add(exchange, route, len(frame.data)):
             self._shed(frame.ended_at, events)
 
     def _request_step(self, route: Route, frame: Frame, exchange: Exchange, events: list[Event]) -> bool:
@@ -213,25 +206,19 @@ class Session:
             self._lossy |= route.request_step is Step.PRODUCE  # nobody can tell whether it is answered
             return True
         if route.request_step is Step.PRODUCE:
-            if expects_response(frame):
+            if route.expects_response(frame):
                 return True
             exchange.expects_response = False
-            self._name_topics(route, exchange)
+            self._learning.name_topics(route, exchange)
             events.append(exchange)
             return False
         if route.request_step is Step.API_VERSIONS:
-            self._learn_software(route, frame)
+            self._learning.from_api_versions(route, frame)
         elif route.request_step is Step.SASL_HANDSHAKE:
-            self.connection.sasl_mechanism = decoded(frame).mechanism
+            self._learning.from_handshake(frame)
             if self._sasl.on_handshake(route.api_version, exchange.client_id):
                 self._requests.frames.limit = self.limits.unauthenticated_frame_size
         return True
-
-    def _learn_software(self, route: Route, frame: Frame) -> None:
-        if route.api_version >= 3:  # KIP-511
-            body = decoded(frame)
-            self.connection.client_software_name = body.client_software_name
-            self.connection.client_software_version = body.client_software_version
 
     def _on_bad_request(self, frame: Frame, reason: str, events: list[Event]) -> None:
         first = self._at_start(self._requests, 1)
@@ -250,20 +237,18 @@ class Session:
 
     def _shed(self, at: int, events: list[Event]) -> None:
         """Too much is in flight: the oldest requests are let go."""
-        limits = self.limits
-        while len(self._in_flight) > 1 and (
-            self._in_flight_size > limits.in_flight_size or len(self._in_flight) > limits.in_flight
-        ):
+        while self._in_flight.overfull:
             self._lossy = True
             self._give_up("more requests are in flight than kproxy keeps", at, events)
 
     # Responses
 
     def _on_response(self, frame: Frame, events: list[Event]) -> None:
-        if not self._in_flight:
+        queue = self._in_flight.queue
+        if not queue:
             self._on_unasked(frame, events)
             return
-        exchange, route = self._in_flight[0]
+        exchange, route = queue[0]
         if exchange is None:
             self._on_server_token(frame, events)
             return
@@ -275,27 +260,24 @@ class Session:
         if header.correlation_id != exchange.correlation_id:
             self._on_odd_response(frame, events)
             return
-        self._in_flight.popleft()
+        self._in_flight.take()
         frame.header = header
         frame.body_start = header.size
         self._finish(exchange, route, frame, events)
 
     def _on_odd_header(self, frame: Frame, error: DecodeError, events: list[Event]) -> None:
         """A response whose header cannot be read to its end: its correlation id alone may still pair it."""
-        exchange, _ = self._in_flight[0]
-        if exchange is None or _correlation_id(frame.data) != exchange.correlation_id:
+        exchange, _ = self._in_flight.queue[0]
+        if exchange is None or correlation_id_of(frame.data) != exchange.correlation_id:
             self._on_odd_response(frame, events)
             return
-        self._in_flight.popleft()
+        self._in_flight.take()
         frame.error = error
         exchange.undecoded = f"response header: {error}"
         self._finish(exchange, None, frame, events)
 
     def _finish(self, exchange: Exchange, route: Route | None, frame: Frame, events: list[Event]) -> None:
         """Read the body of a response whose header is read, and say the exchange."""
-        request = exchange.request
-        if request is not None:
-            self._in_flight_size -= len(request.data)
         exchange.response = frame
         exchange.at = frame.ended_at
         if route is not None:
@@ -304,38 +286,26 @@ class Session:
                 said = f"response: {frame.error}"
                 exchange.undecoded = said if exchange.undecoded is None else f"{exchange.undecoded}; {said}"
             if route.learns:
-                self._learn(route, exchange, frame)
+                self._learning.from_exchange(route, exchange)
+                self._response_step(route, frame)
         events.append(exchange)
 
-    def _learn(self, route: Route, exchange: Exchange, frame: Frame) -> None:
-        """What the session and the cluster view take from a complete exchange."""
-        request = exchange.request
-        if route.tells_in_request and request is not None:
-            self.cluster.note(request)
-        if route.tells_in_response:
-            self.cluster.note(frame)
-        self._name_topics(route, exchange)
-        if route.response_step is Step.FETCH and request is not None:
-            exchange.fetch_number = self._fetch_sessions.note(request, frame)
-            exchange.fetch_sessions = self._fetch_sessions if exchange.fetch_number else None
-        elif route.response_step is Step.SASL_HANDSHAKE and _failed(frame):
+    def _response_step(self, route: Route, frame: Frame) -> None:
+        if route.response_step is Step.SASL_HANDSHAKE and failed(frame):
             self._sasl.on_refusal()
-        elif route.response_step is Step.SASL_AUTHENTICATE and not _failed(frame):
+        elif route.response_step is Step.SASL_AUTHENTICATE and not failed(frame):
             self._lift_limit()
-
-    def _name_topics(self, route: Route, exchange: Exchange) -> None:
-        if route.has_topic_ids:
-            exchange.topic_names = TopicNames(self.cluster, exchange.request, exchange.response)
 
     def _on_odd_response(self, frame: Frame, events: list[Event]) -> None:
         """A response that is not the next one: its request is further on, or nowhere."""
-        for index, (exchange, route) in enumerate(self._in_flight):
-            if exchange is not None and _answers(frame, exchange, route):
-                self._skip_to(index, frame, events)
-                self._in_flight.popleft()
-                self._finish(exchange, route, frame, events)
-                return
-        self._on_unasked(frame, events)
+        index = self._in_flight.find(frame)
+        if index is None:
+            self._on_unasked(frame, events)
+            return
+        self._skip_to(index, frame, events)
+        exchange, route = self._in_flight.take()
+        if exchange is not None:
+            self._finish(exchange, route, frame, events)
 
     def _skip_to(self, index: int, frame: Frame, events: list[Event]) -> None:
         why = "its response is missing: the one to a later request came first"
@@ -369,18 +339,18 @@ class Session:
         if not self._sasl.is_request(frame.data, self.limits.frame_size):
             return True
         self._sasl.leave()
+        self._in_flight.drop_tokens()
         self._lift_limit()
         return False
 
     def _on_client_token(self, frame: Frame, events: list[Event]) -> None:
         self._sasl.on_client_token()
-        self._in_flight.append(_TOKEN)
         events.append(SaslToken(self.connection, frame.ended_at, Direction.REQUEST, len(frame.data)))
-        if len(self._in_flight) > self.limits.in_flight:
+        if self._in_flight.add_token():
             self._shed(frame.ended_at, events)
 
     def _on_server_token(self, frame: Frame, events: list[Event]) -> None:
-        self._in_flight.popleft()
+        self._in_flight.take()
         self._sasl.on_server_token()
         self._lift_limit()
         events.append(SaslToken(self.connection, frame.ended_at, Direction.RESPONSE, len(frame.data)))
@@ -399,22 +369,20 @@ class Session:
 
     def _give_up(self, why: str, at: int, events: list[Event]) -> None:
         """Say that the oldest request in flight is not answered."""
-        exchange, route = self._in_flight.popleft()
+        exchange, route = self._in_flight.take()
         if exchange is None:
             return
-        if exchange.request is not None:
-            self._in_flight_size -= len(exchange.request.data)
         exchange.at = at
         exchange.unanswered = why
         if route is not None:
-            self._name_topics(route, exchange)
+            self._learning.name_topics(route, exchange)
         events.append(exchange)
 
     def _give_up_all(self, why: str, at: int, events: list[Event]) -> None:
-        while self._in_flight:
+        while self._in_flight.queue:
             self._give_up(why, at, events)
 
-    def _lose_request(self, partial: bytes, started_at: int, at: int) -> None:
+    def _lose_request(self, partial: bytes, started_at: int, at: int, events: list[Event]) -> None:
         """A request was hit by a gap; when its header came, the response can still be read."""
         try:
             header = read_request_header(partial[4:])
@@ -429,12 +397,15 @@ class Session:
         exchange.client_id = header.client_id
         exchange.request = frame
         exchange.undecoded = f"request: {error}"
-        self._in_flight.append((exchange, route))
-        self._in_flight_size += len(frame.data)
+        if route.request_step is Step.PRODUCE and not route.expects_response(frame):
+            exchange.expects_response = False
+            events.append(exchange)
+        elif self._in_flight.add(exchange, route, len(frame.data)):
+            self._shed(at, events)
 
     def _lose_response(self, partial: bytes, at: int, events: list[Event]) -> None:
-        exchange = self._in_flight[0][0] if self._in_flight else None
-        if exchange is not None and _correlation_id(partial[4:]) == exchange.correlation_id:
+        exchange = self._in_flight.queue[0][0] if self._in_flight.queue else None
+        if exchange is not None and correlation_id_of(partial[4:]) == exchange.correlation_id:
             self._give_up("bytes of its response are missing", at, events)
 
     def _end_stream(self, stream: Stream, at: int, events: list[Event]) -> None:
@@ -447,31 +418,8 @@ class Session:
             events.append(Gap(self.connection, at, stream.direction, missing, held, 1))
 
 
-def _may_be_newer(api_key: int, api_version: int, client_id: str | None) -> bool:
+def _may_be_newer(header: RequestHeader) -> bool:
     """Whether an API that the facts lack could be one of a newer release."""
-    return 0 <= api_key <= _NEWEST_API_KEY and 0 <= api_version <= _NEWEST_API_VERSION and sane_client_id(client_id)
-
-
-def _failed(response: Frame) -> bool:
-    return response.message is None or decoded(response).error_code != 0
-
-
-def _correlation_id(data: bytes) -> int | None:
-    try:
-        return read_response_header(data, 0).correlation_id
-    except DecodeError:
-        return None
-
-
-def _answers(frame: Frame, exchange: Exchange, route: Route | None) -> bool:
-    """Whether a response out of turn belongs to that request: its correlation id and, where known, its whole body."""
-    version = 0 if route is None else route.response_header_version
-    try:
-        header = read_response_header(frame.data, version)
-    except DecodeError:
+    if not (0 <= header.api_key <= _NEWEST_API_KEY and 0 <= header.api_version <= _NEWEST_API_VERSION):
         return False
-    if header.correlation_id != exchange.correlation_id:
-        return False
-    frame.header = header
-    frame.body_start = header.size
-    return route is None or route.fits_response(frame.data)
+    return sane_client_id(header.client_id)
