@@ -1,20 +1,70 @@
 """One connection as a conversation: bytes of both directions with their times in, events out. No I/O, no clock.
 
     events.py       Direction, Frame, Exchange and the other things a session can say
-    framing.py      FrameBuffer: cuts one direction into frames, whatever the chunks
-    session.py      Session: pairs requests with responses, follows SASL, survives gaps and mid-stream starts
+    framing.py      FrameBuffer: cuts one direction into frames, whatever the chunks; Limits
+    hunting.py      finds the next plausible frame after a gap or a mid-stream start
+    stream.py       one direction: in frames, passing over, hunting, or opaque
+    routes.py       what is done with an API at a version: messages, headers, the exceptions of the protocol
+    sasl.py         which frames are raw SASL tokens
+    session.py      Session: pairs requests with responses, says what happens as events
     recognise.py    what the first bytes are when they are not Kafka: TLS, HTTP, ... said in words
-    cluster.py      ClusterView: what connections to one cluster have shown: topic ids, brokers, API versions; bounded
+    cluster.py      ClusterView: what connections to one cluster have shown: topic ids, brokers, cluster id; bounded
     fetch_session.py  incremental fetch sessions (KIP-227), so that a Fetch can be read in full
 
 Seams
 
-    session = Session(number=1, client="10.0.0.5:51234", broker="10.0.0.9:9092", cluster=ClusterView(), limits=Limits())
-    session.receive(Direction.REQUEST, data, at) -> list[Event]    bytes as they came, in order; *at* in ns since the epoch
-    session.gap(Direction.RESPONSE, size, at)    -> list[Event]    that many bytes are missing (None: nobody knows how many)
-    session.end(Direction.REQUEST, at)           -> list[Event]    that side said it is done (FIN)
-    session.close(at)                            -> list[Event]    nothing more will come: what is unanswered is told now
+    session = Session(number=1, client="10.0.0.5:51234", broker="10.0.0.9:9092", cluster=ClusterView(), limits=Limits(),
+                      from_start=True)    False: the capture joined in mid-stream, look for the first plausible frame
+    session.receive(Direction.REQUEST, data, at) -> list[Event]   bytes as they came, in order; *at* in ns
+    session.gap(Direction.RESPONSE, size, at)    -> list[Event]   that many bytes are missing (None: nobody knows)
+    session.end(Direction.REQUEST, at)           -> list[Event]   that side said it is done (FIN)
+    session.close(at)                            -> list[Event]   nothing more will come: what is unanswered is told
 
-A frame owns its bytes: ``Frame.data`` is what followed the size field, and whoever wants JSON or objects asks
-``frame.message`` to read ``frame.data`` from ``frame.body_start``. A session never raises for what the bytes say.
+    recognise(first_bytes, Direction.REQUEST)    -> KAFKA, a Foreign that says what it is, or None: more bytes, please
+    looks_like_request(bytes)                    -> bool          to find out which side is the client
+
+Times are ns since the epoch. A frame owns its bytes: ``Frame.data`` is what followed the size field, and whoever wants
+JSON or objects asks ``frame.message`` to read ``frame.data`` from ``frame.body_start`` at ``frame.body_version``;
+``frame.message`` is None when the body cannot be read, and ``frame.error`` then says why, if anything was tried.
+``exchange.topic_names`` and ``exchange.fetch_session`` are worked out when somebody looks.
+A session never raises for what the bytes say.
 """
+
+from kproxy.session.cluster import ClusterView
+from kproxy.session.events import (
+    BadFrame,
+    Connection,
+    Direction,
+    Event,
+    Exchange,
+    Frame,
+    Gap,
+    NotKafka,
+    SaslToken,
+)
+from kproxy.session.fetch_session import FetchPartition, FetchSession
+from kproxy.session.framing import FrameBuffer, Limits
+from kproxy.session.recognise import KAFKA, Foreign, looks_like_request, recognise
+from kproxy.session.session import Session
+
+__all__ = [
+    "KAFKA",
+    "BadFrame",
+    "ClusterView",
+    "Connection",
+    "Direction",
+    "Event",
+    "Exchange",
+    "FetchPartition",
+    "FetchSession",
+    "Foreign",
+    "Frame",
+    "FrameBuffer",
+    "Gap",
+    "Limits",
+    "NotKafka",
+    "SaslToken",
+    "Session",
+    "looks_like_request",
+    "recognise",
+]

@@ -1,10 +1,12 @@
 """What a session says: frames, exchanges, and the things that are neither."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from kproxy.errors import DecodeError
 from kproxy.protocol import Message, RequestHeader, ResponseHeader
+from kproxy.session.fetch_session import FetchSession, FetchSessions
 
 
 class Direction(StrEnum):
@@ -68,7 +70,17 @@ class Exchange(Event):
     expects_response: bool = True  # False for Produce with acks=0
     unanswered: str | None = None  # why there is no response, in words
     undecoded: str | None = None  # why something in it could not be read
-    topic_names: dict[str, str] = field(default_factory=dict)  # topic id (Kafka's text form) -> name, of the ids that occur in it
+    topic_names: Mapping[str, str] = field(default_factory=dict)  # id (Kafka's text form) -> name, of the ids in it
+    fetch_sessions: FetchSessions | None = None  # Fetch v7+: what the connection's fetch sessions hold (KIP-227)
+    fetch_number: int = 0  # which of the connection's Fetch exchanges this is
+
+    @property
+    def fetch_session(self) -> FetchSession | None:
+        """The whole of what a Fetch request asks for, partitions it left out as unchanged included.
+
+        None for anything but a Fetch inside a fetch session, and for one so far back that it was forgotten.
+        """
+        return None if self.fetch_sessions is None else self.fetch_sessions.at(self.fetch_number)
 
 
 @dataclass(slots=True)
@@ -81,11 +93,12 @@ class SaslToken(Event):
 
 @dataclass(slots=True)
 class Gap(Event):
-    """Bytes that are missing; *lost_frames* counts the frames known to be hit."""
+    """Bytes that are missing, or that came and could not be used because frame boundaries were not known."""
 
     direction: Direction = Direction.REQUEST
-    size: int | None = None
+    size: int | None = None  # bytes missing; None: nobody knows; 0: none, only passed over
     skipped: int = 0  # bytes that came but had to be passed over until a plausible frame
+    lost_frames: int = 0  # frames known to be hit
 
 
 @dataclass(slots=True)
@@ -99,7 +112,7 @@ class NotKafka(Event):
 
 @dataclass(slots=True)
 class BadFrame(Event):
-    """A size field no peer would accept, or a response nobody asked for; the direction is opaque until it resynchronises."""
+    """A size field no peer would accept, or a frame that is none; what follows must be plausible to be trusted."""
 
     direction: Direction = Direction.REQUEST
     reason: str = ""

@@ -1,0 +1,191 @@
+"""What connections to one cluster have shown: topic ids, brokers, the cluster id. Bounded; shared between sessions.
+
+Responses that tell are kept as they are and read only when somebody asks, because most are never asked about.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from kproxy.errors import DecodeError
+from kproxy.protocol.structs import Struct
+
+if TYPE_CHECKING:  # events.py needs this module's neighbours
+    from kproxy.session.events import Frame
+
+_UNREAD = 32  # bodies kept unread
+_UNREAD_SIZE = 4 * 1024 * 1024
+_LARGEST = 16 * 1024 * 1024  # a larger body is not looked into: as objects it would be many times its size
+_BODIES_REMEMBERED = 1_024  # clients ask the same again and again
+_LONGEST_NAME = 249  # Topic.MAX_NAME_LENGTH; a host name may have 253 bytes (RFC 1035)
+_LONGEST_HOST = 253
+NO_TOPIC_ID = "A" * 22  # sixteen zero bytes in Kafka's text form
+
+# Which bodies put a topic's name beside its id, or name brokers (api_key). Metadata, LeaderAndIsr and UpdateMetadata
+# requests, CreateTopics, DeleteTopics, DescribeCluster, ConsumerGroupDescribe, DescribeTopicPartitions,
+# ShareGroupHeartbeat's and ShareGroupDescribe's members, DescribeShareGroupOffsets, Alter- and DeleteShareGroupOffsets.
+TELLING_REQUESTS = frozenset({4, 6})
+TELLING_RESPONSES = frozenset({3, 19, 20, 60, 69, 75, 77, 90, 91, 92})
+
+# api_key -> the first api_version with a topic id in the request or the response.
+FIRST_VERSION_WITH_TOPIC_ID = {
+    **{0: 13, 1: 13, 3: 10, 4: 5, 6: 7, 8: 10, 9: 10, 19: 7, 20: 6, 56: 2, 68: 0, 69: 0, 73: 0, 75: 0, 76: 0, 77: 0},
+    **{78: 0, 79: 0, 83: 0, 84: 0, 85: 0, 86: 0, 87: 0, 90: 0, 91: 0, 92: 0},
+}
+
+
+class ClusterView:
+    """Topic names by id, broker addresses by node id, and the cluster id, as responses showed them."""
+
+    def __init__(self, *, topics: int = 100_000, brokers: int = 10_000) -> None:
+        self._topics: OrderedDict[str, str] = OrderedDict()
+        self._brokers: OrderedDict[int, str] = OrderedDict()
+        self._topic_limit = topics
+        self._broker_limit = brokers
+        self._cluster_id: str | None = None
+        self._unread: deque[Frame] = deque()
+        self._unread_size = 0
+        self._seen: OrderedDict[int, None] = OrderedDict()  # hashes of bodies that would tell nothing new
+
+    def note(self, frame: Frame) -> None:
+        """Take a frame of one of the TELLING APIs, to be read when somebody asks."""
+        if frame.message is None or len(frame.data) > _LARGEST or self._knows(frame):
+            return
+        self._unread.append(frame)
+        self._unread_size += len(frame.data)
+        while len(self._unread) > _UNREAD or self._unread_size > _UNREAD_SIZE:
+            self._read_oldest()
+
+    def _knows(self, frame: Frame) -> bool:
+        body = hash(frame.data[frame.body_start :])
+        known = body in self._seen
+        self._seen[body] = None
+        if len(self._seen) > _BODIES_REMEMBERED:
+            self._seen.popitem(last=False)
+        return known
+
+    def topic_name(self, topic_id: str) -> str | None:
+        """The name that goes with a topic id (Kafka's text form), if it was seen."""
+        self._read_all()
+        name = self._topics.get(topic_id)
+        if name is not None:
+            self._topics.move_to_end(topic_id)
+        return name
+
+    @property
+    def brokers(self) -> Mapping[int, str]:
+        """Node id -> "host:port" as the cluster advertises it."""
+        self._read_all()
+        return self._brokers
+
+    @property
+    def cluster_id(self) -> str | None:
+        """The cluster's id as Metadata or DescribeCluster gave it."""
+        self._read_all()
+        return self._cluster_id
+
+    def learn_topic(self, topic_id: str, name: str) -> None:
+        """Remember one topic; the one used longest ago is forgotten when there are too many."""
+        self._topics[topic_id] = name
+        self._topics.move_to_end(topic_id)
+        if len(self._topics) > self._topic_limit:
+            self._topics.popitem(last=False)
+            self._seen.clear()
+
+    def _read_all(self) -> None:
+        while self._unread:
+            self._read_oldest()
+
+    def _read_oldest(self) -> None:
+        frame = self._unread.popleft()
+        self._unread_size -= len(frame.data)
+        body = _decode(frame)
+        if body is None:
+            return
+        for struct in _structs(body):
+            self._learn_named(struct)
+        for broker in getattr(body, "brokers", None) or ():
+            self._learn_broker(broker)
+        cluster_id = getattr(body, "cluster_id", None)
+        if cluster_id and len(cluster_id) <= _LONGEST_NAME:
+            self._cluster_id = cluster_id
+
+    def _learn_named(self, struct: Any) -> None:
+        topic_id = getattr(struct, "topic_id", None)
+        name = getattr(struct, "name", None) or getattr(struct, "topic_name", None)
+        if name and len(name) <= _LONGEST_NAME and topic_id and topic_id != NO_TOPIC_ID:
+            self.learn_topic(topic_id, name)
+
+    def _learn_broker(self, broker: Any) -> None:
+        if len(broker.host) > _LONGEST_HOST:
+            return
+        node_id = broker.node_id if hasattr(broker, "node_id") else broker.broker_id
+        host = f"[{broker.host}]" if ":" in broker.host else broker.host
+        self._brokers[node_id] = f"{host}:{broker.port}"
+        self._brokers.move_to_end(node_id)
+        if len(self._brokers) > self._broker_limit:
+            self._brokers.popitem(last=False)
+            self._seen.clear()
+
+
+class TopicNames(Mapping[str, str]):
+    """The names of the topic ids that occur in an exchange; nothing is decoded until it is looked into."""
+
+    __slots__ = ("_cluster", "_frames", "_names")
+
+    def __init__(self, cluster: ClusterView, *frames: Frame | None) -> None:
+        self._cluster = cluster
+        self._frames = frames
+        self._names: dict[str, str] | None = None
+
+    def __getitem__(self, topic_id: str) -> str:
+        return self._found()[topic_id]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._found())
+
+    def __len__(self) -> int:
+        return len(self._found())
+
+    def __repr__(self) -> str:
+        return f"TopicNames({self._found()!r})"
+
+    def _found(self) -> dict[str, str]:
+        if self._names is None:
+            ids = {
+                struct.topic_id
+                for frame in self._frames
+                for struct in _structs_of(frame)
+                if hasattr(struct, "topic_id")
+            }
+            names = ((topic_id, self._cluster.topic_name(topic_id)) for topic_id in sorted(ids))
+            self._names = {topic_id: name for topic_id, name in names if name is not None}
+        return self._names
+
+
+def _decode(frame: Frame) -> Any:
+    if frame.message is None:
+        return None
+    try:
+        return frame.message.decode(frame.body_version, frame.data, frame.body_start)
+    except DecodeError:
+        return None
+
+
+def _structs_of(frame: Frame | None) -> Iterator[Any]:
+    body = None if frame is None else _decode(frame)
+    if body is not None:
+        yield from _structs(body)
+
+
+def _structs(struct: Struct) -> Iterator[Any]:
+    """A decoded struct and all structs below it."""
+    yield struct
+    for field in struct.fields:
+        if field.is_struct:
+            value = getattr(struct, field.attribute)
+            for below in value if isinstance(value, list) else [value]:
+                if below is not None:
+                    yield from _structs(below)

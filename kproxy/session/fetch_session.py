@@ -1,0 +1,161 @@
+"""Incremental fetch sessions (KIP-227), so that a Fetch which names only what changed can be read in full.
+
+A Fetch request with epoch 0 names all partitions; the response gives the session its id. Requests with a later epoch
+name the partitions that are new or changed, and those to forget. Epoch -1 ends the session.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from kproxy.errors import DecodeError
+
+if TYPE_CHECKING:  # events.py needs this module
+    from kproxy.session.events import Frame
+
+_FULL_EPOCHS = (0, -1)
+_REMEMBERED = 64  # Fetch exchanges that can still be read in full after they were emitted
+_LARGEST = 4 * 1024 * 1024  # a larger request is not looked into: as objects it would be many times its size
+
+
+@dataclass(slots=True)
+class FetchPartition:
+    """One partition as the session holds it: what the latest request that named it said."""
+
+    topic: str  # the name (v7-12) or the topic id in Kafka's text form (v13+)
+    partition: int
+    fetch_offset: int
+    partition_max_bytes: int
+
+
+@dataclass(slots=True)
+class FetchSession:
+    """What a Fetch request asks for, in full. *whole* is False when the session began before the capture."""
+
+    session_id: int
+    epoch: int
+    partitions: list[FetchPartition]
+    whole: bool = True
+
+
+_Key = tuple[str, int]
+
+
+@dataclass(slots=True)
+class _Change:
+    """What one Fetch request did to the session."""
+
+    number: int
+    session_id: int
+    epoch: int
+    partitions: dict[_Key, FetchPartition]
+    forgotten: list[_Key]
+
+
+@dataclass(slots=True)
+class _State:
+    """A session after some number of changes."""
+
+    session_id: int
+    partitions: dict[_Key, FetchPartition]
+    whole: bool
+
+    def apply(self, change: _Change, limit: int) -> None:
+        if change.epoch in _FULL_EPOCHS:
+            self.partitions = {}
+            self.whole = True
+        elif change.session_id != self.session_id:
+            self.partitions = {}
+            self.whole = False
+        self.session_id = change.session_id
+        for key in change.forgotten:
+            self.partitions.pop(key, None)
+        self.partitions.update(change.partitions)
+        while len(self.partitions) > limit:
+            self.partitions.pop(next(iter(self.partitions)))
+            self.whole = False
+
+
+class FetchSessions:
+    """The fetch sessions of one connection. A client has one a broker, so one is held at a time.
+
+    The last few requests are kept beside the state before them: an exchange can still be asked for some time after it
+    was emitted, and nobody pays for a copy of all partitions until then.
+    """
+
+    __slots__ = ("_base", "_changes", "_count", "_held", "_limit")
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._base = _State(0, {}, False)
+        self._changes: deque[_Change] = deque()
+        self._count = 0
+        self._held = 0  # partitions in the changes
+
+    def note(self, request: Frame, response: Frame | None) -> int:
+        """Take the next answered Fetch; return its number, 0 when it belongs to no session or cannot be read."""
+        change = _read_change(request, response)
+        if change is None:
+            return 0
+        self._count += 1
+        change.number = self._count
+        self._changes.append(change)
+        self._held += len(change.partitions)
+        while len(self._changes) > _REMEMBERED or (self._held > self._limit and len(self._changes) > 1):
+            oldest = self._changes.popleft()
+            self._held -= len(oldest.partitions)
+            self._base.apply(oldest, self._limit)
+        return self._count
+
+    def at(self, number: int) -> FetchSession | None:
+        """The session as the request with that number left it."""
+        if not self._changes or not self._changes[0].number <= number <= self._count:
+            return None
+        state = _State(self._base.session_id, dict(self._base.partitions), self._base.whole)
+        for change in self._changes:
+            state.apply(change, self._limit)
+            if change.number == number:
+                return FetchSession(change.session_id, change.epoch, list(state.partitions.values()), state.whole)
+        return None
+
+
+def _read_change(request: Frame, response: Frame | None) -> _Change | None:
+    epoch = _peek(request, "sessionEpoch")
+    full = epoch in _FULL_EPOCHS
+    session_id = _peek(response, "sessionId") if full else _peek(request, "sessionId")
+    if epoch is None or not session_id or request.message is None or len(request.data) > _LARGEST:
+        return None
+    try:
+        body: Any = request.message.decode(request.body_version, request.data, request.body_start)
+    except DecodeError:
+        return None
+    return _Change(0, session_id, epoch, _named(body), _forgotten(body))
+
+
+def _peek(frame: Frame | None, field: str) -> int | None:
+    if frame is None or frame.message is None:
+        return None
+    try:
+        return frame.message.peek(frame.body_version, field, frame.data, frame.body_start)
+    except DecodeError:
+        return None
+
+
+def _topic(entry: Any) -> str:
+    return str(getattr(entry, "topic", "") or entry.topic_id)
+
+
+def _named(body: Any) -> dict[_Key, FetchPartition]:
+    partitions = {}
+    for entry in body.topics:
+        topic = _topic(entry)
+        for asked in entry.partitions:
+            partition = FetchPartition(topic, asked.partition, asked.fetch_offset, asked.partition_max_bytes)
+            partitions[topic, asked.partition] = partition
+    return partitions
+
+
+def _forgotten(body: Any) -> list[_Key]:
+    return [(_topic(entry), partition) for entry in body.forgotten_topics_data for partition in entry.partitions]

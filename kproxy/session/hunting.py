@@ -1,0 +1,170 @@
+"""Finding the next frame where boundaries are not known: after a gap, or when the capture starts in mid-stream.
+
+A request is taken for one when its size, API, version and client id are plausible and its body is consumed exactly; a
+response when it carries the correlation id of a request in flight and its body is consumed exactly. Nothing less: what
+is not recognised is passed over and counted, never reported as an exchange.
+
+Of several places where a frame could begin, the one whose frame is whole first wins: a false beginning may claim
+megabytes, and the true frames inside must not wait for them. So nothing depends on how the bytes were chunked.
+"""
+
+import re
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from heapq import heapify, heappop, heappush
+from itertools import islice
+
+from kproxy.session.recognise import judge_request
+from kproxy.session.routes import Route
+
+# Size below 112 MB, api_key 0-127, api_version 0-63, correlation id not negative, client id null or below 512 bytes.
+_REQUEST = re.compile(
+    rb"[\x00-\x06].{3}\x00[\x00-\x7f]\x00[\x00-\x3f][\x00-\x7f].{3}(?:[\x00\x01].|\xff\xff)", re.DOTALL
+)
+_REQUEST_START = 14  # bytes that the pattern takes
+_RESPONSE_START = 8  # size and correlation id
+_NOTHING = re.compile(rb"(?!)")
+_SOUGHT = 64  # requests in flight whose responses are looked for
+_CANDIDATES = 256  # beginnings whose frames are not whole yet
+_WALKS_PER_BYTE = 64  # hostile bytes can hold a candidate at every position; a fair stream needs about one walk a byte
+
+
+class Hunt:
+    """The bytes of one direction since the place where a frame could begin. Positions count from the hunt's start."""
+
+    __slots__ = ("_base", "_buffer", "_candidates", "_given_up", "_limit", "_scanned", "_times", "_walked")
+
+    def __init__(self, limit: int, given_up: int) -> None:
+        self._limit = limit
+        self._given_up = given_up
+        self._buffer = bytearray()
+        self._base = 0  # the position of the buffer's first byte
+        self._times: deque[tuple[int, int]] = deque()  # (how many bytes, their time), as the buffer holds them
+        self._scanned = 0  # the first position not looked at
+        self._candidates: list[tuple[int, int]] = []  # a heap of (where the frame would end, where it begins)
+        self._walked = 0
+
+    @property
+    def skipped(self) -> int:
+        """Bytes passed over, those that were given up before the hunt began included."""
+        return self._given_up + self._base
+
+    def feed(self, data: bytes, at: int) -> bool:
+        """Take bytes; say whether what is held now begins with a frame."""
+        self._buffer += data
+        if self._times and self._times[-1][1] == at:
+            self._times[-1] = (self._times[-1][0] + len(data), at)
+        else:
+            self._times.append((len(data), at))
+        found = self._find()
+        kept = min([self._scanned, *(start for _, start in self._candidates)]) if found is None else found
+        self._drop(kept - self._base)
+        return found is not None
+
+    def give_up(self) -> None:
+        """Pass over what is held, because nothing more will come."""
+        self._drop(len(self._buffer))
+
+    def rest(self) -> Iterator[tuple[bytes, int]]:
+        """What is held, as (bytes, time) in order."""
+        position = 0
+        for size, at in self._times:
+            yield bytes(self._buffer[position : position + size]), at
+            position += size
+
+    def _pattern(self) -> tuple[re.Pattern[bytes], int, int]:
+        """How a beginning looks: a pattern, how far into the frame it matches, and how many bytes that takes in all."""
+        return _NOTHING, 0, 0
+
+    def _judge(self, size_field: bytes, data: bytes) -> bool:
+        """Whether a whole candidate is a frame."""
+        return not size_field and not data
+
+    def _find(self) -> int | None:
+        """Where the first frame to be whole begins."""
+        pattern, offset, taken = self._pattern()
+        end = self._base + len(self._buffer)
+        while True:
+            match = pattern.search(self._buffer, self._scanned - self._base + offset)
+            start = end if match is None else self._base + match.start() - offset
+            found = self._first_whole(end if match is None else start + taken)
+            if found is not None:
+                return found
+            if match is None:
+                self._scanned = max(self._scanned, end - max(taken - 1, 0))
+                return None
+            self._add(start)
+            self._scanned = start + 1
+
+    def _add(self, start: int) -> None:
+        position = start - self._base
+        size = int.from_bytes(self._buffer[position : position + 4], "big", signed=True)
+        if not 4 <= size <= self._limit:
+            return
+        heappush(self._candidates, (start + 4 + size, start))
+        if len(self._candidates) > _CANDIDATES:
+            self._candidates.remove(max(self._candidates))
+            heapify(self._candidates)
+
+    def _first_whole(self, until: int) -> int | None:
+        """The beginning of the first frame that ends at or before *until*; candidates that end there are dropped."""
+        while self._candidates and self._candidates[0][0] <= until:
+            end, start = heappop(self._candidates)
+            if self._may_walk(end, end - start):
+                frame = bytes(self._buffer[start - self._base : end - self._base])
+                if self._judge(frame[:4], frame[4:]):
+                    return start
+        return None
+
+    def _may_walk(self, end: int, size: int) -> bool:
+        """Whether the stream up to a candidate's end, by its length, still pays for a walk through it."""
+        if self._walked + size > end * _WALKS_PER_BYTE:
+            return False
+        self._walked += size
+        return True
+
+    def _drop(self, size: int) -> None:
+        self._base += size
+        del self._buffer[:size]
+        while size:
+            first, at = self._times.popleft()
+            if first > size:
+                self._times.appendleft((first - size, at))
+                return
+            size -= first
+
+
+class RequestHunt(Hunt):
+    """Looks for a request."""
+
+    __slots__ = ()
+
+    def _pattern(self) -> tuple[re.Pattern[bytes], int, int]:
+        return _REQUEST, 0, _REQUEST_START
+
+    def _judge(self, size_field: bytes, data: bytes) -> bool:
+        return judge_request(size_field, data, self._limit) is True
+
+
+class ResponseHunt(Hunt):
+    """Looks for a response to one of the requests in flight, which it asks for anew each time."""
+
+    __slots__ = ("_in_flight",)
+
+    def __init__(self, limit: int, given_up: int, in_flight: Callable[[], Iterable[tuple[int, Route]]]) -> None:
+        super().__init__(limit, given_up)
+        self._in_flight = in_flight
+
+    def _pattern(self) -> tuple[re.Pattern[bytes], int, int]:
+        sought = {correlation_id for correlation_id, _ in self._sought()}
+        if not sought:
+            return _NOTHING, 4, _RESPONSE_START
+        choices = (re.escape(correlation_id.to_bytes(4, "big", signed=True)) for correlation_id in sorted(sought))
+        return re.compile(b"|".join(choices)), 4, _RESPONSE_START
+
+    def _judge(self, size_field: bytes, data: bytes) -> bool:
+        correlation_id = int.from_bytes(data[:4], "big", signed=True)
+        return any(route.fits_response(data) for sought, route in self._sought() if sought == correlation_id)
+
+    def _sought(self) -> Iterable[tuple[int, Route]]:
+        return islice(self._in_flight(), _SOUGHT)

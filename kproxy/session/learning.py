@@ -1,0 +1,47 @@
+"""What exchanges tell beyond themselves: the client's software, topic names, brokers, fetch sessions."""
+
+from kproxy.session.cluster import ClusterView, TopicNames
+from kproxy.session.events import Connection, Exchange, Frame
+from kproxy.session.fetch_session import FetchSessions
+from kproxy.session.routes import Route, Step, decoded
+
+_SOFTWARE_FROM = 3  # KIP-511
+_LONGEST_NAME = 255  # of what a client calls its software; Kafka's pattern for it has no limit
+
+
+class Learning:
+    """Passes on what one connection shows: to its Connection, its exchanges and the cluster view it shares."""
+
+    __slots__ = ("_cluster", "_connection", "_fetch_sessions")
+
+    def __init__(self, connection: Connection, cluster: ClusterView, fetch_partitions: int) -> None:
+        self._connection = connection
+        self._cluster = cluster
+        self._fetch_sessions = FetchSessions(fetch_partitions)
+
+    def from_api_versions(self, route: Route, request: Frame) -> None:
+        """The client's software, from a request that was read."""
+        if route.api_version >= _SOFTWARE_FROM:
+            body = decoded(request)
+            self._connection.client_software_name = body.client_software_name[:_LONGEST_NAME]
+            self._connection.client_software_version = body.client_software_version[:_LONGEST_NAME]
+
+    def from_handshake(self, request: Frame) -> None:
+        """The SASL mechanism, from a request that was read."""
+        self._connection.sasl_mechanism = decoded(request).mechanism[:_LONGEST_NAME]
+
+    def name_topics(self, route: Route, exchange: Exchange) -> None:
+        """Give the exchange the names of the topic ids in it, to be looked up when somebody looks."""
+        if route.has_topic_ids:
+            exchange.topic_names = TopicNames(self._cluster, exchange.request, exchange.response)
+
+    def from_exchange(self, route: Route, exchange: Exchange) -> None:
+        """Whatever a complete exchange tells."""
+        if route.tells_in_request and exchange.request is not None:
+            self._cluster.note(exchange.request)
+        if route.tells_in_response and exchange.response is not None:
+            self._cluster.note(exchange.response)
+        self.name_topics(route, exchange)
+        if route.response_step is Step.FETCH and exchange.request is not None:
+            exchange.fetch_number = self._fetch_sessions.note(exchange.request, exchange.response)
+            exchange.fetch_sessions = self._fetch_sessions if exchange.fetch_number else None

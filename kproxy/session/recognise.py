@@ -1,0 +1,176 @@
+"""What the first bytes are: Kafka, or something else said in words (which side, what to change).
+
+Kafka's four-byte size is what other protocols are mistaken for: a TLS record reads as a frame of 369 MB, ``GET `` as
+one of 1.2 GB. Four bytes therefore settle nearly everything. Not here: following a connection, which is session.py.
+"""
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final, Literal
+
+from kproxy.errors import DecodeError
+from kproxy.protocol import read_request_header, request_message
+from kproxy.session.events import Direction
+
+
+class _Verdict(Enum):
+    KAFKA = "kafka"
+
+
+KAFKA: Final = _Verdict.KAFKA
+
+SMALLEST_REQUEST = 10  # api_key, api_version, correlation id, length of the client id
+HEADER_BYTES = 1024  # enough for the header of any request that is taken for one
+
+_ENOUGH_OF_REQUEST = 14  # its size too
+_FRAME_LIMIT = 104_857_600  # socket.request.max.bytes of a broker
+
+
+@dataclass(frozen=True, slots=True)
+class Foreign:
+    """Not Kafka: *kind* is tls, http, ssh, proxy, postgresql, zookeeper, text or unknown; *what* is for people."""
+
+    kind: str
+    direction: Direction
+    what: str
+
+
+_TLS_RECORD = re.compile(rb"[\x14-\x17]\x03[\x00-\x04]")  # RFC 8446 section 5.1: content type, legacy version
+_HTTP_REQUEST = re.compile(rb"GET |POST|PUT |HEAD|DELE|OPTI|PATC|CONN|TRAC|PRI ")
+_TEXT = re.compile(rb"[\x20-\x7e\r\n\t]{4}")
+
+_TLS_WORDS = {
+    Direction.REQUEST: (
+        "the client speaks TLS: give kproxy the session keys (--keylog FILE, written by the client or the broker), "
+        "or record on a PLAINTEXT listener"
+    ),
+    Direction.RESPONSE: (
+        "the broker answers in TLS, so its listener is SSL or SASL_SSL: set security.protocol on the client if it does "
+        "not speak TLS, and give kproxy the session keys (--keylog FILE)"
+    ),
+}
+_TLS_ALERT_WORDS = {
+    Direction.REQUEST: "the client sent a TLS alert: it gave up a handshake; compare security.protocol on both sides",
+    Direction.RESPONSE: (
+        "the broker answered with a TLS alert: its listener is TLS and the client speaks in the clear; "
+        "set security.protocol=SSL (or SASL_SSL) on the client"
+    ),
+}
+_HTTP_WORDS = {
+    Direction.REQUEST: "the client speaks HTTP: a browser, a health check or a scraper with the wrong port",
+    Direction.RESPONSE: "the broker side answers in HTTP: the client's bootstrap.servers names a web server's port",
+}
+_SSH_WORDS = {
+    Direction.REQUEST: "the client speaks SSH: it has the wrong port",
+    Direction.RESPONSE: "the broker side speaks SSH: the client's bootstrap.servers names an SSH port",
+}
+_PROXY_WORDS = (
+    "a load balancer put a PROXY protocol header before the client's bytes, which brokers do not read: "
+    "turn it off towards this port"
+)
+
+
+def recognise(first_bytes: bytes, direction: Direction) -> Foreign | Literal[_Verdict.KAFKA] | None:
+    """Say what a direction begins with: KAFKA, something foreign, or None when more bytes are needed to tell.
+
+    A response has little to go by: anything with a size a broker could send counts as KAFKA there.
+    """
+    foreign = _foreign_by_size(bytes(first_bytes[:4]), direction) if len(first_bytes) >= 4 else None
+    if foreign is not None:
+        return foreign
+    if len(first_bytes) < (_ENOUGH_OF_REQUEST if direction is Direction.REQUEST else 4):
+        return None
+    if direction is Direction.RESPONSE:
+        return KAFKA
+    if looks_like_request(first_bytes) or first_bytes[4] == 0x60:  # GSSAPI token of a 0.9 client
+        return foreign_request(first_bytes[4:]) or KAFKA
+    return foreign_request(first_bytes[4:]) or Foreign(
+        "unknown", direction, "the first bytes are no Kafka request and nothing else kproxy knows"
+    )
+
+
+def _foreign_by_size(size_field: bytes, direction: Direction) -> Foreign | None:
+    """Judge by a size field that no Kafka peer would send."""
+    if 0 <= int.from_bytes(size_field, "big", signed=True) <= _FRAME_LIMIT:
+        return None
+    return foreign_size(size_field, direction) or Foreign(
+        "unknown", direction, f"the first bytes ({size_field.hex(' ')}) are no frame size and nothing else kproxy knows"
+    )
+
+
+def foreign_size(size_field: bytes, direction: Direction) -> Foreign | None:
+    """What is known to begin with these four bytes, where Kafka has a frame's size."""
+    if _TLS_RECORD.match(size_field):
+        words = _TLS_ALERT_WORDS if size_field[0] == 0x15 else _TLS_WORDS
+        return Foreign("tls", direction, words[direction])
+    if _HTTP_REQUEST.match(size_field) or size_field == b"HTTP":
+        return Foreign("http", direction, _HTTP_WORDS[direction])
+    if size_field == b"SSH-":
+        return Foreign("ssh", direction, _SSH_WORDS[direction])
+    if size_field in (b"PROX", b"\r\n\r\n"):  # the PROXY protocol's specification, sections 2.1 and 2.2
+        return Foreign("proxy", direction, _PROXY_WORDS)
+    if _TEXT.fullmatch(size_field):
+        said = size_field.decode("ascii").encode("unicode_escape").decode("ascii")
+        return Foreign("text", direction, f"the {_side(direction)} speaks a text protocol that begins with '{said}'")
+    return None
+
+
+def _side(direction: Direction) -> str:
+    return "client" if direction is Direction.REQUEST else "broker side"
+
+
+def foreign_request(data: bytes) -> Foreign | None:
+    """Other protocols whose first message has a size that could be Kafka's; *data* is what follows the size field."""
+    start = bytes(data[:12])
+    if start[:4] in (b"\x04\xd2\x16\x2f", b"\x04\xd2\x16\x30") or start.startswith(b"\x00\x03\x00\x00user"):
+        what = "the client speaks PostgreSQL: it has the wrong port"
+        return Foreign("postgresql", Direction.REQUEST, what)
+    if len(data) in (44, 45) and data[24:28] == b"\x00\x00\x00\x10" and start[:4] == b"\x00\x00\x00\x00":
+        what = "the client speaks ZooKeeper's protocol: it has the wrong port"
+        return Foreign("zookeeper", Direction.REQUEST, what)
+    return None
+
+
+def looks_like_request(data: bytes) -> bool:
+    """Whether *data* begins with a plausible Kafka request frame, size field included; it need not be whole.
+
+    A size within bounds, a known API at a known version, a sane client id; and when the frame is whole, a body that
+    its layout consumes exactly. Use it on both directions to find out which side is the client.
+    """
+    return (
+        len(data) >= _ENOUGH_OF_REQUEST and judge_request(bytes(data[:4]), bytes(data[4:]), _FRAME_LIMIT) is not False
+    )
+
+
+def judge_request(size_field: bytes, data: bytes, limit: int) -> bool | None:
+    """Whether *data*, the bytes there are after the size field, is a request; None: as far as it goes, yes."""
+    size = int.from_bytes(size_field, "big", signed=True)
+    if not SMALLEST_REQUEST <= size <= limit:
+        return False
+    data = data[:size]
+    try:
+        header = read_request_header(data)
+    except DecodeError:
+        return None if len(data) < min(size, HEADER_BYTES) and _known_api(data) else False
+    message = request_message(header.api_key)
+    if message is None or header.api_version not in message.versions or not sane_client_id(header.client_id):
+        return False
+    if len(data) < size:
+        return None
+    try:
+        message.check(header.api_version, data, header.size)
+    except DecodeError:
+        return False
+    return True
+
+
+def _known_api(data: bytes) -> bool:
+    """Whether a header too short to read at least begins as one."""
+    message = request_message(int.from_bytes(data[:2], "big", signed=True))
+    return message is not None and int.from_bytes(data[2:4], "big", signed=True) in message.versions
+
+
+def sane_client_id(client_id: str | None) -> bool:
+    """Whether a client id is what people and libraries choose: short, without control characters."""
+    return client_id is None or (len(client_id) <= 512 and (client_id == "" or client_id.isprintable()))

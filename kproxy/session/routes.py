@@ -1,0 +1,139 @@
+"""What is to be done with an API at a version: its messages, its response header, and what the session learns from it.
+
+The exceptions of the protocol are here, each with its source; the rest is the facts'.
+"""
+
+from enum import IntEnum
+from typing import Any
+
+from kproxy.errors import DecodeError
+from kproxy.protocol import (
+    Message,
+    read_response_header,
+    request_message,
+    response_header_version,
+    response_message,
+)
+from kproxy.session.cluster import FIRST_VERSION_WITH_TOPIC_ID, TELLING_REQUESTS, TELLING_RESPONSES
+from kproxy.session.events import Frame
+
+
+class Step(IntEnum):
+    """What a session does beyond pairing; ORDINARY is false."""
+
+    ORDINARY = 0
+    PRODUCE = 1  # may not be answered
+    FETCH = 2  # may belong to a fetch session
+    API_VERSIONS = 3  # names the client's software; may be answered in another version's layout
+    SASL_HANDSHAKE = 4
+    SASL_AUTHENTICATE = 5
+
+
+_STEPS = {0: Step.PRODUCE, 1: Step.FETCH, 17: Step.SASL_HANDSHAKE, 18: Step.API_VERSIONS, 36: Step.SASL_AUTHENTICATE}
+_FETCH_SESSIONS_FROM = 7  # KIP-227
+
+
+class Route:
+    """An API at a version; shared by all sessions."""
+
+    __slots__ = (
+        "api_key",
+        "api_version",
+        "has_topic_ids",
+        "learns",
+        "name",
+        "request",
+        "request_step",
+        "response",
+        "response_header_version",
+        "response_step",
+        "tells_in_request",
+        "tells_in_response",
+    )
+
+    def __init__(self, api_key: int, api_version: int, request: Message, response: Message | None) -> None:
+        step = _STEPS.get(api_key, Step.ORDINARY)
+        self.api_key = api_key
+        self.api_version = api_version
+        self.name = request.name
+        self.request = request
+        self.response = response
+        self.response_header_version = response_header_version(api_key, api_version) if response else 0
+        self.request_step = Step.ORDINARY if step in (Step.FETCH, Step.SASL_AUTHENTICATE) else step
+        self.response_step = Step.ORDINARY if step in (Step.PRODUCE, Step.API_VERSIONS) else step
+        if step is Step.FETCH and api_version < _FETCH_SESSIONS_FROM:
+            self.response_step = Step.ORDINARY
+        self.has_topic_ids = api_version >= FIRST_VERSION_WITH_TOPIC_ID.get(api_key, 1 << 15)
+        self.tells_in_request = api_key in TELLING_REQUESTS
+        self.tells_in_response = api_key in TELLING_RESPONSES
+        self.learns = bool(self.response_step or self.has_topic_ids or self.tells_in_request or self.tells_in_response)
+
+    def read_response(self, frame: Frame) -> None:
+        """Check the response body from ``frame.body_start`` on, and note in the frame how it is to be read."""
+        read_body(frame, self.response, self.api_version)
+        if frame.error is not None and self.request_step is Step.API_VERSIONS:
+            # A broker that lacks the version answers in the layout of version 0 (ApiVersionsResponse.parse, KIP-511).
+            error = frame.error
+            frame.error = None
+            read_body(frame, self.response, 0)
+            frame.error = frame.error and error
+
+    def expects_response(self, produce: Frame) -> bool:
+        """Whether a Produce request is answered: with acks=0 it is not, whatever happens (KafkaApis)."""
+        try:
+            return self.request.peek(self.api_version, "acks", produce.data, produce.body_start) != 0
+        except DecodeError:
+            return True
+
+    def fits_response(self, data: bytes) -> bool:
+        """Whether *data* is, to its last byte, a response to this API and version."""
+        frame = Frame(data, 0, 0)
+        try:
+            frame.body_start = read_response_header(data, self.response_header_version).size
+        except DecodeError:
+            return False
+        self.read_response(frame)
+        return frame.message is not None
+
+
+def read_body(frame: Frame, message: Message | None, api_version: int) -> None:
+    """Check that *message* at *api_version* consumes the body exactly; note in the frame how to read it, or why not."""
+    if message is None:
+        return
+    try:
+        layout = message.check(api_version, frame.data, frame.body_start)
+    except DecodeError as error:
+        frame.error = error
+        return
+    frame.message = message
+    frame.body_version = layout.version
+    frame.layout = layout.release
+    if layout.assumed:
+        frame.assumed_version = layout.version
+
+
+def decoded(frame: Frame) -> Any:
+    """The body of a frame that was read, as an object; None of one that was not."""
+    return None if frame.message is None else frame.message.decode(frame.body_version, frame.data, frame.body_start)
+
+
+_routes: dict[int, Route] = {}
+
+
+def route_of(api_key: int, api_version: int) -> Route | None:
+    """The route of an API; None when the API is not known. A version above the facts has one too."""
+    known = _routes.get(api_key << 16 | api_version)
+    if known is not None:
+        return known
+    request = request_message(api_key)
+    if request is None or api_version < 0:
+        return None
+    route = Route(api_key, api_version, request, response_message(api_key))
+    if api_version in request.versions:  # others are anybody's invention: not kept
+        _routes[api_key << 16 | api_version] = route
+    return route
+
+
+def failed(response: Frame) -> bool:
+    """Whether a response with an error code at its top says that, or cannot be read."""
+    return response.message is None or decoded(response).error_code != 0

@@ -1,0 +1,77 @@
+"""Raw SASL tokens: which frames are tokens, when nothing on the wire says so.
+
+After SaslHandshake v0, and for 0.9 clients from the first byte, both sides send a size and an opaque token until
+authentication completes (SaslServerAuthenticator). The end is not on the wire: the phase is over when every token of
+the client was answered and its next frame is, to the last byte, a request by the same client.
+Not here: SaslHandshake v1, whose tokens travel in SaslAuthenticate requests like any other.
+"""
+
+from kproxy.errors import DecodeError
+from kproxy.protocol import read_request_header
+from kproxy.session.recognise import judge_request
+
+_GSSAPI_TOKEN = 0x60  # RFC 2743 section 3.1: an initial context token is an ASN.1 [APPLICATION 0]
+
+
+class SaslPhase:
+    """Where a connection stands in its authentication."""
+
+    __slots__ = ("_answered", "_any_client_id", "_begun", "_client_id", "_due", "in_tokens")
+
+    def __init__(self) -> None:
+        self.in_tokens = False
+        self._begun = False
+        self._any_client_id = False
+        self._client_id: str | None = None
+        self._due = 0  # tokens of the client that are not answered yet
+        self._answered = 0
+
+    def on_handshake(self, api_version: int, client_id: str | None) -> bool:
+        """A SaslHandshake request; say whether it is the connection's first (KIP-368 repeats it later)."""
+        first = not self._begun
+        self._begun = True
+        self._client_id = client_id
+        if api_version == 0 and first:
+            self.in_tokens = True
+        return first
+
+    def on_refusal(self) -> None:
+        """The broker does not take the mechanism: no tokens follow."""
+        self.in_tokens = False
+
+    def begins_with_token(self, data: bytes) -> bool:
+        """Whether a connection's first frame is a token without a handshake; the phase then begins."""
+        if self._begun or data[:1] != bytes([_GSSAPI_TOKEN]):
+            return False
+        self._begun = self.in_tokens = self._any_client_id = True
+        return True
+
+    def is_request(self, data: bytes, limit: int) -> bool:
+        """Whether a client's frame ends the phase, being a request."""
+        if self._due or not self._answered:
+            return False
+        if not judge_request(len(data).to_bytes(4, "big"), data, limit):
+            return False
+        try:
+            client_id = read_request_header(data).client_id
+        except DecodeError:
+            return False
+        return self._any_client_id or client_id == self._client_id
+
+    def on_client_token(self) -> None:
+        """A token went to the broker, which will answer it."""
+        self._due += 1
+
+    def on_server_token(self) -> None:
+        """The broker answered a token."""
+        self._due = max(0, self._due - 1)
+        self._answered += 1
+
+    def on_gap(self) -> None:
+        """Tokens may be missing: the next plausible request ends the phase."""
+        self._due = 0
+        self._answered = 1
+
+    def leave(self) -> None:
+        """The phase is over."""
+        self.in_tokens = False

@@ -1,0 +1,425 @@
+"""Session: one connection as a conversation. Pairs requests with responses and says what happens as events.
+
+Where frames begin is stream.py's business, tokens are sasl.py's, words for foreign protocols are recognise.py's.
+"""
+
+from kproxy.errors import DecodeError, Truncated
+from kproxy.protocol import RequestHeader, read_request_header, read_response_header
+from kproxy.session.cluster import ClusterView
+from kproxy.session.events import (
+    BadFrame,
+    Connection,
+    Direction,
+    Event,
+    Exchange,
+    Frame,
+    Gap,
+    NotKafka,
+    SaslToken,
+)
+from kproxy.session.framing import FrameBuffer, Limits
+from kproxy.session.hunting import Hunt, RequestHunt, ResponseHunt
+from kproxy.session.in_flight import InFlight, correlation_id_of
+from kproxy.session.learning import Learning
+from kproxy.session.recognise import Foreign, foreign_request, foreign_size, sane_client_id
+from kproxy.session.routes import Route, Step, failed, read_body, route_of
+from kproxy.session.sasl import SaslPhase
+from kproxy.session.stream import Stream
+
+_NO_NAMES: dict[str, str] = {}  # shared by all exchanges without topic ids; never written to
+_NEWEST_API_KEY = 1_000  # room for APIs that are newer than the facts
+_NEWEST_API_VERSION = 100
+
+
+class Session:
+    """One connection. Bytes with their times go in, events come out; never raises for what the bytes say.
+
+    Args:
+        number: of the connection, as the events shall carry it.
+        client, broker: addresses as "address:port".
+        cluster: what is shared with the other connections to the same cluster; one of its own when not given.
+        limits: what the connection may take.
+        from_start: whether the first byte given of each direction is the first of the connection. If not, each
+            direction begins at the first plausible frame.
+    """
+
+    def __init__(
+        self,
+        *,
+        number: int,
+        client: str,
+        broker: str,
+        cluster: ClusterView | None = None,
+        limits: Limits | None = None,
+        from_start: bool = True,
+    ) -> None:
+        self.connection = Connection(number, client, broker)
+        self.cluster = ClusterView() if cluster is None else cluster
+        self.limits = Limits() if limits is None else limits
+        self._requests = self._stream(Direction.REQUEST)
+        self._responses = self._stream(Direction.RESPONSE)
+        self._in_flight = InFlight(self.limits)
+        self._learning = Learning(self.connection, self.cluster, self.limits.fetch_partitions)
+        self._sasl = SaslPhase()
+        self._lossy = not from_start  # whether bytes are missing, so that a response may lack its request
+        self._from_start = from_start
+        self._ended = False
+        self._skipped = 0  # bytes passed over in hunts
+        if not from_start:
+            self._requests.hunt()
+            self._responses.hunt()
+
+    def _stream(self, direction: Direction) -> Stream:
+        is_request = direction is Direction.REQUEST
+        return Stream(
+            direction,
+            FrameBuffer(self.limits.frame_size),
+            owner=self,
+            handle=self._on_request if is_request else self._on_response,
+            new_hunt=self._hunt_requests if is_request else self._hunt_responses,
+        )
+
+    def receive(self, direction: Direction, data: bytes, at: int) -> list[Event]:
+        """Take bytes as they came, in order; *at* in ns since the epoch."""
+        events: list[Event] = []
+        (self._requests if direction is Direction.REQUEST else self._responses).receive(data, at, events)
+        return events
+
+    def gap(self, direction: Direction, size: int | None, at: int) -> list[Event]:
+        """Learn that bytes are missing; *size* None when nobody knows how many."""
+        events: list[Event] = []
+        stream = self._requests if direction is Direction.REQUEST else self._responses
+        if stream.opaque:
+            return events
+        self._lossy = True
+        stream.finish(at, events)
+        self._sasl.on_gap()
+        partial = stream.damage(size)
+        events.append(Gap(self.connection, at, direction, size, 0, 0 if partial is None else 1))
+        if partial is not None and direction is Direction.REQUEST:
+            self._lose_request(*partial, at, events)
+        elif partial is not None:
+            self._lose_response(partial[0], at, events)
+        return events
+
+    def end(self, direction: Direction, at: int) -> list[Event]:
+        """Learn that one side said it is done (FIN): after the broker's, nothing is answered any more."""
+        events: list[Event] = []
+        self._ended = True
+        stream = self._requests if direction is Direction.REQUEST else self._responses
+        self._end_stream(stream, at, events)
+        if direction is Direction.RESPONSE:
+            self._give_up_all("the broker closed the connection before the response", at, events)
+        return events
+
+    def close(self, at: int) -> list[Event]:
+        """Learn that nothing more will come: what is unanswered is told now."""
+        events: list[Event] = []
+        self._end_stream(self._requests, at, events)
+        self._end_stream(self._responses, at, events)
+        what = "the connection closed" if self._ended else "the capture ended"
+        self._give_up_all(f"{what} before the response", at, events)
+        if self._skipped and not self._requests.frames.count and not self._from_start:
+            what = "no Kafka request is in what was captured of the connection, which began before the capture"
+            events.append(NotKafka(self.connection, at, "unknown", Direction.REQUEST, what))
+        return events
+
+    # What the streams tell
+
+    def on_refused(self, stream: Stream, size_field: bytes, at: int, events: list[Event]) -> None:
+        """See stream.Owner."""
+        direction = stream.direction
+        size = int.from_bytes(size_field, "big", signed=True)
+        foreign = foreign_size(size_field, direction) if self._at_start(stream, 0) else None
+        if foreign is not None:
+            self._stop(foreign, at, events)
+            return
+        self._lossy = True
+        most = f"of at most {stream.frames.limit:,} bytes"
+        why = " before authentication is done" if stream.frames.limit < self.limits.frame_size else ""
+        events.append(BadFrame(self.connection, at, direction, f"the size field says {size:,}; frames are {most}{why}"))
+
+    def _at_start(self, stream: Stream, frames: int) -> bool:
+        """Whether the direction is still at its first frame, that many having been cut."""
+        return self._from_start and stream.frames.count == frames and not stream.hunting
+
+    def on_found(self, stream: Stream, skipped: int, at: int, events: list[Event]) -> None:
+        """See stream.Owner."""
+        if skipped:
+            self._skipped += skipped
+            events.append(Gap(self.connection, at, stream.direction, 0, skipped))
+
+    def _hunt_requests(self, given_up: int) -> Hunt:
+        return RequestHunt(self.limits.frame_size, given_up)
+
+    def _hunt_responses(self, given_up: int) -> Hunt:
+        return ResponseHunt(self.limits.frame_size, given_up, self._in_flight.sought)
+
+    # Requests
+
+    def _on_request(self, frame: Frame, events: list[Event]) -> None:
+        if self._sasl.in_tokens and self._is_token(frame):
+            self._on_client_token(frame, events)
+            return
+        try:
+            header = read_request_header(frame.data)
+        except DecodeError as error:
+            self._on_bad_request(frame, str(error), events)
+            return
+        route = route_of(header.api_key, header.api_version)
+        if route is None and not _may_be_newer(header):
+            self._on_bad_request(frame, f"API key {header.api_key} v{header.api_version} is none of Kafka's", events)
+            return
+        frame.header = header
+        frame.body_start = header.size
+        exchange = Exchange(
+            self.connection,
+            frame.ended_at,
+            header.api_key,
+            header.api_version,
+            header.correlation_id,
+            header.client_id,
+            frame,
+            None,
+            True,
+            None,
+            None,
+            _NO_NAMES,
+        )
+        if route is None:
+            exchange.undecoded = f"API key {header.api_key} is not known"
+        else:
+            read_body(frame, route.request, header.api_version)
+            if frame.error is not None:
+                exchange.undecoded = f"request: {frame.error}"
+                if self._at_start(self._requests, 1) and (foreign := foreign_request(frame.data)):
+                    self._stop(foreign, frame.ended_at, events)
+                    return
+            if route.request_step and not self._request_step(route, frame, exchange, events):
+                return
+        if self._in_flight.add(exchange, route, len(frame.data)):
+            self._shed(frame.ended_at, events)
+
+    def _request_step(self, route: Route, frame: Frame, exchange: Exchange, events: list[Event]) -> bool:
+        """What some requests need beyond pairing; False when the exchange is complete without a response."""
+        if frame.message is None:
+            self._lossy |= route.request_step is Step.PRODUCE  # nobody can tell whether it is answered
+            return True
+        if route.request_step is Step.PRODUCE:
+            if route.expects_response(frame):
+                return True
+            exchange.expects_response = False
+            self._learning.name_topics(route, exchange)
+            events.append(exchange)
+            return False
+        if route.request_step is Step.API_VERSIONS:
+            self._learning.from_api_versions(route, frame)
+        elif route.request_step is Step.SASL_HANDSHAKE:
+            self._learning.from_handshake(frame)
+            if self._sasl.on_handshake(route.api_version, exchange.client_id):
+                self._requests.frames.limit = self.limits.unauthenticated_frame_size
+        return True
+
+    def _on_bad_request(self, frame: Frame, reason: str, events: list[Event]) -> None:
+        first = self._at_start(self._requests, 1)
+        if first and self._sasl.begins_with_token(frame.data):
+            self.connection.sasl_mechanism = "GSSAPI"
+            self._requests.frames.limit = self.limits.unauthenticated_frame_size
+            self._on_client_token(frame, events)
+            return
+        foreign = foreign_request(frame.data) if first else None
+        if foreign is not None:
+            self._stop(foreign, frame.ended_at, events)
+            return
+        self._lossy = True
+        events.append(BadFrame(self.connection, frame.ended_at, Direction.REQUEST, f"no request: {reason}"))
+        self._requests.lose(frame)
+
+    def _shed(self, at: int, events: list[Event]) -> None:
+        """Too much is in flight: the oldest requests are let go."""
+        while self._in_flight.overfull:
+            self._lossy = True
+            self._give_up("more requests are in flight than kproxy keeps", at, events)
+
+    # Responses
+
+    def _on_response(self, frame: Frame, events: list[Event]) -> None:
+        queue = self._in_flight.queue
+        if not queue:
+            self._on_unasked(frame, events)
+            return
+        exchange, route = queue[0]
+        if exchange is None:
+            self._on_server_token(frame, events)
+            return
+        try:
+            header = read_response_header(frame.data, 0 if route is None else route.response_header_version)
+        except DecodeError as error:
+            self._on_odd_header(frame, error, events)
+            return
+        if header.correlation_id != exchange.correlation_id:
+            self._on_odd_response(frame, events)
+            return
+        self._in_flight.take()
+        frame.header = header
+        frame.body_start = header.size
+        self._finish(exchange, route, frame, events)
+
+    def _on_odd_header(self, frame: Frame, error: DecodeError, events: list[Event]) -> None:
+        """A response whose header cannot be read to its end: its correlation id alone may still pair it."""
+        exchange, _ = self._in_flight.queue[0]
+        if exchange is None or correlation_id_of(frame.data) != exchange.correlation_id:
+            self._on_odd_response(frame, events)
+            return
+        self._in_flight.take()
+        frame.error = error
+        exchange.undecoded = f"response header: {error}"
+        self._finish(exchange, None, frame, events)
+
+    def _finish(self, exchange: Exchange, route: Route | None, frame: Frame, events: list[Event]) -> None:
+        """Read the body of a response whose header is read, and say the exchange."""
+        exchange.response = frame
+        exchange.at = frame.ended_at
+        if route is not None:
+            route.read_response(frame)
+            if frame.error is not None:
+                said = f"response: {frame.error}"
+                exchange.undecoded = said if exchange.undecoded is None else f"{exchange.undecoded}; {said}"
+            if route.learns:
+                self._learning.from_exchange(route, exchange)
+                self._response_step(route, frame)
+        events.append(exchange)
+
+    def _response_step(self, route: Route, frame: Frame) -> None:
+        if route.response_step is Step.SASL_HANDSHAKE and failed(frame):
+            self._sasl.on_refusal()
+        elif route.response_step is Step.SASL_AUTHENTICATE and not failed(frame):
+            self._lift_limit()
+
+    def _on_odd_response(self, frame: Frame, events: list[Event]) -> None:
+        """A response that is not the next one: its request is further on, or nowhere."""
+        index = self._in_flight.find(frame)
+        if index is None:
+            self._on_unasked(frame, events)
+            return
+        self._skip_to(index, frame, events)
+        exchange, route = self._in_flight.take()
+        if exchange is not None:
+            self._finish(exchange, route, frame, events)
+
+    def _skip_to(self, index: int, frame: Frame, events: list[Event]) -> None:
+        why = "its response is missing: the one to a later request came first"
+        if index and not self._lossy:
+            reason = "responses are out of order: requests before this one were not answered"
+            events.append(BadFrame(self.connection, frame.ended_at, Direction.RESPONSE, reason))
+        for _ in range(index):
+            self._give_up(why, frame.ended_at, events)
+
+    def _on_unasked(self, frame: Frame, events: list[Event]) -> None:
+        """A response to no request in flight."""
+        try:
+            header = read_response_header(frame.data, 0)
+        except DecodeError as error:
+            reason = f"no response: {error}"
+            events.append(BadFrame(self.connection, frame.ended_at, Direction.RESPONSE, reason))
+            return
+        if not self._lossy:
+            reason = f"a response with correlation id {header.correlation_id}, which no request in flight has"
+            events.append(BadFrame(self.connection, frame.ended_at, Direction.RESPONSE, reason))
+            return
+        frame.header = header
+        frame.body_start = header.size
+        exchange = Exchange(self.connection, frame.ended_at, correlation_id=header.correlation_id, response=frame)
+        exchange.undecoded = "its request was not seen, so nothing says how to read the response"
+        events.append(exchange)
+
+    # Tokens
+
+    def _is_token(self, frame: Frame) -> bool:
+        if not self._sasl.is_request(frame.data, self.limits.frame_size):
+            return True
+        self._sasl.leave()
+        self._in_flight.drop_tokens()
+        self._lift_limit()
+        return False
+
+    def _on_client_token(self, frame: Frame, events: list[Event]) -> None:
+        self._sasl.on_client_token()
+        events.append(SaslToken(self.connection, frame.ended_at, Direction.REQUEST, len(frame.data)))
+        if self._in_flight.add_token():
+            self._shed(frame.ended_at, events)
+
+    def _on_server_token(self, frame: Frame, events: list[Event]) -> None:
+        self._in_flight.take()
+        self._sasl.on_server_token()
+        self._lift_limit()
+        events.append(SaslToken(self.connection, frame.ended_at, Direction.RESPONSE, len(frame.data)))
+
+    def _lift_limit(self) -> None:
+        # What comes after a successful step may be the first ordinary request; the wire does not say earlier.
+        self._requests.frames.limit = self.limits.frame_size
+
+    # Endings
+
+    def _stop(self, foreign: Foreign, at: int, events: list[Event]) -> None:
+        self._requests.stop()
+        self._responses.stop()
+        self._give_up_all(foreign.what, at, events)
+        events.append(NotKafka(self.connection, at, foreign.kind, foreign.direction, foreign.what))
+
+    def _give_up(self, why: str, at: int, events: list[Event]) -> None:
+        """Say that the oldest request in flight is not answered."""
+        exchange, route = self._in_flight.take()
+        if exchange is None:
+            return
+        exchange.at = at
+        exchange.unanswered = why
+        if route is not None:
+            self._learning.name_topics(route, exchange)
+        events.append(exchange)
+
+    def _give_up_all(self, why: str, at: int, events: list[Event]) -> None:
+        while self._in_flight.queue:
+            self._give_up(why, at, events)
+
+    def _lose_request(self, partial: bytes, started_at: int, at: int, events: list[Event]) -> None:
+        """A request was hit by a gap; when its header came, the response can still be read."""
+        try:
+            header = read_request_header(partial[4:])
+        except DecodeError:
+            return
+        route = route_of(header.api_key, header.api_version)
+        if route is None:
+            return
+        error = Truncated("bytes of it are missing in the capture", message=route.name, version=header.api_version)
+        frame = Frame(partial[4:], started_at, at, header, header.size, error=error)
+        exchange = Exchange(self.connection, at, header.api_key, header.api_version, header.correlation_id)
+        exchange.client_id = header.client_id
+        exchange.request = frame
+        exchange.undecoded = f"request: {error}"
+        if route.request_step is Step.PRODUCE and not route.expects_response(frame):
+            exchange.expects_response = False
+            events.append(exchange)
+        elif self._in_flight.add(exchange, route, len(frame.data)):
+            self._shed(at, events)
+
+    def _lose_response(self, partial: bytes, at: int, events: list[Event]) -> None:
+        exchange = self._in_flight.queue[0][0] if self._in_flight.queue else None
+        if exchange is not None and correlation_id_of(partial[4:]) == exchange.correlation_id:
+            self._give_up("bytes of its response are missing", at, events)
+
+    def _end_stream(self, stream: Stream, at: int, events: list[Event]) -> None:
+        if stream.opaque:
+            return
+        stream.finish(at, events)
+        held, missing = stream.frames.held, stream.frames.missing
+        partial = stream.damage(None)
+        if partial is not None:
+            events.append(Gap(self.connection, at, stream.direction, missing, held, 1))
+
+
+def _may_be_newer(header: RequestHeader) -> bool:
+    """Whether an API that the facts lack could be one of a newer release."""
+    if not (0 <= header.api_key <= _NEWEST_API_KEY and 0 <= header.api_version <= _NEWEST_API_VERSION):
+        return False
+    return sane_client_id(header.client_id)

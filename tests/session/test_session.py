@@ -1,0 +1,630 @@
+"""Scripted conversations: what a session says of them."""
+
+import gzip
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kproxy.session import BadFrame, ClusterView, Direction, Exchange, Limits, NotKafka, Session
+from tests.support.conversation import broker, client, closing, converse, events_of, new_session, tell
+from tests.support.frames import (
+    api_versions,
+    api_versions_answer,
+    api_versions_refusal,
+    compact_array,
+    delete_topic,
+    delete_topic_answer,
+    fetch,
+    fetch_answer,
+    frame,
+    heartbeat,
+    heartbeat_answer,
+    metadata,
+    metadata_answer,
+    produce,
+    produce_answer,
+    request,
+    response,
+    sasl_authenticate,
+    sasl_authenticate_answer,
+    sasl_handshake,
+    sasl_handshake_answer,
+)
+
+GOLDEN_FRAMES = Path(__file__).parents[1] / "golden" / "frames.jsonl.gz"
+
+
+def exchanges(*steps: Any, session: Session | None = None) -> list[Exchange]:
+    return [event for event in events_of(*steps, session=session) if isinstance(event, Exchange)]
+
+
+# Pairing
+
+
+def test_a_request_and_its_response_are_one_exchange_with_both_times() -> None:
+    (exchange,) = exchanges(client >> heartbeat(7), broker >> heartbeat_answer(7, 27))
+    assert (exchange.api_key, exchange.api_version, exchange.correlation_id, exchange.client_id) == (12, 0, 7, "app")
+    assert exchange.request is not None and exchange.response is not None
+    assert (exchange.request.started_at, exchange.request.ended_at) == (1_000, 1_000)
+    assert exchange.response.ended_at == exchange.at == 2_000
+    assert exchange.request.wire_size == len(heartbeat(7))
+    assert exchange.undecoded is exchange.unanswered is None
+    assert exchange.connection.client == "10.0.0.5:51234"
+
+
+def test_the_bodies_can_be_read_from_the_frames() -> None:
+    (exchange,) = exchanges(client >> heartbeat(7, "billing"), broker >> heartbeat_answer(7, 27))
+    assert exchange.request is not None and exchange.response is not None
+    request_body, answer = exchange.request, exchange.response
+    assert request_body.message is not None and answer.message is not None
+    decoded: Any = request_body.message.decode(request_body.body_version, request_body.data, request_body.body_start)
+    assert (decoded.group_id, decoded.generation_id, decoded.member_id) == ("billing", 5, "m-1")
+    error: Any = answer.message.decode(answer.body_version, answer.data, answer.body_start)
+    assert error.error_code == 27
+
+
+def test_pipelined_requests_are_answered_in_order() -> None:
+    said = converse(
+        client >> heartbeat(1) + heartbeat(2) + heartbeat(3),
+        broker >> heartbeat_answer(1),
+        broker >> heartbeat_answer(2) + heartbeat_answer(3),
+        closing,
+    )
+    assert said == ["Heartbeat v0 #1 answered", "Heartbeat v0 #2 answered", "Heartbeat v0 #3 answered"]
+
+
+def test_a_produce_with_acks_0_is_complete_at_once_and_leaves_nothing_behind() -> None:
+    said = converse(
+        client >> produce(1, 0) + produce(2, 1) + produce(3, 0),
+        broker >> produce_answer(2),
+        closing,
+    )
+    assert said == ["Produce v3 #1 needs no answer", "Produce v3 #3 needs no answer", "Produce v3 #2 answered"]
+
+
+def test_a_flood_of_acks_0_keeps_no_request() -> None:
+    session = new_session(limits=Limits(in_flight=2))
+    said = converse(*[client >> produce(number, 0) for number in range(50)], closing, session=session)
+    assert said == [f"Produce v3 #{number} needs no answer" for number in range(50)]
+
+
+def test_a_response_that_nobody_asked_for_pairs_with_nothing() -> None:
+    said = converse(broker >> heartbeat_answer(1), client >> heartbeat(1), broker >> heartbeat_answer(1))
+    assert said == [
+        "bad response: a response with correlation id 1, which no request in flight has",
+        "Heartbeat v0 #1 answered",
+    ]
+
+
+def test_an_unknown_correlation_id_leaves_the_request_in_flight() -> None:
+    said = converse(client >> heartbeat(1), broker >> heartbeat_answer(99), broker >> heartbeat_answer(1))
+    assert said == [
+        "bad response: a response with correlation id 99, which no request in flight has",
+        "Heartbeat v0 #1 answered",
+    ]
+
+
+def test_a_duplicate_response_is_none() -> None:
+    twice = heartbeat_answer(1) * 2
+    said = converse(client >> heartbeat(1) + heartbeat(2), broker >> twice + heartbeat_answer(2))
+    assert said == [
+        "Heartbeat v0 #1 answered",
+        "bad response: a response with correlation id 1, which no request in flight has",
+        "Heartbeat v0 #2 answered",
+    ]
+
+
+def test_swapped_responses_never_pair_with_the_other_request() -> None:
+    events = events_of(client >> heartbeat(1) + produce(2, 1), broker >> produce_answer(2) + heartbeat_answer(1))
+    assert [tell(event) for event in events] == [
+        "bad response: responses are out of order: requests before this one were not answered",
+        "Heartbeat v0 #1 unanswered",
+        "Produce v3 #2 answered",
+        "bad response: a response with correlation id 1, which no request in flight has",
+    ]
+
+
+def test_a_later_request_is_not_taken_when_the_body_does_not_fit() -> None:
+    said = converse(client >> heartbeat(1) + heartbeat(2), broker >> produce_answer(2) + heartbeat_answer(1))
+    assert said[1:] == ["Heartbeat v0 #1 answered"]
+
+
+def test_a_body_that_does_not_fit_is_paired_and_says_why() -> None:
+    (exchange,) = exchanges(client >> heartbeat(1), broker >> response(1, b"\0"))
+    assert exchange.response is not None and exchange.response.message is None
+    assert exchange.undecoded is not None and exchange.undecoded.startswith("response: HeartbeatResponse v0: errorCode")
+
+
+def test_too_many_in_flight_lets_the_oldest_go_and_says_so() -> None:
+    session = new_session(limits=Limits(in_flight=2))
+    events = events_of(*[client >> heartbeat(number) for number in (1, 2, 3)], session=session)
+    assert [tell(event) for event in events] == ["Heartbeat v0 #1 unanswered"]
+    assert converse(broker >> heartbeat_answer(2), session=session) == ["Heartbeat v0 #2 answered"]
+
+
+def test_bytes_in_flight_are_bounded_too() -> None:
+    session = new_session(limits=Limits(in_flight_size=3 * (len(heartbeat(0)) - 4)))
+    said = converse(*[client >> heartbeat(number) for number in range(5)], session=session)
+    assert said == ["Heartbeat v0 #0 unanswered", "Heartbeat v0 #1 unanswered"]
+
+
+# Ends
+
+
+def test_what_is_unanswered_at_the_end_of_the_capture_says_so() -> None:
+    (exchange,) = exchanges(client >> heartbeat(1), closing)
+    assert exchange.unanswered == "the capture ended before the response"
+
+
+def test_what_is_unanswered_when_the_broker_closes_says_so() -> None:
+    (exchange,) = exchanges(client >> heartbeat(1), broker.finishes(), closing)
+    assert exchange.unanswered == "the broker closed the connection before the response"
+
+
+def test_a_client_may_finish_before_it_is_answered() -> None:
+    said = converse(client >> heartbeat(1), client.finishes(), broker >> heartbeat_answer(1), closing)
+    assert said == ["Heartbeat v0 #1 answered"]
+
+
+def test_a_frame_that_never_ended_is_told() -> None:
+    assert converse(client >> heartbeat(1)[:9], closing) == ["gap in requests: 20 missing, 9 skipped, 1 lost"]
+
+
+# Versions and APIs
+
+
+def test_an_api_versions_refusal_is_read_as_version_0() -> None:
+    (exchange,) = exchanges(client >> api_versions(0), broker >> api_versions_refusal(0))
+    assert exchange.response is not None and exchange.response.message is not None
+    assert (exchange.response.body_version, exchange.undecoded) == (0, None)
+
+
+def test_an_api_versions_answer_at_its_own_version() -> None:
+    (exchange,) = exchanges(client >> api_versions(0), broker >> api_versions_answer(0))
+    assert exchange.response is not None
+    assert (exchange.response.body_version, exchange.undecoded) == (3, None)
+
+
+def test_the_client_says_what_software_it_is() -> None:
+    session = new_session()
+    converse(client >> api_versions(0, "apache-kafka-java", "4.3.1"), session=session)
+    assert session.connection.client_software_name == "apache-kafka-java"
+    assert session.connection.client_software_version == "4.3.1"
+
+
+def test_a_version_above_the_facts_is_read_when_the_newest_layout_fits() -> None:
+    body = (
+        b"\x02g" + b"\0\0\0\5" + b"\x02m" + b"\0" + b"\0"
+    )  # group_id, generation_id, member_id, group_instance_id, tags
+    (exchange,) = exchanges(
+        client >> request(12, 5, 1, body, tags=b"\0"), broker >> response(1, b"\0\0\0\0\0\0\0", tags=b"\0")
+    )
+    assert exchange.request is not None and exchange.response is not None
+    assert (exchange.api_version, exchange.request.assumed_version, exchange.response.assumed_version) == (5, 4, 4)
+    assert exchange.undecoded is None
+
+
+def test_an_api_above_the_facts_is_paired_and_told_as_unknown() -> None:
+    (exchange,) = exchanges(client >> request(300, 0, 9, b"??", tags=b"\0"), broker >> response(9, b"??"))
+    assert exchange.response is not None and exchange.response.message is None
+    assert exchange.undecoded == "API key 300 is not known"
+
+
+# SASL
+
+
+TOKENS = (
+    client >> sasl_handshake(1, 0),
+    broker >> sasl_handshake_answer(1),
+    client >> frame(b"\0alice\0secret"),
+    broker >> frame(b""),
+)
+
+
+def test_after_sasl_handshake_v0_tokens_follow_until_a_request() -> None:
+    session = new_session()
+    said = converse(*TOKENS, client >> heartbeat(2), broker >> heartbeat_answer(2), closing, session=session)
+    assert said == [
+        "SaslHandshake v0 #1 answered",
+        "token of 13 bytes in the request",
+        "token of 0 bytes in the response",
+        "Heartbeat v0 #2 answered",
+    ]
+    assert session.connection.sasl_mechanism == "PLAIN"
+
+
+def test_no_event_holds_the_bytes_of_a_token() -> None:
+    assert not any("secret" in repr(event) for event in events_of(*TOKENS))
+
+
+def test_a_token_that_parses_as_a_request_before_any_answer_is_a_token() -> None:
+    said = converse(*TOKENS[:2], client >> heartbeat(2), broker >> frame(b"challenge"))
+    assert said[1:] == ["token of 25 bytes in the request", "token of 9 bytes in the response"]
+
+
+def test_a_token_that_parses_as_a_request_of_another_client_is_a_token() -> None:
+    said = converse(*TOKENS, client >> heartbeat(2, client_id="other"))
+    assert said[3:] == ["token of 27 bytes in the request"]
+
+
+def test_several_rounds_of_tokens_and_empty_ones() -> None:
+    rounds = [step for _ in range(3) for step in (client >> frame(b""), broker >> frame(b"r=1"))]
+    said = converse(*TOKENS[:2], *rounds, client >> heartbeat(2), broker >> heartbeat_answer(2))
+    assert said[1:] == 3 * ["token of 0 bytes in the request", "token of 3 bytes in the response"] + [
+        "Heartbeat v0 #2 answered"
+    ]
+
+
+def test_a_refused_mechanism_begins_no_token_phase() -> None:
+    said = converse(
+        client >> sasl_handshake(1, 0), broker >> sasl_handshake_answer(1, 33), client >> heartbeat(2), closing
+    )
+    assert said == ["SaslHandshake v0 #1 answered", "Heartbeat v0 #2 unanswered"]
+
+
+def test_a_client_of_0_9_begins_with_a_gssapi_token() -> None:
+    session = new_session()
+    said = converse(
+        client >> frame(b"\x60\x82\x02\x0b\x06\x09\x2a\x86\x48\x86\xf7\x12\x01\x02\x02"),
+        broker >> frame(b"\x60\x01"),
+        client >> heartbeat(0),
+        broker >> heartbeat_answer(0),
+        session=session,
+    )
+    assert said == [
+        "token of 15 bytes in the request",
+        "token of 2 bytes in the response",
+        "Heartbeat v0 #0 answered",
+    ]
+    assert session.connection.sasl_mechanism == "GSSAPI"
+
+
+def test_sasl_authenticate_is_ordinary_and_may_come_again() -> None:
+    once = (
+        client >> sasl_handshake(1, 1),
+        broker >> sasl_handshake_answer(1),
+        client >> sasl_authenticate(2, b"\0alice\0secret"),
+        broker >> sasl_authenticate_answer(2),
+        client >> heartbeat(3),
+        broker >> heartbeat_answer(3),
+    )
+    told = ["SaslHandshake v1 #1 answered", "SaslAuthenticate v0 #2 answered", "Heartbeat v0 #3 answered"]
+    assert converse(*once, *once, closing) == told + told
+
+
+def big_request(correlation_id: int) -> bytes:
+    return (
+        heartbeat(correlation_id, "g" * 30_000)
+        if correlation_id < 0
+        else request(255, 0, correlation_id, bytes(600_000))
+    )
+
+
+def test_before_authentication_a_frame_of_512_kib_is_the_largest() -> None:
+    begin = (client >> sasl_handshake(1, 1), broker >> sasl_handshake_answer(1))
+    events = events_of(*begin, client >> big_request(2))
+    assert isinstance(events[1], BadFrame)
+    assert "600,013; frames are of at most 524,288 bytes before authentication is done" in events[1].reason
+
+
+def test_after_authentication_and_without_sasl_it_is_not() -> None:
+    authenticated = (
+        client >> sasl_handshake(1, 1),
+        broker >> sasl_handshake_answer(1),
+        client >> sasl_authenticate(2, b"x"),
+        broker >> sasl_authenticate_answer(2),
+    )
+    for begin in ((), authenticated):
+        assert converse(*begin, client >> big_request(3), closing)[-1].startswith("? v0 #3 unanswered")
+
+
+# Gaps and mid-stream
+
+
+def test_a_gap_inside_a_frame_loses_that_frame_alone() -> None:
+    first = heartbeat(1, "g" * 100)
+    said = converse(
+        client >> first[:50],
+        client.loses(20),
+        client >> first[70:] + heartbeat(2),
+        broker >> heartbeat_answer(1) + heartbeat_answer(2),
+    )
+    assert said == [
+        "gap in requests: 20 missing, 0 skipped, 1 lost",
+        "Heartbeat v0 #1 answered, undecoded",
+        "Heartbeat v0 #2 answered",
+    ]
+
+
+def test_after_a_gap_of_unknown_size_the_next_plausible_frame_is_found() -> None:
+    said = converse(
+        client >> heartbeat(1)[:12],
+        client.loses(None),
+        client >> b"rest of some frame" + heartbeat(2),
+        broker >> heartbeat_answer(2),
+    )
+    assert said == [
+        "gap in requests: None missing, 0 skipped, 1 lost",
+        "gap in requests: 0 missing, 18 skipped, 0 lost",
+        "Heartbeat v0 #2 answered",
+    ]
+
+
+def test_responses_lost_in_a_gap_are_skipped() -> None:
+    events = events_of(
+        client >> heartbeat(1001) + heartbeat(1002) + heartbeat(1003),
+        broker >> heartbeat_answer(1001)[:6],
+        broker.loses(14),
+        broker >> heartbeat_answer(1003),
+    )
+    assert [tell(event) for event in events] == [
+        "gap in responses: 14 missing, 0 skipped, 1 lost",
+        "Heartbeat v0 #1001 unanswered",
+        "Heartbeat v0 #1002 unanswered",
+        "Heartbeat v0 #1003 answered",
+    ]
+
+
+def test_joining_in_mid_stream_reports_what_is_left_and_invents_nothing() -> None:
+    session = new_session(from_start=False)
+    said = converse(
+        broker >> heartbeat_answer(900) + b"\0\0\0",
+        client >> heartbeat(901)[9:] + heartbeat(902) + heartbeat(903),
+        broker >> heartbeat_answer(901)[3:] + heartbeat_answer(902),
+        broker >> heartbeat_answer(903),
+        closing,
+        session=session,
+    )
+    assert said == [
+        "gap in requests: 0 missing, 20 skipped, 0 lost",
+        "gap in responses: 0 missing, 20 skipped, 0 lost",
+        "Heartbeat v0 #902 answered",
+        "Heartbeat v0 #903 answered",
+    ]
+
+
+def test_bytes_that_only_look_like_a_request_are_not_reported() -> None:
+    almost = request(12, 0, 5, b"\0\1g\0\0\0\5\0\3m-1!")
+    session = new_session(from_start=False)
+    assert converse(client >> almost + heartbeat(6), broker >> heartbeat_answer(6), session=session) == [
+        f"gap in requests: 0 missing, {len(almost)} skipped, 0 lost",
+        "Heartbeat v0 #6 answered",
+    ]
+
+
+def test_a_frame_swallowed_by_a_false_one_is_found_at_once() -> None:
+    false = request(12, 0, 5, b"").replace(b"\0\0\0\x0d", b"\0\0\x40\0", 1)
+    session = new_session(from_start=False)
+    assert converse(client >> false + heartbeat(6), closing, session=session) == [
+        f"gap in requests: 0 missing, {len(false)} skipped, 0 lost",
+        "Heartbeat v0 #6 unanswered",
+    ]
+
+
+# Not Kafka
+
+
+@pytest.mark.parametrize(
+    ("first", "kind"),
+    [
+        (bytes.fromhex("160301020001000001fc0303"), "tls"),
+        (b"GET /metrics HTTP/1.1\r\n", "http"),
+        (b"SSH-2.0-OpenSSH_9.6\r\n", "ssh"),
+        (b"PROXY TCP4 10.0.0.1 10.0.0.2 1 2\r\n", "proxy"),
+        (b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c", "proxy"),
+        (b"\0\0\0\x08\x04\xd2\x16\x2f", "postgresql"),
+        (bytes.fromhex("0000002d00000000" + "00" * 8 + "00007530" + "00" * 8 + "00000010" + "00" * 17), "zookeeper"),
+    ],
+)
+def test_other_protocols_are_named_and_then_left_alone(first: bytes, kind: str) -> None:
+    assert converse(client >> first, client >> heartbeat(1), broker >> b"whatever", closing) == [
+        f"not Kafka but {kind} in the request"
+    ]
+
+
+def test_a_tls_alert_answers_a_request_in_the_clear() -> None:
+    asked, answered = events_of(client >> heartbeat(1), broker >> bytes.fromhex("15030300020246"), closing)
+    assert isinstance(asked, Exchange) and isinstance(answered, NotKafka)
+    assert asked.unanswered == answered.what
+    assert "security.protocol=SSL" in answered.what
+
+
+@pytest.mark.parametrize("size", [-1, -(1 << 31), (1 << 31) - 1, 104_857_601])
+def test_a_size_no_peer_accepts_is_bad_and_the_next_frame_is_found(size: int) -> None:
+    said = converse(
+        client >> heartbeat(1) + size.to_bytes(4, "big", signed=True) + heartbeat(2),
+        broker >> heartbeat_answer(1) + heartbeat_answer(2),
+    )
+    assert said == [
+        f"bad request: the size field says {size:,}; frames are of at most 104,857,600 bytes",
+        "gap in requests: 0 missing, 4 skipped, 0 lost",
+        "Heartbeat v0 #1 answered",
+        "Heartbeat v0 #2 answered",
+    ]
+
+
+@pytest.mark.parametrize("size", range(8))
+def test_a_frame_too_small_for_a_header_is_bad_and_the_next_is_found(size: int) -> None:
+    said = converse(client >> heartbeat(1) + frame(bytes(size)) + heartbeat(2), closing)
+    assert said[0].startswith("bad request: no request: ")
+    assert said[1:] == [
+        f"gap in requests: 0 missing, {size + 4} skipped, 0 lost",
+        "Heartbeat v0 #1 unanswered",
+        "Heartbeat v0 #2 unanswered",
+    ]
+
+
+def test_a_response_too_small_for_a_correlation_id_is_bad() -> None:
+    said = converse(client >> heartbeat(1), broker >> frame(b"\0\0\0") + heartbeat_answer(1))
+    assert said[0].startswith("bad response: no response: ")
+    assert said[1:] == ["Heartbeat v0 #1 answered"]
+
+
+# What is learned
+
+
+ORDERS = bytes(range(16))
+
+
+def test_topic_ids_get_the_names_that_another_connection_saw() -> None:
+    cluster = ClusterView()
+    converse(
+        client >> metadata(1),
+        broker >> metadata_answer(1, {"orders": ORDERS}, {1: ("broker-1", 9092)}),
+        session=new_session(cluster=cluster),
+    )
+    (exchange,) = exchanges(
+        client >> delete_topic(1, ORDERS),
+        broker >> delete_topic_answer(1, ORDERS),
+        session=new_session(cluster=cluster),
+    )
+    assert exchange.undecoded is None
+    assert dict(exchange.topic_names) == {"AAECAwQFBgcICQoLDA0ODw": "orders"}
+    assert (dict(cluster.brokers), cluster.cluster_id) == ({1: "broker-1:9092"}, "cluster-1")
+
+
+def test_an_exchange_without_topic_ids_has_no_names() -> None:
+    (exchange,) = exchanges(client >> heartbeat(1), broker >> heartbeat_answer(1))
+    assert dict(exchange.topic_names) == {}
+
+
+def test_an_incremental_fetch_can_be_read_in_full() -> None:
+    full, changed, fewer = exchanges(
+        client >> fetch(1, 0, 0, partitions=((0, 100), (1, 200), (2, 300))),
+        broker >> fetch_answer(1, 77),
+        client >> fetch(2, 77, 1, partitions=((1, 250),)),
+        broker >> fetch_answer(2, 77),
+        client >> fetch(3, 77, 2, forgotten=(0,)),
+        broker >> fetch_answer(3, 77),
+    )
+    offsets = []
+    for exchange in (full, changed, fewer):
+        assert exchange.fetch_session is not None and exchange.fetch_session.whole
+        assert exchange.fetch_session.session_id == 77
+        offsets.append({entry.partition: entry.fetch_offset for entry in exchange.fetch_session.partitions})
+    assert offsets == [{0: 100, 1: 200, 2: 300}, {0: 100, 1: 250, 2: 300}, {1: 250, 2: 300}]
+
+
+# Kafka's own frames
+
+
+def golden_pairs() -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    asked: dict[tuple[int, int, int], dict[str, Any]] = {}
+    with gzip.open(GOLDEN_FRAMES, "rt", encoding="utf-8") as lines:
+        for line in map(json.loads, lines):
+            key = (line["apiKey"], line["version"], line["sample"])
+            if line["direction"] == "request":
+                asked[key] = line
+            else:
+                yield asked[key], line
+
+
+def test_every_pair_of_frames_that_kafka_made_is_one_exchange() -> None:
+    seen = 0
+    for asked, answer in golden_pairs():
+        sent, came = bytes.fromhex(asked["frameHex"]), bytes.fromhex(answer["frameHex"])
+        came = came[:4] + sent[8:12] + came[8:]  # the corpus gives each frame a correlation id of its own
+        acks_0 = asked["json"].get("acks") == 0
+        found = exchanges(client >> sent, *([] if acks_0 else [broker >> came]), closing)
+        assert len(found) == 1, asked["message"]
+        (exchange,) = found
+        assert (exchange.api_key, exchange.api_version) == (asked["apiKey"], asked["version"])
+        assert exchange.correlation_id == asked["header"]["correlationId"]
+        assert exchange.client_id == asked["header"].get("clientId")
+        assert exchange.request is not None and exchange.request.body_start == asked["bodyOffset"] - 4
+        assert exchange.expects_response is not acks_0
+        if asked["kind"] != "unsupported-version":
+            assert exchange.undecoded is None
+        if not acks_0:
+            assert exchange.response is not None and exchange.response.message is not None
+            assert exchange.response.body_start == answer["bodyOffset"] - 4
+            assert exchange.response.body_version == answer.get("bodyVersion", answer["version"])
+            seen += 1
+    assert seen > 700
+
+
+# Any bytes, any chunking, either side
+
+
+CONVERSATION = [
+    (Direction.REQUEST, api_versions(0)),
+    (Direction.RESPONSE, api_versions_refusal(0)),
+    (Direction.REQUEST, sasl_handshake(1, 0)),
+    (Direction.RESPONSE, sasl_handshake_answer(1)),
+    (Direction.REQUEST, frame(b"\0alice\0secret")),
+    (Direction.RESPONSE, frame(b"")),
+    (Direction.REQUEST, metadata(2) + produce(3, 0) + heartbeat(4)),
+    (Direction.RESPONSE, metadata_answer(2, {"orders": ORDERS}, {1: ("b", 1)}) + heartbeat_answer(4)),
+    (Direction.REQUEST, b"\xff\xff\xff\xff" + heartbeat(5) + fetch(6, 0, 0, partitions=((0, 1),))),
+    (Direction.RESPONSE, heartbeat_answer(9) + heartbeat_answer(5) + fetch_answer(6, 7)),
+    (Direction.REQUEST, frame(b"zz") + heartbeat(7) + delete_topic(8, ORDERS)),
+    (Direction.RESPONSE, b"\x7f\xff\xff\xff????" + heartbeat_answer(7) + delete_topic_answer(8, ORDERS)),
+]
+
+pieces = st.lists(st.integers(0, 40), max_size=60)
+
+
+def play(
+    script: list[tuple[Direction, bytes]], sizes: list[int], *, from_start: bool, start: int = 0
+) -> tuple[list[str], list[str]]:
+    """What is said of the script when each part comes in pieces of these sizes; gaps apart from the rest."""
+    session = new_session(from_start=from_start)
+    said: list[str] = []
+    cuts = iter(sizes)
+    for direction, data in script[start:]:
+        left = data
+        while left:
+            size = next(cuts, len(left)) or 1
+            said += map(tell, session.receive(direction, left[:size], 5))
+            left = left[size:]
+    said += map(tell, session.close(5))
+    return said, [line for line in said if line.startswith("gap")]
+
+
+@given(pieces, st.booleans(), st.integers(0, 5))
+def test_chunking_does_not_change_the_events(sizes: list[int], from_start: bool, start: int) -> None:
+    """Chunking does not change the events."""
+    assert play(CONVERSATION, sizes, from_start=from_start, start=start) == play(
+        CONVERSATION, [], from_start=from_start, start=start
+    )
+
+
+def test_byte_by_byte_is_as_good_as_whole() -> None:
+    whole, _ = play(CONVERSATION, [], from_start=True)
+    assert play(CONVERSATION, [1] * 10_000, from_start=True)[0] == whole
+    assert sum("answered" in line for line in whole) == 9
+
+
+sides = st.sampled_from(list(Direction))
+fragments = st.one_of(
+    st.binary(max_size=60),
+    st.sampled_from([data for _, data in CONVERSATION] + [b"\0\0\0\x10", compact_array(b"x"), heartbeat(5)]),
+)
+steps = st.lists(st.tuples(sides, fragments, st.sampled_from(["bytes", "gap", "end"])), max_size=30)
+
+
+@given(steps, st.booleans())
+def test_any_bytes_give_events_and_nothing_else(script: list[tuple[Direction, bytes, str]], from_start: bool) -> None:
+    """Any bytes, any chunking, either side: events, never an exception."""
+    session = new_session(from_start=from_start, limits=Limits(in_flight=3))
+    for number, (direction, data, what) in enumerate(script):
+        if what == "gap":
+            events = session.gap(direction, len(data) or None, number)
+        elif what == "end":
+            events = session.end(direction, number)
+        else:
+            events = session.receive(direction, data, number)
+        assert all(tell(event) for event in events)
+    assert all(tell(event) for event in session.close(len(script)))
+
+
+@given(st.lists(st.tuples(sides, fragments), max_size=20), pieces, st.booleans())
+def test_chunking_does_not_change_what_is_said_of_any_bytes(
+    script: list[tuple[Direction, bytes]], sizes: list[int], from_start: bool
+) -> None:
+    assert play(script, sizes, from_start=from_start) == play(script, [], from_start=from_start)

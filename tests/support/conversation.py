@@ -1,0 +1,82 @@
+"""Scripted conversations: who sends what, in order, and what the session says of it, one readable line an event.
+
+    assert converse(client >> heartbeat(7), broker >> heartbeat_answer(7)) == ["Heartbeat v0 #7 answered"]
+
+Each step happens one microsecond after the one before.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kproxy.protocol import request_message
+from kproxy.session import BadFrame, Direction, Event, Exchange, Gap, NotKafka, SaslToken, Session
+
+Step = Callable[[Session, int], list[Event]]
+
+
+@dataclass(frozen=True)
+class Side:
+    """One end of the connection; ``side >> data`` sends."""
+
+    direction: Direction
+
+    def __rshift__(self, data: bytes) -> Step:
+        return lambda session, at: session.receive(self.direction, data, at)
+
+    def loses(self, size: int | None) -> Step:
+        """Bytes of this side are missing in the capture."""
+        return lambda session, at: session.gap(self.direction, size, at)
+
+    def finishes(self) -> Step:
+        """This side sends FIN."""
+        return lambda session, at: session.end(self.direction, at)
+
+
+client = Side(Direction.REQUEST)
+broker = Side(Direction.RESPONSE)
+
+
+def closing(session: Session, at: int) -> list[Event]:
+    """The step with which a script ends when it tells of the end."""
+    return session.close(at)
+
+
+def new_session(**options: object) -> Session:
+    """A session between two addresses that matter to nobody."""
+    return Session(number=1, client="10.0.0.5:51234", broker="10.0.0.9:9092", **options)  # type: ignore[arg-type]
+
+
+def events_of(*steps: Step, session: Session | None = None) -> list[Event]:
+    """Play the steps; every event that was said."""
+    played = new_session() if session is None else session
+    return [event for number, step in enumerate(steps, 1) for event in step(played, number * 1_000)]
+
+
+def converse(*steps: Step, session: Session | None = None) -> list[str]:
+    """Play the steps; a line for every event that was said."""
+    return [tell(event) for event in events_of(*steps, session=session)]
+
+
+def tell(event: Event) -> str:
+    """An event in one line, with what tests care about."""
+    match event:
+        case Exchange():
+            return _tell_exchange(event)
+        case SaslToken():
+            return f"token of {event.size} bytes in the {event.direction}"
+        case Gap():
+            return f"gap in {event.direction}s: {event.size} missing, {event.skipped} skipped, {event.lost_frames} lost"
+        case NotKafka():
+            return f"not Kafka but {event.kind} in the {event.direction}"
+        case BadFrame():
+            return f"bad {event.direction}: {event.reason}"
+        case _:
+            raise AssertionError(f"an event nobody knows: {event!r}")
+
+
+def _tell_exchange(exchange: Exchange) -> str:
+    message = None if exchange.api_key is None else request_message(exchange.api_key)
+    name = "?" if message is None else message.name.removesuffix("Request")
+    end = "answered" if exchange.response else "unanswered" if exchange.expects_response else "needs no answer"
+    unread = "" if exchange.undecoded is None else ", undecoded"
+    return f"{name} v{exchange.api_version} #{exchange.correlation_id} {end}{unread}"
