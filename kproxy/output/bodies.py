@@ -18,6 +18,9 @@ from kproxy.session.events import Exchange, Frame
 NONZERO_ERROR = re.compile(rb'rrorCode":(-?[1-9][0-9]*)')
 
 
+TOPIC_ID = re.compile(rb'opicId":"([A-Za-z0-9_-]{22})"')
+
+
 @dataclass(slots=True)
 class Bodies:
     """Request and response as Kafka's JSON in UTF-8; None where there is none, or where it cannot be read."""
@@ -64,6 +67,20 @@ def find_errors(response: bytes | None) -> list[FieldError]:
     if response is None or NONZERO_ERROR.search(response) is None:
         return []
     return list(_walk_errors(msgspec.json.decode(response), ""))
+
+
+def find_topic_names(exchange: Exchange, bodies: Bodies) -> dict[str, str]:
+    """Topic id -> name, of the ids in the bodies whose names are known, in the order of the bodies."""
+    names = exchange.topic_names
+    if isinstance(names, dict) and not names:
+        return {}  # no ids in this version; asking a mapping that is made on demand would cost
+    found: dict[str, str] = {}
+    for body in (bodies.request, bodies.response):
+        for topic_id in dict.fromkeys(TOPIC_ID.findall(body)) if body is not None else ():
+            name = names.get(topic_id.decode())
+            if name is not None:
+                found[topic_id.decode()] = name
+    return found
 
 
 def _walk_errors(value: Any, path: str) -> Iterator[FieldError]:

@@ -51,7 +51,7 @@ from typing import Any
 
 import msgspec
 
-from kproxy.output.bodies import Bodies, find_errors, read_bodies
+from kproxy.output.bodies import Bodies, find_errors, find_topic_names, read_bodies
 from kproxy.output.times import render_instant
 from kproxy.protocol.facts import facts
 from kproxy.session.events import BadFrame, Event, Exchange, Frame, Gap, NotKafka, SaslToken
@@ -87,7 +87,7 @@ def exchange_line(exchange: Exchange, bodies: Bodies | None = None) -> bytes:
         b',"undecoded":', _text(undecoded),
         b',"unanswered":', _text(exchange.unanswered),
         b',"expectsResponse":', b"true" if exchange.expects_response else b"false",
-        b',"topicNames":', encode(exchange.topic_names) if exchange.topic_names else b"{}",
+        b',"topicNames":', encode(find_topic_names(exchange, bodies)),
         _layout(request, response),
     ))  # fmt: skip
 

@@ -5,7 +5,7 @@ the rest of the JSON without building it, so a Fetch of a thousand partitions co
 Every field is optional, because every version has others. Strings are made printable where they are used.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -60,7 +60,7 @@ class Topic(msgspec.Struct):
     partitionData: list[Partition] = msgspec.field(default_factory=list)
     partitionResponses: list[Partition] = msgspec.field(default_factory=list)
 
-    def label(self, names: dict[str, str]) -> str:
+    def label(self, names: Mapping[str, str]) -> str:
         """Its name, or its id where the name is not known; printable."""
         name = self.name or self.topic or self.topicName
         if name is None and self.topicId is not None and self.topicId != ZERO_UUID:
@@ -78,7 +78,7 @@ class Named(msgspec.Struct):
     name: str | None = None
     topicId: str | None = None
 
-    def label(self, names: dict[str, str]) -> str:
+    def label(self, names: Mapping[str, str]) -> str:
         """As Topic.label."""
         return word(self.name or names.get(self.topicId or "", self.topicId or ""), 48)
 
@@ -234,7 +234,7 @@ class Line:
     """What a function of the table works on: the bodies, the topic names, and the words of the line so far."""
 
     bodies: Bodies
-    topic_names: dict[str, str]
+    topic_names: Mapping[str, str]
     words: list[str] = field(default_factory=list)
 
     def request(self, kind: type[Any]) -> Any:
@@ -272,7 +272,7 @@ class Line:
 Describe: TypeAlias = Callable[[Line], None]
 
 
-def key_facts(api_key: int | None, bodies: Bodies, topic_names: dict[str, str]) -> str:
+def key_facts(api_key: int | None, bodies: Bodies, topic_names: Mapping[str, str]) -> str:
     """The facts of an exchange as words with two spaces between them; empty when there is nothing to tell.
 
     Printable whatever the bodies hold; not cut to a width.

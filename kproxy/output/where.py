@@ -161,7 +161,6 @@ CHEAP: dict[str, Callable[[Exchange], Any]] = {
     "responseSize": lambda x: _size(x.response),
     "unanswered": lambda x: x.unanswered,
     "expectsResponse": lambda x: x.expects_response,
-    "topicNames": lambda x: x.topic_names,
 }
 COSTLY = (
     "requestHeader",
@@ -171,6 +170,7 @@ COSTLY = (
     "embedded",
     "errors",
     "undecoded",
+    "topicNames",
     "layout",
     "assumedVersion",
 )
