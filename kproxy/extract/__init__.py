@@ -3,7 +3,7 @@
     python -m kproxy.extract            write kproxy/protocol/facts.txt
     python -m kproxy.extract --check    fail, with the difference, when it is not what the jars give
 
-It needs Maven (or, with --jars, a folder that holds the jars) and a JDK of 17 or newer.
+It needs Maven (or, with --jars, a folder that holds the jars), a JDK of 17 or newer, and the extensions built.
 
     jars.py          which jars, fetched by Maven; the definitions in them
     dialect.py       one definition, JSON with Kafka's habits -> Message, Field
