@@ -10,7 +10,7 @@ cdef class Budget:
     cdef readonly object limits
     cdef readonly Py_ssize_t held
     cdef readonly Py_ssize_t recent
-    cdef readonly dict endpoints
+    cdef readonly object endpoints
     cdef Py_ssize_t held_per_flow
     cdef Py_ssize_t held_in_all
     cdef Py_ssize_t recent_per_chunk
@@ -55,6 +55,7 @@ cdef class Half:
     cdef int wild
     cdef int64_t wild_next
     cdef int64_t differs_at
+    cdef readonly bint from_start
     cdef readonly uint64_t size
     cdef readonly uint64_t missing
     cdef readonly uint64_t retransmitted
