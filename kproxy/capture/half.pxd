@@ -66,6 +66,7 @@ cdef class Half:
     cdef int64_t unwrap(self, uint32_t sequence) noexcept
     cdef void start_at(self, int64_t position) noexcept
     cdef bint ahead(self, uint32_t acknowledgment) noexcept
+    cdef bint lacks_acknowledged(self) noexcept
     cdef Held head(self)
     cdef Held take(self)
     cdef Py_ssize_t hold(self, Held fresh) except -1

@@ -57,6 +57,10 @@ cdef class Half:
         cdef int32_t distance = <int32_t>(acknowledgment - <uint32_t>(<uint64_t>self.next))
         return self.known and 0 < distance < WINDOW
 
+    cdef bint lacks_acknowledged(self) noexcept:
+        # Has the other side received more than the capture has shown?
+        return self.known and self.sends and not self.ended and self.acknowledged > self.next
+
     cdef Held head(self):
         return <Held>self.held[0] if self.held else None
 

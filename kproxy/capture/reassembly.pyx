@@ -99,13 +99,13 @@ cdef class Flow:
         cdef int64_t distance
         if half.syn:
             return half.isn != segment.sequence
+        if half.known:  # by a SYN-ACK, or it was joined late: at its very beginning?
+            return <uint32_t>(<uint64_t>half.start) != segment.sequence + 1
         if self.closed:
             return True
         if not half.seen:
             return False
         distance = half.start - half.unwrap(segment.sequence + 1)
-        if half.known:
-            return distance != 0
         if half.held:
             distance = half.head().position - half.unwrap(segment.sequence + 1)
         return not 0 <= distance < WINDOW
@@ -409,8 +409,12 @@ cdef class Flow:
         cdef Half other = self.low if self.reset_side else self.high
         if not self.reset or half.held or other.held:
             return False
+        if (half.fin and half.known and not half.ended) or (other.fin and other.known and not other.ended):
+            return False
         if force:
             return True
+        if half.lacks_acknowledged() or other.lacks_acknowledged():
+            return False
         if half.known and 0 < self.reset_position - half.next < WINDOW:
             return False
         return not (self.reset_acknowledges and other.sends and other.ahead(self.reset_acknowledgment))
@@ -476,7 +480,8 @@ cdef class Flow:
                 return 0
         self.open(time_ns, out)
         for half in (self.low, self.high):
-            if half.known and half.sends and not half.ended and half.acknowledged > half.next:
+            # one byte would be a FIN that was not captured
+            if half.lacks_acknowledged() and half.acknowledged - half.next > 1:
                 self._gap(half, half.acknowledged - half.next, time_ns, out)
             if reason is RESET and not half.ended:
                 out.append(Ended(self, time_ns, self._side(half), True))
