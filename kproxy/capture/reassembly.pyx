@@ -413,6 +413,8 @@ cdef class Flow:
             return False
         if force:
             return True
+        if not half.known and not other.known and self.packets < self.budget.start_packets:
+            return False
         if half.lacks_acknowledged() or other.lacks_acknowledged():
             return False
         if half.known and 0 < self.reset_position - half.next < WINDOW:

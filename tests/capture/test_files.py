@@ -97,7 +97,9 @@ def test_a_bomb_gives_no_more_than_was_asked_for(bomb: bytes) -> None:
 
 
 def test_a_huge_zstd_window_is_refused() -> None:
-    header = bytes.fromhex("28b52ffd") + b"\x00" + bytes([(31 - 10) << 3]) + b"\x01\x00\x00"  # 2 GiB, one empty raw block
+    header = (
+        bytes.fromhex("28b52ffd") + b"\x00" + bytes([(31 - 10) << 3]) + b"\x01\x00\x00"
+    )  # 2 GiB, one empty raw block
     with pytest.raises(CaptureError, match="zstd data is damaged"):
         read_all(see_through(io.BytesIO(header), "x"))
 

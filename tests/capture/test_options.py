@@ -12,7 +12,9 @@ from tests.capture.traffic import option
 
 @pytest.mark.parametrize(("order", "big"), [("<", False), (">", True)])
 def test_options_in_either_byte_order(order: str, big: bool) -> None:
-    data = option(2, b"eth0", order) + option(1, b"abcde", order) + option(0, b"", order) + option(3, b"not read", order)
+    data = (
+        option(2, b"eth0", order) + option(1, b"abcde", order) + option(0, b"", order) + option(3, b"not read", order)
+    )
     assert list(read_options(data, big)) == [(2, b"eth0"), (1, b"abcde")]
 
 

@@ -12,7 +12,9 @@ from kproxy.capture.packets import Packet, PacketBatch
 from kproxy.capture.pcap import MAGICS, PcapScanner
 from tests.capture.traffic import START_NS, pcap
 
-FRAME = bytes(Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:02") / IP(src="10.0.0.5", dst="10.0.0.9") / TCP() / b"kafka")
+FRAME = bytes(
+    Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:02") / IP(src="10.0.0.5", dst="10.0.0.9") / TCP() / b"kafka"
+)
 PACKETS = [Packet(START_NS + i * 1_234_567, 1, FRAME + bytes(i), len(FRAME) + i) for i in range(5)]
 
 
