@@ -112,7 +112,7 @@ OTHERS = [
     ("neither TCP nor UDP", 101, IP(proto=47) / b"gre"),
     ("link type not known", 147, V4),
     ("IP fragment", 101, IP(flags="MF") / TCP_PART),
-    ("IP fragment", 101, fragment(IP() / UDP() / (b"x" * 3000))[1]),
+    ("IP fragment", 101, fragment(IP() / UDP() / (b"x" * 3000))[1]),  # type: ignore[no-untyped-call]
     ("IP fragment", 101, IPv6() / IPv6ExtHdrFragment(offset=0, m=1, nh=6) / TCP_PART),
     ("malformed IP header", 228, IP(ihl=4, src="10.0.0.5") / TCP_PART),
     ("malformed IP header", 229, V4 / (b"x" * 40)),

@@ -6,6 +6,7 @@ import random
 import tracemalloc
 from collections import Counter, defaultdict
 from pathlib import Path
+from typing import Any
 
 import pytest
 import zstandard
@@ -47,7 +48,7 @@ def in_memory(data: bytes) -> Capture:
 
 
 @pytest.mark.parametrize("entry", MANIFEST, ids=lambda entry: entry["file"])
-def test_public_captures_hold_the_connections_of_the_manifest(entry: dict) -> None:
+def test_public_captures_hold_the_connections_of_the_manifest(entry: dict[str, Any]) -> None:
     with open_capture(CAPTURES / entry["file"]) as capture:
         items = list(read_flows(capture))
     kinds = Counter(type(item) for item in items)
