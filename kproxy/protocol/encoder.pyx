@@ -28,7 +28,7 @@ cdef int64_t[7] LEAST = [0, -128, -32768, 0, -2147483648, 0, -922337203685477580
 cdef int64_t[7] GREATEST = [1, 127, 32767, 65535, 2147483647, 4294967295, 9223372036854775807]
 
 
-def encode(Program program, message):
+def encode(Program program not None, message):
     """The bytes of *message* at the program's version. Raises EncodeError."""
     cdef Buffer out
     memset(&out, 0, sizeof(Buffer))

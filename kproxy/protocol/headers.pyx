@@ -119,7 +119,7 @@ cdef class ResponseHeader:
             free(out.data)
 
 
-def read_request_header(bytes data, Py_ssize_t start=0):
+def read_request_header(bytes data not None, Py_ssize_t start=0):
     """The header at the start of a request frame (without its size field). Raises DecodeError.
 
     A negative size of a client id is null, as Kafka reads it.
@@ -154,7 +154,7 @@ def read_request_header(bytes data, Py_ssize_t start=0):
     return header
 
 
-def read_response_header(bytes data, int header_version, Py_ssize_t start=0):
+def read_response_header(bytes data not None, int header_version, Py_ssize_t start=0):
     """The header at the start of a response frame (without its size field). Raises DecodeError."""
     cdef Cursor c
     cdef ResponseHeader header = ResponseHeader.__new__(ResponseHeader)

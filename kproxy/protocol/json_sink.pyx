@@ -35,7 +35,7 @@ cdef struct Sink:
     bint setting_is_secret  # of the struct being written: its name says that the value is one
 
 
-def to_json(Program program, bytes data, Py_ssize_t start=0, bint withhold=False):
+def to_json(Program program not None, bytes data not None, Py_ssize_t start=0, bint withhold=False):
     """The JSON text (UTF-8) of a message that fills *data* from *start* on.
 
     With *withhold*, fields that carry credentials become the string "(withheld)". Raises DecodeError.

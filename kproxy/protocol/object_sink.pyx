@@ -40,7 +40,7 @@ cdef class BadBytes(Exception):
 cdef object BAD = BadBytes()
 
 
-def decode(Program program, bytes data, Py_ssize_t start=0):
+def decode(Program program not None, bytes data not None, Py_ssize_t start=0):
     """The object of a message that fills *data* from *start* on. Raises DecodeError."""
     cdef Cursor c
     cdef const uint8_t *base = slice_start(data, &start)

@@ -36,7 +36,7 @@ cdef int MOST_DEPTH = 16  # of places in a trail; no message nests deeper than e
 cdef class Program:
     """What the sinks execute: one layout of one message at one version. Made by kproxy.protocol.message."""
 
-    def __init__(self, layout, int version, dict types, secrecy):
+    def __cinit__(self, layout not None, int version, dict types not None, secrecy not None):
         self.message = layout.name
         self.version = version
         self.release = layout.release
@@ -218,7 +218,7 @@ cdef class Program:
         kind, reason = describe_fault(&c)
         return kind(reason, path=path, needed=c.needed, left=c.left, **where)
 
-    def walk(self, bytes data, Py_ssize_t start=0):
+    def walk(self, bytes data not None, Py_ssize_t start=0):
         """Bytes the message takes from *start* on. Raises DecodeError."""
         cdef Cursor c
         cdef const uint8_t *base = slice_start(data, &start)
@@ -227,7 +227,7 @@ cdef class Program:
             raise self.error(base, PyBytes_GET_SIZE(data) - start)
         return c.at - base
 
-    def check(self, bytes data, Py_ssize_t start=0):
+    def check(self, bytes data not None, Py_ssize_t start=0):
         """Whether the message fills *data* from *start* on exactly; the DecodeError when it does not, else None."""
         cdef Cursor c
         cdef const uint8_t *base = slice_start(data, &start)
@@ -236,7 +236,7 @@ cdef class Program:
             return self.error(base, PyBytes_GET_SIZE(data) - start)
         return None
 
-    def peek(self, str name, bytes data, Py_ssize_t start=0):
+    def peek(self, str name not None, bytes data not None, Py_ssize_t start=0):
         """The integer that the untagged top-level field *name* (Kafka's JSON name) holds. Raises DecodeError, KeyError."""
         cdef int64_t i
         cdef Cursor c
