@@ -106,9 +106,7 @@ cdef int write_field(Op *op, Cursor *c, Sink *sink) except? -1:
         return put_int(&sink.out, size)
     put(&sink.out, op.key, op.key_size)
     if sink.withhold and op.secrecy != OPEN_FIELD and is_withheld(op, c, sink):
-        if walk_value(op, c, True, NULL) < 0:
-            return -1
-        return put_word(&sink.out, b'"(withheld)"')
+        return withhold_field(op, c, sink)
     return write_array(op, c, sink) if op.is_array else write_value(op, c, sink)
 
 
@@ -122,6 +120,17 @@ cdef bint is_withheld(Op *op, Cursor *c, Sink *sink) except -1:
             sink.setting_is_secret = is_secret_setting(ahead.at[:size])
         return False
     return op.secrecy == ALWAYS_SECRET or sink.setting_is_secret
+
+
+cdef int withhold_field(Op *op, Cursor *c, Sink *sink) except? -1:
+    """Pass over a secret. That there is none, null, is not one."""
+    cdef Cursor value = c[0]
+    cdef int32_t size = 0
+    if walk_value(op, c, True, NULL) < 0:
+        return -1
+    if not op.is_array and not op.width and op.kind != KIND_STRUCT:
+        read_size(op, &value, &size)
+    return put_word(&sink.out, b"null" if size < 0 else b'"(withheld)"')
 
 
 cdef int write_array(Op *op, Cursor *c, Sink *sink) except? -1:
