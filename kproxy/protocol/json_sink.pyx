@@ -13,8 +13,8 @@ from libc.string cimport memcmp, memcpy, memmove, memset
 
 from kproxy.protocol.json_text cimport put_base64, put_float, put_int, put_string, put_uuid, put_word
 from kproxy.protocol.program cimport (
-    ALWAYS_SECRET, Kind, KIND_BOOL, KIND_BYTES, KIND_FLOAT64, KIND_INT8, KIND_INT16, KIND_INT32, KIND_INT64,
-    KIND_RECORDS, KIND_STRING, KIND_STRUCT, KIND_UINT16, KIND_UINT32, KIND_UUID, NAMES_THE_SETTING, OPEN_FIELD,
+    ALWAYS_SECRET, KIND_BOOL, KIND_BYTES, KIND_FLOAT64, KIND_INT8, KIND_INT16, KIND_INT32, KIND_INT64,
+    KIND_RECORDS, KIND_STRING, KIND_STRUCT, KIND_UINT16, KIND_UINT32, KIND_UUID, MOST_TAGS, NAMES_THE_SETTING, OPEN_FIELD,
     SECRET_BY_NAME, Op, Program, Struct, begin, find_tag, read_count, read_element_size, read_presence, read_size,
     slice_start, walk_value,
 )
@@ -24,10 +24,6 @@ from kproxy.protocol.wire cimport (
 )
 
 from kproxy.errors import DecodeError
-
-cdef enum:
-    MOST_TAGS = 32  # known tagged fields of one struct; the facts have four at most
-
 
 cdef struct Sink:
     Buffer out
@@ -234,7 +230,7 @@ cdef int write_tags(Struct *s, Cursor *c, Sink *sink, size_t *marks) except? -1:
                 return -1
         c.at += size
     for k in range(s.tagged_count):
-        if known[k].base != NULL and insert_tagged(&s.tagged[k], &known[k], sink, marks, k, s.tagged_count) < 0:
+        if known[k].base != NULL and insert_tagged(s, k, &known[k], sink, marks) < 0:
             return -1
     return write_unknown(s, first, c.at, sink) if unknown else 0
 
@@ -243,9 +239,10 @@ cdef bint fills(Op *op, Cursor c) noexcept:
     return walk_value(op, &c, True, NULL) == 0 and c.at == c.limit
 
 
-cdef int insert_tagged(Op *op, Cursor *c, Sink *sink, size_t *marks, int k, int count) except? -1:
+cdef int insert_tagged(Struct *s, int k, Cursor *c, Sink *sink, size_t *marks) except? -1:
     """Write a tagged field at the end, take it back if it has its default, else turn it into its place."""
     cdef int other
+    cdef Op *op = &s.tagged[k]
     cdef size_t end = sink.out.size
     cdef size_t size, tail
     if is_default(op, c[0]):
@@ -258,8 +255,8 @@ cdef int insert_tagged(Op *op, Cursor *c, Sink *sink, size_t *marks, int k, int 
         reserve(&sink.out, size)
         memmove(sink.out.data + marks[k] + size, sink.out.data + marks[k], tail + size)
         memcpy(sink.out.data + marks[k], sink.out.data + end + size, size)
-    for other in range(count):
-        if other != k and (marks[other] > marks[k] or (marks[other] == marks[k] and other > k)):
+    for other in range(s.tagged_count):
+        if marks[other] > marks[k] or (marks[other] == marks[k] and s.tagged[other].rank > op.rank):
             marks[other] += size
     return 0
 

@@ -59,6 +59,7 @@ cdef struct Op:  # one field at one version
     bint tagged
     int tag
     int after  # of a tagged field: how many untagged fields the definition has before it
+    int rank  # of a tagged field: how many tagged ones the definition has before it
     int64_t smallest  # bytes that one value, or one element, takes at least
     int secrecy
     Struct *struct
@@ -165,6 +166,10 @@ cdef inline Op *find_tag(Struct *s, uint32_t tag) noexcept nogil:
         if <uint32_t>s.tagged[i].tag == tag:
             return &s.tagged[i]
     return NULL
+
+
+cdef enum:
+    MOST_TAGS = 32  # known tagged fields of one struct; the facts have nine at most, and more are not compiled
 
 
 cdef struct Place:

@@ -86,6 +86,8 @@ cdef class Program:
         cdef Struct *s = <Struct *>self.allocate(sizeof(Struct))
         cdef list plain = [f for f in fields if self.version in f.versions and self.version not in f.tagged]
         cdef list tagged = [f for f in fields if self.version in f.tagged]
+        if len({f.tag for f in tagged}) < len(tagged) or len(tagged) > MOST_TAGS:
+            raise ValueError(f"{name} v{self.version}: a tag given twice, or more than {MOST_TAGS} tagged fields")
         s.flexible = self.version in layout.flexible
         s.cls = &self.classes[<int>classes[name]]
         s.ops = <Op *>self.allocate(sizeof(Op) * len(plain))
@@ -101,6 +103,7 @@ cdef class Program:
             op.tagged = True
             op.tag = field.tag
             op.after = sum(1 for other in fields[: fields.index(field)] if other in plain)
+            op.rank = tagged.index(field)
             self._make_op(op, field, path, layout, classes, secrecy)
             s.tagged_count += 1
         self._note_absent(s, {f.attribute for f in plain + tagged})
@@ -134,6 +137,8 @@ cdef class Program:
             member = &cls.members[i]
             if <object>member.name == field.attribute:
                 op.member = member
+        if op.member == NULL:
+            raise TypeError(f"{cls.type.tp_name.decode()} has no slot for {field.attribute}")
         return 0
 
     def _owner(self, layout, tuple path):
