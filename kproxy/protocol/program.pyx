@@ -138,7 +138,7 @@ cdef class Program:
             if <object>member.name == field.attribute:
                 op.member = member
         if op.member == NULL:
-            raise TypeError(f"{cls.type.tp_name.decode()} has no slot for {field.attribute}")
+            raise TypeError(f"{self.message} has no slot for {field.attribute}")
         return 0
 
     def _owner(self, layout, tuple path):
