@@ -25,6 +25,10 @@ from kproxy.protocol.wire cimport (
 
 from kproxy.errors import DecodeError
 
+cdef enum:
+    MOST_RESERVED = 1 << 20  # bytes of output to start with: a frame of records gives little text
+
+
 cdef struct Sink:
     Buffer out
     bint withhold
@@ -44,7 +48,7 @@ def to_json(Program program not None, bytes data not None, Py_ssize_t start=0, b
     memset(&sink, 0, sizeof(Sink))
     sink.withhold = withhold
     try:
-        reserve(&sink.out, size * 3 + 64)
+        reserve(&sink.out, min(size * 3 + 64, MOST_RESERVED))
         if write_struct(program.root, &c, &sink) < 0 or c.at != c.limit:
             raise program.error(base, size)
         return PyBytes_FromStringAndSize(<char *>sink.out.data, sink.out.size)
