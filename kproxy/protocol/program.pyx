@@ -221,6 +221,8 @@ cdef class Program:
             return TrailingBytes(f"{left} bytes are left over after the message", needed=0, left=left, **where)
         path = render_trail(&trail)
         kind, reason = describe_fault(&c)
+        if c.fault == FAULT_NULL or c.fault == FAULT_VARINT:
+            return kind(reason, path=path, **where)  # nothing was too long or too short
         return kind(reason, path=path, needed=c.needed, left=c.left, **where)
 
     def walk(self, bytes data not None, Py_ssize_t start=0):
@@ -253,7 +255,7 @@ cdef class Program:
             if <object>step.op.name == name and step.kind == STEP_SKIP:
                 if need(&c, step.op.width) < 0:
                     break
-                return int.from_bytes(c.at[: step.op.width], "big", signed=step.op.kind != KIND_UINT16)
+                return int.from_bytes(c.at[: step.op.width], "big", signed=step.op.kind not in (KIND_BOOL, KIND_UINT16, KIND_UINT32))
             if walk_value(step.op, &c, True, NULL) < 0:
                 break
         else:
