@@ -57,7 +57,7 @@ class Refused(Exception):
 
 cdef inline object member_value(object instance, Member *member):
     cdef PyObject *value = (<PyObject **>(<char *><PyObject *>instance + member.offset))[0]
-    if value == NULL:  # a list or struct that decoding left out
+    if value == NULL:  # decoding left it out, or someone deleted it
         return getattr(instance, <object>member.name)
     return <object>value
 

@@ -35,9 +35,11 @@ class Struct:
             raise TypeError(f"{type(self).__name__} has no field {', '.join(values)}")
 
     def __getattr__(self, name: str) -> Any:
-        """A list or struct that the bytes did not carry: decoding leaves it unset, and here it is made when asked for."""
+        """An unset field has its default: decoding leaves lists and structs that the bytes did not carry to be made here."""
+        if name == "unknown_tags":
+            return ()
         for field in self.fields:
-            if field.attribute == name and field.default == ():
+            if field.attribute == name:
                 value = self._default(field)
                 setattr(self, name, value)
                 return value
