@@ -19,7 +19,7 @@ def read_json(layout: Layout, version: int, text: str | bytes, types: dict[str, 
     """
     try:
         value = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise EncodeError(f"{layout.name} v{version}: not JSON: {error}") from None
     reader = _Reader(layout, version, types)
     result = reader.struct(layout.name, layout.fields, value, "")
@@ -85,5 +85,5 @@ class _Reader:
         where = f"{path}.{UNKNOWN_TAGS}" if path else UNKNOWN_TAGS
         try:
             return tuple((int(entry["tag"]), self.base64(entry["data"], where)) for entry in value)
-        except (TypeError, KeyError, ValueError):
+        except (TypeError, KeyError, ValueError, OverflowError):
             raise self.refuse(where, 'is not a list of {"tag": number, "data": base64}') from None
