@@ -218,7 +218,7 @@ cdef int put_uuid(Buffer *out, object value) except -1:
         except binascii.Error:
             pass
     if len(data) != 16:
-        raise Refused(f"is {describe(value)}, not a uuid in 22 characters of URL-safe base64")
+        raise Refused(f"is {describe(value)} that is no uuid in 22 characters of URL-safe base64")
     return put(out, PyBytes_AS_STRING(data), 16)
 
 
@@ -315,9 +315,9 @@ cdef int write_tagged(Op *op, object instance, Buffer *out) except -1:
 
 
 cdef str describe(object value):
-    """For a person: what it is, and its value where that is short and cannot raise."""
+    """For a person: its type, and the value of a number; text and bytes may be a secret put into the wrong field."""
     if value is None or type(value) in (bool, float):
         return repr(value)
     if type(value) is int:
         return f"int {value}" if -1 << 64 < value < 1 << 64 else f"an int of {value.bit_length()} bits"
-    return f"{type(value).__name__} {ascii(value):.60}" if type(value) is str else type(value).__name__
+    return f"a {type(value).__name__}"
