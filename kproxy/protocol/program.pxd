@@ -188,6 +188,7 @@ cdef int walk_tags(Struct *s, Cursor *c, bint fused, Trail *trail) noexcept nogi
 
 
 cdef void begin(Cursor *c, const uint8_t *data, Py_ssize_t size) noexcept nogil
+cdef tuple describe_fault(Cursor *c)
 cdef const uint8_t *slice_start(bytes data, Py_ssize_t *start) except NULL
 
 
