@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from kproxy.protocol.facts import Field, facts
+from kproxy.protocol.secrets import WITHHELD, Secrecy, is_secret_setting, secrecy
 
 
 class Struct:
@@ -57,10 +58,22 @@ class Struct:
 
     def __repr__(self) -> str:
         given = (
-            f"{f.attribute}={v!r}" for f, v in zip(self.fields, self._values(), strict=False) if v != self._default(f)
+            f"{f.attribute}={self._shown(f, v)}"
+            for f, v in zip(self.fields, self._values(), strict=False)
+            if v != self._default(f)
         )
         tags = (f"unknown_tags={self.unknown_tags!r}",) if self.unknown_tags else ()
         return f"{type(self).__name__}({', '.join([*given, *tags])})"
+
+    def _shown(self, field: Field, value: object) -> str:
+        """The value as text; credentials withheld, as a repr ends in logs and tracebacks."""
+        message = next(iter(self.struct_types))
+        match secrecy(message, (field.json_name,)):
+            case Secrecy.ALWAYS:
+                return WITHHELD
+            case Secrecy.BY_NAME if is_secret_setting(str(getattr(self, "name", "")).encode(errors="replace")):
+                return WITHHELD
+        return repr(value)
 
     def _values(self) -> Iterator[Any]:
         for field in self.fields:
