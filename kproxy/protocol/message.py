@@ -13,7 +13,7 @@ from kproxy.protocol.from_json import read_json
 from kproxy.protocol.program import Program
 from kproxy.protocol.secrets import secrecy
 from kproxy.protocol.structs import MessageStruct, struct_types
-from kproxy.protocol.versions import Versions
+from kproxy.protocol.versions import OPEN, Versions
 
 T = TypeVar("T")
 
@@ -122,19 +122,14 @@ class Message:
         return self._compile(version) if found is None else found
 
     def _compile(self, version: int) -> tuple[Program, ...]:
-        known = version
         if version not in self.versions:
-            known = self.versions.highest
-            if not known < version <= known + MOST_AHEAD:
+            if not self.versions.highest < version <= OPEN:
                 raise UnknownVersion(f"only versions {self.versions} are known", message=self.name, version=version)
+            return self.programs(self.versions.highest)  # not kept by its number: who sends the bytes chooses that
         types = struct_types(self.name)
-        layouts = (layout for layout in self.layouts if known in layout.versions)
-        found = self._programs[version] = tuple(Program(layout, known, types, secrecy) for layout in layouts)
+        layouts = (layout for layout in self.layouts if version in layout.versions)
+        found = self._programs[version] = tuple(Program(layout, version, types, secrecy) for layout in layouts)
         return found
-
-
-# A version this far above the facts is no new release but noise; the cap also bounds what is kept compiled.
-MOST_AHEAD = 8
 
 
 def _first_that_fits(programs: tuple[Program, ...], read: Callable[[Program], T]) -> tuple[T, Program]:
