@@ -55,9 +55,14 @@ class Refused(Exception):
 
 cdef inline object member_value(object instance, Member *member):
     cdef PyObject *value = (<PyObject **>(<char *><PyObject *>instance + member.offset))[0]
-    if value == NULL:
-        raise Refused("is not set")
+    if value == NULL:  # a list or struct that decoding left out
+        return getattr(instance, <object>member.name)
     return <object>value
+
+
+cdef inline bint is_unset(object instance, Member *member) noexcept:
+    """A slot nobody has asked for since decoding left it empty: it stands for its default."""
+    return (<PyObject **>(<char *><PyObject *>instance + member.offset))[0] == NULL
 
 
 cdef int write_struct(Struct *s, object instance, Buffer *out) except -1:
@@ -88,9 +93,13 @@ cdef inline object tags_of(Struct *s, object instance):
 
 cdef int refuse_loss(Member *member, object instance) except -1:
     """Kafka's rule: what this version cannot carry may only be dropped when it is ignorable or says nothing."""
-    if not member.ignorable and not is_default(member, member_value(instance, member)):
+    if not member.ignorable and not has_default(instance, member):
         raise Refused(f"{<object>member.name} is set, and this version cannot carry it")
     return 0
+
+
+cdef inline bint has_default(object instance, Member *member) except -1:
+    return is_unset(instance, member) or is_default(member, member_value(instance, member))
 
 
 cdef bint is_default(Member *member, object value) except -1:
@@ -107,7 +116,7 @@ cdef bint struct_is_default(Class *cls, object instance) except -1:
     if not PyObject_TypeCheck(instance, cls.type):
         raise Refused(f"is {describe(instance)}, not a {(<object>cls.type).__qualname__}")
     for i in range(cls.count):
-        if not is_default(&cls.members[i], member_value(instance, &cls.members[i])):
+        if not has_default(instance, &cls.members[i]):
             return False
     tags = (<PyObject **>(<char *><PyObject *>instance + cls.tags_offset))[0]
     return tags == NULL or len(<object>tags) == 0
@@ -250,7 +259,7 @@ cdef int write_tags(Struct *s, object instance, Buffer *out) except -1:
     cdef Op *op
     for i in range(s.tagged_count):
         op = &s.tagged[i]
-        if not is_default(op.member, member_value(instance, op.member)):
+        if not has_default(instance, op.member):
             entries.append((op.tag, i))
     unknown = tags_of(s, instance)
     if not entries and not unknown:

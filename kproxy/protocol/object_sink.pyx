@@ -72,29 +72,18 @@ cdef object new_instance(Class *cls):
     cdef PyObject *instance = PyType_GenericAlloc(cls.type, 0)
     cdef object owned = <object>instance
     Py_DECREF(owned)
-    if cls.is_leaf:
-        PyObject_GC_UnTrack(instance)  # it holds scalars only: it can be in no cycle
+    PyObject_GC_UnTrack(instance)  # a message is a tree: the collector would walk it over and over for nothing
     return owned
 
 
-cdef object default_value(Member *member):
-    if member.default != NULL:
-        return <object>member.default
-    return [] if member.struct == NULL or member.is_array else default_instance(member.struct)
-
-
-cdef object default_instance(Class *cls):
-    instance = new_instance(cls)
-    fill_defaults(instance, cls)
-    return instance
-
-
 cdef int fill_defaults(object instance, Class *cls) except -1:
-    """Give every slot that is still empty its default."""
-    cdef int64_t i
+    """Give every slot that is still empty its default, if it is immutable; lists and structs are made when asked for."""
+    cdef int i
+    cdef Member *member = cls.members
     for i in range(cls.count):
-        if slot(instance, cls.members[i].offset)[0] == NULL:
-            fill(instance, cls.members[i].offset, default_value(&cls.members[i]))
+        if member.default != NULL and slot(instance, member.offset)[0] == NULL:
+            fill(instance, member.offset, <object>member.default)
+        member += 1
     if slot(instance, cls.tags_offset)[0] == NULL:
         fill(instance, cls.tags_offset, EMPTY)
     if cls.layout_offset:
@@ -130,6 +119,8 @@ cdef object read_array(Op *op, Cursor *c):
         value = read_struct(op.struct, c) if op.kind == KIND_STRUCT else read_value(op, c, True)
         Py_INCREF(value)
         PyList_SET_ITEM(values, i, value)
+    if op.kind != KIND_STRUCT:
+        PyObject_GC_UnTrack(<PyObject *>values)
     return values
 
 

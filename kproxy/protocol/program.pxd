@@ -48,7 +48,6 @@ cdef struct Class:  # one Python class for a struct at all versions
     int count
     Py_ssize_t tags_offset
     Py_ssize_t layout_offset  # 0: a class that has none
-    bint is_leaf  # nothing but scalars: the garbage collector need not look at instances
 
 
 cdef struct Op:  # one field at one version

@@ -68,7 +68,6 @@ cdef class Program:
             cls.layout_offset = slot_offset(pytype.layout) if index == 0 else 0
             cls.count = len(pytype.fields)
             cls.members = <Member *>self.allocate(sizeof(Member) * cls.count)
-            cls.is_leaf = True
             for i, field in enumerate(pytype.fields):
                 member = &cls.members[<int>i]
                 member.offset = slot_offset(getattr(pytype, field.attribute))
@@ -79,8 +78,6 @@ cdef class Program:
                 member.is_array = field.is_array
                 if field.is_struct:
                     member.struct = &self.classes[<int>order[field.type]]
-                if field.is_array or field.is_struct:
-                    cls.is_leaf = False
                 if field.default != ():
                     member.default = self.keep(field.default)
         return order

@@ -2,6 +2,9 @@
 
 A field that a version does not carry has its default. Attributes are Kafka's names in snake_case; arrays are lists,
 uuids are strings in Kafka's text form (22 characters of URL-safe base64), bytes and records are bytes, null is None.
+
+Decoded instances are not tracked by the cyclic garbage collector: a message is a tree. Who puts a reference back to the
+message into it makes a cycle that is never collected.
 """
 
 import functools
@@ -30,6 +33,15 @@ class Struct:
             setattr(self, field.attribute, value)
         if values:
             raise TypeError(f"{type(self).__name__} has no field {', '.join(values)}")
+
+    def __getattr__(self, name: str) -> Any:
+        """A list or struct that the bytes did not carry: decoding leaves it unset, and here it is made when asked for."""
+        for field in self.fields:
+            if field.attribute == name and field.default == ():
+                value = self._default(field)
+                setattr(self, name, value)
+                return value
+        raise AttributeError(f"{type(self).__name__} has no field {name}")
 
     def _default(self, field: Field) -> object:
         if field.default != ():
