@@ -18,3 +18,42 @@ Seams (who owns which bytes)
 
 What is written by hand is what no schema says; each such line cites where it comes from.
 """
+
+from kproxy.errors import DecodeError, EncodeError, Malformed, TrailingBytes, Truncated, UnknownVersion
+from kproxy.protocol.facts import facts, releases
+from kproxy.protocol.headers import (
+    RequestHeader,
+    ResponseHeader,
+    read_request_header,
+    read_response_header,
+    request_header_version,
+    response_header_version,
+)
+from kproxy.protocol.message import Fit, Message, message, request_message, response_message
+from kproxy.protocol.structs import MessageStruct, Struct
+from kproxy.protocol.versions import Versions
+
+__all__ = [
+    "DecodeError",
+    "EncodeError",
+    "Fit",
+    "Malformed",
+    "Message",
+    "MessageStruct",
+    "RequestHeader",
+    "ResponseHeader",
+    "Struct",
+    "TrailingBytes",
+    "Truncated",
+    "UnknownVersion",
+    "Versions",
+    "facts",
+    "message",
+    "read_request_header",
+    "read_response_header",
+    "releases",
+    "request_header_version",
+    "request_message",
+    "response_header_version",
+    "response_message",
+]

@@ -1,0 +1,189 @@
+"""Bytes of a capture file as a stream: from a path or standard input, plain, gzip or zstd, told apart by content."""
+
+import zlib
+from pathlib import Path
+from typing import Protocol
+
+import zstandard
+
+from kproxy.errors import CaptureError
+
+STANDARD_INPUT = "-"
+GZIP_MAGIC = b"\x1f\x8b"
+ZSTD_MAGICS = (b"\x28\xb5\x2f\xfd", *(bytes([0x50 + i, 0x2A, 0x4D, 0x18]) for i in range(16)))  # RFC 8878: frame, skippable
+COMPRESSED_READ = 256 << 10
+MAX_ZSTD_WINDOW = 128 << 20  # what the zstd tool accepts by itself (--long=27)
+
+
+class ByteSource(Protocol):
+    """Something to read bytes from, once, from the beginning."""
+
+    def readinto(self, buffer: memoryview) -> int:
+        """Fill *buffer* from its beginning; return how many bytes came, 0 only at the end.
+
+        Raises:
+            CaptureError: the bytes cannot be read on.
+        """
+        ...
+
+    def close(self) -> None: ...
+
+
+class RawFile(Protocol):
+    """What an unbuffered file offers."""
+
+    def readinto(self, buffer: memoryview, /) -> int | None: ...
+
+    def close(self) -> None: ...
+
+
+class PlainSource:
+    """A file as it is, with the bytes put back that were read to find out what it is."""
+
+    def __init__(self, raw: RawFile, name: str) -> None:
+        self._raw = raw
+        self._name = name
+        self._ahead = b""
+
+    def peek(self, size: int) -> bytes:
+        """Return the next *size* bytes, fewer only at the end, and keep them for the next read."""
+        while len(self._ahead) < size:
+            buffer = bytearray(size - len(self._ahead))
+            count = self._read(memoryview(buffer))
+            if count == 0:
+                break
+            self._ahead += buffer[:count]
+        return self._ahead[:size]
+
+    def readinto(self, buffer: memoryview) -> int:
+        if self._ahead:
+            count = min(len(buffer), len(self._ahead))
+            buffer[:count] = self._ahead[:count]
+            self._ahead = self._ahead[count:]
+            return count
+        return self._read(buffer)
+
+    def _read(self, buffer: memoryview) -> int:
+        try:
+            return self._raw.readinto(buffer) or 0
+        except OSError as error:
+            raise CaptureError(f"{self._name}: cannot be read: {error.strerror or error}") from error
+
+    def close(self) -> None:
+        self._raw.close()
+
+
+class GzipSource:
+    """gzip (RFC 1952), one member after the other, never more decompressed than is asked for."""
+
+    def __init__(self, source: PlainSource, name: str) -> None:
+        self._source = source
+        self._name = name
+        self._buffer = bytearray(COMPRESSED_READ)
+        self._input = b""
+        self._read = 0  # compressed bytes taken from the file
+        self._member = zlib.decompressobj(wbits=31)
+        self._in_member = True
+
+    def readinto(self, buffer: memoryview) -> int:
+        while True:
+            if not self._input and not self._refill():
+                if self._in_member:
+                    raise CaptureError(f"{self._name}: the gzip data ends too early, at byte {self._read} of the file")
+                return 0
+            data = self._decompress(len(buffer))
+            if data:
+                buffer[: len(data)] = data
+                return len(data)
+
+    def _refill(self) -> int:
+        count = self._source.readinto(memoryview(self._buffer))
+        self._input = bytes(self._buffer[:count])
+        self._read += count
+        return count
+
+    def _decompress(self, size: int) -> bytes:
+        if not self._in_member:
+            self._input = self._input.lstrip(b"\0")  # padding, as tapes and block devices leave it
+            if not self._input:
+                return b""
+            self._member, self._in_member = zlib.decompressobj(wbits=31), True
+        place = self._read - len(self._input)
+        try:
+            data = self._member.decompress(self._input, size)
+        except zlib.error as error:
+            raise CaptureError(f"{self._name}: the gzip data is damaged near byte {place} of the file: {error}") from error
+        self._input = self._member.unconsumed_tail
+        if self._member.eof:
+            self._input, self._in_member = self._member.unused_data, False
+        return data
+
+    def close(self) -> None:
+        self._source.close()
+
+
+class _Reads:
+    """A ByteSource as the file object that zstandard wants."""
+
+    def __init__(self, source: PlainSource) -> None:
+        self._source = source
+        self.count = 0
+
+    def read(self, size: int) -> bytes:
+        buffer = bytearray(min(max(size, 1), COMPRESSED_READ))
+        count = self._source.readinto(memoryview(buffer))
+        self.count += count
+        return bytes(buffer[:count])
+
+
+class ZstdSource:
+    """zstd (RFC 8878), one frame after the other, never more decompressed than is asked for.
+
+    That the file ends within a frame shows in the capture in it, which then ends within a packet.
+    """
+
+    def __init__(self, source: PlainSource, name: str) -> None:
+        self._source = source
+        self._name = name
+        self._input = _Reads(source)
+        decompressor = zstandard.ZstdDecompressor(max_window_size=MAX_ZSTD_WINDOW)
+        self._stream = decompressor.stream_reader(self._input, COMPRESSED_READ, read_across_frames=True)  # type: ignore[arg-type]
+
+    def readinto(self, buffer: memoryview) -> int:
+        try:
+            return self._stream.readinto(buffer)
+        except zstandard.ZstdError as error:
+            place = f"within the first {self._input.count} bytes of the file"
+            raise CaptureError(f"{self._name}: the zstd data is damaged {place}: {error}") from error
+
+    def close(self) -> None:
+        self._source.close()
+
+
+def open_source(path: str | Path) -> ByteSource:
+    """Open a file, or standard input for "-", and see through its compression.
+
+    Raises:
+        CaptureError: there is no such file, or it cannot be opened.
+    """
+    name = "standard input" if str(path) == STANDARD_INPUT else str(path)
+    try:
+        if str(path) == STANDARD_INPUT:
+            raw = open(0, "rb", buffering=0, closefd=False)  # noqa: PTH123, SIM115
+        else:
+            raw = Path(path).open("rb", buffering=0)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise CaptureError(f"{name}: cannot be opened: {reason}") from error
+    return see_through(raw, name)
+
+
+def see_through(raw: RawFile, name: str) -> ByteSource:
+    """Return the decompressed bytes of an open, unbuffered file."""
+    plain = PlainSource(raw, name)
+    magic = plain.peek(4)
+    if magic.startswith(GZIP_MAGIC):
+        return GzipSource(plain, name)
+    if magic in ZSTD_MAGICS:
+        return ZstdSource(plain, name)
+    return plain

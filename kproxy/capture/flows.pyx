@@ -1,0 +1,181 @@
+"""All flows of a capture: which packet belongs to which, who goes when there are too many."""
+
+from cpython.bytes cimport PyBytes_FromStringAndSize
+from libc.stdint cimport int64_t, uint8_t, uint64_t
+from libc.string cimport memset
+
+from kproxy.capture.half cimport Budget
+from kproxy.capture.links cimport OUTCOMES, RST, SEGMENT, SYN, Outcome, Segment, dissect
+from kproxy.capture.packets cimport PacketBatch, PacketRef
+from kproxy.capture.reassembly cimport Flow
+
+from kproxy.capture.items import CloseReason
+from kproxy.capture.limits import Limits
+from kproxy.capture.links import OUTCOME_NAMES
+
+cdef Py_ssize_t MAX_ENDPOINTS = 65_536
+cdef int MAX_UNWRAPPED = 4  # layers of encapsulation
+
+
+cdef class Flows:
+    """Packets in, flow items out. No I/O, no clock.
+
+    Args:
+        limits: every cap; None for the defaults.
+        unwrap: called with each Packet that is not a TCP segment and the name of what it is (links.OUTCOME_NAMES); answers
+            the packets inside it (a tunnel's, a datagram of fragments), or none: then it is counted as passed over.
+
+    packets and bytes count what came in; evicted and reused count flows; stray counts resets that belong to no flow.
+    """
+
+    cdef readonly Budget budget
+    cdef readonly uint64_t packets
+    cdef readonly uint64_t bytes
+    cdef readonly uint64_t opened
+    cdef readonly uint64_t evicted
+    cdef readonly uint64_t reused
+    cdef readonly uint64_t stray
+    cdef object _unwrap
+    cdef dict _table
+    cdef Py_ssize_t _max_flows
+    cdef Flow _oldest
+    cdef Flow _newest
+    cdef uint64_t[OUTCOMES] _outcomes
+
+    def __init__(self, limits=None, unwrap=None):
+        limits = limits or Limits()
+        self.budget = Budget(limits)
+        self._max_flows = max(1, limits.flows)
+        self._table = {}
+        self._unwrap = unwrap
+        memset(self._outcomes, 0, sizeof(self._outcomes))
+
+    def __len__(self):
+        return len(self._table)
+
+    @property
+    def passed_over(self):
+        """Packets that were not TCP segments, counted by what they were."""
+        cdef int i
+        return {OUTCOME_NAMES[i]: self._outcomes[i] for i in range(1, <int>OUTCOMES) if self._outcomes[i]}
+
+    @property
+    def segments(self):
+        """Packets that were TCP segments."""
+        return self._outcomes[<int>SEGMENT]
+
+    def receive(self, batch):
+        """Take the packets of a PacketBatch, in their order; return the list of items that they make."""
+        out = []
+        self._receive(batch, out, 0)
+        return out
+
+    def receive_packet(self, packet):
+        """Take one Packet; return the list of items that it makes."""
+        batch = PacketBatch(1)
+        batch.lend(packet.data)
+        batch.add_packet(packet)
+        return self.receive(batch)
+
+    def close(self):
+        """The capture is over: return the last items of every flow, in the order of flows."""
+        out = []
+        cdef Flow flow
+        for flow in sorted(self._table.values(), key=lambda flow: flow.number):
+            flow.close(flow.last_time_ns, CloseReason.CAPTURE_END, out)
+            flow.older = flow.newer = None
+        self._table.clear()
+        self._oldest = self._newest = None
+        return out
+
+    cdef int _receive(self, PacketBatch batch, list out, int depth) except -1:
+        cdef Py_ssize_t i
+        cdef PacketRef* ref
+        cdef Segment segment
+        cdef Outcome outcome
+        cdef const uint8_t* data
+        for i in range(batch.count):
+            ref = &batch.refs[i]
+            data = batch.data(ref)
+            self.packets += 1
+            self.bytes += ref.size
+            outcome = dissect(data, ref.size, ref.original_size, ref.link_type, &segment)
+            if outcome == SEGMENT:
+                self._outcomes[<int>SEGMENT] += 1
+                self._receive_segment(&segment, data, ref.time_ns, out)
+            elif self._unwrap is None or depth >= MAX_UNWRAPPED or not self._unwrapped(batch, i, outcome, out, depth):
+                self._outcomes[<int>outcome] += 1
+        return 0
+
+    cdef bint _unwrapped(self, PacketBatch batch, Py_ssize_t index, Outcome outcome, list out, int depth) except? -1:
+        cdef bint any_inside = False
+        for packet in self._unwrap(batch.packet(index), OUTCOME_NAMES[<int>outcome]):
+            inside = PacketBatch(1)
+            inside.lend(packet.data)
+            inside.add_packet(packet)
+            self._receive(inside, out, depth + 1)
+            any_inside = True
+        return any_inside
+
+    cdef int _receive_segment(self, Segment* segment, const uint8_t* data, int64_t time_ns, list out) except -1:
+        cdef bytes key = PyBytes_FromStringAndSize(<const char*>segment.key, segment.key_size)
+        cdef Flow flow = <Flow>self._table.get(key)
+        if flow is not None and (
+            flow.is_replaced_by(segment) if segment.flags & SYN else flow.is_over_for(segment)
+        ):
+            if not flow.closed:
+                self.reused += 1
+            flow.close(time_ns, CloseReason.REUSED, out)
+            self._remove(flow)
+            flow = None
+        if flow is None:
+            if segment.flags & RST:
+                self.stray += 1
+                return 0
+            flow = self._add(key, out)
+        elif flow is not self._newest:
+            self._unlink(flow)
+            self._link(flow)
+        return flow.receive(segment, data, time_ns, out)
+
+    cdef Flow _add(self, bytes key, list out):
+        cdef Flow flow
+        if len(self._table) >= self._max_flows:
+            self.evicted += not self._oldest.closed
+            self._oldest.close(self._oldest.last_time_ns, CloseReason.EVICTED, out)
+            self._remove(self._oldest)
+        self.opened += 1
+        flow = Flow(self.opened, key, self.budget)
+        self._table[key] = flow
+        self._link(flow)
+        self._count_endpoint(key[: len(key) // 2])
+        self._count_endpoint(key[len(key) // 2 :])
+        return flow
+
+    cdef object _count_endpoint(self, bytes end):
+        cdef dict endpoints = self.budget.endpoints
+        if end in endpoints or len(endpoints) < MAX_ENDPOINTS:
+            endpoints[end] = endpoints.get(end, 0) + 1
+
+    cdef object _remove(self, Flow flow):
+        del self._table[flow.key]
+        self._unlink(flow)
+
+    cdef object _unlink(self, Flow flow):
+        if flow.older is None:
+            self._oldest = flow.newer
+        else:
+            flow.older.newer = flow.newer
+        if flow.newer is None:
+            self._newest = flow.older
+        else:
+            flow.newer.older = flow.older
+        flow.older = flow.newer = None
+
+    cdef object _link(self, Flow flow):
+        flow.older = self._newest
+        if self._newest is None:
+            self._oldest = flow
+        else:
+            self._newest.newer = flow
+        self._newest = flow

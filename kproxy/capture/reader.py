@@ -1,0 +1,188 @@
+"""A capture file packet by packet, in one buffer, whatever its size."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol, Self
+
+from kproxy.capture.files import STANDARD_INPUT, ByteSource, open_source
+from kproxy.capture.flows import Flows
+from kproxy.capture.items import FlowItem
+from kproxy.capture.limits import Limits
+from kproxy.capture.packets import Packet, PacketBatch
+from kproxy.capture.pcap import FILE_HEADER_SIZE, MAGICS, PcapScanner
+from kproxy.capture.pcapng import SECTION_MAGIC, PcapngScanner
+from kproxy.capture.reassembly import Data
+from kproxy.errors import CaptureError
+
+BUFFER_SIZE = 1 << 20
+
+
+class Scanner(Protocol):
+    """Finds packets in a buffer; see PcapScanner.scan."""
+
+    @property
+    def problem(self) -> str | None: ...
+
+    @property
+    def needed(self) -> int: ...
+
+    @property
+    def sizes_contradict(self) -> int: ...
+
+    def scan(self, batch: PacketBatch, start: int, stop: int, /) -> int: ...
+
+
+@dataclass(slots=True)
+class CaptureCounters:
+    """What was read so far."""
+
+    packets: int = 0
+    file_bytes: int = 0  # after decompression
+
+
+class Capture:
+    """An open capture file. Iterating gives its packets, once.
+
+    A file that cannot be read on, or ends within a packet, ends the iteration; *damage* then says where and why (else
+    None), and everything before it was given. *secrets* are the decryption secrets blocks met so far: (type, bytes).
+    """
+
+    def __init__(self, source: ByteSource, name: str) -> None:
+        self.name = name
+        self.damage: CaptureError | None = None
+        self.counters = CaptureCounters()
+        self.flows: Flows | None = None
+        self._source = source
+        self._buffer = bytearray(BUFFER_SIZE)
+        self._base = 0  # position in the file of the buffer's first byte
+        self._start = 0  # what is not yet scanned
+        self._stop = 0
+        self._at_end = False
+        self._scanner = self._detect()
+
+    @property
+    def format(self) -> str:
+        """pcap or pcapng."""
+        return "pcap" if isinstance(self._scanner, PcapScanner) else "pcapng"
+
+    @property
+    def position(self) -> int:
+        """How far into the (decompressed) file the packets given so far reach, in bytes."""
+        return self._base + self._start
+
+    @property
+    def secrets(self) -> list[tuple[int, bytes]]:
+        """Decryption secrets blocks met so far: (type, bytes); type 0x544c534b is an NSS key log."""
+        return self._scanner.secrets if isinstance(self._scanner, PcapngScanner) else []
+
+    @property
+    def sizes_contradict(self) -> int:
+        """Packets said to be captured longer than they were."""
+        return self._scanner.sizes_contradict
+
+    def batches(self) -> Iterator[PacketBatch]:
+        """Yield packets many at a time; each batch is valid until the next is asked for."""
+        batch = PacketBatch()
+        while self.damage is None:
+            batch.lend(self._buffer)
+            self._start = self._scanner.scan(batch, self._start, self._stop)
+            if batch.count:
+                self.counters.packets += batch.count
+                yield batch
+            elif self._scanner.problem is None and not self._refill():
+                break
+            batch.clear()
+            if self._scanner.problem is not None:
+                self._damage_at(self.position, self._scanner.problem)
+        batch.clear()
+
+    def __iter__(self) -> Iterator[Packet]:
+        for batch in self.batches():
+            yield from batch
+
+    def close(self) -> None:
+        """Close the file."""
+        self._source.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _detect(self) -> Scanner:
+        while self._stop < FILE_HEADER_SIZE and self._read_more():
+            pass
+        magic = bytes(self._buffer[:4])
+        if self._stop >= FILE_HEADER_SIZE and magic in MAGICS:
+            self._start = FILE_HEADER_SIZE
+            return PcapScanner(bytes(self._buffer[:FILE_HEADER_SIZE]))
+        if self._stop >= 12 and magic == SECTION_MAGIC:
+            return PcapngScanner()
+        if self.damage is not None:
+            raise self.damage
+        if self._stop == 0:
+            raise CaptureError(f"{self.name}: byte 0: the file is empty")
+        if magic in MAGICS or magic == SECTION_MAGIC:
+            raise CaptureError(f"{self.name}: byte {self._stop}: the file ends within its header")
+        raise CaptureError(f"{self.name}: byte 0: neither pcap nor pcapng (it begins with {magic.hex(' ')})")
+
+    def _refill(self) -> bool:
+        """Make room, read; False when nothing more comes."""
+        rest = self._stop - self._start
+        size = max(BUFFER_SIZE, self._scanner.needed)
+        buffer = self._buffer if len(self._buffer) == size else bytearray(size)
+        buffer[:rest] = self._buffer[self._start : self._stop]
+        self._buffer = buffer
+        self._base += self._start
+        self._start, self._stop = 0, rest
+        if self._read_more():
+            return True
+        if rest and self.damage is None:
+            self._damage_at(self.position, f"the file ends within a packet or block, {rest} bytes of it are there")
+        return False
+
+    def _read_more(self) -> bool:
+        if self._at_end:
+            return False
+        try:
+            count = self._source.readinto(memoryview(self._buffer)[self._stop :])
+        except CaptureError as error:
+            self.damage, count = error, 0
+        self._at_end = count == 0
+        self._stop += count
+        self.counters.file_bytes += count
+        return count > 0
+
+    def _damage_at(self, position: int, reason: str) -> None:
+        self.damage = CaptureError(f"{self.name}: byte {position}: {reason}")
+
+
+def open_capture(path: str | Path) -> Capture:
+    """Open a capture file, "-" for standard input; compression and format are told by content.
+
+    Raises:
+        CaptureError: it cannot be opened, or is no capture file.
+    """
+    source = open_source(path)
+    try:
+        return Capture(source, "standard input" if str(path) == STANDARD_INPUT else str(path))
+    except CaptureError:
+        source.close()
+        raise
+
+
+def read_flows(capture: Capture, limits: Limits | None = None) -> Iterator[FlowItem | Data]:
+    """Yield what happens in the TCP connections of a capture; counters are in ``capture.flows``.
+
+    Items of one flow come in the order of its conversation, those of different flows about in capture order.
+    """
+    flows = Flows(limits)
+    capture.flows = flows
+    for batch in capture.batches():
+        yield from flows.receive(batch)
+    yield from flows.close()

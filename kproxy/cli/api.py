@@ -1,0 +1,286 @@
+"""``kproxy api``: the protocol reference on the terminal, from the facts."""
+
+import difflib
+import os
+import shutil
+import sys
+import textwrap
+from collections.abc import Iterable, Iterator
+from enum import StrEnum
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from kproxy.cli.protocol_text import (
+    all_versions,
+    differences,
+    fields_at,
+    layout_at,
+    render_fields,
+)
+from kproxy.errors import UsageError
+from kproxy.output.styles import Style, style_for
+from kproxy.protocol import request_header_version, response_header_version
+from kproxy.protocol.error_codes import error_codes
+from kproxy.protocol.facts import Api, Field, facts, releases
+from kproxy.protocol.versions import Versions
+
+WIDEST = 120
+
+
+class Format(StrEnum):
+    """How the reference is written."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+def api(
+    name: Annotated[
+        str | None, typer.Argument(help="API by name or key (Fetch, 1), or any message (FetchRequest, OffsetCommitValue).")
+    ] = None,
+    version: Annotated[int | None, typer.Argument(help="Show the fields at this version.", min=0)] = None,
+    diff: Annotated[
+        tuple[int, int] | None, typer.Option(metavar="OLD NEW", help="What changed between two versions.")
+    ] = None,
+    errors: Annotated[bool, typer.Option("--errors", help="List the error codes and what they ask of a client.")] = False,
+    output_format: Annotated[Format, typer.Option("--format", help="text for people, json for programs.")] = Format.TEXT,
+) -> None:
+    """Look up Kafka's protocol: APIs, versions, fields, special values, error codes.
+
+    Without NAME: all APIs. NAME alone: its versions, and what each of them changed. NAME VERSION: every field.
+
+    \b
+    kproxy api
+    kproxy api Fetch
+    kproxy api fetch 13
+    kproxy api Fetch --diff 11 12
+    kproxy api OffsetCommitValue 4
+    kproxy api --errors
+    """
+    if errors:
+        pages: tuple[Any, Iterable[str]] = (_errors_json(), _error_lines(*_terminal()))
+    elif name is None:
+        if version is not None or diff is not None:
+            raise UsageError("a version needs the name of an API before it: kproxy api Fetch 13")
+        pages = (_list_json(), _list_lines(*_terminal()))
+    else:
+        pages = _named(name, version, diff)
+    data, lines = pages
+    if output_format is Format.JSON:
+        typer.echo(msgspec.json.format(msgspec.json.encode(data), indent=2).decode())
+    else:
+        typer.echo("\n".join(lines))
+
+
+def _named(name: str, version: int | None, diff: tuple[int, int] | None) -> tuple[Any, Iterable[str]]:
+    found, messages = _find(name)
+    title = found.name if found is not None else messages[0]
+    style, width = _terminal()
+    if diff is not None:
+        old, new = diff
+        for asked in diff:
+            _check_version(title, messages, asked)
+        data: Any = {m: [msgspec.to_builtins(d) for d in differences(m, old, new)] for m in messages}
+        return data, _diff_lines(title, messages, old, new, style)
+    if version is not None:
+        _check_version(title, messages, version)
+        data = {m: _message_json(m, version) for m in messages if layout_at(m, version) is not None}
+        return data, _version_lines(title, messages, version, style, width)
+    return _overview_json(found, messages), _overview_lines(found, title, messages, style, width)
+
+
+def _find(name: str) -> tuple[Api | None, list[str]]:
+    """The API and its messages, or the one message of that name. Raises UsageError with names that are close."""
+    every = facts()
+    names = {api.name.lower(): api for api in every.apis.values()}
+    found = every.apis.get(int(name)) if name.isdecimal() and len(name) < 6 else names.get(name.lower())
+    if found is not None:
+        return found, [f"{found.name}Request", f"{found.name}Response"]
+    messages = {message.lower(): message for message in every.messages()}
+    if name.lower() in messages:
+        return None, [messages[name.lower()]]
+    known = [api.name for api in every.apis.values()] + every.messages()
+    lowered = {k.lower(): k for k in known}
+    close = difflib.get_close_matches(name.lower(), lowered, 3, 0.6) or [k for k in lowered if name.lower() in k][:3]
+    hint = f"did you mean {', '.join(lowered[k] for k in close)}?" if close else "kproxy api lists them all"
+    raise UsageError(f"no API or message is called {name[:80]!r}; {hint}")
+
+
+def _check_version(title: str, messages: list[str], version: int) -> None:
+    known = Versions.union(all_versions(message) for message in messages)
+    if version not in known:
+        raise UsageError(f"{title} has versions {known}, not {version}")
+
+
+def _terminal() -> tuple[Style, int]:
+    """Colours and width; 80 columns where there is no terminal."""
+    style = style_for(sys.stdout, dict(os.environ))
+    return style, min(shutil.get_terminal_size((80, 24)).columns, WIDEST) if sys.stdout.isatty() else 80
+
+
+# All APIs
+
+
+def _list_lines(style: Style, width: int) -> Iterator[str]:
+    head = f"{'key':>3}  {'API':<28}  {'versions':<8}  {'flexible':<8}  {'newest':<6}  listeners"
+    yield style.paint(style.dim, head)
+    for found in _apis():
+        flexible = facts().layouts(f"{found.name}Request")[0].flexible
+        row = f"{found.versions!s:<8}  {flexible!s:<8}  {_release(found, found.versions.highest):<6}"
+        listeners = " ".join(found.listeners)
+        yield f"{found.key:>3}  {style.paint(style.key, f'{found.name:<28}')}  {row}  {listeners}"
+
+
+def _apis() -> list[Api]:
+    return [facts().apis[key] for key in sorted(facts().apis)]
+
+
+def _release(found: Api | None, version: int) -> str:
+    return releases().get((found.key, version), "") if found is not None else ""
+
+
+def _list_json() -> list[dict[str, Any]]:
+    return [_api_json(found) for found in _apis()]
+
+
+def _api_json(found: Api) -> dict[str, Any]:
+    return {
+        "apiKey": found.key,
+        "apiName": found.name,
+        "versions": str(found.versions),
+        "flexible": str(facts().layouts(f"{found.name}Request")[0].flexible),
+        "unstable": str(found.unstable),
+        "listeners": list(found.listeners),
+        "releases": {str(v): _release(found, v) for v in found.versions if _release(found, v)},
+    }
+
+
+# One API or message
+
+
+def _overview_lines(found: Api | None, title: str, messages: list[str], style: Style, width: int) -> Iterator[str]:
+    versions = Versions.union(all_versions(message) for message in messages)
+    layout = facts().layouts(messages[0])[0]
+    key = f"  key {found.key}" if found is not None else ""
+    yield f"{style.paint(style.name, title)}{key}  versions {versions}  flexible {layout.flexible}"
+    if found is not None:
+        yield f"listeners {' '.join(found.listeners)}" + (f"  unstable {found.unstable}" if found.unstable else "")
+    else:
+        yield f"{layout.type}, from {layout.module}" + ("" if layout.record_id is None else f", record type {layout.record_id}")
+    before: int | None = None
+    for version in versions:
+        release = _release(found, version)
+        yield ""
+        since = style.paint(style.dim, f"  since Kafka {release}") if release else ""
+        yield style.paint(style.key, f"version {version}") + since
+        yield from _changes(messages, before, version, style, width)
+        before = version
+
+
+def _changes(messages: list[str], before: int | None, version: int, style: Style, width: int) -> Iterator[str]:
+    """What a version changed in each message, a line a field."""
+    told = False
+    for message in messages:
+        side = "" if len(messages) == 1 else ("request   " if message.endswith("Request") else "response  ")
+        if before is None:
+            layout = layout_at(message, version)
+            names = [f.json_name for f in fields_at(layout.fields, version)] if layout is not None else []
+            text = ", ".join(names) or "no fields"
+            yield from textwrap.wrap(text, width, initial_indent=f"  {side}", subsequent_indent="  " + " " * len(side))
+            told = True
+            continue
+        for change in differences(message, before, version):
+            yield f"  {side}{_difference(change, style)}"
+            told = True
+    if not told:
+        yield "  same fields"
+
+
+def _difference(change: Any, style: Style) -> str:
+    code = {"+": style.key, "-": style.error}.get(change.sign, style.warning)
+    return f"{style.paint(code, change.sign)} {change.path}{': ' if change.path else ''}{change.what}"
+
+
+def _overview_json(found: Api | None, messages: list[str]) -> dict[str, Any]:
+    data: dict[str, Any] = {} if found is None else _api_json(found)
+    for message in messages:
+        versions = list(all_versions(message))
+        data[message] = {"versions": str(all_versions(message)), "changes": {}}
+        for old, new in zip(versions, versions[1:], strict=False):
+            data[message]["changes"][str(new)] = msgspec.to_builtins(differences(message, old, new))
+    return data
+
+
+def _version_lines(title: str, messages: list[str], version: int, style: Style, width: int) -> Iterator[str]:
+    for index, message in enumerate(messages):
+        layout = layout_at(message, version)
+        if index:
+            yield ""
+        if layout is None:
+            yield f"{message} has no version {version}"
+            continue
+        words = [f"version {version}", "flexible" if version in layout.flexible else "not flexible"]
+        words += _header_words(layout.type, layout.api_key, version)
+        yield f"{style.paint(style.name, message)}  {', '.join(words)}"
+        yield from render_fields(layout, version, style, width)
+        older = [x.release for x in facts().layouts(message) if version in x.versions and x is not layout]
+        if older:
+            yield style.paint(style.dim, f"Kafka {', '.join(older)} laid this version out differently.")
+
+
+def _header_words(kind: str, api_key: int | None, version: int) -> list[str]:
+    if api_key is None:
+        return []
+    if kind == "request":
+        return [f"request header {request_header_version(api_key, version)}"]
+    return [f"response header {response_header_version(api_key, version)}"]
+
+
+def _message_json(message: str, version: int) -> dict[str, Any]:
+    layout = layout_at(message, version)
+    assert layout is not None
+    data: dict[str, Any] = {"version": version, "flexible": version in layout.flexible}
+    if layout.api_key is not None:
+        header = request_header_version if layout.type == "request" else response_header_version
+        data["headerVersion"] = header(layout.api_key, version)
+    return data | {"fields": [_field_json(field, version) for field in fields_at(layout.fields, version)]}
+
+
+def _field_json(field: Field, version: int) -> dict[str, Any]:
+    data: dict[str, Any] = {"name": field.json_name, "type": field.type_text, "nullable": version in field.nullable}
+    if field.tag is not None and version in field.tagged:
+        data["tag"] = field.tag
+    if not field.is_struct and not field.is_array:
+        data["default"] = field.default.decode() if isinstance(field.default, bytes) else field.default
+    if field.is_struct:
+        data["fields"] = [_field_json(inner, version) for inner in fields_at(field.fields, version)]
+    return data
+
+
+def _diff_lines(title: str, messages: list[str], old: int, new: int, style: Style) -> Iterator[str]:
+    for message in messages:
+        yield f"{style.paint(style.name, message)}  {old} → {new}"
+        changes = differences(message, old, new)
+        for change in changes:
+            yield f"  {_difference(change, style)}"
+        if not changes:
+            yield "  same fields"
+
+
+# Error codes
+
+
+def _error_lines(style: Style, width: int) -> Iterator[str]:
+    for known in error_codes().values():
+        kind = "retriable" if known.retriable else ""
+        yield f"{known.code:>3}  {style.paint(style.key, known.name)}  {style.paint(style.warning, kind)}".rstrip()
+        for text in (known.meaning, f"Client: {known.then}."):
+            yield from textwrap.wrap(text, width, initial_indent="     ", subsequent_indent="     ")
+
+
+def _errors_json() -> list[dict[str, Any]]:
+    return [msgspec.to_builtins(known) for known in error_codes().values()]
+
+

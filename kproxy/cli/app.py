@@ -1,0 +1,91 @@
+"""The commands, and what becomes of errors: one sentence on standard error and an exit code.
+
+    0    done
+    1    kproxy could not go on (an output that cannot be written, for instance)
+    2    bad input from a person: an option, a file that is not there or no capture, an expression
+    3    the capture is damaged; what comes before the damage was decoded
+    130  interrupted
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from kproxy import __version__
+from kproxy.cli.api import api
+from kproxy.cli.decode import decode
+from kproxy.errors import CaptureError, KproxyError, UsageError
+
+# Typer's own, or Click's where Typer is older and does not carry its own copy; both are bases of BadParameter.
+ClickError = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
+
+DONE, FAILED, USAGE, DAMAGED, INTERRUPTED = 0, 1, 2, 3, 130
+
+app = typer.Typer(
+    name="kproxy",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command()(decode)
+app.command()(api)
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"kproxy {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def kproxy(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """See, filter and explain Kafka traffic."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line; exits with one of the codes above."""
+    try:
+        code = app(args=arguments, standalone_mode=False)
+    except BrokenPipeError:  # | head: whoever read has had enough
+        _forget_output()
+        code = DONE
+    except (KeyboardInterrupt, typer.Abort):
+        _forget_output()
+        code = INTERRUPTED
+    except ClickError as error:
+        code = _say(error.format_message(), USAGE)  # type: ignore[attr-defined]
+    except UsageError as error:
+        code = _say(str(error), USAGE)
+    except CaptureError as error:
+        code = _say(str(error), DAMAGED)
+    except (KproxyError, OSError) as error:
+        code = _say(_os_words(error) if isinstance(error, OSError) else str(error), FAILED)
+    sys.exit(code if isinstance(code, int) else DONE)
+
+
+def _say(sentence: str, code: int) -> int:
+    if sentence:
+        print(f"kproxy: {sentence}", file=sys.stderr)
+    return code
+
+
+def _os_words(error: OSError) -> str:
+    return f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error)
+
+
+def _forget_output() -> None:
+    """Let the interpreter's last flush go nowhere instead of failing."""
+    try:
+        sys.stdout.flush()
+    except (BrokenPipeError, ValueError, OSError):
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, sys.stdout.fileno())

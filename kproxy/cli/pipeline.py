@@ -1,0 +1,166 @@
+"""What joins a capture to the sessions: flows in, events out.
+
+A flow is Kafka if its first bytes are, whatever its port. Where the capture has its beginning, the one who opened the connection
+is the client; where it has not, the side is on which a piece begins with a request. Other flows are dropped at once.
+"""
+
+from collections.abc import Iterator
+from enum import Enum
+from typing import Final, Literal, TypeAlias
+
+from kproxy.capture import Closed, Data, Ended, Flow, FlowItem, Gap
+from kproxy.session.cluster import ClusterView
+from kproxy.session.events import Connection, Direction, Event, NotKafka
+from kproxy.session.framing import Limits
+from kproxy.session.recognise import KAFKA, Foreign, looks_like_request, recognise
+from kproxy.session.session import Session
+
+PROBE_SIZE = 256 * 1024  # bytes of a flow looked at before it is called something else
+PROBE_PIECES = 256
+ENOUGH = 2048  # bytes of a direction that are enough to tell what it begins with
+DIRECTIONS = (Direction.REQUEST, Direction.RESPONSE)
+UNKNOWN = "no Kafka request at its start, and nothing else that kproxy knows"
+UNKNOWN_MIDSTREAM = "the capture begins in the middle of it, and nothing in it looks like a Kafka request"
+
+
+class _State(Enum):
+    UNDECIDED = "undecided"
+    IS_KAFKA = "Kafka"
+
+
+UNDECIDED: Final = _State.UNDECIDED
+IS_KAFKA: Final = _State.IS_KAFKA
+Verdict: TypeAlias = Foreign | Literal[_State.UNDECIDED, _State.IS_KAFKA]
+Item: TypeAlias = FlowItem | Data
+
+
+class FlowReader:
+    """One flow of a capture: finds out whether it is Kafka and who is the client, then feeds a Session.
+
+    Args:
+        number: of the connection, as the events shall carry it.
+        flow: the capture's.
+        cluster, limits: given to the session.
+    """
+
+    def __init__(self, number: int, flow: Flow, cluster: ClusterView, limits: Limits) -> None:
+        self.number = number
+        self.flow = flow
+        self.cluster = cluster
+        self.limits = limits
+        self.session: Session | None = None
+        self.dropped = False  # known not to be Kafka
+        self._pending: list[Item] = []  # what waits for the decision
+        self._pieces = 0
+        self._size = 0
+        self._start = (bytearray(), bytearray())  # what each direction begins with, up to ENOUGH
+
+    def take(self, item: Item) -> list[Event]:
+        """The events that an item of the flow makes."""
+        if self.session is not None:
+            return _feed(self.session, item)
+        if self.dropped:
+            return []
+        self._pending.append(item)
+        verdict: Verdict = UNDECIDED
+        if isinstance(item, Data):
+            verdict = self._probe(item.direction, item.data)
+        elif isinstance(item, Closed):
+            verdict = self._give_up()
+        if verdict is UNDECIDED:
+            return []
+        return self._begin() if verdict is IS_KAFKA else self._drop(verdict, item.time_ns)
+
+    def _probe(self, direction: int, data: bytes) -> Verdict:
+        self._pieces += 1
+        self._size += len(data)
+        start = self._start[direction]
+        start += data[: ENOUGH - len(start)]
+        verdict = self._probe_start(direction) if self.flow.client_known else self._probe_piece(direction, data)
+        if verdict is UNDECIDED and (self._size > PROBE_SIZE or self._pieces > PROBE_PIECES):
+            return self._give_up()
+        return verdict
+
+    def _probe_start(self, direction: int) -> Verdict:
+        """Judge a flow by its first bytes. A response alone can only tell that it is something else."""
+        found = recognise(bytes(self._start[direction]), DIRECTIONS[direction])
+        if found is KAFKA:
+            return UNDECIDED if direction else IS_KAFKA
+        return UNDECIDED if found is None else found
+
+    def _probe_piece(self, direction: int, data: bytes) -> Verdict:
+        """Judge a flow without a beginning: clients write whole requests, so that pieces begin with them."""
+        if looks_like_request(data):
+            if direction == 1:
+                self.flow.swap()  # the one taken for the broker is the client
+            return IS_KAFKA
+        found = recognise(bytes(self._start[direction]), DIRECTIONS[direction])
+        return found if isinstance(found, Foreign) and found.kind != "unknown" else UNDECIDED
+
+    def _give_up(self) -> Verdict:
+        if not self._size:
+            return UNDECIDED  # nothing was said at all
+        what = UNKNOWN if self.flow.client_known else UNKNOWN_MIDSTREAM
+        return Foreign("unknown", Direction.REQUEST, what)
+
+    def _begin(self) -> list[Event]:
+        flow = self.flow
+        session = self.session = Session(
+            number=self.number,
+            client=flow.client,
+            broker=flow.server,
+            cluster=self.cluster,
+            limits=self.limits,
+            from_start=flow.from_start(0) and flow.from_start(1),
+        )
+        pending, self._pending = self._pending, []
+        return [event for item in pending for event in _feed(session, item)]
+
+    def _drop(self, foreign: Foreign, at: int) -> list[Event]:
+        self.dropped = True
+        self._pending.clear()
+        connection = Connection(self.number, self.flow.client, self.flow.server)
+        return [NotKafka(connection, at, foreign.kind, foreign.direction, foreign.what)]
+
+
+def _feed(session: Session, item: Item) -> list[Event]:
+    if isinstance(item, Data):
+        return session.receive(DIRECTIONS[item.direction], item.data, item.time_ns)
+    if isinstance(item, Gap):
+        return session.gap(DIRECTIONS[item.direction], item.size, item.time_ns)
+    if isinstance(item, Ended):
+        return session.end(DIRECTIONS[item.direction], item.time_ns)
+    if isinstance(item, Closed):
+        return session.close(item.time_ns)
+    return []
+
+
+class Pipeline:
+    """The events of a capture's flows, in the order in which they are known; iterate once.
+
+    Args:
+        flow_items: what kproxy.capture.read_flows gives.
+        numbers_from: connections are numbered as the capture numbers its flows, plus this.
+        limits: what one connection may take.
+    """
+
+    def __init__(self, flow_items: Iterator[Item], *, numbers_from: int = 0, limits: Limits | None = None) -> None:
+        self.flows = 0  # the highest number of a flow so far
+        self._items = flow_items
+        self._numbers_from = numbers_from
+        self._limits = Limits() if limits is None else limits
+        self._cluster = ClusterView()  # a capture shows one cluster, mostly; topic ids of others do not collide
+
+    def __iter__(self) -> Iterator[Event]:
+        for item in self._items:
+            flow = item.flow
+            reader = flow.attached
+            if reader is None:
+                self.flows = max(self.flows, flow.number)
+                reader = flow.attached = self._reader(flow)
+            yield from reader.take(item)
+            if isinstance(item, Closed):
+                flow.attached = None  # a reader holds its flow: without this, only the garbage collector frees them
+
+    def _reader(self, flow: Flow) -> FlowReader:
+        return FlowReader(self._numbers_from + flow.number, flow, self._cluster, self._limits)

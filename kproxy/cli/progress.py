@@ -1,0 +1,47 @@
+"""A progress bar on standard error, for a person who watches a long decode."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+from kproxy.capture import Capture
+from kproxy.output.escaping import printable
+
+EVERY = 0.1  # seconds between two looks at the clock's consequences
+EVENTS = 256  # between two looks at the clock
+COMPRESSED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")  # then the position does not tell how much is left
+
+
+@contextmanager
+def progress(file: Path, capture: Capture, *, wanted: bool) -> Iterator[Callable[[], None] | None]:
+    """Show how far *capture* has been read while the block runs; gives what to call for every event, or None."""
+    console = Console(stderr=True)
+    if not wanted or not console.is_terminal:
+        yield None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(printable(file.name, 40).replace("[", "\\["), total=_size(file))
+        seen, last = 0, time.monotonic()
+
+        def advance() -> None:
+            nonlocal seen, last
+            seen += 1
+            if seen % EVENTS == 0 and time.monotonic() - last > EVERY:
+                last = time.monotonic()
+                bar.update(task, completed=capture.position)
+
+        yield advance
+
+
+def _size(file: Path) -> int | None:
+    """Bytes of a plain file; None where nobody knows how many there will be."""
+    if not file.is_file():
+        return None
+    with file.open("rb") as start:
+        magic = start.read(4)
+    return None if magic.startswith(COMPRESSED) else file.stat().st_size

@@ -1,0 +1,149 @@
+"""The protocol reference as text: fields of a message at a version as a tree, and what differs between two versions.
+
+Everything comes from the facts; special values and error codes from their tables. Lines fit into 80 columns.
+"""
+
+import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kproxy.output.styles import Style
+from kproxy.protocol.facts import Field, Layout, facts
+from kproxy.protocol.values import value_set
+from kproxy.protocol.versions import Versions
+
+BRANCH, LAST, DOWN, SPACE = "├─ ", "└─ ", "│  ", "   "
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One field that two versions do not have alike."""
+
+    sign: str  # + added, - removed, ~ changed
+    path: str  # topics.partitions.leaderEpoch
+    what: str  # its type, or what changed
+
+
+def layout_at(message: str, version: int) -> Layout | None:
+    """The newest layout of a message that has *version*; None when none has."""
+    return next((layout for layout in facts().layouts(message) if version in layout.versions), None)
+
+
+def all_versions(message: str) -> Versions:
+    """Every version that any release had."""
+    return Versions.union(layout.versions for layout in facts().layouts(message))
+
+
+def fields_at(fields: tuple[Field, ...], version: int) -> tuple[Field, ...]:
+    """Those fields that exist at *version*."""
+    return tuple(field for field in fields if version in field.versions)
+
+
+def render_fields(layout: Layout, version: int, style: Style, width: int) -> Iterator[str]:
+    """The fields of a message at a version as a tree, one or more lines a field."""
+    yield from _branches(layout, fields_at(layout.fields, version), (), version, "", style, width)
+
+
+def _branches(
+    layout: Layout,
+    fields: tuple[Field, ...],
+    path: tuple[str, ...],
+    version: int,
+    indent: str,
+    style: Style,
+    width: int,
+) -> Iterator[str]:
+    for index, field in enumerate(fields):
+        last = index == len(fields) - 1
+        children = fields_at(field.fields, version)
+        below = indent + (SPACE if last else DOWN)
+        name = style.paint(style.key, field.json_name)
+        notes = field_notes(layout, field, version)
+        stem = f"{indent}{LAST if last else BRANCH}{name}: {field.type_text}"
+        yield stem + (f"  {style.paint(style.dim, ', '.join(notes))}" if notes else "")
+        margin = below + (DOWN if children else SPACE)
+        for line in _special_values(layout.name, (*path, field.json_name), max(width - len(margin), 30)):
+            yield margin + style.paint(style.dim, line)
+        yield from _branches(layout, children, (*path, field.json_name), version, below, style, width)
+
+
+def field_notes(layout: Layout, field: Field, version: int) -> list[str]:
+    """What else is to say of a field at a version: nullable, tag, default where it is none of 0, "", false, empty."""
+    notes = []
+    if version in field.nullable:
+        notes.append("nullable")
+    if field.tag is not None and version in field.tagged:
+        notes.append(f"tag {field.tag}")
+    if field.default is None and field.type != "records" or field.default not in (0, "", False, (), b"", None, ZERO):
+        notes.append(f"default {'null' if field.default is None else field.default}")
+    if field.never_flexible and version in layout.flexible:
+        notes.append("never compact")
+    if field.is_key:
+        notes.append("key")
+    return notes
+
+
+ZERO = "A" * 22
+
+
+def _special_values(message: str, path: tuple[str, ...], width: int) -> list[str]:
+    """The special values of a field, wrapped; nothing for error codes and plain times, which every reader knows."""
+    values = value_set(message, path[-2:])
+    if values is None or values.kind in ("error", "api"):
+        return []
+    texts = [f"{value} {text}" for value, text in values.texts.items()]
+    if values.kind == "flags":
+        texts.append(f"else bits: see {values.of}")
+    if values.kind == "time" and len(texts) > 1:
+        texts.append("else ms since 1970")
+    return textwrap.wrap("; ".join(texts), width) if texts else []
+
+
+def differences(message: str, old: int, new: int) -> list[Difference]:
+    """How version *new* of a message differs from *old*, in the order of the fields."""
+    before, after = _flat(message, old), _flat(message, new)
+    found: list[Difference] = []
+    for path, (kind, notes) in after.items():
+        if path not in before:
+            found.append(Difference("+", path, ", ".join([kind, *notes])))
+        elif before[path] != (kind, notes):
+            found.append(Difference("~", path, _change(before[path], (kind, notes))))
+    found += [Difference("-", path, kind) for path, (kind, _) in before.items() if path not in after]
+    was, now = _is_flexible(message, old), _is_flexible(message, new)
+    if was != now:
+        found.insert(0, Difference("~", "", "flexible: compact encodings, tagged fields" if now else "no longer flexible"))
+    return _without_children(found)
+
+
+def _without_children(found: list[Difference]) -> list[Difference]:
+    """A struct that came or went is enough; its fields need not be told one by one."""
+    whole = {sign: [d.path + "." for d in found if d.sign == sign] for sign in "+-"}
+    return [d for d in found if d.sign == "~" or not any(d.path.startswith(p) for p in whole[d.sign])]
+
+
+def _flat(message: str, version: int) -> dict[str, tuple[str, list[str]]]:
+    layout = layout_at(message, version)
+    if layout is None:
+        return {}
+    found: dict[str, tuple[str, list[str]]] = {}
+
+    def add(fields: tuple[Field, ...], prefix: str) -> None:
+        for field in fields_at(fields, version):
+            path = prefix + field.json_name
+            found[path] = (field.type_text, field_notes(layout, field, version))
+            add(field.fields, f"{path}.")
+
+    add(layout.fields, "")
+    return found
+
+
+def _change(before: tuple[str, list[str]], after: tuple[str, list[str]]) -> str:
+    words = [] if before[0] == after[0] else [f"{before[0]} → {after[0]}"]
+    words += [f"now {note}" for note in after[1] if note not in before[1]]
+    words += [f"no longer {note}" for note in before[1] if note not in after[1]]
+    return ", ".join(words)
+
+
+def _is_flexible(message: str, version: int) -> bool:
+    layout = layout_at(message, version)
+    return layout is not None and version in layout.flexible

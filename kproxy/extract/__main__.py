@@ -1,0 +1,60 @@
+"""``python -m kproxy.extract``: write facts.txt, or check that it is what the jars give."""
+
+import difflib
+import tempfile
+from itertools import islice
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kproxy.errors import UsageError
+from kproxy.extract.error_codes import read_error_codes
+from kproxy.extract.facts_text import render
+from kproxy.extract.jars import CLIENTS, LOGGING, RELEASES, fetch, read_definitions
+
+FACTS = Path(__file__).parent.parent / "protocol" / "facts.txt"
+_SHOWN = 60  # lines of a difference; the first few say what is wrong
+
+
+def main(
+    jars: Annotated[
+        Path | None,
+        typer.Option(help="Folder with the jars. Without it, Maven fetches them.", exists=True, file_okay=False),
+    ] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Write nothing; fail when facts.txt is not what the jars give.")
+    ] = False,
+) -> None:
+    """Make kproxy/protocol/facts.txt from the message definitions and error codes in Kafka's jars."""
+    try:
+        text = facts_of(jars)
+    except UsageError as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(2) from error
+    if not check:
+        FACTS.write_text(text, encoding="utf-8")
+        typer.echo(f"wrote {FACTS}: {text.count(chr(10))} lines")
+    elif difference := compare(FACTS.read_text(encoding="utf-8"), text):
+        typer.echo(difference)
+        raise typer.Exit(1)
+
+
+def facts_of(jars: Path | None, *, offline: bool = False) -> str:
+    """The text of facts.txt from the jars in a folder, or from those that Maven finds. Raises UsageError."""
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = jars or Path(scratch)
+        if jars is None:
+            fetch(folder, offline=offline)
+        errors = read_error_codes((folder / jar.file for jar in CLIENTS), folder / LOGGING.file)
+        return render(read_definitions(folder), errors, RELEASES)
+
+
+def compare(old: str, new: str) -> str:
+    """A short unified diff; empty when there is no difference."""
+    lines = difflib.unified_diff(old.splitlines(), new.splitlines(), "facts.txt", "from the jars", lineterm="", n=1)
+    return "\n".join(islice(lines, _SHOWN))
+
+
+if __name__ == "__main__":
+    typer.run(main)

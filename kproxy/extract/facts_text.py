@@ -1,0 +1,100 @@
+"""The text of facts.txt: blocks, APIs and error codes as lines."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from kproxy.extract.dialect import Field, Message
+from kproxy.extract.error_codes import ErrorCode
+from kproxy.extract.merge import Block, merge
+from kproxy.protocol.versions import Versions
+
+HEADER = """\
+# kproxy facts. Made by `python -m kproxy.extract`; do not edit.
+# releases: those read, newest first. error: code, name, "retriable" or "-", "refresh" where clients refresh metadata.
+# api: key, name, listeners, request versions, the one that the newest release calls unstable.
+# message: a block for each layout, newest first; then its fields: name, type, versions, attributes; children indented.
+# Ranges: 3, 0-12, 9+, none, and lists of these. A default is shown where it is not 0, false or empty; null is null.
+"""
+
+
+def render(definitions: Iterable[Message], errors: Iterable[ErrorCode], releases: Sequence[str]) -> str:
+    """All of facts.txt. *releases* newest first; *definitions* in any order."""
+    messages = sorted(_in_history(definitions, releases), key=lambda found: _place(found[0]))
+    lines = [
+        "releases " + " ".join(releases),
+        *map(_error_line, errors),
+        *(_api_line(found) for found in messages if found[0].type == "request"),
+        *(line for found in messages for line in _message_lines(found)),
+    ]
+    return HEADER + "\n".join(lines) + "\n"
+
+
+def _in_history(definitions: Iterable[Message], releases: Sequence[str]) -> list[list[Message]]:
+    """The definitions of each message, newest first, without those that give no version.
+
+    Requests and responses belong together by api key: ListOffset, AlterIsr and ListClientMetricsResources were renamed.
+    """
+    found: dict[object, list[Message]] = {}
+    for message in sorted(definitions, key=lambda message: releases.index(message.release)):
+        if message.versions:
+            identity = (message.type, message.number) if message.is_api else message.name
+            found.setdefault(identity, []).append(message)
+    return list(found.values())
+
+
+def _place(message: Message) -> tuple[object, ...]:
+    """Where a message stands in the file: APIs by key, request first; then the others by module and name."""
+    if message.is_api:
+        return 0, message.number, message.type
+    return 1, message.module, message.name
+
+
+def _error_line(error: ErrorCode) -> str:
+    line = f"error {error.code} {error.name} {'retriable' if error.retriable else '-'}"
+    return line + (" refresh" if error.refresh else "")
+
+
+def _api_line(history: list[Message]) -> str:
+    newest = history[0]
+    versions = Versions.union(message.versions for message in history)
+    unstable = f" unstable={newest.versions.highest}" if newest.latest_unstable else ""
+    name = newest.name.removesuffix("Request")
+    return f"api {newest.number} {name} listeners={','.join(newest.listeners)} versions={versions}{unstable}"
+
+
+def _message_lines(history: list[Message]) -> Iterator[str]:
+    for block in merge(history):
+        yield _message_line(block, history[0].name)
+        yield from _field_lines(block.message.fields, "  ")
+
+
+def _message_line(block: Block, name: str) -> str:
+    message = block.message
+    number = "" if message.number is None else f" {'api' if message.is_api else 'id'}={message.number}"
+    return (
+        f"message {name} type={message.type}{number} module={message.module} release={message.release}"
+        f" versions={block.versions} flexible={message.flexible}"
+    )
+
+
+def _field_lines(fields: Iterable[Field], indent: str) -> Iterator[str]:
+    for field in fields:
+        yield indent + " ".join([field.name, field.type, str(field.versions), *_attributes(field)])
+        yield from _field_lines(field.fields, indent + "  ")
+
+
+def _attributes(field: Field) -> Iterator[str]:
+    if field.nullable:
+        yield f"nullable={field.nullable}"
+    if field.tag is not None:
+        yield f"tag={field.tag}"
+        yield f"tagged={field.tagged}"
+    if field.default is not None:
+        yield f"default={field.default}"
+    if field.ignorable:
+        yield "ignorable"
+    if field.never_flexible:
+        yield "flexible=none"
+    if field.is_key:
+        yield "key"
+    if field.entity is not None:
+        yield f"entity={field.entity}"

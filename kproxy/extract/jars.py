@@ -1,0 +1,107 @@
+"""Which jars the facts come from, and how to get at the definitions in them."""
+
+import subprocess
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from xml.sax.saxutils import escape
+
+from kproxy.errors import UsageError
+from kproxy.extract.dialect import Message, parse_message
+
+NEWEST = "4.3.1"  # speaks for every version it can read
+LAST_WITH_ZOOKEEPER = "3.9.2"  # for the versions that 4.0 removed, and for records as it stored them
+# Older ones are read only for requests and responses whose layout was changed in place afterwards:
+#   3.7.2  ConsumerGroupDescribe response 0 (changed in 3.8)
+#   3.6.2  ConsumerGroupHeartbeat 0 (3.7)
+#   2.7.2  EndQuorumEpoch request 0 (2.8)
+RELEASES = (NEWEST, LAST_WITH_ZOOKEEPER, "3.7.2", "3.6.2", "2.7.2")
+
+_BROKER_MODULES = (
+    "kafka-group-coordinator",
+    "kafka-metadata",
+    "kafka-raft",
+    "kafka-storage",
+    "kafka-transaction-coordinator",
+)
+_PATIENCE = 900  # seconds, for a first download over a slow line
+
+
+@dataclass(frozen=True, slots=True)
+class Jar:
+    """One artifact, by its Maven coordinates."""
+
+    group: str
+    module: str
+    release: str
+
+    @property
+    def file(self) -> str:
+        """Its file name."""
+        return f"{self.module}-{self.release}.jar"
+
+
+KAFKA = "org.apache.kafka"
+LOGGING = Jar("org.slf4j", "slf4j-api", "1.7.36")  # kafka-clients' Errors does not load without it
+CLIENTS = tuple(Jar(KAFKA, "kafka-clients", release) for release in RELEASES)
+BROKERS = (
+    *(Jar(KAFKA, module, release) for release in (NEWEST, LAST_WITH_ZOOKEEPER) for module in _BROKER_MODULES),
+    Jar(KAFKA, "kafka-share-coordinator", NEWEST),  # published since 4.0
+)
+
+
+def read_definitions(folder: Path) -> list[Message]:
+    """The messages of all jars in *folder*. Raises UsageError for a jar that is missing or holds no definition."""
+    messages = (message for jar in (*CLIENTS, *BROKERS) for message in _read_jar(folder / jar.file, jar))
+    return [message for message in messages if message.is_api or message.release in {NEWEST, LAST_WITH_ZOOKEEPER}]
+
+
+def _read_jar(path: Path, jar: Jar) -> Iterator[Message]:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = sorted(name for name in archive.namelist() if name.endswith(".json"))
+            texts = {name: archive.read(name).decode("utf-8") for name in names}
+    except (OSError, zipfile.BadZipFile) as error:
+        raise UsageError(f"cannot read {path}: {error}") from error
+    if not texts:
+        raise UsageError(f"{path} holds no message definitions (.json): is it the jar of {jar.module}?")
+    for name, text in texts.items():
+        try:
+            yield parse_message(text, module=jar.module, release=jar.release)
+        except (ValueError, KeyError) as error:
+            raise UsageError(f"{path}: {name} is not a definition that can be read: {error!r}") from error
+
+
+def fetch(folder: Path, *, offline: bool = False) -> None:
+    """Have Maven copy all jars into *folder*, from its local repository or wherever it is set up to look.
+
+    With *offline* only from its local repository. Raises UsageError when Maven cannot be run or does not find them.
+    """
+    project = folder / "pom.xml"
+    project.write_text(_project((LOGGING, *CLIENTS, *BROKERS), folder), encoding="utf-8")
+    command = ["mvn", "-q", "-B", *(["-o"] if offline else []), "-f", str(project), "dependency:copy"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=_PATIENCE, check=False)
+    except FileNotFoundError as error:
+        raise UsageError("jars are fetched with Maven: put `mvn` on the path, or give a folder with --jars") from error
+    except subprocess.TimeoutExpired as error:
+        raise UsageError(f"Maven took more than {_PATIENCE} s; give a folder with the jars: --jars") from error
+    if done.returncode:
+        raise UsageError(f"Maven could not fetch the jars: {(done.stdout + done.stderr).strip()}")
+
+
+def _project(jars: tuple[Jar, ...], folder: Path) -> str:
+    """A Maven project whose only content is what to copy where."""
+    items = "".join(
+        f"<artifactItem><groupId>{jar.group}</groupId><artifactId>{jar.module}</artifactId>"
+        f"<version>{jar.release}</version></artifactItem>"
+        for jar in jars
+    )
+    return (
+        '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
+        "<groupId>kproxy</groupId><artifactId>jars</artifactId><version>1</version><packaging>pom</packaging>"
+        "<build><plugins><plugin><artifactId>maven-dependency-plugin</artifactId><configuration>"
+        f"<outputDirectory>{escape(str(folder))}</outputDirectory><artifactItems>{items}</artifactItems>"
+        "</configuration></plugin></plugins></build></project>\n"
+    )

@@ -1,0 +1,97 @@
+"""The bodies of an exchange as Kafka's JSON, read once for whoever shows them; credentials are withheld here.
+
+Not here: what a body means (protocol), or how it is shown (text, tree, jsonl).
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from kproxy.errors import DecodeError
+from kproxy.protocol.error_codes import error_name
+from kproxy.session.events import Exchange, Frame
+
+# Any field named errorCode or ending in ErrorCode that is not 0. Inside a JSON string the quote would be escaped.
+NONZERO_ERROR = re.compile(rb'rrorCode":(-?[1-9][0-9]*)')
+
+
+TOPIC_ID = re.compile(rb'opicId":"([A-Za-z0-9_-]{22})"')
+
+
+@dataclass(slots=True)
+class Bodies:
+    """Request and response as Kafka's JSON in UTF-8; None where there is none, or where it cannot be read."""
+
+    request: bytes | None = None
+    response: bytes | None = None
+    undecoded: str | None = None  # why a body is None although its frame is there
+
+
+@dataclass(frozen=True, slots=True)
+class FieldError:
+    """An error code in a response."""
+
+    path: str  # responses[0].partitionResponses[2].errorCode
+    code: int
+    name: str
+
+
+def read_bodies(exchange: Exchange) -> Bodies:
+    """Render both bodies of an exchange; what cannot be read is told in ``undecoded``."""
+    bodies = Bodies(undecoded=exchange.undecoded)
+    if exchange.request is not None:
+        bodies.request = _read(exchange.request, bodies)
+    if exchange.response is not None:
+        bodies.response = _read(exchange.response, bodies)
+    return bodies
+
+
+def _read(frame: Frame, bodies: Bodies) -> bytes | None:
+    if frame.message is None or frame.error is not None:
+        if bodies.undecoded is None:
+            bodies.undecoded = str(frame.error) if frame.error is not None else "nothing is known about its layout"
+        return None
+    try:
+        return frame.message.to_json(frame.body_version, frame.data, frame.body_start, withhold=True)
+    except DecodeError as error:
+        if bodies.undecoded is None:
+            bodies.undecoded = str(error)
+        return None
+
+
+def find_errors(response: bytes | None) -> list[FieldError]:
+    """Every error code of a response that is not 0, with its path, in the order of the body."""
+    if response is None or NONZERO_ERROR.search(response) is None:
+        return []
+    return list(_walk_errors(msgspec.json.decode(response), ""))
+
+
+def find_topic_names(exchange: Exchange, bodies: Bodies) -> dict[str, str]:
+    """Topic id -> name, of the ids in the bodies whose names are known, in the order of the bodies."""
+    names = exchange.topic_names
+    if isinstance(names, dict) and not names:
+        return {}  # no ids in this version; asking a mapping that is made on demand would cost
+    found: dict[str, str] = {}
+    for body in (bodies.request, bodies.response):
+        for topic_id in dict.fromkeys(TOPIC_ID.findall(body)) if body is not None else ():
+            name = names.get(topic_id.decode())
+            if name is not None:
+                found[topic_id.decode()] = name
+    return found
+
+
+def _walk_errors(value: Any, path: str) -> Iterator[FieldError]:
+    if isinstance(value, dict):
+        prefix = f"{path}." if path else ""
+        for name, inner in value.items():
+            if isinstance(inner, dict | list):
+                yield from _walk_errors(inner, f"{prefix}{name}")
+            elif inner and isinstance(inner, int) and name.endswith("rrorCode"):
+                yield FieldError(f"{prefix}{name}", inner, error_name(inner))
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            if isinstance(inner, dict | list):
+                yield from _walk_errors(inner, f"{path}[{index}]")

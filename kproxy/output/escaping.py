@@ -1,0 +1,36 @@
+"""Strings from the wire made fit for a terminal: what could move the cursor, hide text or break a line is escaped."""
+
+ELLIPSIS = "…"
+NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\"}
+
+
+def printable(text: str, limit: int = 200) -> str:
+    """*text* without anything a terminal would obey, cut to *limit* characters.
+
+    Escaped are control characters (LF, ESC, NUL, C1), format characters (bidirectional overrides, zero width),
+    line separators, surrogates and unassigned code points; other scripts stay as they are. A backslash is doubled
+    only where something else is escaped, so that ordinary names come out as they went in.
+    """
+    if len(text) > limit:
+        text = text[: limit - 1] + ELLIPSIS
+    return text if text.isprintable() else "".join(map(_escape, text))
+
+
+def word(text: str, limit: int = 64) -> str:
+    """*text* as one word of a line: printable, and in quotes when it is empty or holds a space or a quote."""
+    safe = printable(text, limit)
+    if safe and " " not in safe and '"' not in safe:
+        return safe
+    return '"' + safe.replace('"', '\\"') + '"'
+
+
+def _escape(char: str) -> str:
+    named = NAMED.get(char)
+    if named is not None:
+        return named
+    if char.isprintable():
+        return char
+    code = ord(char)
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

@@ -1,0 +1,56 @@
+"""Nanoseconds since the epoch as text, in UTC."""
+
+import functools
+from datetime import UTC, datetime, timedelta
+
+SECOND = 1_000_000_000
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+LAST_SECOND = 253_402_300_799  # the end of the year 9999
+
+
+def render_instant(at: int) -> str:
+    """RFC 3339 with six digits, or nine where the nanoseconds are not whole microseconds: 2026-11-21T09:30:00.000123Z.
+
+    A time before 1970 or after 9999, which only a damaged capture holds, is shown as the nearest of the two.
+    """
+    second, fraction = divmod(at, SECOND)
+    micros, nanos = divmod(fraction, 1000)
+    if nanos:
+        return f"{_second(second)}.{fraction:09d}Z"
+    return f"{_second(second)}.{micros:06d}Z"
+
+
+def render_clock(at: int) -> str:
+    """The time of day to the microsecond: 09:30:00.000123."""
+    second, fraction = divmod(at, SECOND)
+    return f"{_second(second)[11:]}.{fraction // 1000:06d}"
+
+
+def render_duration(nanoseconds: int) -> str:
+    """A duration for people, in three digits or so: 85 µs, 3.1 ms, 12.5 s."""
+    if nanoseconds < 999_500:
+        return f"{nanoseconds // 1000} µs"
+    if nanoseconds < 9_995_000:
+        return f"{nanoseconds / 1e6:.2f} ms"
+    if nanoseconds < 99_950_000:
+        return f"{nanoseconds / 1e6:.1f} ms"
+    if nanoseconds < 999_500_000:
+        return f"{nanoseconds / 1e6:.0f} ms"
+    return f"{nanoseconds / 1e9:.2f} s"
+
+
+def render_size(size: int) -> str:
+    """A number of bytes for people: 873 B, 1.2 KB (1,000 bytes), 3.4 MB."""
+    if size < 1000:
+        return f"{size} B"
+    if size < 999_950:
+        return f"{size / 1e3:.1f} KB"
+    if size < 999_950_000:
+        return f"{size / 1e6:.1f} MB"
+    return f"{size / 1e9:.1f} GB"
+
+
+@functools.lru_cache(maxsize=256)  # captures go forward: the same second comes again and again
+def _second(second: int) -> str:
+    moment = EPOCH + timedelta(seconds=min(max(second, 0), LAST_SECOND))
+    return moment.strftime("%Y-%m-%dT%H:%M:%S")

@@ -1,0 +1,131 @@
+"""The whole of an exchange, field by field: what ``-v`` shows below the line.
+
+Driven by Kafka's JSON and generic: no API is known here. Special values carry their name, topic ids the topic's, and after an
+error stands what it means and what a client is expected to do. A struct without structs in it takes one line where it fits.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from kproxy.output.bodies import Bodies, FieldError, find_errors, read_bodies
+from kproxy.output.escaping import printable, word
+from kproxy.output.styles import PLAIN, Style
+from kproxy.protocol.error_codes import error_code
+from kproxy.protocol.values import describe
+from kproxy.session.events import Exchange, Frame
+
+WIDTH = 100  # where there is no terminal
+LONGEST_VALUE = 2000  # characters of one string; what is longer is cut and says so
+BRANCH, LAST, DOWN, SPACE = "├─ ", "└─ ", "│  ", "   "
+
+
+class Tree:
+    """Renders exchanges as trees; see the module. *width* is what inline structs should fit into, in cells."""
+
+    def __init__(self, style: Style = PLAIN, width: int | None = None) -> None:
+        self.style = style
+        self.width = width or WIDTH
+        self._names: Mapping[str, str] = {}
+
+    def render(self, exchange: Exchange, bodies: Bodies | None = None) -> Iterator[str]:
+        """The lines of the tree, without newlines: request, response, then each error once."""
+        if bodies is None:
+            bodies = read_bodies(exchange)
+        self._names = exchange.topic_names
+        for title, frame, body in (
+            ("request", exchange.request, bodies.request),
+            ("response", exchange.response, bodies.response),
+        ):
+            if frame is not None:
+                yield f"  {self.style.paint(self.style.name, title)}  {self._frame(frame)}"
+                yield from self._body(frame, body, bodies)
+        yield from self._errors(find_errors(bodies.response))
+
+    def _frame(self, frame: Frame) -> str:
+        words = [f"{frame.wire_size:,} bytes"]
+        if frame.header is not None:
+            header = msgspec.json.decode(frame.header.to_json())
+            words += [self._field("Header", (name,), value) for name, value in header.items()]
+        if frame.layout is not None:
+            words.append(f"laid out as in Kafka {frame.layout}")
+        if frame.assumed_version is not None:
+            words.append(f"read as version {frame.assumed_version}, the newest that kproxy knows")
+        return self.style.paint(self.style.dim, ", ".join(words))
+
+    def _body(self, frame: Frame, body: bytes | None, bodies: Bodies) -> Iterator[str]:
+        if body is None or frame.message is None:
+            yield f"  {LAST}{self.style.paint(self.style.error, printable(bodies.undecoded or 'not decoded', 1000))}"
+            return
+        yield from self._struct(frame.message.name, (), msgspec.json.decode(body), "  ")
+
+    def _struct(self, message: str, path: tuple[str, ...], value: dict[str, Any], indent: str) -> Iterator[str]:
+        last = len(value) - 1
+        for index, (name, inner) in enumerate(value.items()):
+            yield from self._branch(message, (*path, name), name, inner, indent, index == last)
+
+    def _branch(
+        self, message: str, path: tuple[str, ...], label: str, value: Any, indent: str, last: bool
+    ) -> Iterator[str]:
+        """A field or an element, with what is below it."""
+        stem = f"{indent}{LAST if last else BRANCH}"
+        below = indent + (SPACE if last else DOWN)
+        label = self.style.paint(self.style.key, printable(label))
+        if isinstance(value, dict):
+            inline = self._inline(message, path, value, len(stem) + len(label) + 2)
+            if inline is not None:
+                yield f"{stem}{label}: {inline}"
+            else:
+                yield f"{stem}{label}"
+                yield from self._struct(message, path, value, below)
+        elif isinstance(value, list) and value and isinstance(value[0], dict | list):
+            yield f"{stem}{label}: {len(value)}"
+            for index, inner in enumerate(value):
+                yield from self._branch(message, path, f"[{index}]", inner, below, index == len(value) - 1)
+        else:
+            yield f"{stem}{label}: {self._value(message, path, value)}"
+
+    def _inline(self, message: str, path: tuple[str, ...], value: dict[str, Any], used: int) -> str | None:
+        """A struct of plain values on one line; None where it holds more or does not fit."""
+        if any(isinstance(inner, dict | list) and inner for inner in value.values()):
+            return None
+        fields = [self._field(message, (*path, name), inner) for name, inner in value.items()]
+        line = "  ".join(fields)
+        return line if used + len(line) <= self.width else None
+
+    def _field(self, message: str, path: tuple[str, ...], value: Any) -> str:
+        return f"{printable(path[-1])} {self._value(message, path, value)}"
+
+    def _value(self, message: str, path: tuple[str, ...], value: Any) -> str:
+        if isinstance(value, list):
+            return "[" + ", ".join(self._value(message, path, inner) for inner in value) + "]"
+        meaning = describe(message, path, value)
+        if meaning is None and isinstance(value, str):
+            meaning = self._names.get(value)
+        if meaning is None:
+            return _plain(value)
+        wrong = path[-1].endswith("rrorCode") and value != 0
+        code = self.style.error if wrong else self.style.warning
+        return f"{_plain(value)} {self.style.paint(code, f'({printable(meaning)})')}"
+
+    def _errors(self, errors: list[FieldError]) -> Iterator[str]:
+        """Each code once, with the first place it stands at."""
+        first: dict[int, FieldError] = {}
+        for error in errors:
+            first.setdefault(error.code, error)
+        for code, error in first.items():
+            known = error_code(code)
+            count = sum(e.code == code for e in errors)
+            places = printable(error.path) + (f" and {count - 1} more" if count > 1 else "")
+            retriable = "retriable" if known.retriable else "not retriable"
+            yield f"  {self.style.paint(self.style.error, known.name)} ({code}, {retriable}) at {places}"
+            yield f"  {BRANCH}{known.meaning}"
+            yield f"  {LAST}Client: {known.then}."
+
+
+def _plain(value: Any) -> str:
+    """A JSON scalar as it is in Kafka's JSON, but printable."""
+    if isinstance(value, str):
+        return word(value, LONGEST_VALUE)
+    return msgspec.json.encode(value).decode()

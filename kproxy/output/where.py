@@ -1,0 +1,177 @@
+"""``--where``: a CEL expression over the names of the decoded log decides which exchanges are shown.
+
+The names are those of :mod:`kproxy.output.jsonl`. Bodies are read only when the expression names something in them.
+A field that an exchange does not have makes the expression false for it, and is reported once.
+"""
+
+import difflib
+import re
+from collections.abc import Callable
+from typing import Any
+
+import cel
+import msgspec
+
+from kproxy.errors import UsageError
+from kproxy.output.bodies import Bodies, read_bodies
+from kproxy.output.jsonl import event_line
+from kproxy.output.times import render_instant
+from kproxy.protocol.facts import facts
+from kproxy.session.events import Event, Exchange, Frame
+
+# cel gives the names that macros bind (the t of list.exists(t, ...)) among the variables
+BOUND = re.compile(r"\.\s*(?:all|exists|exists_one|existsOne|map|filter)\s*\(\s*([A-Za-z_]\w*)\s*,")
+POSITION = re.compile(r"<input>:(\d+):(\d+): (?:Syntax error: )?([^\n]*)")
+
+
+class Where:
+    """A compiled condition; ``where(event)`` tells whether the event is wanted.
+
+    Raises UsageError, one sentence, when the expression is malformed, names what does not exist, or gives something
+    other than true or false. ``notes`` collects what was odd at run time, each thing once.
+    """
+
+    def __init__(self, expression: str) -> None:
+        self.expression = expression
+        self.notes: list[str] = []
+        self._program = _compile(expression)
+        self._names = sorted(_check_names(self._program, expression))
+        _check_functions(self._program)
+        self._cheap = all(name in CHEAP for name in self._names)
+
+    @property
+    def reads_bodies(self) -> bool:
+        """Whether deciding needs more than headers, sizes and times."""
+        return not self._cheap
+
+    def __call__(self, event: Event, bodies: Bodies | None = None) -> bool:
+        if isinstance(event, Exchange) and self._cheap:
+            values: dict[str, Any] = {name: CHEAP[name](event) for name in self._names}
+        else:
+            values = msgspec.json.decode(event_line(event, bodies))
+        return self._evaluate(values)
+
+    def _evaluate(self, values: dict[str, Any]) -> bool:
+        for name in self._names:
+            if name not in values:
+                return False  # a gap has no apiKey
+        try:
+            result = self._program.execute(values)
+        except (KeyError, IndexError, TypeError, ZeroDivisionError, OverflowError) as error:
+            self._note(error)
+            return False
+        except (RuntimeError, ValueError) as error:
+            raise UsageError(f"--where {self.expression!r}: {_first_sentence(error)}") from error
+        if not isinstance(result, bool):
+            kind = type(result).__name__
+            raise UsageError(f"--where {self.expression!r} must give true or false, not {result!r:.60} ({kind})")
+        return result
+
+    def _note(self, error: Exception) -> None:
+        what = f"no field {error}" if isinstance(error, KeyError) else _first_sentence(error)
+        note = f"--where was taken as false where it cannot be answered: {what}"
+        if note not in self.notes and len(self.notes) < 20:
+            self.notes.append(note)
+
+
+def read_for(where: Where | None, event: Event) -> Bodies | None:
+    """The bodies of *event* if deciding needs them, so that they are read once."""
+    return read_bodies(event) if where is not None and where.reads_bodies and isinstance(event, Exchange) else None
+
+
+def _compile(expression: str) -> Any:
+    try:
+        return cel.compile(expression)
+    except ValueError as error:
+        found = POSITION.search(str(error))
+        if found is None:
+            raise UsageError(f"--where {expression!r} is not a CEL expression: {_first_sentence(error)}") from error
+        line, column, what = found.groups()
+        place = f"column {column}" if line == "1" else f"line {line}, column {column}"
+        raise UsageError(f"--where {expression!r} is wrong at {place}: {what}") from error
+
+
+def _check_names(program: Any, expression: str) -> set[str]:
+    """The names that the expression uses, all known. Raises UsageError with the closest that exist."""
+    names = set(program.variables()) - set(BOUND.findall(expression))
+    known = [*CHEAP, *COSTLY, *OTHER]
+    for name in sorted(names - set(known)):
+        close = difflib.get_close_matches(name, known, 3, 0.5)
+        by_case = [k for k in known if k.lower() == name.lower()]
+        hint = f"did you mean {' or '.join(by_case or close)}?" if by_case or close else f"there are {', '.join(known)}"
+        column = expression.index(name) + 1
+        raise UsageError(f"--where {expression!r}: nothing is called {name!r} (column {column}); {hint}")
+    return names
+
+
+def _check_functions(program: Any) -> None:
+    """Raises UsageError for a function that CEL lacks, which cel itself tells only when it is called."""
+    for name in program.functions():
+        if name.isidentifier() and _is_undefined(f"{name}()") and _is_undefined(f'"".{name}()'):
+            raise UsageError(f"--where: there is no function {name!r} in CEL")
+
+
+def _is_undefined(call: str) -> bool:
+    try:
+        cel.compile(call).execute({})
+    except Exception as error:  # whatever else is wrong with the call, the function is there
+        return "Undefined" in str(error)
+    return False
+
+
+def _first_sentence(error: Exception) -> str:
+    return re.split(r"\. |\n", str(error), maxsplit=1)[0]
+
+
+def _api_name(exchange: Exchange) -> str | None:
+    api = facts().apis.get(exchange.api_key) if exchange.api_key is not None else None
+    return api.name if api is not None else None
+
+
+def _instant(frame: Frame | None, ended: bool) -> str | None:
+    if frame is None:
+        return None
+    return render_instant(frame.ended_at if ended else frame.started_at)
+
+
+def _latency(exchange: Exchange) -> float | None:
+    if exchange.request is None or exchange.response is None:
+        return None
+    return (exchange.response.ended_at - exchange.request.started_at) / 1e6
+
+
+def _size(frame: Frame | None) -> int | None:
+    return None if frame is None else frame.wire_size
+
+
+CHEAP: dict[str, Callable[[Exchange], Any]] = {
+    "event": lambda _: "exchange",
+    "connection": lambda x: x.connection.number,
+    "client": lambda x: x.connection.client,
+    "broker": lambda x: x.connection.broker,
+    "apiKey": lambda x: x.api_key,
+    "apiName": _api_name,
+    "apiVersion": lambda x: x.api_version,
+    "correlationId": lambda x: x.correlation_id,
+    "clientId": lambda x: x.client_id,
+    "requestAt": lambda x: _instant(x.request, ended=False),
+    "responseAt": lambda x: _instant(x.response, ended=True),
+    "latencyMs": _latency,
+    "requestSize": lambda x: _size(x.request),
+    "responseSize": lambda x: _size(x.response),
+    "unanswered": lambda x: x.unanswered,
+    "expectsResponse": lambda x: x.expects_response,
+}
+COSTLY = (
+    "requestHeader",
+    "request",
+    "responseHeader",
+    "response",
+    "embedded",
+    "errors",
+    "undecoded",
+    "topicNames",
+    "layout",
+    "assumedVersion",
+)
+OTHER = ("at", "direction", "size", "skipped", "reason", "kind", "what")

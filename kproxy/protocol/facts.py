@@ -1,0 +1,232 @@
+"""Reads facts.txt: every message, field, version and error code that Kafka's jars define. Nothing here is written by hand.
+
+The file is split into blocks when it is first asked for, and a block is parsed when its message is: a command that
+needs ten messages does not pay for two hundred.
+"""
+
+import functools
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import resources
+from typing import TypeAlias
+
+from kproxy.protocol.versions import Versions
+
+Row: TypeAlias = tuple[int, str] | None  # indent and text of a line; None after the last
+TYPE_DEFAULTS: dict[str, object] = {"string": "", "bytes": b"", "bool": False, "float64": 0.0, "records": None}
+ZERO_UUID = "A" * 22
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field of a struct, for all its versions."""
+
+    name: str  # as in Kafka's definition
+    json_name: str  # its key in Kafka's JSON
+    attribute: str  # its name in Python
+    type: str  # Kafka's word, without the brackets of an array
+    is_array: bool
+    versions: Versions
+    nullable: Versions = Versions()
+    tag: int | None = None
+    tagged: Versions = Versions()
+    default: object = None  # already of the Python type; None is null
+    ignorable: bool = False
+    never_flexible: bool = False  # field-level "flexibleVersions": "none"; only RequestHeader.ClientId (KIP-511)
+    is_key: bool = False
+    entity: str | None = None
+    fields: tuple["Field", ...] = ()
+
+    @property
+    def is_struct(self) -> bool:
+        """Whether it, or each of its elements, is a struct."""
+        return self.type[0].isupper()
+
+    @property
+    def type_text(self) -> str:
+        """Its type as Kafka writes it, ``[]int32`` for an array."""
+        return f"[]{self.type}" if self.is_array else self.type
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How a message is laid out, for the versions that one release gives it."""
+
+    name: str
+    type: str  # request, response, header, data, metadata, coordinator-key ...
+    api_key: int | None
+    record_id: int | None  # type number of a record of an internal topic
+    module: str  # the jar that defines it
+    release: str  # of the jar the fields come from
+    versions: Versions
+    flexible: Versions
+    fields: tuple[Field, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """One API: a request and its response."""
+
+    key: int
+    name: str
+    listeners: tuple[str, ...]
+    versions: Versions
+    unstable: Versions
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorFact:
+    """One error code."""
+
+    code: int
+    name: str
+    retriable: bool
+
+
+class Facts:
+    """The whole of facts.txt; messages are parsed when asked for."""
+
+    def __init__(self, text: str) -> None:
+        self.apis: dict[int, Api] = {}
+        self.errors: list[ErrorFact] = []
+        self.kafka_releases: tuple[str, ...] = ()
+        self._blocks: dict[str, list[list[str]]] = {}
+        block: list[str] = []
+        for line in text.splitlines():
+            if line.startswith(" "):
+                block.append(line)
+            elif line.startswith("message "):
+                block = [line]
+                self._blocks.setdefault(line.split(" ", 2)[1], []).append(block)
+            else:
+                self._top_line(line.split(" "))
+
+    def _top_line(self, words: list[str]) -> None:
+        if words[0] == "error":
+            self.errors.append(ErrorFact(int(words[1]), words[2], words[3] == "retriable"))
+        elif words[0] == "api":
+            options = dict(word.split("=", 1) for word in words[3:])
+            self.apis[int(words[1])] = Api(
+                key=int(words[1]),
+                name=words[2],
+                listeners=tuple(options["listeners"].split(",")),
+                versions=Versions.parse(options["versions"]),
+                unstable=Versions.parse(options.get("unstable", "none")),
+            )
+        elif words[0] == "releases":
+            self.kafka_releases = tuple(words[1:])
+
+    def messages(self) -> list[str]:
+        """Names of all messages, in the order of the file."""
+        return list(self._blocks)
+
+    def flexible(self, name: str) -> Versions:
+        """The flexible versions of a message, without reading its fields. Raises KeyError."""
+        return Versions.parse(self._blocks[name][0][0].split(" flexible=", 1)[1].split(" ", 1)[0])
+
+    @functools.lru_cache(maxsize=None)  # noqa: B019 - one Facts lives as long as the process
+    def layouts(self, name: str) -> tuple[Layout, ...]:
+        """Layouts of a message, newest first; more than one where a version was changed in place. Raises KeyError."""
+        return tuple(map(_parse_layout, self._blocks[name]))
+
+
+@functools.cache
+def facts() -> Facts:
+    """The facts that kproxy was built with."""
+    return Facts(_data("facts.txt"))
+
+
+@functools.cache
+def releases() -> dict[tuple[int, int], str]:
+    """(api_key, api_version) -> the Kafka release it appeared in, where a published reference says so."""
+    lines = (line.split() for line in _data("releases.txt").splitlines() if line and not line.startswith("#"))
+    return {(int(key), int(version)): release for key, version, release in lines}
+
+
+def snake_case(name: str) -> str:
+    """``TransactionalId`` -> ``transactional_id``, ``KRaftVersion`` -> ``kraft_version``, ``isKRaft`` -> ``is_kraft``."""
+    name = name.replace("KRaft", "Kraft")
+    out = [name[0].lower()]
+    for before, char, after in zip(name[:-1], name[1:], name[2:] + " ", strict=True):
+        if char.isupper() and (not before.isupper() or after.islower()):
+            out.append("_")
+        out.append(char.lower())
+    return "".join(out)
+
+
+def _data(file: str) -> str:
+    return resources.files("kproxy.protocol").joinpath(file).read_text(encoding="utf-8")
+
+
+def _parse_layout(lines: list[str]) -> Layout:
+    words = lines[0].split(" ")
+    options = dict(word.split("=", 1) for word in words[2:])
+    rows = iter([(len(line) - len(line.lstrip(" ")), line.strip()) for line in lines[1:]])
+    fields, _ = _parse_fields(rows, 2, next(rows, None))
+    return Layout(
+        name=words[1],
+        type=options["type"],
+        api_key=int(options["api"]) if "api" in options else None,
+        record_id=int(options["id"]) if "id" in options else None,
+        module=options["module"],
+        release=options["release"],
+        versions=Versions.parse(options["versions"]),
+        flexible=Versions.parse(options["flexible"]),
+        fields=fields,
+    )
+
+
+def _parse_fields(rows: Iterator[tuple[int, str]], indent: int, row: Row) -> tuple[tuple[Field, ...], Row]:
+    """The fields at *indent*, starting with *row*, and the first row that is not among them."""
+    found: list[Field] = []
+    while row is not None and row[0] == indent:
+        text = row[1]
+        children, row = _parse_fields(rows, indent + 2, next(rows, None))
+        found.append(_parse_field(text, children))
+    return tuple(found), row
+
+
+def _parse_field(text: str, children: tuple[Field, ...]) -> Field:
+    name, kind, versions, *rest = text.split(" ", 3)
+    options = _parse_options(rest[0] if rest else "")
+    is_array = kind.startswith("[]")
+    kind = kind.removeprefix("[]")
+    return Field(
+        name=name,
+        json_name=name[0].lower() + name[1:],
+        attribute=snake_case(name),
+        type=kind,
+        is_array=is_array,
+        versions=Versions.parse(versions),
+        nullable=Versions.parse(options.get("nullable") or "none"),
+        tag=int(options["tag"] or "") if "tag" in options else None,
+        tagged=Versions.parse(options.get("tagged") or "none"),
+        default=_parse_default(options.get("default"), "array" if is_array else kind),
+        ignorable="ignorable" in options,
+        never_flexible="flexible" in options,
+        is_key="key" in options,
+        entity=options.get("entity"),
+        fields=children,
+    )
+
+
+def _parse_options(text: str) -> dict[str, str | None]:
+    options: dict[str, str | None] = {}
+    for word in text.split(" ") if text else ():
+        name, equals, value = word.partition("=")
+        options[name] = value if equals else None
+    return options
+
+
+def _parse_default(text: str | None, kind: str) -> object:
+    """The default as a Python value. Arrays and structs give () and (): their empty value is made anew each time."""
+    if text == "null":
+        return None
+    if text is not None:
+        return json.loads(text)
+    if kind == "uuid":
+        return ZERO_UUID
+    if kind == "array" or kind[0].isupper():
+        return ()
+    return TYPE_DEFAULTS.get(kind, 0)

@@ -1,0 +1,89 @@
+"""Kafka's JSON to objects: the inverse of the JSON sink, for people and tests, not for speed."""
+
+import base64
+import binascii
+import json
+from typing import Any
+
+from kproxy.errors import EncodeError
+from kproxy.protocol.facts import Field, Layout
+from kproxy.protocol.structs import MessageStruct, Struct
+
+UNKNOWN_TAGS = "_unknownTaggedFields"
+
+
+def read_json(layout: Layout, version: int, text: str | bytes, types: dict[str, type[Struct]]) -> MessageStruct:
+    """The message that *text* describes at *version*. A field the version has must be there, unless it is tagged.
+
+    records are base64 under the field's own name; ``recordsSizeInBytes`` alone cannot be read back. Raises EncodeError.
+    """
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise EncodeError(f"{layout.name} v{version}: not JSON: {error}") from None
+    reader = _Reader(layout, version, types)
+    result = reader.struct(layout.name, layout.fields, value, "")
+    assert isinstance(result, MessageStruct)
+    return result
+
+
+class _Reader:
+    def __init__(self, layout: Layout, version: int, types: dict[str, type[Struct]]) -> None:
+        self.layout = layout
+        self.version = version
+        self.types = types
+
+    def refuse(self, path: str, reason: str) -> EncodeError:
+        where = f": {path}" if path else ""
+        return EncodeError(f"{self.layout.name} v{self.version}{where}: {reason}")
+
+    def struct(self, name: str, fields: tuple[Field, ...], value: Any, path: str) -> Struct:
+        if not isinstance(value, dict):
+            raise self.refuse(path, f"is {value!r:.60}, not an object")
+        left = dict(value)
+        read: dict[str, Any] = {"unknown_tags": self.unknown_tags(left.pop(UNKNOWN_TAGS, []), path)}
+        for field in fields:
+            if self.version not in field.versions:
+                continue
+            where = f"{path}.{field.json_name}" if path else field.json_name
+            if field.json_name in left:
+                read[field.attribute] = self.value(field, left.pop(field.json_name), where)
+            elif self.version not in field.tagged:
+                raise self.refuse(where, "is missing")
+        if left:
+            raise self.refuse(path, f"has no field {', '.join(map(repr, left))} in this version")
+        return self.types[name](**read)
+
+    def value(self, field: Field, value: Any, path: str) -> Any:
+        if value is None:
+            return None
+        if not field.is_array:
+            return self.single(field, value, path)
+        if not isinstance(value, list):
+            raise self.refuse(path, f"is {value!r:.60}, not a list")
+        return [self.single(field, item, f"{path}[{i}]") for i, item in enumerate(value)]
+
+    def single(self, field: Field, value: Any, path: str) -> Any:
+        """One value that is not null. Numbers, text and uuids are checked by the encoder."""
+        if field.is_struct:
+            return self.struct(field.type, field.fields, value, path)
+        if field.type in ("bytes", "records"):
+            return self.base64(value, path)
+        if field.type == "float64" and value in ("NaN", "Infinity", "-Infinity"):
+            return float(value)
+        return value
+
+    def base64(self, value: Any, path: str) -> bytes:
+        if not isinstance(value, str):
+            raise self.refuse(path, f"is {value!r:.60}, not base64")
+        try:
+            return base64.b64decode(value, validate=True)
+        except (binascii.Error, ValueError):
+            raise self.refuse(path, f"is {value!r:.60}, not base64") from None
+
+    def unknown_tags(self, value: Any, path: str) -> tuple[tuple[int, bytes], ...]:
+        where = f"{path}.{UNKNOWN_TAGS}" if path else UNKNOWN_TAGS
+        try:
+            return tuple((int(entry["tag"]), self.base64(entry["data"], where)) for entry in value)
+        except (TypeError, KeyError, ValueError):
+            raise self.refuse(where, 'is not a list of {"tag": number, "data": base64}') from None

@@ -1,0 +1,213 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+"""Request and response headers, and which version of them belongs to which API version.
+
+Kafka's rule (ApiMessageTypeGenerator): a flexible request has header 2, others 1; a flexible response has header 1, others
+0. Two exceptions: ControlledShutdown v0 has request header 0 (KIP-35 came after it), and an ApiVersions response always has
+header 0, so that a client that guessed too high can still read it (KIP-511). A client id keeps its int16 size in header 2,
+so that a broker can read it before it knows the rest (KIP-511).
+"""
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from libc.stdint cimport int16_t, int32_t, uint32_t
+from libc.stdlib cimport free
+from libc.string cimport memset
+
+from kproxy.protocol.json_text cimport put_base64, put_int, put_string, put_word
+from kproxy.protocol.program cimport begin, slice_start
+from kproxy.protocol.wire cimport be16, be32, Buffer, Cursor, need, put8, read_uvarint
+
+from kproxy.errors import Malformed, Truncated
+from kproxy.protocol.facts import facts
+
+cdef enum:
+    API_VERSIONS = 18
+    CONTROLLED_SHUTDOWN = 7
+    NEVER = 32768
+
+cdef dict _flexible_from = {}  # (api_key, is_response) -> first flexible version
+
+
+cdef int flexible_from(int api_key, bint is_response) except -1:
+    """The first flexible version of an API's request or response. An API newer than the facts is flexible from 0."""
+    cdef tuple asked = (api_key, is_response)
+    found = _flexible_from.get(asked)
+    if found is None:
+        api = facts().apis.get(api_key)
+        if api is None:
+            return 0 if api_key > 92 else NEVER
+        ranges = facts().flexible(api.name + ("Response" if is_response else "Request"))
+        found = _flexible_from[asked] = ranges.lowest if ranges else NEVER
+    return found
+
+
+def request_header_version(int api_key, int api_version):
+    """0, 1 or 2."""
+    if api_key == CONTROLLED_SHUTDOWN and api_version == 0:
+        return 0
+    return 2 if api_version >= flexible_from(api_key, False) else 1
+
+
+def response_header_version(int api_key, int api_version):
+    """0 or 1."""
+    if api_key == API_VERSIONS:
+        return 0
+    return 1 if api_version >= flexible_from(api_key, True) else 0
+
+
+cdef class RequestHeader:
+    """The header of a request: what it is, whose it is, and which answer will be its own."""
+
+    cdef readonly int api_key
+    cdef readonly int api_version
+    cdef readonly int correlation_id
+    cdef readonly object client_id  # str or None; bytes that are not UTF-8 are lone surrogates
+    cdef readonly tuple unknown_tags  # of (tag, data)
+    cdef readonly int header_version
+    cdef readonly Py_ssize_t size  # bytes it took
+    cdef bytes client_id_bytes
+
+    def __repr__(self):
+        return (
+            f"RequestHeader(api_key={self.api_key}, api_version={self.api_version}, "
+            f"correlation_id={self.correlation_id}, client_id={self.client_id!r})"
+        )
+
+    def to_json(self):
+        """Kafka's JSON of it, UTF-8."""
+        cdef Buffer out
+        memset(&out, 0, sizeof(Buffer))
+        try:
+            put_word(&out, b'{"requestApiKey":')
+            put_int(&out, self.api_key)
+            put_word(&out, b',"requestApiVersion":')
+            put_int(&out, self.api_version)
+            put_word(&out, b',"correlationId":')
+            put_int(&out, self.correlation_id)
+            if self.header_version > 0:
+                put_word(&out, b',"clientId":')
+                if self.client_id_bytes is None:
+                    put_word(&out, b"null")
+                else:
+                    put_string(&out, <const unsigned char *>PyBytes_AS_STRING(self.client_id_bytes), len(self.client_id_bytes))
+            put_tags(&out, self.unknown_tags)
+            return PyBytes_FromStringAndSize(<char *>out.data, out.size)
+        finally:
+            free(out.data)
+
+
+cdef class ResponseHeader:
+    """The header of a response."""
+
+    cdef readonly int correlation_id
+    cdef readonly tuple unknown_tags  # of (tag, data)
+    cdef readonly int header_version
+    cdef readonly Py_ssize_t size  # bytes it took
+
+    def __repr__(self):
+        return f"ResponseHeader(correlation_id={self.correlation_id})"
+
+    def to_json(self):
+        """Kafka's JSON of it, UTF-8."""
+        cdef Buffer out
+        memset(&out, 0, sizeof(Buffer))
+        try:
+            put_word(&out, b'{"correlationId":')
+            put_int(&out, self.correlation_id)
+            put_tags(&out, self.unknown_tags)
+            return PyBytes_FromStringAndSize(<char *>out.data, out.size)
+        finally:
+            free(out.data)
+
+
+def read_request_header(bytes data, Py_ssize_t start=0):
+    """The header at the start of a request frame (without its size field). Raises DecodeError.
+
+    A negative size of a client id is null, as Kafka reads it.
+    """
+    cdef Cursor c
+    cdef RequestHeader header = RequestHeader.__new__(RequestHeader)
+    cdef const unsigned char *base = slice_start(data, &start)
+    cdef int size
+    begin(&c, base, PyBytes_GET_SIZE(data) - start)
+    if need(&c, 8) < 0:
+        raise refused("RequestHeader", "", &c)
+    header.api_key = <int16_t>be16(c.at)
+    header.api_version = <int16_t>be16(c.at + 2)
+    header.correlation_id = <int32_t>be32(c.at + 4)
+    header.header_version = request_header_version(header.api_key, header.api_version)
+    header.unknown_tags = ()
+    c.at += 8
+    if header.header_version > 0:
+        if need(&c, 2) < 0:
+            raise refused("RequestHeader", "clientId", &c)
+        size = <int16_t>be16(c.at)
+        c.at += 2
+        if size >= 0:
+            if need(&c, size) < 0:
+                raise refused("RequestHeader", "clientId", &c)
+            header.client_id_bytes = c.at[:size]
+            header.client_id = header.client_id_bytes.decode("utf-8", "surrogateescape")
+            c.at += size
+    if header.header_version > 1:
+        header.unknown_tags = read_tags("RequestHeader", &c)
+    header.size = c.at - base
+    return header
+
+
+def read_response_header(bytes data, int header_version, Py_ssize_t start=0):
+    """The header at the start of a response frame (without its size field). Raises DecodeError."""
+    cdef Cursor c
+    cdef ResponseHeader header = ResponseHeader.__new__(ResponseHeader)
+    cdef const unsigned char *base = slice_start(data, &start)
+    begin(&c, base, PyBytes_GET_SIZE(data) - start)
+    if need(&c, 4) < 0:
+        raise refused("ResponseHeader", "correlationId", &c)
+    header.correlation_id = <int32_t>be32(c.at)
+    header.header_version = header_version
+    c.at += 4
+    header.unknown_tags = read_tags("ResponseHeader", &c) if header_version > 0 else ()
+    header.size = c.at - base
+    return header
+
+
+cdef object refused(str name, str path, Cursor *c):
+    return Truncated(
+        f"needs {c.needed} bytes, {c.left} left", message=name, path=path, position=c.at - c.base, needed=c.needed,
+        left=c.left,
+    )  # fmt: skip
+
+
+cdef tuple read_tags(str name, Cursor *c):
+    """Headers have no known tagged fields in any release: all are kept as they are."""
+    cdef uint32_t count, tag, size
+    cdef list tags
+    if c.at < c.limit and c.at[0] == 0:
+        c.at += 1
+        return ()
+    if read_uvarint(c, &count) < 0:
+        raise refused(name, "", c)
+    if count > (c.limit - c.at) // 2:
+        raise Malformed(
+            f"claims {count} tagged fields, more than the {c.limit - c.at} bytes left can hold", message=name,
+            position=c.at - c.base, needed=count, left=c.limit - c.at,
+        )  # fmt: skip
+    tags = []
+    for _ in range(count):
+        if read_uvarint(c, &tag) < 0 or read_uvarint(c, &size) < 0 or need(c, size) < 0:
+            raise refused(name, "", c)
+        tags.append((tag, PyBytes_FromStringAndSize(<const char *>c.at, size)))
+        c.at += size
+    return tuple(tags)
+
+
+cdef int put_tags(Buffer *out, tuple tags) except -1:
+    if tags:
+        put_word(out, b',"_unknownTaggedFields":[')
+        for i, (tag, data) in enumerate(tags):
+            put_word(out, b',{"tag":' if i else b'{"tag":')
+            put_int(out, tag)
+            put_word(out, b',"data":')
+            put_base64(out, <const unsigned char *>PyBytes_AS_STRING(data), len(data))
+            put8(out, b"}")
+        put8(out, b"]")
+    return put8(out, b"}")

@@ -1,0 +1,331 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+"""Bytes to Kafka's JSON, straight into a buffer: what Kafka's own JsonConverter writes for them (shared rules below).
+
+Untagged fields always appear; a tagged one when its value is not the default, at its place in the definition; unknown
+tagged fields as ``_unknownTaggedFields``. bytes are base64, uuids URL-safe base64, records their size. Control and
+bidirectional-formatting characters are escaped, so that a line of it can be shown on a terminal as it is.
+"""
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t
+from libc.stdlib cimport free
+from libc.string cimport memcmp, memcpy, memmove, memset
+
+from kproxy.protocol.json_text cimport put_base64, put_float, put_int, put_string, put_uuid, put_word
+from kproxy.protocol.program cimport (
+    ALWAYS_SECRET, Kind, KIND_BOOL, KIND_BYTES, KIND_FLOAT64, KIND_INT8, KIND_INT16, KIND_INT32, KIND_INT64,
+    KIND_RECORDS, KIND_STRING, KIND_STRUCT, KIND_UINT16, KIND_UINT32, KIND_UUID, NAMES_THE_SETTING, OPEN_FIELD,
+    SECRET_BY_NAME, Op, Program, Struct, begin, find_tag, read_count, read_element_size, read_presence, read_size,
+    slice_start, walk_value,
+)
+from kproxy.protocol.secrets import is_secret_setting
+from kproxy.protocol.wire cimport (
+    be16, be32, be64, bef64, Buffer, Cursor, fail, FAULT_COUNT, FAULT_TAG_SIZE, need, put, put8, read_uvarint, reserve,
+)
+
+from kproxy.errors import DecodeError
+
+cdef enum:
+    MOST_TAGS = 32  # known tagged fields of one struct; the facts have four at most
+
+
+cdef struct Sink:
+    Buffer out
+    bint withhold
+    bint setting_is_secret  # of the struct being written: its name says that the value is one
+
+
+def to_json(Program program, bytes data, Py_ssize_t start=0, bint withhold=False):
+    """The JSON text (UTF-8) of a message that fills *data* from *start* on.
+
+    With *withhold*, fields that carry credentials become the string "(withheld)". Raises DecodeError.
+    """
+    cdef Cursor c
+    cdef Sink sink
+    cdef const uint8_t *base = slice_start(data, &start)
+    cdef Py_ssize_t size = PyBytes_GET_SIZE(data) - start
+    begin(&c, base, size)
+    memset(&sink, 0, sizeof(Sink))
+    sink.withhold = withhold
+    try:
+        reserve(&sink.out, size * 3 + 64)
+        if write_struct(program.root, &c, &sink) < 0 or c.at != c.limit:
+            raise program.error(base, size)
+        return PyBytes_FromStringAndSize(<char *>sink.out.data, sink.out.size)
+    finally:
+        free(sink.out.data)
+
+
+cdef int write_struct(Struct *s, Cursor *c, Sink *sink) except? -1:
+    """A struct as a JSON object. -1 without an exception set means that the bytes are bad."""
+    cdef int i
+    cdef size_t begins = sink.out.size
+    cdef bint outer = sink.setting_is_secret
+    cdef size_t marks[MOST_TAGS]  # where a tagged field goes when it is there
+    cdef int marked = 0
+    cdef Op *op
+    sink.setting_is_secret = False
+    if s.tagged_count:
+        memset(marks, 0, sizeof(marks))
+    for i in range(s.count):
+        op = &s.ops[i]
+        if s.tagged_count:
+            mark_tagged(s, i, sink.out.size, marks)
+        if write_field(op, c, sink) < 0:
+            return -1
+    if s.flexible:
+        if s.tagged_count:
+            mark_tagged(s, s.count, sink.out.size, marks)
+        if write_tags(s, c, sink, marks) < 0:
+            return -1
+    if sink.out.size == begins:
+        put8(&sink.out, b"{")
+    sink.out.data[begins] = b"{"  # over the first field's comma
+    put8(&sink.out, b"}")
+    sink.setting_is_secret = outer
+    return 0
+
+
+cdef void mark_tagged(Struct *s, int after, size_t size, size_t *marks) noexcept:
+    cdef int k
+    for k in range(min(s.tagged_count, MOST_TAGS)):
+        if s.tagged[k].after == after:
+            marks[k] = size
+
+
+cdef int write_field(Op *op, Cursor *c, Sink *sink) except? -1:
+    cdef int32_t size
+    if op.kind == KIND_RECORDS:
+        if read_size(op, c, &size) < 0:
+            return -1
+        if size < 0:
+            put(&sink.out, op.key, op.key_size)
+            return put_word(&sink.out, b"null")
+        put(&sink.out, op.size_key, op.size_key_size)
+        c.at += size
+        return put_int(&sink.out, size)
+    put(&sink.out, op.key, op.key_size)
+    if sink.withhold and op.secrecy != OPEN_FIELD and is_withheld(op, c, sink):
+        if walk_value(op, c, True, NULL) < 0:
+            return -1
+        return put_word(&sink.out, b'"(withheld)"')
+    return write_array(op, c, sink) if op.is_array else write_value(op, c, sink)
+
+
+cdef bint is_withheld(Op *op, Cursor *c, Sink *sink) except -1:
+    """Whether the field about to be read is a secret; looks ahead at a setting's name and leaves the cursor alone."""
+    cdef Cursor ahead = c[0]
+    cdef int32_t size
+    if op.secrecy == NAMES_THE_SETTING:
+        sink.setting_is_secret = True  # a name that cannot be read says nothing good
+        if read_size(op, &ahead, &size) == 0 and size >= 0:
+            sink.setting_is_secret = is_secret_setting(ahead.at[:size])
+        return False
+    return op.secrecy == ALWAYS_SECRET or sink.setting_is_secret
+
+
+cdef int write_array(Op *op, Cursor *c, Sink *sink) except? -1:
+    cdef int i
+    cdef int32_t count
+    if read_count(op, c, &count) < 0:
+        return -1
+    if count < 0:
+        return put_word(&sink.out, b"null")
+    put8(&sink.out, b"[")
+    for i in range(count):
+        if i:
+            put8(&sink.out, b",")
+        if op.kind == KIND_STRUCT:
+            if write_struct(op.struct, c, sink) < 0:
+                return -1
+        elif op.width:
+            if need(c, op.width) < 0:
+                return -1
+            write_fixed(op, c, sink)
+        elif write_sized(op, c, sink, True) < 0:
+            return -1
+    return put8(&sink.out, b"]")
+
+
+cdef int write_value(Op *op, Cursor *c, Sink *sink) except? -1:
+    cdef bint present = True
+    if op.width:
+        if need(c, op.width) < 0:
+            return -1
+        return write_fixed(op, c, sink)
+    if op.kind != KIND_STRUCT:
+        return write_sized(op, c, sink, False)
+    if op.nullable and read_presence(op, c, &present) < 0:
+        return -1
+    return write_struct(op.struct, c, sink) if present else put_word(&sink.out, b"null")
+
+
+cdef int write_fixed(Op *op, Cursor *c, Sink *sink) except -1:
+    """A value of fixed size that is known to be there."""
+    cdef const uint8_t *at = c.at
+    c.at += op.width
+    if op.kind == KIND_INT32:
+        return put_int(&sink.out, <int32_t>be32(at))
+    if op.kind == KIND_INT16:
+        return put_int(&sink.out, <int16_t>be16(at))
+    if op.kind == KIND_INT64:
+        return put_int(&sink.out, <int64_t>be64(at))
+    if op.kind == KIND_BOOL:
+        return put_word(&sink.out, b"true" if at[0] else b"false")
+    if op.kind == KIND_UUID:
+        return put_uuid(&sink.out, at)
+    if op.kind == KIND_FLOAT64:
+        return put_float(&sink.out, bef64(at))
+    if op.kind == KIND_INT8:
+        return put_int(&sink.out, <int8_t>at[0])
+    return put_int(&sink.out, be16(at) if op.kind == KIND_UINT16 else be32(at))
+
+
+cdef int write_sized(Op *op, Cursor *c, Sink *sink, bint is_element) except? -1:
+    cdef int32_t size
+    if (read_element_size(op, c, &size) if is_element else read_size(op, c, &size)) < 0:
+        return -1
+    if size < 0:
+        return put_word(&sink.out, b"null")
+    if op.kind == KIND_STRING:
+        put_string(&sink.out, c.at, size)
+    else:
+        put_base64(&sink.out, c.at, size)
+    c.at += size
+    return 0
+
+
+cdef int write_tags(Struct *s, Cursor *c, Sink *sink, size_t *marks) except? -1:
+    """The tagged fields: known ones go to their mark, the last of one that comes twice counts; unknown ones follow."""
+    cdef int i
+    cdef int k
+    cdef uint32_t count, tag, size
+    cdef Cursor known[MOST_TAGS]
+    cdef const uint8_t *first
+    cdef Op *op
+    cdef int unknown = 0
+    if read_uvarint(c, &count) < 0:
+        return -1
+    if count == 0:
+        return 0
+    if count > (c.limit - c.at) // 2:
+        return -1
+    if s.tagged_count:
+        memset(known, 0, sizeof(known))
+    first = c.at
+    for i in range(count):
+        if read_uvarint(c, &tag) < 0 or read_uvarint(c, &size) < 0 or need(c, size) < 0:
+            return -1
+        op = find_tag(s, tag)
+        if op == NULL:
+            unknown += 1
+        else:
+            begin(&known[op - s.tagged], c.at, size)
+            if not fills(op, known[op - s.tagged]):
+                return -1
+        c.at += size
+    for k in range(s.tagged_count):
+        if known[k].base != NULL and insert_tagged(&s.tagged[k], &known[k], sink, marks, k, s.tagged_count) < 0:
+            return -1
+    return write_unknown(s, first, c.at, sink) if unknown else 0
+
+
+cdef bint fills(Op *op, Cursor c) noexcept:
+    return walk_value(op, &c, True, NULL) == 0 and c.at == c.limit
+
+
+cdef int insert_tagged(Op *op, Cursor *c, Sink *sink, size_t *marks, int k, int count) except? -1:
+    """Write a tagged field at the end, take it back if it has its default, else turn it into its place."""
+    cdef int other
+    cdef size_t end = sink.out.size
+    cdef size_t size, tail
+    if is_default(op, c[0]):
+        return 0
+    if write_field(op, c, sink) < 0:
+        return -1
+    size = sink.out.size - end
+    tail = end - marks[k]
+    if tail:
+        reserve(&sink.out, size)
+        memmove(sink.out.data + marks[k] + size, sink.out.data + marks[k], tail + size)
+        memcpy(sink.out.data + marks[k], sink.out.data + end + size, size)
+    for other in range(count):
+        if other != k and (marks[other] > marks[k] or (marks[other] == marks[k] and other > k)):
+            marks[other] += size
+    return 0
+
+
+cdef int write_unknown(Struct *s, const uint8_t *first, const uint8_t *limit, Sink *sink) except? -1:
+    cdef Cursor c
+    cdef uint32_t tag, size
+    cdef bint comma = False
+    begin(&c, first, limit - first)
+    put_word(&sink.out, b',"_unknownTaggedFields":[')
+    while c.at < c.limit:
+        if read_uvarint(&c, &tag) < 0 or read_uvarint(&c, &size) < 0:
+            return -1
+        if find_tag(s, tag) == NULL:
+            put_word(&sink.out, b',{"tag":' if comma else b'{"tag":')
+            put_int(&sink.out, tag)
+            put_word(&sink.out, b',"data":')
+            put_base64(&sink.out, c.at, size)
+            put8(&sink.out, b"}")
+            comma = True
+        c.at += size
+    return put8(&sink.out, b"]")
+
+
+cdef bint is_default(Op *op, Cursor c) noexcept:
+    """Whether the value at the cursor, known to be well formed, is the default: Kafka's writer would leave it out."""
+    return skip_default(op, &c)
+
+
+cdef bint skip_default(Op *op, Cursor *c) noexcept:
+    cdef int32_t size
+    cdef bint present = True
+    if op.is_array:
+        read_count(op, c, &size)
+        return size < 0 if op.default_null else size == 0
+    if op.kind == KIND_STRUCT:
+        if op.nullable:
+            read_presence(op, c, &present)
+            if not present or op.default_null:
+                return op.default_null and not present
+        return struct_is_default(op.struct, c)
+    if op.width:
+        c.at += op.width
+        return fixed_is_default(op, c.at - op.width)
+    read_size(op, c, &size)
+    if size < 0 or op.default_null:
+        return size < 0 and op.default_null
+    c.at += size
+    return size == op.default_size and (size == 0 or memcmp(c.at - size, op.default_text, size) == 0)
+
+
+cdef bint fixed_is_default(Op *op, const uint8_t *at) noexcept:
+    cdef uint8_t *zeros = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
+    if op.kind == KIND_INT32:
+        return <int32_t>be32(at) == op.default_int
+    if op.kind == KIND_INT64:
+        return <int64_t>be64(at) == op.default_int
+    if op.kind == KIND_INT16:
+        return <int16_t>be16(at) == op.default_int
+    if op.kind == KIND_INT8:
+        return <int8_t>at[0] == op.default_int
+    if op.kind == KIND_BOOL:
+        return (at[0] != 0) == op.default_int
+    if op.kind == KIND_UINT16:
+        return be16(at) == op.default_int
+    return memcmp(at, zeros, op.width) == 0
+
+
+cdef bint struct_is_default(Struct *s, Cursor *c) noexcept:
+    """All fields have their defaults; tagged ones, known or not, count only when they are there."""
+    cdef int i
+    cdef uint32_t tags = 0
+    for i in range(s.count):
+        if not skip_default(&s.ops[i], c):
+            return False
+    if s.flexible:
+        read_uvarint(c, &tags)
+    return tags == 0

@@ -1,0 +1,156 @@
+"""Message: one message of Kafka's at all its versions, and how its bytes are read and written."""
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from kproxy.errors import DecodeError, EncodeError, UnknownVersion
+from kproxy.protocol import encoder, json_sink, object_sink
+from kproxy.protocol.facts import Layout, facts
+from kproxy.protocol.from_json import read_json
+from kproxy.protocol.program import Program
+from kproxy.protocol.secrets import secrecy
+from kproxy.protocol.structs import MessageStruct, struct_types
+from kproxy.protocol.versions import Versions
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """Which layout fitted some bytes."""
+
+    version: int  # the version whose layout it is
+    release: str | None  # the Kafka release of an older layout of a version changed in place; None: the newest
+    assumed: bool  # the version asked for is newer than the facts, and this one fitted it exactly
+
+
+class Message:
+    """One message at all its versions; get it by ``message(name)``.
+
+    Every reading method takes the bytes and where the message starts in them, and wants it to end where they end
+    (``walk`` alone does not). Any bytes give a value or a DecodeError. Where a version has two layouts in history the one
+    that fills the bytes exactly is used, newest first; a version above the facts is read as the newest known one,
+    if that fills the bytes exactly.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.layouts: tuple[Layout, ...] = facts().layouts(name)
+        newest = self.layouts[0]
+        self.api_key = newest.api_key
+        self.versions = Versions.union(layout.versions for layout in self.layouts)
+        self.flexible_versions = newest.flexible
+        self._programs: dict[int, tuple[Program, ...]] = {}
+
+    def __repr__(self) -> str:
+        return f"<Message {self.name} v{self.versions}>"
+
+    def decode(self, version: int, data: bytes, start: int = 0) -> MessageStruct:
+        """The message as an object. Raises DecodeError."""
+        programs = self.programs(version)
+        decoded: MessageStruct
+        decoded, program = _first_that_fits(programs, lambda p: object_sink.decode(p, data, start))
+        if program is not programs[0]:
+            decoded.layout = program.release
+        return decoded
+
+    def to_json(self, version: int, data: bytes, start: int = 0, *, withhold: bool = False) -> bytes:
+        """Kafka's JSON of the message, UTF-8; with *withhold*, credentials in it are "(withheld)". Raises DecodeError."""
+        programs = self.programs(version)
+        if len(programs) == 1:
+            return json_sink.to_json(programs[0], data, start, withhold)
+        return _first_that_fits(programs, lambda p: json_sink.to_json(p, data, start, withhold))[0]
+
+    def walk(self, version: int, data: bytes, start: int = 0) -> int:
+        """Bytes that the message takes; there may be more behind it. Raises DecodeError."""
+        programs = self.programs(version)
+        if len(programs) > 1:
+            for program in programs:
+                if program.check(data, start) is None:
+                    return len(data) - start
+        return programs[0].walk(data, start)
+
+    def check(self, version: int, data: bytes, start: int = 0) -> Fit:
+        """Which layout the bytes have. Raises DecodeError when none fits."""
+        programs = self.programs(version)
+        first = programs[0]
+        error = first.check(data, start)
+        if error is None:
+            return Fit(first.version, None, first.version != version)
+        for program in programs[1:]:
+            if program.check(data, start) is None:
+                return Fit(program.version, program.release, program.version != version)
+        raise error
+
+    def peek(self, version: int, name: str, data: bytes, start: int = 0) -> int:
+        """The integer in the top-level field *name* (``"acks"``), without reading what follows it. Raises DecodeError."""
+        return self.programs(version)[0].peek(name, data, start)
+
+    def encode(self, version: int, value: MessageStruct) -> bytes:
+        """The bytes of an object at a version. Raises EncodeError."""
+        if version not in self.versions:
+            raise EncodeError(f"{self.name} has no version {version}, only {self.versions}")
+        programs = self.programs(version)
+        program = next((p for p in programs if p.release == getattr(value, "layout", None)), programs[0])
+        return encoder.encode(program, value)
+
+    def from_json(self, version: int, text: str | bytes) -> MessageStruct:
+        """The object that Kafka's JSON describes. Raises EncodeError with the path of what is wrong in it."""
+        if version not in self.versions:
+            raise EncodeError(f"{self.name} has no version {version}, only {self.versions}")
+        layout = next(layout for layout in self.layouts if version in layout.versions)
+        return read_json(layout, version, text, struct_types(self.name))
+
+    def programs(self, version: int) -> tuple[Program, ...]:
+        """What can read that version, newest layout first; never empty. Raises UnknownVersion."""
+        found = self._programs.get(version)
+        return self._compile(version) if found is None else found
+
+    def _compile(self, version: int) -> tuple[Program, ...]:
+        known = version
+        if version not in self.versions:
+            known = self.versions.highest
+            if not known < version <= known + MOST_AHEAD:
+                raise UnknownVersion(f"only versions {self.versions} are known", message=self.name, version=version)
+        types = struct_types(self.name)
+        layouts = (layout for layout in self.layouts if known in layout.versions)
+        found = self._programs[version] = tuple(Program(layout, known, types, secrecy) for layout in layouts)
+        return found
+
+
+# A version this far above the facts is no new release but noise; the cap also bounds what is kept compiled.
+MOST_AHEAD = 8
+
+
+def _first_that_fits(programs: tuple[Program, ...], read: Callable[[Program], T]) -> tuple[T, Program]:
+    """What *read* gives for the first program that can; the first one's error when none can."""
+    first: DecodeError | None = None
+    for program in programs:
+        try:
+            return read(program), program
+        except DecodeError as error:
+            first = first or error
+    assert first is not None
+    raise first
+
+
+@functools.cache
+def message(name: str) -> Message:
+    """The message of that name ("FetchRequest", "OffsetCommitValue"). Raises KeyError."""
+    return Message(name)
+
+
+@functools.cache
+def request_message(api_key: int) -> Message | None:
+    """The request of an API; None for a key that the facts do not know."""
+    api = facts().apis.get(api_key)
+    return message(f"{api.name}Request") if api else None
+
+
+@functools.cache
+def response_message(api_key: int) -> Message | None:
+    """The response of an API; None for a key that the facts do not know."""
+    api = facts().apis.get(api_key)
+    return message(f"{api.name}Response") if api else None

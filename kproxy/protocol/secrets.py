@@ -1,0 +1,70 @@
+"""Which fields carry credentials. They are withheld from everything kproxy shows, and no option shows them.
+
+Withheld are SASL tokens (their bytes hold passwords, proofs and bearer tokens), delegation token HMACs, SCRAM salts and
+salted passwords, the values of settings whose name is that of a secret, and the bytes of requests and responses
+nested in an Envelope (KIP-590), which may hold any of these.
+"""
+
+import re
+from enum import IntEnum
+
+
+class Secrecy(IntEnum):
+    """What a field has to do with secrets. The numbers are those of the codec."""
+
+    OPEN = 0
+    ALWAYS = 1
+    NAMES_THE_SETTING = 2  # the setting's name: decides about the value beside it
+    BY_NAME = 3
+
+
+WITHHELD = "(withheld)"
+
+_ALWAYS = {
+    "SaslAuthenticateRequest": {"authBytes"},
+    "SaslAuthenticateResponse": {"authBytes"},
+    "CreateDelegationTokenResponse": {"hmac"},
+    "RenewDelegationTokenRequest": {"hmac"},
+    "ExpireDelegationTokenRequest": {"hmac"},
+    "DescribeDelegationTokenResponse": {"hmac"},
+    "AlterUserScramCredentialsRequest": {"salt", "saltedPassword"},
+    "EnvelopeRequest": {"requestData"},
+    "EnvelopeResponse": {"responseData"},
+    "UserScramCredentialRecord": {"salt", "storedKey", "serverKey", "saltedPassword"},
+    "DelegationTokenRecord": {"tokenId", "hmac"},
+}
+
+# (the field that names the setting, the fields that hold its value)
+_SETTINGS = {
+    "AlterConfigsRequest": ("name", {"value"}),
+    "IncrementalAlterConfigsRequest": ("name", {"value"}),
+    "CreateTopicsRequest": ("name", {"value"}),
+    "CreateTopicsResponse": ("name", {"value"}),
+    "DescribeConfigsResponse": ("name", {"value"}),
+    "ConfigRecord": ("name", {"value"}),
+}
+
+# Kafka marks these PASSWORD (SslConfigs, SaslConfigs, ...) under any listener prefix; connectors and quota plugins
+# add settings of their own, so a word in the name is enough.
+_SECRET_NAME = re.compile(
+    rb"passw|passphrase|passwd|secret|credential|token|jaas|private|\.key$|apikey|api[._-]key|access[._-]?key"
+    rb"|keystore\.certificate|truststore\.certificates|basic\.auth|user\.info",
+    re.IGNORECASE,
+)
+
+_HARMLESS_END = re.compile(rb"\.(ms|iterations|length|algorithm|class)$")  # password.encoder.iterations and the like
+
+
+def is_secret_setting(name: bytes) -> bool:
+    """Whether the value of the setting of that name is to be withheld. Matched on what the bytes spell, in any case."""
+    return _SECRET_NAME.search(name) is not None and _HARMLESS_END.search(name) is None
+
+
+def secrecy(message: str, path: tuple[str, ...]) -> Secrecy:
+    """What the field at *path* (JSON names, outermost first) of *message* has to do with secrets."""
+    if path[-1] in _ALWAYS.get(message, ()):
+        return Secrecy.ALWAYS
+    name, values = _SETTINGS.get(message, ("", set[str]()))
+    if path[-1] in values:
+        return Secrecy.BY_NAME
+    return Secrecy.NAMES_THE_SETTING if path[-1] == name else Secrecy.OPEN

@@ -1,0 +1,119 @@
+"""The classes of decoded messages: one slotted, mutable class a struct, with the fields of all its versions.
+
+A field that a version does not carry has its default. Attributes are Kafka's names in snake_case; arrays are lists,
+uuids are strings in Kafka's text form (22 characters of URL-safe base64), bytes and records are bytes, null is None.
+
+Decoded instances are not tracked by the cyclic garbage collector: a message is a tree. Who puts a reference back to the
+message into it makes a cycle that is never collected.
+"""
+
+import functools
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+from kproxy.protocol.facts import Field, facts
+
+
+class Struct:
+    """Base of all message and struct classes.
+
+    Keyword arguments set fields, the others get their defaults. Raises TypeError for a name that is not a field.
+    """
+
+    __slots__ = ("unknown_tags",)
+
+    fields: ClassVar[tuple[Field, ...]] = ()
+    made_when_asked: ClassVar[dict[str, Field]] = {}  # those whose default is a list or a struct
+    struct_types: ClassVar[dict[str, type["Struct"]]] = {}
+    unknown_tags: tuple[tuple[int, bytes], ...]  # (tag, data) of tagged fields that the facts do not know
+
+    def __init__(self, **values: Any) -> None:
+        self.unknown_tags = values.pop("unknown_tags", ())
+        for field in self.fields:
+            value = values.pop(field.attribute) if field.attribute in values else self._default(field)
+            setattr(self, field.attribute, value)
+        if values:
+            raise TypeError(f"{type(self).__name__} has no field {', '.join(values)}")
+
+    def __getattr__(self, name: str) -> Any:
+        """A list or struct that the bytes did not carry: decoding leaves it unset, and here it is made when asked for."""
+        field = self.made_when_asked.get(name)
+        if field is None:
+            raise AttributeError(f"{type(self).__name__} has no field {name}")
+        value = [] if field.is_array else self.struct_types[field.type]()
+        setattr(self, name, value)
+        return value
+
+    def _default(self, field: Field) -> object:
+        if field.default != ():
+            return field.default
+        return [] if field.is_array else self.struct_types[field.type]()
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and all(a == b for a, b in zip(self._values(), other._values(), strict=True))
+
+    __hash__ = None  # type: ignore[assignment]  # mutable
+
+    def __repr__(self) -> str:
+        given = (
+            f"{f.attribute}={v!r}" for f, v in zip(self.fields, self._values(), strict=False) if v != self._default(f)
+        )
+        tags = (f"unknown_tags={self.unknown_tags!r}",) if self.unknown_tags else ()
+        return f"{type(self).__name__}({', '.join([*given, *tags])})"
+
+    def _values(self) -> Iterator[Any]:
+        for field in self.fields:
+            yield getattr(self, field.attribute)
+        yield self.unknown_tags
+
+
+class MessageStruct(Struct):
+    """Base of the classes of whole messages.
+
+    ``layout`` is the Kafka release whose layout the bytes had, where that is not the newest one of that version (the
+    few versions that were changed in place); None otherwise. It decides how the object is written again.
+    """
+
+    __slots__ = ("layout",)
+    layout: str | None
+
+    def __init__(self, **values: Any) -> None:
+        self.layout = values.pop("layout", None)
+        super().__init__(**values)
+
+
+@functools.cache
+def struct_types(message: str) -> dict[str, type[Struct]]:
+    """The classes of a message by struct name, the message's own first. Raises KeyError for an unknown message."""
+    found: dict[str, dict[str, Field]] = {message: {}}
+    for layout in facts().layouts(message):
+        _collect(message, layout.fields, found)
+    types: dict[str, type[Struct]] = {}
+    for name, fields in found.items():
+        base = MessageStruct if name == message else Struct
+        types[name] = _make_type(name, message, tuple(fields.values()), base, types)
+    return types
+
+
+def _collect(name: str, fields: tuple[Field, ...], found: dict[str, dict[str, Field]]) -> None:
+    """Add *fields* of struct *name*, and of all structs below, to *found*; the first (newest) definition of one wins."""
+    mine = found.setdefault(name, {})
+    for field in fields:
+        mine.setdefault(field.attribute, field)
+        if field.is_struct:
+            _collect(field.type, field.fields, found)
+
+
+def _make_type(
+    name: str, message: str, fields: tuple[Field, ...], base: type[Struct], types: dict[str, type[Struct]]
+) -> type[Struct]:
+    body = {
+        "__slots__": tuple(field.attribute for field in fields),
+        "__doc__": f"{name} at all its versions." if name == message else f"{name} of {message}, at all its versions.",
+        "__module__": __name__,
+        "__qualname__": name if name == message else f"{message}.{name}",
+        "fields": fields,
+        "made_when_asked": {field.attribute: field for field in fields if field.default == ()},
+        "struct_types": types,
+    }
+    return type(name, (base,), body)

@@ -1,0 +1,77 @@
+"""Version ranges as Kafka's schemas write them: ``3``, ``0-12``, ``9+``, ``none``, and lists of these."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+OPEN = 32767  # versions are int16; "9+" ends here
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """A set of versions, as closed ranges in ascending order. ``v in versions``, ``str(versions)``, ``list(versions)``."""
+
+    ranges: tuple[tuple[int, int], ...] = ()
+
+    @classmethod
+    def parse(cls, text: str) -> "Versions":
+        """Read ``0-3,5``, ``9+``, ``4`` or ``none``. Raises ValueError for anything else."""
+        if text == "none":
+            return cls()
+        return cls(tuple(_parse_range(part) for part in text.split(",")))
+
+    @classmethod
+    def union(cls, parts: Iterable["Versions"]) -> "Versions":
+        """The versions that are in any of *parts*."""
+        merged: list[tuple[int, int]] = []
+        for low, high in sorted(pair for part in parts for pair in part.ranges):
+            if merged and low <= merged[-1][1] + 1:
+                merged[-1] = merged[-1][0], max(high, merged[-1][1])
+            else:
+                merged.append((low, high))
+        return cls(tuple(merged))
+
+    def __contains__(self, version: int) -> bool:
+        return any(low <= version <= high for low, high in self.ranges)
+
+    def __bool__(self) -> bool:
+        return bool(self.ranges)
+
+    def __iter__(self) -> Iterator[int]:
+        """Every version, ascending. Only sensible for closed ranges."""
+        for low, high in self.ranges:
+            yield from range(low, high + 1)
+
+    @property
+    def lowest(self) -> int:
+        """The least version; -1 when there is none."""
+        return self.ranges[0][0] if self.ranges else -1
+
+    @property
+    def highest(self) -> int:
+        """The greatest version (OPEN for ``9+``); -1 when there is none."""
+        return self.ranges[-1][1] if self.ranges else -1
+
+    def intersect(self, other: "Versions") -> "Versions":
+        """The versions that are in both."""
+        both = [(max(a, c), min(b, d)) for a, b in self.ranges for c, d in other.ranges]
+        return Versions(tuple(sorted((low, high) for low, high in both if low <= high)))
+
+    def __str__(self) -> str:
+        return ",".join(map(_render_range, self.ranges)) or "none"
+
+
+def _parse_range(text: str) -> tuple[int, int]:
+    if text.endswith("+"):
+        return int(text[:-1]), OPEN
+    low, dash, high = text.partition("-")
+    pair = int(low), int(high if dash else low)
+    if not 0 <= pair[0] <= pair[1] <= OPEN:
+        raise ValueError(f"not a version range: {text!r}")
+    return pair
+
+
+def _render_range(pair: tuple[int, int]) -> str:
+    low, high = pair
+    if high == OPEN:
+        return f"{low}+"
+    return str(low) if low == high else f"{low}-{high}"

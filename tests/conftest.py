@@ -1,0 +1,44 @@
+"""What every test may use: Hypothesis profiles and the word on optional programs."""
+
+import os
+from collections.abc import Callable
+
+import hypothesis
+import pytest
+
+Require = Callable[[str, object, str], None]
+
+hypothesis.settings.register_profile(
+    "deterministic", max_examples=25, deadline=None, derandomize=True, database=None, print_blob=True
+)
+hypothesis.settings.register_profile("thorough", max_examples=2_000, deadline=None, print_blob=True)
+hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "deterministic"))
+
+
+@pytest.fixture
+def require() -> Require:
+    """``require(name, condition, reason)``: skip the test unless *condition* holds.
+
+    What KPROXY_REQUIRE names (a comma list: "extract,tshark") must be there: its absence fails the test, so that a
+    machine meant to check everything cannot skip in silence.
+    """
+    demanded = {name.strip() for name in os.environ.get("KPROXY_REQUIRE", "").split(",")}
+
+    def check(name: str, condition: object, reason: str) -> None:
+        if condition:
+            return
+        if name in demanded:
+            pytest.fail(f"{reason} (KPROXY_REQUIRE demands {name})")
+        pytest.skip(reason)
+
+    return check
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out ``slow`` and ``bench`` tests unless -m asks for them."""
+    if config.option.markexpr:
+        return
+    on_demand = [item for item in items if item.get_closest_marker("slow") or item.get_closest_marker("bench")]
+    if on_demand:
+        config.hook.pytest_deselected(items=on_demand)
+        items[:] = [item for item in items if item not in on_demand]

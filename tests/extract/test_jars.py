@@ -1,0 +1,110 @@
+"""Jars, fetched and read; and the checked-in facts against what the real ones give."""
+
+import os
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from kproxy.errors import UsageError
+from kproxy.extract.__main__ import FACTS, compare, facts_of
+from kproxy.extract.jars import BROKERS, CLIENTS, LOGGING, RELEASES, Jar, fetch, read_definitions
+
+POM = "{http://maven.apache.org/POM/4.0.0}"
+JARS = (*CLIENTS, *BROKERS)
+
+
+def definition(jar: Jar, kind: str) -> str:
+    name = f"{jar.module}{kind}".title().replace("-", "")
+    return f'{{"type": "{kind}", "name": "{name}", "validVersions": "0"}}'
+
+
+def write_jars(folder: Path) -> None:
+    """Jars with one request and one record each, and something that is no definition."""
+    for jar in JARS:
+        with zipfile.ZipFile(folder / jar.file, "w") as archive:
+            archive.writestr("common/message/A.json", definition(jar, "request"))
+            archive.writestr("message/B.json", definition(jar, "data"))
+            archive.writestr("META-INF/MANIFEST.MF", "Manifest-Version: 1.0")
+
+
+def maven(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
+    """Put an `mvn` on the path that runs *script* (Python) with its arguments."""
+    program = folder / "mvn"
+    program.write_text(f"#!{sys.executable}\nimport sys, json, pathlib\n{script}\n", encoding="utf-8")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder))
+
+
+def test_records_are_read_from_two_releases_and_requests_from_all(tmp_path: Path) -> None:
+    write_jars(tmp_path)
+    found = read_definitions(tmp_path)
+    assert {message.release for message in found if message.is_api} == set(RELEASES)
+    assert {message.release for message in found if not message.is_api} == {"4.3.1", "3.9.2"}
+    assert {(message.module, message.release) for message in found} == {(jar.module, jar.release) for jar in JARS}
+
+
+def test_a_jar_that_is_missing_is_named(tmp_path: Path) -> None:
+    write_jars(tmp_path)
+    (tmp_path / JARS[3].file).unlink()
+    with pytest.raises(UsageError, match=JARS[3].file):
+        read_definitions(tmp_path)
+
+
+def test_a_jar_that_is_no_archive_is_named(tmp_path: Path) -> None:
+    write_jars(tmp_path)
+    (tmp_path / JARS[0].file).write_bytes(b"<html>")
+    with pytest.raises(UsageError, match=JARS[0].file):
+        read_definitions(tmp_path)
+
+
+def test_a_jar_without_definitions_is_refused(tmp_path: Path) -> None:
+    write_jars(tmp_path)
+    with zipfile.ZipFile(tmp_path / JARS[1].file, "w") as archive:
+        archive.writestr("A.class", b"")
+    with pytest.raises(UsageError, match="holds no message definitions"):
+        read_definitions(tmp_path)
+
+
+def test_a_definition_that_cannot_be_read_is_named_with_its_jar(tmp_path: Path) -> None:
+    write_jars(tmp_path)
+    with zipfile.ZipFile(tmp_path / JARS[0].file, "w") as archive:
+        archive.writestr("common/message/Broken.json", "{")
+    with pytest.raises(UsageError, match=r"4\.3\.1\.jar: common/message/Broken\.json"):
+        read_definitions(tmp_path)
+
+
+def test_maven_is_asked_for_every_jar_and_no_host_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    maven(tmp_path, monkeypatch, "pathlib.Path(sys.argv[0] + '.json').write_text(json.dumps(sys.argv[1:]))")
+    fetch(tmp_path, offline=True)
+    project = ElementTree.parse(tmp_path / "pom.xml").getroot()
+    items = [tuple(part.text for part in item) for item in project.iter(f"{POM}artifactItem")]
+    assert items == [(jar.group, jar.module, jar.release) for jar in (LOGGING, *JARS)]
+    assert [part.text for part in project.iter(f"{POM}outputDirectory")] == [str(tmp_path)]
+    assert not list(project.iter(f"{POM}repository"))
+    assert '"-o"' in (tmp_path / "mvn.json").read_text(encoding="utf-8")
+
+
+def test_without_maven_it_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UsageError, match="--jars"):
+        fetch(tmp_path)
+
+
+def test_what_maven_complains_of_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    maven(tmp_path, monkeypatch, "sys.exit('no such artifact')")
+    with pytest.raises(UsageError, match="no such artifact"):
+        fetch(tmp_path)
+
+
+def test_the_facts_are_what_the_jars_give(require: Callable[[str, object, str], None]) -> None:
+    demanded = "extract" in os.environ.get("KPROXY_REQUIRE", "")  # then Maven may go and get them
+    try:
+        text = facts_of(None, offline=not demanded)
+    except UsageError as error:
+        require("extract", False, f"no jars: {str(error)[:200]}")
+    else:
+        assert compare(FACTS.read_text(encoding="utf-8"), text) == ""

@@ -1,0 +1,78 @@
+"""The command, over jars made by hand and a `java` that is not one."""
+
+import json
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from kproxy.extract import __main__ as command
+from kproxy.extract.jars import BROKERS, CLIENTS
+
+FIELD = {"name": "A", "type": "int32", "versions": "0+"}
+DEFINITION = {"apiKey": 1, "type": "request", "name": "ARequest", "listeners": ["broker"], "validVersions": "0"}
+
+
+@pytest.fixture
+def jars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of jars that all hold the same request; facts.txt stands beside it."""
+    folder = tmp_path / "jars"
+    folder.mkdir()
+    for jar in (*CLIENTS, *BROKERS):
+        with zipfile.ZipFile(folder / jar.file, "w") as archive:
+            archive.writestr("A.json", json.dumps({**DEFINITION, "fields": [FIELD]}))
+    program = folder / "java"
+    program.write_text(f"#!{sys.executable}\nprint('0 NONE')\n", encoding="utf-8")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder))
+    monkeypatch.setattr(command, "FACTS", tmp_path / "facts.txt")
+    return folder
+
+
+def run(*arguments: str) -> tuple[int, str]:
+    app = typer.Typer()
+    app.command()(command.main)
+    result = CliRunner().invoke(app, list(arguments))
+    return result.exit_code, result.output
+
+
+def test_it_writes_what_the_jars_say(jars: Path) -> None:
+    assert run("--jars", str(jars))[0] == 0
+    assert command.FACTS.read_text(encoding="utf-8").splitlines()[-4:] == [
+        "error 0 NONE -",
+        "api 1 A listeners=broker versions=0",
+        "message ARequest type=request api=1 module=kafka-clients release=4.3.1 versions=0 flexible=none",
+        "  A int32 0+",
+    ]
+
+
+def test_a_check_is_silent_when_nothing_differs(jars: Path) -> None:
+    run("--jars", str(jars))
+    assert run("--jars", str(jars), "--check") == (0, "")
+
+
+def test_a_check_shows_the_difference_and_changes_nothing(jars: Path) -> None:
+    run("--jars", str(jars))
+    tampered = command.FACTS.read_text(encoding="utf-8").replace("  A int32", "  A int64")
+    command.FACTS.write_text(tampered, encoding="utf-8")
+    code, output = run("--jars", str(jars), "--check")
+    assert code == 1
+    assert "\n-  A int64 0+\n+  A int32 0+\n" in output
+    assert command.FACTS.read_text(encoding="utf-8") == tampered
+
+
+def test_a_long_difference_is_cut() -> None:
+    old, new = ("\n".join(f"{word} {number}" for number in range(500)) for word in ("a", "b"))
+    assert len(command.compare(old, new).splitlines()) == 60
+
+
+def test_a_missing_jar_is_one_sentence_and_exit_code_2(jars: Path) -> None:
+    missing = jars / CLIENTS[0].file
+    missing.unlink()
+    code, output = run("--jars", str(jars))
+    assert (code, output.count("\n")) == (2, 1)
+    assert output.startswith("error: cannot read ")
+    assert not command.FACTS.exists()

@@ -1,0 +1,55 @@
+"""What must hold for any bytes given to the codec; used by test_codec_bytes.py and by the hammer."""
+
+import json
+
+from kproxy.protocol import DecodeError, EncodeError, message
+
+
+def check_codec(name: str, version: int, data: bytes) -> bool:
+    """Whether *data* was read. Anything but a value or a DecodeError leaves as it is and fails the caller.
+
+    The sinks must agree: what becomes JSON becomes an object and the other way round, and the walk consumes all of it.
+    What is read and can be written again is read from there as the same JSON, and is then written to the same bytes.
+    """
+    layout = message(name)
+    text = _json_or_none(name, version, data)
+    walked = _walk_or_none(name, version, data)
+    try:
+        value = layout.decode(version, data)
+    except DecodeError as error:
+        assert text is None, f"{name} v{version}: JSON, but no object: {error}: {data.hex()}"
+        return False
+    assert text is not None, f"{name} v{version}: an object, but no JSON: {data.hex()}"
+    assert walked == len(data), f"{name} v{version}: walked {walked} of {len(data)}: {data.hex()}"
+    _check_written(name, version, value, text)
+    return True
+
+
+def _json_or_none(name: str, version: int, data: bytes) -> bytes | None:
+    try:
+        text = message(name).to_json(version, data)
+    except DecodeError as error:
+        assert str(error).startswith(f"{name} v{version}"), error
+        assert 0 <= error.position <= len(data), error
+        return None
+    json.loads(text)
+    return text
+
+
+def _walk_or_none(name: str, version: int, data: bytes) -> int | None:
+    try:
+        walked = message(name).walk(version, data)
+    except DecodeError:
+        return None
+    assert 0 <= walked <= len(data)
+    return walked
+
+
+def _check_written(name: str, version: int, value: object, text: bytes) -> None:
+    layout = message(name)
+    try:
+        written = layout.encode(version, value)
+    except EncodeError:
+        return  # Kafka too reads some things that it cannot write (rewriteError in variants.jsonl.gz)
+    assert layout.to_json(version, written) == text, f"{name} v{version}: written as something else: {text[:400]!r}"
+    assert layout.encode(version, layout.decode(version, written)) == written

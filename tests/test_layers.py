@@ -1,0 +1,102 @@
+"""Who may import whom. lint-imports keeps the same laws on .py files; this also reads .pyx and .pxd, which it cannot."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "kproxy"
+
+# What each room may import of the others: errors <- protocol <- session <- capture | output <- cli.
+MAY_IMPORT = {
+    "errors": set[str](),
+    "protocol": {"errors"},
+    "session": {"errors", "protocol"},
+    "capture": {"errors", "protocol", "session"},
+    "output": {"errors", "protocol", "session"},
+    "cli": {"errors", "protocol", "session", "capture", "output"},
+    "extract": {"errors", "protocol"},
+}
+WAITS_OR_ASKS_THE_TIME = {"asyncio", "selectors", "select", "socket", "socketserver", "ssl", "time", "uvloop"}
+MAY_WAIT = {"proxy", "cli"}
+INPUT_OUTPUT = {"http", "os", "pathlib", "shutil", "subprocess", "tempfile", "threading", "urllib"}
+NO_INPUT_OUTPUT = {"protocol", "session"}
+
+CYTHON_IMPORT = re.compile(r"^\s*(?:from\s+([\w.]+)\s+c?import\s+\(?([\w ,]*)|c?import\s+([\w.]+))", re.MULTILINE)
+SOURCES = sorted(path for pattern in ("*.py", "*.pyi", "*.pyx", "*.pxd") for path in PACKAGE.rglob(pattern))
+
+
+def imported(path: Path) -> Iterator[str]:
+    """Dotted names that the file imports; `from kproxy import capture` gives "kproxy.capture"."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix in (".pyx", ".pxd"):
+        for origin, names, whole in CYTHON_IMPORT.findall(text):
+            yield from (f"{origin}.{name.split()[0]}" for name in names.split(",") if name.strip())
+            yield origin or whole
+        return
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: a relative import"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def room_of(path: Path) -> str:
+    return path.relative_to(PACKAGE).parts[0].removesuffix(path.suffix)
+
+
+def forbidden(room: str, name: str) -> bool:
+    top, _, rest = name.partition(".")
+    if top == "kproxy":
+        other = rest.partition(".")[0]
+        return other in MAY_IMPORT and other != room and other not in MAY_IMPORT[room]
+    if top in WAITS_OR_ASKS_THE_TIME:
+        return room not in MAY_WAIT
+    return top in INPUT_OUTPUT and room in NO_INPUT_OUTPUT
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_imports_go_one_way(source: Path) -> None:
+    room = room_of(source)
+    if room in ("__init__", "__main__"):
+        return
+    assert room in MAY_IMPORT, f"{room} is a room without a law: add it to MAY_IMPORT"
+    assert [name for name in imported(source) if forbidden(room, name)] == []
+
+
+@pytest.mark.parametrize(
+    ("room", "name", "breaks"),
+    [
+        ("protocol", "kproxy.session.events", True),
+        ("session", "kproxy.protocol", False),
+        ("capture", "kproxy.output.text", True),
+        ("cli", "kproxy.capture", False),
+        ("cli", "kproxy.extract.jars", True),
+        ("output", "time", True),
+        ("cli", "time", False),
+        ("session", "asyncio.tasks", True),
+        ("protocol", "pathlib.Path", True),
+        ("capture", "pathlib.Path", False),
+    ],
+)
+def test_the_law_knows_right_from_wrong(room: str, name: str, breaks: bool) -> None:
+    assert forbidden(room, name) is breaks
+
+
+@pytest.mark.parametrize(
+    ("line", "names"),
+    [
+        ("from kproxy.protocol cimport wire", ["kproxy.protocol.wire", "kproxy.protocol"]),
+        ("cimport kproxy.session.framing", ["kproxy.session.framing"]),
+        ("    import time", ["time"]),
+        ("from libc.stdint cimport int32_t, int64_t", ["libc.stdint.int32_t", "libc.stdint.int64_t", "libc.stdint"]),
+    ],
+)
+def test_cython_imports_are_seen(tmp_path: Path, line: str, names: list[str]) -> None:
+    source = tmp_path / "module.pyx"
+    source.write_text(line + "\n", encoding="utf-8")
+    assert list(imported(source)) == names

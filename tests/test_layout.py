@@ -1,0 +1,61 @@
+"""How the tree is laid out: what stands at the top, one test module a module, short modules, nothing left undone."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "kproxy"
+TOP_LEVEL = {"pyproject.toml", "kproxy", "tests", "captures", "dashboards", "deploy", "README.md", "LICENSE", "NOTICE"}
+MADE_BY_TOOLS = re.compile(r"build|dist|__pycache__|.*\.egg-info")  # the visible names that .gitignore leaves out
+MOST_LINES = 500
+UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|NotImplementedError)\b")
+
+SOURCES = sorted(path for pattern in ("*.py", "*.pyx", "*.pxd") for path in PACKAGE.rglob(pattern))
+MODULES = [path for path in SOURCES if path.suffix != ".pxd" and not path.stem.startswith("__")]
+
+
+def shown(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def test_only_agreed_entries_stand_at_the_top() -> None:
+    visible = {entry.name for entry in ROOT.iterdir() if not entry.name.startswith(".")}
+    assert {name for name in visible if not MADE_BY_TOOLS.fullmatch(name)} <= TOP_LEVEL
+
+
+@pytest.mark.parametrize("module", MODULES, ids=shown)
+def test_every_module_has_its_test_module(module: Path) -> None:
+    folder = ROOT / "tests" / module.parent.relative_to(PACKAGE)
+    expected = folder / f"test_{module.stem}.py"
+    assert expected.is_file(), f"{shown(module)} has no {shown(expected)}"
+    assert "\ndef test_" in expected.read_text(encoding="utf-8") or "\n    def test_" in expected.read_text("utf-8")
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=shown)
+def test_modules_are_short_finished_and_introduced(source: Path) -> None:
+    text = source.read_text(encoding="utf-8")
+    assert len(text.splitlines()) < MOST_LINES
+    assert not UNFINISHED.search(text)
+    first = next((line for line in text.splitlines() if line and not line.startswith("# cython:")), "")
+    assert first.startswith(('"""', 'r"""', "#")), f"{shown(source)} does not say what is in it"
+
+
+def test_half_of_the_modules_are_short_enough_to_read_at_once() -> None:
+    sizes = sorted(len(path.read_text(encoding="utf-8").splitlines()) for path in MODULES)
+    assert sizes[len(sizes) // 2] < 200
+
+
+@pytest.mark.parametrize(
+    "room", sorted(path for path in PACKAGE.iterdir() if (path / "__init__.py").is_file()), ids=shown
+)
+def test_every_room_says_what_is_in_it(room: Path) -> None:
+    assert (room / "__init__.py").read_text(encoding="utf-8").startswith('"""')
+
+
+@pytest.mark.parametrize("extension", sorted(PACKAGE.rglob("*.pyx")), ids=shown)
+def test_every_extension_is_typed_and_built(extension: Path) -> None:
+    assert extension.with_suffix(".pyi").is_file()
+    name = ".".join(extension.relative_to(ROOT).with_suffix("").parts)
+    assert f'name = "{name}"' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
