@@ -8,7 +8,7 @@ import pytest
 from kproxy.session.framing import Limits
 from kproxy.session.hunting import Hunt, RequestHunt, ResponseHunt
 from kproxy.session.routes import Route, route_of
-from tests.support.frames import heartbeat, heartbeat_answer, metadata, produce_answer
+from tests.support.frames import heartbeat, heartbeat_answer, metadata, produce_answer, sasl_authenticate
 
 LIMIT = Limits().frame_size
 
@@ -96,3 +96,9 @@ def test_walks_through_hostile_candidates_stop_in_time() -> None:
     stream = candidate * 40_000
     assert feed(Counted(LIMIT, 0), stream, 4_096) is None
     assert 0 < sum(walks) < 8 * len(stream) + (1 << 20)
+
+
+@pytest.mark.parametrize("chunk", [1, 5, 1_000])
+def test_of_two_frames_one_inside_the_other_the_first_to_be_whole_wins_in_any_chunking(chunk: int) -> None:
+    outer = sasl_authenticate(1, b"token " + heartbeat(2) + b" token")
+    assert feed(RequestHunt(LIMIT, 0), outer, chunk) == outer.index(heartbeat(2))
