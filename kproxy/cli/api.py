@@ -7,17 +7,18 @@ import sys
 import textwrap
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
+from itertools import pairwise
 from typing import Annotated, Any
 
 import msgspec
 import typer
 
 from kproxy.cli.protocol_text import (
+    FieldTree,
     all_versions,
     differences,
     fields_at,
     layout_at,
-    render_fields,
 )
 from kproxy.errors import UsageError
 from kproxy.output.styles import Style, style_for
@@ -38,14 +39,19 @@ class Format(StrEnum):
 
 def api(
     name: Annotated[
-        str | None, typer.Argument(help="API by name or key (Fetch, 1), or any message (FetchRequest, OffsetCommitValue).")
+        str | None,
+        typer.Argument(help="API by name or key (Fetch, 1), or any message (FetchRequest, OffsetCommitValue)."),
     ] = None,
     version: Annotated[int | None, typer.Argument(help="Show the fields at this version.", min=0)] = None,
     diff: Annotated[
         tuple[int, int] | None, typer.Option(metavar="OLD NEW", help="What changed between two versions.")
     ] = None,
-    errors: Annotated[bool, typer.Option("--errors", help="List the error codes and what they ask of a client.")] = False,
-    output_format: Annotated[Format, typer.Option("--format", help="text for people, json for programs.")] = Format.TEXT,
+    errors: Annotated[
+        bool, typer.Option("--errors", help="List the error codes and what they ask of a client.")
+    ] = False,
+    output_format: Annotated[
+        Format, typer.Option("--format", help="text for people, json for programs.")
+    ] = Format.TEXT,
 ) -> None:
     """Look up Kafka's protocol: APIs, versions, fields, special values, error codes.
 
@@ -168,7 +174,9 @@ def _overview_lines(found: Api | None, title: str, messages: list[str], style: S
     if found is not None:
         yield f"listeners {' '.join(found.listeners)}" + (f"  unstable {found.unstable}" if found.unstable else "")
     else:
-        yield f"{layout.type}, from {layout.module}" + ("" if layout.record_id is None else f", record type {layout.record_id}")
+        yield f"{layout.type}, from {layout.module}" + (
+            "" if layout.record_id is None else f", record type {layout.record_id}"
+        )
     before: int | None = None
     for version in versions:
         release = _release(found, version)
@@ -208,7 +216,7 @@ def _overview_json(found: Api | None, messages: list[str]) -> dict[str, Any]:
     for message in messages:
         versions = list(all_versions(message))
         data[message] = {"versions": str(all_versions(message)), "changes": {}}
-        for old, new in zip(versions, versions[1:], strict=False):
+        for old, new in pairwise(versions):
             data[message]["changes"][str(new)] = msgspec.to_builtins(differences(message, old, new))
     return data
 
@@ -224,7 +232,7 @@ def _version_lines(title: str, messages: list[str], version: int, style: Style, 
         words = [f"version {version}", "flexible" if version in layout.flexible else "not flexible"]
         words += _header_words(layout.type, layout.api_key, version)
         yield f"{style.paint(style.name, message)}  {', '.join(words)}"
-        yield from render_fields(layout, version, style, width)
+        yield from FieldTree(layout, version, style, width).render()
         older = [x.release for x in facts().layouts(message) if version in x.versions and x is not layout]
         if older:
             yield style.paint(style.dim, f"Kafka {', '.join(older)} laid this version out differently.")
@@ -282,5 +290,3 @@ def _error_lines(style: Style, width: int) -> Iterator[str]:
 
 def _errors_json() -> list[dict[str, Any]]:
     return [msgspec.to_builtins(known) for known in error_codes().values()]
-
-

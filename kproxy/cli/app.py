@@ -1,15 +1,15 @@
 """The commands, and what becomes of errors: one sentence on standard error and an exit code.
 
-    0    done
-    1    kproxy could not go on (an output that cannot be written, for instance)
-    2    bad input from a person: an option, a file that is not there or no capture, an expression
-    3    the capture is damaged; what comes before the damage was decoded
-    130  interrupted
+0    done
+1    kproxy could not go on (an output that cannot be written, for instance)
+2    bad input from a person: an option, a file that is not there or no capture, an expression
+3    the capture is damaged; what comes before the damage was decoded
+130  interrupted
 """
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated
 
 import typer
@@ -20,7 +20,7 @@ from kproxy.cli.decode import decode
 from kproxy.errors import CaptureError, KproxyError, UsageError
 
 # Typer's own, or Click's where Typer is older and does not carry its own copy; both are bases of BadParameter.
-ClickError = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
+ClickError: type[Exception] = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 
 DONE, FAILED, USAGE, DAMAGED, INTERRUPTED = 0, 1, 2, 3, 130
 
@@ -62,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _forget_output()
         code = INTERRUPTED
     except ClickError as error:
-        code = _say(error.format_message(), USAGE)  # type: ignore[attr-defined]
+        code = _say(_click_words(error), USAGE)
     except UsageError as error:
         code = _say(str(error), USAGE)
     except CaptureError as error:
@@ -76,6 +76,13 @@ def _say(sentence: str, code: int) -> int:
     if sentence:
         print(f"kproxy: {sentence}", file=sys.stderr)
     return code
+
+
+def _click_words(error: Exception) -> str:
+    """Typer's message as a sentence of ours; empty when it has shown the help instead."""
+    describe: Callable[[], str] = getattr(error, "format_message", error.__str__)
+    message = describe().strip()
+    return f"{message[:1].lower()}{message[1:].rstrip('.')}; see kproxy --help" if message else ""
 
 
 def _os_words(error: OSError) -> str:

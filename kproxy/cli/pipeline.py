@@ -23,6 +23,10 @@ UNKNOWN = "no Kafka request at its start, and nothing else that kproxy knows"
 UNKNOWN_MIDSTREAM = "the capture begins in the middle of it, and nothing in it looks like a Kafka request"
 
 
+# Of every KRaft cluster, and in no Metadata response (org.apache.kafka.common.Uuid.METADATA_TOPIC_ID; KIP-516, KIP-595)
+METADATA_TOPIC_ID, METADATA_TOPIC = "AAAAAAAAAAAAAAAAAAAAAQ", "__cluster_metadata"
+
+
 class _State(Enum):
     UNDECIDED = "undecided"
     IS_KAFKA = "Kafka"
@@ -150,6 +154,7 @@ class Pipeline:
         self._numbers_from = numbers_from
         self._limits = Limits() if limits is None else limits
         self._cluster = ClusterView()  # a capture shows one cluster, mostly; topic ids of others do not collide
+        self._cluster.learn_topic(METADATA_TOPIC_ID, METADATA_TOPIC)
 
     def __iter__(self) -> Iterator[Event]:
         for item in self._items:

@@ -86,7 +86,7 @@ def _many(count: int, what: str) -> str:
 
 def _reasons(what: str, reasons: Counter[str]) -> Iterator[str]:
     for reason, count in reasons.most_common(REASONS):
-        yield f"  {what} ×{count:,}: {printable(reason, 300)}"
+        yield f"  {what} x{count:,}: {printable(reason, 300)}"
     rest = sum(reasons.values()) - sum(count for _, count in reasons.most_common(REASONS))
     if rest:
-        yield f"  {what} ×{rest:,}: for {len(reasons) - REASONS} other reasons"
+        yield f"  {what} x{rest:,}: for {len(reasons) - REASONS} other reasons"

@@ -1,6 +1,6 @@
 """One line an exchange, for people: time, client → broker, latency, API and version, client id, key facts, errors.
 
-    09:36:37.151234  127.0.0.1:51234 → 127.0.0.1:9092    3.10 ms  Produce v13             orders-producer  orders-0  5.2 KB  acks=all
+    09:36:37.151234  127.0.0.1:51234 → 127.0.0.1:9092  3.10 ms  Produce v13  orders-producer  orders-0  5.2 KB  acks=all
 
 On a terminal narrower than 110 columns the addresses are shortened to their ports and the line is cut to the width;
 anywhere else nothing is cut but single names. What comes from the wire is made printable: one event, one line.
@@ -25,6 +25,7 @@ from kproxy.session.events import BadFrame, Direction, Event, Exchange, Gap, Not
 NARROW = 110
 CLIENT_ID = 24
 FEWEST_WIDTH = 40
+WIDEST_ROUTE = 46  # two IPv4 addresses with ports
 
 
 class TextLines:
@@ -39,6 +40,7 @@ class TextLines:
         self.style = style
         self.width = None if width is None else max(width, FEWEST_WIDTH)
         self.short = width is not None and width < NARROW
+        self._route_width = 0  # of the widest so far: columns stay straight without room for the widest there could be
 
     def render(self, event: Event, bodies: Bodies | None = None) -> str:
         """One line without its newline."""
@@ -50,7 +52,7 @@ class TextLines:
         known = key_facts(event.api_key, bodies, event.topic_names)
         client_id = "-" if event.client_id is None else word(event.client_id, CLIENT_ID)
         if self.style is PLAIN and self.width is None:
-            head = f"{_clock(event)}  {_route(event, short=False)}{_latency(event):>9}"
+            head = f"{_clock(event)}  {self._route(event)}  {_latency(event):>7}"
             tail = f"{trouble}  {known}" if trouble and known else trouble or known
             return f"{head}  {_api(event.api_key, event.api_version):<22}  {client_id:<16}  {tail}".rstrip()
         return self._on_terminal(event, client_id, trouble, known)
@@ -61,8 +63,8 @@ class TextLines:
         api = f"{_api(event.api_key, event.api_version):<{20 if self.short else 22}}"
         parts = [
             (style.dim, clock[:12] if self.short else clock),
-            (style.dim, _route(event, short=self.short)),
-            ("", f"{_latency(event):>8}"),
+            (style.dim, self._route(event)),
+            ("", f"{_latency(event):>7}"),
             (style.name, api),
             (style.key, f"{client_id:<{10 if self.short else 16}}"),
             (style.error, trouble),
@@ -74,10 +76,16 @@ class TextLines:
         what, severe = OTHER_EVENTS[type(event)](event)
         parts = [
             (self.style.dim, render_clock(event.at)[: 12 if self.short else None]),
-            (self.style.dim, _route(event, short=self.short)),
+            (self.style.dim, self._route(event)),
             (self.style.error if severe else self.style.warning, printable(what, 400)),
         ]
         return self._join(parts)
+
+    def _route(self, event: Event) -> str:
+        connection = event.connection
+        route = _addresses(connection.client, connection.broker, self.short)
+        width = self._route_width = max(self._route_width, min(len(route), WIDEST_ROUTE))
+        return f"{route:<{width}}"
 
     def _join(self, parts: list[tuple[str, str]]) -> str:
         """Coloured parts with gaps between them, cut to the width."""
@@ -104,11 +112,6 @@ def _latency(exchange: Exchange) -> str:
     return render_duration(exchange.response.ended_at - exchange.request.started_at)
 
 
-def _route(event: Event, *, short: bool) -> str:
-    connection = event.connection
-    return _addresses(connection.client, connection.broker, short)
-
-
 @lru_cache(maxsize=4096)
 def _addresses(client: str, broker: str, short: bool) -> str:
     if short:
@@ -133,7 +136,7 @@ def _trouble(exchange: Exchange, bodies: Bodies) -> str:
         words.append(f"unanswered: {printable(exchange.unanswered)}")
     if bodies.response is not None and NONZERO_ERROR.search(bodies.response) is not None:
         found = Counter(map(int, NONZERO_ERROR.findall(bodies.response)))
-        words += [error_name(code) + (f" ×{count}" if count > 1 else "") for code, count in found.most_common(4)]
+        words += [error_name(code) + (f" x{count}" if count > 1 else "") for code, count in found.most_common(4)]
         if len(found) > 4:
             words.append(f"and {len(found) - 4} other errors")
     return "  ".join(words)
@@ -148,9 +151,12 @@ def _sasl_token(event: Any) -> tuple[str, bool]:
 
 
 def _gap(event: Any) -> tuple[str, bool]:
+    skipped = f"{render_size(event.skipped)} from {_side(event.direction)} passed over until the next frame"
+    if event.size == 0:
+        return skipped, True
     size = "an unknown number of bytes" if event.size is None else render_size(event.size)
-    skipped = f", {render_size(event.skipped)} passed over until the next frame" if event.skipped else ""
-    return f"gap: {size} from {_side(event.direction)} missing in the capture{skipped}", True
+    missing = f"gap: {size} from {_side(event.direction)} missing in the capture"
+    return f"{missing}, {skipped}" if event.skipped else missing, True
 
 
 def _bad_frame(event: Any) -> tuple[str, bool]:
