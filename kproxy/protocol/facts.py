@@ -23,6 +23,8 @@ class Field:
     """One field of a struct, for all its versions."""
 
     name: str  # as in Kafka's definition
+    json_name: str  # its key in Kafka's JSON
+    attribute: str  # its name in Python
     type: str  # Kafka's word, without the brackets of an array
     is_array: bool
     versions: Versions
@@ -40,16 +42,6 @@ class Field:
     def is_struct(self) -> bool:
         """Whether it, or each of its elements, is a struct."""
         return self.type[0].isupper()
-
-    @property
-    def json_name(self) -> str:
-        """Its key in Kafka's JSON."""
-        return self.name[0].lower() + self.name[1:]
-
-    @property
-    def attribute(self) -> str:
-        """Its name in Python."""
-        return snake_case(self.name)
 
     @property
     def type_text(self) -> str:
@@ -202,6 +194,8 @@ def _parse_field(text: str, children: tuple[Field, ...]) -> Field:
     kind = kind.removeprefix("[]")
     return Field(
         name=name,
+        json_name=name[0].lower() + name[1:],
+        attribute=snake_case(name),
         type=kind,
         is_array=is_array,
         versions=Versions.parse(versions),

@@ -23,6 +23,7 @@ class Struct:
     __slots__ = ("unknown_tags",)
 
     fields: ClassVar[tuple[Field, ...]] = ()
+    made_when_asked: ClassVar[dict[str, Field]] = {}  # those whose default is a list or a struct
     struct_types: ClassVar[dict[str, type["Struct"]]] = {}
     unknown_tags: tuple[tuple[int, bytes], ...]  # (tag, data) of tagged fields that the facts do not know
 
@@ -36,12 +37,12 @@ class Struct:
 
     def __getattr__(self, name: str) -> Any:
         """A list or struct that the bytes did not carry: decoding leaves it unset, and here it is made when asked for."""
-        for field in self.fields:
-            if field.attribute == name and field.default == ():
-                value = self._default(field)
-                setattr(self, name, value)
-                return value
-        raise AttributeError(f"{type(self).__name__} has no field {name}")
+        field = self.made_when_asked.get(name)
+        if field is None:
+            raise AttributeError(f"{type(self).__name__} has no field {name}")
+        value = [] if field.is_array else self.struct_types[field.type]()
+        setattr(self, name, value)
+        return value
 
     def _default(self, field: Field) -> object:
         if field.default != ():
@@ -112,6 +113,7 @@ def _make_type(
         "__module__": __name__,
         "__qualname__": name if name == message else f"{message}.{name}",
         "fields": fields,
+        "made_when_asked": {field.attribute: field for field in fields if field.default == ()},
         "struct_types": types,
     }
     return type(name, (base,), body)

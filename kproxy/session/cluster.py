@@ -131,7 +131,7 @@ class ClusterView:
 
 
 class TopicNames(Mapping[str, str]):
-    """The names of the topic ids that occur in an exchange; nothing is decoded until it is looked into."""
+    """The names of the topic ids that occur in an exchange. Asking for one decodes nothing; going through them does."""
 
     __slots__ = ("_cluster", "_frames", "_names")
 
@@ -141,7 +141,10 @@ class TopicNames(Mapping[str, str]):
         self._names: dict[str, str] | None = None
 
     def __getitem__(self, topic_id: str) -> str:
-        return self._found()[topic_id]
+        name = self._cluster.topic_name(topic_id)
+        if name is None:
+            raise KeyError(topic_id)
+        return name
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._found())
