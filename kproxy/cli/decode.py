@@ -21,7 +21,7 @@ from kproxy.output.styles import PLAIN, style_for
 from kproxy.output.text import TextLines
 from kproxy.output.tree import Tree
 from kproxy.output.where import Where, read_for
-from kproxy.session.events import Event, Exchange
+from kproxy.session import Event, Exchange
 
 STDIN = Path("-")
 

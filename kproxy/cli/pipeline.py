@@ -9,11 +9,19 @@ from enum import Enum
 from typing import Final, Literal, TypeAlias
 
 from kproxy.capture import Closed, Data, Ended, Flow, FlowItem, Gap
-from kproxy.session.cluster import ClusterView
-from kproxy.session.events import Connection, Direction, Event, NotKafka
-from kproxy.session.framing import Limits
-from kproxy.session.recognise import KAFKA, Foreign, looks_like_request, recognise
-from kproxy.session.session import Session
+from kproxy.session import (
+    KAFKA,
+    ClusterView,
+    Connection,
+    Direction,
+    Event,
+    Foreign,
+    Limits,
+    NotKafka,
+    Session,
+    looks_like_request,
+    recognise,
+)
 
 PROBE_SIZE = 256 * 1024  # bytes of a flow looked at before it is called something else
 PROBE_PIECES = 256

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 
 from kproxy.output.escaping import printable
 from kproxy.output.times import render_size
-from kproxy.session.events import BadFrame, Event, Exchange, Gap, NotKafka, SaslToken
+from kproxy.session import BadFrame, Event, Exchange, Gap, NotKafka, SaslToken
 
 REASONS = 5
 KEPT = 200  # different reasons that are told apart; a hostile capture can make any number

@@ -54,7 +54,7 @@ import msgspec
 from kproxy.output.bodies import Bodies, find_errors, find_topic_names, read_bodies
 from kproxy.output.times import render_instant
 from kproxy.protocol.facts import facts
-from kproxy.session.events import BadFrame, Event, Exchange, Frame, Gap, NotKafka, SaslToken
+from kproxy.session import BadFrame, Event, Exchange, Frame, Gap, NotKafka, SaslToken
 
 encode = msgspec.json.Encoder().encode
 

@@ -20,7 +20,7 @@ from kproxy.output.styles import PLAIN, Style, cut
 from kproxy.output.times import render_clock, render_duration, render_size
 from kproxy.protocol.error_codes import error_name
 from kproxy.protocol.facts import facts
-from kproxy.session.events import BadFrame, Direction, Event, Exchange, Gap, NotKafka, SaslToken
+from kproxy.session import BadFrame, Direction, Event, Exchange, Gap, NotKafka, SaslToken
 
 NARROW = 110
 CLIENT_ID = 24

@@ -14,7 +14,7 @@ from kproxy.output.escaping import printable, word
 from kproxy.output.styles import PLAIN, Style
 from kproxy.protocol.error_codes import error_code
 from kproxy.protocol.values import describe
-from kproxy.session.events import Exchange, Frame
+from kproxy.session import Exchange, Frame
 
 WIDTH = 100  # where there is no terminal
 LONGEST_VALUE = 2000  # characters of one string; what is longer is cut and says so

@@ -17,7 +17,7 @@ from kproxy.output.bodies import Bodies, read_bodies
 from kproxy.output.jsonl import event_line
 from kproxy.output.times import render_instant
 from kproxy.protocol.facts import facts
-from kproxy.session.events import Event, Exchange, Frame
+from kproxy.session import Event, Exchange, Frame
 
 # cel gives the names that macros bind (the t of list.exists(t, ...)) among the variables
 BOUND = re.compile(r"\.\s*(?:all|exists|exists_one|existsOne|map|filter)\s*\(\s*([A-Za-z_]\w*)\s*,")
