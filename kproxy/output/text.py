@@ -2,7 +2,7 @@
 
     09:36:37.151234  127.0.0.1:51234 → 127.0.0.1:9092  3.10 ms  Produce v13  orders-producer  orders-0  5.2 KB  acks=all
 
-On a terminal narrower than 110 columns the addresses are shortened to their ports and the line is cut to the width;
+On a terminal the line is cut to the width, and below 140 columns an address to the last part of its host and the port;
 anywhere else nothing is cut but single names. What comes from the wire is made printable: one event, one line.
 """
 
@@ -22,7 +22,8 @@ from kproxy.protocol.error_codes import error_name
 from kproxy.protocol.facts import facts
 from kproxy.session import BadFrame, Direction, Event, Exchange, Gap, NotKafka, SaslToken
 
-NARROW = 110
+NARROW = 100
+MEDIUM = 140
 CLIENT_ID = 24
 FEWEST_WIDTH = 40
 WIDEST_ROUTE = 46  # two IPv4 addresses with ports
@@ -39,7 +40,8 @@ class TextLines:
     def __init__(self, style: Style = PLAIN, width: int | None = None) -> None:
         self.style = style
         self.width = None if width is None else max(width, FEWEST_WIDTH)
-        self.short = width is not None and width < NARROW
+        self.narrow = width is not None and width < NARROW
+        self.short = width is not None and width < MEDIUM
         self._route_width = 0  # of the widest so far: columns stay straight without room for the widest there could be
 
     def render(self, event: Event, bodies: Bodies | None = None) -> str:
@@ -58,17 +60,18 @@ class TextLines:
         return self._on_terminal(event, client_id, trouble, known)
 
     def _on_terminal(self, event: Exchange, client_id: str, trouble: str, known: str) -> str:
+        """A line that fits; where there is little room, what went wrong comes before the client id."""
         style = self.style
         clock = _clock(event)
-        api = f"{_api(event.api_key, event.api_version):<{20 if self.short else 22}}"
+        named = (style.key, client_id if self.narrow else f"{client_id:<16}")
+        wrong = (style.error, trouble)
         parts = [
             (style.dim, clock[:12] if self.short else clock),
             (style.dim, self._route(event)),
             ("", f"{_latency(event):>7}"),
-            (style.name, api),
-            (style.key, f"{client_id:<{10 if self.short else 16}}"),
-            (style.error, trouble),
-            ("", known),
+            (style.name, f"{_api(event.api_key, event.api_version):<{14 if self.narrow else 20}}"),
+            *((wrong, named) if self.narrow else (named, wrong)),
+            ("", known.replace("  ", " ") if self.narrow else known),
         ]
         return self._join(parts)
 
@@ -89,7 +92,7 @@ class TextLines:
 
     def _join(self, parts: list[tuple[str, str]]) -> str:
         """Coloured parts with gaps between them, cut to the width."""
-        gap = 1 if self.short else 2
+        gap = 1 if self.narrow else 2
         left = 1_000_000 if self.width is None else self.width
         line: list[str] = []
         for code, text in parts:
@@ -114,9 +117,15 @@ def _latency(exchange: Exchange) -> str:
 
 @lru_cache(maxsize=4096)
 def _addresses(client: str, broker: str, short: bool) -> str:
-    if short:
-        return f":{client.rpartition(':')[2]:<5} → :{broker.rpartition(':')[2]}"
-    return f"{client} → {broker}"
+    return f"{_short(client)}→{_short(broker)}" if short else f"{client} → {broker}"
+
+
+def _short(address: str) -> str:
+    """An address by the last part of its host: .9:9092 of 10.0.0.9:9092, :1:9092 of [::1]:9092."""
+    host, _, port = address.rpartition(":")
+    host = host.strip("[]")
+    start = max(host.rfind("."), host.rfind(":"))
+    return f"{host[start:] if start >= 0 else host}:{port}"
 
 
 @lru_cache(maxsize=4096)
