@@ -14,12 +14,14 @@ import msgspec
 import typer
 
 from kproxy.cli.protocol_text import (
+    Difference,
     FieldTree,
     all_versions,
     differences,
     fields_at,
     layout_at,
 )
+from kproxy.cli.sink import Sink
 from kproxy.errors import UsageError
 from kproxy.output.styles import Style, style_for
 from kproxy.protocol import request_header_version, response_header_version
@@ -74,10 +76,11 @@ def api(
     else:
         pages = _named(name, version, diff)
     data, lines = pages
-    if output_format is Format.JSON:
-        typer.echo(msgspec.json.format(msgspec.json.encode(data), indent=2).decode())
-    else:
-        typer.echo("\n".join(lines))
+    with Sink(None, live=False) as sink:
+        if output_format is Format.JSON:
+            sink.write(msgspec.json.format(msgspec.json.encode(data), indent=2) + b"\n")
+        else:
+            sink.write("".join(f"{line}\n" for line in lines).encode())
 
 
 def _named(name: str, version: int | None, diff: tuple[int, int] | None) -> tuple[Any, Iterable[str]]:
@@ -89,7 +92,7 @@ def _named(name: str, version: int | None, diff: tuple[int, int] | None) -> tupl
         for asked in diff:
             _check_version(title, messages, asked)
         data: Any = {m: [msgspec.to_builtins(d) for d in differences(m, old, new)] for m in messages}
-        return data, _diff_lines(title, messages, old, new, style)
+        return data, _diff_lines(messages, old, new, style, width)
     if version is not None:
         _check_version(title, messages, version)
         data = {m: _message_json(m, version) for m in messages if layout_at(m, version) is not None}
@@ -130,11 +133,11 @@ def _terminal() -> tuple[Style, int]:
 
 
 def _list_lines(style: Style, width: int) -> Iterator[str]:
-    head = f"{'key':>3}  {'API':<28}  {'versions':<8}  {'flexible':<8}  {'newest':<6}  listeners"
+    head = f"{'key':>3}  {'API':<28}  {'versions':<8}  {'flex.':<5}  {'newest':<6}  listeners"
     yield style.paint(style.dim, head)
     for found in _apis():
         flexible = facts().layouts(f"{found.name}Request")[0].flexible
-        row = f"{found.versions!s:<8}  {flexible!s:<8}  {_release(found, found.versions.highest):<6}"
+        row = f"{found.versions!s:<8}  {flexible!s:<5}  {_release(found, found.versions.highest):<6}"
         listeners = " ".join(found.listeners)
         yield f"{found.key:>3}  {style.paint(style.key, f'{found.name:<28}')}  {row}  {listeners}"
 
@@ -200,15 +203,19 @@ def _changes(messages: list[str], before: int | None, version: int, style: Style
             told = True
             continue
         for change in differences(message, before, version):
-            yield f"  {side}{_difference(change, style)}"
+            yield from _difference(change, f"  {side}", style, width)
             told = True
     if not told:
         yield "  same fields"
 
 
-def _difference(change: Any, style: Style) -> str:
+def _difference(change: Difference, margin: str, style: Style, width: int) -> Iterator[str]:
+    """One line, or more where it does not fit into the width."""
+    text = f"{change.sign} {change.path}{': ' if change.path else ''}{change.what}"
+    first, *rest = textwrap.wrap(text, width, initial_indent=margin, subsequent_indent=" " * (len(margin) + 4))
     code = {"+": style.key, "-": style.error}.get(change.sign, style.warning)
-    return f"{style.paint(code, change.sign)} {change.path}{': ' if change.path else ''}{change.what}"
+    yield margin + style.paint(code, change.sign) + first[len(margin) + 1 :]
+    yield from rest
 
 
 def _overview_json(found: Api | None, messages: list[str]) -> dict[str, Any]:
@@ -267,12 +274,12 @@ def _field_json(field: Field, version: int) -> dict[str, Any]:
     return data
 
 
-def _diff_lines(title: str, messages: list[str], old: int, new: int, style: Style) -> Iterator[str]:
+def _diff_lines(messages: list[str], old: int, new: int, style: Style, width: int) -> Iterator[str]:
     for message in messages:
         yield f"{style.paint(style.name, message)}  {old} → {new}"
         changes = differences(message, old, new)
         for change in changes:
-            yield f"  {_difference(change, style)}"
+            yield from _difference(change, "  ", style, width)
         if not changes:
             yield "  same fields"
 

@@ -7,7 +7,6 @@
 130  interrupted
 """
 
-import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import Annotated
@@ -16,13 +15,13 @@ import typer
 
 from kproxy import __version__
 from kproxy.cli.api import api
-from kproxy.cli.decode import decode
+from kproxy.cli.decode import DAMAGED, decode
 from kproxy.errors import CaptureError, KproxyError, UsageError
 
 # Typer's own, or Click's where Typer is older and does not carry its own copy; both are bases of BadParameter.
 ClickError: type[Exception] = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 
-DONE, FAILED, USAGE, DAMAGED, INTERRUPTED = 0, 1, 2, 3, 130
+DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 
 app = typer.Typer(
     name="kproxy",
@@ -55,11 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; exits with one of the codes above."""
     try:
         code = app(args=arguments, standalone_mode=False)
-    except BrokenPipeError:  # | head: whoever read has had enough
-        _forget_output()
-        code = DONE
     except (KeyboardInterrupt, typer.Abort):
-        _forget_output()
         code = INTERRUPTED
     except ClickError as error:
         code = _say(_click_words(error), USAGE)
@@ -81,18 +76,9 @@ def _say(sentence: str, code: int) -> int:
 def _click_words(error: Exception) -> str:
     """Typer's message as a sentence of ours; empty when it has shown the help instead."""
     describe: Callable[[], str] = getattr(error, "format_message", error.__str__)
-    message = describe().strip()
+    message = describe().strip().replace("Value error, ", "")  # as Typer words what an enum refuses
     return f"{message[:1].lower()}{message[1:].rstrip('.')}; see kproxy --help" if message else ""
 
 
 def _os_words(error: OSError) -> str:
     return f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error)
-
-
-def _forget_output() -> None:
-    """Let the interpreter's last flush go nowhere instead of failing."""
-    try:
-        sys.stdout.flush()
-    except (BrokenPipeError, ValueError, OSError):
-        null = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(null, sys.stdout.fileno())

@@ -24,6 +24,7 @@ from kproxy.output.where import Where, read_for
 from kproxy.session import Event, Exchange
 
 STDIN = Path("-")
+DAMAGED = 3  # exit status, see app.py
 
 
 class Format(StrEnum):
@@ -41,7 +42,7 @@ class Render(Protocol):
 
 
 def decode(  # noqa: PLR0917 - Typer calls it by name
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Captures to read; - is standard input.")],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Captures to read; - is standard input.")],
     output_format: Annotated[
         Format, typer.Option("--format", help="text: a line an exchange. jsonl: a JSON object an exchange.")
     ] = Format.TEXT,
@@ -53,7 +54,7 @@ def decode(  # noqa: PLR0917 - Typer calls it by name
     ] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write to this file.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, no summary.")] = False,
-) -> int:
+) -> None:
     """Decode captures of Kafka traffic.
 
     Reads pcap and pcapng, plain, gzip or zstd. Kafka is found by content, on any port.
@@ -63,11 +64,15 @@ def decode(  # noqa: PLR0917 - Typer calls it by name
     kproxy decode trace.pcapng
     kproxy decode -v trace.pcap.gz
     kproxy decode --where 'apiName == "Fetch" && latencyMs > 500.0' trace.pcapng
-    kproxy decode --where 'errors.exists(e, e.name == "NOT_COORDINATOR")' trace.pcapng
+    kproxy decode --where 'errors.exists(e, e.code == 16)' trace.pcapng
     tcpdump -i any -U -w - tcp port 9092 | kproxy decode --format jsonl -
 
-    Exit status: 0 decoded; 1 the output cannot be written; 2 wrong usage; 3 a capture is damaged
-    (what comes before the damage was decoded).
+    \b
+    Exit status:
+      0  decoded
+      1  the output cannot be written
+      2  wrong usage, or a file that is no capture
+      3  a capture is damaged; what comes before the damage was decoded
     """
     if verbose and output_format is Format.JSONL:
         raise UsageError("-v is for --format text; jsonl always has everything")
@@ -85,7 +90,8 @@ def decode(  # noqa: PLR0917 - Typer calls it by name
         run.say_all()
     for damage in run.damages:
         print(f"kproxy: {damage}", file=sys.stderr)
-    return 3 if run.damages else 0
+    if run.damages:
+        raise typer.Exit(DAMAGED)
 
 
 class Run:

@@ -21,11 +21,13 @@ from kproxy.session import Event, Exchange, Frame
 
 # cel gives the names that macros bind (the t of list.exists(t, ...)) among the variables
 BOUND = re.compile(r"\.\s*(?:all|exists|exists_one|existsOne|map|filter)\s*\(\s*([A-Za-z_]\w*)\s*,")
-FUNCTIONS = frozenset(
-    "size contains startsWith endsWith matches string int uint double bool bytes dyn type duration timestamp min max "
-    "getFullYear getMonth getDayOfYear getDayOfMonth getDate getDayOfWeek getHours getMinutes getSeconds "
-    "getMilliseconds has all exists exists_one map filter".split()
-)
+FUNCTIONS = {
+    *("size", "contains", "startsWith", "endsWith", "matches", "min", "max", "type", "dyn"),
+    *("string", "int", "uint", "double", "bool", "bytes", "duration", "timestamp"),
+    *("getFullYear", "getMonth", "getDayOfYear", "getDayOfMonth", "getDate", "getDayOfWeek"),
+    *("getHours", "getMinutes", "getSeconds", "getMilliseconds"),
+    *("has", "all", "exists", "exists_one", "map", "filter"),
+}
 # What cel says of a function whose arguments do not fit, such as null.startsWith("a")
 UNDEFINED = re.compile(r"Undefined variable or function: ('\w+')")
 POSITION = re.compile(r"<input>:(\d+):(\d+): (?:Syntax error: )?([^\n]*)")

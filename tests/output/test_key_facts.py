@@ -10,6 +10,7 @@ from kproxy.output.key_facts import FACTS, key_facts
 from kproxy.protocol import facts
 from tests.support.traffic import golden_exchanges, golden_pairs
 
+LEADS = {"generationId": 3, "protocolName": "range", "leader": "m", "memberId": "m", "members": [{}, {}]}
 TOPIC_ID = "MTIzNDU2Nzg5MDEyMzQ1Ng"
 
 
@@ -64,11 +65,12 @@ def test_many_topics_are_counted() -> None:
     ("api_key", "request_body", "response_body", "shown"),
     [
         (2, {"topics": [{"name": "a", "partitions": [{"partitionIndex": 0, "timestamp": -2}]}]}, None, "a-0  earliest"),
-        (10, {"keyType": 1, "coordinatorKeys": ["tx"]}, {"coordinators": [{"nodeId": 4, "host": "b", "port": 9}]}, "transaction tx  → node 4 b:9"),
-        (11, {"groupId": "g", "memberId": "m"}, {"generationId": 3, "protocolName": "range", "leader": "m", "memberId": "m", "members": [{}, {}]}, "group g  member m  → generation 3, range, leader of 2"),
+        (10, {"keyType": 1, "key": "tx"}, {"nodeId": 4, "host": "b", "port": 9}, "transaction tx  → node 4 b:9"),
+        (10, {"coordinatorKeys": ["g", "h"]}, {"coordinators": [{"nodeId": 4}]}, "group g, h  → node 4 \"\":-1"),
+        (11, {"groupId": "g", "memberId": "m"}, LEADS, "group g  member m  → generation 3, range, leader of 2"),
         (12, {"groupId": "g", "generationId": 3, "memberId": "m"}, None, "group g  member m  generation 3"),
         (18, {"clientSoftwareName": "lib", "clientSoftwareVersion": "1"}, {"apiKeys": [{}]}, "lib 1  → 1 APIs"),
-        (26, {"transactionalId": "t", "producerId": 5, "producerEpoch": 1, "committed": False}, None, "transaction t  producer 5/1  abort"),
+        (26, {"producerId": 5, "producerEpoch": 1, "committed": False}, None, "producer 5/1  abort"),
         (32, {"resources": [{"resourceType": 2, "resourceName": "a"}]}, None, "topic a"),
         (42, {"groupsNames": ["a", "b", "c", "d"]}, None, "group a, b, c +1"),
         (68, {"groupId": "g", "memberEpoch": -1}, {"memberEpoch": -1}, "group g  epoch -1 (leave)  → epoch -1"),
