@@ -15,6 +15,7 @@ from kproxy.protocol import (
 
 __all__ = ["DecodeError", "from_json", "reencode", "request_frame", "response_frame", "to_json", "walk"]
 
+API_VERSIONS = 18
 SIZE_FIELD = 4  # int32 before every frame
 
 
@@ -46,5 +47,11 @@ def request_frame(frame: bytes) -> dict[str, Any]:
 def response_frame(frame: bytes, api_key: int, api_version: int) -> dict[str, Any]:
     data = frame[SIZE_FIELD:]
     header = read_response_header(data, response_header_version(api_key, api_version))
-    body = response_message(api_key).to_json(api_version, data, header.size)
+    layout = response_message(api_key)
+    try:
+        body = layout.to_json(api_version, data, header.size)
+    except DecodeError:
+        if api_key != API_VERSIONS:
+            raise
+        body = layout.to_json(0, data, header.size)  # what a broker answers to a version it does not know (KIP-511)
     return {"header": json.loads(header.to_json()), "body": json.loads(body)}
