@@ -123,7 +123,7 @@ class FlowReader:
             broker=flow.server,
             cluster=self.cluster,
             limits=self.limits,
-            from_start=flow.from_start(0) and flow.from_start(1),
+            from_start=flow.half(0).from_start and flow.half(1).from_start,
         )
         pending, self._pending = self._pending, []
         return [event for item in pending for event in _feed(session, item)]
