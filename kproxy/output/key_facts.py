@@ -195,6 +195,43 @@ class JoinGroupResponse(msgspec.Struct):
     members: list[msgspec.Raw] = []
 
 
+class InitProducerIdResponse(msgspec.Struct):
+    """See InitProducerIdResponse.json."""
+
+    producerId: int = -1
+    producerEpoch: int = -1
+
+
+class Transaction(msgspec.Struct):
+    """A transaction of AddPartitionsToTxn."""
+
+    transactionalId: str = ""
+    topics: list[Named] = []
+
+
+class AddPartitionsRequest(msgspec.Struct):
+    """See AddPartitionsToTxnRequest.json; one transaction before version 4, but under other names."""
+
+    transactions: list[Transaction] = []
+    v3AndBelowTransactionalId: str | None = None
+    v3AndBelowTopics: list[Named] = []
+
+
+class Marker(msgspec.Struct):
+    """A marker of WriteTxnMarkers."""
+
+    producerId: int = -1
+    producerEpoch: int = -1
+    transactionResult: bool = False
+    topics: list[Named] = []
+
+
+class MarkersRequest(msgspec.Struct):
+    """See WriteTxnMarkersRequest.json."""
+
+    markers: list[Marker] = []
+
+
 class HeartbeatResponse(msgspec.Struct):
     """The heartbeats of KIP-848, 932 and 1071."""
 
@@ -458,6 +495,36 @@ def _resources(line: Line) -> None:
     _common(line)
 
 
+def _init_producer_id(line: Line) -> None:
+    _common(line)
+    response: InitProducerIdResponse = line.response(InitProducerIdResponse)
+    if response.producerId >= 0:
+        line.words.append(f"→ producer {response.producerId}/{response.producerEpoch}")
+
+
+def _add_partitions(line: Line) -> None:
+    request: AddPartitionsRequest = line.request(AddPartitionsRequest)
+    transactions = request.transactions
+    if request.v3AndBelowTransactionalId is not None:
+        transactions = [Transaction(request.v3AndBelowTransactionalId, request.v3AndBelowTopics)]
+    if transactions:
+        line.words.append("transaction")
+        line.names([word(t.transactionalId) for t in transactions[:SHOWN_NAMES]], len(transactions))
+        line.words[-2:] = [" ".join(line.words[-2:])]
+        line.topics(topic for transaction in transactions for topic in transaction.topics)
+
+
+def _markers(line: Line) -> None:
+    markers = line.request(MarkersRequest).markers
+    labels = [
+        f"{'commit' if m.transactionResult else 'abort'} producer {m.producerId}/{m.producerEpoch}"
+        for m in markers[:SHOWN_NAMES]
+    ]
+    if labels:
+        line.names(labels, len(markers))
+        line.topics(topic for marker in markers for topic in marker.topics)
+
+
 FACTS: dict[int, Describe] = {
     0: _produce,
     1: _fetch,
@@ -472,7 +539,10 @@ FACTS: dict[int, Describe] = {
     19: _named_topics,  # CreateTopics
     20: _named_topics,  # DeleteTopics
     21: _topics_with_partitions,  # DeleteRecords
+    22: _init_producer_id,
     23: _topics_with_partitions,  # OffsetForLeaderEpoch
+    24: _add_partitions,
+    27: _markers,
     28: _topics_with_partitions,  # TxnOffsetCommit
     32: _resources,  # DescribeConfigs
     33: _resources,  # AlterConfigs
