@@ -14,6 +14,7 @@ import msgspec
 
 from kproxy.errors import UsageError
 from kproxy.output.bodies import Bodies, read_bodies
+from kproxy.output.escaping import well_formed
 from kproxy.output.jsonl import event_line
 from kproxy.output.times import render_instant
 from kproxy.protocol.facts import facts
@@ -158,7 +159,7 @@ CHEAP: dict[str, Callable[[Exchange], Any]] = {
     "apiName": _api_name,
     "apiVersion": lambda x: x.api_version,
     "correlationId": lambda x: x.correlation_id,
-    "clientId": lambda x: x.client_id,
+    "clientId": lambda x: x.client_id if x.client_id is None else well_formed(x.client_id),
     "requestAt": lambda x: _instant(x.request, ended=False),
     "responseAt": lambda x: _instant(x.response, ended=True),
     "latencyMs": _latency,
