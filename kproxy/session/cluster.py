@@ -123,7 +123,10 @@ class ClusterView:
             return
         node_id = broker.node_id if hasattr(broker, "node_id") else broker.broker_id
         host = f"[{broker.host}]" if ":" in broker.host else broker.host
-        self._brokers[node_id] = f"{host}:{broker.port}"
+        address = f"{host}:{broker.port}"
+        if self._brokers.get(node_id, address) != address:
+            self._seen.clear()  # it moved, and may move back
+        self._brokers[node_id] = address
         self._brokers.move_to_end(node_id)
         if len(self._brokers) > self._broker_limit:
             self._brokers.popitem(last=False)
