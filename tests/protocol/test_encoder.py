@@ -91,8 +91,21 @@ def test_unknown_tags_stand_among_the_known_ones_in_ascending_order() -> None:
 
 @pytest.mark.parametrize(
     "tags",
-    [5, "ab", [1], ((1,),), ((1, b"", b""),), ((-1, b""),), ((2**32, b""),), (("a", b""),), ((9, "text"),), ((9, None),), ((3, b"\1"),), ({9: b""},)],
-)  # fmt: skip
+    [
+        5,
+        "ab",
+        [1],
+        ((1,),),
+        ((1, b"", b""),),
+        ((-1, b""),),
+        ((2**32, b""),),
+        (("a", b""),),
+        ((9, "text"),),
+        ((9, None),),
+        ((3, b"\1"),),
+        ({9: b""},),
+    ],
+)
 def test_unknown_tags_that_cannot_be_are_refused(tags: Any) -> None:
     assert refusal("ApiVersionsResponse", 3, unknown_tags=tags).startswith("ApiVersionsResponse v3: ")
 
@@ -134,14 +147,29 @@ def test_what_is_refused_is_named_by_its_path(wrong: dict[str, Any], says: str) 
         ("MetadataRequest", 0, {"topics": [1]}, "topics[0]: is int 1, not a MetadataRequest.MetadataRequestTopic"),
         ("MetadataRequest", 4, {"allow_auto_topic_creation": 1}, "allowAutoTopicCreation: is int 1, not a bool"),
         ("ApiVersionsRequest", 3, {"client_software_name": b"x"}, "clientSoftwareName: is a bytes, not a str"),
-        ("ApiVersionsRequest", 3, {"client_software_name": "\ud800"}, "clientSoftwareName: holds a lone surrogate, which is no text"),
-        ("ApiVersionsRequest", 3, {"client_software_name": "x" * 32768}, "clientSoftwareName: is 32768 bytes long, more than its size can say"),
+        (
+            "ApiVersionsRequest",
+            3,
+            {"client_software_name": "\ud800"},
+            "clientSoftwareName: holds a lone surrogate, which is no text",
+        ),
+        (
+            "ApiVersionsRequest",
+            3,
+            {"client_software_name": "x" * 32768},
+            "clientSoftwareName: is 32768 bytes long, more than its size can say",
+        ),
         ("SaslAuthenticateRequest", 0, {"auth_bytes": "canary"}, "authBytes: is a str, not bytes"),
-        ("SaslAuthenticateRequest", 0, {"auth_bytes": None}, "authBytes: is None, and null is not allowed in this version"),
+        (
+            "SaslAuthenticateRequest",
+            0,
+            {"auth_bytes": None},
+            "authBytes: is None, and null is not allowed in this version",
+        ),
         ("FetchRequest", 17, {"cluster_id": 5}, "clusterId: is int 5, not a str"),
         ("FetchRequest", 17, {"replica_state": 5}, "is int 5, not a FetchRequest.ReplicaState"),
     ],
-)  # fmt: skip
+)
 def test_values_of_the_wrong_kind(name: str, version: int, values: dict[str, Any], says: str) -> None:
     assert refusal(name, version, **values) == f"{name} v{version}: {says}"
 

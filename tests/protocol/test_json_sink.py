@@ -6,6 +6,7 @@ import pytest
 
 from kproxy.protocol import DecodeError, message
 from kproxy.protocol.facts import Field, facts
+from kproxy.protocol.secrets import Secrecy, secrecy
 from tests.fuzz.damage import golden
 from tests.support.wire import compact, made_message, short, uvarint
 
@@ -79,14 +80,20 @@ def test_the_last_of_a_tag_that_comes_twice_counts() -> None:
 
 def test_unknown_tags_keep_their_order() -> None:
     tags = b"\4" + b"\x63\2hi" + b"\3\1\1" + b"\x09\0" + b"\x63\1!"
-    assert message("ApiVersionsResponse").to_json(3, RESPONSE_START + tags).endswith(
-        b',"zkMigrationReady":true,"_unknownTaggedFields":'
-        b'[{"tag":99,"data":"aGk="},{"tag":9,"data":""},{"tag":99,"data":"IQ=="}]}'
+    assert (
+        message("ApiVersionsResponse")
+        .to_json(3, RESPONSE_START + tags)
+        .endswith(
+            b',"zkMigrationReady":true,"_unknownTaggedFields":'
+            b'[{"tag":99,"data":"aGk="},{"tag":9,"data":""},{"tag":99,"data":"IQ=="}]}'
+        )
     )
 
 
 def test_records_are_shown_as_their_size() -> None:
-    data = b"\0\1" + bytes(4) + b"\0\0\0\1" + short("t") + b"\0\0\0\2" + bytes(4) + b"\0\0\0\3abc" + bytes(4) + b"\xff" * 4
+    data = (
+        b"\0\1" + bytes(4) + b"\0\0\0\1" + short("t") + b"\0\0\0\2" + bytes(4) + b"\0\0\0\3abc" + bytes(4) + b"\xff" * 4
+    )
     partitions = json.loads(message("ProduceRequest").to_json(0, data))["topicData"][0]["partitionData"]
     assert partitions == [{"index": 0, "recordsSizeInBytes": 3}, {"index": 0, "records": None}]
 
@@ -113,20 +120,37 @@ ONE = b"\0\0\0\1"
         ("CreateDelegationTokenResponse", 0, b"\0\0" + short("a") * 2 + bytes(24) + short("id") + CANARY + bytes(4), 1),
         ("RenewDelegationTokenRequest", 0, CANARY + bytes(8), 1),
         ("ExpireDelegationTokenRequest", 0, CANARY + bytes(8), 1),
-        ("DescribeDelegationTokenResponse", 0, b"\0\0" + ONE + short("a") * 2 + bytes(24) + short("id") + CANARY + bytes(8), 1),
-        ("AlterUserScramCredentialsRequest", 0, b"\1\2" + compact(b"u") + b"\1" + bytes(4) + compact(b"canary") * 2 + b"\0\0", 2),
+        (
+            "DescribeDelegationTokenResponse",
+            0,
+            b"\0\0" + ONE + short("a") * 2 + bytes(24) + short("id") + CANARY + bytes(8),
+            1,
+        ),
+        (
+            "AlterUserScramCredentialsRequest",
+            0,
+            b"\1\2" + compact(b"u") + b"\1" + bytes(4) + compact(b"canary") * 2 + b"\0\0",
+            2,
+        ),
         ("EnvelopeRequest", 0, compact(b"canary") + compact(b"p") + compact(b"h") + b"\0", 1),
         ("EnvelopeResponse", 0, compact(b"canary") + b"\0\0\0", 1),
     ],
-)  # fmt: skip
+)
 def test_fields_that_are_credentials_are_withheld(name: str, version: int, data: bytes, withheld: int) -> None:
     assert shown(name, version, data).count(WITHHELD) == withheld
 
 
 @pytest.mark.parametrize(
     "setting",
-    ["ssl.key.password", "listener.name.internal.ssl.keystore.password", "SASL.JAAS.CONFIG", "ssl.keystore.key", "listener.name.x.scram-sha-256.sasl.jaas.config", "aws.secret.access.key"],
-)  # fmt: skip
+    [
+        "ssl.key.password",
+        "listener.name.internal.ssl.keystore.password",
+        "SASL.JAAS.CONFIG",
+        "ssl.keystore.key",
+        "listener.name.x.scram-sha-256.sasl.jaas.config",
+        "aws.secret.access.key",
+    ],
+)
 def test_settings_whose_name_is_that_of_a_secret_are_withheld(setting: str) -> None:
     both = short(setting) + short("canary") + short("retention.ms") + short("1000")
     resource = b"\2" + short("t") + b"\0\0\0\2"
@@ -141,7 +165,9 @@ def test_settings_whose_name_is_that_of_a_secret_are_withheld(setting: str) -> N
 
 
 def test_settings_and_their_synonyms_are_withheld_by_their_own_names() -> None:
-    synonyms = b"\0\0\0\2" + short("ssl.key.password") + short("canary") + b"\5" + short("log.dir") + short("/d") + b"\5"
+    synonyms = (
+        b"\0\0\0\2" + short("ssl.key.password") + short("canary") + b"\5" + short("log.dir") + short("/d") + b"\5"
+    )
     first = short("listener.name.x.ssl.key.password") + short("canary") + b"\0\1\0" + synonyms
     second = short("retention.ms") + short("1000") + b"\0\1\0" + bytes(4)
     data = bytes(4) + ONE + b"\0\0\xff\xff\2" + short("t") + b"\0\0\0\2" + first + second
@@ -171,8 +197,6 @@ def test_every_field_that_is_bytes_and_sounds_like_a_secret_is_withheld() -> Non
 
     for name in facts().messages():
         visit(name, facts().layouts(name)[0].fields)
-    from kproxy.protocol.secrets import Secrecy, secrecy
-
     assert {(n, f) for n, f in found if secrecy(n, (f[0].lower() + f[1:],)) is not Secrecy.ALWAYS} == set()
     assert len(found) >= 9
 

@@ -47,8 +47,16 @@ def int64_text(value: int) -> bytes:
 
 @pytest.mark.parametrize(
     ("data", "text"),
-    [(b"", ""), (b"f", "Zg=="), (b"fo", "Zm8="), (b"foo", "Zm9v"), (b"foob", "Zm9vYg=="), (b"fooba", "Zm9vYmE="), (b"foobar", "Zm9vYmFy")],
-)  # fmt: skip
+    [
+        (b"", ""),
+        (b"f", "Zg=="),
+        (b"fo", "Zm8="),
+        (b"foo", "Zm9v"),
+        (b"foob", "Zm9vYg=="),
+        (b"fooba", "Zm9vYmE="),
+        (b"foobar", "Zm9vYmFy"),
+    ],
+)
 def test_base64_is_that_of_rfc_4648_section_10(data: bytes, text: str) -> None:
     assert base64_text(data) == f'"{text}"'.encode()
 
@@ -108,8 +116,23 @@ def test_every_character_reads_back_and_control_and_bidi_ones_are_escaped() -> N
 
 @pytest.mark.parametrize(
     ("character", "text"),
-    [('"', r"\""), ("\\", r"\\"), ("\n", r"\n"), ("\r", r"\r"), ("\t", r"\t"), ("\0", r"\u0000"), ("\x1b", r"\u001b"), ("\x7f", r"\u007f"), ("\x85", r"\u0085"), ("\u202e", r"\u202e"), ("\ufeff", r"\ufeff"), ("é", "é"), ("😀", "😀"), ("/", "/")],
-)  # fmt: skip
+    [
+        ('"', r"\""),
+        ("\\", r"\\"),
+        ("\n", r"\n"),
+        ("\r", r"\r"),
+        ("\t", r"\t"),
+        ("\0", r"\u0000"),
+        ("\x1b", r"\u001b"),
+        ("\x7f", r"\u007f"),
+        ("\x85", r"\u0085"),
+        ("\u202e", r"\u202e"),
+        ("\ufeff", r"\ufeff"),
+        ("é", "é"),
+        ("😀", "😀"),
+        ("/", "/"),
+    ],
+)
 def test_escapes(character: str, text: str) -> None:
     assert string_text(f"a{character}b".encode()).decode() == f'"a{text}b"'
 
@@ -144,8 +167,19 @@ def test_any_float_reads_back_as_the_same_number(data: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "text"), [(0.0, "0.0"), (-0.0, "-0.0"), (1.0, "1.0"), (1e300, "1e+300"), (0.1, "0.1"), (5e-324, "5e-324"), (math.inf, '"Infinity"'), (-math.inf, '"-Infinity"'), (math.nan, '"NaN"')]
-)  # fmt: skip
+    ("value", "text"),
+    [
+        (0.0, "0.0"),
+        (-0.0, "-0.0"),
+        (1.0, "1.0"),
+        (1e300, "1e+300"),
+        (0.1, "0.1"),
+        (5e-324, "5e-324"),
+        (math.inf, '"Infinity"'),
+        (-math.inf, '"-Infinity"'),
+        (math.nan, '"NaN"'),
+    ],
+)
 def test_floats(value: float, text: str) -> None:
     assert float_text(struct.pack(">d", value)) == text.encode()
 

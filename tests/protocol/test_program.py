@@ -65,9 +65,11 @@ def test_kafkas_own_bytes_are_refused_at_every_cut(name: str) -> None:
 # partitionIndex, leaderId, replicaNodes, isrNodes))
 TEN_NODES = (10).to_bytes(4, "big") + bytes(40)
 METADATA = b"".join(
-    [bytes(4), bytes(4), b"\0\0\0\1", b"\0\0", short("topic"), b"\0", b"\0\0\0\2"]
-    + [b"\0\0", bytes(4), bytes(4), TEN_NODES, bytes(4)]
-    + [b"\0\0", b"\0\0\0\1"]  # and then leaderId, of which two bytes follow
+    [
+        *(bytes(4), bytes(4), b"\0\0\0\1", b"\0\0", short("topic"), b"\0", b"\0\0\0\2"),
+        *(b"\0\0", bytes(4), bytes(4), TEN_NODES, bytes(4)),
+        *(b"\0\0", b"\0\0\0\1"),  # and then leaderId, of which two bytes follow
+    ]
 )
 
 
@@ -86,36 +88,54 @@ def test_positions_count_from_where_the_message_starts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "version", "data", "kind", "path", "position", "needed", "left"),
+    ("name", "version", "data", "fault"),
     [
         # five topic names of at least two bytes each in four bytes
-        ("MetadataRequest", 0, b"\0\0\0\5" + bytes(4), Malformed, "topics", 4, 5, 4),
-        ("MetadataRequest", 0, b"\x7f\xff\xff\xff", Malformed, "topics", 4, 2**31 - 1, 0),
-        ("MetadataRequest", 0, b"\xff\xff\xff\xff", Malformed, "topics", 4, None, None),  # nullable from version 1
-        ("MetadataRequest", 0, b"\0\0\0\1\xff\xff", Malformed, "topics[0].name", 6, None, None),
-        ("MetadataRequest", 0, b"\0\0\0\1\xff\xfe", Malformed, "topics[0].name", 6, None, None),  # any negative is null
-        ("ApiVersionsRequest", 3, b"\0", Malformed, "clientSoftwareName", 1, None, None),
-        ("ApiVersionsRequest", 3, b"\xff\xff\xff\xff\xff\1", Malformed, "clientSoftwareName", 0, None, None),
-        ("ApiVersionsRequest", 3, b"\x80\x80", Truncated, "clientSoftwareName", 0, 3, 2),
-        ("ApiVersionsRequest", 3, b"\5abc", Truncated, "clientSoftwareName", 1, 4, 3),
+        ("MetadataRequest", 0, b"\0\0\0\5" + bytes(4), (Malformed, "topics", 4, 5, 4)),
+        ("MetadataRequest", 0, b"\x7f\xff\xff\xff", (Malformed, "topics", 4, 2**31 - 1, 0)),
+        ("MetadataRequest", 0, b"\xff\xff\xff\xff", (Malformed, "topics", 4, None, None)),  # nullable from version 1
+        ("MetadataRequest", 0, b"\0\0\0\1\xff\xff", (Malformed, "topics[0].name", 6, None, None)),
+        (
+            "MetadataRequest",
+            0,
+            b"\0\0\0\1\xff\xfe",
+            (Malformed, "topics[0].name", 6, None, None),
+        ),  # any negative is null
+        ("ApiVersionsRequest", 3, b"\0", (Malformed, "clientSoftwareName", 1, None, None)),
+        ("ApiVersionsRequest", 3, b"\xff\xff\xff\xff\xff\1", (Malformed, "clientSoftwareName", 0, None, None)),
+        ("ApiVersionsRequest", 3, b"\x80\x80", (Truncated, "clientSoftwareName", 0, 3, 2)),
+        ("ApiVersionsRequest", 3, b"\5abc", (Truncated, "clientSoftwareName", 1, 4, 3)),
         # Kafka allows no string above 32,767 bytes, compact or not
-        ("ApiVersionsRequest", 3, uvarint(32769) + bytes(40000), Malformed, "clientSoftwareName", 3, 32768, 40000),
-        ("ApiVersionsRequest", 3, HELLO[:-1] + b"\2\0", Malformed, "", 10, 2, 1),  # two tags in one byte
-        ("ApiVersionsRequest", 3, HELLO[:-1] + b"\1\0\3ab", Truncated, "", 12, 3, 2),
-        ("ApiVersionsRequest", 3, HELLO[:-1] + b"\1\xff\xff\xff\xff\xff\1", Malformed, "", 10, None, None),
+        ("ApiVersionsRequest", 3, uvarint(32769) + bytes(40000), (Malformed, "clientSoftwareName", 3, 32768, 40000)),
+        ("ApiVersionsRequest", 3, HELLO[:-1] + b"\2\0", (Malformed, "", 10, 2, 1)),  # two tags in one byte
+        ("ApiVersionsRequest", 3, HELLO[:-1] + b"\1\0\3ab", (Truncated, "", 12, 3, 2)),
+        ("ApiVersionsRequest", 3, HELLO[:-1] + b"\1\xff\xff\xff\xff\xff\1", (Malformed, "", 10, None, None)),
         # a known tag: finalizedFeaturesEpoch (1) is an int64
-        ("ApiVersionsResponse", 3, b"\0\0\1" + bytes(4) + b"\1\1\7" + bytes(9), Truncated, "finalizedFeaturesEpoch", 10, 8, 7),
-        ("ApiVersionsResponse", 3, b"\0\0\1" + bytes(4) + b"\1\1\x09" + bytes(9), Malformed, "finalizedFeaturesEpoch", 18, 9, 1),
-        ("ApiVersionsResponse", 3, b"\0\0\1" + bytes(4) + b"\1\0\7\2\4abc\0\0", Truncated, "supportedFeatures[0].maxVersion", 17, 2, 0),
-        ("ApiVersionsResponse", 3, b"\0\0\1" + bytes(4) + b"\1\0\1\3", Malformed, "supportedFeatures", 11, 2, 0),
+        (
+            "ApiVersionsResponse",
+            3,
+            b"\0\0\1" + bytes(4) + b"\1\1\7" + bytes(9),
+            (Truncated, "finalizedFeaturesEpoch", 10, 8, 7),
+        ),
+        (
+            "ApiVersionsResponse",
+            3,
+            b"\0\0\1" + bytes(4) + b"\1\1\x09" + bytes(9),
+            (Malformed, "finalizedFeaturesEpoch", 18, 9, 1),
+        ),
+        (
+            "ApiVersionsResponse",
+            3,
+            b"\0\0\1" + bytes(4) + b"\1\0\7\2\4abc\0\0",
+            (Truncated, "supportedFeatures[0].maxVersion", 17, 2, 0),
+        ),
+        ("ApiVersionsResponse", 3, b"\0\0\1" + bytes(4) + b"\1\0\1\3", (Malformed, "supportedFeatures", 11, 2, 0)),
     ],
-)  # fmt: skip
-def test_each_fault_is_named(
-    name: str, version: int, data: bytes, kind: type, path: str, position: int, needed: int | None, left: int | None
-) -> None:
+)
+def test_each_fault_is_named(name: str, version: int, data: bytes, fault: tuple[object, ...]) -> None:
+    """The class, and where, and how much was needed and left."""
     error = error_of(name, version, data)
-    assert type(error) is kind
-    assert (error.path, error.position, error.needed, error.left) == (path, position, needed, left)
+    assert (type(error), error.path, error.position, error.needed, error.left) == fault
 
 
 def test_negative_sizes_are_null_where_null_is_allowed() -> None:
