@@ -36,7 +36,9 @@ def messages(draw: st.DrawFn, records: bool = True) -> tuple[str, int, Any]:
     return name, version, draw(_struct(layout, version, name, layout.fields, records))
 
 
-def _struct(layout: Layout, version: int, name: str, fields: tuple[Field, ...], records: bool) -> st.SearchStrategy[Any]:
+def _struct(
+    layout: Layout, version: int, name: str, fields: tuple[Field, ...], records: bool
+) -> st.SearchStrategy[Any]:
     present = [f for f in fields if version in f.versions]
     values = {f.attribute: _value(layout, version, f, records) for f in present}
     if version in layout.flexible:
