@@ -9,7 +9,6 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-import cel
 import msgspec
 
 from kproxy.errors import UsageError
@@ -92,6 +91,8 @@ def read_for(where: Where | None, event: Event) -> Bodies | None:
 
 
 def _compile(expression: str) -> Any:
+    import cel  # noqa: PLC0415 - it takes a tenth of a second, and most runs have no condition
+
     try:
         return cel.compile(expression)
     except ValueError as error:
