@@ -1,0 +1,141 @@
+"""The NSS key log: which secrets belong to which connection (draft-ietf-tls-keylogfile, and NSS's own older lines).
+
+Nothing here, in no text and no error, ever shows a secret. What is wrong, twice there, or too long is counted and
+passed over: a key log is written by many processes at once and cut off anywhere.
+"""
+
+from collections.abc import Callable
+from enum import IntEnum
+
+MAX_LINE = 1024  # the longest line that means anything has under 300 characters
+MAX_SECRETS = 262_144  # about 70 MB; the oldest go first
+MAX_SECRET_SIZE = 64  # a SHA-512 hash; the longest in use is 48
+MAX_ALTERNATIVES = 4  # different secrets for the same place: which one is right shows when it is used
+RANDOM_SIZE = 32
+MASTER_SIZE = 48
+
+
+class Label(IntEnum):
+    """What a secret is for."""
+
+    MASTER = 0  # TLS 1.2: the master secret
+    CLIENT_EARLY = 1
+    CLIENT_HANDSHAKE = 2
+    SERVER_HANDSHAKE = 3
+    CLIENT_TRAFFIC = 4
+    SERVER_TRAFFIC = 5
+    SESSION = 6  # TLS 1.2: the master secret of a session id
+
+
+LABELS = {
+    b"CLIENT_RANDOM": Label.MASTER,
+    b"CLIENT_EARLY_TRAFFIC_SECRET": Label.CLIENT_EARLY,
+    b"CLIENT_HANDSHAKE_TRAFFIC_SECRET": Label.CLIENT_HANDSHAKE,
+    b"SERVER_HANDSHAKE_TRAFFIC_SECRET": Label.SERVER_HANDSHAKE,
+    b"CLIENT_TRAFFIC_SECRET_0": Label.CLIENT_TRAFFIC,
+    b"SERVER_TRAFFIC_SECRET_0": Label.SERVER_TRAFFIC,
+}
+NOT_NEEDED = {b"EXPORTER_SECRET", b"EARLY_EXPORTER_SECRET", b"ECH_SECRET", b"ECH_CONFIG"}
+
+
+class KeyLog:
+    """Secrets by connection. *more*, if given, is asked for further bytes when a secret is not there yet.
+
+    lines: secrets taken; passed_over: lines that are none; duplicates: lines that say what is known already;
+    forgotten: secrets that had to go because there were too many.
+    """
+
+    def __init__(self, more: Callable[[], bytes] | None = None) -> None:
+        self.lines = 0
+        self.passed_over = 0
+        self.duplicates = 0
+        self.forgotten = 0
+        self._more = more
+        self._secrets: dict[bytes, tuple[bytes, ...]] = {}
+        self._rest = b""
+        self._in_long_line = False
+
+    def __len__(self) -> int:
+        return len(self._secrets)
+
+    def __repr__(self) -> str:
+        return f"<KeyLog of {len(self._secrets)} places>"
+
+    def feed(self, data: bytes) -> None:
+        """Take the next bytes of a key log; a line may be cut anywhere between calls."""
+        *lines, rest = (self._rest + data.replace(b"\r", b"\n")).split(b"\n")
+        for line in lines:
+            if self._in_long_line:
+                self._in_long_line = False
+            else:
+                self._take(line)
+        if len(rest) > MAX_LINE:
+            self.passed_over += not self._in_long_line
+            self._in_long_line = True
+            rest = b""
+        self._rest = rest
+
+    def finish(self) -> None:
+        """End what was fed: a last line without newline counts too."""
+        self.feed(b"\n")
+
+    def secrets(self, label: Label, client_random: bytes) -> tuple[bytes, ...]:
+        """The secrets named for a connection, mostly one; with SESSION, a session id takes the client random's place."""
+        found = self._secrets.get(bytes((label,)) + client_random, ())
+        if not found and self._more is not None:
+            data = self._more()
+            if data:
+                self.feed(data)
+                found = self._secrets.get(bytes((label,)) + client_random, ())
+        return found
+
+    def remember(self, label: Label, name: bytes, secret: bytes) -> bool:
+        """Keep a secret under a name, as a line of the log would; False when there is nothing new in it."""
+        key = bytes((label,)) + name
+        known = self._secrets.get(key, ())
+        if secret in known or len(known) >= MAX_ALTERNATIVES:
+            return False
+        if not known and len(self._secrets) >= MAX_SECRETS:
+            del self._secrets[next(iter(self._secrets))]
+            self.forgotten += 1
+        self._secrets[key] = (*known, secret)
+        return True
+
+    def _take(self, line: bytes) -> None:
+        line = line.strip()
+        if not line or line.startswith(b"#"):
+            return
+        words = line.split() if len(line) <= MAX_LINE else []
+        if len(words) == 3 and words[0] == b"RSA":
+            self._take_session(words[1], words[2])
+        elif len(words) == 3 and words[0] in LABELS:
+            self._take_secret(LABELS[words[0]], _unhex(words[1]), _unhex(words[2]))
+        elif not (len(words) == 3 and words[0] in NOT_NEEDED):
+            self.passed_over += 1
+
+    def _take_secret(self, label: Label, client_random: bytes, secret: bytes) -> None:
+        sizes = (MASTER_SIZE,) if label is Label.MASTER else range(32, MAX_SECRET_SIZE + 1)
+        if len(client_random) == RANDOM_SIZE and len(secret) in sizes:
+            self._count(self.remember(label, client_random, secret))
+        else:
+            self.passed_over += 1
+
+    def _take_session(self, session: bytes, master: bytes) -> None:
+        """``RSA Session-ID:hex Master-Key:hex``, as tools write it that read OpenSSL's sessions."""
+        name, secret = _unhex(session.removeprefix(b"Session-ID:")), _unhex(master.removeprefix(b"Master-Key:"))
+        if 0 < len(name) <= 32 and len(secret) == MASTER_SIZE:
+            self._count(self.remember(Label.SESSION, name, secret))
+        else:
+            self.passed_over += 1
+
+    def _count(self, new: bool) -> None:
+        self.lines += new
+        self.duplicates += not new
+
+
+def _unhex(text: bytes) -> bytes:
+    """The bytes that a word of hexadecimal digits means; none when it is no such word."""
+    try:
+        return bytes.fromhex(text.decode("ascii"))
+    except ValueError:
+        return b""
