@@ -35,6 +35,7 @@ class TlsFacts:
     alerts: list[str] = field(default_factory=list)  # "client: fatal unknown_ca"; at most 8
     decrypted: bool = False  # whether application data was read
     missing: list[str] = field(default_factory=list)  # why not: what the key log lacks, or what kproxy does not know
+    problems: list[str] = field(default_factory=list)  # what was damaged or missing on the way; at most 16
     client_hello_at: int | None = None  # ns
     server_hello_at: int | None = None
     established_at: int | None = None  # when both Finished were seen; None where that cannot be seen

@@ -1,6 +1,9 @@
-"""TLS 1.2 and 1.3 in captures: the bytes of both directions in, application data and facts out. No I/O, no clock.
+"""TLS 1.2 and 1.3 in captures: the bytes of both directions in, application data and facts out.
+
+No clock, and no I/O but for keylog_file.py.
 
     keylog.py        KeyLog: secrets by connection, from NSS key logs and decryption secrets blocks
+    keylog_file.py   a key log as a file
     connection.py    TlsConnection: what each record is for
     handshake.py     what the handshake says: keys to come, names, certificates
     half.py          one direction: bytes, records, keys, what was lost
@@ -28,6 +31,19 @@ Secrets are in no text, error or representation that comes out of here.
 from kproxy.capture.tls.connection import TlsConnection
 from kproxy.capture.tls.items import Lost, Plain, TlsItem, TlsProblem
 from kproxy.capture.tls.keylog import KeyLog
+from kproxy.capture.tls.keylog_file import KeyLogFile
+from kproxy.capture.tls.protection import check_available
 from kproxy.session.tls_facts import TlsFacts, TlsTraffic
 
-__all__ = ["KeyLog", "Lost", "Plain", "TlsConnection", "TlsFacts", "TlsItem", "TlsProblem", "TlsTraffic"]
+__all__ = [
+    "KeyLog",
+    "KeyLogFile",
+    "Lost",
+    "Plain",
+    "TlsConnection",
+    "TlsFacts",
+    "TlsItem",
+    "TlsProblem",
+    "TlsTraffic",
+    "check_available",
+]

@@ -135,8 +135,8 @@ class TlsConnection:
     def _take_alert(self, half: Half, body: bytes) -> None:
         if len(body) != 2 or body[1] in NOT_ERRORS or len(self.facts.alerts) >= MOST_ALERTS:
             return
-        who = "client" if half is self._client else "broker"
-        self.facts.alerts.append(f"{who}: {'fatal ' if body[0] == FATAL else ''}{alert_name(body[1])}")
+        severity = "fatal " if body[0] == FATAL else ""
+        self.facts.alerts.append(f"{_side(half.direction)}: {severity}{alert_name(body[1])}")
 
     # Application data
 
@@ -188,4 +188,9 @@ class TlsConnection:
     def _problem(self, half: Half, at: int, what: str, out: list[TlsItem | TlsFacts]) -> None:
         self._problems += 1
         if self._problems <= MOST_PROBLEMS:
+            self.facts.problems.append(f"{_side(half.direction)}: {what}")
             out.append(TlsProblem(half.direction, at, what))
+
+
+def _side(direction: Direction) -> str:
+    return "client" if direction is Direction.REQUEST else "broker"

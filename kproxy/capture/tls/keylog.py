@@ -9,10 +9,10 @@ from enum import IntEnum
 
 MAX_LINE = 1024  # the longest line that means anything has under 300 characters
 MAX_SECRETS = 262_144  # about 70 MB; the oldest go first
-MAX_SECRET_SIZE = 64  # a SHA-512 hash; the longest in use is 48
 MAX_ALTERNATIVES = 4  # different secrets for the same place: which one is right shows when it is used
 RANDOM_SIZE = 32
 MASTER_SIZE = 48
+TRAFFIC_SIZES = (32, 48, 64)  # of SHA-256, SHA-384 and SHA-512
 
 
 class Label(IntEnum):
@@ -39,7 +39,7 @@ NOT_NEEDED = {b"EXPORTER_SECRET", b"EARLY_EXPORTER_SECRET", b"ECH_SECRET", b"ECH
 
 
 class KeyLog:
-    """Secrets by connection. *more*, if given, is asked for further bytes when a secret is not there yet.
+    """Secrets by connection. *more*, if given, is asked for further bytes when a secret is not there yet, until none come.
 
     lines: secrets taken; passed_over: lines that are none; duplicates: lines that say what is known already;
     forgotten: secrets that had to go because there were too many.
@@ -81,12 +81,14 @@ class KeyLog:
 
     def secrets(self, label: Label, client_random: bytes) -> tuple[bytes, ...]:
         """The secrets named for a connection, mostly one; with SESSION, a session id takes the client random's place."""
-        found = self._secrets.get(bytes((label,)) + client_random, ())
-        if not found and self._more is not None:
-            data = self._more()
-            if data:
-                self.feed(data)
-                found = self._secrets.get(bytes((label,)) + client_random, ())
+        key = bytes((label,)) + client_random
+        found = self._secrets.get(key, ())
+        while not found and self._more is not None and (data := self._more()):
+            self.feed(data)
+            found = self._secrets.get(key, ())
+        if not found and self._rest:
+            last = _read_line(self._rest)  # its newline may not be written yet
+            return (last[2],) if last is not None and last[:2] == (label, client_random) else ()
         return found
 
     def remember(self, label: Label, name: bytes, secret: bytes) -> bool:
@@ -105,32 +107,29 @@ class KeyLog:
         line = line.strip()
         if not line or line.startswith(b"#"):
             return
-        words = line.split() if len(line) <= MAX_LINE else []
-        if len(words) == 3 and words[0] == b"RSA":
-            self._take_session(words[1], words[2])
-        elif len(words) == 3 and words[0] in LABELS:
-            self._take_secret(LABELS[words[0]], _unhex(words[1]), _unhex(words[2]))
-        elif not (len(words) == 3 and words[0] in NOT_NEEDED):
+        found = _read_line(line)
+        if found is not None:
+            new = self.remember(*found)
+            self.lines += new
+            self.duplicates += not new
+        elif line.split(maxsplit=1)[0] not in NOT_NEEDED:
             self.passed_over += 1
 
-    def _take_secret(self, label: Label, client_random: bytes, secret: bytes) -> None:
-        sizes = (MASTER_SIZE,) if label is Label.MASTER else range(32, MAX_SECRET_SIZE + 1)
-        if len(client_random) == RANDOM_SIZE and len(secret) in sizes:
-            self._count(self.remember(label, client_random, secret))
-        else:
-            self.passed_over += 1
 
-    def _take_session(self, session: bytes, master: bytes) -> None:
-        """``RSA Session-ID:hex Master-Key:hex``, as tools write it that read OpenSSL's sessions."""
-        name, secret = _unhex(session.removeprefix(b"Session-ID:")), _unhex(master.removeprefix(b"Master-Key:"))
-        if 0 < len(name) <= 32 and len(secret) == MASTER_SIZE:
-            self._count(self.remember(Label.SESSION, name, secret))
-        else:
-            self.passed_over += 1
-
-    def _count(self, new: bool) -> None:
-        self.lines += new
-        self.duplicates += not new
+def _read_line(line: bytes) -> tuple[Label, bytes, bytes] | None:
+    """What a line says: for what, of which connection or session, which secret; None when it is no such line."""
+    words = line.split() if len(line) <= MAX_LINE else []
+    if len(words) != 3:
+        return None
+    if words[0] == b"RSA":  # "RSA Session-ID:hex Master-Key:hex", of tools that read OpenSSL's sessions
+        name, secret = _unhex(words[1].removeprefix(b"Session-ID:")), _unhex(words[2].removeprefix(b"Master-Key:"))
+        return (Label.SESSION, name, secret) if 0 < len(name) <= 32 and len(secret) == MASTER_SIZE else None
+    label = LABELS.get(words[0])
+    name, secret = _unhex(words[1]), _unhex(words[2])
+    if label is None or len(name) != RANDOM_SIZE:
+        return None
+    sizes = (MASTER_SIZE,) if label is Label.MASTER else TRAFFIC_SIZES
+    return (label, name, secret) if len(secret) in sizes else None
 
 
 def _unhex(text: bytes) -> bytes:
