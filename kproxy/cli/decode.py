@@ -43,7 +43,7 @@ class Render(Protocol):
         """The event as UTF-8."""
 
 
-def decode(  # noqa: PLR0917 - Typer calls it by name
+def decode(
     files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Captures to read; - is standard input.")],
     output_format: Annotated[
         Format, typer.Option("--format", help="text: a line an exchange. jsonl: a JSON object an exchange.")
@@ -55,7 +55,7 @@ def decode(  # noqa: PLR0917 - Typer calls it by name
         str | None, typer.Option(metavar="CEL", help="Show only what this is true for, over the names of jsonl.")
     ] = None,
     keylog: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Session keys for TLS (NSS key log); see below.")
+        Path | None, typer.Option(metavar="FILE", help="Session keys for TLS (NSS key log); see above.")
     ] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write to this file.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, no summary.")] = False,

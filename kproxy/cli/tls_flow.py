@@ -26,12 +26,12 @@ Item: TypeAlias = FlowItem | Data
 Take: TypeAlias = Callable[[Item], list[Event]]
 
 
-def begins_tls(start: bytes) -> bool:
+def begins_tls(start: bytes | bytearray) -> bool:
     """Whether what a direction begins with, known to look like TLS, is worth following: not an alert alone."""
     return start[:1] in (bytes((HANDSHAKE,)), bytes((APPLICATION_DATA,)))
 
 
-def is_client_hello(start: bytes) -> bool:
+def is_client_hello(start: bytes | bytearray) -> bool:
     """Whether a direction begins with a ClientHello, so that it is the client's."""
     return start[:1] == bytes((HANDSHAKE,)) and start[5:6] == bytes((CLIENT_HELLO,))
 

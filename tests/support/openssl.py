@@ -1,5 +1,6 @@
 """The programs of OpenSSL talking through a relay that writes down what they say: for what Python's ssl cannot do."""
 
+import contextlib
 import socket
 import subprocess
 import threading
@@ -95,13 +96,9 @@ class Broker:
 
 def _carry(direction: Direction, source: socket.socket, target: socket.socket, chunks: Chunks) -> None:
     with source:
-        try:
+        with contextlib.suppress(OSError):
             while data := source.recv(65_536):
                 chunks.append((direction, data))  # before it is passed on: what answers it comes later in the list
                 target.sendall(data)
-        except OSError:
-            pass
-        try:
+        with contextlib.suppress(OSError):
             target.shutdown(socket.SHUT_WR)
-        except OSError:
-            pass

@@ -83,9 +83,7 @@ class TlsConnection:
 
     # Records
 
-    def _take(
-        self, half: Half, record: Record, opened: Opened | None, at: int, out: list[TlsItem | TlsFacts]
-    ) -> None:
+    def _take(self, half: Half, record: Record, opened: Opened | None, at: int, out: list[TlsItem | TlsFacts]) -> None:
         half.traffic.records += 1
         half.traffic.wire_size += record.wire_size
         if opened is not None:
@@ -129,7 +127,7 @@ class TlsConnection:
                 self._handshake.receive(half, kind, body, at)
             except DecodeError as error:
                 self._problem(half, at, f"a handshake message that cannot be read: {error}", out)
-            if kind == MessageType.ENCRYPTED_EXTENSIONS or kind == MessageType.END_OF_EARLY_DATA:
+            if kind in {MessageType.ENCRYPTED_EXTENSIONS, MessageType.END_OF_EARLY_DATA}:
                 self._settle_early(out)
 
     def _take_alert(self, half: Half, body: bytes) -> None:
@@ -171,7 +169,7 @@ class TlsConnection:
         if answer == "accepted" and self._early:
             self._tell(out)
             out += self._early
-        if answer in ("accepted", "rejected"):
+        if answer in {"accepted", "rejected"}:
             self._early.clear()
 
     # What is said

@@ -49,11 +49,8 @@ class Half:
     def gap(self, size: int | None) -> None:
         """Learn that *size* bytes are missing (None: nobody knows how many)."""
         held = self.buffer.held
-        if self.buffer.gap(size):
-            missed = 1
-        else:
-            missed = MOST_MISSED if size is None else (size + held) // SMALLEST_ENCRYPTED + 2
-        self.miss(missed)
+        most = MOST_MISSED if size is None else (size + held) // SMALLEST_ENCRYPTED + 2
+        self.miss(1 if self.buffer.gap(size) else most)
 
     def miss(self, records: int) -> None:
         """Up to that many records are missing here, of whatever content."""

@@ -39,6 +39,7 @@ NEEDS = {
     Label.CLIENT_TRAFFIC: "CLIENT_TRAFFIC_SECRET_0",
     Label.SERVER_TRAFFIC: "SERVER_TRAFFIC_SECRET_0",
 }
+NO_KEYS = "no session keys of this connection are given"
 TICKET = b"ticket"  # before a ticket's hash, where a session id would stand
 
 
@@ -93,11 +94,9 @@ class Handshake:
 
     def explain(self) -> None:
         """Say what was missing, if anything was encrypted and could not be read."""
-        for half in (self._client, self._broker):
-            if half.traffic.not_decrypted:
-                for reason in self._reasons(half):
-                    if reason not in self.facts.missing:
-                        self.facts.missing.append(reason)
+        halves = [half for half in (self._client, self._broker) if half.traffic.not_decrypted]
+        if halves:
+            self.facts.missing = self._reasons(halves)
 
     # Messages
 
@@ -243,34 +242,37 @@ class Handshake:
 
     # Reasons
 
-    def _reasons(self, half: Half) -> list[str]:
+    def _reasons(self, halves: list[Half]) -> list[str]:
+        """Why records of these directions could not be read."""
         if self._client_hello is None:
             return ["the ClientHello is not in the capture"]
         if self.version is None and TLS13 not in self._client_hello.versions:
             return ["the ServerHello is not in the capture"]
-        if self.version not in (None, TLS12, TLS13):
+        if self.version not in {None, TLS12, TLS13}:
             return [f"kproxy does not decrypt {self.facts.version}"]
         chosen = self._server_hello
         if chosen is not None and chosen.cipher_suite not in SUITES:
             return [f"kproxy does not decrypt the cipher suite {self.facts.cipher_suite}"]
-        return self._key_reasons(half)
+        epochs = [
+            epoch for half in halves for epoch in (half.epochs.current, *half.epochs.upcoming) if epoch is not None
+        ]
+        return self._key_reasons([epoch for epoch in epochs if not epoch.used], self._client_hello.random)
 
-    def _key_reasons(self, half: Half) -> list[str]:
-        epochs = [epoch for epoch in (half.epochs.current, *half.epochs.upcoming) if epoch is not None and not epoch.used]
-        reasons = []
-        for epoch in epochs:
-            if epoch.candidates:
-                reasons.append(f"{epoch.needs} of the key log does not fit this connection")
-            elif self._has_secret(epoch):
-                reasons.append(CANNOT_DECRYPT)
-            else:
-                reasons.append(f"the key log has no {epoch.needs} of this connection")
-        return list(dict.fromkeys(reasons))
+    def _key_reasons(self, unused: list[Epoch], client_random: bytes) -> list[str]:
+        """Why none of the keys of these epochs opened anything."""
+        if not any(self._keylog.secrets(label, client_random) for label in Label):
+            return [NO_KEYS]
+        names = dict.fromkeys(epoch.needs for epoch in unused if not epoch.candidates)
+        absent = [name for name in names if not self._has_secret(name, client_random)]
+        wrong = dict.fromkeys(epoch.needs for epoch in unused if epoch.candidates)
+        reasons = [CANNOT_DECRYPT] if len(absent) < len(names) else []
+        if absent:
+            reasons.append(f"the session keys lack its {', '.join(absent)}")
+        return reasons + [f"{name} is given and does not fit" for name in wrong]
 
-    def _has_secret(self, epoch: Epoch) -> bool:
-        assert self._client_hello is not None
-        labels = [label for label, name in NEEDS.items() if name == epoch.needs] or [Label.MASTER]
-        return bool(self._keylog.secrets(labels[0], self._client_hello.random))
+    def _has_secret(self, name: str, client_random: bytes) -> bool:
+        label = next((label for label, needs in NEEDS.items() if needs == name), Label.MASTER)
+        return bool(self._keylog.secrets(label, client_random))
 
 
 def _ticket_name(ticket: bytes) -> bytes:

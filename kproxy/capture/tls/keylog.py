@@ -122,8 +122,10 @@ def _read_line(line: bytes) -> tuple[Label, bytes, bytes] | None:
     if len(words) != 3:
         return None
     if words[0] == b"RSA":  # "RSA Session-ID:hex Master-Key:hex", of tools that read OpenSSL's sessions
-        name, secret = _unhex(words[1].removeprefix(b"Session-ID:")), _unhex(words[2].removeprefix(b"Master-Key:"))
-        return (Label.SESSION, name, secret) if 0 < len(name) <= 32 and len(secret) == MASTER_SIZE else None
+        (name_is, _, name_digits), (key_is, _, digits) = words[1].partition(b":"), words[2].partition(b":")
+        name, secret = _unhex(name_digits), _unhex(digits)
+        right = (name_is, key_is) == (b"Session-ID", b"Master-Key") and 0 < len(name) <= 32
+        return (Label.SESSION, name, secret) if right and len(secret) == MASTER_SIZE else None
     label = LABELS.get(words[0])
     name, secret = _unhex(words[1]), _unhex(words[2])
     if label is None or len(name) != RANDOM_SIZE:

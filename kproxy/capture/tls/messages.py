@@ -245,4 +245,3 @@ class MessageBuffer:
         """Forget a message that is not whole: what follows is another one's."""
         self._buffer.clear()
         self._skip = 0
-

@@ -28,7 +28,7 @@ class Record:
         return HEADER_SIZE + len(self.body)
 
 
-def plausible(header: bytes) -> bool:
+def plausible(header: bytes | bytearray) -> bool:
     """Whether five bytes can be a record's header."""
     if len(header) < HEADER_SIZE or _HEADER.match(header) is None:
         return False

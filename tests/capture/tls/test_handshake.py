@@ -5,10 +5,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.support.openssl import Broker
-from tests.support.tls import REQUEST, RESPONSE, listen, log_of
 
 from kproxy.capture.tls import TlsConnection
+from tests.support.openssl import Broker
+from tests.support.tls import REQUEST, RESPONSE, listen, log_of
 
 Require = Callable[[str, object, str], None]
 
