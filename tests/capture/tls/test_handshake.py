@@ -66,6 +66,7 @@ def test_a_key_update_that_is_lost(tmp_path: Path) -> None:
     items += connection.gap(REQUEST, len(update), 3)
     for data in [rest, *requests[lost + 1 :]]:
         items += connection.receive(REQUEST, data, 4)
+    assert connection.facts.requests.lost == 1
     plain = [item.data if hasattr(item, "data") else type(item).__name__ for item in items]
     assert [what for what in plain if what not in ("TlsFacts", "TlsProblem")] == [
         b"before\n",
