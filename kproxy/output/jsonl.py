@@ -54,6 +54,7 @@ from typing import Any
 import msgspec
 
 from kproxy.output.bodies import Bodies, find_errors, find_topic_names, read_bodies
+from kproxy.output.escaping import well_formed
 from kproxy.output.times import render_instant
 from kproxy.output.tls import tls_json
 from kproxy.protocol.facts import facts
@@ -86,7 +87,8 @@ def exchange_line(exchange: Exchange, bodies: Bodies | None = None) -> bytes:
         b',"request":', bodies.request or b"null",
         b',"responseHeader":', _header(response),
         b',"response":', bodies.response or b"null",
-        b',"embedded":[],"errors":', _errors(bodies.response),
+        b',"embedded":', bodies.embedded,
+        b',"errors":', _errors(bodies.response),
         b',"undecoded":', _text(undecoded),
         b',"unanswered":', _text(exchange.unanswered),
         b',"expectsResponse":', b"true" if exchange.expects_response else b"false",
@@ -120,11 +122,16 @@ def _gap(event: Any) -> dict[str, Any]:
 
 
 def _bad_frame(event: Any) -> dict[str, Any]:
-    return {"direction": event.direction.value, "reason": event.reason}
+    return {"direction": event.direction.value, "reason": well_formed(event.reason)}
 
 
 def _not_kafka(event: Any) -> dict[str, Any]:
-    return {"direction": event.direction.value, "kind": event.kind, "what": event.what, "tls": _tls_object(event)}
+    return {
+        "direction": event.direction.value,
+        "kind": event.kind,
+        "what": well_formed(event.what),
+        "tls": _tls_object(event),
+    }
 
 
 def _tls(event: Any) -> dict[str, Any]:
@@ -161,11 +168,7 @@ def _api(api_key: int | None, api_version: int | None) -> bytes:
 
 
 def _text(text: str | None) -> bytes:
-    """A JSON string; a lone surrogate, which UTF-8 cannot carry, is written as its escape."""
-    try:
-        return encode(text)
-    except UnicodeEncodeError:
-        return encode((text or "").encode("utf-8", "backslashreplace").decode())
+    return encode(text if text is None else well_formed(text))
 
 
 def _number(number: int | None) -> bytes:
