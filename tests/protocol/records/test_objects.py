@@ -1,5 +1,6 @@
 """Records as objects, against what Kafka's classes read from the same bytes; and their bytes again."""
 
+import gzip
 from typing import Any
 
 import pytest
@@ -65,12 +66,32 @@ def read(data: bytes) -> tuple[list[Record], str | None]:
             0,
             "record 0: its fields end 5 bytes before its size says (at byte 68 of the field)",
         ),
+        (
+            varint(9) + b"\x00\x00\x00" + varint(20) + bytes(5),  # a key over the record's end
+            1,
+            0,
+            "record 0: needs 20 bytes, 5 left (at byte 66 of the field)",
+        ),
         (b"\xff" * 6, 1, 0, "record 0: a varint of more than 5 bytes (at byte 61 of the field)"),
     ],
 )
 def test_what_is_wrong_with_a_record_is_said_with_its_place(records: bytes, count: int, found: int, error: str) -> None:
     got, why = read(batch(records, count))
     assert (len(got), why) == (found, error)
+
+
+def test_offsets_in_a_wrapper_of_magic_1_are_relative() -> None:
+    # AbstractLegacyRecordBatch.DeepRecordsIterator: base = wrapper - last; librdkafka's producer leaves the wrapper's at 0.
+    inner = b"".join(message(b"v", offset=offset) for offset in (0, 3, 4))
+    for wrapper, offsets in ((104, [100, 103, 104]), (4, [0, 3, 4]), (0, [0, 3, 4])):
+        records, error = read(message(gzip.compress(inner), attributes=1, offset=wrapper))
+        assert ([r.offset for r in records], error) == (offsets, None)
+
+
+def test_offsets_in_a_wrapper_of_magic_0_are_absolute() -> None:
+    inner = b"".join(message(b"v", magic=0, offset=offset) for offset in (100, 103))
+    records, _ = read(message(gzip.compress(inner), magic=0, attributes=1, offset=103))
+    assert [r.offset for r in records] == [100, 103]
 
 
 def test_keys_of_headers_that_are_not_utf_8_survive() -> None:
