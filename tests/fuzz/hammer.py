@@ -1,4 +1,4 @@
-"""A plain fuzzer: damages Kafka's own bytes and gives them to the codec until the time is up.
+"""A plain fuzzer: damages Kafka's own bytes and gives them to the codec, and as records, until the time is up.
 
     python tests/fuzz/hammer.py [--minutes 10] [--seed N]
 
@@ -16,6 +16,8 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from tests.fuzz.codec_target import check_codec
 from tests.fuzz.damage import damaged, golden_bodies
+from tests.fuzz.records_target import check_records
+from tests.support.record_batches import golden
 
 EVERY = 20_000  # rounds between two progress lines
 
@@ -23,14 +25,15 @@ EVERY = 20_000  # rounds between two progress lines
 def hammer(seed: int, seconds: float) -> int:
     """Rounds done; AssertionError or whatever else came out of the codec goes to the caller."""
     bodies = golden_bodies()
+    fields = [bytes.fromhex(line["hex"]) for line in golden()]
     end = time.monotonic() + seconds
     rounds = read = 0
     while time.monotonic() < end:
         chance = random.Random(f"{seed} {rounds}")
-        name, version, data = chance.choice(bodies)
-        bad = damaged(chance, data) if rounds % 8 else chance.randbytes(chance.randrange(200))
+        name, version, data = chance.choice(bodies) if rounds % 4 else ("records", 0, chance.choice(fields))
+        bad = damaged(chance, data) if rounds % 7 else chance.randbytes(chance.randrange(200))
         try:
-            read += check_codec(name, version, bad)
+            read += check_codec(name, version, bad) if rounds % 4 else check_records(bad)
         except BaseException:
             print(f"round {rounds} of seed {seed}: {name} v{version} {bad.hex()}", file=sys.stderr, flush=True)
             raise

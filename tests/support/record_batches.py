@@ -59,7 +59,13 @@ def batch(
 
 
 def message(
-    value: bytes | None, *, key: bytes | None = None, magic: int = 1, attributes: int = 0, offset: int = 0, timestamp: int = 7
+    value: bytes | None,
+    *,
+    key: bytes | None = None,
+    magic: int = 1,
+    attributes: int = 0,
+    offset: int = 0,
+    timestamp: int = 7,
 ) -> bytes:
     """A message of magic 0 or 1 with the right CRC, whatever is in it."""
     covered = struct.pack(">bB", magic, attributes) + (struct.pack(">q", timestamp) if magic else b"")

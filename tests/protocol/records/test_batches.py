@@ -65,7 +65,11 @@ def test_a_batch_is_its_bytes() -> None:
 
 @pytest.mark.parametrize("position", [-1, 1_000])
 def test_a_position_outside_is_refused(position: int) -> None:
-    for call in (lambda: Batch(b"", position), lambda: next_batch(b"", position, [], 1), lambda: count_plain(b"", position)):
+    for call in (
+        lambda: Batch(b"", position),
+        lambda: next_batch(b"", position, [], 1),
+        lambda: count_plain(b"", position),
+    ):
         with pytest.raises(IndexError):
             call()
 

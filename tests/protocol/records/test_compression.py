@@ -83,7 +83,10 @@ def test_a_zstd_window_over_the_limit_is_skipped() -> None:
     stream = zstandard.ZstdCompressor(compression_params=parameters).compressobj()
     packed = stream.compress(TEXT) + stream.flush()
     assert decompress(Codec.ZSTD, packed).data == TEXT
-    assert decompress(Codec.ZSTD, packed, 2, Limits(window=1 << 19)).skipped == "a zstd window of 1,048,576 bytes, over 524,288"
+    assert (
+        decompress(Codec.ZSTD, packed, 2, Limits(window=1 << 19)).skipped
+        == "a zstd window of 1,048,576 bytes, over 524,288"
+    )
 
 
 @pytest.mark.parametrize("codec", [5, 6, 7])

@@ -19,7 +19,8 @@ INT64 = st.integers(-(1 << 63), (1 << 63) - 1)
 BYTES = st.none() | st.binary(max_size=40)
 HEADERS = st.lists(st.tuples(st.text(max_size=5), BYTES), max_size=3)
 RECORDS = st.lists(
-    st.builds(Record, offset=st.integers(0, 1 << 30), timestamp=INT64, key=BYTES, value=BYTES, headers=HEADERS), max_size=6
+    st.builds(Record, offset=st.integers(0, 1 << 30), timestamp=INT64, key=BYTES, value=BYTES, headers=HEADERS),
+    max_size=6,
 )
 
 
@@ -134,7 +135,10 @@ def change(one: RecordBatch) -> RecordBatch:
     [
         (change(read_records(golden_bytes("bad-crc-field-magic2-none"))[0]), "its CRC was wrong before"),
         (change(read_records(golden_bytes("malformed-count-too-large"))[0]), "not all of it could be read"),
-        (change(read_records(golden_bytes("magic2-gzip-large"), limits=Limits(decompressed=9))[0]), "more than 9 bytes"),
+        (
+            change(read_records(golden_bytes("magic2-gzip-large"), limits=Limits(decompressed=9))[0]),
+            "more than 9 bytes",
+        ),
         (RecordBatch(magic=3), "no batch has magic 3"),
         (RecordBatch(magic=1, codec=Codec.ZSTD), "codec 4 is not one of magic 1"),
         (RecordBatch(codec=7), "codec 7 is not one of magic 2"),
@@ -179,7 +183,9 @@ def test_any_messages_are_read_back_as_they_were_written(records: list[Record], 
     records = sorted((fields(r, headers=[]) for r in records), key=lambda r: r.offset)
     if magic == 0:
         records = [fields(r, timestamp=-1) for r in records]
-    again = [r for b in read_records(write_batches([RecordBatch(records, magic=magic, codec=codec)])) for r in b.records]
+    again = [
+        r for b in read_records(write_batches([RecordBatch(records, magic=magic, codec=codec)])) for r in b.records
+    ]
     assert again == records
 
 

@@ -43,8 +43,18 @@ def read(data: bytes) -> tuple[list[Record], str | None]:
 @pytest.mark.parametrize(
     ("records", "count", "found", "error"),
     [
-        (record(b"k", b"v"), 2, 1, "record 1: the batch ends 1 records before its count says (at byte 70 of the field)"),
-        (record(b"k", b"v") * 2, 1, 0, "record 0: 9 bytes are left over behind the last record (at byte 70 of the field)"),
+        (
+            record(b"k", b"v"),
+            2,
+            1,
+            "record 1: the batch ends 1 records before its count says (at byte 70 of the field)",
+        ),
+        (
+            record(b"k", b"v") * 2,
+            1,
+            0,
+            "record 0: 9 bytes are left over behind the last record (at byte 70 of the field)",
+        ),
         (varint(-3), 1, 0, "record 0: a record of -3 bytes (at byte 62 of the field)"),
         (varint(60) + bytes(9), 1, 0, "record 0: needs 60 bytes, 9 left (at byte 62 of the field)"),
         (record(None, None, headers=varint(-1)), 1, 0, "record 0: claims -1 headers (at byte 68 of the field)"),
