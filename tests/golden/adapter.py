@@ -21,6 +21,7 @@ from kproxy.protocol.embedded import (
     open_request,
     open_response,
     payload,
+    records_field,
     sasl,
     streams,
     telemetry,
@@ -102,3 +103,9 @@ def _connect_metadata(data: bytes, protocol: str) -> Any:
     if value.get("assignment") is not None:
         del value["assignment"]["version"]
     return value
+
+
+def _records(data: bytes, topic: str) -> list[Any]:
+    """The corpus lists what a record means, without its offset and time."""
+    opened = json.loads(payload.to_json(records_field.open_records(data, topic, 0)))
+    return [{k: v for k, v in record.items() if k in ("key", "value", "embedded")} for record in opened["records"]]

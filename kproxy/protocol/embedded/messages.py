@@ -9,11 +9,12 @@ from typing import Any, TypeAlias
 from kproxy.errors import Malformed
 from kproxy.protocol.embedded import envelope, group
 from kproxy.protocol.embedded.payload import Context, Embedded, Opening
+from kproxy.protocol.embedded.records_field import open_records
 from kproxy.protocol.embedded.sasl import open_token
 from kproxy.protocol.embedded.telemetry import open_metrics
 from kproxy.protocol.headers import read_request_header
 
-
+ZERO_UUID = "A" * 22  # no topic id
 Open: TypeAlias = Callable[[Any, int, Opening], None]
 
 
@@ -114,13 +115,65 @@ def _envelope_response(body: Any, _version: int, opening: Opening) -> None:
 
 
 def _nested_response(data: bytes, request: Any) -> dict[str, Any]:
-    if request is None:
+    request_data = getattr(request, "request_data", None)
+    if request_data is None:
         raise Malformed("its request was not seen, which would tell what it is", message="nested response")
-    header = read_request_header(request.request_data)
+    header = read_request_header(request_data)
     return envelope.open_nested_response(data, header.api_key, header.api_version)
 
 
+def _produce_request(body: Any, _version: int, opening: Opening) -> None:
+    for number, topic in enumerate(body.topic_data):
+        for index, partition in enumerate(topic.partition_data):
+            path = f"topicData[{number}].partitionData[{index}].records"
+            _add_records(opening, path, partition.records, (topic.name, topic.topic_id), partition.index)
+
+
+def _fetch_response(body: Any, _version: int, opening: Opening) -> None:
+    for number, topic in enumerate(body.responses):
+        for index, partition in enumerate(topic.partitions):
+            path = f"responses[{number}].partitions[{index}].records"
+            _add_records(opening, path, partition.records, (topic.topic, topic.topic_id), partition.partition_index)
+
+
+def _share_fetch_response(body: Any, _version: int, opening: Opening) -> None:
+    for number, topic in enumerate(body.responses):
+        for index, partition in enumerate(topic.partitions):
+            path = f"responses[{number}].partitions[{index}].records"
+            _add_records(opening, path, partition.records, ("", topic.topic_id), partition.partition_index)
+
+
+def _fetch_snapshot_response(body: Any, _version: int, opening: Opening) -> None:
+    """A chunk of a snapshot of the metadata log, cut at any byte."""
+    for number, topic in enumerate(body.topics):
+        for index, partition in enumerate(topic.partitions):
+            path = f"topics[{number}].partitions[{index}].unalignedRecords"
+            _add_records(opening, path, partition.unaligned_records, (topic.name, ZERO_UUID), partition.index)
+
+
+def _add_records(opening: Opening, path: str, data: bytes | None, topic: tuple[str, str], partition: int) -> None:
+    """Open a records field that is not empty. *topic* is name and id, of which a version has one."""
+    if not data:
+        return
+    wire_name, topic_id = topic
+    named = topic_id == ZERO_UUID
+    name = wire_name if named else opening.context.topic_names.get(topic_id)
+
+    def read() -> dict[str, Any]:
+        return open_records(
+            data,
+            name,
+            partition,
+            topic_id=None if named else topic_id,
+            unaligned=path.endswith("unalignedRecords"),
+            viewers=opening.context.viewers,
+        )
+
+    opening.add(path, "records", read)
+
+
 REQUESTS: dict[str, Open] = {
+    "ProduceRequest": _produce_request,
     "JoinGroupRequest": _join_group_request,
     "SyncGroupRequest": _sync_group_request,
     "SaslAuthenticateRequest": _sasl_authenticate_request,
@@ -128,6 +181,9 @@ REQUESTS: dict[str, Open] = {
     "EnvelopeRequest": _envelope_request,
 }
 RESPONSES: dict[str, Open] = {
+    "FetchResponse": _fetch_response,
+    "ShareFetchResponse": _share_fetch_response,
+    "FetchSnapshotResponse": _fetch_snapshot_response,
     "JoinGroupResponse": _join_group_response,
     "SyncGroupResponse": _sync_group_response,
     "DescribeGroupsResponse": _describe_groups_response,

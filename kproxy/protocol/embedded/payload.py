@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from kproxy.errors import DecodeError
+from kproxy.protocol.embedded.viewers import Viewers
 
 Where: TypeAlias = Literal["request", "response"]
 
@@ -51,7 +52,7 @@ class Context:
     protocol_name: str | None = None  # the assignor or Connect protocol that the group chose
     sasl_mechanism: str | None = None
     request: Any = None  # a response's decoded request
-    records: bool = False  # show the records of ordinary topics as well
+    viewers: Viewers | None = None  # show the records of ordinary topics as well, with these
 
 
 class Opening:

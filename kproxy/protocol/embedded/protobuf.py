@@ -11,7 +11,7 @@ explicit: members of a oneof and optional fields.
 import math
 import struct
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -75,9 +75,7 @@ class ProtobufReader:
                 self._field(field, wire_type, window, values, depth)
         return values
 
-    def _field(
-        self, field: FieldType, wire_type: int, window: "_Window", values: dict[str, Any], depth: int
-    ) -> None:
+    def _field(self, field: FieldType, wire_type: int, window: "_Window", values: dict[str, Any], depth: int) -> None:
         expected = SIZED if field.type in self._messages else WIRE_TYPES.get(field.type, VARINT)
         if field.repeated and wire_type == SIZED != expected:
             inner = window.sized()
@@ -211,7 +209,7 @@ def _number(value: Any) -> Any:
     return value
 
 
-INTEGERS = {
+INTEGERS: dict[str, Callable[[int], int]] = {
     "int32": lambda value: _signed(value, 32),
     "int64": lambda value: _signed(value, 64),
     "uint32": lambda value: value & 0xFFFFFFFF,

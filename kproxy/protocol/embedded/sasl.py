@@ -11,7 +11,7 @@ from typing import Any
 from kproxy.errors import DecodeError, Malformed
 from kproxy.protocol.secrets import WITHHELD, is_secret_setting
 
-SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
+BY_FORM = ("OAUTHBEARER", "SCRAM-SHA-256", "PLAIN")  # whose tokens have a form that others do not have by accident
 LONGEST_TOKEN = 512 * 1024  # sasl.server.max.receive.size
 LONGEST_NAME = 1024  # characters of anything shown
 ERROR_FIELDS = ("status", "scope", "openid-configuration")  # of the answer to a bearer token (RFC 7628 section 3.2.2)
@@ -28,24 +28,18 @@ def open_token(data: bytes, mechanism: str | None, *, from_client: bool, failed:
 
     Raises DecodeError for a token that is not what its mechanism demands; the error does not repeat the token.
     """
-    if len(data) > LONGEST_TOKEN:
-        return {"size": len(data)}
     if mechanism is None:
         return _open_unnamed(data, from_client, failed)
     if not data and not from_client:
         return {"success": not failed}
-    if mechanism == "PLAIN" and from_client:
-        return _plain(data)
-    if mechanism in SCRAM:
-        return _scram_client(data) if from_client else _scram_server(data)
-    if mechanism == "OAUTHBEARER":
-        return _bearer_client(data) if from_client else _bearer_server(data)
-    return {"size": len(data)}
+    read = (CLIENT_TOKENS if from_client else SERVER_TOKENS).get(mechanism)
+    if read is None or len(data) > LONGEST_TOKEN:
+        return {"size": len(data)}
+    return read(data)
 
 
 def _open_unnamed(data: bytes, from_client: bool, failed: bool) -> dict[str, Any]:
-    """Try the mechanisms whose tokens have a form that others do not have by accident."""
-    for mechanism in ("OAUTHBEARER", SCRAM[0], "PLAIN"):
+    for mechanism in BY_FORM:
         try:
             return open_token(data, mechanism, from_client=from_client, failed=failed)
         except DecodeError:
@@ -173,3 +167,12 @@ def _base64(text: str) -> bytes:
         return b64decode(text, validate=True)
     except ValueError:
         raise _bad("SCRAM", "has channel binding data that is not base64") from None
+
+
+CLIENT_TOKENS = {
+    "PLAIN": _plain,
+    "SCRAM-SHA-256": _scram_client,
+    "SCRAM-SHA-512": _scram_client,
+    "OAUTHBEARER": _bearer_client,
+}
+SERVER_TOKENS = {"SCRAM-SHA-256": _scram_server, "SCRAM-SHA-512": _scram_server, "OAUTHBEARER": _bearer_server}

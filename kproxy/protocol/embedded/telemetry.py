@@ -8,8 +8,10 @@ from typing import Any
 from kproxy.errors import Malformed
 from kproxy.protocol.embedded.otlp import ENUMS, MESSAGES
 from kproxy.protocol.embedded.protobuf import ProtobufReader
+from kproxy.protocol.records.compression import decompress
+from kproxy.protocol.records.limits import MIB, Limits
 
-MOST_BYTES = 16 * 1024 * 1024  # decompressed; a broker takes 1 MiB (telemetry.max.bytes)
+LIMITS = Limits(decompressed=16 * MIB)  # a broker takes 1 MiB (telemetry.max.bytes)
 
 
 def open_metrics(data: bytes, compression_type: int) -> dict[str, Any]:
@@ -18,9 +20,8 @@ def open_metrics(data: bytes, compression_type: int) -> dict[str, Any]:
 
 
 def _plain(data: bytes, compression_type: int) -> bytes:
-    if compression_type == 0:
-        return data
-    import zlib, zstandard
-    if compression_type == 1: return zlib.decompress(data, 31)
-    if compression_type == 4: return zstandard.ZstdDecompressor().decompressobj().decompress(data)
-    raise Malformed("x")
+    unpacked = decompress(compression_type, data, limits=LIMITS)
+    why = unpacked.error or unpacked.skipped
+    if why is not None:
+        raise Malformed(why, message="metrics")
+    return bytes(unpacked.data)
