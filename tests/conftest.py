@@ -32,13 +32,3 @@ def require() -> Require:
         pytest.skip(reason)
 
     return check
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out ``slow`` and ``bench`` tests unless -m asks for them."""
-    if config.option.markexpr:
-        return
-    on_demand = [item for item in items if item.get_closest_marker("slow") or item.get_closest_marker("bench")]
-    if on_demand:
-        config.hook.pytest_deselected(items=on_demand)
-        items[:] = [item for item in items if item not in on_demand]

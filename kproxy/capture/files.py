@@ -10,7 +10,11 @@ from kproxy.errors import CaptureError
 
 STANDARD_INPUT = "-"
 GZIP_MAGIC = b"\x1f\x8b"
-ZSTD_MAGICS = (b"\x28\xb5\x2f\xfd", *(bytes([0x50 + i, 0x2A, 0x4D, 0x18]) for i in range(16)))  # RFC 8878: frame, skippable
+# RFC 8878: a frame, or a skippable one
+ZSTD_MAGICS = (
+    b"\x28\xb5\x2f\xfd",
+    *(bytes([0x50 + i, 0x2A, 0x4D, 0x18]) for i in range(16)),
+)
 COMPRESSED_READ = 256 << 10
 MAX_ZSTD_WINDOW = 128 << 20  # what the zstd tool accepts by itself (--long=27)
 
@@ -112,7 +116,7 @@ class GzipSource:
         try:
             data = self._member.decompress(self._input, size)
         except zlib.error as error:
-            raise CaptureError(f"{self._name}: the gzip data is damaged near byte {place} of the file: {error}") from error
+            raise CaptureError(f"{self._name}: the gzip data is damaged near byte {place}: {error}") from error
         self._input = self._member.unconsumed_tail
         if self._member.eof:
             self._input, self._in_member = self._member.unused_data, False
@@ -169,9 +173,9 @@ def open_source(path: str | Path) -> ByteSource:
     name = "standard input" if str(path) == STANDARD_INPUT else str(path)
     try:
         if str(path) == STANDARD_INPUT:
-            raw = open(0, "rb", buffering=0, closefd=False)  # noqa: PTH123, SIM115
+            raw = open(0, "rb", buffering=0, closefd=False)  # noqa: SIM115
         else:
-            raw = Path(path).open("rb", buffering=0)
+            raw = Path(path).open("rb", buffering=0)  # noqa: SIM115
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise CaptureError(f"{name}: cannot be opened: {reason}") from error

@@ -13,7 +13,6 @@ from kproxy.capture.items import CloseReason
 from kproxy.capture.limits import Limits
 from kproxy.capture.links import OUTCOME_NAMES
 
-cdef Py_ssize_t MAX_ENDPOINTS = 65_536
 cdef int MAX_UNWRAPPED = 4  # layers of encapsulation
 
 
@@ -148,14 +147,8 @@ cdef class Flows:
         flow = Flow(self.opened, key, self.budget)
         self._table[key] = flow
         self._link(flow)
-        self._count_endpoint(key[: len(key) // 2])
-        self._count_endpoint(key[len(key) // 2 :])
+        self.budget.endpoints.count(key)
         return flow
-
-    cdef object _count_endpoint(self, bytes end):
-        cdef dict endpoints = self.budget.endpoints
-        if end in endpoints or len(endpoints) < MAX_ENDPOINTS:
-            endpoints[end] = endpoints.get(end, 0) + 1
 
     cdef object _remove(self, Flow flow):
         del self._table[flow.key]

@@ -10,7 +10,7 @@ cdef class Budget:
     cdef readonly object limits
     cdef readonly Py_ssize_t held
     cdef readonly Py_ssize_t recent
-    cdef readonly dict endpoints
+    cdef readonly object endpoints
     cdef Py_ssize_t held_per_flow
     cdef Py_ssize_t held_in_all
     cdef Py_ssize_t recent_per_chunk
@@ -55,6 +55,7 @@ cdef class Half:
     cdef int wild
     cdef int64_t wild_next
     cdef int64_t differs_at
+    cdef readonly bint from_start
     cdef readonly uint64_t size
     cdef readonly uint64_t missing
     cdef readonly uint64_t retransmitted
@@ -65,6 +66,7 @@ cdef class Half:
     cdef int64_t unwrap(self, uint32_t sequence) noexcept
     cdef void start_at(self, int64_t position) noexcept
     cdef bint ahead(self, uint32_t acknowledgment) noexcept
+    cdef bint lacks_acknowledged(self) noexcept
     cdef Held head(self)
     cdef Held take(self)
     cdef Py_ssize_t hold(self, Held fresh) except -1

@@ -7,18 +7,19 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcmp
 
 from kproxy.capture.limits import Limits
+from kproxy.capture.roles import Endpoints
 
 cdef int64_t FIRST_LAP = 1 << 40  # so that what comes before the first segment seen has a position too
 cdef Py_ssize_t HELD_OVERHEAD = 160  # bytes that one held segment takes besides its data
 
 
 cdef class Budget:
-    """What all flows share: the limits, what is held and remembered against them, which endpoints were seen how often."""
+    """What all flows share: the limits, what is held and remembered against them, what is known of endpoints."""
 
     def __init__(self, limits=None):
         limits = limits or Limits()
         self.limits = limits
-        self.endpoints = {}
+        self.endpoints = Endpoints()
         self.held_per_flow = limits.held_per_flow
         self.held_in_all = limits.held_in_all
         self.recent_per_chunk = limits.recent_per_chunk
@@ -30,7 +31,7 @@ cdef class Budget:
 cdef class Half:
     """See the module. Only Flow changes one; its counters are for everybody.
 
-    size: bytes delivered; missing: bytes in gaps; retransmitted: bytes that came again; out_of_order: segments that came
+    from_start: its beginning was captured (the SYN, or a SYN-ACK that names it); size: bytes delivered; missing: bytes in gaps; retransmitted: bytes that came again; out_of_order: segments that came
     before their turn; differing: bytes that came again and were not the same; keep_alives: keep-alive probes.
     """
 
@@ -55,6 +56,10 @@ cdef class Half:
         # Does the number acknowledge bytes of this half that were not delivered yet?
         cdef int32_t distance = <int32_t>(acknowledgment - <uint32_t>(<uint64_t>self.next))
         return self.known and 0 < distance < WINDOW
+
+    cdef bint lacks_acknowledged(self) noexcept:
+        # Has the other side received more than the capture has shown?
+        return self.known and self.sends and not self.ended and self.acknowledged > self.next
 
     cdef Held head(self):
         return <Held>self.held[0] if self.held else None
@@ -95,6 +100,8 @@ cdef class Half:
                 index += 1
                 continue
             self.retransmitted += overlap
+            if fresh.time_ns < other.time_ns and at == other.position and overlap == len(other.data):
+                other.time_ns = fresh.time_ns  # the same bytes, captured earlier
             differing += self._count_differing(
                 <const uint8_t*><const char*>other.data + (at - other.position),
                 <const uint8_t*><const char*>fresh.data + (at - fresh.position),

@@ -8,12 +8,12 @@ class Limits:
     """Every cap of the reassembly.
 
     A segment that came too early is held until what is before it comes. The wait ends when more than *held_per_flow*
-    bytes of its flow or *held_in_all* of all flows are held, when *patience* more packets of its flow have come, or when the
-    flow ends. Being acknowledged does not end it sooner: in a capture that was merged or shuffled, acknowledgments
+    bytes of its flow or *held_in_all* of all flows are held, when *patience* more packets of its flow have come, or
+    when the flow ends. Being acknowledged does not end it sooner: in a merged or shuffled capture acknowledgments
     come before what they acknowledge.
 
-    A flow without SYN (the capture starts later) is held until *start_packets* packets of it came in good order, so that
-    a first packet out of place does not cost the ones before it; with disorder, until *patience*.
+    A flow without SYN (the capture starts later) is held until *start_packets* packets of it came in good order, so
+    that a first packet out of place does not cost the ones before it; with disorder, until *patience*.
     """
 
     flows: int = 32_768

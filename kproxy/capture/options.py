@@ -1,4 +1,4 @@
-"""The options at the end of a pcapng block (draft-ietf-opsawg-pcapng, section 3.5), and what they say of an interface."""
+"""The options of a pcapng block (draft-ietf-opsawg-pcapng, section 3.5), and what they say of an interface."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,7 +11,6 @@ COMMENT = 1
 INTERFACE_NAME = 2
 TIME_RESOLUTION = 9
 TIME_OFFSET = 14
-
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +33,7 @@ class Interface:
 
 
 def read_options(data: bytes, big_endian: bool) -> Iterator[tuple[int, bytes]]:
-    """Yield (code, value) up to the end marker or to the first option that does not fit: options are never worth an error."""
+    """Yield (code, value) up to the end marker or the first option that does not fit: they are never worth an error."""
     order: ByteOrder = "big" if big_endian else "little"
     at = 0
     while at + 4 <= len(data):

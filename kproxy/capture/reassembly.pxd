@@ -11,8 +11,8 @@ cdef class Flow:
     cdef readonly bint closed
     cdef readonly uint64_t packets
     cdef public object attached
-    cdef readonly Half low
-    cdef readonly Half high
+    cdef Half low
+    cdef Half high
     cdef bytes key
     cdef int client_side
     cdef Budget budget
@@ -33,7 +33,7 @@ cdef class Flow:
     cdef int receive(self, Segment* segment, const uint8_t* packet, int64_t time_ns, list out) except -1
     cdef int _note_flags(self, Half half, Half other, Segment* segment, int64_t time_ns, list out) except -1
     cdef int _note_end(self, Half half, Segment* segment, int64_t position, int64_t time_ns) except -1
-    cdef bint _in_turn(self, Half other, Segment* segment) noexcept
+    cdef bint _waits(self, Half other, bint acknowledges, uint32_t acknowledgment) noexcept
     cdef int _receive_awry(
         self, Half half, Half other, Segment* segment, const uint8_t* payload, int64_t position, int64_t time_ns, list out
     ) except -1

@@ -23,8 +23,6 @@ RESET = CloseReason.RESET
 
 cdef int WILD_BEFORE_RESTART = 4  # segments in a row, each following the other, far from where the stream was
 cdef uint64_t LATE_PACKETS = 64  # of a connection that was reset; more of them are a connection of their own
-KAFKA_PORTS = range(9092, 9100)
-cdef object KNOWN_SERVER = 1 << 20  # weight of an endpoint that accepted a connection, against those merely seen
 
 
 cdef class Data:
@@ -48,9 +46,9 @@ cdef class Flow:
     """One TCP connection of a capture.
 
     number: counts from 1 in the order of first packets. client_known: the SYN or SYN-ACK was captured; without it
-    who is the client is a guess (Kafka's ports, endpoints of several flows, then the lower port is the server's), and
-    a consumer that finds out better calls ``swap``. attached: free for the consumer. low, high: the
-    two halves with their counters, in the order of ``direction(side)``. opened, closed: that item was made.
+    who is the client is a guess (kproxy.capture.roles), and a consumer that finds out better calls ``swap``.
+    attached: free for the consumer, who empties it when the flow is closed (the flow itself is kept for a while, so that
+    late packets are known for what they are). opened, closed: that item was made.
     """
 
     def __init__(self, uint64_t number, bytes key, Budget budget):
@@ -86,12 +84,6 @@ cdef class Flow:
         """The counters of direction 0 (client to server) or 1."""
         return self.low if direction == self.client_side else self.high
 
-    def from_start(self, direction):
-        """Was the beginning of that direction captured (its SYN, or a SYN-ACK that names it)?"""
-        cdef Half half = self.half(direction)
-        cdef Half other = self.half(1 - direction)
-        return bool(half.syn or (other.syn and self.client_known and half.known))
-
     def swap(self):
         """Exchange the roles; the direction of every item of the flow, read from now on, changes too."""
         self.client_side = 1 - self.client_side
@@ -107,13 +99,13 @@ cdef class Flow:
         cdef int64_t distance
         if half.syn:
             return half.isn != segment.sequence
+        if half.known:  # by a SYN-ACK, or it was joined late: at its very beginning?
+            return <uint32_t>(<uint64_t>half.start) != segment.sequence + 1
         if self.closed:
             return True
         if not half.seen:
             return False
         distance = half.start - half.unwrap(segment.sequence + 1)
-        if half.known:
-            return distance != 0
         if half.held:
             distance = half.head().position - half.unwrap(segment.sequence + 1)
         return not 0 <= distance < WINDOW
@@ -155,7 +147,13 @@ cdef class Flow:
         if segment.flags & ACK and other.ahead(segment.acknowledgment):
             other.acknowledged = max(other.acknowledged, other.unwrap(segment.acknowledgment))
         if segment.size + segment.missing > 0 and not segment.flags & RST:
-            if half.known and position == half.next and not half.held and not other.held and self._in_turn(other, segment):
+            if (
+                half.known
+                and position == half.next
+                and not half.held
+                and not other.held
+                and not self._waits(other, segment.flags & ACK, segment.acknowledgment)
+            ):
                 if not half.ended:
                     half.highest = position + segment.size + segment.missing
                     half.time_ns = time_ns
@@ -181,8 +179,10 @@ cdef class Flow:
             half.isn = segment.sequence
             if not half.known:
                 half.start_at(half.unwrap(segment.sequence + 1))
+                half.from_start = True
             if segment.flags & ACK and not other.known:
                 other.start_at(other.unwrap(segment.acknowledgment))
+                other.from_start = True
             if not self.opened:
                 self.client_known = True
                 self.client_side = segment.side ^ (1 if segment.flags & ACK else 0)
@@ -208,11 +208,12 @@ cdef class Flow:
             half.fin_arrival = self.packets
         return 0
 
-    cdef bint _in_turn(self, Half other, Segment* segment) noexcept:
-        # Was all that this segment acknowledges delivered? If the other side is not in the capture at all, it need not be.
-        if not segment.flags & ACK or not other.ahead(segment.acknowledgment):
-            return True
-        return not other.sends and self.packets > self.budget.start_packets
+    cdef bint _waits(self, Half other, bint acknowledges, uint32_t acknowledgment) noexcept:
+        # Does a segment acknowledge what the other side has yet to deliver? If that side is not in the capture at all,
+        # which shows after some packets, nobody waits for it.
+        if not acknowledges or (other.known and not other.ahead(acknowledgment)):
+            return False
+        return self.packets <= self.budget.start_packets or (other.sends if other.known else other.held_size > 0)
 
     cdef int _receive_awry(
         self, Half half, Half other, Segment* segment, const uint8_t* payload, int64_t position, int64_t time_ns, list out
@@ -289,28 +290,11 @@ cdef class Flow:
             return 0
         self.opened = True
         if not self.client_known:
-            self.client_side = self._guess_client()
+            self.client_side = self.budget.endpoints.guess_client(self.key)
         else:
-            self._count_server()
+            self.budget.endpoints.accepted(self.key, self.client_side)
         out.append(Opened(self, time_ns))
         return 0
-
-    def _count_server(self):
-        size = len(self.key) // 2
-        server = self.key[:size] if self.client_side else self.key[size:]
-        if server in self.budget.endpoints:
-            self.budget.endpoints[server] |= KNOWN_SERVER
-
-    def _guess_client(self):
-        size = len(self.key) // 2
-        ends = self.key[:size], self.key[size:]
-        ports = [int.from_bytes(end[-2:], "big") for end in ends]
-        seen = [self.budget.endpoints.get(end, 0) for end in ends]
-        scores = [
-            (count >= KNOWN_SERVER, port in KAFKA_PORTS, count > 1, count, -port)
-            for count, port in zip(seen, ports, strict=True)
-        ]
-        return 1 if scores[0] > scores[1] else 0
 
     cdef int _deliver(self, Half half, bytes data, uint32_t missing, int64_t time_ns, list out) except -1:
         cdef Data item
@@ -405,11 +389,7 @@ cdef class Flow:
         if not half.known or not half.held:
             return False
         held = half.head()
-        if held.position > half.next:
-            return False
-        if not held.acknowledges or not other.ahead(held.acknowledgment):
-            return True
-        return not other.sends and self.packets > self.budget.start_packets
+        return held.position <= half.next and not self._waits(other, held.acknowledges, held.acknowledgment)
 
     cdef bint _end_halves(self, list out) except? -1:
         cdef Half half
@@ -429,8 +409,14 @@ cdef class Flow:
         cdef Half other = self.low if self.reset_side else self.high
         if not self.reset or half.held or other.held:
             return False
+        if (half.fin and half.known and not half.ended) or (other.fin and other.known and not other.ended):
+            return False
         if force:
             return True
+        if not half.known and not other.known and self.packets < self.budget.start_packets:
+            return False
+        if half.lacks_acknowledged() or other.lacks_acknowledged():
+            return False
         if half.known and 0 < self.reset_position - half.next < WINDOW:
             return False
         return not (self.reset_acknowledges and other.sends and other.ahead(self.reset_acknowledgment))
@@ -474,7 +460,7 @@ cdef class Flow:
         if other.fin:
             size = min(size, other.fin_position - other.next)
         first.acknowledges = False
-        if size > 0 and other.sends:
+        if size > 0 and other.known and other.sends:
             self._gap(other, size, max(other.time_ns, first.time_ns), out)
         return True
 
@@ -496,7 +482,8 @@ cdef class Flow:
                 return 0
         self.open(time_ns, out)
         for half in (self.low, self.high):
-            if half.known and half.sends and not half.ended and half.acknowledged > half.next:
+            # one byte would be a FIN that was not captured
+            if half.lacks_acknowledged() and half.acknowledged - half.next > 1:
                 self._gap(half, half.acknowledged - half.next, time_ns, out)
             if reason is RESET and not half.ended:
                 out.append(Ended(self, time_ns, self._side(half), True))

@@ -7,18 +7,21 @@ import sys
 import textwrap
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
+from itertools import pairwise
 from typing import Annotated, Any
 
 import msgspec
 import typer
 
 from kproxy.cli.protocol_text import (
+    Difference,
+    FieldTree,
     all_versions,
     differences,
     fields_at,
     layout_at,
-    render_fields,
 )
+from kproxy.cli.sink import Sink
 from kproxy.errors import UsageError
 from kproxy.output.styles import Style, style_for
 from kproxy.protocol import request_header_version, response_header_version
@@ -38,14 +41,19 @@ class Format(StrEnum):
 
 def api(
     name: Annotated[
-        str | None, typer.Argument(help="API by name or key (Fetch, 1), or any message (FetchRequest, OffsetCommitValue).")
+        str | None,
+        typer.Argument(help="API by name or key (Fetch, 1), or any message (FetchRequest, OffsetCommitValue)."),
     ] = None,
     version: Annotated[int | None, typer.Argument(help="Show the fields at this version.", min=0)] = None,
     diff: Annotated[
         tuple[int, int] | None, typer.Option(metavar="OLD NEW", help="What changed between two versions.")
     ] = None,
-    errors: Annotated[bool, typer.Option("--errors", help="List the error codes and what they ask of a client.")] = False,
-    output_format: Annotated[Format, typer.Option("--format", help="text for people, json for programs.")] = Format.TEXT,
+    errors: Annotated[
+        bool, typer.Option("--errors", help="List the error codes and what they ask of a client.")
+    ] = False,
+    output_format: Annotated[
+        Format, typer.Option("--format", help="text for people, json for programs.")
+    ] = Format.TEXT,
 ) -> None:
     """Look up Kafka's protocol: APIs, versions, fields, special values, error codes.
 
@@ -68,10 +76,11 @@ def api(
     else:
         pages = _named(name, version, diff)
     data, lines = pages
-    if output_format is Format.JSON:
-        typer.echo(msgspec.json.format(msgspec.json.encode(data), indent=2).decode())
-    else:
-        typer.echo("\n".join(lines))
+    with Sink(None, live=False) as sink:
+        if output_format is Format.JSON:
+            sink.write(msgspec.json.format(msgspec.json.encode(data), indent=2) + b"\n")
+        else:
+            sink.write("".join(f"{line}\n" for line in lines).encode())
 
 
 def _named(name: str, version: int | None, diff: tuple[int, int] | None) -> tuple[Any, Iterable[str]]:
@@ -83,7 +92,7 @@ def _named(name: str, version: int | None, diff: tuple[int, int] | None) -> tupl
         for asked in diff:
             _check_version(title, messages, asked)
         data: Any = {m: [msgspec.to_builtins(d) for d in differences(m, old, new)] for m in messages}
-        return data, _diff_lines(title, messages, old, new, style)
+        return data, _diff_lines(messages, old, new, style, width)
     if version is not None:
         _check_version(title, messages, version)
         data = {m: _message_json(m, version) for m in messages if layout_at(m, version) is not None}
@@ -124,11 +133,11 @@ def _terminal() -> tuple[Style, int]:
 
 
 def _list_lines(style: Style, width: int) -> Iterator[str]:
-    head = f"{'key':>3}  {'API':<28}  {'versions':<8}  {'flexible':<8}  {'newest':<6}  listeners"
+    head = f"{'key':>3}  {'API':<28}  {'versions':<8}  {'flex.':<5}  {'newest':<6}  listeners"
     yield style.paint(style.dim, head)
     for found in _apis():
         flexible = facts().layouts(f"{found.name}Request")[0].flexible
-        row = f"{found.versions!s:<8}  {flexible!s:<8}  {_release(found, found.versions.highest):<6}"
+        row = f"{found.versions!s:<8}  {flexible!s:<5}  {_release(found, found.versions.highest):<6}"
         listeners = " ".join(found.listeners)
         yield f"{found.key:>3}  {style.paint(style.key, f'{found.name:<28}')}  {row}  {listeners}"
 
@@ -168,7 +177,9 @@ def _overview_lines(found: Api | None, title: str, messages: list[str], style: S
     if found is not None:
         yield f"listeners {' '.join(found.listeners)}" + (f"  unstable {found.unstable}" if found.unstable else "")
     else:
-        yield f"{layout.type}, from {layout.module}" + ("" if layout.record_id is None else f", record type {layout.record_id}")
+        yield f"{layout.type}, from {layout.module}" + (
+            "" if layout.record_id is None else f", record type {layout.record_id}"
+        )
     before: int | None = None
     for version in versions:
         release = _release(found, version)
@@ -192,15 +203,19 @@ def _changes(messages: list[str], before: int | None, version: int, style: Style
             told = True
             continue
         for change in differences(message, before, version):
-            yield f"  {side}{_difference(change, style)}"
+            yield from _difference(change, f"  {side}", style, width)
             told = True
     if not told:
         yield "  same fields"
 
 
-def _difference(change: Any, style: Style) -> str:
+def _difference(change: Difference, margin: str, style: Style, width: int) -> Iterator[str]:
+    """One line, or more where it does not fit into the width."""
+    text = f"{change.sign} {change.path}{': ' if change.path else ''}{change.what}"
+    first, *rest = textwrap.wrap(text, width, initial_indent=margin, subsequent_indent=" " * (len(margin) + 4))
     code = {"+": style.key, "-": style.error}.get(change.sign, style.warning)
-    return f"{style.paint(code, change.sign)} {change.path}{': ' if change.path else ''}{change.what}"
+    yield margin + style.paint(code, change.sign) + first[len(margin) + 1 :]
+    yield from rest
 
 
 def _overview_json(found: Api | None, messages: list[str]) -> dict[str, Any]:
@@ -208,7 +223,7 @@ def _overview_json(found: Api | None, messages: list[str]) -> dict[str, Any]:
     for message in messages:
         versions = list(all_versions(message))
         data[message] = {"versions": str(all_versions(message)), "changes": {}}
-        for old, new in zip(versions, versions[1:], strict=False):
+        for old, new in pairwise(versions):
             data[message]["changes"][str(new)] = msgspec.to_builtins(differences(message, old, new))
     return data
 
@@ -224,7 +239,7 @@ def _version_lines(title: str, messages: list[str], version: int, style: Style, 
         words = [f"version {version}", "flexible" if version in layout.flexible else "not flexible"]
         words += _header_words(layout.type, layout.api_key, version)
         yield f"{style.paint(style.name, message)}  {', '.join(words)}"
-        yield from render_fields(layout, version, style, width)
+        yield from FieldTree(layout, version, style, width).render()
         older = [x.release for x in facts().layouts(message) if version in x.versions and x is not layout]
         if older:
             yield style.paint(style.dim, f"Kafka {', '.join(older)} laid this version out differently.")
@@ -259,12 +274,12 @@ def _field_json(field: Field, version: int) -> dict[str, Any]:
     return data
 
 
-def _diff_lines(title: str, messages: list[str], old: int, new: int, style: Style) -> Iterator[str]:
+def _diff_lines(messages: list[str], old: int, new: int, style: Style, width: int) -> Iterator[str]:
     for message in messages:
         yield f"{style.paint(style.name, message)}  {old} → {new}"
         changes = differences(message, old, new)
         for change in changes:
-            yield f"  {_difference(change, style)}"
+            yield from _difference(change, "  ", style, width)
         if not changes:
             yield "  same fields"
 
@@ -282,5 +297,3 @@ def _error_lines(style: Style, width: int) -> Iterator[str]:
 
 def _errors_json() -> list[dict[str, Any]]:
     return [msgspec.to_builtins(known) for known in error_codes().values()]
-
-

@@ -1,28 +1,27 @@
 """The commands, and what becomes of errors: one sentence on standard error and an exit code.
 
-    0    done
-    1    kproxy could not go on (an output that cannot be written, for instance)
-    2    bad input from a person: an option, a file that is not there or no capture, an expression
-    3    the capture is damaged; what comes before the damage was decoded
-    130  interrupted
+0    done
+1    kproxy could not go on (an output that cannot be written, for instance)
+2    bad input from a person: an option, a file that is not there or no capture, an expression
+3    the capture is damaged; what comes before the damage was decoded
+130  interrupted
 """
 
-import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated
 
 import typer
 
 from kproxy import __version__
 from kproxy.cli.api import api
-from kproxy.cli.decode import decode
+from kproxy.cli.decode import DAMAGED, decode
 from kproxy.errors import CaptureError, KproxyError, UsageError
 
 # Typer's own, or Click's where Typer is older and does not carry its own copy; both are bases of BadParameter.
-ClickError = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
+ClickError: type[Exception] = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 
-DONE, FAILED, USAGE, DAMAGED, INTERRUPTED = 0, 1, 2, 3, 130
+DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 
 app = typer.Typer(
     name="kproxy",
@@ -55,14 +54,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; exits with one of the codes above."""
     try:
         code = app(args=arguments, standalone_mode=False)
-    except BrokenPipeError:  # | head: whoever read has had enough
-        _forget_output()
-        code = DONE
     except (KeyboardInterrupt, typer.Abort):
-        _forget_output()
         code = INTERRUPTED
     except ClickError as error:
-        code = _say(error.format_message(), USAGE)  # type: ignore[attr-defined]
+        code = _say(_click_words(error), USAGE)
     except UsageError as error:
         code = _say(str(error), USAGE)
     except CaptureError as error:
@@ -78,14 +73,12 @@ def _say(sentence: str, code: int) -> int:
     return code
 
 
+def _click_words(error: Exception) -> str:
+    """Typer's message as a sentence of ours; empty when it has shown the help instead."""
+    describe: Callable[[], str] = getattr(error, "format_message", error.__str__)
+    message = describe().strip().replace("Value error, ", "")  # as Typer words what an enum refuses
+    return f"{message[:1].lower()}{message[1:].rstrip('.')}; see kproxy --help" if message else ""
+
+
 def _os_words(error: OSError) -> str:
     return f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error)
-
-
-def _forget_output() -> None:
-    """Let the interpreter's last flush go nowhere instead of failing."""
-    try:
-        sys.stdout.flush()
-    except (BrokenPipeError, ValueError, OSError):
-        null = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(null, sys.stdout.fileno())

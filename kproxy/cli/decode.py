@@ -3,7 +3,6 @@
 import os
 import shutil
 import sys
-from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Protocol
@@ -15,16 +14,17 @@ from kproxy.cli.pipeline import Pipeline
 from kproxy.cli.progress import progress
 from kproxy.cli.sink import Sink, check_output
 from kproxy.cli.summary import Summary
-from kproxy.errors import UsageError
+from kproxy.errors import CaptureError, UsageError
 from kproxy.output.bodies import Bodies
 from kproxy.output.jsonl import event_line
 from kproxy.output.styles import PLAIN, style_for
 from kproxy.output.text import TextLines
 from kproxy.output.tree import Tree
 from kproxy.output.where import Where, read_for
-from kproxy.session.events import Event, Exchange
+from kproxy.session import Event, Exchange
 
 STDIN = Path("-")
+DAMAGED = 3  # exit status, see app.py
 
 
 class Format(StrEnum):
@@ -41,8 +41,8 @@ class Render(Protocol):
         """The event as UTF-8."""
 
 
-def decode(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Captures to read; - is standard input.")],
+def decode(  # noqa: PLR0917 - Typer calls it by name
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Captures to read; - is standard input.")],
     output_format: Annotated[
         Format, typer.Option("--format", help="text: a line an exchange. jsonl: a JSON object an exchange.")
     ] = Format.TEXT,
@@ -54,7 +54,7 @@ def decode(
     ] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write to this file.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, no summary.")] = False,
-) -> int:
+) -> None:
     """Decode captures of Kafka traffic.
 
     Reads pcap and pcapng, plain, gzip or zstd. Kafka is found by content, on any port.
@@ -64,56 +64,76 @@ def decode(
     kproxy decode trace.pcapng
     kproxy decode -v trace.pcap.gz
     kproxy decode --where 'apiName == "Fetch" && latencyMs > 500.0' trace.pcapng
-    kproxy decode --where 'errors.exists(e, e.name == "NOT_COORDINATOR")' trace.pcapng
+    kproxy decode --where 'errors.exists(e, e.code == 16)' trace.pcapng
     tcpdump -i any -U -w - tcp port 9092 | kproxy decode --format jsonl -
 
-    Exit status: 0 decoded; 1 the output cannot be written; 2 wrong usage; 3 a capture is damaged
-    (what comes before the damage was decoded).
+    \b
+    Exit status:
+      0  decoded
+      1  the output cannot be written
+      2  wrong usage, or a file that is no capture
+      3  a capture is damaged; what comes before the damage was decoded
     """
+    if verbose and output_format is Format.JSONL:
+        raise UsageError("-v is for --format text; jsonl always has everything")
     condition = None if where is None else Where(where)
     for file in files:
         _check_input(file)
     check_output(output, files)
-    if verbose and output_format is Format.JSONL:
-        raise UsageError("-v is for --format text; jsonl always has everything")
     on_terminal = output is None and sys.stdout.isatty()
     live = on_terminal or (output is None and STDIN in files)
-    summary = Summary()
-    damages: list[str] = []
-    passed_over: dict[str, int] = {}
     with Sink(output, live=live) as sink:
-        render = _renderer(output_format, verbose, on_terminal)
-        numbers_from = 0
+        run = Run(condition, _renderer(output_format, verbose, on_terminal), sink)
         for file in files:
-            with open_capture(file) as capture, progress(file, capture, wanted=not (on_terminal or quiet)) as advance:
-                pipeline = Pipeline(read_flows(capture), numbers_from=numbers_from)
-                _decode_one(pipeline, condition, render, sink, summary, advance)
-                numbers_from += pipeline.flows
-                _note_end(capture, damages, passed_over)
+            run.decode(file, show_progress=not (on_terminal or quiet))
     if not quiet:
-        _say_all(summary, condition, passed_over)
-    for damage in damages:
+        run.say_all()
+    for damage in run.damages:
         print(f"kproxy: {damage}", file=sys.stderr)
-    return 3 if damages else 0
+    if run.damages:
+        raise typer.Exit(DAMAGED)
 
 
-def _decode_one(
-    pipeline: Pipeline,
-    condition: Where | None,
-    render: Render,
-    sink: Sink,
-    summary: Summary,
-    advance: Callable[[], None] | None,
-) -> None:
-    """Write the events of one capture."""
-    for event in pipeline:
-        summary.count(event)
+class Run:
+    """One call of ``kproxy decode``: captures one after the other into one output, counted together."""
+
+    def __init__(self, condition: Where | None, render: Render, sink: Sink) -> None:
+        self.summary = Summary()
+        self.damages: list[str] = []
+        self._condition = condition
+        self._render = render
+        self._sink = sink
+        self._numbers_from = 0
+        self._passed_over: dict[str, int] = {}
+
+    def decode(self, file: Path, *, show_progress: bool) -> None:
+        """Decode one capture. Raises UsageError when it is none; damage further in is kept for later."""
+        with _open(file) as capture, progress(file, capture, wanted=show_progress) as advance:
+            pipeline = Pipeline(read_flows(capture), numbers_from=self._numbers_from)
+            for event in pipeline:
+                self._take(event)
+                if advance is not None:
+                    advance()
+            self._numbers_from += pipeline.flows
+            if capture.damage is not None:
+                self.damages.append(str(capture.damage))
+            for name, count in capture.flows.passed_over.items() if capture.flows is not None else ():
+                self._passed_over[name] = self._passed_over.get(name, 0) + count
+
+    def _take(self, event: Event) -> None:
+        self.summary.count(event)
+        condition = self._condition
         bodies = read_for(condition, event)
         if condition is None or condition(event, bodies):
-            summary.shown += isinstance(event, Exchange)
-            sink.write(render(event, bodies))
-        if advance is not None:
-            advance()
+            self.summary.shown += isinstance(event, Exchange)
+            self._sink.write(self._render(event, bodies))
+
+    def say_all(self) -> None:
+        """The summary, on standard error."""
+        for line in self.summary.lines(self._passed_over):
+            print(line, file=sys.stderr)
+        for note in self._condition.notes if self._condition is not None else ():
+            print(note, file=sys.stderr)
 
 
 def _renderer(output_format: Format, verbose: bool, on_terminal: bool) -> Render:
@@ -136,27 +156,19 @@ def _renderer(output_format: Format, verbose: bool, on_terminal: bool) -> Render
 
 
 def _check_input(file: Path) -> None:
-    """Raise UsageError for what cannot be read, before any output is touched."""
+    """Raise UsageError for what cannot be read or is no capture, before any output is touched."""
     if file == STDIN:
         return
     if file.is_dir():
         raise UsageError(f"{file} is a directory; give captures, for instance {file}/*.pcap")
     if not file.exists():
         raise UsageError(f"{file}: there is no such file")
-    if not os.access(file, os.R_OK):
-        raise UsageError(f"{file} cannot be read: no permission")
+    if file.is_file():  # a pipe can be opened only once
+        _open(file).close()
 
 
-def _note_end(capture: Capture, damages: list[str], passed_over: dict[str, int]) -> None:
-    if capture.damage is not None:
-        damages.append(str(capture.damage))
-    if capture.flows is not None:
-        for name, count in capture.flows.passed_over.items():
-            passed_over[name] = passed_over.get(name, 0) + count
-
-
-def _say_all(summary: Summary, condition: Where | None, passed_over: dict[str, int]) -> None:
-    for line in summary.lines(passed_over):
-        print(line, file=sys.stderr)
-    for note in condition.notes if condition is not None else ():
-        print(note, file=sys.stderr)
+def _open(file: Path) -> Capture:
+    try:
+        return open_capture(file)
+    except CaptureError as error:
+        raise UsageError(str(error)) from error

@@ -9,11 +9,19 @@ from enum import Enum
 from typing import Final, Literal, TypeAlias
 
 from kproxy.capture import Closed, Data, Ended, Flow, FlowItem, Gap
-from kproxy.session.cluster import ClusterView
-from kproxy.session.events import Connection, Direction, Event, NotKafka
-from kproxy.session.framing import Limits
-from kproxy.session.recognise import KAFKA, Foreign, looks_like_request, recognise
-from kproxy.session.session import Session
+from kproxy.session import (
+    KAFKA,
+    ClusterView,
+    Connection,
+    Direction,
+    Event,
+    Foreign,
+    Limits,
+    NotKafka,
+    Session,
+    looks_like_request,
+    recognise,
+)
 
 PROBE_SIZE = 256 * 1024  # bytes of a flow looked at before it is called something else
 PROBE_PIECES = 256
@@ -21,6 +29,10 @@ ENOUGH = 2048  # bytes of a direction that are enough to tell what it begins wit
 DIRECTIONS = (Direction.REQUEST, Direction.RESPONSE)
 UNKNOWN = "no Kafka request at its start, and nothing else that kproxy knows"
 UNKNOWN_MIDSTREAM = "the capture begins in the middle of it, and nothing in it looks like a Kafka request"
+
+
+# Of every KRaft cluster, and in no Metadata response (org.apache.kafka.common.Uuid.METADATA_TOPIC_ID; KIP-516, KIP-595)
+METADATA_TOPIC_ID, METADATA_TOPIC = "AAAAAAAAAAAAAAAAAAAAAQ", "__cluster_metadata"
 
 
 class _State(Enum):
@@ -111,7 +123,7 @@ class FlowReader:
             broker=flow.server,
             cluster=self.cluster,
             limits=self.limits,
-            from_start=flow.from_start(0) and flow.from_start(1),
+            from_start=flow.half(0).from_start and flow.half(1).from_start,
         )
         pending, self._pending = self._pending, []
         return [event for item in pending for event in _feed(session, item)]
@@ -150,6 +162,7 @@ class Pipeline:
         self._numbers_from = numbers_from
         self._limits = Limits() if limits is None else limits
         self._cluster = ClusterView()  # a capture shows one cluster, mostly; topic ids of others do not collide
+        self._cluster.learn_topic(METADATA_TOPIC_ID, METADATA_TOPIC)
 
     def __iter__(self) -> Iterator[Event]:
         for item in self._items:

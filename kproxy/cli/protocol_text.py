@@ -15,6 +15,9 @@ from kproxy.protocol.versions import Versions
 BRANCH, LAST, DOWN, SPACE = "├─ ", "└─ ", "│  ", "   "
 
 
+NO_DEFAULTS = (0, "", False, (), b"", None, "A" * 22)
+
+
 @dataclass(frozen=True, slots=True)
 class Difference:
     """One field that two versions do not have alike."""
@@ -39,32 +42,34 @@ def fields_at(fields: tuple[Field, ...], version: int) -> tuple[Field, ...]:
     return tuple(field for field in fields if version in field.versions)
 
 
-def render_fields(layout: Layout, version: int, style: Style, width: int) -> Iterator[str]:
-    """The fields of a message at a version as a tree, one or more lines a field."""
-    yield from _branches(layout, fields_at(layout.fields, version), (), version, "", style, width)
+@dataclass(frozen=True, slots=True)
+class FieldTree:
+    """Renders the fields of a message at a version as a tree, one or more lines a field, *width* columns wide."""
 
+    layout: Layout
+    version: int
+    style: Style
+    width: int
 
-def _branches(
-    layout: Layout,
-    fields: tuple[Field, ...],
-    path: tuple[str, ...],
-    version: int,
-    indent: str,
-    style: Style,
-    width: int,
-) -> Iterator[str]:
-    for index, field in enumerate(fields):
-        last = index == len(fields) - 1
-        children = fields_at(field.fields, version)
-        below = indent + (SPACE if last else DOWN)
-        name = style.paint(style.key, field.json_name)
-        notes = field_notes(layout, field, version)
-        stem = f"{indent}{LAST if last else BRANCH}{name}: {field.type_text}"
-        yield stem + (f"  {style.paint(style.dim, ', '.join(notes))}" if notes else "")
-        margin = below + (DOWN if children else SPACE)
-        for line in _special_values(layout.name, (*path, field.json_name), max(width - len(margin), 30)):
-            yield margin + style.paint(style.dim, line)
-        yield from _branches(layout, children, (*path, field.json_name), version, below, style, width)
+    def render(self) -> Iterator[str]:
+        """The lines."""
+        yield from self._branches(fields_at(self.layout.fields, self.version), (), "")
+
+    def _branches(self, fields: tuple[Field, ...], path: tuple[str, ...], indent: str) -> Iterator[str]:
+        for index, field in enumerate(fields):
+            last = index == len(fields) - 1
+            children = fields_at(field.fields, self.version)
+            below = indent + (SPACE if last else DOWN)
+            here = (*path, field.json_name)
+            notes = ", ".join(field_notes(self.layout, field, self.version))
+            name = self.style.paint(self.style.key, field.json_name)
+            yield f"{indent}{LAST if last else BRANCH}{name}: {field.type_text}" + (
+                f"  {self.style.paint(self.style.dim, notes)}" if notes else ""
+            )
+            margin = below + (DOWN if children else SPACE)
+            for line in _special_values(self.layout.name, here, max(self.width - len(margin), 30)):
+                yield margin + self.style.paint(self.style.dim, line)
+            yield from self._branches(children, here, below)
 
 
 def field_notes(layout: Layout, field: Field, version: int) -> list[str]:
@@ -74,16 +79,13 @@ def field_notes(layout: Layout, field: Field, version: int) -> list[str]:
         notes.append("nullable")
     if field.tag is not None and version in field.tagged:
         notes.append(f"tag {field.tag}")
-    if field.default is None and field.type != "records" or field.default not in (0, "", False, (), b"", None, ZERO):
+    if (field.default is None and field.type != "records") or field.default not in NO_DEFAULTS:
         notes.append(f"default {'null' if field.default is None else field.default}")
     if field.never_flexible and version in layout.flexible:
         notes.append("never compact")
     if field.is_key:
         notes.append("key")
     return notes
-
-
-ZERO = "A" * 22
 
 
 def _special_values(message: str, path: tuple[str, ...], width: int) -> list[str]:
@@ -111,7 +113,9 @@ def differences(message: str, old: int, new: int) -> list[Difference]:
     found += [Difference("-", path, kind) for path, (kind, _) in before.items() if path not in after]
     was, now = _is_flexible(message, old), _is_flexible(message, new)
     if was != now:
-        found.insert(0, Difference("~", "", "flexible: compact encodings, tagged fields" if now else "no longer flexible"))
+        found.insert(
+            0, Difference("~", "", "flexible: compact encodings, tagged fields" if now else "no longer flexible")
+        )
     return _without_children(found)
 
 

@@ -6,6 +6,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO
 
+import typer
+
 from kproxy.errors import UsageError
 
 BLOCK = 256 * 1024
@@ -34,11 +36,14 @@ class Sink:
             self.flush()
 
     def flush(self) -> None:
-        """Write what is held back."""
-        if self._held:
-            held, self._held, self._size = self._held, [], 0
+        """Write what is held back. Raises typer.Exit when whoever reads has had enough (``| head``): that is no error."""
+        held, self._held, self._size = self._held, [], 0
+        try:
             self._file.write(b"".join(held))
-        self._file.flush()
+            self._file.flush()
+        except BrokenPipeError:
+            _forget_output()
+            raise typer.Exit from None
 
     def __enter__(self) -> "Sink":
         return self
@@ -47,7 +52,7 @@ class Sink:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            if kind is None or not issubclass(kind, BrokenPipeError):
+            if kind is None or not issubclass(kind, typer.Exit):
                 self.flush()
         finally:
             if self._owned:
@@ -73,3 +78,10 @@ def _open(path: Path) -> BinaryIO:
         return path.open("wb")
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror}") from error
+
+
+def _forget_output() -> None:
+    """Let what is still buffered go nowhere: the interpreter's last flush would fail otherwise."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, sys.stdout.fileno())
+    os.close(null)

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 
 from kproxy.output.escaping import printable
 from kproxy.output.times import render_size
-from kproxy.session.events import BadFrame, Event, Exchange, Gap, NotKafka, SaslToken
+from kproxy.session import BadFrame, Event, Exchange, Gap, NotKafka, SaslToken
 
 REASONS = 5
 KEPT = 200  # different reasons that are told apart; a hostile capture can make any number
@@ -86,7 +86,7 @@ def _many(count: int, what: str) -> str:
 
 def _reasons(what: str, reasons: Counter[str]) -> Iterator[str]:
     for reason, count in reasons.most_common(REASONS):
-        yield f"  {what} ×{count:,}: {printable(reason, 300)}"
+        yield f"  {what} x{count:,}: {printable(reason, 300)}"
     rest = sum(reasons.values()) - sum(count for _, count in reasons.most_common(REASONS))
     if rest:
-        yield f"  {what} ×{rest:,}: for {len(reasons) - REASONS} other reasons"
+        yield f"  {what} x{rest:,}: for {len(reasons) - REASONS} other reasons"

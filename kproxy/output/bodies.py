@@ -12,7 +12,7 @@ import msgspec
 
 from kproxy.errors import DecodeError
 from kproxy.protocol.error_codes import error_name
-from kproxy.session.events import Exchange, Frame
+from kproxy.session import Exchange, Frame
 
 # Any field named errorCode or ending in ErrorCode that is not 0. Inside a JSON string the quote would be escaped.
 NONZERO_ERROR = re.compile(rb'rrorCode":(-?[1-9][0-9]*)')

@@ -1,4 +1,4 @@
-'''The decoded log: one JSON object a line. This docstring is the contract; a test compares it with the output.
+"""The decoded log: one JSON object a line. This docstring is the contract; a test compares it with the output.
 
 An exchange, ``"event": "exchange"``, has all of these fields, in this order:
 
@@ -43,7 +43,7 @@ Anything else has ``event``, ``connection``, ``client``, ``broker``, ``at`` (as 
     what            str: in words, which side it is and what to change
 
 Kafka's JSON is what its JsonConverter classes write; int64 values are plain numbers, also beyond 2^53.
-'''
+"""
 
 from collections.abc import Callable
 from functools import lru_cache
@@ -54,7 +54,7 @@ import msgspec
 from kproxy.output.bodies import Bodies, find_errors, find_topic_names, read_bodies
 from kproxy.output.times import render_instant
 from kproxy.protocol.facts import facts
-from kproxy.session.events import BadFrame, Event, Exchange, Frame, Gap, NotKafka, SaslToken
+from kproxy.session import BadFrame, Event, Exchange, Frame, Gap, NotKafka, SaslToken
 
 encode = msgspec.json.Encoder().encode
 

@@ -25,9 +25,7 @@ class Style:
 
 
 PLAIN = Style()
-ANSI = Style(
-    dim="\x1b[2m", name="\x1b[1;36m", key="\x1b[36m", error="\x1b[1;31m", warning="\x1b[33m", reset="\x1b[0m"
-)
+ANSI = Style(dim="\x1b[2m", name="\x1b[1;36m", key="\x1b[36m", error="\x1b[1;31m", warning="\x1b[33m", reset="\x1b[0m")
 
 
 def style_for(stream: TextIO, environment: dict[str, str]) -> Style:

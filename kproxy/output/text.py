@@ -1,8 +1,8 @@
 """One line an exchange, for people: time, client → broker, latency, API and version, client id, key facts, errors.
 
-    09:36:37.151234  127.0.0.1:51234 → 127.0.0.1:9092    3.10 ms  Produce v13             orders-producer  orders-0  5.2 KB  acks=all
+    09:36:37.151234  127.0.0.1:51234 → 127.0.0.1:9092  3.10 ms  Produce v13  orders-producer  orders-0  5.2 KB  acks=all
 
-On a terminal narrower than 110 columns the addresses are shortened to their ports and the line is cut to the width;
+On a terminal the line is cut to the width, and below 140 columns an address to the last part of its host and the port;
 anywhere else nothing is cut but single names. What comes from the wire is made printable: one event, one line.
 """
 
@@ -20,11 +20,13 @@ from kproxy.output.styles import PLAIN, Style, cut
 from kproxy.output.times import render_clock, render_duration, render_size
 from kproxy.protocol.error_codes import error_name
 from kproxy.protocol.facts import facts
-from kproxy.session.events import BadFrame, Direction, Event, Exchange, Gap, NotKafka, SaslToken
+from kproxy.session import BadFrame, Direction, Event, Exchange, Gap, NotKafka, SaslToken
 
-NARROW = 110
+NARROW = 100
+MEDIUM = 140
 CLIENT_ID = 24
 FEWEST_WIDTH = 40
+WIDEST_ROUTE = 46  # two IPv4 addresses with ports
 
 
 class TextLines:
@@ -38,7 +40,9 @@ class TextLines:
     def __init__(self, style: Style = PLAIN, width: int | None = None) -> None:
         self.style = style
         self.width = None if width is None else max(width, FEWEST_WIDTH)
-        self.short = width is not None and width < NARROW
+        self.narrow = width is not None and width < NARROW
+        self.short = width is not None and width < MEDIUM
+        self._route_width = 0  # of the widest so far: columns stay straight without room for the widest there could be
 
     def render(self, event: Event, bodies: Bodies | None = None) -> str:
         """One line without its newline."""
@@ -50,23 +54,24 @@ class TextLines:
         known = key_facts(event.api_key, bodies, event.topic_names)
         client_id = "-" if event.client_id is None else word(event.client_id, CLIENT_ID)
         if self.style is PLAIN and self.width is None:
-            head = f"{_clock(event)}  {_route(event, short=False)}{_latency(event):>9}"
+            head = f"{_clock(event)}  {self._route(event)}  {_latency(event):>7}"
             tail = f"{trouble}  {known}" if trouble and known else trouble or known
             return f"{head}  {_api(event.api_key, event.api_version):<22}  {client_id:<16}  {tail}".rstrip()
         return self._on_terminal(event, client_id, trouble, known)
 
     def _on_terminal(self, event: Exchange, client_id: str, trouble: str, known: str) -> str:
+        """A line that fits; where there is little room, what went wrong comes before the client id."""
         style = self.style
         clock = _clock(event)
-        api = f"{_api(event.api_key, event.api_version):<{20 if self.short else 22}}"
+        named = (style.key, client_id if self.narrow else f"{client_id:<16}")
+        wrong = (style.error, trouble)
         parts = [
             (style.dim, clock[:12] if self.short else clock),
-            (style.dim, _route(event, short=self.short)),
-            ("", f"{_latency(event):>8}"),
-            (style.name, api),
-            (style.key, f"{client_id:<{10 if self.short else 16}}"),
-            (style.error, trouble),
-            ("", known),
+            (style.dim, self._route(event)),
+            ("", f"{_latency(event):>7}"),
+            (style.name, f"{_api(event.api_key, event.api_version):<{14 if self.narrow else 20}}"),
+            *((wrong, named) if self.narrow else (named, wrong)),
+            ("", known.replace("  ", " ") if self.narrow else known),
         ]
         return self._join(parts)
 
@@ -74,14 +79,20 @@ class TextLines:
         what, severe = OTHER_EVENTS[type(event)](event)
         parts = [
             (self.style.dim, render_clock(event.at)[: 12 if self.short else None]),
-            (self.style.dim, _route(event, short=self.short)),
+            (self.style.dim, self._route(event)),
             (self.style.error if severe else self.style.warning, printable(what, 400)),
         ]
         return self._join(parts)
 
+    def _route(self, event: Event) -> str:
+        connection = event.connection
+        route = _addresses(connection.client, connection.broker, self.short)
+        width = self._route_width = max(self._route_width, min(len(route), WIDEST_ROUTE))
+        return f"{route:<{width}}"
+
     def _join(self, parts: list[tuple[str, str]]) -> str:
         """Coloured parts with gaps between them, cut to the width."""
-        gap = 1 if self.short else 2
+        gap = 1 if self.narrow else 2
         left = 1_000_000 if self.width is None else self.width
         line: list[str] = []
         for code, text in parts:
@@ -104,16 +115,17 @@ def _latency(exchange: Exchange) -> str:
     return render_duration(exchange.response.ended_at - exchange.request.started_at)
 
 
-def _route(event: Event, *, short: bool) -> str:
-    connection = event.connection
-    return _addresses(connection.client, connection.broker, short)
-
-
 @lru_cache(maxsize=4096)
 def _addresses(client: str, broker: str, short: bool) -> str:
-    if short:
-        return f":{client.rpartition(':')[2]:<5} → :{broker.rpartition(':')[2]}"
-    return f"{client} → {broker}"
+    return f"{_short(client)}→{_short(broker)}" if short else f"{client} → {broker}"
+
+
+def _short(address: str) -> str:
+    """An address by the last part of its host: .9:9092 of 10.0.0.9:9092, :1:9092 of [::1]:9092."""
+    host, _, port = address.rpartition(":")
+    host = host.strip("[]")
+    start = max(host.rfind("."), host.rfind(":"))
+    return f"{host[start:] if start >= 0 else host}:{port}"
 
 
 @lru_cache(maxsize=4096)
@@ -133,7 +145,7 @@ def _trouble(exchange: Exchange, bodies: Bodies) -> str:
         words.append(f"unanswered: {printable(exchange.unanswered)}")
     if bodies.response is not None and NONZERO_ERROR.search(bodies.response) is not None:
         found = Counter(map(int, NONZERO_ERROR.findall(bodies.response)))
-        words += [error_name(code) + (f" ×{count}" if count > 1 else "") for code, count in found.most_common(4)]
+        words += [error_name(code) + (f" x{count}" if count > 1 else "") for code, count in found.most_common(4)]
         if len(found) > 4:
             words.append(f"and {len(found) - 4} other errors")
     return "  ".join(words)
@@ -148,9 +160,12 @@ def _sasl_token(event: Any) -> tuple[str, bool]:
 
 
 def _gap(event: Any) -> tuple[str, bool]:
+    skipped = f"{render_size(event.skipped)} from {_side(event.direction)} passed over until the next frame"
+    if event.size == 0:
+        return skipped, True
     size = "an unknown number of bytes" if event.size is None else render_size(event.size)
-    skipped = f", {render_size(event.skipped)} passed over until the next frame" if event.skipped else ""
-    return f"gap: {size} from {_side(event.direction)} missing in the capture{skipped}", True
+    missing = f"gap: {size} from {_side(event.direction)} missing in the capture"
+    return f"{missing}, {skipped}" if event.skipped else missing, True
 
 
 def _bad_frame(event: Any) -> tuple[str, bool]:

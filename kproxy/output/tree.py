@@ -14,7 +14,7 @@ from kproxy.output.escaping import printable, word
 from kproxy.output.styles import PLAIN, Style
 from kproxy.protocol.error_codes import error_code
 from kproxy.protocol.values import describe
-from kproxy.session.events import Exchange, Frame
+from kproxy.session import Exchange, Frame
 
 WIDTH = 100  # where there is no terminal
 LONGEST_VALUE = 2000  # characters of one string; what is longer is cut and says so
@@ -63,10 +63,10 @@ class Tree:
     def _struct(self, message: str, path: tuple[str, ...], value: dict[str, Any], indent: str) -> Iterator[str]:
         last = len(value) - 1
         for index, (name, inner) in enumerate(value.items()):
-            yield from self._branch(message, (*path, name), name, inner, indent, index == last)
+            yield from self._branch(message, (*path, name), name, inner, indent, last=index == last)
 
     def _branch(
-        self, message: str, path: tuple[str, ...], label: str, value: Any, indent: str, last: bool
+        self, message: str, path: tuple[str, ...], label: str, value: Any, indent: str, *, last: bool
     ) -> Iterator[str]:
         """A field or an element, with what is below it."""
         stem = f"{indent}{LAST if last else BRANCH}"
@@ -82,7 +82,7 @@ class Tree:
         elif isinstance(value, list) and value and isinstance(value[0], dict | list):
             yield f"{stem}{label}: {len(value)}"
             for index, inner in enumerate(value):
-                yield from self._branch(message, path, f"[{index}]", inner, below, index == len(value) - 1)
+                yield from self._branch(message, path, f"[{index}]", inner, below, last=index == len(value) - 1)
         else:
             yield f"{stem}{label}: {self._value(message, path, value)}"
 

@@ -17,10 +17,19 @@ from kproxy.output.bodies import Bodies, read_bodies
 from kproxy.output.jsonl import event_line
 from kproxy.output.times import render_instant
 from kproxy.protocol.facts import facts
-from kproxy.session.events import Event, Exchange, Frame
+from kproxy.session import Event, Exchange, Frame
 
 # cel gives the names that macros bind (the t of list.exists(t, ...)) among the variables
 BOUND = re.compile(r"\.\s*(?:all|exists|exists_one|existsOne|map|filter)\s*\(\s*([A-Za-z_]\w*)\s*,")
+FUNCTIONS = {
+    *("size", "contains", "startsWith", "endsWith", "matches", "min", "max", "type", "dyn"),
+    *("string", "int", "uint", "double", "bool", "bytes", "duration", "timestamp"),
+    *("getFullYear", "getMonth", "getDayOfYear", "getDayOfMonth", "getDate", "getDayOfWeek"),
+    *("getHours", "getMinutes", "getSeconds", "getMilliseconds"),
+    *("has", "all", "exists", "exists_one", "map", "filter"),
+}
+# What cel says of a function whose arguments do not fit, such as null.startsWith("a")
+UNDEFINED = re.compile(r"Undefined variable or function: ('\w+')")
 POSITION = re.compile(r"<input>:(\d+):(\d+): (?:Syntax error: )?([^\n]*)")
 
 
@@ -57,18 +66,20 @@ class Where:
                 return False  # a gap has no apiKey
         try:
             result = self._program.execute(values)
-        except (KeyError, IndexError, TypeError, ZeroDivisionError, OverflowError) as error:
+        except (LookupError, TypeError, ArithmeticError, RuntimeError, ValueError) as error:
             self._note(error)
             return False
-        except (RuntimeError, ValueError) as error:
-            raise UsageError(f"--where {self.expression!r}: {_first_sentence(error)}") from error
         if not isinstance(result, bool):
             kind = type(result).__name__
             raise UsageError(f"--where {self.expression!r} must give true or false, not {result!r:.60} ({kind})")
         return result
 
     def _note(self, error: Exception) -> None:
-        what = f"no field {error}" if isinstance(error, KeyError) else _first_sentence(error)
+        what = _first_sentence(error)
+        if isinstance(error, KeyError):
+            what = f"no field {error}"
+        elif found := UNDEFINED.match(what):
+            what = f"{found[1]} cannot be had from what it was asked of"
         note = f"--where was taken as false where it cannot be answered: {what}"
         if note not in self.notes and len(self.notes) < 20:
             self.notes.append(note)
@@ -107,16 +118,10 @@ def _check_names(program: Any, expression: str) -> set[str]:
 def _check_functions(program: Any) -> None:
     """Raises UsageError for a function that CEL lacks, which cel itself tells only when it is called."""
     for name in program.functions():
-        if name.isidentifier() and _is_undefined(f"{name}()") and _is_undefined(f'"".{name}()'):
-            raise UsageError(f"--where: there is no function {name!r} in CEL")
-
-
-def _is_undefined(call: str) -> bool:
-    try:
-        cel.compile(call).execute({})
-    except Exception as error:  # whatever else is wrong with the call, the function is there
-        return "Undefined" in str(error)
-    return False
+        if name.isidentifier() and name not in FUNCTIONS:
+            close = difflib.get_close_matches(name, FUNCTIONS, 1, 0.5)
+            hint = f"; did you mean {close[0]}?" if close else ""
+            raise UsageError(f"--where: there is no function {name!r} in CEL{hint}")
 
 
 def _first_sentence(error: Exception) -> str:

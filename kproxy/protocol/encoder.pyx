@@ -28,13 +28,15 @@ cdef int64_t[7] LEAST = [0, -128, -32768, 0, -2147483648, 0, -922337203685477580
 cdef int64_t[7] GREATEST = [1, 127, 32767, 65535, 2147483647, 4294967295, 9223372036854775807]
 
 
-def encode(Program program, message):
+def encode(Program program not None, message):
     """The bytes of *message* at the program's version. Raises EncodeError."""
     cdef Buffer out
     memset(&out, 0, sizeof(Buffer))
     try:
         reserve(&out, 512)
         write_struct(program.root, message, &out)
+        if out.size > 0x7FFFFFFF:
+            raise Refused(f"takes {out.size} bytes, more than a frame can")
         return PyBytes_FromStringAndSize(<char *>out.data, out.size)
     except Refused as refused:
         path = ".".join(refused.path).replace(".[", "[")
@@ -55,7 +57,7 @@ class Refused(Exception):
 
 cdef inline object member_value(object instance, Member *member):
     cdef PyObject *value = (<PyObject **>(<char *><PyObject *>instance + member.offset))[0]
-    if value == NULL:  # a list or struct that decoding left out
+    if value == NULL:  # decoding left it out, or someone deleted it
         return getattr(instance, <object>member.name)
     return <object>value
 
@@ -106,7 +108,7 @@ cdef bint is_default(Member *member, object value) except -1:
     if member.default != NULL:
         return value is <object>member.default or PyObject_RichCompareBool(value, <object>member.default, Py_EQ)
     if member.is_array or member.struct == NULL:
-        return value is not None and len(value) == 0
+        return isinstance(value, (list, tuple)) and not value
     return value is not None and struct_is_default(member.struct, value)
 
 
@@ -165,10 +167,13 @@ cdef int write_array(Op *op, object values, Buffer *out) except -1:
     except Refused as refused:
         refused.path.insert(0, f"[{i}]")
         raise
+    if i != count:
+        raise Refused(f"had {count} elements and {i} when they were written")
     return 0
 
 
 cdef int write_value(Op *op, object value, Buffer *out) except -1:
+    cdef double number
     if op.kind == KIND_BOOL:
         if not isinstance(value, bool):
             raise Refused(f"is {describe(value)}, not a bool")
@@ -180,7 +185,11 @@ cdef int write_value(Op *op, object value, Buffer *out) except -1:
     if op.kind == KIND_FLOAT64:
         if not isinstance(value, (int, float)):
             raise Refused(f"is {describe(value)}, not a number")
-        return put64(out, f64bits(value))
+        try:
+            number = value
+        except OverflowError:
+            raise Refused(f"is {describe(value)}, beyond 64 bits") from None
+        return put64(out, f64bits(number))
     return write_sized(op, value, out)
 
 
@@ -191,7 +200,7 @@ cdef int write_int(Op *op, object value, Buffer *out) except -1:
     try:
         number = value
     except OverflowError:
-        raise Refused(f"is {value}, beyond 64 bits") from None
+        raise Refused(f"is {describe(value)}, beyond 64 bits") from None
     if not LEAST[op.kind] <= number <= GREATEST[op.kind]:
         raise Refused(f"is {value}, not within {LEAST[op.kind]} and {GREATEST[op.kind]}")
     if op.width == 4:
@@ -209,7 +218,7 @@ cdef int put_uuid(Buffer *out, object value) except -1:
         except binascii.Error:
             pass
     if len(data) != 16:
-        raise Refused(f"is {describe(value)}, not a uuid in 22 characters of URL-safe base64")
+        raise Refused(f"is {describe(value)} that is no uuid in 22 characters of URL-safe base64")
     return put(out, PyBytes_AS_STRING(data), 16)
 
 
@@ -264,6 +273,8 @@ cdef int write_tags(Struct *s, object instance, Buffer *out) except -1:
     unknown = tags_of(s, instance)
     if not entries and not unknown:
         return put8(out, 0)
+    if not isinstance(unknown, (tuple, list)) or not all([isinstance(e, tuple) and len(e) == 2 for e in unknown]):
+        raise Refused(f"has unknown tags that are no list of (tag, data): {describe(unknown)}")
     for tag, data in unknown:
         if not isinstance(tag, int) or not 0 <= tag <= 0xFFFFFFFF or find_tag(s, tag) != NULL:
             raise Refused(f"has an unknown tag {tag!r}, which is not a tag or is a known one")
@@ -304,4 +315,9 @@ cdef int write_tagged(Op *op, object instance, Buffer *out) except -1:
 
 
 cdef str describe(object value):
-    return "None" if value is None else f"{type(value).__name__} {value!r:.60}"
+    """For a person: its type, and the value of a number; text and bytes may be a secret put into the wrong field."""
+    if value is None or type(value) in (bool, float):
+        return repr(value)
+    if type(value) is int:
+        return f"int {value}" if -1 << 64 < value < 1 << 64 else f"an int of {value.bit_length()} bits"
+    return f"a {type(value).__name__}"

@@ -16,6 +16,7 @@ from kproxy.protocol.versions import Versions
 Row: TypeAlias = tuple[int, str] | None  # indent and text of a line; None after the last
 TYPE_DEFAULTS: dict[str, object] = {"string": "", "bytes": b"", "bool": False, "float64": 0.0, "records": None}
 ZERO_UUID = "A" * 22
+NONE = Versions()
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +24,14 @@ class Field:
     """One field of a struct, for all its versions."""
 
     name: str  # as in Kafka's definition
+    json_name: str  # its key in Kafka's JSON
+    attribute: str  # its name in Python
     type: str  # Kafka's word, without the brackets of an array
     is_array: bool
     versions: Versions
-    nullable: Versions = Versions()
+    nullable: Versions = NONE
     tag: int | None = None
-    tagged: Versions = Versions()
+    tagged: Versions = NONE
     default: object = None  # already of the Python type; None is null
     ignorable: bool = False
     never_flexible: bool = False  # field-level "flexibleVersions": "none"; only RequestHeader.ClientId (KIP-511)
@@ -40,16 +43,6 @@ class Field:
     def is_struct(self) -> bool:
         """Whether it, or each of its elements, is a struct."""
         return self.type[0].isupper()
-
-    @property
-    def json_name(self) -> str:
-        """Its key in Kafka's JSON."""
-        return self.name[0].lower() + self.name[1:]
-
-    @property
-    def attribute(self) -> str:
-        """Its name in Python."""
-        return snake_case(self.name)
 
     @property
     def type_text(self) -> str:
@@ -133,7 +126,7 @@ class Facts:
         """The flexible versions of a message, without reading its fields. Raises KeyError."""
         return Versions.parse(self._blocks[name][0][0].split(" flexible=", 1)[1].split(" ", 1)[0])
 
-    @functools.lru_cache(maxsize=None)  # noqa: B019 - one Facts lives as long as the process
+    @functools.cache  # noqa: B019 - one Facts lives as long as the process
     def layouts(self, name: str) -> tuple[Layout, ...]:
         """Layouts of a message, newest first; more than one where a version was changed in place. Raises KeyError."""
         return tuple(map(_parse_layout, self._blocks[name]))
@@ -202,6 +195,8 @@ def _parse_field(text: str, children: tuple[Field, ...]) -> Field:
     kind = kind.removeprefix("[]")
     return Field(
         name=name,
+        json_name=name[0].lower() + name[1:],
+        attribute=snake_case(name),
         type=kind,
         is_array=is_array,
         versions=Versions.parse(versions),

@@ -19,7 +19,7 @@ def read_json(layout: Layout, version: int, text: str | bytes, types: dict[str, 
     """
     try:
         value = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise EncodeError(f"{layout.name} v{version}: not JSON: {error}") from None
     reader = _Reader(layout, version, types)
     result = reader.struct(layout.name, layout.fields, value, "")
@@ -39,7 +39,7 @@ class _Reader:
 
     def struct(self, name: str, fields: tuple[Field, ...], value: Any, path: str) -> Struct:
         if not isinstance(value, dict):
-            raise self.refuse(path, f"is {value!r:.60}, not an object")
+            raise self.refuse(path, f"is a {type(value).__name__}, not an object")
         left = dict(value)
         read: dict[str, Any] = {"unknown_tags": self.unknown_tags(left.pop(UNKNOWN_TAGS, []), path)}
         for field in fields:
@@ -60,7 +60,7 @@ class _Reader:
         if not field.is_array:
             return self.single(field, value, path)
         if not isinstance(value, list):
-            raise self.refuse(path, f"is {value!r:.60}, not a list")
+            raise self.refuse(path, f"is a {type(value).__name__}, not a list")
         return [self.single(field, item, f"{path}[{i}]") for i, item in enumerate(value)]
 
     def single(self, field: Field, value: Any, path: str) -> Any:
@@ -75,15 +75,15 @@ class _Reader:
 
     def base64(self, value: Any, path: str) -> bytes:
         if not isinstance(value, str):
-            raise self.refuse(path, f"is {value!r:.60}, not base64")
+            raise self.refuse(path, f"is a {type(value).__name__}, not base64")
         try:
             return base64.b64decode(value, validate=True)
         except (binascii.Error, ValueError):
-            raise self.refuse(path, f"is {value!r:.60}, not base64") from None
+            raise self.refuse(path, "is not base64") from None
 
     def unknown_tags(self, value: Any, path: str) -> tuple[tuple[int, bytes], ...]:
         where = f"{path}.{UNKNOWN_TAGS}" if path else UNKNOWN_TAGS
         try:
             return tuple((int(entry["tag"]), self.base64(entry["data"], where)) for entry in value)
-        except (TypeError, KeyError, ValueError):
+        except (TypeError, KeyError, ValueError, OverflowError):
             raise self.refuse(where, 'is not a list of {"tag": number, "data": base64}') from None

@@ -13,10 +13,10 @@ from libc.stdlib cimport free
 from libc.string cimport memset
 
 from kproxy.protocol.json_text cimport put_base64, put_int, put_string, put_word
-from kproxy.protocol.program cimport begin, slice_start
+from kproxy.protocol.program cimport begin, describe_fault, slice_start
 from kproxy.protocol.wire cimport be16, be32, Buffer, Cursor, need, put8, read_uvarint
 
-from kproxy.errors import Malformed, Truncated
+from kproxy.errors import Malformed
 from kproxy.protocol.facts import facts
 
 cdef enum:
@@ -34,7 +34,7 @@ cdef int flexible_from(int api_key, bint is_response) except -1:
     if found is None:
         api = facts().apis.get(api_key)
         if api is None:
-            return 0 if api_key > 92 else NEVER
+            return 0 if api_key > max(facts().apis) else NEVER
         ranges = facts().flexible(api.name + ("Response" if is_response else "Request"))
         found = _flexible_from[asked] = ranges.lowest if ranges else NEVER
     return found
@@ -119,7 +119,7 @@ cdef class ResponseHeader:
             free(out.data)
 
 
-def read_request_header(bytes data, Py_ssize_t start=0):
+def read_request_header(bytes data not None, Py_ssize_t start=0):
     """The header at the start of a request frame (without its size field). Raises DecodeError.
 
     A negative size of a client id is null, as Kafka reads it.
@@ -154,7 +154,7 @@ def read_request_header(bytes data, Py_ssize_t start=0):
     return header
 
 
-def read_response_header(bytes data, int header_version, Py_ssize_t start=0):
+def read_response_header(bytes data not None, int header_version, Py_ssize_t start=0):
     """The header at the start of a response frame (without its size field). Raises DecodeError."""
     cdef Cursor c
     cdef ResponseHeader header = ResponseHeader.__new__(ResponseHeader)
@@ -171,10 +171,10 @@ def read_response_header(bytes data, int header_version, Py_ssize_t start=0):
 
 
 cdef object refused(str name, str path, Cursor *c):
-    return Truncated(
-        f"needs {c.needed} bytes, {c.left} left", message=name, path=path, position=c.at - c.base, needed=c.needed,
-        left=c.left,
-    )  # fmt: skip
+    kind, reason = describe_fault(c)
+    if kind is Malformed:
+        return Malformed(reason, message=name, path=path, position=c.at - c.base)
+    return kind(reason, message=name, path=path, position=c.at - c.base, needed=c.needed, left=c.left)
 
 
 cdef tuple read_tags(str name, Cursor *c):
@@ -201,6 +201,7 @@ cdef tuple read_tags(str name, Cursor *c):
 
 
 cdef int put_tags(Buffer *out, tuple tags) except -1:
+    cdef bytes data
     if tags:
         put_word(out, b',"_unknownTaggedFields":[')
         for i, (tag, data) in enumerate(tags):

@@ -13,8 +13,8 @@ from libc.string cimport memcmp, memcpy, memmove, memset
 
 from kproxy.protocol.json_text cimport put_base64, put_float, put_int, put_string, put_uuid, put_word
 from kproxy.protocol.program cimport (
-    ALWAYS_SECRET, Kind, KIND_BOOL, KIND_BYTES, KIND_FLOAT64, KIND_INT8, KIND_INT16, KIND_INT32, KIND_INT64,
-    KIND_RECORDS, KIND_STRING, KIND_STRUCT, KIND_UINT16, KIND_UINT32, KIND_UUID, NAMES_THE_SETTING, OPEN_FIELD,
+    ALWAYS_SECRET, KIND_BOOL, KIND_BYTES, KIND_FLOAT64, KIND_INT8, KIND_INT16, KIND_INT32, KIND_INT64,
+    KIND_RECORDS, KIND_STRING, KIND_STRUCT, KIND_UINT16, KIND_UINT32, KIND_UUID, MOST_TAGS, NAMES_THE_SETTING, OPEN_FIELD,
     SECRET_BY_NAME, Op, Program, Struct, begin, find_tag, read_count, read_element_size, read_presence, read_size,
     slice_start, walk_value,
 )
@@ -26,7 +26,7 @@ from kproxy.protocol.wire cimport (
 from kproxy.errors import DecodeError
 
 cdef enum:
-    MOST_TAGS = 32  # known tagged fields of one struct; the facts have four at most
+    MOST_RESERVED = 1 << 20  # bytes of output to start with: a frame of records gives little text
 
 
 cdef struct Sink:
@@ -35,7 +35,7 @@ cdef struct Sink:
     bint setting_is_secret  # of the struct being written: its name says that the value is one
 
 
-def to_json(Program program, bytes data, Py_ssize_t start=0, bint withhold=False):
+def to_json(Program program not None, bytes data not None, Py_ssize_t start=0, bint withhold=False):
     """The JSON text (UTF-8) of a message that fills *data* from *start* on.
 
     With *withhold*, fields that carry credentials become the string "(withheld)". Raises DecodeError.
@@ -48,7 +48,7 @@ def to_json(Program program, bytes data, Py_ssize_t start=0, bint withhold=False
     memset(&sink, 0, sizeof(Sink))
     sink.withhold = withhold
     try:
-        reserve(&sink.out, size * 3 + 64)
+        reserve(&sink.out, min(size * 3 + 64, MOST_RESERVED))
         if write_struct(program.root, &c, &sink) < 0 or c.at != c.limit:
             raise program.error(base, size)
         return PyBytes_FromStringAndSize(<char *>sink.out.data, sink.out.size)
@@ -106,9 +106,7 @@ cdef int write_field(Op *op, Cursor *c, Sink *sink) except? -1:
         return put_int(&sink.out, size)
     put(&sink.out, op.key, op.key_size)
     if sink.withhold and op.secrecy != OPEN_FIELD and is_withheld(op, c, sink):
-        if walk_value(op, c, True, NULL) < 0:
-            return -1
-        return put_word(&sink.out, b'"(withheld)"')
+        return withhold_field(op, c, sink)
     return write_array(op, c, sink) if op.is_array else write_value(op, c, sink)
 
 
@@ -122,6 +120,17 @@ cdef bint is_withheld(Op *op, Cursor *c, Sink *sink) except -1:
             sink.setting_is_secret = is_secret_setting(ahead.at[:size])
         return False
     return op.secrecy == ALWAYS_SECRET or sink.setting_is_secret
+
+
+cdef int withhold_field(Op *op, Cursor *c, Sink *sink) except? -1:
+    """Pass over a secret. That there is none, null, is not one."""
+    cdef Cursor value = c[0]
+    cdef int32_t size = 0
+    if walk_value(op, c, True, NULL) < 0:
+        return -1
+    if not op.is_array and not op.width and op.kind != KIND_STRUCT:
+        read_size(op, &value, &size)
+    return put_word(&sink.out, b"null" if size < 0 else b'"(withheld)"')
 
 
 cdef int write_array(Op *op, Cursor *c, Sink *sink) except? -1:
@@ -225,7 +234,7 @@ cdef int write_tags(Struct *s, Cursor *c, Sink *sink, size_t *marks) except? -1:
                 return -1
         c.at += size
     for k in range(s.tagged_count):
-        if known[k].base != NULL and insert_tagged(&s.tagged[k], &known[k], sink, marks, k, s.tagged_count) < 0:
+        if known[k].base != NULL and insert_tagged(s, k, &known[k], sink, marks) < 0:
             return -1
     return write_unknown(s, first, c.at, sink) if unknown else 0
 
@@ -234,9 +243,10 @@ cdef bint fills(Op *op, Cursor c) noexcept:
     return walk_value(op, &c, True, NULL) == 0 and c.at == c.limit
 
 
-cdef int insert_tagged(Op *op, Cursor *c, Sink *sink, size_t *marks, int k, int count) except? -1:
+cdef int insert_tagged(Struct *s, int k, Cursor *c, Sink *sink, size_t *marks) except? -1:
     """Write a tagged field at the end, take it back if it has its default, else turn it into its place."""
     cdef int other
+    cdef Op *op = &s.tagged[k]
     cdef size_t end = sink.out.size
     cdef size_t size, tail
     if is_default(op, c[0]):
@@ -249,8 +259,8 @@ cdef int insert_tagged(Op *op, Cursor *c, Sink *sink, size_t *marks, int k, int 
         reserve(&sink.out, size)
         memmove(sink.out.data + marks[k] + size, sink.out.data + marks[k], tail + size)
         memcpy(sink.out.data + marks[k], sink.out.data + end + size, size)
-    for other in range(count):
-        if other != k and (marks[other] > marks[k] or (marks[other] == marks[k] and other > k)):
+    for other in range(s.tagged_count):
+        if marks[other] > marks[k] or (marks[other] == marks[k] and s.tagged[other].rank > op.rank):
             marks[other] += size
     return 0
 

@@ -1,5 +1,6 @@
 """Message: one message of Kafka's at all its versions, and how its bytes are read and written."""
 
+import contextlib
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from kproxy.protocol.from_json import read_json
 from kproxy.protocol.program import Program
 from kproxy.protocol.secrets import secrecy
 from kproxy.protocol.structs import MessageStruct, struct_types
-from kproxy.protocol.versions import Versions
+from kproxy.protocol.versions import OPEN, Versions
 
 T = TypeVar("T")
 
@@ -85,7 +86,10 @@ class Message:
         raise error
 
     def peek(self, version: int, name: str, data: bytes, start: int = 0) -> int:
-        """The integer in the top-level field *name* (``"acks"``), without reading what follows it. Raises DecodeError."""
+        """The integer in the top-level field *name* (``"acks"``), without reading what follows it.
+
+        Raises DecodeError; KeyError for a field the version does not have, or that is tagged or no number.
+        """
         return self.programs(version)[0].peek(name, data, start)
 
     def encode(self, version: int, value: MessageStruct) -> bytes:
@@ -100,8 +104,17 @@ class Message:
         """The object that Kafka's JSON describes. Raises EncodeError with the path of what is wrong in it."""
         if version not in self.versions:
             raise EncodeError(f"{self.name} has no version {version}, only {self.versions}")
-        layout = next(layout for layout in self.layouts if version in layout.versions)
-        return read_json(layout, version, text, struct_types(self.name))
+        first, *older = (layout for layout in self.layouts if version in layout.versions)
+        types = struct_types(self.name)
+        try:
+            return read_json(first, version, text, types)
+        except EncodeError:
+            for layout in older:
+                with contextlib.suppress(EncodeError):
+                    value = read_json(layout, version, text, types)
+                    value.layout = layout.release
+                    return value
+            raise
 
     def programs(self, version: int) -> tuple[Program, ...]:
         """What can read that version, newest layout first; never empty. Raises UnknownVersion."""
@@ -109,19 +122,14 @@ class Message:
         return self._compile(version) if found is None else found
 
     def _compile(self, version: int) -> tuple[Program, ...]:
-        known = version
         if version not in self.versions:
-            known = self.versions.highest
-            if not known < version <= known + MOST_AHEAD:
+            if not self.versions.highest < version <= OPEN:
                 raise UnknownVersion(f"only versions {self.versions} are known", message=self.name, version=version)
+            return self.programs(self.versions.highest)  # not kept by its number: who sends the bytes chooses that
         types = struct_types(self.name)
-        layouts = (layout for layout in self.layouts if known in layout.versions)
-        found = self._programs[version] = tuple(Program(layout, known, types, secrecy) for layout in layouts)
+        layouts = (layout for layout in self.layouts if version in layout.versions)
+        found = self._programs[version] = tuple(Program(layout, version, types, secrecy) for layout in layouts)
         return found
-
-
-# A version this far above the facts is no new release but noise; the cap also bounds what is kept compiled.
-MOST_AHEAD = 8
 
 
 def _first_that_fits(programs: tuple[Program, ...], read: Callable[[Program], T]) -> tuple[T, Program]:

@@ -34,13 +34,13 @@ cdef enum:
 
 
 cdef class BadBytes(Exception):
-    """Raised inside this module only: the walk will say what is wrong."""
+    """Raised inside this module only: the walk will say what is wrong.
+
+    Always a new one: an instance kept would gather the tracebacks, and so the frames, of every time it was raised.
+    """
 
 
-cdef object BAD = BadBytes()
-
-
-def decode(Program program, bytes data, Py_ssize_t start=0):
+def decode(Program program not None, bytes data not None, Py_ssize_t start=0):
     """The object of a message that fills *data* from *start* on. Raises DecodeError."""
     cdef Cursor c
     cdef const uint8_t *base = slice_start(data, &start)
@@ -109,7 +109,7 @@ cdef object read_array(Op *op, Cursor *c):
     cdef int32_t count
     cdef int32_t sized
     if read_count(op, c, &count) < 0:
-        raise BAD
+        raise BadBytes
     if count < 0:
         return None
     if count > PRESIZED:
@@ -136,13 +136,13 @@ cdef object read_value(Op *op, Cursor *c, bint is_element):
     cdef bint present = True
     if op.width:
         if need(c, op.width) < 0:
-            raise BAD
+            raise BadBytes
         c.at += op.width
         return fixed_value(op, at)
     if op.kind != KIND_STRUCT:
         return read_sized(op, c, is_element)
     if op.nullable and read_presence(op, c, &present) < 0:
-        raise BAD
+        raise BadBytes
     return read_struct(op.struct, c) if present else None
 
 
@@ -168,7 +168,7 @@ cdef object read_sized(Op *op, Cursor *c, bint is_element):
     cdef const uint8_t *at
     cdef int32_t size
     if (read_element_size(op, c, &size) if is_element else read_size(op, c, &size)) < 0:
-        raise BAD
+        raise BadBytes
     if size < 0:
         return None
     at = c.at
@@ -202,14 +202,14 @@ cdef int read_tags(Struct *s, Cursor *c, object instance) except -1:
     cdef list unknown = None
     cdef Op *op
     if read_uvarint(c, &count) < 0:
-        raise BAD
+        raise BadBytes
     if count == 0:
         return 0
     if count > (c.limit - c.at) // 2:
-        raise BAD
+        raise BadBytes
     for _ in range(count):
         if read_uvarint(c, &tag) < 0 or read_uvarint(c, &size) < 0 or need(c, size) < 0:
-            raise BAD
+            raise BadBytes
         op = find_tag(s, tag)
         if op == NULL:
             unknown = [] if unknown is None else unknown
@@ -219,7 +219,7 @@ cdef int read_tags(Struct *s, Cursor *c, object instance) except -1:
         c.limit = c.at + size
         fill(instance, op.member.offset, read_array(op, c) if op.is_array else read_value(op, c, False))
         if c.at != c.limit:
-            raise BAD
+            raise BadBytes
         c.limit = outer
     if unknown is not None:
         fill(instance, s.cls.tags_offset, tuple(unknown))

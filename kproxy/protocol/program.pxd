@@ -59,6 +59,7 @@ cdef struct Op:  # one field at one version
     bint tagged
     int tag
     int after  # of a tagged field: how many untagged fields the definition has before it
+    int rank  # of a tagged field: how many tagged ones the definition has before it
     int64_t smallest  # bytes that one value, or one element, takes at least
     int secrecy
     Struct *struct
@@ -167,6 +168,10 @@ cdef inline Op *find_tag(Struct *s, uint32_t tag) noexcept nogil:
     return NULL
 
 
+cdef enum:
+    MOST_TAGS = 32  # known tagged fields of one struct; the facts have nine at most, and more are not compiled
+
+
 cdef struct Place:
     Op *op
     int64_t index
@@ -183,6 +188,7 @@ cdef int walk_tags(Struct *s, Cursor *c, bint fused, Trail *trail) noexcept nogi
 
 
 cdef void begin(Cursor *c, const uint8_t *data, Py_ssize_t size) noexcept nogil
+cdef tuple describe_fault(Cursor *c)
 cdef const uint8_t *slice_start(bytes data, Py_ssize_t *start) except NULL
 
 

@@ -36,7 +36,7 @@ cdef int MOST_DEPTH = 16  # of places in a trail; no message nests deeper than e
 cdef class Program:
     """What the sinks execute: one layout of one message at one version. Made by kproxy.protocol.message."""
 
-    def __init__(self, layout, int version, dict types, secrecy):
+    def __cinit__(self, layout not None, int version, dict types not None, secrecy not None):
         self.message = layout.name
         self.version = version
         self.release = layout.release
@@ -86,6 +86,8 @@ cdef class Program:
         cdef Struct *s = <Struct *>self.allocate(sizeof(Struct))
         cdef list plain = [f for f in fields if self.version in f.versions and self.version not in f.tagged]
         cdef list tagged = [f for f in fields if self.version in f.tagged]
+        if len({f.tag for f in tagged}) < len(tagged) or len(tagged) > MOST_TAGS:
+            raise ValueError(f"{name} v{self.version}: a tag given twice, or more than {MOST_TAGS} tagged fields")
         s.flexible = self.version in layout.flexible
         s.cls = &self.classes[<int>classes[name]]
         s.ops = <Op *>self.allocate(sizeof(Op) * len(plain))
@@ -101,6 +103,7 @@ cdef class Program:
             op.tagged = True
             op.tag = field.tag
             op.after = sum(1 for other in fields[: fields.index(field)] if other in plain)
+            op.rank = tagged.index(field)
             self._make_op(op, field, path, layout, classes, secrecy)
             s.tagged_count += 1
         self._note_absent(s, {f.attribute for f in plain + tagged})
@@ -134,6 +137,8 @@ cdef class Program:
             member = &cls.members[i]
             if <object>member.name == field.attribute:
                 op.member = member
+        if op.member == NULL:
+            raise TypeError(f"{self.message} has no slot for {field.attribute}")
         return 0
 
     def _owner(self, layout, tuple path):
@@ -216,9 +221,11 @@ cdef class Program:
             return TrailingBytes(f"{left} bytes are left over after the message", needed=0, left=left, **where)
         path = render_trail(&trail)
         kind, reason = describe_fault(&c)
+        if c.fault == FAULT_NULL or c.fault == FAULT_VARINT:
+            return kind(reason, path=path, **where)  # nothing was too long or too short
         return kind(reason, path=path, needed=c.needed, left=c.left, **where)
 
-    def walk(self, bytes data, Py_ssize_t start=0):
+    def walk(self, bytes data not None, Py_ssize_t start=0):
         """Bytes the message takes from *start* on. Raises DecodeError."""
         cdef Cursor c
         cdef const uint8_t *base = slice_start(data, &start)
@@ -227,7 +234,7 @@ cdef class Program:
             raise self.error(base, PyBytes_GET_SIZE(data) - start)
         return c.at - base
 
-    def check(self, bytes data, Py_ssize_t start=0):
+    def check(self, bytes data not None, Py_ssize_t start=0):
         """Whether the message fills *data* from *start* on exactly; the DecodeError when it does not, else None."""
         cdef Cursor c
         cdef const uint8_t *base = slice_start(data, &start)
@@ -236,7 +243,7 @@ cdef class Program:
             return self.error(base, PyBytes_GET_SIZE(data) - start)
         return None
 
-    def peek(self, str name, bytes data, Py_ssize_t start=0):
+    def peek(self, str name not None, bytes data not None, Py_ssize_t start=0):
         """The integer that the untagged top-level field *name* (Kafka's JSON name) holds. Raises DecodeError, KeyError."""
         cdef int64_t i
         cdef Cursor c
@@ -248,7 +255,7 @@ cdef class Program:
             if <object>step.op.name == name and step.kind == STEP_SKIP:
                 if need(&c, step.op.width) < 0:
                     break
-                return int.from_bytes(c.at[: step.op.width], "big", signed=step.op.kind != KIND_UINT16)
+                return int.from_bytes(c.at[: step.op.width], "big", signed=step.op.kind not in (KIND_BOOL, KIND_UINT16, KIND_UINT32))
             if walk_value(step.op, &c, True, NULL) < 0:
                 break
         else:

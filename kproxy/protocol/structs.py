@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from kproxy.protocol.facts import Field, facts
+from kproxy.protocol.secrets import WITHHELD, Secrecy, is_secret_setting, secrecy
 
 
 class Struct:
@@ -23,6 +24,7 @@ class Struct:
     __slots__ = ("unknown_tags",)
 
     fields: ClassVar[tuple[Field, ...]] = ()
+    by_attribute: ClassVar[dict[str, Field]] = {}
     struct_types: ClassVar[dict[str, type["Struct"]]] = {}
     unknown_tags: tuple[tuple[int, bytes], ...]  # (tag, data) of tagged fields that the facts do not know
 
@@ -35,13 +37,15 @@ class Struct:
             raise TypeError(f"{type(self).__name__} has no field {', '.join(values)}")
 
     def __getattr__(self, name: str) -> Any:
-        """A list or struct that the bytes did not carry: decoding leaves it unset, and here it is made when asked for."""
-        for field in self.fields:
-            if field.attribute == name and field.default == ():
-                value = self._default(field)
-                setattr(self, name, value)
-                return value
-        raise AttributeError(f"{type(self).__name__} has no field {name}")
+        """An unset field has its default: decoding leaves lists and structs that the bytes did not carry to be made here."""
+        if name == "unknown_tags":
+            return ()
+        field = self.by_attribute.get(name)
+        if field is None:
+            raise AttributeError(f"{type(self).__name__} has no field {name}")
+        value = self._default(field)
+        setattr(self, name, value)
+        return value
 
     def _default(self, field: Field) -> object:
         if field.default != ():
@@ -55,10 +59,22 @@ class Struct:
 
     def __repr__(self) -> str:
         given = (
-            f"{f.attribute}={v!r}" for f, v in zip(self.fields, self._values(), strict=False) if v != self._default(f)
+            f"{f.attribute}={self._shown(f, v)}"
+            for f, v in zip(self.fields, self._values(), strict=False)
+            if v != self._default(f)
         )
         tags = (f"unknown_tags={self.unknown_tags!r}",) if self.unknown_tags else ()
         return f"{type(self).__name__}({', '.join([*given, *tags])})"
+
+    def _shown(self, field: Field, value: object) -> str:
+        """The value as text; credentials withheld, as a repr ends in logs and tracebacks."""
+        message = next(iter(self.struct_types))
+        match secrecy(message, (field.json_name,)):
+            case Secrecy.ALWAYS:
+                return WITHHELD
+            case Secrecy.BY_NAME if is_secret_setting(str(getattr(self, "name", "")).encode(errors="replace")):
+                return WITHHELD
+        return repr(value)
 
     def _values(self) -> Iterator[Any]:
         for field in self.fields:
@@ -112,6 +128,7 @@ def _make_type(
         "__module__": __name__,
         "__qualname__": name if name == message else f"{message}.{name}",
         "fields": fields,
+        "by_attribute": {field.attribute: field for field in fields},
         "struct_types": types,
     }
     return type(name, (base,), body)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 OPEN = 32767  # versions are int16; "9+" ends here
 
@@ -17,7 +18,10 @@ class Versions:
         """Read ``0-3,5``, ``9+``, ``4`` or ``none``. Raises ValueError for anything else."""
         if text == "none":
             return cls()
-        return cls(tuple(_parse_range(part) for part in text.split(",")))
+        ranges = tuple(_parse_range(part) for part in text.split(","))
+        if any(low <= before for (_, before), (low, _) in pairwise(ranges)):
+            raise ValueError(f"not ascending version ranges: {text!r}")
+        return cls(ranges)
 
     @classmethod
     def union(cls, parts: Iterable["Versions"]) -> "Versions":
@@ -61,9 +65,11 @@ class Versions:
 
 
 def _parse_range(text: str) -> tuple[int, int]:
-    if text.endswith("+"):
-        return int(text[:-1]), OPEN
     low, dash, high = text.partition("-")
+    if text.endswith("+"):
+        low, dash, high = text[:-1], "-", str(OPEN)
+    if not (low + high).isdecimal():
+        raise ValueError(f"not a version range: {text!r}")
     pair = int(low), int(high if dash else low)
     if not 0 <= pair[0] <= pair[1] <= OPEN:
         raise ValueError(f"not a version range: {text!r}")

@@ -123,7 +123,10 @@ class ClusterView:
             return
         node_id = broker.node_id if hasattr(broker, "node_id") else broker.broker_id
         host = f"[{broker.host}]" if ":" in broker.host else broker.host
-        self._brokers[node_id] = f"{host}:{broker.port}"
+        address = f"{host}:{broker.port}"
+        if self._brokers.get(node_id, address) != address:
+            self._seen.clear()  # it moved, and may move back
+        self._brokers[node_id] = address
         self._brokers.move_to_end(node_id)
         if len(self._brokers) > self._broker_limit:
             self._brokers.popitem(last=False)
@@ -131,7 +134,7 @@ class ClusterView:
 
 
 class TopicNames(Mapping[str, str]):
-    """The names of the topic ids that occur in an exchange; nothing is decoded until it is looked into."""
+    """The names of the topic ids that occur in an exchange. Asking for one decodes nothing; going through them does."""
 
     __slots__ = ("_cluster", "_frames", "_names")
 
@@ -141,7 +144,10 @@ class TopicNames(Mapping[str, str]):
         self._names: dict[str, str] | None = None
 
     def __getitem__(self, topic_id: str) -> str:
-        return self._found()[topic_id]
+        name = self._cluster.topic_name(topic_id)
+        if name is None:
+            raise KeyError(topic_id)
+        return name
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._found())

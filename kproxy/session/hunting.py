@@ -11,22 +11,28 @@ megabytes, and the true frames inside must not wait for them. So nothing depends
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
 from itertools import islice
 
-from kproxy.session.recognise import judge_request
+from kproxy.session.recognise import HEADER_BYTES, is_request, looks_like_request_header
 from kproxy.session.routes import Route
 
-# Size below 112 MB, api_key 0-127, api_version 0-63, correlation id not negative, client id null or below 512 bytes.
+# Size 10 to 112 MB, api_key 0-127, api_version 0-63, correlation id not negative, client id null or below 512 bytes.
 _REQUEST = re.compile(
-    rb"[\x00-\x06].{3}\x00[\x00-\x7f]\x00[\x00-\x3f][\x00-\x7f].{3}(?:[\x00\x01].|\xff\xff)", re.DOTALL
+    rb"(?!\x00\x00\x00[\x00-\x09])[\x00-\x06].{3}"
+    rb"\x00[\x00-\x7f]\x00[\x00-\x3f][\x00-\x7f].{3}(?:[\x00\x01].|\xff\xff)",
+    re.DOTALL,
 )
 _REQUEST_START = 14  # bytes that the pattern takes
 _RESPONSE_START = 8  # size and correlation id
 _NOTHING = re.compile(rb"(?!)")
 _SOUGHT = 64  # requests in flight whose responses are looked for
 _CANDIDATES = 256  # beginnings whose frames are not whole yet
-_WALKS_PER_BYTE = 64  # hostile bytes can hold a candidate at every position; a fair stream needs about one walk a byte
+# Hostile bytes can hold a candidate at every position. What is walked, with a price for the attempt, may be this many
+# times what came, and a start; a fair stream needs about one walk a byte.
+_WALKS_PER_BYTE = 8
+_WALKS_AT_START = 1 << 20
+_ATTEMPT = 2_048
 
 
 class Hunt:
@@ -76,9 +82,13 @@ class Hunt:
         """How a beginning looks: a pattern, how far into the frame it matches, and how many bytes that takes in all."""
         return _NOTHING, 0, 0
 
-    def _judge(self, size_field: bytes, data: bytes) -> bool:
-        """Whether a whole candidate is a frame."""
-        return not size_field and not data
+    def _may_begin(self, data: bytes) -> bool:
+        """Whether a candidate's first bytes, size field included, look right; cheap, and asked before ``_judge``."""
+        return bool(data)
+
+    def _judge(self, data: bytes) -> bool:
+        """Whether a whole candidate is a frame; *data* is what follows the size field."""
+        return not data
 
     def _find(self) -> int | None:
         """Where the first frame to be whole begins."""
@@ -102,25 +112,30 @@ class Hunt:
         if not 4 <= size <= self._limit:
             return
         heappush(self._candidates, (start + 4 + size, start))
-        if len(self._candidates) > _CANDIDATES:
-            self._candidates.remove(max(self._candidates))
-            heapify(self._candidates)
+        if len(self._candidates) > _CANDIDATES:  # those that would end last go
+            self._candidates.sort()
+            del self._candidates[_CANDIDATES // 2 :]
 
     def _first_whole(self, until: int) -> int | None:
         """The beginning of the first frame that ends at or before *until*; candidates that end there are dropped."""
         while self._candidates and self._candidates[0][0] <= until:
             end, start = heappop(self._candidates)
-            if self._may_walk(end, end - start):
-                frame = bytes(self._buffer[start - self._base : end - self._base])
-                if self._judge(frame[:4], frame[4:]):
+            position = start - self._base
+            if self._may_begin(bytes(self._buffer[position : position + HEADER_BYTES])) and self._may_walk(
+                end, end - start
+            ):
+                with memoryview(self._buffer) as view:
+                    data = bytes(view[position + 4 : end - self._base])
+                if self._judge(data):
                     return start
         return None
 
     def _may_walk(self, end: int, size: int) -> bool:
         """Whether the stream up to a candidate's end, by its length, still pays for a walk through it."""
-        if self._walked + size > end * _WALKS_PER_BYTE:
+        walked = self._walked + size + _ATTEMPT
+        if walked > end * _WALKS_PER_BYTE + _WALKS_AT_START:
             return False
-        self._walked += size
+        self._walked = walked
         return True
 
     def _drop(self, size: int) -> None:
@@ -142,8 +157,11 @@ class RequestHunt(Hunt):
     def _pattern(self) -> tuple[re.Pattern[bytes], int, int]:
         return _REQUEST, 0, _REQUEST_START
 
-    def _judge(self, size_field: bytes, data: bytes) -> bool:
-        return judge_request(size_field, data, self._limit) is True
+    def _may_begin(self, data: bytes) -> bool:
+        return looks_like_request_header(data[4:])
+
+    def _judge(self, data: bytes) -> bool:
+        return is_request(data)
 
 
 class ResponseHunt(Hunt):
@@ -162,7 +180,7 @@ class ResponseHunt(Hunt):
         choices = (re.escape(correlation_id.to_bytes(4, "big", signed=True)) for correlation_id in sorted(sought))
         return re.compile(b"|".join(choices)), 4, _RESPONSE_START
 
-    def _judge(self, size_field: bytes, data: bytes) -> bool:
+    def _judge(self, data: bytes) -> bool:
         correlation_id = int.from_bytes(data[:4], "big", signed=True)
         return any(route.fits_response(data) for sought, route in self._sought() if sought == correlation_id)
 

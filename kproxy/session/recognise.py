@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, Literal
 
-from kproxy.errors import DecodeError
+from kproxy.errors import DecodeError, Truncated
 from kproxy.protocol import read_request_header, request_message
 from kproxy.session.events import Direction
 
@@ -138,37 +138,38 @@ def looks_like_request(data: bytes) -> bool:
     A size within bounds, a known API at a known version, a sane client id; and when the frame is whole, a body that
     its layout consumes exactly. Use it on both directions to find out which side is the client.
     """
-    return (
-        len(data) >= _ENOUGH_OF_REQUEST and judge_request(bytes(data[:4]), bytes(data[4:]), _FRAME_LIMIT) is not False
-    )
-
-
-def judge_request(size_field: bytes, data: bytes, limit: int) -> bool | None:
-    """Whether *data*, the bytes there are after the size field, is a request; None: as far as it goes, yes."""
-    size = int.from_bytes(size_field, "big", signed=True)
-    if not SMALLEST_REQUEST <= size <= limit:
+    size = int.from_bytes(data[:4], "big", signed=True)
+    if len(data) < _ENOUGH_OF_REQUEST or not SMALLEST_REQUEST <= size <= _FRAME_LIMIT:
         return False
-    data = data[:size]
+    if len(data) - 4 >= size:
+        return is_request(bytes(data[4 : 4 + size]))
+    return looks_like_request_header(bytes(data[4 : 4 + HEADER_BYTES]))
+
+
+def is_request(data: bytes) -> bool:
+    """Whether *data*, what follows a size field, is to its last byte a request of a known API at a known version."""
     try:
         header = read_request_header(data)
-    except DecodeError:
-        return None if len(data) < min(size, HEADER_BYTES) and _known_api(data) else False
-    message = request_message(header.api_key)
-    if message is None or header.api_version not in message.versions or not sane_client_id(header.client_id):
-        return False
-    if len(data) < size:
-        return None
-    try:
+        message = request_message(header.api_key)
+        if message is None or header.api_version not in message.versions or not sane_client_id(header.client_id):
+            return False
         message.check(header.api_version, data, header.size)
     except DecodeError:
         return False
     return True
 
 
-def _known_api(data: bytes) -> bool:
-    """Whether a header too short to read at least begins as one."""
+def looks_like_request_header(data: bytes) -> bool:
+    """Whether *data* begins with the header of a request that could be one; of a long one the start is enough."""
     message = request_message(int.from_bytes(data[:2], "big", signed=True))
-    return message is not None and int.from_bytes(data[2:4], "big", signed=True) in message.versions
+    if message is None or int.from_bytes(data[2:4], "big", signed=True) not in message.versions:
+        return False
+    try:
+        return sane_client_id(read_request_header(data).client_id)
+    except Truncated:
+        return len(data) < HEADER_BYTES - 4 or data[8] < 2
+    except DecodeError:
+        return False
 
 
 def sane_client_id(client_id: str | None) -> bool:

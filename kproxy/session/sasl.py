@@ -6,9 +6,8 @@ the client was answered and its next frame is, to the last byte, a request by th
 Not here: SaslHandshake v1, whose tokens travel in SaslAuthenticate requests like any other.
 """
 
-from kproxy.errors import DecodeError
 from kproxy.protocol import read_request_header
-from kproxy.session.recognise import judge_request
+from kproxy.session.recognise import is_request
 
 _GSSAPI_TOKEN = 0x60  # RFC 2743 section 3.1: an initial context token is an ASN.1 [APPLICATION 0]
 
@@ -46,17 +45,11 @@ class SaslPhase:
         self._begun = self.in_tokens = self._any_client_id = True
         return True
 
-    def is_request(self, data: bytes, limit: int) -> bool:
+    def ends_with(self, data: bytes) -> bool:
         """Whether a client's frame ends the phase, being a request."""
-        if self._due or not self._answered:
+        if self._due or not self._answered or not is_request(data):
             return False
-        if not judge_request(len(data).to_bytes(4, "big"), data, limit):
-            return False
-        try:
-            client_id = read_request_header(data).client_id
-        except DecodeError:
-            return False
-        return self._any_client_id or client_id == self._client_id
+        return self._any_client_id or read_request_header(data).client_id == self._client_id
 
     def on_client_token(self) -> None:
         """A token went to the broker, which will answer it."""

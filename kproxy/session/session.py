@@ -336,7 +336,7 @@ class Session:
     # Tokens
 
     def _is_token(self, frame: Frame) -> bool:
-        if not self._sasl.is_request(frame.data, self.limits.frame_size):
+        if not self._sasl.ends_with(frame.data):
             return True
         self._sasl.leave()
         self._in_flight.drop_tokens()

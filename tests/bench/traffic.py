@@ -188,12 +188,17 @@ def conversations(chance: random.Random) -> Iterator[tuple[int, Exchange]]:
                 yield connection, make(correlation_id, batch)
 
 
+def file_header() -> bytes:
+    """Of a pcap file with microseconds and Ethernet."""
+    return struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 262_144, 1)
+
+
 def write_capture(path: Path, size: int, kind: str) -> int:
     """Write about *size* bytes of traffic; *kind* is a key of SEGMENT. Returns the number of exchanges in it."""
     exchanges = 0
     at = 1_763_000_000_000_000  # microseconds
     with path.open("wb") as out:
-        out.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 262_144, 1))
+        out.write(file_header())
         connections = [Connection(out, number, SEGMENT[kind]) for number in range(8)]
         for connection in connections:
             connection.open(at)

@@ -11,7 +11,9 @@ from kproxy.extract.merge import can_read, merge, wire_layout
 PLAIN = {"name": "A", "type": "int32", "versions": "0+"}
 
 
-def message(release: str, versions: str, *fields: dict[str, Any], flexible: str = "none", kind: str = "data") -> Message:
+def message(
+    release: str, versions: str, *fields: dict[str, Any], flexible: str = "none", kind: str = "data"
+) -> Message:
     definition = {
         "type": kind, "name": "M", "validVersions": versions, "flexibleVersions": flexible, "fields": fields,
     }  # fmt: skip

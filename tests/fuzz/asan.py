@@ -80,13 +80,15 @@ def main() -> None:
             "--seed",
             str(arguments.seed),
         ]
+        failed = False
         for program in (golden, hammer):
             print("running", *program, flush=True)
-            run = subprocess.run(
-                [sys.executable, *program], cwd=copy, env=sanitized(copy, arguments.compiler), check=False
-            )
-            if run.returncode != 0:
-                sys.exit(f"{program[0]} ended with {run.returncode}")
+            environment = sanitized(copy, arguments.compiler)
+            run = subprocess.run([sys.executable, *program], cwd=copy, env=environment, check=False)
+            print(program[0], "ended with", run.returncode, flush=True)
+            failed = failed or run.returncode != 0
+    if failed:
+        sys.exit("a sanitizer or a check found something")
 
 
 if __name__ == "__main__":

@@ -1,43 +1,58 @@
-"""A plain fuzzer: damages Kafka's own bytes and gives them to the codec until the time is up.
+"""A plain fuzzer: damages Kafka's own bytes and gives them to the codec, and captures of them to `kproxy decode`.
 
     python tests/fuzz/hammer.py [--minutes 10] [--seed N]
 
-Exits with 1 at the first thing that is neither a value nor a DecodeError, saying which seed and round shows it again.
+Exits with 1 at the first thing that is neither a value nor a documented error, saying which seed and round shows it again.
 It is meant for a build with sanitizers (asan.py), where a wrong read ends the process; it runs anywhere.
 """
 
 import argparse
 import random
 import sys
+import tempfile
 import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
+from tests.fuzz.capture_target import check_capture, damaged_capture, damaged_conversation, damaged_packets
 from tests.fuzz.codec_target import check_codec
 from tests.fuzz.damage import damaged, golden_bodies
 
 EVERY = 20_000  # rounds between two progress lines
+CAPTURES = 100  # one round in so many is a capture: they take about that much longer
 
 
 def hammer(seed: int, seconds: float) -> int:
-    """Rounds done; AssertionError or whatever else came out of the codec goes to the caller."""
+    """Rounds done; whatever is not documented goes to the caller."""
     bodies = golden_bodies()
     end = time.monotonic() + seconds
     rounds = read = 0
-    while time.monotonic() < end:
-        chance = random.Random(f"{seed} {rounds}")
-        name, version, data = chance.choice(bodies)
-        bad = damaged(chance, data) if rounds % 8 else chance.randbytes(chance.randrange(200))
-        try:
-            read += check_codec(name, version, bad)
-        except BaseException:
-            print(f"round {rounds} of seed {seed}: {name} v{version} {bad.hex()}", file=sys.stderr, flush=True)
-            raise
-        rounds += 1
-        if rounds % EVERY == 0:
-            print(f"{rounds} rounds, {read} read, {rounds - read} refused", flush=True)
+    with tempfile.TemporaryDirectory(prefix="kproxy-hammer-") as folder:
+        while time.monotonic() < end:
+            try:
+                read += one_round(random.Random(f"{seed} {rounds}"), rounds, bodies, Path(folder))
+            except BaseException:
+                print(f"round {rounds} of seed {seed} failed", file=sys.stderr, flush=True)
+                raise
+            rounds += 1
+            if rounds % EVERY == 0:
+                print(f"{rounds} rounds, {read} read, {rounds - read} refused", flush=True)
     return rounds
+
+
+def one_round(chance: random.Random, number: int, bodies: list[tuple[str, int, bytes]], folder: Path) -> bool:
+    if number % CAPTURES == 0:
+        match chance.randrange(3):
+            case 0:
+                data = damaged_capture(chance)
+            case 1:
+                data = damaged_packets(chance)
+            case _:
+                data = damaged_conversation(chance, folder)
+        return check_capture(chance, data, folder) == 0
+    name, version, data = chance.choice(bodies)
+    return check_codec(name, version, damaged(chance, data) if number % 8 else chance.randbytes(chance.randrange(200)))
 
 
 def main() -> None:
@@ -46,7 +61,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
     rounds = hammer(arguments.seed, arguments.minutes * 60)
-    print(f"{rounds} rounds of seed {arguments.seed}: values and DecodeErrors, nothing else")
+    print(f"{rounds} rounds of seed {arguments.seed}: values and documented errors, nothing else")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """What Kafka's own classes wrote (README.md here): kproxy reads it, renders it and writes it back, byte for byte."""
 
 import gzip
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -22,7 +23,8 @@ LINES = {
 @pytest.mark.parametrize("group", LINES)
 def test_every_line_is_read_and_written_as_kafka_does(group: str) -> None:
     command = [sys.executable, str(HERE / "check.py"), "--adapter", str(HERE / "adapter.py"), "--only", group]
-    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    environment = {**os.environ, "PYTHONPATH": str(HERE.parents[1])}
+    run = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     assert run.returncode == 0, run.stdout[-8_000:] + run.stderr[-8_000:]
     assert f"{group}: {LINES[group]} lines" in run.stdout
     assert run.stdout.rstrip().endswith(" 0 failed")

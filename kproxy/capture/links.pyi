@@ -1,0 +1,16 @@
+from typing import NamedTuple
+
+OUTCOME_NAMES: tuple[str, ...]
+
+class TcpSegment(NamedTuple):
+    """What ``read_segment`` finds in a packet."""
+
+    key: bytes
+    side: int
+    sequence: int
+    acknowledgment: int
+    flags: int
+    payload: bytes
+    missing: int
+
+def read_segment(link_type: int, data: bytes, original_size: int | None = None) -> TcpSegment | str: ...

@@ -1,0 +1,29 @@
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+BATCH_PACKETS: int
+
+@dataclass(slots=True)
+class Packet:
+    """One captured packet; it owns its bytes."""
+
+    time_ns: int
+    link_type: int
+    data: bytes
+    original_size: int
+    comment: str | None = None
+
+class PacketBatch:
+    """Where packets lie in a buffer that a reader lends: valid until the reader is asked for the next batch."""
+
+    @property
+    def count(self) -> int: ...
+    @property
+    def capacity(self) -> int: ...
+    def __init__(self, capacity: int = ...) -> None: ...
+    def __len__(self) -> int: ...
+    def __iter__(self) -> Iterator[Packet]: ...
+    def lend(self, buffer: bytes | bytearray | memoryview) -> None: ...
+    def clear(self) -> None: ...
+    def add_packet(self, packet: Packet) -> None: ...
+    def packet(self, index: int) -> Packet: ...

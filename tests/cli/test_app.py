@@ -1,0 +1,68 @@
+"""The command as a process: pipes that close, exit codes, help that fits."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from kproxy import __version__
+from tests.support.traffic import CAPTURES, ROOT
+
+KPROXY = [sys.executable, "-c", "from kproxy.cli import main; main()"]
+LARGE = CAPTURES / "05-admin.pcap"
+
+
+def run(*words: str, given: bytes = b"", columns: int = 80) -> subprocess.CompletedProcess[bytes]:
+    environment = {**os.environ, "COLUMNS": str(columns), "PYTHONPATH": str(ROOT)}
+    return subprocess.run([*KPROXY, *words], input=given, capture_output=True, check=False, env=environment)
+
+
+def test_version() -> None:
+    assert run("--version").stdout.decode() == f"kproxy {__version__}\n"
+
+
+@pytest.mark.parametrize("words", [("--help",), ("decode", "--help"), ("api", "--help")])
+def test_help_fits_into_80_columns(words: tuple[str, ...]) -> None:
+    done = run(*words)
+    assert done.returncode == 0
+    assert max(map(len, done.stdout.decode().splitlines())) <= 80
+
+
+def test_the_exit_codes_are_in_the_help() -> None:
+    text = run("decode", "--help").stdout.decode()
+    assert "0  decoded" in text
+    assert "3  a capture is damaged" in text
+
+
+def test_standard_input_is_a_capture_too() -> None:
+    done = run("decode", "-q", "--format", "jsonl", "-", given=LARGE.read_bytes())
+    assert done.returncode == 0
+    assert done.stdout == run("decode", "-q", "--format", "jsonl", str(LARGE)).stdout
+
+
+def test_a_reader_that_has_had_enough_is_no_error() -> None:
+    command = " ".join([f"'{word}'" for word in [*KPROXY, "decode", "-v", str(LARGE)]])
+    done = subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {command} | head -1"],
+        capture_output=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert done.stderr == b""
+    assert done.returncode == 0
+    assert done.stdout.count(b"\n") == 1
+
+
+def test_unknown_commands_are_one_sentence() -> None:
+    done = run("decoed")
+    assert done.returncode == 2
+    assert done.stderr.decode().startswith("kproxy: no such command 'decoed'")
+    assert done.stderr.count(b"\n") == 1
+
+
+def test_a_full_disk_is_one_sentence() -> None:
+    done = run("decode", "-q", "-o", "/dev/full", str(LARGE))
+    assert done.returncode == 1
+    assert done.stderr.decode().count("\n") == 1
+    assert "No space left on device" in done.stderr.decode()

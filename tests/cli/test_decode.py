@@ -1,0 +1,169 @@
+"""kproxy decode on real captures: what it writes, what it says at the end, what it does when used wrongly."""
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from kproxy.cli import main
+from tests.support.traffic import CAPTURES
+
+FIRST = CAPTURES / "01-java-produce-consume-group.pcap"
+ADMIN = CAPTURES / "05-admin.pcap"
+TLS = CAPTURES / "07-tls13-dsb.pcapng"
+MANIFEST = {
+    entry["file"]: entry
+    for entry in map(json.loads, (CAPTURES / "MANIFEST.jsonl").read_text(encoding="utf-8").splitlines())
+}
+
+Output = tuple[int, str, str]
+
+
+class Kproxy:
+    """Runs the command line in this process; gives exit code, output, what went to standard error."""
+
+    def __init__(self, capture: pytest.CaptureFixture[bytes]) -> None:
+        self._capture = capture
+
+    def __call__(self, *words: object) -> Output:
+        with pytest.raises(SystemExit) as exit_:
+            main([str(word) for word in words])
+        out, err = self._capture.readouterr()
+        return int(exit_.value.code or 0), out.decode(), err.decode()
+
+
+@pytest.fixture
+def kproxy(capsysbinary: pytest.CaptureFixture[bytes]) -> Kproxy:
+    return Kproxy(capsysbinary)
+
+
+def rows(text: str) -> list[dict[str, object]]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_text_is_a_line_an_exchange(kproxy: Kproxy) -> None:
+    code, out, err = kproxy("decode", FIRST)
+    assert code == 0
+    assert len(out.splitlines()) == sum(MANIFEST[FIRST.name]["requests_by_api_and_version"].values())
+    assert "46 frames in 23 exchanges on 5 connections; none undecoded, no gaps" in err
+    assert sum("Produce v13" in line and "acks=all" in line for line in out.splitlines()) == 1
+    assert all(line.isprintable() for line in out.splitlines())
+
+
+def test_jsonl_has_the_requests_and_errors_that_the_broker_logged(kproxy: Kproxy) -> None:
+    code, out, _ = kproxy("decode", "--format", "jsonl", ADMIN)
+    found = rows(out)
+    entry = MANIFEST[ADMIN.name]
+    assert code == 0
+    assert Counter(f"{row['apiKey']} v{row['apiVersion']}" for row in found) == entry["requests_by_api_and_version"]
+    codes = Counter(f"{row['apiKey']}:{error['code']}" for row in found for error in row["errors"])  # type: ignore[attr-defined]
+    assert codes == entry["error_codes_in_responses"]
+    assert Counter(row["clientId"] for row in found) == entry["client_ids"]
+
+
+def test_topic_ids_have_their_names(kproxy: Kproxy) -> None:
+    _, out, _ = kproxy("decode", "--format", "jsonl", "--where", "apiKey == 0", FIRST)
+    (row,) = rows(out)
+    assert list(row["topicNames"].values()) == ["orders"]  # type: ignore[attr-defined]
+
+
+def test_credentials_are_nowhere(kproxy: Kproxy) -> None:
+    sasl = CAPTURES / "06-sasl-scram.pcap"
+    outputs = [
+        kproxy("decode", sasl)[1],
+        kproxy("decode", "-v", sasl)[1],
+        kproxy("decode", "--format", "jsonl", sasl)[1],
+    ]
+    for out in outputs:
+        assert "SaslAuthenticate" in out
+        assert "bixhbGljZQ" not in out  # base64 of "n,,n=alice", with which a SCRAM client begins
+        assert "n,,n=" not in out
+    assert "(withheld)" in outputs[1]
+    assert "(withheld)" in outputs[2]
+
+
+def test_verbose_shows_fields_special_values_and_advice(kproxy: Kproxy) -> None:
+    _, out, _ = kproxy("decode", "-v", FIRST)
+    assert "acks: -1 (all in-sync replicas)" in out
+    assert "timestamp -2 (earliest)" in out
+    assert "isolationLevel: 0 (READ_UNCOMMITTED)" in out
+    assert "MEMBER_ID_REQUIRED (79, not retriable) at errorCode" in out
+    assert "Client: join again at once with the member id in this response." in out
+    assert " (orders)" in out
+
+
+def test_where_shows_some_and_counts_all(kproxy: Kproxy) -> None:
+    code, out, err = kproxy("decode", "--where", 'apiName == "Metadata"', FIRST)
+    assert code == 0
+    assert len(out.splitlines()) == 3
+    assert "in 23 exchanges" in err
+    assert "3 shown" in err
+
+
+def test_tls_is_told_in_words(kproxy: Kproxy) -> None:
+    code, out, err = kproxy("decode", "--format", "jsonl", TLS)
+    assert code == 0
+    assert {row["event"] for row in rows(out)} == {"notKafka"}
+    assert len(rows(out)) == MANIFEST[TLS.name]["transport"]["connections"]
+    assert "not Kafka x" in err
+
+
+def test_several_files_number_their_connections_on(kproxy: Kproxy) -> None:
+    _, out, _ = kproxy("decode", "-q", "--format", "jsonl", FIRST, FIRST)
+    numbers = [row["connection"] for row in rows(out)]
+    half = len(numbers) // 2
+    assert set(numbers[:half]).isdisjoint(numbers[half:])
+    assert min(numbers[half:]) > max(numbers[:half])  # type: ignore[type-var]
+
+
+def test_output_goes_to_a_file(kproxy: Kproxy, tmp_path: Path) -> None:
+    target = tmp_path / "log.jsonl"
+    code, out, err = kproxy("decode", "-q", "--format", "jsonl", "-o", target, FIRST)
+    assert (code, out, err) == (0, "", "")
+    assert len(target.read_text(encoding="utf-8").splitlines()) == 23
+
+
+def test_a_damaged_capture_is_decoded_up_to_the_damage(kproxy: Kproxy, tmp_path: Path) -> None:
+    cut = tmp_path / "cut.pcap"
+    cut.write_bytes(FIRST.read_bytes()[:49_990])
+    code, out, err = kproxy("decode", "--format", "jsonl", cut)
+    assert code == 3
+    assert 0 < len(rows(out)) <= 23
+    assert "cut.pcap: byte " in err.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("/nope.pcap",), "/nope.pcap: there is no such file"),
+        ((str(CAPTURES),), "is a directory; give captures, for instance"),
+        ((str(CAPTURES / "README.md"),), "neither pcap nor pcapng"),
+        (("/dev/null",), "the file is empty"),
+        (("--where", "apikey == 3", str(FIRST)), "did you mean apiKey?"),
+        (("--where", "apiKey ==", str(FIRST)), "is wrong at column 10"),
+        (("--where", "apiKey", str(FIRST)), "must give true or false"),
+        (("-o", "/nope/out", str(FIRST)), "its folder is not there"),
+        (("-o", str(CAPTURES), str(FIRST)), "is a directory; -o wants a file"),
+        (("-o", str(FIRST), str(FIRST)), "read and written at once"),
+        (("-v", "--format", "jsonl", str(FIRST)), "-v is for --format text"),
+        (("--format", "xml", str(FIRST)), "'xml' is not one of 'text', 'jsonl'"),
+        (("--bogus",), "no such option"),
+        ((), "missing argument"),
+    ],
+)
+def test_wrong_usage_is_one_sentence_and_2(kproxy: Kproxy, words: tuple[str, ...], said: str) -> None:
+    code, out, err = kproxy("decode", *words)
+    assert code == 2
+    assert out == ""
+    assert said in err
+    assert err.startswith("kproxy: ")
+    assert err.count("\n") == 1
+
+
+def test_wrong_usage_leaves_the_output_alone(kproxy: Kproxy, tmp_path: Path) -> None:
+    target = tmp_path / "precious"
+    target.write_text("precious", encoding="utf-8")
+    for words in (("--where", "nope == 1", FIRST), ("/nope.pcap",), (CAPTURES / "README.md",)):
+        assert kproxy("decode", "-o", target, *words)[0] == 2
+        assert target.read_text(encoding="utf-8") == "precious"

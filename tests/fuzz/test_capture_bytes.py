@@ -1,0 +1,39 @@
+"""Any capture, any conversation in it: `kproxy decode` ends with a documented exit status, never with a traceback."""
+
+import random
+from pathlib import Path
+
+import pytest
+
+from tests.fuzz.capture_target import (
+    check_capture,
+    damaged_capture,
+    damaged_conversation,
+    damaged_packets,
+    real_captures,
+)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_damaged_capture_is_decoded_up_to_the_damage(seed: int, tmp_path: Path) -> None:
+    chance = random.Random(f"capture {seed}")
+    check_capture(chance, damaged_capture(chance), tmp_path)
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_a_capture_of_damaged_packets_is_decoded(seed: int, tmp_path: Path) -> None:
+    chance = random.Random(f"packets {seed}")
+    assert check_capture(chance, damaged_packets(chance), tmp_path) == 0
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_a_sound_capture_of_damaged_frames_is_decoded(seed: int, tmp_path: Path) -> None:
+    chance = random.Random(f"conversation {seed}")
+    assert check_capture(chance, damaged_conversation(chance, tmp_path), tmp_path) == 0
+
+
+def test_a_capture_cut_anywhere_is_decoded_up_to_the_cut(tmp_path: Path) -> None:
+    chance = random.Random("cuts")
+    for data in real_captures():
+        cut = chance.randrange(100, len(data))
+        assert check_capture(chance, data[:cut], tmp_path) in (0, 3)

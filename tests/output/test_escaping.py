@@ -1,0 +1,50 @@
+"""Hostile strings: nothing that a terminal obeys comes through, ordinary names come through as they are."""
+
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kproxy.output.escaping import printable, word
+
+HOSTILE = {
+    "two\nlines": "two\\nlines",
+    "\x1b[31mred": "\\x1b[31mred",
+    "nul\0": "nul\\x00",
+    "\u202egnp.exe": "\\u202egnp.exe",  # right-to-left override (Trojan Source, CVE-2021-42574)
+    "\u2066x\u2069": "\\u2066x\\u2069",
+    "zero\u200bwidth": "zero\\u200bwidth",
+    "\u2028": "\\u2028",  # line separator
+    "\x9b2J": "\\x9b2J",  # C1 control sequence introducer
+    "\ud800": "\\ud800",
+    "a\\nb\n": "a\\\\nb\\n",
+}
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_what_a_terminal_obeys_is_escaped(text: str) -> None:
+    assert printable(text) == HOSTILE[text]
+
+
+@pytest.mark.parametrize("text", ["orders", "größe", "注文", "a b", "C:\\kafka", "🚀"])
+def test_ordinary_names_stay_as_they_are(text: str) -> None:
+    assert printable(text) == text
+
+
+def test_long_strings_are_cut_and_say_so() -> None:
+    assert printable("x" * 40_000, 10) == "x" * 9 + "…"
+
+
+def test_a_word_is_one_word() -> None:
+    assert word("") == '""'
+    assert word("my client") == '"my client"'
+    assert word('say "hi"') == '"say \\"hi\\""'
+    assert word("plain") == "plain"
+
+
+@given(st.text(st.characters(), max_size=50))
+def test_no_control_or_format_character_is_left_whatever_comes(text: str) -> None:
+    shown = printable(text)
+    assert not [c for c in shown if unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp")]
+    assert len(shown.splitlines()) <= 1

@@ -1,0 +1,134 @@
+"""The decoded log: its docstring is the contract, so the docstring is what it is compared with."""
+
+import json
+import re
+from typing import Any
+
+import msgspec
+
+from kproxy.output import jsonl
+from kproxy.output.jsonl import event_line, exchange_line
+from kproxy.session import BadFrame, Direction, Exchange, Gap, NotKafka, SaslToken
+from tests.support.conversation import broker, client, closing, events_of
+from tests.support.frames import heartbeat, heartbeat_answer, produce, request, response
+from tests.support.traffic import CONNECTION, START, golden_exchange, golden_exchanges, golden_pairs
+
+NAME = re.compile(r"^    (\w+) +(?:\S)", re.MULTILINE)
+OTHERS = [
+    SaslToken(CONNECTION, START, Direction.REQUEST, 40),
+    Gap(CONNECTION, START, Direction.RESPONSE, None, 12),
+    BadFrame(CONNECTION, START, Direction.REQUEST, "no request"),
+    NotKafka(CONNECTION, START, "tls", Direction.REQUEST, "the client speaks TLS"),
+]
+
+
+def documented() -> tuple[list[str], list[str]]:
+    """Names in the docstring: of an exchange, and of anything else."""
+    text = jsonl.__doc__ or ""
+    exchange, _, others = text.partition("Anything else has")
+    return NAME.findall(exchange), NAME.findall(others)
+
+
+def only(*steps: Any) -> dict[str, Any]:
+    """The one exchange of a conversation, as its line says it."""
+    (line,) = [event_line(event) for event in events_of(*steps)]
+    return json.loads(line)  # type: ignore[no-any-return]
+
+
+def test_an_exchange_has_the_documented_fields_in_the_documented_order() -> None:
+    names, _ = documented()
+    for _, _, exchange in golden_exchanges():
+        assert list(json.loads(exchange_line(exchange))) == names
+
+
+def test_everything_else_has_its_documented_fields() -> None:
+    _, names = documented()
+    for event in OTHERS:
+        row = json.loads(event_line(event))
+        assert list(row)[:5] == ["event", "connection", "client", "broker", "at"]
+        assert set(list(row)[5:]) <= set(names)
+        assert f'"{row["event"]}": ' in (jsonl.__doc__ or "")
+    assert json.loads(event_line(OTHERS[1])) == {
+        "event": "gap",
+        "connection": 3,
+        "client": "10.0.0.5:51234",
+        "broker": "10.0.0.9:9092",
+        "at": "2025-11-21T09:36:37.151234Z",
+        "direction": "response",
+        "size": None,
+        "skipped": 12,
+    }
+
+
+def test_every_golden_exchange_is_one_line_of_strict_json() -> None:
+    for asked, answered, exchange in golden_exchanges():
+        line = exchange_line(exchange)
+        assert line.endswith(b"}\n")
+        assert line.count(b"\n") == 1
+        row = msgspec.json.decode(line)
+        assert row["apiKey"] == asked["apiKey"]
+        assert row["apiVersion"] == asked["version"]
+        assert row["correlationId"] == asked["header"]["correlationId"]
+        assert row["clientId"] == asked["header"].get("clientId")
+        assert row["requestSize"] == len(asked["frameHex"]) // 2
+        assert row["responseSize"] == len(answered["frameHex"]) // 2
+        assert row["undecoded"] is None
+        header = {k: v for k, v in row["requestHeader"].items() if k != "_unknownTaggedFields"}
+        assert header == asked["header"]
+
+
+def test_times_and_latency() -> None:
+    row = json.loads(exchange_line(golden_exchange(*golden_pairs()[40])))
+    assert row["requestAt"] == "2025-11-21T09:36:37.151234Z"
+    assert row["responseAt"] == "2025-11-21T09:36:37.154334Z"
+    assert row["latencyMs"] == 3.1
+
+
+def test_errors_have_path_code_and_name() -> None:
+    row = only(client >> heartbeat(7), broker >> heartbeat_answer(7, 27))
+    assert row["errors"] == [{"path": "errorCode", "code": 27, "name": "REBALANCE_IN_PROGRESS"}]
+    assert only(client >> heartbeat(7), broker >> heartbeat_answer(7))["errors"] == []
+
+
+def test_what_is_missing_is_null() -> None:
+    row = only(client >> produce(5, acks=0))
+    assert (row["response"], row["responseSize"], row["latencyMs"], row["responseAt"]) == (None, None, None, None)
+    assert row["expectsResponse"] is False
+    assert row["unanswered"] is None
+    row = only(client >> heartbeat(7), closing)
+    assert row["unanswered"] == "the capture ended before the response"
+    assert row["expectsResponse"] is True
+
+
+def test_what_cannot_be_read_is_null_and_told() -> None:
+    row = only(client >> heartbeat(7), broker >> response(7, b"\0"))
+    assert row["response"] is None
+    assert "HeartbeatResponse v0: errorCode" in row["undecoded"]
+
+
+def test_hostile_strings_stay_inside_their_line() -> None:
+    hostile = 'a"\n\x1b[31m\0\u202e\u2028\\'
+    row = only(client >> heartbeat(7, client_id=hostile), broker >> heartbeat_answer(7))
+    assert row["clientId"] == hostile
+    assert row["requestHeader"]["clientId"] == hostile
+
+
+def test_an_unknown_api_version_is_told_as_assumed() -> None:
+    row = only(client >> request(12, 5, 7, bytes.fromhex("026700000005046d2d31000000"), tags=b"\0"), closing)
+    assert isinstance(row["request"], dict) or row["undecoded"]
+    assert row["apiVersion"] == 5
+
+
+def test_credentials_are_withheld() -> None:
+    secrets = [pair for pair in golden_pairs() if pair[0]["apiKey"] == 36 and pair[0]["json"]["authBytes"]]
+    for asked, answered in secrets:
+        row = json.loads(exchange_line(golden_exchange(asked, answered)))
+        assert row["request"]["authBytes"] == "(withheld)"
+        assert asked["json"]["authBytes"] not in json.dumps(row)
+    assert secrets
+
+
+def test_the_exchange_type_is_an_event() -> None:
+    (event,) = events_of(client >> heartbeat(7), broker >> heartbeat_answer(7))
+    assert isinstance(event, Exchange)
+    assert event_line(event) == exchange_line(event)

@@ -1,0 +1,44 @@
+"""Times, durations and sizes as text; expected values from GNU date and by hand."""
+
+from datetime import datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kproxy.output.times import render_clock, render_duration, render_instant, render_size
+
+
+def test_instants_are_rfc_3339_in_utc() -> None:
+    # date -u -d @1700000000.000123 +%FT%T.%NZ
+    assert render_instant(1_700_000_000_000_123_000) == "2023-11-14T22:13:20.000123Z"
+    assert render_instant(1_700_000_000_000_123_456) == "2023-11-14T22:13:20.000123456Z"
+    assert render_instant(0) == "1970-01-01T00:00:00.000000Z"
+    assert render_clock(1_700_000_000_000_123_456) == "22:13:20.000123"
+
+
+@given(st.integers(0, 4_000_000_000_000_000))
+def test_instants_read_back_as_what_they_were(micros: int) -> None:
+    parsed = datetime.fromisoformat(render_instant(micros * 1000))
+    assert (parsed - datetime.fromisoformat("1970-01-01T00:00:00Z")).total_seconds() == pytest.approx(micros / 1e6)
+
+
+def test_times_no_clock_has_are_shown_as_the_nearest() -> None:
+    assert render_instant(2**63 * 1000).startswith("9999-12-31T23:59:59")
+    assert render_instant(-5).startswith("1970-01-01T00:00:00")
+
+
+def test_durations_have_about_three_digits() -> None:
+    shown = {
+        85_400: "85 µs",
+        3_100_000: "3.10 ms",
+        38_520_000: "38.5 ms",
+        515_000_000: "515 ms",
+        12_500_000_000: "12.50 s",
+    }
+    assert {ns: render_duration(ns) for ns in shown} == shown
+
+
+def test_sizes_are_in_bytes_and_thousands_of_them() -> None:
+    shown = {0: "0 B", 999: "999 B", 1200: "1.2 KB", 999_949: "999.9 KB", 1_500_000: "1.5 MB", 2_000_000_000: "2.0 GB"}
+    assert {size: render_size(size) for size in shown} == shown

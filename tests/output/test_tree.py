@@ -1,0 +1,99 @@
+"""The whole of an exchange: every field of Kafka's JSON is in the tree, special values have their names."""
+
+from typing import Any
+
+import pytest
+
+from kproxy.output.styles import ANSI
+from kproxy.output.tree import Tree
+from kproxy.session import Exchange
+from tests.support.conversation import broker, client, events_of
+from tests.support.frames import heartbeat, heartbeat_answer, response
+from tests.support.traffic import golden_exchange, golden_exchanges, golden_pairs
+
+
+def lines_of(exchange: object, width: int = 100) -> list[str]:
+    assert isinstance(exchange, Exchange)
+    return list(Tree(width=width).render(exchange))
+
+
+def names_in(value: Any) -> set[str]:
+    """Every key of the JSON."""
+    if isinstance(value, list):
+        return {name for inner in value for name in names_in(inner)}
+    if isinstance(value, dict):
+        return set(value) | {name for inner in value.values() for name in names_in(inner)}
+    return set()
+
+
+def test_every_field_of_every_message_is_there() -> None:
+    for asked, answered, exchange in golden_exchanges():
+        text = "\n".join(lines_of(exchange))
+        missing = {name for name in names_in(asked["json"]) | names_in(answered["json"]) if f"{name}" not in text}
+        assert not missing, (asked["message"], asked["version"])
+
+
+def test_lines_are_lines() -> None:
+    for _, _, exchange in golden_exchanges():
+        assert all(line.isprintable() for line in lines_of(exchange))
+
+
+def find(message: str, version: int) -> Exchange:
+    return golden_exchange(
+        *next(p for p in golden_pairs() if p[0]["message"] == message and p[0]["version"] == version)
+    )
+
+
+def test_the_tree_as_it_looks() -> None:
+    (exchange,) = events_of(client >> heartbeat(7), broker >> heartbeat_answer(7, 27))
+    assert lines_of(exchange) == [
+        "  request  29 bytes, requestApiKey 12 (Heartbeat), requestApiVersion 0, correlationId 7, clientId app",
+        "  ├─ groupId: g",
+        "  ├─ generationId: 5",
+        "  └─ memberId: m-1",
+        "  response  10 bytes, correlationId 7",
+        "  └─ errorCode: 27 (REBALANCE_IN_PROGRESS)",
+        "  REBALANCE_IN_PROGRESS (27, not retriable) at errorCode",
+        "  ├─ The group is choosing new assignments.",
+        "  └─ Client: finish work at hand and join again (JoinGroup).",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("message", "version", "shown"),
+    [
+        ("FetchRequest", 4, "isolationLevel: "),
+        ("SaslAuthenticateRequest", 2, "authBytes: (withheld)"),
+    ],
+)
+def test_what_is_shown(message: str, version: int, shown: str) -> None:
+    assert shown in "\n".join(lines_of(find(message, version)))
+
+
+def test_topic_ids_have_names() -> None:
+    exchange = find("FetchRequest", 13)
+    topic_id = next(p for p in golden_pairs() if p[0]["message"] == "FetchRequest" and p[0]["version"] == 13)[0][
+        "json"
+    ]["topics"][0]["topicId"]
+    exchange.topic_names = {topic_id: "orders"}
+    assert f"{topic_id} (orders)" in "\n".join(lines_of(exchange))
+
+
+def test_structs_that_fit_take_one_line_and_others_do_not() -> None:
+    asked, answered = next(p for p in golden_pairs() if p[0]["apiKey"] == 18 and p[1]["json"].get("apiKeys"))
+    wide = lines_of(golden_exchange(asked, answered), 200)
+    narrow = lines_of(golden_exchange(asked, answered), 20)
+    assert any("[0]: apiKey" in line and "maxVersion" in line for line in wide)
+    assert any(line.endswith("[0]") for line in narrow)
+
+
+def test_a_body_that_cannot_be_read_says_why() -> None:
+    (exchange,) = events_of(client >> heartbeat(7), broker >> response(7, b"\0"))
+    assert any("HeartbeatResponse v0" in line for line in lines_of(exchange))
+
+
+def test_colours_are_closed_on_every_line() -> None:
+    (exchange,) = events_of(client >> heartbeat(7), broker >> heartbeat_answer(7, 27))
+    assert isinstance(exchange, Exchange)
+    for line in Tree(ANSI).render(exchange):
+        assert line.count("\x1b[") == 2 * line.count("\x1b[0m")

@@ -1,0 +1,102 @@
+"""--where: right answers, nothing read that is not named, one sentence for what is wrong."""
+
+import pytest
+
+from kproxy.errors import UsageError
+from kproxy.output.bodies import Bodies
+from kproxy.output.where import Where, read_for
+from kproxy.session import Direction, Event, Gap
+from tests.support.conversation import broker, client, events_of
+from tests.support.frames import heartbeat, heartbeat_answer
+from tests.support.traffic import CONNECTION, START
+
+
+def exchange(error_code: int = 27) -> Event:
+    (event,) = events_of(client >> heartbeat(7), broker >> heartbeat_answer(7, error_code))
+    return event
+
+
+@pytest.mark.parametrize(
+    ("expression", "answer"),
+    [
+        ('apiName == "Heartbeat" && apiVersion == 0', True),
+        ("apiKey == 12 && correlationId == 7 && connection == 1", True),
+        ("latencyMs > 500.0", False),
+        ("latencyMs < 0.01 && requestSize == 29 && responseSize == 10", True),
+        ('clientId.startsWith("a") && client.endsWith(":51234")', True),
+        ('request.groupId == "g"', True),
+        ("response.errorCode == 27", True),
+        ('errors.exists(e, e.name == "REBALANCE_IN_PROGRESS")', True),
+        ('errors.exists(e, e.name == "NONE")', False),
+        ("undecoded == null && unanswered == null && expectsResponse", True),
+        ('requestHeader.clientId in ["app", "b"]', True),
+        ('requestAt < "2000"', True),
+        ("topicNames.size() == 0 && embedded.size() == 0", True),
+        ("true", True),
+    ],
+)
+def test_answers(expression: str, answer: bool) -> None:
+    assert Where(expression)(exchange()) is answer
+
+
+def test_scalars_need_no_body() -> None:
+    where = Where('apiName == "Heartbeat" && latencyMs >= 0.0')
+    assert not where.reads_bodies
+    assert read_for(where, exchange()) is None
+    assert where(exchange(), Bodies(b"not JSON", b"not JSON"))  # not looked at
+
+
+def test_bodies_are_read_once_when_named() -> None:
+    where = Where("response.errorCode == 27")
+    bodies = read_for(where, exchange())
+    assert bodies is not None
+    assert where(exchange(0), bodies)  # the given ones count
+
+
+def test_events_that_lack_a_name_are_not_wanted() -> None:
+    gap = Gap(CONNECTION, START, Direction.RESPONSE, 100)
+    assert not Where("apiKey == 12")(gap)
+    assert Where('event == "gap" && size > 50')(gap)
+    assert not Where("size > 50")(exchange())
+
+
+def test_a_missing_field_is_false_and_told_once() -> None:
+    where = Where('request.topics[0].name == "orders"')
+    assert [where(exchange()) for _ in range(3)] == [False] * 3
+    assert where.notes == ["--where was taken as false where it cannot be answered: no field 'topics'"]
+
+
+@pytest.mark.parametrize(
+    ("expression", "said"),
+    [
+        ("apiKey = 3", "column 8"),
+        ("apiKey ==", "column 10"),
+        ("(((", "column 4"),
+        ("apikey == 3", "nothing is called 'apikey' (column 1); did you mean apiKey?"),
+        ("true && latency > 1.0", "did you mean latencyMs?"),
+        ("zzz == 1", "there are event, connection, client"),
+        ("fetch(apiKey)", "no function 'fetch'"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_sentence(expression: str, said: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        Where(expression)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "expression", ["unanswered.startsWith('a')", "apiKey.size() == 1", 'apiName.matches("(")', "1 / 0 == 1"]
+)
+def test_what_cannot_be_answered_is_false(expression: str) -> None:
+    where = Where(expression)
+    assert not where(exchange())
+    assert len(where.notes) == 1
+    assert "\n" not in where.notes[0]
+
+
+@pytest.mark.parametrize("expression", ["apiKey", "clientId", "1 + 1"])
+def test_what_is_no_condition_is_said_in_one_sentence(expression: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        Where(expression)(exchange())
+    assert "\n" not in str(caught.value)

@@ -1,0 +1,123 @@
+"""What connections to one cluster have shown."""
+
+from struct import pack
+from typing import Any
+
+import pytest
+
+from kproxy.protocol import request_message, response_message
+from kproxy.session.cluster import FIRST_VERSION_WITH_TOPIC_ID, ClusterView, TopicNames
+from kproxy.session.events import Frame
+from kproxy.session.routes import read_body
+from tests.support.frames import compact, compact_array, delete_topic, metadata_answer
+
+ORDERS, BILLS = bytes(range(16)), bytes(range(16, 32))
+ORDERS_TEXT, BILLS_TEXT = "AAECAwQFBgcICQoLDA0ODw", "EBESExQVFhcYGRobHB0eHw"  # RFC 4648 base64url, by hand
+
+
+def response_frame(framed: bytes, api_key: int, api_version: int) -> Frame:
+    """A response with a flexible header, checked as a session does."""
+    frame = Frame(framed[4:], 0, 0, None, 5)
+    read_body(frame, response_message(api_key), api_version)
+    assert frame.error is None
+    return frame
+
+
+def metadata_frame(topics: dict[str, bytes], brokers: dict[int, tuple[str, int]] | None = None) -> Frame:
+    return response_frame(metadata_answer(1, topics, brokers or {}), 3, 12)
+
+
+def test_metadata_names_topics_brokers_and_the_cluster() -> None:
+    view = ClusterView()
+    view.note(metadata_frame({"orders": ORDERS, "bills": BILLS}, {1: ("b1", 9092), 2: ("::1", 9093)}))
+    assert (view.topic_name(ORDERS_TEXT), view.topic_name(BILLS_TEXT)) == ("orders", "bills")
+    assert dict(view.brokers) == {1: "b1:9092", 2: "[::1]:9093"}
+    assert view.cluster_id == "cluster-1"
+
+
+def test_create_topics_names_its_topic() -> None:
+    topic = compact("orders") + ORDERS + pack(">h", 0) + b"\0" + pack(">ih", 3, 1) + b"\x01" + b"\0"
+    body = pack(">i", 0) + compact_array(topic) + b"\0"
+    view = ClusterView()
+    view.note(response_frame(pack(">ii", 0, 1) + b"\0" + body, 19, 7))
+    assert view.topic_name(ORDERS_TEXT) == "orders"
+
+
+def test_the_zero_id_and_names_no_topic_can_have_are_not_learned() -> None:
+    view = ClusterView()
+    view.note(metadata_frame({"none": bytes(16)}))
+    assert view.topic_name("A" * 22) is None
+    view.learn_topic(ORDERS_TEXT, "orders")
+    assert view.topic_name(BILLS_TEXT) is None
+
+
+def test_the_topic_used_longest_ago_is_forgotten() -> None:
+    view = ClusterView(topics=2)
+    view.learn_topic("a", "A")
+    view.learn_topic("b", "B")
+    assert view.topic_name("a") == "A"
+    view.learn_topic("c", "C")
+    assert [view.topic_name(topic_id) for topic_id in "abc"] == ["A", None, "C"]
+
+
+def test_what_was_forgotten_is_learned_from_the_same_response_again() -> None:
+    view = ClusterView(topics=1)
+    for topics in ({"orders": ORDERS}, {"bills": BILLS}, {"orders": ORDERS}):
+        view.note(metadata_frame(topics))
+        assert view.topic_name("nobody's") is None
+    assert (view.topic_name(ORDERS_TEXT), view.topic_name(BILLS_TEXT)) == ("orders", None)
+
+
+def test_a_broker_that_moves_and_moves_back_is_where_it_is() -> None:
+    view = ClusterView()
+    for host in ("b1", "b9", "b1"):
+        view.note(metadata_frame({}, {1: (host, 9092)}))
+        assert dict(view.brokers) == {1: f"{host}:9092"}
+
+
+def test_brokers_are_bounded_too() -> None:
+    view = ClusterView(brokers=3)
+    view.note(metadata_frame({}, {node: (f"b{node}", 9092) for node in range(10)}))
+    assert sorted(view.brokers) == [7, 8, 9]
+
+
+def test_responses_nobody_asked_about_do_not_pile_up() -> None:
+    view = ClusterView()
+    for number in range(1_000):
+        view.note(metadata_frame({f"topic-{number}": number.to_bytes(16, "big")}))
+    assert len(view._unread) <= 32
+    assert view.topic_name("AAAAAAAAAAAAAAAAAAAD5w") == "topic-999"  # 999 is 0x03e7
+
+
+def test_names_are_those_of_the_ids_that_occur() -> None:
+    view = ClusterView()
+    view.learn_topic(ORDERS_TEXT, "orders")
+    view.learn_topic(BILLS_TEXT, "bills")
+    request = Frame(delete_topic(1, ORDERS)[4:], 0, 0, None, 14)
+    read_body(request, request_message(20), 6)
+    assert request.error is None
+    names = TopicNames(view, request, None)
+    assert dict(names) == {ORDERS_TEXT: "orders"} and len(names) == 1
+    assert names.get("?" * 22) is None
+
+
+def first_version_with_a_topic_id(fields: Any) -> int | None:
+    found = [field.versions.lowest for field in fields if field.attribute == "topic_id"]
+    for field in fields:
+        if field.is_struct:
+            below = first_version_with_a_topic_id(field.fields)
+            if below is not None:
+                found.append(max(below, field.versions.lowest))
+    return min(found, default=None)
+
+
+@pytest.mark.parametrize("api_key", range(93))
+def test_the_versions_with_topic_ids_are_those_of_the_facts(api_key: int) -> None:
+    firsts = []
+    for message in (request_message(api_key), response_message(api_key)):
+        assert message is not None
+        for layout in message.layouts:
+            first = first_version_with_a_topic_id(layout.fields)
+            if first is not None:
+                firsts.append(max(first, layout.versions.lowest))
+    assert FIRST_VERSION_WITH_TOPIC_ID.get(api_key) == min(firsts, default=None)

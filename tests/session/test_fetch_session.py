@@ -1,0 +1,86 @@
+"""Incremental fetch sessions (KIP-227)."""
+
+from kproxy.protocol import request_message, response_message
+from kproxy.session.events import Frame
+from kproxy.session.fetch_session import FetchSessions
+from kproxy.session.routes import read_body
+from tests.support.frames import fetch, fetch_answer
+
+
+def note(
+    sessions: FetchSessions,
+    session_id: int,
+    epoch: int,
+    *,
+    partitions: tuple[tuple[int, int], ...] = (),
+    forgotten: tuple[int, ...] = (),
+    given: int = 77,
+) -> int:
+    request = Frame(fetch(1, session_id, epoch, partitions=partitions, forgotten=forgotten)[4:], 0, 0, None, 13)
+    read_body(request, request_message(1), 7)
+    response = Frame(fetch_answer(1, given)[4:], 0, 0, None, 4)
+    read_body(response, response_message(1), 7)
+    assert request.error is None and response.error is None
+    return sessions.note(request, response)
+
+
+def offsets(sessions: FetchSessions, number: int) -> dict[int, int]:
+    session = sessions.at(number)
+    assert session is not None
+    return {entry.partition: entry.fetch_offset for entry in session.partitions}
+
+
+def test_later_requests_name_changes_only_and_can_be_read_in_full() -> None:
+    sessions = FetchSessions(1_000)
+    first = note(sessions, 0, 0, partitions=((0, 10), (1, 20)))
+    second = note(sessions, 77, 1, partitions=((1, 25), (2, 30)))
+    third = note(sessions, 77, 2, forgotten=(0,))
+    assert offsets(sessions, third) == {1: 25, 2: 30}
+    assert offsets(sessions, second) == {0: 10, 1: 25, 2: 30}
+    assert offsets(sessions, first) == {0: 10, 1: 20}
+    latest = sessions.at(third)
+    assert latest is not None
+    assert (latest.session_id, latest.epoch, latest.whole, latest.partitions[0].topic) == (77, 2, True, "orders")
+
+
+def test_a_full_request_begins_anew() -> None:
+    sessions = FetchSessions(1_000)
+    note(sessions, 0, 0, partitions=((0, 10), (1, 20)))
+    again = note(sessions, 77, 0, partitions=((5, 50),), given=78)
+    assert offsets(sessions, again) == {5: 50}
+    assert offsets(sessions, note(sessions, 78, 1, partitions=((6, 60),))) == {5: 50, 6: 60}
+
+
+def test_a_broker_that_gives_no_session_keeps_none() -> None:
+    sessions = FetchSessions(1_000)
+    assert note(sessions, 0, 0, partitions=((0, 10),), given=0) == 0
+    assert note(sessions, 0, -1, partitions=((0, 10),), given=0) == 0
+    assert sessions.at(0) is None and sessions.at(1) is None
+
+
+def test_a_session_from_before_the_capture_is_not_whole() -> None:
+    sessions = FetchSessions(1_000)
+    session = sessions.at(note(sessions, 77, 900, partitions=((1, 20),)))
+    assert session is not None and not session.whole
+    assert [entry.partition for entry in session.partitions] == [1]
+
+
+def test_requests_far_back_are_forgotten_and_their_changes_kept() -> None:
+    sessions = FetchSessions(1_000)
+    first = note(sessions, 0, 0, partitions=((0, 10), (1, 20)))
+    for epoch in range(1, 100):
+        last = note(sessions, 77, epoch, partitions=((1, 20 + epoch),))
+    assert sessions.at(first) is None
+    assert offsets(sessions, last) == {0: 10, 1: 119}
+
+
+def test_partitions_are_bounded_and_the_session_then_says_so() -> None:
+    sessions = FetchSessions(10)
+    note(sessions, 0, 0, partitions=tuple((number, 0) for number in range(8)))
+    session = sessions.at(note(sessions, 77, 1, partitions=tuple((number, 0) for number in range(8, 16))))
+    assert session is not None
+    assert len(session.partitions) == 10 and not session.whole
+
+
+def test_a_request_that_cannot_be_read_belongs_to_no_session() -> None:
+    assert FetchSessions(10).note(Frame(b"??", 0, 0), None) == 0

@@ -1,0 +1,63 @@
+"""What exchanges tell beyond themselves."""
+
+from kproxy.session.cluster import ClusterView
+from kproxy.session.events import Connection, Exchange, Frame
+from kproxy.session.learning import Learning
+from kproxy.session.routes import Route, read_body, route_of
+from tests.support.frames import api_versions, delete_topic, fetch, fetch_answer, request, sasl_handshake, string
+
+ORDERS = bytes(range(16))
+
+
+def learner() -> tuple[Learning, Connection, ClusterView]:
+    connection, cluster = Connection(1, "c:1", "b:1"), ClusterView()
+    return Learning(connection, cluster, 100), connection, cluster
+
+
+def asked(framed: bytes, api_key: int, api_version: int, body_start: int) -> tuple[Route, Frame]:
+    route = route_of(api_key, api_version)
+    assert route is not None
+    frame = Frame(framed[4:], 0, 0, None, body_start)
+    read_body(frame, route.request, api_version)
+    assert frame.error is None
+    return route, frame
+
+
+def test_the_clients_software() -> None:
+    learning, connection, _ = learner()
+    learning.from_api_versions(*asked(api_versions(0, "librdkafka", "2.16.1"), 18, 3, 14))
+    assert (connection.client_software_name, connection.client_software_version) == ("librdkafka", "2.16.1")
+
+
+def test_an_old_client_does_not_say() -> None:
+    learning, connection, _ = learner()
+    learning.from_api_versions(*asked(request(18, 0, 1, b""), 18, 0, 13))
+    assert connection.client_software_name is None
+
+
+def test_the_mechanism_and_no_more_of_it_than_is_sane() -> None:
+    learning, connection, _ = learner()
+    learning.from_handshake(asked(sasl_handshake(1, 1, "SCRAM-SHA-512"), 17, 1, 13)[1])
+    assert connection.sasl_mechanism == "SCRAM-SHA-512"
+    learning.from_handshake(asked(request(17, 1, 1, string("x" * 5_000)), 17, 1, 13)[1])
+    assert connection.sasl_mechanism == "x" * 255
+
+
+def test_a_topic_is_named_even_when_its_name_is_learned_later() -> None:
+    learning, connection, cluster = learner()
+    route, frame = asked(delete_topic(1, ORDERS), 20, 6, 14)
+    exchange = Exchange(connection, 0, 20, 6, 1, "app", frame)
+    learning.from_exchange(route, exchange)
+    cluster.learn_topic("AAECAwQFBgcICQoLDA0ODw", "orders")
+    assert dict(exchange.topic_names) == {"AAECAwQFBgcICQoLDA0ODw": "orders"}
+
+
+def test_a_fetch_gets_its_session() -> None:
+    learning, connection, _ = learner()
+    route, frame = asked(fetch(1, 0, 0, partitions=((3, 30),)), 1, 7, 13)
+    answer = Frame(fetch_answer(1, 77)[4:], 0, 0, None, 4)
+    route.read_response(answer)
+    exchange = Exchange(connection, 0, 1, 7, 1, "app", frame, answer)
+    learning.from_exchange(route, exchange)
+    assert exchange.fetch_session is not None
+    assert [entry.partition for entry in exchange.fetch_session.partitions] == [3]

@@ -1,0 +1,112 @@
+"""First bytes: Kafka or not, and in whose words."""
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kproxy.session import KAFKA, Direction, Foreign, looks_like_request, recognise
+from kproxy.session.recognise import is_request, sane_client_id
+from tests.support.frames import api_versions, frame, heartbeat, request
+
+GOLDEN_FRAMES = Path(__file__).parents[1] / "golden" / "frames.jsonl.gz"
+
+
+def kind(data: bytes, direction: Direction = Direction.REQUEST) -> str:
+    found = recognise(data, direction)
+    assert isinstance(found, Foreign)
+    assert found.direction is direction
+    return found.kind
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (bytes.fromhex("16030100c8010000c40303"), "tls"),  # ClientHello, RFC 8446 section 5.1
+        (bytes.fromhex("1703030045"), "tls"),  # application data: joined in mid-stream
+        (b"GET / HTTP/1.1\r\n", "http"),
+        (b"POST /topics HTTP/1.1\r\n", "http"),
+        (b"PRI * HTTP/2.0\r\n", "http"),
+        (b"SSH-2.0-x", "ssh"),
+        (b"PROXY TCP6 ::1", "proxy"),
+        (b"\r\n\r\n\0\r\nQUIT\n", "proxy"),
+        (b"EHLO mail", "text"),
+        (bytes.fromhex("0000000804d2162f") + bytes(6), "postgresql"),  # SSLRequest, 80877103
+        (bytes.fromhex("0000001f00030000") + b"user\0me\0", "postgresql"),
+        (b"\x4a\0\0\0\x0a8.0.36\0", "unknown"),  # MySQL's greeting
+        (frame(b"\xff\xfe and ten bytes more"), "unknown"),
+    ],
+)
+def test_foreign_first_bytes_of_a_client(data: bytes, expected: str) -> None:
+    assert kind(data) == expected
+
+
+def test_the_words_say_which_side_and_what_to_change() -> None:
+    hello = recognise(bytes.fromhex("16030100c8010000c40303"), Direction.REQUEST)
+    alert = recognise(bytes.fromhex("15030300020246"), Direction.RESPONSE)
+    assert isinstance(hello, Foreign) and isinstance(alert, Foreign)
+    assert "the client speaks TLS" in hello.what and "--keylog" in hello.what
+    assert "the broker answered with a TLS alert" in alert.what and "security.protocol=SSL" in alert.what
+
+
+def test_the_sizes_that_brokers_complain_about_are_known() -> None:
+    # "Invalid receive (size = 1195725856 larger than ...)" is HTTP, 369295616 TLS 1.0, 352518912 a TLS alert.
+    assert kind((1_195_725_856).to_bytes(4, "big")) == "http"
+    assert kind((369_295_616).to_bytes(4, "big")) == "tls"
+    assert kind((352_518_912).to_bytes(4, "big"), Direction.RESPONSE) == "tls"
+
+
+def test_kafka_is_recognised() -> None:
+    assert recognise(heartbeat(1), Direction.REQUEST) is KAFKA
+    assert recognise(api_versions(0)[:20], Direction.REQUEST) is KAFKA
+    assert recognise(frame(b"\x60\x82\x02\x0b\x06\x09\x2a\x86\x48\x86"), Direction.REQUEST) is KAFKA
+    assert recognise(b"\0\0\0\x0a\0\0", Direction.RESPONSE) is KAFKA
+
+
+@pytest.mark.parametrize("size", range(14))
+def test_more_bytes_are_asked_for_rather_than_guessed(size: int) -> None:
+    assert recognise(heartbeat(1)[:size], Direction.REQUEST) is None
+
+
+def test_every_request_frame_of_kafka_looks_like_one_and_so_does_its_beginning() -> None:
+    count = 0
+    with gzip.open(GOLDEN_FRAMES, "rt", encoding="utf-8") as lines:
+        for line in map(json.loads, lines):
+            plain_header = line["sample"] == 0 and line["headerVersion"] > 0
+            if line["direction"] == "request" and plain_header and line["kind"] != "unsupported-version":
+                data = bytes.fromhex(line["frameHex"])
+                assert looks_like_request(data) and looks_like_request(data + b"\xff") and looks_like_request(data[:14])
+                assert is_request(data[4:]) and not is_request(data[4:] + b"\0") and not is_request(data[4:-1])
+                count += 1
+    assert count > 350
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        heartbeat(1)[:13],
+        request(12, 0, 1, b"wrong"),
+        request(12, 77, 1, b""),
+        request(200, 0, 1, b""),
+        request(12, 0, 1, b"", client_id="a\nb"),
+        frame(b"\0\0\0\x01"),
+    ],
+)
+def test_what_does_not_look_like_a_request(data: bytes) -> None:
+    assert not looks_like_request(data)
+
+
+def test_client_ids_that_nobody_would_choose() -> None:
+    assert sane_client_id(None) and sane_client_id("") and sane_client_id("café-1")
+    assert not sane_client_id("a\0b") and not sane_client_id("x" * 513) and not sane_client_id("\udc80")
+
+
+@given(st.binary(max_size=80), st.sampled_from(list(Direction)))
+def test_any_bytes_are_recognised_without_complaint(data: bytes, direction: Direction) -> None:
+    found = recognise(data, direction)
+    assert found is KAFKA or found is None or (found.kind and found.what)
+    assert looks_like_request(data) in (True, False)
