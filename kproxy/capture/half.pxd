@@ -1,3 +1,5 @@
+# What one direction of a flow keeps, as reassembly.pyx sees it.
+
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 

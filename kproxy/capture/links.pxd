@@ -1,3 +1,5 @@
+# What the headers of a packet say, as reassembly.pyx sees it.
+
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
 
 

@@ -1,3 +1,5 @@
+# Packets in a batch: where they lie in the bytes read.
+
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t
 
 

@@ -1,3 +1,5 @@
+# The reader of pcapng files.
+
 from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
 
 from kproxy.capture.packets cimport PacketBatch, PacketRef

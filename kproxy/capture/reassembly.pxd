@@ -1,3 +1,5 @@
+# Flows and what comes out of them.
+
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 from kproxy.capture.half cimport Budget, Half, Held

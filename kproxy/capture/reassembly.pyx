@@ -14,7 +14,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from kproxy.capture.half cimport WINDOW, Budget, Half, Held
 from kproxy.capture.links cimport ACK, FIN, RST, SYN, Segment
 
-import socket
+from ipaddress import IPv4Address, IPv6Address
 
 from kproxy.capture.items import Closed, CloseReason, Differs, Ended, Gap, Opened
 
@@ -73,8 +73,8 @@ cdef class Flow:
         end = self.key[:half_key] if side == 0 else self.key[half_key:]
         port = int.from_bytes(end[-2:], "big")
         if len(end) == 6:
-            return f"{socket.inet_ntop(socket.AF_INET, end[:4])}:{port}"
-        return f"[{socket.inet_ntop(socket.AF_INET6, end[:16])}]:{port}"
+            return f"{IPv4Address(end[:4])}:{port}"
+        return f"[{IPv6Address(end[:16])}]:{port}"
 
     def direction(self, side):
         """0 when that side (0 or 1) is the client, else 1."""

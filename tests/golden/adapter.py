@@ -29,6 +29,7 @@ from kproxy.protocol.embedded import (
 
 __all__ = ["DecodeError", "embedded", "from_json", "reencode", "request_frame", "response_frame", "to_json", "walk"]
 
+API_VERSIONS = 18
 SIZE_FIELD = 4  # int32 before every frame
 
 
@@ -64,10 +65,9 @@ def response_frame(frame: bytes, api_key: int, api_version: int) -> dict[str, An
     try:
         body = layout.to_json(api_version, data, header.size)
     except DecodeError:
-        if layout.name != "ApiVersionsResponse":
+        if api_key != API_VERSIONS:
             raise
-        # A broker that lacks the version answers in the layout of version 0 (KIP-511).
-        body = layout.to_json(0, data, header.size)
+        body = layout.to_json(0, data, header.size)  # what a broker answers to a version it does not know (KIP-511)
     return {"header": json.loads(header.to_json()), "body": json.loads(body)}
 
 

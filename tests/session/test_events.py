@@ -11,7 +11,7 @@ def test_the_wire_size_has_the_size_field() -> None:
 
 def test_an_exchange_begins_with_nothing_known() -> None:
     exchange = Exchange(CONNECTION, 5)
-    assert exchange.request is exchange.response is exchange.fetch_session is None
+    assert exchange.request is None and exchange.response is None and exchange.fetch_session is None
     assert exchange.expects_response and dict(exchange.topic_names) == {}
 
 
