@@ -9,15 +9,15 @@ Nothing is copied: the arrays keep the records field, and what its compressed ba
 """
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kproxy.errors import Malformed
-from kproxy.protocol.records.batches import Batch
+from kproxy.protocol.records.batches import Batch, OpenBatch, next_batch
 from kproxy.protocol.records.columns import Columns
 from kproxy.protocol.records.limits import DEFAULT_LIMITS, Limits
-from kproxy.protocol.records.reading import open_batches, read_batches
+from kproxy.protocol.records.reading import open_batches, tail_of
 
 if TYPE_CHECKING:
     import pyarrow
@@ -64,14 +64,52 @@ def to_arrow(
     Raises Malformed for a field of 2 GiB or more, which no frame can hold; ImportError without pyarrow.
     """
     columns = Columns()
-    for opened in open_batches(read_batches(data, limits=limits) if isinstance(data, bytes) else data, limits):
-        if len(opened.content) > LARGEST_FIELD:
-            raise Malformed(f"{len(opened.content)} bytes of records, more than a frame can hold")
-        error = columns.add(opened)
-        if problems is not None and (opened.skipped or error):
-            kind = "skipped" if opened.skipped else "error"
-            problems.append(Problem(opened.batch.position, kind, opened.skipped or error or ""))
+    adding = _add_field(columns, data, limits) if isinstance(data, bytes) else _add_batches(columns, data, limits)
+    found = list(adding)
+    if problems is not None:
+        problems += found
     return _record_batch(columns)
+
+
+def _add_field(columns: Columns, data: bytes, limits: Limits) -> Iterator[Problem]:
+    """Add the batches of a field: those that are not compressed at a stretch, the others one by one."""
+    _refuse_larger(data)
+    position, spent = 0, 0
+    while position < len(data):
+        position, error = columns.add_plain(data, position, limits.records)
+        batches: list[Batch] = []
+        end = next_batch(data, position, batches, 1)
+        if error is not None:
+            yield Problem(position, "error", error)
+        elif batches:
+            opened = batches[0].open(limits.after(spent))
+            spent += opened.unpacked_size
+            yield from _add(columns, opened)
+        else:
+            break
+        position = end
+    tail = tail_of(data, position)
+    if tail is not None and tail.kind == "error":
+        yield Problem(tail.position, "error", tail.reason)
+
+
+def _add_batches(columns: Columns, batches: Iterable[Batch], limits: Limits) -> Iterator[Problem]:
+    for opened in open_batches(batches, limits):
+        yield from _add(columns, opened)
+
+
+def _add(columns: Columns, opened: OpenBatch) -> Iterator[Problem]:
+    _refuse_larger(opened.content)
+    error = columns.add(opened)
+    if opened.skipped is not None:
+        yield Problem(opened.batch.position, "skipped", opened.skipped)
+    elif error is not None:
+        yield Problem(opened.batch.position, "error", error)
+
+
+def _refuse_larger(content: bytes | bytearray) -> None:
+    if len(content) > LARGEST_FIELD:
+        raise Malformed(f"{len(content)} bytes of records, more than a frame can hold")
 
 
 def _record_batch(columns: Columns) -> "pyarrow.RecordBatch":

@@ -8,43 +8,26 @@ import zlib
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
-from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport int16_t, int32_t, int64_t, uint32_t, uint8_t
 from libc.string cimport memset
 
 from kproxy.protocol.records.shape cimport (
-    begin_wrapper,
-    FAULT_ENDED_EARLY,
-    FAULT_HEADER_COUNT,
-    FAULT_HEADER_KEY,
-    FAULT_INNER_COMPRESSED,
-    FAULT_INNER_MAGIC,
-    FAULT_INNER_NONE,
-    FAULT_INNER_OFFSET,
-    FAULT_INNER_SIZE,
-    FAULT_LEFT_OVER,
-    FAULT_RECORD_COUNT,
-    FAULT_RECORD_END,
-    FAULT_RECORD_SIZE,
-    LEAST_MESSAGE,
-    LOG_OVERHEAD,
-    read_message,
-    RecordShape,
-    Walker,
-)
+    begin_plain, begin_wrapper, codec_of, FAULT_ENDED_EARLY, FAULT_HEADER_COUNT, FAULT_HEADER_KEY,
+    FAULT_INNER_COMPRESSED, FAULT_INNER_MAGIC, FAULT_INNER_NONE, FAULT_INNER_OFFSET, FAULT_INNER_SIZE, FAULT_LEFT_OVER,
+    FAULT_RECORD_COUNT, FAULT_RECORD_END, FAULT_RECORD_SIZE, MESSAGE_CRC, read_message, RecordShape, Walker, whole_batch,
+)  # fmt: skip
 from kproxy.protocol.wire cimport be16, be32, be64, FAULT_COUNT, FAULT_VARINT
 
 from crc32c import crc32c
 
+from kproxy.errors import Malformed
 from kproxy.protocol.records.compression import decompress
 from kproxy.protocol.records.limits import DEFAULT_LIMITS
 
 cdef enum:
-    MAGIC_AT = 16  # in all three formats
-    UP_TO_MAGIC = 17
-    CRC_AT = 12  # magic 0 and 1
+    MAGIC_AT = 16  # what the CRC of magic 0 and 1 covers begins here
     CRC_AT_2 = 17
     COVERED_AT_2 = 21  # what the CRC of magic 2 covers begins at the attributes
-    HEADER_SIZE = 61  # of magic 2
     UNKNOWN = -1
     TRANSACTIONAL = 0x10
     CONTROL = 0x20
@@ -54,15 +37,19 @@ cdef tuple CODEC_NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
 cdef class Batch:
-    """The header of one batch. Fields that its magic does not have are None; -1 is Kafka's own word for none."""
+    """The header of the whole batch at *position*. Fields that its magic lacks are None; -1 is Kafka's own word for none.
 
-    def __init__(self, bytes data, Py_ssize_t position, Py_ssize_t size):
-        cdef int magic
-        if position < 0 or size < LOG_OVERHEAD + LEAST_MESSAGE or position > PyBytes_GET_SIZE(data) - size:
-            raise ValueError(f"no batch of {size} bytes fits at byte {position} of {len(data)}")
-        magic = <int8_t>PyBytes_AS_STRING(data)[position + MAGIC_AT]
-        if not 0 <= magic <= 2 or (magic == 2 and size < HEADER_SIZE):
-            raise ValueError(f"no batch of magic {magic} has {size} bytes")
+    Raises Malformed where no whole batch stands.
+    """
+
+    def __init__(self, bytes data not None, Py_ssize_t position):
+        cdef int magic = 0
+        cdef Py_ssize_t size
+        if not 0 <= position <= PyBytes_GET_SIZE(data):
+            raise IndexError(f"position {position} is not within {len(data)} bytes")
+        size = whole_batch(<const uint8_t *>PyBytes_AS_STRING(data) + position, len(data) - position, &magic)
+        if size == 0:
+            raise Malformed("no whole batch stands there", position=position)
         fill(self, data, position, size, magic)
 
     def __repr__(self):
@@ -87,7 +74,7 @@ cdef class Batch:
     @property
     def crc(self):
         """As it stands in the bytes, unsigned."""
-        return be32(self.at + (CRC_AT if self.magic < 2 else CRC_AT_2))
+        return be32(self.at + (MESSAGE_CRC if self.magic < 2 else CRC_AT_2))
 
     @property
     def computed_crc(self):
@@ -213,21 +200,18 @@ cpdef int sequence_after(int base_sequence, int delta):
     return base_sequence + delta
 
 
-def next_batch(bytes data, Py_ssize_t position, list out, Py_ssize_t most):
+def next_batch(bytes data not None, Py_ssize_t position, list out not None, Py_ssize_t most):
     """Append the batches from *position* on to *out*, at most *most*; where the first thing stands that is no whole batch."""
     cdef const uint8_t *base = <const uint8_t *>PyBytes_AS_STRING(data)
     cdef Py_ssize_t end = PyBytes_GET_SIZE(data)
     cdef Py_ssize_t size
-    cdef int magic
+    cdef int magic = 0
     cdef Batch batch
     if not 0 <= position <= end:
         raise IndexError(f"position {position} is not within {end} bytes")
-    while end - position >= UP_TO_MAGIC and most > 0:
-        size = <Py_ssize_t><int32_t>be32(base + position + 8) + LOG_OVERHEAD
-        magic = <int8_t>base[position + MAGIC_AT]
-        if size < LOG_OVERHEAD + LEAST_MESSAGE or size > end - position or not 0 <= magic <= 2:
-            break
-        if magic == 2 and size < HEADER_SIZE:
+    while most > 0:
+        size = whole_batch(base + position, end - position, &magic)
+        if size == 0:
             break
         batch = Batch.__new__(Batch)
         fill(batch, data, position, size, magic)
@@ -237,7 +221,7 @@ def next_batch(bytes data, Py_ssize_t position, list out, Py_ssize_t most):
     return position
 
 
-def count_plain(bytes data, Py_ssize_t position=0):
+def count_plain(bytes data not None, Py_ssize_t position=0):
     """Records in the batches from *position* on that can be counted without opening any: (count, where that ended).
 
     It ends at a wrapper, or at the first thing that is no whole batch.
@@ -245,23 +229,15 @@ def count_plain(bytes data, Py_ssize_t position=0):
     cdef const uint8_t *base = <const uint8_t *>PyBytes_AS_STRING(data)
     cdef Py_ssize_t end = PyBytes_GET_SIZE(data)
     cdef Py_ssize_t size
-    cdef int magic
+    cdef int magic = 0
     cdef int64_t count = 0
     if not 0 <= position <= end:
         raise IndexError(f"position {position} is not within {end} bytes")
-    while end - position >= LOG_OVERHEAD + LEAST_MESSAGE:
-        size = <Py_ssize_t><int32_t>be32(base + position + 8) + LOG_OVERHEAD
-        magic = <int8_t>base[position + MAGIC_AT]
-        if size < LOG_OVERHEAD + LEAST_MESSAGE or size > end - position or not 0 <= magic <= 2:
+    while True:
+        size = whole_batch(base + position, end - position, &magic)
+        if size == 0 or (magic < 2 and codec_of(base + position, magic)):
             break
-        if magic == 2:
-            if size < HEADER_SIZE:
-                break
-            count += max(0, <int32_t>be32(base + position + 57))
-        elif base[position + MAGIC_AT + 1] & 7:
-            break
-        else:
-            count += 1
+        count += max(0, <int32_t>be32(base + position + 57)) if magic == 2 else 1
         position += size
     return count, position
 
@@ -276,6 +252,11 @@ cdef class OpenBatch:
     def __dealloc__(self):
         if self.view.buf != NULL:
             PyBuffer_Release(&self.view)
+
+    @property
+    def unpacked_size(self):
+        """Bytes that it was decompressed to; 0 where it was not."""
+        return 0 if self.content is self.batch.data else self.view.len
 
     @property
     def claimed(self):
@@ -293,93 +274,81 @@ cdef class OpenBatch:
 
 cdef OpenBatch open_batch(Batch batch, object limits):
     cdef OpenBatch opened = OpenBatch.__new__(OpenBatch)
-    cdef Walker *w = &opened.walker
-    cdef int codec = batch.codec
-    memset(w, 0, sizeof(Walker))
+    cdef int codec = codec_of(batch.at, batch.magic)
     opened.batch = batch
-    opened.content = batch.data
     opened.most = limits.records
-    w.magic = batch.magic
-    w.append = bool(batch.attributes & 8) and batch.magic > 0
-    if batch.magic < 2:
-        begin_message(opened, codec, limits)
-    else:
+    point_at(opened, batch.data)
+    begin_plain(&opened.walker, opened.base, batch.at, batch.size, batch.magic)
+    if batch.magic == 2:
         begin_batch(opened, codec, limits)
+    elif codec:
+        begin_wrapped(opened, codec, limits)
+    if opened.skipped is not None:
+        opened.walker.left = 0
     return opened
 
 
 cdef int begin_batch(OpenBatch opened, int codec, object limits) except -1:
-    cdef Batch batch = opened.batch
+    """Of magic 2. A count of 0 is one: then nothing else is looked at (DefaultRecordBatch.iterator)."""
     cdef Walker *w = &opened.walker
-    w.base_offset = <int64_t>be64(batch.at)
-    w.base_timestamp = <int64_t>be64(batch.at + 27)
-    w.append_time = <int64_t>be64(batch.at + 35)
-    w.left = <int32_t>be32(batch.at + 57)
     if w.left < 0:
         opened.error = fault_text(FAULT_RECORD_COUNT, w.left, 0)
         w.left = 0
-    if w.left > opened.most:
+    elif w.left > opened.most:
         opened.skipped = f"claims {w.left:,} records, over {opened.most:,}"
-        w.left = 0
-    if w.left == 0:
-        point_at(opened, batch.position, batch.position)
-    elif codec == 0:
-        point_at(opened, batch.position + HEADER_SIZE, batch.position + batch.size)
-    else:
-        unpack(opened, codec, batch.position + HEADER_SIZE, batch.position + batch.size, limits)
+    elif w.left and codec:
+        unpack(opened, codec, limits)
+        if w.broken and w.c.at == w.c.limit:
+            w.left = 0
     return 0
 
 
-cdef int begin_message(OpenBatch opened, int codec, object limits) except -1:
-    cdef Batch batch = opened.batch
+cdef int begin_wrapped(OpenBatch opened, int codec, object limits) except -1:
+    """A compressed message of magic 0 or 1. One that is broken anywhere gives none of its messages, as in Kafka."""
     cdef Walker *w = &opened.walker
     cdef RecordShape shape
     cdef int magic
-    w.base_offset = <int64_t>be64(batch.at)
-    w.append_time = <int64_t>be64(batch.at + 18)
-    point_at(opened, batch.position + CRC_AT, batch.position + batch.size)
-    w.left = 1
-    if codec == 0:
-        return 0
+    w.left = 0
+    memset(&shape, 0, sizeof(RecordShape))
     if read_message(&w.c, &magic, &shape) < 0:
         opened.error = fault_text(w.c.fault, w.c.needed, w.c.left)
     elif shape.value_size < 0:
         opened.error = "a compressed message without a value"
     else:
-        unpack(opened, codec, shape.value - opened.base, shape.value - opened.base + shape.value_size, limits)
+        w.c.at = shape.value
+        w.c.limit = shape.value + shape.value_size
+        unpack(opened, codec, limits)
         if opened.error is None and opened.skipped is None:
             if begin_wrapper(w, w.base_offset) < 0:
                 opened.error = fault_text(w.c.fault, w.c.needed, w.c.left)
+                w.left = 0
             elif w.left > opened.most:
                 opened.skipped = f"holds {w.left:,} messages, over {opened.most:,}"
-    if opened.error is not None or opened.skipped is not None:
-        w.left = 0
     return 0
 
 
-cdef int unpack(OpenBatch opened, int codec, Py_ssize_t start, Py_ssize_t limit, object limits) except -1:
-    """Decompress a part of the field, and stand at the start of what came out of it."""
+cdef int unpack(OpenBatch opened, int codec, object limits) except -1:
+    """Decompress what the walker stands before, and stand before what came out of it."""
+    cdef Walker *w = &opened.walker
+    cdef Py_ssize_t start = w.c.at - opened.base
+    cdef Py_ssize_t limit = w.c.limit - opened.base
     unpacked = decompress(codec, memoryview(opened.batch.data)[start:limit], opened.batch.magic, limits)
-    opened.content = unpacked.data
     opened.error = unpacked.error
     opened.skipped = unpacked.skipped
-    opened.walker.broken = unpacked.error is not None
-    point_at(opened, 0, len(unpacked.data))
-    if unpacked.skipped is not None or (opened.walker.broken and not unpacked.data):
-        opened.walker.left = 0
+    point_at(opened, unpacked.data)
+    w.broken = unpacked.error is not None
+    w.c.base = w.c.at = opened.base
+    w.c.limit = opened.base + opened.view.len
     return 0
 
 
-cdef int point_at(OpenBatch opened, Py_ssize_t start, Py_ssize_t limit) except -1:
+cdef int point_at(OpenBatch opened, object content) except -1:
+    """Take *content* as what is walked, and keep hold of its memory."""
     if opened.view.buf != NULL:
         PyBuffer_Release(&opened.view)
-    PyObject_GetBuffer(opened.content, &opened.view, PyBUF_SIMPLE)
+    PyObject_GetBuffer(content, &opened.view, PyBUF_SIMPLE)
+    opened.content = content
     opened.base = <const uint8_t *>opened.view.buf
-    if not 0 <= start <= limit <= opened.view.len:
-        raise IndexError(f"{start} to {limit} is not within {opened.view.len} bytes")
-    opened.walker.c.base = opened.base
-    opened.walker.c.at = opened.base + start
-    opened.walker.c.limit = opened.base + limit
     return 0
 
 

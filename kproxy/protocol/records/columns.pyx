@@ -6,13 +6,15 @@ Buffer 0 is the records field itself; every compressed batch adds what it was de
 """
 
 from cpython.buffer cimport Py_buffer, PyBuffer_FillInfo
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t, uint8_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy, memset
 
-from kproxy.protocol.records.batches cimport OpenBatch
+from kproxy.protocol.records.batches cimport Batch, OpenBatch
 from kproxy.protocol.records.shape cimport (
-    HeaderShape, LEAST_MESSAGE, LEAST_RECORD, next_record, read_header, RecordShape, Walker,
+    begin_plain, codec_of, HeaderShape, LEAST_MESSAGE, LEAST_RECORD, next_record, read_header, RecordShape, Walker,
+    whole_batch,
 )  # fmt: skip
 from kproxy.protocol.wire cimport Cursor
 
@@ -148,12 +150,45 @@ cdef class Columns:
         source.base = opened.base
         source.limit = w.c.limit
         source.number = self.number_of(opened.content)
-        self.make_room(min(w.left, (w.c.limit - w.c.at) // (LEAST_RECORD if w.magic == 2 else LEAST_MESSAGE) + 1))
+        self.make_room(&w)
         with nogil:
             status = self.fill(&w, &source)
         if status == -2:
             raise MemoryError
         return opened.fault(&w, self.count - before) if status < 0 else opened.error
+
+    def add_plain(self, bytes data not None, Py_ssize_t position, int64_t most):
+        """Add the batches of a field from *position* on that are not compressed: what most traffic is made of.
+
+        Returns where that ended, and None; or where the batch stands whose records could not all be added, and why. It
+        ends at a compressed batch, one that claims more than *most* records, or the first thing that is no whole batch.
+        """
+        cdef const uint8_t *base = <const uint8_t *>PyBytes_AS_STRING(data)
+        cdef Py_ssize_t end = PyBytes_GET_SIZE(data)
+        cdef Py_ssize_t size
+        cdef int64_t before
+        cdef int magic = 0, status
+        cdef Walker w
+        cdef Source source
+        if not 0 <= position <= end:
+            raise IndexError(f"position {position} is not within {end} bytes")
+        while True:
+            size = whole_batch(base + position, end - position, &magic)
+            if size == 0 or codec_of(base + position, magic):
+                return position, None
+            begin_plain(&w, base, base + position, size, magic)
+            if not 0 <= w.left <= most:
+                return position, None
+            before = self.count
+            source.base, source.limit, source.number = base, base + position + size, self.number_of(data)
+            self.make_room(&w)
+            status = self.fill(&w, &source)
+            if status == -2:
+                raise MemoryError
+            if status < 0:
+                opened = Batch(data, position).open()
+                return position, (<OpenBatch>opened).fault(&w, self.count - before)
+            position += size
 
     cdef uint32_t number_of(self, object content) except? 0xFFFFFFFF:
         """Which buffer *content* is."""
@@ -167,8 +202,10 @@ cdef class Columns:
             last += 1
         return last
 
-    cdef int make_room(self, int64_t more) except -1:
-        cdef size_t rows = self.count + more
+    cdef int make_room(self, const Walker *w) except -1:
+        """For as many records as the batch claims, and its bytes can hold."""
+        cdef int64_t least = LEAST_RECORD if w.magic == 2 else LEAST_MESSAGE
+        cdef size_t rows = self.count + min(w.left, (w.c.limit - w.c.at) // least + 1)
         cdef bint failed = False
         failed |= hold(self.offsets, rows * 8) < 0
         failed |= hold(self.timestamps, rows * 8) < 0

@@ -1,6 +1,6 @@
 """A records field: the batches in it, and what is left over at its end."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from kproxy.protocol.records.batches import Batch, OpenBatch, count_plain, next_batch
@@ -54,18 +54,18 @@ def read_batches(data: bytes, *, unaligned: bool = False, limits: Limits = DEFAU
     end = next_batch(data, start, found, limits.batches)
     batches = Batches(found)
     batches.skipped_start = start
-    if end < len(data):
-        batches.tail = _tail(data, end, len(batches) >= limits.batches)
+    batches.tail = tail_of(data, end)
+    if batches.tail is not None and len(batches) >= limits.batches:
+        batches.tail = Tail("error", end, len(data) - end, f"more than {limits.batches:,} batches (at byte {end})")
     return batches
 
 
-def open_batches(batches: Iterator[Batch] | list[Batch], limits: Limits) -> Iterator[OpenBatch]:
+def open_batches(batches: Iterable[Batch], limits: Limits) -> Iterator[OpenBatch]:
     """Each batch opened in turn, under the limits of one batch and of them all together."""
     spent = 0
     for batch in batches:
         opened = batch.open(limits.after(spent))
-        if opened.content is not batch.data:
-            spent += len(opened.content)
+        spent += opened.unpacked_size
         yield opened
 
 
@@ -79,18 +79,19 @@ def count_records(data: bytes, *, limits: Limits = DEFAULT_LIMITS) -> int:
         if end == position:
             break
         opened = wrapper[0].open(limits.after(spent))
-        spent += len(opened.content)
+        spent += opened.unpacked_size
         more, position = count_plain(data, end)
         count += opened.claimed + more
     return count
 
 
-def _tail(data: bytes, position: int, too_many: bool) -> Tail:
+def tail_of(data: bytes, position: int) -> Tail | None:
+    """What stands at *position*, where no whole batch does; None at the field's end."""
     rest = data[position : position + MAGIC_AT + 1]
     left = len(data) - position
+    if left == 0:
+        return None
     kind, reason = _what_is_left(rest, left)
-    if too_many:
-        kind, reason = "error", "more batches than are read"
     return Tail(kind, position, left, f"{reason} (at byte {position})")
 
 

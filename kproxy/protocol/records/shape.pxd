@@ -28,7 +28,10 @@ cdef enum RecordFault:  # follows wire's Fault
 
 cdef enum:
     LOG_OVERHEAD = 12  # offset int64, size int32: before every entry of any magic
+    UP_TO_MAGIC = 17  # the magic is the last byte of these in every format
     LEAST_MESSAGE = 14  # LegacyRecord.RECORD_OVERHEAD_V0
+    MESSAGE_CRC = 12  # where it stands in a message of magic 0 or 1
+    BATCH_HEADER = 61  # of magic 2, up to the records
     LEAST_RECORD = 7  # bytes of the shortest record of magic 2, its size included
     LEAST_HEADER = 2
 
@@ -65,6 +68,44 @@ cdef struct Walker:
     int64_t base_offset
     int64_t base_timestamp
     int64_t append_time
+
+
+cdef inline int64_t whole_batch(const uint8_t *at, int64_t left, int *magic) noexcept nogil:
+    """The size of the batch that stands at *at* with *left* bytes to the field's end; 0 when none does, or not all of it."""
+    cdef int64_t size
+    if left < LOG_OVERHEAD + LEAST_MESSAGE:
+        return 0
+    size = <int64_t><int32_t>be32(at + 8) + LOG_OVERHEAD
+    magic[0] = <int8_t>at[UP_TO_MAGIC - 1]
+    if size < LOG_OVERHEAD + LEAST_MESSAGE or size > left or not 0 <= magic[0] <= 2:
+        return 0
+    return 0 if magic[0] == 2 and size < BATCH_HEADER else size
+
+
+cdef inline int codec_of(const uint8_t *at, int magic) noexcept nogil:
+    """Bits 0 to 2 of the attributes of a whole batch."""
+    return at[UP_TO_MAGIC if magic < 2 else 22] & 7
+
+
+cdef inline void begin_plain(Walker *w, const uint8_t *base, const uint8_t *at, int64_t size, int magic) noexcept nogil:
+    """Stand at the first record of a whole batch, as if it were not compressed."""
+    w.c.base = base
+    w.c.limit = at + size
+    w.c.fault = 0
+    w.magic = magic
+    w.wrapped = w.broken = False
+    w.base_offset = <int64_t>be64(at)
+    if magic == 2:
+        w.c.at = at + BATCH_HEADER
+        w.append = at[22] & 8 != 0
+        w.base_timestamp = <int64_t>be64(at + 27)
+        w.append_time = <int64_t>be64(at + 35)
+        w.left = <int32_t>be32(at + 57)
+    else:
+        w.c.at = at + MESSAGE_CRC
+        w.append = magic == 1 and at[UP_TO_MAGIC] & 8 != 0
+        w.append_time = <int64_t>be64(at + 18)
+        w.left = 1
 
 
 cdef inline int read_varint(Cursor *c, int32_t *out) noexcept nogil:

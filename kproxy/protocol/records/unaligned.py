@@ -27,7 +27,7 @@ def first_batch_at(data: bytes) -> int:
         size = _plausible_size(data, position)
         if size is not None and position + size <= len(data):
             budget -= size
-            if Batch(data, position, size).crc_valid:
+            if Batch(data, position).crc_valid:
                 return position
         position = data.find(MAGIC_2, position + MAGIC_AT + 1) - MAGIC_AT
     return len(data)
