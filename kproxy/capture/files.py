@@ -172,10 +172,8 @@ def open_source(path: str | Path) -> ByteSource:
     """
     name = "standard input" if str(path) == STANDARD_INPUT else str(path)
     try:
-        if str(path) == STANDARD_INPUT:
-            raw = open(0, "rb", buffering=0, closefd=False)  # noqa: SIM115
-        else:
-            raw = Path(path).open("rb", buffering=0)  # noqa: SIM115
+        file = 0 if str(path) == STANDARD_INPUT else path
+        raw = open(file, "rb", buffering=0, closefd=file != 0)  # noqa: SIM115 - it may be a descriptor
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise CaptureError(f"{name}: cannot be opened: {reason}") from error

@@ -74,7 +74,9 @@ cdef class Flow:
         port = int.from_bytes(end[-2:], "big")
         if len(end) == 6:
             return f"{IPv4Address(end[:4])}:{port}"
-        return f"[{IPv6Address(end[:16])}]:{port}"
+        address = IPv6Address(end[:16])
+        mapped = address.ipv4_mapped  # written as RFC 5952, 5 recommends, which not every Python does by itself
+        return f"[::ffff:{mapped}]:{port}" if mapped else f"[{address}]:{port}"
 
     def direction(self, side):
         """0 when that side (0 or 1) is the client, else 1."""

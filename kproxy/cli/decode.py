@@ -41,7 +41,7 @@ class Render(Protocol):
         """The event as UTF-8."""
 
 
-def decode(  # noqa: PLR0917 - Typer calls it by name
+def decode(
     files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Captures to read; - is standard input.")],
     output_format: Annotated[
         Format, typer.Option("--format", help="text: a line an exchange. jsonl: a JSON object an exchange.")

@@ -1,1 +1,15 @@
-"""Events to people and machines: text lines and trees, the decoded log."""
+"""Events to people and machines: text lines and trees, the decoded log. Writes nothing itself: bytes and strings come out.
+
+    jsonl.py        the decoded log: one JSON object a line; its docstring is the contract
+    text.py         one line an exchange, for people
+    tree.py         the whole of an exchange, field by field, special values by name, what to do after an error
+    where.py        conditions in CEL over the names of the decoded log
+    key_facts.py    what is worth telling of an exchange in one line, by API
+    body_fields.py  the few fields of bodies that key facts look at
+    bodies.py       both bodies as Kafka's JSON, read once; the error codes and topic names in them
+    escaping.py     strings from the wire made fit for a terminal
+    times.py        times, durations and sizes as text
+    styles.py       colours, and cutting to a width
+
+Everything is driven by Kafka's JSON of the bodies, in which credentials are already withheld.
+"""

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from kproxy.errors import DecodeError
+from kproxy.output.escaping import well_formed
 from kproxy.protocol.error_codes import error_name
 from kproxy.session import Exchange, Frame
 
@@ -79,7 +80,7 @@ def find_topic_names(exchange: Exchange, bodies: Bodies) -> dict[str, str]:
         for topic_id in dict.fromkeys(TOPIC_ID.findall(body)) if body is not None else ():
             name = names.get(topic_id.decode())
             if name is not None:
-                found[topic_id.decode()] = name
+                found[topic_id.decode()] = well_formed(name)
     return found
 
 

@@ -24,6 +24,16 @@ def word(text: str, limit: int = 64) -> str:
     return '"' + safe.replace('"', '\\"') + '"'
 
 
+def well_formed(text: str) -> str:
+    """*text* with U+FFFD for each lone surrogate, which stands for a byte that was not UTF-8 and which UTF-8 cannot carry.
+
+    The bodies' JSON has U+FFFD for such bytes too.
+    """
+    if text.isascii():
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
 def _escape(char: str) -> str:
     named = NAMED.get(char)
     if named is not None:

@@ -52,6 +52,7 @@ from typing import Any
 import msgspec
 
 from kproxy.output.bodies import Bodies, find_errors, find_topic_names, read_bodies
+from kproxy.output.escaping import well_formed
 from kproxy.output.times import render_instant
 from kproxy.protocol.facts import facts
 from kproxy.session import BadFrame, Event, Exchange, Frame, Gap, NotKafka, SaslToken
@@ -117,11 +118,11 @@ def _gap(event: Any) -> dict[str, Any]:
 
 
 def _bad_frame(event: Any) -> dict[str, Any]:
-    return {"direction": event.direction.value, "reason": event.reason}
+    return {"direction": event.direction.value, "reason": well_formed(event.reason)}
 
 
 def _not_kafka(event: Any) -> dict[str, Any]:
-    return {"direction": event.direction.value, "kind": event.kind, "what": event.what}
+    return {"direction": event.direction.value, "kind": event.kind, "what": well_formed(event.what)}
 
 
 OTHER_EVENTS: dict[type[Event], tuple[str, Callable[[Any], dict[str, Any]]]] = {
@@ -148,11 +149,7 @@ def _api(api_key: int | None, api_version: int | None) -> bytes:
 
 
 def _text(text: str | None) -> bytes:
-    """A JSON string; a lone surrogate, which UTF-8 cannot carry, is written as its escape."""
-    try:
-        return encode(text)
-    except UnicodeEncodeError:
-        return encode((text or "").encode("utf-8", "backslashreplace").decode())
+    return encode(text if text is None else well_formed(text))
 
 
 def _number(number: int | None) -> bytes:

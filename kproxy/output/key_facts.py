@@ -1,8 +1,7 @@
 """What is worth knowing of an exchange in one line, by API: topics, partitions, sizes, group, member, transaction.
 
-A table from API to function. A function is given both bodies, decoded into the few fields it declares: msgspec skips
-the rest of the JSON without building it, so a Fetch of a thousand partitions costs what its names and sizes cost.
-Every field is optional, because every version has others. Strings are made printable where they are used.
+A table from API to function; a function is given both bodies, read as the few fields it declares (body_fields.py).
+Strings are made printable where they are used.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -12,221 +11,35 @@ from typing import Any, TypeAlias
 import msgspec
 
 from kproxy.output.bodies import Bodies
+from kproxy.output.body_fields import (
+    AddPartitionsRequest,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    Common,
+    FetchRequest,
+    FetchResponse,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+    Group,
+    GroupsBody,
+    HeartbeatResponse,
+    InitProducerIdResponse,
+    JoinGroupResponse,
+    MarkersRequest,
+    MetadataResponse,
+    Named,
+    NamedTopics,
+    ProduceRequest,
+    ResourcesBody,
+    Topic,
+    TopicsBody,
+    Transaction,
+)
 from kproxy.output.escaping import word
 from kproxy.output.times import render_size
 from kproxy.protocol.values import describe
 
 SHOWN_NAMES = 3
-ZERO_UUID = "A" * 22
-
-
-class Partition(msgspec.Struct):
-    """A partition of a request or response, under any of the names Kafka gives its fields."""
-
-    index: int | None = None
-    partition: int | None = None
-    partitionIndex: int | None = None
-    records: None = None
-    recordsSizeInBytes: int | None = None
-    unalignedRecordsSizeInBytes: int | None = None
-    timestamp: int | None = None
-    committedOffset: int | None = None
-    fetchOffset: int | None = None
-    offset: int | None = None
-    baseOffset: int | None = None
-
-    @property
-    def number(self) -> int | None:
-        """The partition's number, whatever this API calls it."""
-        for number in (self.partitionIndex, self.index, self.partition):
-            if number is not None:
-                return number
-        return None
-
-    @property
-    def size(self) -> int:
-        """Bytes of its records field."""
-        return self.recordsSizeInBytes or self.unalignedRecordsSizeInBytes or 0
-
-
-class Topic(msgspec.Struct):
-    """A topic with partitions, under any of the names Kafka gives its fields."""
-
-    name: str | None = None
-    topic: str | None = None
-    topicName: str | None = None
-    topicId: str | None = None
-    partitions: list[Partition] = []
-    partitionData: list[Partition] = msgspec.field(default_factory=list)
-    partitionResponses: list[Partition] = msgspec.field(default_factory=list)
-
-    def label(self, names: Mapping[str, str]) -> str:
-        """Its name, or its id where the name is not known; printable."""
-        name = self.name or self.topic or self.topicName
-        if name is None and self.topicId is not None and self.topicId != ZERO_UUID:
-            name = names.get(self.topicId, self.topicId)
-        return word(name or "", 48)
-
-    def all_partitions(self) -> list[Partition]:
-        """Its partitions, whatever this API calls them."""
-        return self.partitions or self.partitionData or self.partitionResponses
-
-
-class Named(msgspec.Struct):
-    """A topic that is only named."""
-
-    name: str | None = None
-    topicId: str | None = None
-
-    def label(self, names: Mapping[str, str]) -> str:
-        """As Topic.label."""
-        return word(self.name or names.get(self.topicId or "", self.topicId or ""), 48)
-
-
-class Common(msgspec.Struct):
-    """Fields that many requests have at their top."""
-
-    transactionalId: str | None = None
-    producerId: int | None = None
-    producerEpoch: int | None = None
-    groupId: str | None = None
-    memberId: str | None = None
-    groupInstanceId: str | None = None
-    instanceId: str | None = None
-    generationId: int | None = None
-    generationIdOrMemberEpoch: int | None = None
-    memberEpoch: int | None = None
-    brokerId: int | None = None
-    validateOnly: bool | None = None
-    committed: bool | None = None
-    mechanism: str | None = None
-
-
-class ProduceRequest(msgspec.Struct):
-    """See ProduceRequest.json."""
-
-    acks: int = 0
-    transactionalId: str | None = None
-    topicData: list[Topic] = []
-
-
-class FetchRequest(msgspec.Struct):
-    """See FetchRequest.json."""
-
-    replicaId: int = -1
-    maxWaitMs: int = 0
-    sessionId: int = 0
-    sessionEpoch: int = -1
-    topics: list[Topic] = []
-    groupId: str | None = None
-
-
-class FetchResponse(msgspec.Struct):
-    """FetchResponse and ShareFetchResponse; before v13 topics have names."""
-
-    sessionId: int = 0
-    responses: list[Topic] = []
-    topics: list[Topic] = msgspec.field(default_factory=list)
-
-
-class TopicsBody(msgspec.Struct):
-    """Any body with a list of topics that have partitions; null asks for all."""
-
-    topics: list[Topic] | None = []
-
-
-class NamedTopics(msgspec.Struct):
-    """Any body with a list of topics of which only the names matter; null asks for all."""
-
-    topics: list[Named] | None = []
-    topicNames: list[str] = msgspec.field(default_factory=list)
-
-
-class MetadataResponse(msgspec.Struct):
-    """See MetadataResponse.json."""
-
-    brokers: list[msgspec.Raw] = []
-    topics: list[Named] = []
-    controllerId: int | None = None
-
-
-class ApiVersionsRequest(msgspec.Struct):
-    """See ApiVersionsRequest.json; empty before version 3."""
-
-    clientSoftwareName: str | None = None
-    clientSoftwareVersion: str | None = None
-
-
-class ApiVersionsResponse(msgspec.Struct):
-    """See ApiVersionsResponse.json."""
-
-    apiKeys: list[msgspec.Raw] = []
-
-
-class FindCoordinatorRequest(msgspec.Struct):
-    """See FindCoordinatorRequest.json; one key before version 4."""
-
-    key: str | None = None
-    keyType: int = 0
-    coordinatorKeys: list[str] = []
-
-
-class Coordinator(msgspec.Struct):
-    """One answer of FindCoordinator."""
-
-    nodeId: int = -1
-    host: str = ""
-    port: int = -1
-
-
-class FindCoordinatorResponse(Coordinator):
-    """See FindCoordinatorResponse.json."""
-
-    coordinators: list[Coordinator] = []
-
-
-class JoinGroupResponse(msgspec.Struct):
-    """See JoinGroupResponse.json."""
-
-    generationId: int = -1
-    protocolName: str | None = None
-    leader: str = ""
-    memberId: str = ""
-    members: list[msgspec.Raw] = []
-
-
-class HeartbeatResponse(msgspec.Struct):
-    """The heartbeats of KIP-848, 932 and 1071."""
-
-    memberId: str | None = None
-    memberEpoch: int | None = None
-
-
-class Group(msgspec.Struct):
-    """A group that is only named."""
-
-    groupId: str | None = None
-
-
-class GroupsBody(msgspec.Struct):
-    """Any body with a list of groups, as ids or as structs."""
-
-    groups: list[Group | str] = []
-    groupIds: list[str] = []
-    groupsNames: list[str] = []
-
-
-class Resource(msgspec.Struct):
-    """A resource whose configuration is read or written."""
-
-    resourceType: int = 0
-    resourceName: str = ""
-
-
-class ResourcesBody(msgspec.Struct):
-    """Any body with a list of resources."""
-
-    resources: list[Resource] = []
 
 
 @dataclass(slots=True)
@@ -458,6 +271,36 @@ def _resources(line: Line) -> None:
     _common(line)
 
 
+def _init_producer_id(line: Line) -> None:
+    _common(line)
+    response: InitProducerIdResponse = line.response(InitProducerIdResponse)
+    if response.producerId >= 0:
+        line.words.append(f"→ producer {response.producerId}/{response.producerEpoch}")
+
+
+def _add_partitions(line: Line) -> None:
+    request: AddPartitionsRequest = line.request(AddPartitionsRequest)
+    transactions = request.transactions
+    if request.v3AndBelowTransactionalId is not None:
+        transactions = [Transaction(request.v3AndBelowTransactionalId, request.v3AndBelowTopics)]
+    if transactions:
+        line.words.append("transaction")
+        line.names([word(t.transactionalId) for t in transactions[:SHOWN_NAMES]], len(transactions))
+        line.words[-2:] = [" ".join(line.words[-2:])]
+        line.topics(topic for transaction in transactions for topic in transaction.topics)
+
+
+def _markers(line: Line) -> None:
+    markers = line.request(MarkersRequest).markers
+    labels = [
+        f"{'commit' if m.transactionResult else 'abort'} producer {m.producerId}/{m.producerEpoch}"
+        for m in markers[:SHOWN_NAMES]
+    ]
+    if labels:
+        line.names(labels, len(markers))
+        line.topics(topic for marker in markers for topic in marker.topics)
+
+
 FACTS: dict[int, Describe] = {
     0: _produce,
     1: _fetch,
@@ -472,7 +315,10 @@ FACTS: dict[int, Describe] = {
     19: _named_topics,  # CreateTopics
     20: _named_topics,  # DeleteTopics
     21: _topics_with_partitions,  # DeleteRecords
+    22: _init_producer_id,
     23: _topics_with_partitions,  # OffsetForLeaderEpoch
+    24: _add_partitions,
+    27: _markers,
     28: _topics_with_partitions,  # TxnOffsetCommit
     32: _resources,  # DescribeConfigs
     33: _resources,  # AlterConfigs

@@ -25,6 +25,7 @@ from kproxy.session import BadFrame, Direction, Event, Exchange, Gap, NotKafka, 
 NARROW = 100
 MEDIUM = 140
 CLIENT_ID = 24
+NARROW_CLIENT_ID = 12
 FEWEST_WIDTH = 40
 WIDEST_ROUTE = 46  # two IPv4 addresses with ports
 
@@ -63,7 +64,7 @@ class TextLines:
         """A line that fits; where there is little room, what went wrong comes before the client id."""
         style = self.style
         clock = _clock(event)
-        named = (style.key, client_id if self.narrow else f"{client_id:<16}")
+        named = (style.key, cut(client_id, NARROW_CLIENT_ID) if self.narrow else f"{client_id:<16}")
         wrong = (style.error, trouble)
         parts = [
             (style.dim, clock[:12] if self.short else clock),

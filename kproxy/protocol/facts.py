@@ -149,7 +149,7 @@ def snake_case(name: str) -> str:
     """``TransactionalId`` -> ``transactional_id``, ``KRaftVersion`` -> ``kraft_version``, ``isKRaft`` -> ``is_kraft``."""
     name = name.replace("KRaft", "Kraft")
     out = [name[0].lower()]
-    for before, char, after in zip(name[:-1], name[1:], name[2:] + " ", strict=True):
+    for before, char, after in zip(name[:-1], name[1:], name[2:] + " ", strict=False):
         if char.isupper() and (not before.isupper() or after.islower()):
             out.append("_")
         out.append(char.lower())

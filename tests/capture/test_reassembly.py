@@ -318,6 +318,11 @@ def test_ipv6_addresses_are_bracketed() -> None:
     assert (flow.client, flow.server) == ("[fd00::5]:51234", "[::1]:9092")
 
 
+def test_mapped_ipv4_addresses_keep_their_dots() -> None:
+    made = Conversation(client=("::ffff:10.0.0.5", 51234), server=("::1", 9092)).handshake()
+    assert reassemble(made.packets)[0].flow.client == "[::ffff:10.0.0.5]:51234"  # RFC 5952, 5
+
+
 def test_hostile_acknowledgments_hold_nothing_back_for_ever() -> None:
     made = Conversation().handshake()
     packets = list(made.packets)

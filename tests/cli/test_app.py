@@ -1,6 +1,7 @@
 """The command as a process: pipes that close, exit codes, help that fits."""
 
 import os
+import signal
 import subprocess
 import sys
 
@@ -66,3 +67,21 @@ def test_a_full_disk_is_one_sentence() -> None:
     assert done.returncode == 1
     assert done.stderr.decode().count("\n") == 1
     assert "No space left on device" in done.stderr.decode()
+
+
+def test_an_interrupt_is_quiet_and_keeps_what_was_decoded() -> None:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(
+        [*KPROXY, "decode", "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(LARGE.read_bytes()[:-100])
+        process.stdin.flush()
+        first = process.stdout.readline()  # it is at work, and waits for more of the capture
+        process.send_signal(signal.SIGINT)
+        rest, errors = process.communicate()
+    assert process.returncode == 130
+    assert errors == b""
+    assert b"ApiVersions" in first
+    assert rest.endswith(b"\n")

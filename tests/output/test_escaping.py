@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproxy.output.escaping import printable, word
+from kproxy.output.escaping import printable, well_formed, word
 
 HOSTILE = {
     "two\nlines": "two\\nlines",
@@ -48,3 +48,13 @@ def test_no_control_or_format_character_is_left_whatever_comes(text: str) -> Non
     shown = printable(text)
     assert not [c for c in shown if unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp")]
     assert len(shown.splitlines()) <= 1
+
+
+def test_bytes_that_were_no_text_become_the_replacement_character() -> None:
+    assert well_formed(b"a\x80\xff".decode("utf-8", "surrogateescape")) == b"a\x80\xff".decode("utf-8", "replace")
+    assert well_formed("größe 🚀") == "größe 🚀"
+
+
+@given(st.text(st.characters(), max_size=50))
+def test_what_is_well_formed_can_be_encoded(text: str) -> None:
+    assert well_formed(text).encode("utf-8").decode("utf-8") == well_formed(text)

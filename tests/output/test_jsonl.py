@@ -113,6 +113,12 @@ def test_hostile_strings_stay_inside_their_line() -> None:
     assert row["requestHeader"]["clientId"] == hostile
 
 
+def test_a_client_id_that_is_no_utf_8_is_the_same_everywhere() -> None:
+    frame = heartbeat(7, client_id="abc").replace(b"abc", b"a\x80c")
+    row = only(client >> frame, broker >> heartbeat_answer(7))
+    assert row["clientId"] == row["requestHeader"]["clientId"] == "a\ufffdc"
+
+
 def test_an_unknown_api_version_is_told_as_assumed() -> None:
     row = only(client >> request(12, 5, 7, bytes.fromhex("026700000005046d2d31000000"), tags=b"\0"), closing)
     assert isinstance(row["request"], dict) or row["undecoded"]

@@ -1,12 +1,17 @@
 """One event, one line: what it says, that it fits, that nothing in it moves the cursor."""
 
+import json
 import re
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from rich.cells import cell_len
 
+from kproxy.output.jsonl import event_line
 from kproxy.output.styles import ANSI, PLAIN
 from kproxy.output.text import TextLines
+from kproxy.output.tree import Tree
 from kproxy.session import BadFrame, Direction, Event, Exchange, Gap, NotKafka, SaslToken
 from tests.support.conversation import broker, client, closing, events_of
 from tests.support.frames import heartbeat, heartbeat_answer, response
@@ -89,3 +94,24 @@ def test_columns_stay_straight() -> None:
     first, second = lines.render(exchange_of()), lines.render(exchange_of(27))
     assert first.index("Heartbeat") == second.index("Heartbeat")
     assert isinstance(exchange_of(), Exchange)
+
+
+@given(
+    st.integers(0, len(golden_pairs()) - 1), st.lists(st.tuples(st.integers(8, 400), st.integers(0, 255)), max_size=6)
+)
+def test_whatever_is_damaged_each_event_is_one_line_in_every_format(pair: int, damage: list[tuple[int, int]]) -> None:
+    """Bytes of a real request and response are overwritten: what comes out is still a line, a JSON object, a tree."""
+    asked, answered = golden_pairs()[pair]
+    request, answer = bytearray.fromhex(asked["frameHex"]), bytearray.fromhex(answered["frameHex"])
+    answer[4:8] = asked["header"]["correlationId"].to_bytes(4, "big", signed=True)
+    for position, value in damage:
+        for data in (request, answer):
+            if position < len(data):
+                data[position] = value
+    for event in events_of(client >> bytes(request), broker >> bytes(answer), closing):
+        assert TextLines().render(event).isprintable()
+        line = event_line(event)
+        assert isinstance(json.loads(line), dict)
+        assert line.count(b"\n") == 1
+        if isinstance(event, Exchange):
+            assert all(line.isprintable() for line in Tree().render(event))

@@ -45,7 +45,12 @@ def test_the_lines_beside_the_messages() -> None:
         (7, "REQUEST_TIMED_OUT", True),
     ]
     api = found.apis[3]
-    assert (api.name, api.listeners, str(api.versions), str(api.unstable)) == ("Sample", ("broker", "controller"), "0-2", "2")
+    assert (api.name, api.listeners, str(api.versions), str(api.unstable)) == (
+        "Sample",
+        ("broker", "controller"),
+        "0-2",
+        "2",
+    )
     assert found.layouts("SampleKey")[0].record_id == 7
     assert str(found.flexible("SampleRequest")) == "2+"
 

@@ -30,7 +30,8 @@ def test_ranges_are_read_and_written_alike(text: str, ranges: tuple[tuple[int, i
 
 
 @pytest.mark.parametrize(
-    "text", ["", "+", "-", "3-", "-3", "-1+", "3-2", "a", "1-b", "5,1", "0-3,3", "9+,12", "32768", "40000+", "1_0", "1+5"]
+    "text",
+    ["", "+", "-", "3-", "-3", "-1+", "3-2", "a", "1-b", "5,1", "0-3,3", "9+,12", "32768", "40000+", "1_0", "1+5"],
 )
 def test_anything_else_is_refused(text: str) -> None:
     with pytest.raises(ValueError):

@@ -1,5 +1,6 @@
 """Hypothesis strategies made from the facts: objects of any message at any version."""
 
+import base64
 from typing import Any
 
 import hypothesis.strategies as st
@@ -17,15 +18,17 @@ INTEGERS = {
     "uint32": (0, (1 << 32) - 1),
     "int64": (-(1 << 63), (1 << 63) - 1),
 }
-UUIDS = st.binary(min_size=16, max_size=16)
+SINGLES: dict[str, st.SearchStrategy[Any]] = {
+    **{kind: st.integers(*ends) for kind, ends in INTEGERS.items()},
+    "bool": st.booleans(),
+    "float64": st.floats(allow_nan=False),
+    "uuid": st.binary(min_size=16, max_size=16).map(lambda data: base64.urlsafe_b64encode(data).decode()[:22]),
+    "string": st.text(max_size=12),
+    "bytes": st.binary(max_size=12),
+    "records": st.binary(max_size=12),
+}
 
 VERSIONS = [(name, version) for name in facts().messages() for version in message(name).versions]
-
-
-def uuid_text(data: bytes) -> str:
-    import base64
-
-    return base64.urlsafe_b64encode(data).decode().rstrip("=")
 
 
 @st.composite
@@ -36,7 +39,9 @@ def messages(draw: st.DrawFn, records: bool = True) -> tuple[str, int, Any]:
     return name, version, draw(_struct(layout, version, name, layout.fields, records))
 
 
-def _struct(layout: Layout, version: int, name: str, fields: tuple[Field, ...], records: bool) -> st.SearchStrategy[Any]:
+def _struct(
+    layout: Layout, version: int, name: str, fields: tuple[Field, ...], records: bool
+) -> st.SearchStrategy[Any]:
     present = [f for f in fields if version in f.versions]
     values = {f.attribute: _value(layout, version, f, records) for f in present}
     if version in layout.flexible:
@@ -55,17 +60,6 @@ def _value(layout: Layout, version: int, field: Field, records: bool) -> st.Sear
 def _single(layout: Layout, version: int, field: Field, records: bool) -> st.SearchStrategy[Any]:
     if field.is_struct:
         return _struct(layout, version, field.type, field.fields, records)
-    if field.type in INTEGERS:
-        return st.integers(*INTEGERS[field.type])
-    match field.type:
-        case "bool":
-            return st.booleans()
-        case "float64":
-            return st.floats(allow_nan=False)
-        case "uuid":
-            return UUIDS.map(uuid_text)
-        case "string":
-            return st.text(max_size=12)
-        case "records" if not records:
-            return st.none() if version in field.nullable else st.just(b"")
-    return st.binary(max_size=12)
+    if field.type == "records" and not records:
+        return st.none() if version in field.nullable else st.just(b"")
+    return SINGLES[field.type]

@@ -1,5 +1,6 @@
 """Bytes of messages made by hand, and messages made from a few lines of facts."""
 
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -33,8 +34,8 @@ def short(text: str) -> bytes:
 def made_message(monkeypatch: pytest.MonkeyPatch, text: str) -> Message:
     """The message that *text*, a block in the manner of facts.txt, describes. Its name must not be used twice."""
     own = Facts(text)
-    monkeypatch.setattr("kproxy.protocol.message.facts", lambda: own)
-    monkeypatch.setattr("kproxy.protocol.structs.facts", lambda: own)
+    for module in ("kproxy.protocol.message", "kproxy.protocol.structs"):
+        monkeypatch.setattr(sys.modules[module], "facts", lambda: own)  # the package has a function named message
     return Message(own.messages()[0])
 
 

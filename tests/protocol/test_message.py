@@ -1,0 +1,118 @@
+"""Message: versions above the facts, versions changed in place, and what must hold for any message at any version."""
+
+import random
+from typing import Any
+
+import hypothesis
+import pytest
+
+from kproxy.protocol import DecodeError, EncodeError, UnknownVersion, message, request_message, response_message
+from tests.fuzz.codec_target import check_codec
+from tests.fuzz.damage import damaged, golden
+from tests.support.strategies import messages
+from tests.support.wire import compact
+
+MORE = hypothesis.settings(max_examples=hypothesis.settings.default.max_examples * 5)
+HELLO = compact(b"kproxy") + compact(b"1") + b"\0"
+
+
+def test_messages_are_found_by_name_and_by_api_key() -> None:
+    assert message("MetadataRequest") is message("MetadataRequest") is request_message(3)
+    assert response_message(18) is message("ApiVersionsResponse")
+    assert request_message(9999) is None and response_message(-1) is None
+    assert (message("MetadataRequest").api_key, message("OffsetCommitValue").api_key) == (3, None)
+    assert repr(message("ApiVersionsRequest")) == "<Message ApiVersionsRequest v0-4>"
+    with pytest.raises(KeyError):
+        message("NoSuchRequest")
+
+
+def test_a_version_above_the_facts_is_read_as_the_newest_if_that_fits() -> None:
+    layout = message("ApiVersionsRequest")
+    newest = layout.versions.highest
+    for version in (newest + 1, 99, 32767):
+        fit = layout.check(version, HELLO)
+        assert (fit.version, fit.release, fit.assumed) == (newest, None, True)
+        assert layout.to_json(version, HELLO) == layout.to_json(newest, HELLO)
+        value = layout.decode(version, HELLO)
+        assert layout.encode(fit.version, value) == HELLO
+        with pytest.raises(DecodeError):
+            layout.decode(version, HELLO + b"a field that came later")
+        with pytest.raises(EncodeError):
+            layout.encode(version, value)
+    assert not layout.check(newest, HELLO).assumed
+
+
+@pytest.mark.parametrize("version", [-1, -(2**15), 2**15, 2**40])
+def test_a_version_that_no_header_can_hold_is_unknown(version: int) -> None:
+    for read in (message("ApiVersionsRequest").decode, message("ApiVersionsRequest").check):
+        with pytest.raises(UnknownVersion):
+            read(version, HELLO)
+
+
+def test_who_sends_versions_does_not_fill_the_memory() -> None:
+    layout = message("ApiVersionsRequest")
+    for version in range(32768):
+        layout.programs(version)
+    assert len(layout._programs) == 5
+
+
+def conflicts() -> list[dict[str, Any]]:
+    return [line for line in golden("conflicts") if "records" not in line]
+
+
+def test_versions_changed_in_place_keep_the_layout_they_came_in() -> None:
+    """Kafka's bytes of earlier releases (tests/golden/conflicts) come out as they went in, in every way."""
+    older = 0
+    for line in conflicts():
+        layout, version, data = message(line["message"]), line["version"], bytes.fromhex(line["hex"])
+        fit = layout.check(version, data)
+        value = layout.decode(version, data)
+        assert (fit.version, fit.release, fit.assumed) == (version, value.layout, False)
+        assert layout.walk(version, data) == len(data)
+        assert layout.encode(version, value) == data
+        if "unknownTags" not in line:
+            read = layout.from_json(version, layout.to_json(version, data))
+            assert layout.encode(version, read) == data
+        older += value.layout is not None
+    assert older > 20
+
+
+def test_the_newest_layout_is_tried_first_and_its_error_is_given() -> None:
+    layout = message("ConsumerGroupHeartbeatRequest")
+    assert [program.release for program in layout.programs(0)] == ["4.3.1", "3.6.2"]
+    with pytest.raises(DecodeError) as caught:
+        layout.decode(0, b"")
+    assert str(caught.value) == str(layout.programs(0)[0].check(b""))
+    with pytest.raises(DecodeError) as again:
+        layout.check(0, b"")
+    assert str(again.value) == str(caught.value)
+
+
+@MORE
+@hypothesis.given(messages())
+def test_what_is_written_is_read_as_the_same(sample: tuple[str, int, Any]) -> None:
+    name, version, value = sample
+    layout = message(name)
+    data = layout.encode(version, value)
+    assert layout.decode(version, data) == value
+    assert layout.walk(version, data + b"next") == len(data) or len(layout.programs(version)) > 1
+    assert layout.walk(version, data) == len(data)
+    assert layout.encode(version, layout.decode(version, data)) == data
+
+
+@MORE
+@hypothesis.given(messages(records=False))
+def test_json_is_read_back_as_the_same(sample: tuple[str, int, Any]) -> None:
+    name, version, value = sample
+    layout = message(name)
+    data = layout.encode(version, value)
+    text = layout.to_json(version, data).replace(b'"recordsSizeInBytes":0', b'"records":""')
+    text = text.replace(b'"unalignedRecordsSizeInBytes":0', b'"unalignedRecords":""')
+    assert layout.encode(version, layout.from_json(version, text)) == data
+
+
+@MORE
+@hypothesis.given(messages(), hypothesis.strategies.integers(0, 2**32))
+def test_damage_gives_a_value_or_a_decode_error(sample: tuple[str, int, Any], seed: int) -> None:
+    name, version, value = sample
+    check_codec(name, version, damaged(random.Random(seed), message(name).encode(version, value)))
