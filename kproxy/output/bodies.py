@@ -29,6 +29,7 @@ class Bodies:
     request: bytes | None = None
     response: bytes | None = None
     undecoded: str | None = None  # why a body is None although its frame is there
+    embedded: bytes = b"[]"  # JSON list of what is inside bytes and records fields: path, in, kind, json
 
 
 @dataclass(frozen=True, slots=True)

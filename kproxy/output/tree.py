@@ -4,6 +4,7 @@ Driven by Kafka's JSON and generic: no API is known here. Special values carry t
 error stands what it means and what a client is expected to do. A struct without structs in it takes one line where it fits.
 """
 
+import textwrap
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -12,6 +13,7 @@ import msgspec
 from kproxy.output.bodies import Bodies, FieldError, find_errors, read_bodies
 from kproxy.output.escaping import printable, word
 from kproxy.output.styles import PLAIN, Style
+from kproxy.protocol import RequestHeader
 from kproxy.protocol.error_codes import error_code
 from kproxy.protocol.values import describe
 from kproxy.session import Exchange, Frame
@@ -40,25 +42,27 @@ class Tree:
         ):
             if frame is not None:
                 yield f"  {self.style.paint(self.style.name, title)}  {self._frame(frame)}"
-                yield from self._body(frame, body, bodies)
+                yield from self._below(frame, body, bodies)
         yield from self._errors(find_errors(bodies.response))
 
     def _frame(self, frame: Frame) -> str:
         words = [f"{frame.wire_size:,} bytes"]
-        if frame.header is not None:
-            header = msgspec.json.decode(frame.header.to_json())
-            words += [self._field("Header", (name,), value) for name, value in header.items()]
         if frame.layout is not None:
             words.append(f"laid out as in Kafka {frame.layout}")
         if frame.assumed_version is not None:
             words.append(f"read as version {frame.assumed_version}, the newest that kproxy knows")
         return self.style.paint(self.style.dim, ", ".join(words))
 
-    def _body(self, frame: Frame, body: bytes | None, bodies: Bodies) -> Iterator[str]:
+    def _below(self, frame: Frame, body: bytes | None, bodies: Bodies) -> Iterator[str]:
+        """Header and body of a frame."""
+        if frame.header is not None:
+            header = msgspec.json.decode(frame.header.to_json())
+            kind = "RequestHeader" if isinstance(frame.header, RequestHeader) else "ResponseHeader"
+            yield from self._branch(kind, ("header",), "header", header, "  ", last=body == b"{}")
         if body is None or frame.message is None:
             yield f"  {LAST}{self.style.paint(self.style.error, printable(bodies.undecoded or 'not decoded', 1000))}"
-            return
-        yield from self._struct(frame.message.name, (), msgspec.json.decode(body), "  ")
+        else:
+            yield from self._struct(frame.message.name, (), msgspec.json.decode(body), "  ")
 
     def _struct(self, message: str, path: tuple[str, ...], value: dict[str, Any], indent: str) -> Iterator[str]:
         last = len(value) - 1
@@ -83,6 +87,10 @@ class Tree:
             yield f"{stem}{label}: {len(value)}"
             for index, inner in enumerate(value):
                 yield from self._branch(message, path, f"[{index}]", inner, below, last=index == len(value) - 1)
+        elif isinstance(value, list) and len(value) > 1 and len(stem) + 3 * len(value) > self.width:
+            yield f"{stem}{label}: {len(value)}"
+            text = ", ".join(map(_plain, value))
+            yield from textwrap.wrap(text, self.width, initial_indent=below + SPACE, subsequent_indent=below + SPACE)
         else:
             yield f"{stem}{label}: {self._value(message, path, value)}"
 

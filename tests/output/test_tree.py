@@ -1,5 +1,6 @@
 """The whole of an exchange: every field of Kafka's JSON is in the tree, special values have their names."""
 
+from struct import pack
 from typing import Any
 
 import pytest
@@ -7,8 +8,8 @@ import pytest
 from kproxy.output.styles import ANSI
 from kproxy.output.tree import Tree
 from kproxy.session import Exchange
-from tests.support.conversation import broker, client, events_of
-from tests.support.frames import heartbeat, heartbeat_answer, response
+from tests.support.conversation import broker, client, closing, events_of
+from tests.support.frames import array, heartbeat, heartbeat_answer, request, response, string
 from tests.support.traffic import golden_exchange, golden_exchanges, golden_pairs
 
 
@@ -47,11 +48,13 @@ def find(message: str, version: int) -> Exchange:
 def test_the_tree_as_it_looks() -> None:
     (exchange,) = events_of(client >> heartbeat(7), broker >> heartbeat_answer(7, 27))
     assert lines_of(exchange) == [
-        "  request  29 bytes, requestApiKey 12 (Heartbeat), requestApiVersion 0, correlationId 7, clientId app",
+        "  request  29 bytes",
+        "  ├─ header: requestApiKey 12 (Heartbeat)  requestApiVersion 0  correlationId 7  clientId app",
         "  ├─ groupId: g",
         "  ├─ generationId: 5",
         "  └─ memberId: m-1",
-        "  response  10 bytes, correlationId 7",
+        "  response  10 bytes",
+        "  ├─ header: correlationId 7",
         "  └─ errorCode: 27 (REBALANCE_IN_PROGRESS)",
         "  REBALANCE_IN_PROGRESS (27, not retriable) at errorCode",
         "  ├─ The group is choosing new assignments.",
@@ -68,6 +71,17 @@ def test_the_tree_as_it_looks() -> None:
 )
 def test_what_is_shown(message: str, version: int, shown: str) -> None:
     assert shown in "\n".join(lines_of(find(message, version)))
+
+
+def test_long_arrays_are_wrapped() -> None:
+    """OffsetFetch v1: group id, then topics with partition indexes."""
+    indexes = array(*(pack(">i", number) for number in range(100)))
+    asked = request(9, 1, 7, string("g") + array(string("orders") + indexes))
+    (exchange,) = events_of(client >> asked, closing)
+    lines = lines_of(exchange, 60)
+    start = next(n for n, line in enumerate(lines) if line.endswith("partitionIndexes: 100"))
+    assert " ".join(line.strip() for line in lines[start + 1 :]) == ", ".join(map(str, range(100)))
+    assert max(map(len, lines)) <= 60
 
 
 def test_topic_ids_have_names() -> None:
