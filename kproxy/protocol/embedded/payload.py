@@ -76,7 +76,19 @@ class Opening:
 
 def to_json(value: Any) -> bytes:
     """The JSON text of what an opener made; UTF-8, fit for a terminal."""
-    text: bytes = _encode(value)
+    try:
+        text: bytes = _encode(value)
+    except UnicodeEncodeError:
+        text = _encode(_replaced(value))
     if text.isascii():
         return text.replace(b"\x7f", b"\\u007f")
     return _UNSEEN.sub(lambda match: f"\\u{ord(match[0]):04x}", text.decode()).encode()
+
+
+def _replaced(value: Any) -> Any:
+    """*value* without lone surrogates, which stand for bytes that are not UTF-8; the codec's JSON has U+FFFD for them."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+    if isinstance(value, dict):
+        return {_replaced(name): _replaced(inner) for name, inner in value.items()}
+    return [_replaced(inner) for inner in value] if isinstance(value, list) else value

@@ -40,3 +40,11 @@ def test_what_a_terminal_would_obey_is_escaped() -> None:
     text = to_json({"user": "a\x1b[2J\x7f\x9b\u202e\u2028ö"})
     assert text == b'{"user":"a\\u001b[2J\\u007f\\u009b\\u202e\\u2028\xc3\xb6"}'
     assert json.loads(text) == {"user": "a\x1b[2J\x7f\x9b\u202e\u2028ö"}
+
+
+def test_a_name_that_is_not_utf8_is_replaced() -> None:
+    """Hostile input 18: decoded strings carry such bytes as lone surrogates."""
+    name = b"t\xff".decode("utf-8", "surrogateescape")
+    text = to_json({"topic": name, name: [name, msgspec.Raw(b"1")]})
+    assert "\ufffd" in json.loads(text)["topic"]
+    assert list(json.loads(text).values())[1][1] == 1
