@@ -42,9 +42,13 @@ class Format(StrEnum):
 def api(
     name: Annotated[
         str | None,
-        typer.Argument(help="API by name or key (Fetch, 1), or any message (FetchRequest, OffsetCommitValue)."),
+        typer.Argument(
+            metavar="[NAME]", help="API by name or key (Fetch, 1), or any message (FetchRequest, OffsetCommitValue)."
+        ),
     ] = None,
-    version: Annotated[int | None, typer.Argument(help="Show the fields at this version.", min=0)] = None,
+    version: Annotated[
+        int | None, typer.Argument(metavar="[VERSION]", help="Show the fields at this version.", min=0)
+    ] = None,
     diff: Annotated[
         tuple[int, int] | None, typer.Option(metavar="OLD NEW", help="What changed between two versions.")
     ] = None,

@@ -67,7 +67,7 @@ class FieldTree:
                 f"  {self.style.paint(self.style.dim, notes)}" if notes else ""
             )
             margin = below + (DOWN if children else SPACE)
-            for line in _special_values(self.layout.name, here, max(self.width - len(margin), 30)):
+            for line in _special_values(self.layout.name, here, field, max(self.width - len(margin), 30)):
                 yield margin + self.style.paint(self.style.dim, line)
             yield from self._branches(children, here, below)
 
@@ -88,12 +88,14 @@ def field_notes(layout: Layout, field: Field, version: int) -> list[str]:
     return notes
 
 
-def _special_values(message: str, path: tuple[str, ...], width: int) -> list[str]:
+def _special_values(message: str, path: tuple[str, ...], field: Field, width: int) -> list[str]:
     """The special values of a field, wrapped; nothing for error codes and plain times, which every reader knows."""
     values = value_set(message, path[-2:])
     if values is None or values.kind in ("error", "api"):
         return []
-    texts = [f"{value} {text}" for value, text in values.texts.items()]
+    texts = [f"{value} {text}" for value, text in values.texts.items() if value != "null" or field.nullable]
+    if field.type == "string" or field.is_struct:
+        texts = [text for text in texts if text[0] in '"n']
     if values.kind == "flags":
         texts.append(f"else bits: see {values.of}")
     if values.kind == "time" and len(texts) > 1:

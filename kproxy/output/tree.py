@@ -18,7 +18,7 @@ from kproxy.protocol.error_codes import error_code
 from kproxy.protocol.values import describe
 from kproxy.session import Exchange, Frame
 
-WIDTH = 100  # where there is no terminal
+WIDTH = 120  # where there is no terminal
 LONGEST_VALUE = 2000  # characters of one string; what is longer is cut and says so
 BRANCH, LAST, DOWN, SPACE = "├─ ", "└─ ", "│  ", "   "
 

@@ -82,6 +82,21 @@ def test_every_int8_means_something() -> None:
     assert not [place for place in small if value_set(place[0], place[1][-2:]) is None]
 
 
+def fits(value: str, field: Field) -> bool:
+    """Whether a value of the table can stand in a field."""
+    kind = {"n": "null", "t": "bool", "f": "bool", '"': "string"}.get(value[0], "int")
+    return bool(field.nullable) or field.is_struct if kind == "null" else field.type.startswith(kind)
+
+
+def test_every_field_with_special_values_can_hold_one() -> None:
+    special = [(message, path, field, value_set(message, path[-2:])) for message, path, field in FIELDS]
+    assert not [
+        (values.name, message, ".".join(path))
+        for message, path, field, values in special
+        if values is not None and values.texts and not any(fits(value, field) for value in values.texts)
+    ]
+
+
 def test_every_error_code_field_has_its_names() -> None:
     for message, path, field in FIELDS:
         if path[-1].endswith("rrorCode") and field.type == "int16":
@@ -129,6 +144,6 @@ def test_what_is_not_special_has_no_description() -> None:
 def test_times_are_rfc_3339_in_utc() -> None:
     assert render_time_ms(1_700_000_000_123) == "2023-11-14T22:13:20.123Z"  # date -u -d @1700000000
     assert describe("ListOffsetsRequest", "timestamp", 1_700_000_000_000) == "2023-11-14T22:13:20.000Z"
-    assert describe("ProduceResponse", "logAppendTimeMs", -1) == "the producer's time stands (CreateTime)"
+    assert describe("ProduceResponse", "logAppendTimeMs", -1) == "CreateTime: the producer's time stands"
     assert render_time_ms(2**63 - 1) is None
     assert render_time_ms(-5) is None
