@@ -12,9 +12,10 @@ from libc.stdint cimport int16_t, int32_t, int64_t, uint32_t, uint8_t
 from libc.string cimport memset
 
 from kproxy.protocol.records.shape cimport (
-    begin_plain, begin_wrapper, codec_of, FAULT_ENDED_EARLY, FAULT_HEADER_COUNT, FAULT_HEADER_KEY,
+    BATCH_HEADER, begin_plain, begin_wrapper, codec_of, FAULT_ENDED_EARLY, FAULT_HEADER_COUNT, FAULT_HEADER_KEY,
     FAULT_INNER_COMPRESSED, FAULT_INNER_MAGIC, FAULT_INNER_NONE, FAULT_INNER_OFFSET, FAULT_INNER_SIZE, FAULT_LEFT_OVER,
-    FAULT_RECORD_COUNT, FAULT_RECORD_END, FAULT_RECORD_SIZE, MESSAGE_CRC, read_message, RecordShape, Walker, whole_batch,
+    FAULT_RECORD_COUNT, FAULT_RECORD_END, FAULT_RECORD_SIZE, LOG_OVERHEAD, MESSAGE_CRC, read_message, RecordShape, Walker,
+    whole_batch,
 )  # fmt: skip
 from kproxy.protocol.wire cimport be16, be32, be64, FAULT_COUNT, FAULT_VARINT
 
@@ -29,6 +30,7 @@ cdef enum:
     CRC_AT_2 = 17
     COVERED_AT_2 = 21  # what the CRC of magic 2 covers begins at the attributes
     UNKNOWN = -1
+    KNOWN_ATTRIBUTES = 0x7F
     TRANSACTIONAL = 0x10
     CONTROL = 0x20
     DELETE_HORIZON = 0x40
@@ -157,6 +159,13 @@ cdef class Batch:
         return <int32_t>be32(self.at + 53) if self.magic == 2 else None
 
     @property
+    def producer(self):
+        """(partition_leader_epoch, producer_id, producer_epoch, base_sequence), all -1 for magic 0 and 1."""
+        if self.magic < 2:
+            return -1, -1, -1, -1
+        return self.partition_leader_epoch, self.producer_id, self.producer_epoch, self.base_sequence
+
+    @property
     def last_sequence(self):
         if self.magic < 2:
             return None
@@ -240,6 +249,24 @@ def count_plain(bytes data not None, Py_ssize_t position=0):
         count += max(0, <int32_t>be32(base + position + 57)) if magic == 2 else 1
         position += size
     return count, position
+
+
+def find_header(bytes data not None, Py_ssize_t position):
+    """Where, from *position* on, the first header of magic 2 stands whose fields agree with each other; -1: nowhere."""
+    cdef const uint8_t *base = <const uint8_t *>PyBytes_AS_STRING(data)
+    cdef const uint8_t *at
+    cdef Py_ssize_t end = PyBytes_GET_SIZE(data)
+    cdef int32_t count, last_offset_delta
+    while 0 <= position <= end - BATCH_HEADER:
+        at = base + position
+        if at[MAGIC_AT] == 2 and not be16(at + COVERED_AT_2) & ~KNOWN_ATTRIBUTES and at[22] & 7 < 5:
+            count = <int32_t>be32(at + 57)
+            last_offset_delta = <int32_t>be32(at + 23)
+            if 0 <= count <= <int64_t>last_offset_delta + 1 and <int64_t>be64(at) >= 0:
+                if <int32_t>be32(at + 8) >= BATCH_HEADER - LOG_OVERHEAD:
+                    return position
+        position += 1
+    return -1
 
 
 cdef class OpenBatch:

@@ -14,6 +14,8 @@ from kproxy.protocol.records.unpacked import Unpacked
 
 GZIP = 31  # zlib's window bits for 32 KiB with gzip's header and trailer
 SHORTEST_MEMBER = 18  # bytes of a gzip header and trailer: what is shorter is not another member (GZIPInputStream)
+MEMBER = b"\x1f\x8b"
+MOST_MEMBERS = 4_096  # Kafka writes one
 INPUT_CHUNK = 64 * 1024
 FIRST_CHUNK, CHUNK = 64 * 1024, 1024 * 1024
 
@@ -26,6 +28,9 @@ class Codec(enum.IntEnum):
     SNAPPY = 2
     LZ4 = 3
     ZSTD = 4
+
+
+CODECS = frozenset(Codec)
 
 
 def decompress(codec: int, data: memoryview | bytes, magic: int = 2, limits: Limits = DEFAULT_LIMITS) -> Unpacked:
@@ -41,7 +46,7 @@ def decompress(codec: int, data: memoryview | bytes, magic: int = 2, limits: Lim
         return Unpacked(bytes(view))
     if codec == Codec.ZSTD and magic < 2:
         return Unpacked(b"", error=f"zstd in a batch of magic {magic}")
-    if codec not in iter(Codec):
+    if codec not in CODECS:
         return Unpacked(b"", error=f"unknown codec {codec}")
     try:
         return _decompress(codec, view, magic, limits)
@@ -77,20 +82,20 @@ def _gunzip(data: memoryview, limits: Limits) -> Unpacked:
     """One gzip member or more; bytes behind the last that are none are left alone, as GZIPInputStream leaves them."""
     out: list[bytes] = []
     size, position, allowed = 0, 0, limits.allowed(len(data))
-    while position == 0 or len(data) - position >= SHORTEST_MEMBER:
-        if position and data[position : position + 2] != b"\x1f\x8b":
-            break
-        position, error = _gunzip_member(data, position, allowed - size, out)
-        size = sum(map(len, out))
+    for _ in range(MOST_MEMBERS):
+        position, more, error = _gunzip_member(data, position, allowed - size, out)
+        size += more
         if size > allowed:
             return Unpacked(b"", skipped=limits.exceeded(len(data)))
-        if error:
+        if error is not None:
             return Unpacked(b"".join(out), error=error)
-    return Unpacked(b"".join(out))
+        if len(data) - position < SHORTEST_MEMBER or bytes(data[position : position + 2]) != MEMBER:
+            return Unpacked(b"".join(out))
+    return Unpacked(b"", skipped=f"more than {MOST_MEMBERS:,} gzip members")
 
 
-def _gunzip_member(data: memoryview, position: int, allowed: int, out: list[bytes]) -> tuple[int, str | None]:
-    """Append what one member holds to *out*, at most a little over *allowed* bytes; where it ended, and what was wrong."""
+def _gunzip_member(data: memoryview, position: int, allowed: int, out: list[bytes]) -> tuple[int, int, str | None]:
+    """Append what one member holds to *out*, at most a little over *allowed* bytes; its end, its size, what was wrong."""
     stream = zlib.decompressobj(wbits=GZIP)
     size, chunk = 0, FIRST_CHUNK
     pending: bytes | memoryview = b""
@@ -101,14 +106,14 @@ def _gunzip_member(data: memoryview, position: int, allowed: int, out: list[byte
                 position += len(pending)
             piece = stream.decompress(pending, chunk)
             if not piece and not pending:
-                return position, "a gzip stream that is cut off"
+                return position, size, "a gzip stream that is cut off"
             pending = stream.unconsumed_tail
             out.append(piece)
             size += len(piece)
             chunk = CHUNK
     except zlib.error as problem:
-        return position, f"not gzip: {problem}"
-    return position - len(stream.unused_data), None
+        return position, size, f"not gzip: {problem}"
+    return position - len(stream.unused_data), size, None
 
 
 def _unzstd(data: memoryview, limits: Limits) -> Unpacked:

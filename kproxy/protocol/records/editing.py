@@ -5,16 +5,16 @@ old bytes are used. What was changed gets new sizes, counts, deltas and a new CR
 that could not be read whole, or whose CRC was wrong, cannot be changed: its damage must not be given a good checksum.
 """
 
-import zlib
 from collections.abc import Iterable
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from struct import Struct
+from struct import error as StructError
 
 from crc32c import crc32c
 
 from kproxy.errors import EncodeError
 from kproxy.protocol.records.batches import Batch, OpenBatch
-from kproxy.protocol.records.compression import Codec, compress
+from kproxy.protocol.records.compression import CODECS, Codec, compress
 from kproxy.protocol.records.limits import DEFAULT_LIMITS, Limits
 from kproxy.protocol.records.objects import Record, encode_message, encode_records, read_objects
 from kproxy.protocol.records.reading import open_batches, read_batches
@@ -82,12 +82,9 @@ def read_batch(opened: OpenBatch) -> RecordBatch:
     batch = RecordBatch(records, header.magic, codec=header.codec, attributes=header.attributes & ~7)
     batch.last_offset, batch.max_timestamp = header.last_offset, header.max_timestamp
     batch.base_offset = header.base_offset
+    batch.base_timestamp = header.base_timestamp
     if header.magic == 2:
-        batch.base_timestamp = header.base_timestamp
-        batch.partition_leader_epoch = header.partition_leader_epoch or 0
-        batch.producer_id = header.producer_id
-        batch.producer_epoch = header.producer_epoch
-        batch.base_sequence = header.base_sequence
+        batch.partition_leader_epoch, batch.producer_id, batch.producer_epoch, batch.base_sequence = header.producer
     elif header.is_wrapper and records:
         batch.base_offset = records[0].offset
     batch.error, batch.skipped, batch.source = error, opened.skipped, header
@@ -110,11 +107,16 @@ def _write(batch: RecordBatch, limits: Limits) -> bytes:
         if before == batch:
             return batch.source.raw
         _refuse_damaged(batch, batch.source)
-    if batch.codec not in iter(Codec) or (batch.codec == Codec.ZSTD and batch.magic < 2):
+    if batch.codec not in CODECS or (batch.codec == Codec.ZSTD and batch.magic < 2):
         raise EncodeError(f"codec {batch.codec} is not one of magic {batch.magic}")
     if batch.magic not in (0, 1, 2):
         raise EncodeError(f"no batch has magic {batch.magic}")
-    return _write_batch(batch) if batch.magic == 2 else _write_messages(batch)
+    if not all(isinstance(record, Record) for record in batch.records):
+        raise EncodeError("a batch with something in it that is no Record")
+    try:
+        return _write_batch(batch) if batch.magic == 2 else _write_messages(batch)
+    except OverflowError as error:
+        raise EncodeError(f"a batch with a field that does not fit: {error}") from None
 
 
 def _refuse_damaged(batch: RecordBatch, source: Batch) -> None:
@@ -147,7 +149,7 @@ def _write_batch(batch: RecordBatch) -> bytes:
 def _packed(*values: int) -> bytes:
     try:
         return HEADER.pack(*values)
-    except Exception as error:
+    except StructError as error:
         raise EncodeError(f"a batch with a field that does not fit: {error}") from None
 
 

@@ -5,7 +5,6 @@ checksum of magic 0 is computed over the magic number, too, and is not looked at
 and checksum are not looked at, either.
 """
 
-import lz4.block
 import lz4.frame
 
 from kproxy.protocol.records.limits import Limits
@@ -25,9 +24,11 @@ _MASK = 0xFFFFFFFF
 
 def compress(data: bytes, magic: int) -> bytes:
     """A frame of independent blocks of 64 KiB, for a batch of that magic."""
-    frame = lz4.frame.compress(data, block_size=lz4.frame.BLOCKSIZE_MAX64KB, block_linked=False, store_size=False)
+    frame: bytes = lz4.frame.compress(
+        data, block_size=lz4.frame.BLOCKSIZE_MAX64KB, block_linked=False, store_size=False
+    )
     if magic > 0:
-        return bytes(frame)
+        return frame
     return frame[:6] + bytes([header_checksum(frame[:6])]) + frame[7:]
 
 
@@ -60,7 +61,7 @@ def decompress(data: memoryview, magic: int, limits: Limits) -> Unpacked:
 
 def _plain_header(data: memoryview, magic: int) -> tuple[bytes, int] | str:
     """A header without content size and checksum, and where the blocks start; or what is wrong with it."""
-    if data[:4] != MAGIC:
+    if bytes(data[:4]) != MAGIC:
         return "not LZ4: another magic number"
     flags, block = (data[4], data[5]) if len(data) > 5 else (0, 0)
     if flags & VERSION_MASK != VERSION or flags & (RESERVED | DICTIONARY):
