@@ -15,6 +15,7 @@ from kproxy.protocol.embedded.telemetry import open_metrics
 from kproxy.protocol.headers import read_request_header
 
 ZERO_UUID = "A" * 22  # no topic id
+FIXED_IDS = {"A" * 21 + "Q": "__cluster_metadata"}  # Uuid.METADATA_TOPIC_ID: no Metadata response tells it
 Open: TypeAlias = Callable[[Any, int, Opening], None]
 
 
@@ -157,7 +158,7 @@ def _add_records(opening: Opening, path: str, data: bytes | None, topic: tuple[s
         return
     wire_name, topic_id = topic
     named = topic_id == ZERO_UUID
-    name = wire_name if named else opening.context.topic_names.get(topic_id)
+    name = wire_name if named else opening.context.topic_names.get(topic_id) or FIXED_IDS.get(topic_id)
 
     def read() -> dict[str, Any]:
         return open_records(
