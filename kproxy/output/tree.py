@@ -16,6 +16,7 @@ from kproxy.output.styles import PLAIN, Style
 from kproxy.protocol import RequestHeader
 from kproxy.protocol.embedded import Embedded
 from kproxy.protocol.error_codes import error_code
+from kproxy.protocol.secrets import WITHHELD
 from kproxy.protocol.values import describe
 from kproxy.session import Exchange, Frame
 
@@ -106,7 +107,7 @@ class Tree:
 
     def _opened(self, one: Embedded, stem: str, value: Any, below: str) -> Iterator[str]:
         """A payload under its field; the field's own bytes are not repeated."""
-        size = f"{value:,} bytes, " if isinstance(value, int) else ""
+        size = f"{value:,} bytes, " if isinstance(value, int) else f"{WITHHELD}, " if value == WITHHELD else ""
         kind = self.style.paint(self.style.warning, one.kind)
         if one.error is not None:
             yield f"{stem}{size}{kind}, {self.style.paint(self.style.error, printable(one.error, 1000))}"
@@ -124,6 +125,8 @@ class Tree:
         """A struct of plain values on one line; None where it holds more or does not fit."""
         if any(isinstance(inner, dict | list) and inner for inner in value.values()):
             return None
+        if not value:
+            return "{}"
         fields = [self._field(message, (*path, name), inner) for name, inner in value.items()]
         line = "  ".join(fields)
         return line if used + len(line) <= self.width else None

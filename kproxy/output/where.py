@@ -88,7 +88,9 @@ class Where:
 
 def read_for(where: Where | None, event: Event, opener: Opener | None = None) -> Bodies | None:
     """The bodies of *event* if deciding needs them, so that they are read once."""
-    return read_bodies(event, opener) if where is not None and where.reads_bodies and isinstance(event, Exchange) else None
+    return (
+        read_bodies(event, opener) if where is not None and where.reads_bodies and isinstance(event, Exchange) else None
+    )
 
 
 def _compile(expression: str) -> Any:

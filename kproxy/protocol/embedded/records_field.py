@@ -74,9 +74,11 @@ def _header(batch: Batch) -> dict[str, Any]:
         "sizeInBytes": batch.size,
         "magic": batch.magic,
         "crcValid": batch.crc_valid,
-        "compression": batch.compression or f"unknown codec {batch.codec}",
+        "compression": batch.compression,
         "timestampType": batch.timestamp_type,
     }
+    if batch.compression is None:
+        header["codec"] = batch.codec
     if batch.magic > 0:
         header["maxTimestamp"] = batch.max_timestamp
     if batch.magic < 2:
