@@ -27,7 +27,7 @@ def test_a_block_becomes_a_layout() -> None:
     newest, older = Facts(TEXT).layouts("SampleRequest")
     topics, timeout, note = newest.fields
     assert (newest.api_key, newest.record_id, newest.release) == (3, None, "4.3.1")
-    assert older.fields == (Field("Timeout", "int64", False, Versions.parse("0+"), default=0),)
+    assert older.fields == (Field("Timeout", "timeout", "timeout", "int64", False, Versions.parse("0+"), default=0),)
     assert (topics.is_array, topics.is_struct, topics.type_text) == (True, True, "[]SampleTopic")
     assert [f.attribute for f in topics.fields] == ["name", "topic_id"]
     assert (topics.fields[0].entity, topics.fields[0].is_key) == ("topicName", True)
