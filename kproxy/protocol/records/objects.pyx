@@ -137,6 +137,8 @@ def encode_records(list records, int64_t base_offset, int64_t base_timestamp, bi
                 raise EncodeError(f"{type(item).__name__} is not a Record")
             record = item
             body.size = 0
+            if not -0x80 <= record.attributes <= 0xFF:
+                raise EncodeError(f"a record's attributes are a byte, and attributes of {record.attributes} are none")
             put8(&body, <uint8_t>record.attributes)
             timestamp = record.create_timestamp if append else record.timestamp
             put_varlong(&body, <int64_t>(<uint64_t>timestamp - <uint64_t>base_timestamp))
