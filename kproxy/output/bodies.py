@@ -21,6 +21,9 @@ from kproxy.session import Exchange, Frame
 NONZERO_ERROR = re.compile(rb'rrorCode":(-?[1-9][0-9]*)')
 
 
+# A records field that is not empty. Most answers to a Fetch have none, and then nothing is in them.
+SOME_RECORDS = re.compile(rb'ecordsSizeInBytes":[1-9]')
+FETCHES = (1, 59, 78)  # Fetch, FetchSnapshot, ShareFetch: their requests hold nothing
 TOPIC_ID = re.compile(rb'opicId":"([A-Za-z0-9_-]{22})"')
 
 
@@ -50,11 +53,12 @@ def read_bodies(exchange: Exchange, opener: Opener | None = None) -> Bodies:
     With an *opener*, what is inside them is opened with what it remembers of earlier exchanges.
     """
     bodies = Bodies(undecoded=exchange.undecoded, sasl_mechanism=exchange.connection.sasl_mechanism)
-    bodies.embedded = (Opener() if opener is None else opener).open(exchange)
     if exchange.request is not None:
         bodies.request = _read(exchange.request, bodies)
     if exchange.response is not None:
         bodies.response = _read(exchange.response, bodies)
+    if exchange.api_key not in FETCHES or (bodies.response is not None and SOME_RECORDS.search(bodies.response)):
+        bodies.embedded = (Opener() if opener is None else opener).open(exchange)
     return bodies
 
 

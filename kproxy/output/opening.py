@@ -9,10 +9,16 @@ from typing import Any
 
 from kproxy.errors import DecodeError
 from kproxy.protocol.embedded import Context, Embedded, Viewers, holds_payloads, open_request, open_response
+from kproxy.protocol.facts import facts
 from kproxy.session import Event, Exchange, Frame
 
-JOIN_GROUP = 11
+JOIN_GROUP, SYNC_GROUP = 11, 14
 MOST_GROUPS = 10_000
+HOLDING_APIS = {
+    key
+    for key, api in facts().apis.items()
+    if holds_payloads(f"{api.name}Request") or holds_payloads(f"{api.name}Response")
+}
 
 
 class Opener:
@@ -28,6 +34,8 @@ class Opener:
 
     def open(self, exchange: Exchange) -> list[Embedded]:
         """What is inside the request, then inside the response. Never raises for what the bytes say."""
+        if exchange.api_key not in HOLDING_APIS:
+            return []
         asked, answered = _holder(exchange.request), _holder(exchange.response)
         if asked is None and answered is None:
             return []
@@ -56,15 +64,10 @@ class Opener:
             self._groups.popitem(last=False)
 
     def _context(self, exchange: Exchange, request: Any) -> Context:
-        protocol_type, protocol_name = self._groups.get(getattr(request, "group_id", None) or "", (None, None))
-        return Context(
-            topic_names=exchange.topic_names,
-            protocol_type=protocol_type,
-            protocol_name=protocol_name,
-            sasl_mechanism=exchange.connection.sasl_mechanism,
-            request=request,
-            viewers=self._viewers,
-        )
+        protocol: tuple[str | None, str | None] = (None, None)
+        if exchange.api_key == SYNC_GROUP and request is not None:
+            protocol = self._groups.get(request.group_id, protocol)
+        return Context(exchange.topic_names, *protocol, exchange.connection.sasl_mechanism, request, self._viewers)
 
 
 def _holder(frame: Frame | None) -> Frame | None:

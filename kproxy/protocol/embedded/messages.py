@@ -16,6 +16,7 @@ from kproxy.protocol.headers import read_request_header
 
 ZERO_UUID = "A" * 22  # no topic id
 FIXED_IDS = {"A" * 21 + "Q": "__cluster_metadata"}  # Uuid.METADATA_TOPIC_ID: no Metadata response tells it
+UNALIGNED = "unalignedRecords"
 Open: TypeAlias = Callable[[Any, int, Opening], None]
 
 
@@ -156,21 +157,18 @@ def _add_records(opening: Opening, path: str, data: bytes | None, topic: tuple[s
     """Open a records field that is not empty. *topic* is name and id, of which a version has one."""
     if not data:
         return
-    wire_name, topic_id = topic
-    named = topic_id == ZERO_UUID
-    name = wire_name if named else opening.context.topic_names.get(topic_id) or FIXED_IDS.get(topic_id)
-
-    def read() -> dict[str, Any]:
-        return open_records(
-            data,
-            name,
-            partition,
-            topic_id=None if named else topic_id,
-            unaligned=path.endswith("unalignedRecords"),
-            viewers=opening.context.viewers,
-        )
-
-    opening.add(path, "records", read)
+    context = opening.context
+    name: str | None
+    topic_id: str | None
+    name, topic_id = topic
+    if topic_id == ZERO_UUID:
+        topic_id = None
+    else:
+        name = context.topic_names.get(topic_id) or FIXED_IDS.get(topic_id)
+    json = open_records(
+        data, name, partition, topic_id=topic_id, unaligned=path.endswith(UNALIGNED), viewers=context.viewers
+    )
+    opening.found.append(Embedded(path, opening.where, "records", json))
 
 
 REQUESTS: dict[str, Open] = {

@@ -26,6 +26,7 @@ from kproxy.protocol.records.objects import read_objects
 
 MOST_BATCHES = 1_000  # headers shown of one field
 MOST_RECORDS = 10_000  # records shown of one field
+DELETE_HORIZON = 0x40  # attributes bit 6 (KIP-534)
 
 
 def open_records(
@@ -51,23 +52,53 @@ def open_records(
         viewers: show the records of ordinary topics with these.
     """
     batches = read_batches(data, unaligned=unaligned)
-    opened: dict[str, Any] = {"topic": topic}
-    if topic_id is not None:
-        opened["topicId"] = topic_id
-    opened |= {
-        "partition": partition,
-        "count": count_records(data[batches.skipped_start :] if batches.skipped_start else data),
-        "batches": [_header(batch) for batch in batches[:MOST_BATCHES]],
-    }
+    whole = data[batches.skipped_start :] if batches.skipped_start else data
+    opened: dict[str, Any] = {"topic": topic} if topic_id is None else {"topic": topic, "topicId": topic_id}
+    opened["partition"] = partition
+    opened["count"] = count_records(whole)
+    opened["batches"] = [_header(batch) for batch in batches[:MOST_BATCHES]]
     if len(batches) > MOST_BATCHES:
         opened["batchesLeftOut"] = len(batches) - MOST_BATCHES
-    _add_edges(batches, opened)
-    _add_records(batches, topic, viewers, opened)
+    if batches.skipped_start or batches.tail is not None:
+        _add_edges(batches, opened)
+    if viewers is not None or topic in INTERNAL_TOPICS:
+        _add_records(batches, topic, viewers, opened)
+    elif any(batch.is_control for batch in batches):
+        _add_records([batch for batch in batches if batch.is_control], topic, None, opened)
     return opened
 
 
 def _header(batch: Batch) -> dict[str, Any]:
     """A batch's header under the names of Kafka's own classes; producer fields where there is a producer."""
+    if batch.magic < 2:
+        return _legacy_header(batch)
+    header: dict[str, Any] = {
+        "baseOffset": batch.base_offset,
+        "lastOffset": batch.last_offset,
+        "sizeInBytes": batch.size,
+        "magic": 2,
+        "crcValid": batch.crc_valid,
+        "compression": batch.compression,
+        "timestampType": batch.timestamp_type,
+        "maxTimestamp": batch.max_timestamp,
+        "count": batch.count,
+        "partitionLeaderEpoch": batch.partition_leader_epoch,
+        "isTransactional": batch.is_transactional,
+        "isControl": batch.is_control,
+    }
+    if header["compression"] is None:
+        header["codec"] = batch.codec
+    if batch.producer_id != -1:
+        header["producerId"] = batch.producer_id
+        header["producerEpoch"] = batch.producer_epoch
+        header["baseSequence"] = batch.base_sequence
+    if batch.attributes & DELETE_HORIZON:
+        header["deleteHorizonMs"] = batch.delete_horizon
+    return header
+
+
+def _legacy_header(batch: Batch) -> dict[str, Any]:
+    """A message of magic 0 or 1; a compressed one has no base offset but that of its first inner message."""
     header: dict[str, Any] = {
         "baseOffset": batch.base_offset,
         "lastOffset": batch.last_offset,
@@ -79,25 +110,7 @@ def _header(batch: Batch) -> dict[str, Any]:
     }
     if batch.compression is None:
         header["codec"] = batch.codec
-    if batch.magic > 0:
-        header["maxTimestamp"] = batch.max_timestamp
-    if batch.magic < 2:
-        return header
-    header |= {
-        "count": batch.count,
-        "partitionLeaderEpoch": batch.partition_leader_epoch,
-        "isTransactional": batch.is_transactional,
-        "isControl": batch.is_control,
-    }
-    if batch.producer_id != -1:
-        header |= {
-            "producerId": batch.producer_id,
-            "producerEpoch": batch.producer_epoch,
-            "baseSequence": batch.base_sequence,
-        }
-    if batch.delete_horizon is not None:
-        header["deleteHorizonMs"] = batch.delete_horizon
-    return header
+    return header | {"maxTimestamp": batch.max_timestamp} if batch.magic == 1 else header
 
 
 def _add_edges(batches: Batches, opened: dict[str, Any]) -> None:
@@ -109,12 +122,8 @@ def _add_edges(batches: Batches, opened: dict[str, Any]) -> None:
         opened["error"] = batches.error
 
 
-def _add_records(batches: Batches, topic: str | None, viewers: Viewers | None, opened: dict[str, Any]) -> None:
-    """Open what is Kafka's own or asked for, batch by batch, until enough is shown."""
-    all_of_them = viewers is not None or topic in INTERNAL_TOPICS
-    wanted = [batch for batch in batches if all_of_them or batch.is_control]
-    if not wanted:
-        return
+def _add_records(wanted: list[Batch], topic: str | None, viewers: Viewers | None, opened: dict[str, Any]) -> None:
+    """Open batches one by one, until enough is shown."""
     shown: list[Any] = []
     left_out = 0
     for number, batch in enumerate(open_batches(wanted, DEFAULT_LIMITS)):
