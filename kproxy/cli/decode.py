@@ -10,10 +10,12 @@ from typing import Annotated, Protocol
 import typer
 
 from kproxy.capture import Capture, open_capture, read_flows
+from kproxy.capture.tls import KeyLog, KeyLogFile, check_available
 from kproxy.cli.pipeline import Pipeline
 from kproxy.cli.progress import progress
 from kproxy.cli.sink import Sink, check_output
 from kproxy.cli.summary import Summary
+from kproxy.cli.tls_flow import Secrets
 from kproxy.errors import CaptureError, UsageError
 from kproxy.output.bodies import Bodies, read_bodies
 from kproxy.output.jsonl import event_line
@@ -57,6 +59,9 @@ def decode(
     where: Annotated[
         str | None, typer.Option(metavar="CEL", help="Show only what this is true for, over the names of jsonl.")
     ] = None,
+    keylog: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Session keys for TLS (NSS key log); see above.")
+    ] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write to this file.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, no summary.")] = False,
 ) -> None:
@@ -71,6 +76,20 @@ def decode(
     kproxy decode --where 'apiName == "Fetch" && latencyMs > 500.0' trace.pcapng
     kproxy decode --where 'errors.exists(e, e.code == 16)' trace.pcapng
     tcpdump -i any -U -w - tcp port 9092 | kproxy decode --format jsonl -
+    kproxy decode --keylog keys.log trace.pcapng
+
+    TLS 1.2 and 1.3 are decrypted with the session keys: in the pcapng itself (Decryption Secrets Block) or in a key log,
+    which a client or the broker writes while it talks:
+
+    \b
+      Python      ssl.SSLContext.keylog_filename; or SSLKEYLOGFILE=FILE in the environment,
+                  where the context comes from ssl.create_default_context
+      Java        clients and brokers: -javaagent:extract-tls-secrets.jar=FILE
+                  or -javaagent:jSSLKeyLog.jar=FILE
+      librdkafka  has no setting for it: where it uses a shared OpenSSL, LD_PRELOAD
+                  libsslkeylog.so with SSLKEYLOGFILE=FILE; or take the broker's keys
+      Go          tls.Config.KeyLogWriter
+      Node.js     node --tls-keylog=FILE
 
     \b
     Exit status:
@@ -87,10 +106,12 @@ def decode(
     for file in files:
         _check_input(file)
     check_output(output, files)
+    secrets = Secrets(None if keylog is None else _open_keylog(keylog))
     on_terminal = output is None and sys.stdout.isatty()
     live = on_terminal or (output is None and STDIN in files)
     with Sink(output, live=live) as sink:
-        run = Run(condition, _renderer(output_format, verbose, on_terminal), sink, records=records)
+        opener = Opener(Viewers() if records else None)
+        run = Run(condition, _renderer(output_format, verbose, on_terminal), sink, secrets, opener)
         for file in files:
             run.decode(file, show_progress=not (on_terminal or quiet))
     if not quiet:
@@ -104,20 +125,25 @@ def decode(
 class Run:
     """One call of ``kproxy decode``: captures one after the other into one output, counted together."""
 
-    def __init__(self, condition: Where | None, render: Render, sink: Sink, *, records: bool) -> None:
+    def __init__(
+        self, condition: Where | None, render: Render, sink: Sink, secrets: Secrets, opener: Opener
+    ) -> None:
         self.summary = Summary()
         self.damages: list[str] = []
         self._condition = condition
         self._render = render
         self._sink = sink
-        self._opener = Opener(Viewers() if records else None)
+        self._opener = opener
+        self._secrets = secrets
+        self._keylog = KeyLog(secrets.more)
         self._numbers_from = 0
         self._passed_over: dict[str, int] = {}
 
     def decode(self, file: Path, *, show_progress: bool) -> None:
         """Decode one capture. Raises UsageError when it is none; damage further in is kept for later."""
         with _open(file) as capture, progress(file, capture, wanted=show_progress) as advance:
-            pipeline = Pipeline(read_flows(capture), numbers_from=self._numbers_from)
+            self._secrets.read_from(capture)
+            pipeline = Pipeline(read_flows(capture), numbers_from=self._numbers_from, keylog=self._keylog)
             for event in pipeline:
                 self._take(event)
                 if advance is not None:
@@ -176,6 +202,11 @@ def _check_input(file: Path) -> None:
         raise UsageError(f"{file}: there is no such file")
     if file.is_file():  # a pipe can be opened only once
         _open(file).close()
+
+
+def _open_keylog(keylog: Path) -> KeyLogFile:
+    check_available()
+    return KeyLogFile(keylog)
 
 
 def _open(file: Path) -> Capture:

@@ -1,7 +1,8 @@
 """What joins a capture to the sessions: flows in, events out.
 
 A flow is Kafka if its first bytes are, whatever its port. Where the capture has its beginning, the one who opened the connection
-is the client; where it has not, the side is on which a piece begins with a request. Other flows are dropped at once.
+is the client; where it has not, the side is on which a piece begins with a request. A flow of TLS is decrypted first, if the
+keys are there. Other flows are dropped at once.
 """
 
 from collections.abc import Iterator
@@ -9,6 +10,8 @@ from enum import Enum
 from typing import Final, Literal, TypeAlias
 
 from kproxy.capture import Closed, Data, Ended, Flow, FlowItem, Gap
+from kproxy.capture.tls import KeyLog
+from kproxy.cli.tls_flow import Decrypted, TlsFlow, begins_tls, is_client_hello
 from kproxy.session import (
     KAFKA,
     ClusterView,
@@ -53,15 +56,30 @@ class FlowReader:
         number: of the connection, as the events shall carry it.
         flow: the capture's.
         cluster, limits: given to the session.
+        keylog: the secrets for TLS.
+        inside: the TLS that the items were inside of, and are decrypted from.
     """
 
-    def __init__(self, number: int, flow: Flow, cluster: ClusterView, limits: Limits) -> None:
+    def __init__(
+        self,
+        number: int,
+        flow: Flow,
+        cluster: ClusterView,
+        limits: Limits,
+        *,
+        keylog: KeyLog,
+        inside: TlsFlow | None = None,
+    ) -> None:
         self.number = number
         self.flow = flow
         self.cluster = cluster
         self.limits = limits
+        self.keylog = keylog
         self.session: Session | None = None
         self.dropped = False  # known not to be Kafka
+        self._inside = inside
+        self._outside: TlsFlow | None = None
+        self._take_inside = self.take
         self._pending: list[Item] = []  # what waits for the decision
         self._pieces = 0
         self._size = 0
@@ -71,24 +89,33 @@ class FlowReader:
         """The events that an item of the flow makes."""
         if self.session is not None:
             return _feed(self.session, item)
+        if self._outside is not None:
+            return self._outside.receive(item, self._take_inside)
         if self.dropped:
             return []
         self._pending.append(item)
         verdict: Verdict = UNDECIDED
-        if isinstance(item, Data):
+        if isinstance(item, Data | Decrypted):
             verdict = self._probe(item.direction, item.data)
         elif isinstance(item, Closed):
             verdict = self._give_up()
         if verdict is UNDECIDED:
             return []
-        return self._begin() if verdict is IS_KAFKA else self._drop(verdict, item.time_ns)
+        if verdict is IS_KAFKA:
+            return self._begin()
+        return self._begin_tls() if self._is_tls(verdict) else self._drop(verdict, item.time_ns)
+
+    @property
+    def _from_start(self) -> bool:
+        """Whether the first bytes are the connection's first, and the client is known."""
+        return self.flow.client_known or self._inside is not None
 
     def _probe(self, direction: int, data: bytes) -> Verdict:
         self._pieces += 1
         self._size += len(data)
         start = self._start[direction]
         start += data[: ENOUGH - len(start)]
-        verdict = self._probe_start(direction) if self.flow.client_known else self._probe_piece(direction, data)
+        verdict = self._probe_start(direction) if self._from_start else self._probe_piece(direction, data)
         if verdict is UNDECIDED and (self._size > PROBE_SIZE or self._pieces > PROBE_PIECES):
             return self._give_up()
         return verdict
@@ -107,12 +134,15 @@ class FlowReader:
                 self.flow.swap()  # the one taken for the broker is the client
             return IS_KAFKA
         found = recognise(bytes(self._start[direction]), DIRECTIONS[direction])
-        return found if isinstance(found, Foreign) and found.kind != "unknown" else UNDECIDED
+        if isinstance(found, Foreign) and found.kind != "unknown":
+            return found
+        found = recognise(data[:ENOUGH], DIRECTIONS[direction])  # TLS, too, is written in whole records
+        return found if isinstance(found, Foreign) and found.kind == "tls" and begins_tls(data) else UNDECIDED
 
     def _give_up(self) -> Verdict:
         if not self._size:
             return UNDECIDED  # nothing was said at all
-        what = UNKNOWN if self.flow.client_known else UNKNOWN_MIDSTREAM
+        what = UNKNOWN if self._from_start else UNKNOWN_MIDSTREAM
         return Foreign("unknown", Direction.REQUEST, what)
 
     def _begin(self) -> list[Event]:
@@ -123,10 +153,27 @@ class FlowReader:
             broker=flow.server,
             cluster=self.cluster,
             limits=self.limits,
-            from_start=flow.half(0).from_start and flow.half(1).from_start,
+            from_start=self._inside is not None or (flow.half(0).from_start and flow.half(1).from_start),
         )
+        if self._inside is not None:
+            session.connection.tls = self._inside.facts
         pending, self._pending = self._pending, []
         return [event for item in pending for event in _feed(session, item)]
+
+    def _is_tls(self, foreign: Foreign) -> bool:
+        """Whether a flow that is not Kafka in the clear may be Kafka in TLS."""
+        if foreign.kind != "tls" or self._inside is not None:
+            return False
+        return not self._from_start or any(map(begins_tls, self._start))  # not: an alert alone
+
+    def _begin_tls(self) -> list[Event]:
+        if not self.flow.client_known and is_client_hello(self._start[1]):
+            self.flow.swap()  # the one taken for the broker is the client
+        tls = self._outside = TlsFlow(self.number, self.flow, self.keylog)
+        inside = FlowReader(self.number, self.flow, self.cluster, self.limits, keylog=self.keylog, inside=tls)
+        self._take_inside = inside.take
+        pending, self._pending = self._pending, []
+        return [event for item in pending for event in self.take(item)]
 
     def _drop(self, foreign: Foreign, at: int) -> list[Event]:
         self.dropped = True
@@ -136,7 +183,7 @@ class FlowReader:
 
 
 def _feed(session: Session, item: Item) -> list[Event]:
-    if isinstance(item, Data):
+    if isinstance(item, Data | Decrypted):
         return session.receive(DIRECTIONS[item.direction], item.data, item.time_ns)
     if isinstance(item, Gap):
         return session.gap(DIRECTIONS[item.direction], item.size, item.time_ns)
@@ -154,13 +201,22 @@ class Pipeline:
         flow_items: what kproxy.capture.read_flows gives.
         numbers_from: connections are numbered as the capture numbers its flows, plus this.
         limits: what one connection may take.
+        keylog: the secrets for TLS; without it, TLS is only described.
     """
 
-    def __init__(self, flow_items: Iterator[Item], *, numbers_from: int = 0, limits: Limits | None = None) -> None:
+    def __init__(
+        self,
+        flow_items: Iterator[Item],
+        *,
+        numbers_from: int = 0,
+        limits: Limits | None = None,
+        keylog: KeyLog | None = None,
+    ) -> None:
         self.flows = 0  # the highest number of a flow so far
         self._items = flow_items
         self._numbers_from = numbers_from
         self._limits = Limits() if limits is None else limits
+        self._keylog = KeyLog() if keylog is None else keylog
         self._cluster = ClusterView()  # a capture shows one cluster, mostly; topic ids of others do not collide
         self._cluster.learn_topic(METADATA_TOPIC_ID, METADATA_TOPIC)
 
@@ -176,4 +232,4 @@ class Pipeline:
                 flow.attached = None  # a reader holds its flow: without this, only the garbage collector frees them
 
     def _reader(self, flow: Flow) -> FlowReader:
-        return FlowReader(self._numbers_from + flow.number, flow, self._cluster, self._limits)
+        return FlowReader(self._numbers_from + flow.number, flow, self._cluster, self._limits, keylog=self._keylog)

@@ -5,7 +5,8 @@ from collections.abc import Iterator, Mapping
 
 from kproxy.output.escaping import printable
 from kproxy.output.times import render_size
-from kproxy.session import BadFrame, Event, Exchange, Gap, NotKafka, SaslToken
+from kproxy.output.tls import KEYS_HINT
+from kproxy.session import BadFrame, Event, Exchange, Gap, NotKafka, SaslToken, Tls
 
 REASONS = 5
 KEPT = 200  # different reasons that are told apart; a hostile capture can make any number
@@ -27,6 +28,8 @@ class Summary:
         self.unanswered: Counter[str] = Counter()
         self.bad_frames: Counter[str] = Counter()
         self.not_kafka: Counter[str] = Counter()
+        self.decrypted = 0  # TLS connections
+        self.encrypted = 0
 
     def count(self, event: Event) -> None:
         """Take one event into account."""
@@ -52,7 +55,12 @@ class Summary:
             case BadFrame():
                 _add(self.bad_frames, event.reason)
             case NotKafka():
-                _add(self.not_kafka, f"{event.kind}: {event.what}")
+                facts = event.connection.tls
+                self.encrypted += facts is not None
+                what = event.what if facts is None else f"not decrypted, {'; '.join(facts.missing)}"
+                _add(self.not_kafka, f"{event.kind}: {what}")
+            case Tls():
+                self.decrypted += 1
 
     def lines(self, counters: Mapping[str, int] | None = None) -> Iterator[str]:
         """The summary, one sentence first, then what was odd."""
@@ -69,6 +77,10 @@ class Summary:
         yield from _reasons("unanswered", self.unanswered)
         yield from _reasons("bad frame", self.bad_frames)
         yield from _reasons("not Kafka", self.not_kafka)
+        if self.decrypted:
+            yield f"  {_many(self.decrypted, 'TLS connection')} decrypted"
+        if self.encrypted:
+            yield f"  to read TLS, {KEYS_HINT}"
         if self.lost or self.skipped:
             yield f"  gaps: {render_size(self.lost)} missing, {render_size(self.skipped)} passed over"
         for name, count in (counters or {}).items():

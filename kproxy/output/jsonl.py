@@ -34,13 +34,15 @@ Anything else has ``event``, ``connection``, ``client``, ``broker``, ``at`` (as 
     event           "saslToken": an opaque authentication token, never shown: direction, size
                     "gap": bytes are missing: direction, size (null where nobody knows), skipped
                     "badFrame": a frame no peer would accept: direction, reason
-                    "notKafka": the connection does not speak Kafka in the clear: direction, kind, what
+                    "notKafka": the connection does not speak Kafka in the clear: direction, kind, what, tls
+                    "tls": the connection was TLS and could be read; said when it is over: tls
     direction       str: "request" (client to broker) or "response"
     size            int: bytes, or null
     skipped         int: bytes passed over until a frame could be found again
     reason          str: in words
     kind            str: tls, http, ssh, unknown
     what            str: in words, which side it is and what to change
+    tls             object: what is known of the connection's TLS (fields: kproxy.output.tls); null in the clear
 
 Kafka's JSON is what its JsonConverter classes write; int64 values are plain numbers, also beyond 2^53.
 """
@@ -54,8 +56,9 @@ import msgspec
 from kproxy.output.bodies import Bodies, find_errors, find_topic_names, read_bodies
 from kproxy.output.escaping import well_formed
 from kproxy.output.times import render_instant
+from kproxy.output.tls import tls_json
 from kproxy.protocol.facts import facts
-from kproxy.session import BadFrame, Event, Exchange, Frame, Gap, NotKafka, SaslToken
+from kproxy.session import BadFrame, Event, Exchange, Frame, Gap, NotKafka, SaslToken, Tls
 
 encode = msgspec.json.Encoder().encode
 
@@ -123,7 +126,21 @@ def _bad_frame(event: Any) -> dict[str, Any]:
 
 
 def _not_kafka(event: Any) -> dict[str, Any]:
-    return {"direction": event.direction.value, "kind": event.kind, "what": well_formed(event.what)}
+    return {
+        "direction": event.direction.value,
+        "kind": event.kind,
+        "what": well_formed(event.what),
+        "tls": _tls_object(event),
+    }
+
+
+def _tls(event: Any) -> dict[str, Any]:
+    return {"tls": _tls_object(event)}
+
+
+def _tls_object(event: Event) -> dict[str, Any] | None:
+    facts = event.connection.tls
+    return None if facts is None else tls_json(facts)
 
 
 OTHER_EVENTS: dict[type[Event], tuple[str, Callable[[Any], dict[str, Any]]]] = {
@@ -131,6 +148,7 @@ OTHER_EVENTS: dict[type[Event], tuple[str, Callable[[Any], dict[str, Any]]]] = {
     Gap: ("gap", _gap),
     BadFrame: ("badFrame", _bad_frame),
     NotKafka: ("notKafka", _not_kafka),
+    Tls: ("tls", _tls),
 }
 
 

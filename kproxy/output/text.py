@@ -18,9 +18,10 @@ from kproxy.output.escaping import printable, word
 from kproxy.output.key_facts import key_facts
 from kproxy.output.styles import PLAIN, Style, cut
 from kproxy.output.times import render_clock, render_duration, render_size
+from kproxy.output.tls import tls_words
 from kproxy.protocol.error_codes import error_name
 from kproxy.protocol.facts import facts
-from kproxy.session import BadFrame, Direction, Event, Exchange, Gap, NotKafka, SaslToken
+from kproxy.session import BadFrame, Direction, Event, Exchange, Gap, NotKafka, SaslToken, Tls
 
 NARROW = 100
 MEDIUM = 140
@@ -177,9 +178,14 @@ def _not_kafka(event: Any) -> tuple[str, bool]:
     return f"not Kafka ({event.kind}): {event.what}", False
 
 
+def _tls(event: Any) -> tuple[str, bool]:
+    return tls_words(event.connection.tls), False
+
+
 OTHER_EVENTS: dict[type[Event], Callable[[Any], tuple[str, bool]]] = {
     SaslToken: _sasl_token,
     Gap: _gap,
     BadFrame: _bad_frame,
     NotKafka: _not_kafka,
+    Tls: _tls,
 }

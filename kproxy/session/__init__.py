@@ -9,6 +9,7 @@
     sasl.py         which frames are raw SASL tokens
     learning.py     what exchanges tell beyond themselves: client software, topic names, fetch sessions
     session.py      Session: pairs requests with responses, says what happens as events
+    tls_facts.py    what is known of a connection's TLS
     recognise.py    what the first bytes are when they are not Kafka: TLS, HTTP, ... said in words
     cluster.py      ClusterView: what connections to one cluster have shown: topic ids, brokers, cluster id; bounded
     fetch_session.py  incremental fetch sessions (KIP-227), so that a Fetch can be read in full
@@ -43,11 +44,13 @@ from kproxy.session.events import (
     Gap,
     NotKafka,
     SaslToken,
+    Tls,
 )
 from kproxy.session.fetch_session import FetchPartition, FetchSession
 from kproxy.session.framing import FrameBuffer, Limits
 from kproxy.session.recognise import KAFKA, Foreign, looks_like_request, recognise
 from kproxy.session.session import Session
+from kproxy.session.tls_facts import TlsFacts, TlsTraffic
 
 __all__ = [
     "KAFKA",
@@ -67,6 +70,9 @@ __all__ = [
     "NotKafka",
     "SaslToken",
     "Session",
+    "Tls",
+    "TlsFacts",
+    "TlsTraffic",
     "looks_like_request",
     "recognise",
 ]

@@ -7,6 +7,7 @@ from enum import StrEnum
 from kproxy.errors import DecodeError
 from kproxy.protocol import Message, RequestHeader, ResponseHeader
 from kproxy.session.fetch_session import FetchSession, FetchSessions
+from kproxy.session.tls_facts import TlsFacts
 
 
 class Direction(StrEnum):
@@ -26,6 +27,7 @@ class Connection:
     client_software_name: str | None = None  # ApiVersions request v3+ (KIP-511)
     client_software_version: str | None = None
     sasl_mechanism: str | None = None
+    tls: TlsFacts | None = None  # None: in the clear
 
 
 @dataclass(slots=True)
@@ -108,6 +110,11 @@ class NotKafka(Event):
     kind: str = "unknown"  # tls, http, ssh, unknown
     direction: Direction = Direction.REQUEST
     what: str = ""
+
+
+@dataclass(slots=True)
+class Tls(Event):
+    """The connection was TLS, and what was said in it could be read; ``connection.tls`` has what is known of it."""
 
 
 @dataclass(slots=True)

@@ -63,7 +63,8 @@ class Smallest:
             return self.struct(field.fields)
         if field.type in WIDTHS:
             return self.fill * WIDTHS[field.type]
-        return b"\1" if self.flexible and not field.never_flexible else bytes(2 if field.type == "string" else 4)
+        compact_size = self.flexible and not field.never_flexible
+        return b"\1" if compact_size else bytes(2 if field.type == "string" else 4)
 
     def value(self, field: Field) -> bytes:
         if field.is_array:

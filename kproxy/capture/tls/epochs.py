@@ -1,0 +1,177 @@
+"""Which keys the records of one direction are under, now and next, and which sequence number comes.
+
+Keys are found when they are first needed, so that a key log may still grow while the capture is read. A wrong secret
+opens nothing, so that of several alternatives the right one shows itself with its first record.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from kproxy.capture.tls.protection import Opener, opener_13
+from kproxy.capture.tls.records import Record
+from kproxy.capture.tls.schedule import hash_size, keys_13, next_secret
+from kproxy.capture.tls.suites import CipherSuite
+
+SEQUENCE_LIMIT = 1 << 64
+MOST_AHEAD = 65_536  # sequence numbers tried after a gap
+FIRST_TRIES = 32 << 20  # bytes decrypted in vain that a connection may cost, and more as more of it comes
+TRIES_PER_BYTE = 8
+TRY_COST = 256  # besides the record's bytes
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Candidate:
+    """Keys that may be the right ones."""
+
+    opener: Opener
+    secret: bytes
+    suite: CipherSuite
+
+
+@dataclass(slots=True)
+class Opened:
+    """A record's content."""
+
+    content_type: int
+    data: bytes
+    skipped: int = 0  # sequence numbers passed over: records that are missing
+    moved: bool = False  # it was the first of an epoch later than the current one
+
+
+@dataclass(slots=True)
+class Budget:
+    """How much may still be tried in vain."""
+
+    left: int = FIRST_TRIES
+
+    def earn(self, size: int) -> None:
+        """More of the connection came."""
+        self.left += size * TRIES_PER_BYTE
+
+    def spend(self, record: Record) -> None:
+        """Pay for a try in vain."""
+        self.left -= len(record.body) + TRY_COST
+
+
+@dataclass(slots=True)
+class Epoch:
+    """The time for which one set of keys holds; *needs* is the key log's name of its secret."""
+
+    name: str
+    needs: str
+    load: Callable[[], Iterable[Candidate]]
+    sequence: int = 0
+    used: bool = False  # something was opened with it
+    _candidates: list[Candidate] = field(default_factory=list)
+    _offset: int | None = None  # of the records' own counter
+
+    @property
+    def candidates(self) -> list[Candidate]:
+        """Keys to be tried; one, once something was opened."""
+        if not self._candidates:
+            self._candidates = list(self.load())
+        return self._candidates
+
+    def open(self, record: Record, ahead: int, budget: Budget) -> Opened | None:
+        """Try the next sequence number, and up to *ahead* more of them; None when none is right."""
+        for candidate in self.candidates:
+            for sequence in self._sequences(candidate, record, ahead):
+                if sequence != self.sequence and budget.left <= 0:
+                    break
+                found = candidate.opener.open(record, sequence)
+                if found is not None:
+                    return self._right(candidate, record, sequence, found)
+                budget.spend(record)
+        return None
+
+    def after_update(self) -> "Epoch | None":
+        """The epoch after a key update of TLS 1.3; None before anything was opened."""
+        if not self.used:
+            return None
+        secret, suite = next_secret(self._candidates[0].secret, self._candidates[0].suite), self._candidates[0].suite
+        return Epoch(self.name, self.needs, lambda: candidates_13([secret], [suite]))
+
+    @property
+    def secret(self) -> bytes | None:
+        """The secret that was right."""
+        return self._candidates[0].secret if self.used else None
+
+    def _sequences(self, candidate: Candidate, record: Record, ahead: int) -> Iterable[int]:
+        counter = candidate.opener.counter(record) if ahead else None
+        if counter is not None:
+            yield (counter - (self._offset or 0)) % SEQUENCE_LIMIT
+            if self._offset is not None:
+                return
+        yield from range(self.sequence, min(self.sequence + ahead + 1, SEQUENCE_LIMIT))
+
+    def _right(self, candidate: Candidate, record: Record, sequence: int, found: tuple[int, bytes]) -> Opened:
+        skipped = sequence - self.sequence
+        self._candidates = [candidate]
+        self.used = True
+        self.sequence = sequence + 1
+        counter = candidate.opener.counter(record)
+        self._offset = None if counter is None else (counter - sequence) % SEQUENCE_LIMIT
+        return Opened(*found, skipped=max(0, skipped))
+
+
+def candidates_13(secrets: Iterable[bytes], suites: Iterable[CipherSuite]) -> list[Candidate]:
+    """The keys of TLS 1.3 that these secrets can mean, with suites of their size."""
+    pairs = [(secret, suite) for suite in suites for secret in secrets if len(secret) == hash_size(suite)]
+    return [Candidate(opener_13(keys_13(secret, suite), suite), secret, suite) for secret, suite in pairs]
+
+
+class Epochs:
+    """The epochs of one direction: the current one (None: in the clear) and those to come."""
+
+    __slots__ = ("ahead", "current", "upcoming")
+
+    def __init__(self) -> None:
+        self.current: Epoch | None = None
+        self.upcoming: list[Epoch] = []
+        self.ahead = 0  # how many records may be missing before the next one
+
+    def miss(self, records: int) -> None:
+        """Up to that many records are missing."""
+        self.ahead = min(self.ahead + records, MOST_AHEAD)
+
+    def advance(self) -> None:
+        """The next epoch begins, as the peer said."""
+        if self.upcoming:
+            self.current = self.upcoming.pop(0)
+
+    def update(self) -> None:
+        """The keys are updated, as the peer said (RFC 8446 section 4.6.3)."""
+        following = None if self.current is None else self.current.after_update()
+        if following is not None:
+            self.current = following
+
+    def open(self, record: Record, budget: Budget) -> Opened | None:
+        """Open a record with the current keys or later ones; None when no keys open it."""
+        current = self.current
+        found = None if current is None else current.open(record, self.ahead, budget)
+        if found is None:
+            found = self._open_later(record, budget)
+        if found is not None:
+            self.ahead = 0
+        elif current is not None and current.used:
+            self.miss(1)  # damaged, perhaps: the next one may still open
+        return found
+
+    def _open_later(self, record: Record, budget: Budget) -> Opened | None:
+        for index, epoch in enumerate(self.upcoming):
+            found = epoch.open(record, self.ahead, budget)
+            if found is not None:
+                found.moved = True
+                self.current = epoch
+                del self.upcoming[: index + 1]
+                return found
+        return self._open_updated(record, budget) if self.ahead and not self.upcoming else None
+
+    def _open_updated(self, record: Record, budget: Budget) -> Opened | None:
+        """After a gap: the key update itself may be what is missing."""
+        following = None if self.current is None else self.current.after_update()
+        found = None if following is None else following.open(record, self.ahead, budget)
+        if found is not None:
+            found.skipped += 1
+            self.current = following
+        return found

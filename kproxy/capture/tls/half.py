@@ -1,0 +1,84 @@
+"""One direction of a TLS connection: its bytes, records, keys, handshake messages, and what was lost of it."""
+
+from collections.abc import Iterator
+
+from kproxy.capture.tls.epochs import Budget, Epochs, Opened
+from kproxy.capture.tls.messages import MessageBuffer
+from kproxy.capture.tls.records import APPLICATION_DATA, HEADER_SIZE, Record, RecordBuffer
+from kproxy.session.events import Direction
+from kproxy.session.tls_facts import TlsTraffic
+
+SMALLEST_ENCRYPTED = HEADER_SIZE + 17
+MOST_MISSED = 4096  # records taken to be missing when nobody knows how many bytes are
+
+
+class Half:
+    """One direction.
+
+    tls13: the connection is TLS 1.3. lost: application data is known to be missing before what comes next.
+    """
+
+    def __init__(self, direction: Direction, traffic: TlsTraffic, budget: Budget) -> None:
+        self.direction = direction
+        self.traffic = traffic
+        self.buffer = RecordBuffer()
+        self.messages = MessageBuffer()
+        self.epochs = Epochs()
+        self.finished = False
+        self.tls13 = False
+        self.lost = False
+        self._budget = budget
+
+    def is_protected(self, record: Record) -> bool:
+        """Whether the record is encrypted, as far as can be told from where it stands."""
+        if record.content_type == APPLICATION_DATA:
+            return True  # TLS 1.3: all that is encrypted; 1.2: never in the clear
+        return self.epochs.current is not None and not self.tls13
+
+    def records(self) -> Iterator[tuple[Record, Opened | None]]:
+        """Yield the whole records that have come; opened, where they are protected and can be."""
+        while True:
+            record = self.buffer.next()
+            if record is not None:
+                yield record, self._open(record)
+            elif not self.buffer.hunting or (found := self._hunt()) is None:
+                return
+            else:
+                yield found
+
+    def gap(self, size: int | None) -> None:
+        """Learn that *size* bytes are missing (None: nobody knows how many)."""
+        held = self.buffer.held
+        most = MOST_MISSED if size is None else (size + held) // SMALLEST_ENCRYPTED + 2
+        self.miss(1 if self.buffer.gap(size) else most)
+
+    def miss(self, records: int) -> None:
+        """Up to that many records are missing here, of whatever content."""
+        self.messages.clear()
+        self.epochs.miss(records)
+        self.lost = True
+
+    def _open(self, record: Record) -> Opened | None:
+        if self.is_protected(record) or (self.epochs.ahead and self.epochs.upcoming and not self.tls13):
+            return self.epochs.open(record, self._budget)
+        return None
+
+    def _hunt(self) -> tuple[Record, Opened | None] | None:
+        """Find the next record: with keys the one that opens, without them one that another follows."""
+        while (record := self.buffer.candidate()) is not None:
+            opened = self._open(record)
+            if opened is not None or (self._may_be_closed(record) and self.buffer.followed(record)):
+                self.buffer.accept(record)
+                return record, opened
+            self.buffer.reject()
+        return None
+
+    def _may_be_closed(self, record: Record) -> bool:
+        """Whether what may be a record may be one although no keys open it."""
+        if self.is_protected(record):
+            return not self._has_keys()
+        return self.epochs.current is None  # in TLS 1.3, what is encrypted is APPLICATION_DATA on the outside
+
+    def _has_keys(self) -> bool:
+        epochs = [self.epochs.current, *self.epochs.upcoming]
+        return any(epoch is not None and epoch.candidates for epoch in epochs)

@@ -1,0 +1,279 @@
+"""What the handshake says: which keys come, who the peers are.
+
+TLS 1.3 (RFC 8446): early data, handshake and application data have keys of their own in each direction. TLS 1.2
+(RFC 5246): one set of keys a handshake, in use from ChangeCipherSpec on.
+"""
+
+import hashlib
+from collections.abc import Iterable
+from functools import partial
+
+from kproxy.capture.tls.certificates import subject_of
+from kproxy.capture.tls.epochs import Candidate, Epoch, candidates_13
+from kproxy.capture.tls.half import Half
+from kproxy.capture.tls.keylog import KeyLog, Label
+from kproxy.capture.tls.messages import (
+    MAX_LISTED,
+    ClientHello,
+    MessageType,
+    ServerHello,
+    read_certificates,
+    read_client_hello,
+    read_encrypted_extensions,
+    read_server_hello,
+    read_ticket_12,
+)
+from kproxy.capture.tls.protection import CANNOT_DECRYPT, opener_12
+from kproxy.capture.tls.schedule import keys_12
+from kproxy.capture.tls.suites import SUITES, TLS12, TLS13, CipherSuite, is_grease, suite_name, version_name
+from kproxy.errors import UsageError
+from kproxy.session.tls_facts import TlsFacts
+
+EARLY, HANDSHAKE, APPLICATION = "early data", "handshake", "application data"
+CLIENT_LABELS = ((HANDSHAKE, Label.CLIENT_HANDSHAKE), (APPLICATION, Label.CLIENT_TRAFFIC))
+BROKER_LABELS = ((HANDSHAKE, Label.SERVER_HANDSHAKE), (APPLICATION, Label.SERVER_TRAFFIC))
+NEEDS = {
+    Label.CLIENT_EARLY: "CLIENT_EARLY_TRAFFIC_SECRET",
+    Label.CLIENT_HANDSHAKE: "CLIENT_HANDSHAKE_TRAFFIC_SECRET",
+    Label.SERVER_HANDSHAKE: "SERVER_HANDSHAKE_TRAFFIC_SECRET",
+    Label.CLIENT_TRAFFIC: "CLIENT_TRAFFIC_SECRET_0",
+    Label.SERVER_TRAFFIC: "SERVER_TRAFFIC_SECRET_0",
+}
+NO_KEYS = "no session keys of this connection are given"
+TICKET = b"ticket"  # before a ticket's hash, where a session id would stand
+
+
+class Handshake:
+    """Follows the handshakes of a connection, mostly one; gives the halves their keys and fills in the facts."""
+
+    def __init__(self, facts: TlsFacts, client: Half, broker: Half, keylog: KeyLog) -> None:
+        self.facts = facts
+        self.version: int | None = None
+        self._client = client
+        self._broker = broker
+        self._keylog = keylog
+        self._client_hello: ClientHello | None = None
+        self._server_hello: ServerHello | None = None
+        self._ticket = b""  # TLS 1.2: the broker's new one
+        self._closed_finished: set[Half] = set()
+
+    def receive(self, half: Half, kind: int, body: bytes, at: int) -> None:
+        """Take a handshake message. Raises DecodeError."""
+        if half is self._client:
+            self._from_client(kind, body, at)
+        else:
+            self._from_broker(kind, body, at)
+        if kind == MessageType.FINISHED:
+            self._finish(half, at)
+        elif kind == MessageType.KEY_UPDATE and self.version == TLS13:
+            self.facts.key_updates += 1
+            half.epochs.update()
+
+    def change_cipher(self, half: Half) -> None:
+        """TLS 1.2: the keys agreed on are in use in this direction from here on. In TLS 1.3 it means nothing."""
+        if half.tls13 or self._server_hello is None:
+            return
+        half.messages.clear()
+        if half.epochs.current is None:
+            half.lost = False  # what is missing was the handshake's
+        if not half.epochs.upcoming:
+            half.epochs.upcoming.append(Epoch(APPLICATION, "CLIENT_RANDOM", list))
+        half.epochs.advance()
+
+    def on_closed_message(self, half: Half, at: int) -> None:
+        """TLS 1.2: an encrypted message that cannot be read; the first is Finished, a later one another handshake's."""
+        if half in self._closed_finished:
+            self.facts.renegotiations += half is self._client
+        else:
+            self._closed_finished.add(half)
+            self._finish(half, at)
+
+    def is_early(self, half: Half) -> bool:
+        """Whether what came last was early data."""
+        return half.epochs.current is not None and half.epochs.current.name == EARLY
+
+    def explain(self) -> None:
+        """Say what was missing, if anything was encrypted and could not be read."""
+        halves = [half for half in (self._client, self._broker) if half.traffic.not_decrypted]
+        if halves:
+            self.facts.missing = self._reasons(halves)
+
+    # Messages
+
+    def _from_client(self, kind: int, body: bytes, at: int) -> None:
+        if kind == MessageType.CLIENT_HELLO:
+            self._on_client_hello(read_client_hello(body), at)
+        elif kind == MessageType.CERTIFICATE:
+            self.facts.client_certificate = self._subject(body)
+        elif kind == MessageType.END_OF_EARLY_DATA:
+            self.facts.early_data = "accepted"
+            self._client.epochs.advance()
+
+    def _from_broker(self, kind: int, body: bytes, at: int) -> None:
+        if kind == MessageType.SERVER_HELLO:
+            self._on_server_hello(read_server_hello(body), at)
+        elif kind == MessageType.ENCRYPTED_EXTENSIONS:
+            self._on_encrypted_extensions(body)
+        elif kind == MessageType.CERTIFICATE:
+            self.facts.server_certificate = self._subject(body)
+        elif kind == MessageType.CERTIFICATE_REQUEST:
+            self.facts.client_certificate_requested = True
+        elif kind == MessageType.NEW_SESSION_TICKET and self.version == TLS12:
+            self._ticket = read_ticket_12(body)
+
+    def _subject(self, body: bytes) -> str | None:
+        certificates = read_certificates(body, tls13=self.version == TLS13)
+        return subject_of(certificates[0]) if certificates else ""
+
+    def _on_client_hello(self, hello: ClientHello, at: int) -> None:
+        facts = self.facts
+        again = self._server_hello is not None and not self._server_hello.is_retry
+        if again:
+            facts.renegotiations += 1
+        elif self._client_hello is None:
+            facts.client_hello_at = at
+        self._client_hello = hello
+        facts.offered_versions = [version_name(v) for v in hello.versions[:MAX_LISTED] if not is_grease(v)]
+        facts.server_name = hello.server_name
+        facts.offered_alpn = hello.alpn
+        if again or TLS13 not in hello.versions:
+            return
+        if hello.early_data:
+            facts.early_data = "offered"
+        early = [self._epoch(EARLY, Label.CLIENT_EARLY)] if hello.early_data else []
+        self._client.epochs.upcoming = early + [self._epoch(*name) for name in CLIENT_LABELS]
+        self._broker.epochs.upcoming = [self._epoch(*name) for name in BROKER_LABELS]
+
+    def _on_server_hello(self, hello: ServerHello, at: int) -> None:
+        facts = self.facts
+        self._server_hello = hello
+        self._client.tls13 = self._broker.tls13 = hello.version == TLS13
+        if hello.is_retry:
+            facts.hello_retry = True
+            if facts.early_data is not None:
+                facts.early_data = "rejected"  # RFC 8446 section 4.2.10
+            return
+        self.version = hello.version
+        facts.version = version_name(hello.version)
+        facts.cipher_suite = suite_name(hello.cipher_suite)
+        facts.server_hello_at = facts.server_hello_at or at
+        facts.alpn = hello.alpn
+        if hello.version == TLS13:
+            facts.resumed = hello.pre_shared_key
+            return
+        client = self._client_hello
+        facts.resumed = client is not None and hello.session_id == client.session_id != b""
+        facts.early_data = None
+        self._client.epochs.upcoming = [self._epoch_12(0)]
+        self._broker.epochs.upcoming = [self._epoch_12(1)]
+
+    def _on_encrypted_extensions(self, body: bytes) -> None:
+        alpn, early = read_encrypted_extensions(body)
+        self.facts.alpn = alpn
+        if self.facts.early_data is not None:
+            self.facts.early_data = "accepted" if early else "rejected"
+
+    def _finish(self, half: Half, at: int) -> None:
+        half.finished = True
+        current = half.epochs.current
+        if self.version == TLS13 and current is not None and current.name == HANDSHAKE:
+            half.epochs.advance()
+        elif self.version == TLS12:
+            self._remember(half)
+        if self._client.finished and self._broker.finished and self.facts.established_at is None:
+            self.facts.established_at = at
+
+    # Keys
+
+    def _epoch(self, name: str, label: Label) -> Epoch:
+        return Epoch(name, NEEDS[label], partial(self._load_13, label))
+
+    def _load_13(self, label: Label) -> list[Candidate]:
+        if self._client_hello is None:
+            return []
+        secrets = self._keylog.secrets(label, self._client_hello.random)
+        try:
+            return candidates_13(secrets, self._suites_13())
+        except UsageError:
+            return []  # no ciphers: said by ``explain``
+
+    def _suites_13(self) -> list[CipherSuite]:
+        """The suite chosen; all of those offered, as long as the choice is not seen."""
+        hello, chosen = self._client_hello, self._server_hello
+        numbers = [chosen.cipher_suite] if chosen is not None else [] if hello is None else hello.cipher_suites
+        return [suite for suite in map(SUITES.get, dict.fromkeys(numbers)) if suite is not None and suite.tls13]
+
+    def _epoch_12(self, index: int) -> Epoch:
+        client, server = self._client_hello, self._server_hello
+        return Epoch(APPLICATION, "CLIENT_RANDOM", lambda: self._load_12(client, server, index))
+
+    def _load_12(self, client: ClientHello | None, server: ServerHello | None, index: int) -> list[Candidate]:
+        """The keys of a handshake, for the client (*index* 0) or the broker (1)."""
+        suite = None if server is None else SUITES.get(server.cipher_suite)
+        if client is None or server is None or suite is None or suite.tls13 or server.version != TLS12:
+            return []
+        found: list[Candidate] = []
+        try:
+            for master in self._masters(client, server):
+                keys = keys_12(master, client.random, server.random, suite)[index]
+                opener = opener_12(keys, suite, encrypt_then_mac=server.encrypt_then_mac)
+                found.append(Candidate(opener, master, suite))
+        except UsageError:
+            return []  # no ciphers: said by ``explain``
+        return found
+
+    def _masters(self, client: ClientHello, server: ServerHello) -> Iterable[bytes]:
+        masters = list(self._keylog.secrets(Label.MASTER, client.random))
+        if server.session_id:
+            masters += self._keylog.secrets(Label.SESSION, server.session_id)
+        if client.ticket:
+            masters += self._keylog.secrets(Label.SESSION, _ticket_name(client.ticket))
+        return dict.fromkeys(masters)
+
+    def _remember(self, half: Half) -> None:
+        """Keep the master secret of a session of TLS 1.2 for the connections that resume it."""
+        master = None if half.epochs.current is None else half.epochs.current.secret
+        if master is None or self._server_hello is None:
+            return
+        if self._server_hello.session_id:
+            self._keylog.remember(Label.SESSION, self._server_hello.session_id, master)
+        if self._ticket:
+            self._keylog.remember(Label.SESSION, _ticket_name(self._ticket), master)
+
+    # Reasons
+
+    def _reasons(self, halves: list[Half]) -> list[str]:
+        """Why records of these directions could not be read."""
+        if self._client_hello is None:
+            return ["the ClientHello is not in the capture"]
+        if self.version is None and TLS13 not in self._client_hello.versions:
+            return ["the ServerHello is not in the capture"]
+        if self.version not in {None, TLS12, TLS13}:
+            return [f"kproxy does not decrypt {self.facts.version}"]
+        chosen = self._server_hello
+        if chosen is not None and chosen.cipher_suite not in SUITES:
+            return [f"kproxy does not decrypt the cipher suite {self.facts.cipher_suite}"]
+        epochs = [
+            epoch for half in halves for epoch in (half.epochs.current, *half.epochs.upcoming) if epoch is not None
+        ]
+        return self._key_reasons([epoch for epoch in epochs if not epoch.used], self._client_hello.random)
+
+    def _key_reasons(self, unused: list[Epoch], client_random: bytes) -> list[str]:
+        """Why none of the keys of these epochs opened anything."""
+        if not any(self._keylog.secrets(label, client_random) for label in Label):
+            return [NO_KEYS]
+        names = dict.fromkeys(epoch.needs for epoch in unused if not epoch.candidates)
+        absent = [name for name in names if not self._has_secret(name, client_random)]
+        wrong = dict.fromkeys(epoch.needs for epoch in unused if epoch.candidates)
+        reasons = [CANNOT_DECRYPT] if len(absent) < len(names) else []
+        if absent:
+            reasons.append(f"the session keys lack its {', '.join(absent)}")
+        return reasons + [f"{name} is given and does not fit" for name in wrong]
+
+    def _has_secret(self, name: str, client_random: bytes) -> bool:
+        label = next((label for label, needs in NEEDS.items() if needs == name), Label.MASTER)
+        return bool(self._keylog.secrets(label, client_random))
+
+
+def _ticket_name(ticket: bytes) -> bytes:
+    return TICKET + hashlib.sha256(ticket).digest()

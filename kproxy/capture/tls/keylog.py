@@ -1,0 +1,142 @@
+"""The NSS key log: which secrets belong to which connection (draft-ietf-tls-keylogfile, and NSS's own older lines).
+
+Nothing here, in no text and no error, ever shows a secret. What is wrong, twice there, or too long is counted and
+passed over: a key log is written by many processes at once and cut off anywhere.
+"""
+
+from collections.abc import Callable
+from enum import IntEnum
+
+MAX_LINE = 1024  # the longest line that means anything has under 300 characters
+MAX_SECRETS = 262_144  # about 70 MB; the oldest go first
+MAX_ALTERNATIVES = 4  # different secrets for the same place: which one is right shows when it is used
+RANDOM_SIZE = 32
+MASTER_SIZE = 48
+TRAFFIC_SIZES = (32, 48, 64)  # of SHA-256, SHA-384 and SHA-512
+
+
+class Label(IntEnum):
+    """What a secret is for."""
+
+    MASTER = 0  # TLS 1.2: the master secret
+    CLIENT_EARLY = 1
+    CLIENT_HANDSHAKE = 2
+    SERVER_HANDSHAKE = 3
+    CLIENT_TRAFFIC = 4
+    SERVER_TRAFFIC = 5
+    SESSION = 6  # TLS 1.2: the master secret of a session id
+
+
+LABELS = {
+    b"CLIENT_RANDOM": Label.MASTER,
+    b"CLIENT_EARLY_TRAFFIC_SECRET": Label.CLIENT_EARLY,
+    b"CLIENT_HANDSHAKE_TRAFFIC_SECRET": Label.CLIENT_HANDSHAKE,
+    b"SERVER_HANDSHAKE_TRAFFIC_SECRET": Label.SERVER_HANDSHAKE,
+    b"CLIENT_TRAFFIC_SECRET_0": Label.CLIENT_TRAFFIC,
+    b"SERVER_TRAFFIC_SECRET_0": Label.SERVER_TRAFFIC,
+}
+NOT_NEEDED = {b"EXPORTER_SECRET", b"EARLY_EXPORTER_SECRET", b"ECH_SECRET", b"ECH_CONFIG"}
+
+
+class KeyLog:
+    """Secrets by connection. *more*, if given, is asked for further bytes when a secret is not there yet, until none come.
+
+    lines: secrets taken; passed_over: lines that are none; duplicates: lines that say what is known already;
+    forgotten: secrets that had to go because there were too many.
+    """
+
+    def __init__(self, more: Callable[[], bytes] | None = None) -> None:
+        self.lines = 0
+        self.passed_over = 0
+        self.duplicates = 0
+        self.forgotten = 0
+        self._more = more
+        self._secrets: dict[bytes, tuple[bytes, ...]] = {}
+        self._rest = b""
+        self._in_long_line = False
+
+    def __len__(self) -> int:
+        return len(self._secrets)
+
+    def __repr__(self) -> str:
+        return f"<KeyLog of {len(self._secrets)} places>"
+
+    def feed(self, data: bytes) -> None:
+        """Take the next bytes of a key log; a line may be cut anywhere between calls."""
+        *lines, rest = (self._rest + data.replace(b"\r", b"\n")).split(b"\n")
+        for line in lines:
+            if self._in_long_line:
+                self._in_long_line = False
+            else:
+                self._take(line)
+        if len(rest) > MAX_LINE:
+            self.passed_over += not self._in_long_line
+            self._in_long_line = True
+            rest = b""
+        self._rest = rest
+
+    def finish(self) -> None:
+        """End what was fed: a last line without newline counts too."""
+        self.feed(b"\n")
+
+    def secrets(self, label: Label, client_random: bytes) -> tuple[bytes, ...]:
+        """The secrets named for a connection, mostly one; with SESSION, a session id takes the client random's place."""
+        key = bytes((label,)) + client_random
+        found = self._secrets.get(key, ())
+        while not found and self._more is not None and (data := self._more()):
+            self.feed(data)
+            found = self._secrets.get(key, ())
+        if not found and self._rest:
+            last = _read_line(self._rest)  # its newline may not be written yet
+            return (last[2],) if last is not None and last[:2] == (label, client_random) else ()
+        return found
+
+    def remember(self, label: Label, name: bytes, secret: bytes) -> bool:
+        """Keep a secret under a name, as a line of the log would; False when there is nothing new in it."""
+        key = bytes((label,)) + name
+        known = self._secrets.get(key, ())
+        if secret in known or len(known) >= MAX_ALTERNATIVES:
+            return False
+        if not known and len(self._secrets) >= MAX_SECRETS:
+            del self._secrets[next(iter(self._secrets))]
+            self.forgotten += 1
+        self._secrets[key] = (*known, secret)
+        return True
+
+    def _take(self, line: bytes) -> None:
+        line = line.strip()
+        if not line or line.startswith(b"#"):
+            return
+        found = _read_line(line)
+        if found is not None:
+            new = self.remember(*found)
+            self.lines += new
+            self.duplicates += not new
+        elif line.split(maxsplit=1)[0] not in NOT_NEEDED:
+            self.passed_over += 1
+
+
+def _read_line(line: bytes) -> tuple[Label, bytes, bytes] | None:
+    """What a line says: for what, of which connection or session, which secret; None when it is no such line."""
+    words = line.split() if len(line) <= MAX_LINE else []
+    if len(words) != 3:
+        return None
+    if words[0] == b"RSA":  # "RSA Session-ID:hex Master-Key:hex", of tools that read OpenSSL's sessions
+        (name_is, _, name_digits), (key_is, _, digits) = words[1].partition(b":"), words[2].partition(b":")
+        name, secret = _unhex(name_digits), _unhex(digits)
+        right = (name_is, key_is) == (b"Session-ID", b"Master-Key") and 0 < len(name) <= 32
+        return (Label.SESSION, name, secret) if right and len(secret) == MASTER_SIZE else None
+    label = LABELS.get(words[0])
+    name, secret = _unhex(words[1]), _unhex(words[2])
+    if label is None or len(name) != RANDOM_SIZE:
+        return None
+    sizes = (MASTER_SIZE,) if label is Label.MASTER else TRAFFIC_SIZES
+    return (label, name, secret) if len(secret) in sizes else None
+
+
+def _unhex(text: bytes) -> bytes:
+    """The bytes that a word of hexadecimal digits means; none when it is no such word."""
+    try:
+        return bytes.fromhex(text.decode("ascii"))
+    except ValueError:
+        return b""

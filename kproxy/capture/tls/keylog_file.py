@@ -1,0 +1,33 @@
+"""A key log as a file, which may still be written while the capture is read."""
+
+from pathlib import Path
+
+from kproxy.errors import UsageError
+
+READ_SIZE = 1 << 20
+
+
+class KeyLogFile:
+    """Gives a key log's bytes piece by piece, and what was written to it since.
+
+    Raises:
+        UsageError: it cannot be opened or read.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        try:
+            self._file = path.open("rb")
+        except OSError as error:
+            raise UsageError(f"--keylog {path}: cannot be opened: {error.strerror}") from error
+
+    def more(self) -> bytes:
+        """The next bytes; none when there are no more at present."""
+        try:
+            return self._file.read(READ_SIZE)
+        except OSError as error:
+            raise UsageError(f"--keylog {self._path}: cannot be read: {error.strerror}") from error
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()

@@ -1,0 +1,371 @@
+"""Decryption against OpenSSL: what Python's ssl was given must come out, whatever the version, suite and handshake."""
+
+import functools
+import ssl
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kproxy.capture.tls import KeyLog, TlsConnection
+from tests.support.tls import BROKER, CLIENT, REQUEST, RESPONSE, Chunks, Heard, Pair, Setup, listen, log_of
+
+TLS12, TLS13 = ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3
+BIG = bytes(range(256)) * 200  # more than three records
+SUITES_12 = {
+    "ECDHE-RSA-AES128-GCM-SHA256": "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
+    "ECDHE-RSA-AES256-GCM-SHA384": "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384",
+    "ECDHE-RSA-CHACHA20-POLY1305": "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256",
+    "ECDHE-RSA-AES128-SHA": "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA",
+    "ECDHE-RSA-AES256-SHA": "TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA",
+    "ECDHE-RSA-AES128-SHA256": "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA256",
+    "ECDHE-RSA-AES256-SHA384": "TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA384",
+    "AES128-GCM-SHA256": "TLS_RSA_WITH_AES_128_GCM_SHA256",
+    "AES256-SHA256": "TLS_RSA_WITH_AES_256_CBC_SHA256",
+}
+
+
+def talk(pair: Pair) -> Pair:
+    pair.handshake()
+    pair.send(REQUEST, b"hello broker")
+    pair.send(RESPONSE, b"hello client")
+    pair.send(REQUEST, BIG)
+    pair.send(RESPONSE, BIG[::-1])
+    return pair
+
+
+def check(heard: Heard) -> None:
+    assert heard.plain(REQUEST) == b"hello broker" + BIG
+    assert heard.plain(RESPONSE) == b"hello client" + BIG[::-1]
+    assert heard.problems == []
+    assert heard.facts.decrypted
+    assert heard.facts.missing == []
+
+
+def test_tls13_comes_out_as_it_went_in() -> None:
+    pair = talk(Pair())
+    heard = listen(pair.chunks, pair.keylog)
+    check(heard)
+    facts = heard.facts
+    assert facts.version == pair.client.version().replace("TLSv", "TLS ")  # type: ignore[union-attr]
+    assert facts.cipher_suite == pair.client.cipher()[0]  # type: ignore[index]
+    assert facts.server_name == "broker.test"
+    assert facts.server_certificate == BROKER
+    assert facts.client_certificate is None
+    assert not facts.resumed
+    assert facts.established_at is not None
+    assert facts.requests.plain_size == len(b"hello broker" + BIG)
+
+
+@pytest.mark.parametrize("openssl_name", SUITES_12)
+@pytest.mark.parametrize("encrypt_then_mac", [True, False])
+def test_tls12_comes_out_as_it_went_in(openssl_name: str, encrypt_then_mac: bool) -> None:
+    pair = talk(Pair(Setup(TLS12, openssl_name, encrypt_then_mac=encrypt_then_mac)))
+    assert pair.client.cipher()[0] == openssl_name  # type: ignore[index]
+    heard = listen(pair.chunks, pair.keylog)
+    check(heard)
+    assert heard.facts.version == "TLS 1.2"
+    assert heard.facts.cipher_suite == SUITES_12[openssl_name]
+    assert heard.facts.server_certificate == BROKER
+    assert heard.facts.established_at is not None
+
+
+@pytest.mark.parametrize("version", [TLS12, TLS13])
+def test_who_the_client_is_shows(version: ssl.TLSVersion) -> None:
+    pair = talk(Pair(Setup(version, client_certificate=True, ask_certificate=True)))
+    heard = listen(pair.chunks, pair.keylog)
+    check(heard)
+    assert heard.facts.client_certificate_requested
+    assert heard.facts.client_certificate == CLIENT
+
+
+@pytest.mark.parametrize("version", [TLS12, TLS13])
+def test_a_client_that_was_asked_and_shows_nothing(version: ssl.TLSVersion) -> None:
+    pair = talk(Pair(Setup(version, ask_certificate=True)))
+    heard = listen(pair.chunks, pair.keylog)
+    check(heard)
+    assert heard.facts.client_certificate_requested
+    assert heard.facts.client_certificate == ""
+
+
+def test_a_certificate_asked_for_after_the_handshake() -> None:
+    pair = Pair(Setup(client_certificate=True, ask_certificate_later=True)).handshake()
+    pair.send(REQUEST, b"hello broker")
+    assert listen(pair.chunks, pair.keylog).facts.client_certificate is None
+    pair.ask_certificate()
+    heard = listen(pair.chunks, pair.keylog)
+    assert heard.facts.client_certificate == CLIENT
+    assert heard.plain(REQUEST) == b"hello broker!"
+
+
+@pytest.mark.parametrize("tickets", [True, False])
+@pytest.mark.parametrize("version", [TLS12, TLS13])
+def test_a_resumed_session(version: ssl.TLSVersion, tickets: bool) -> None:
+    first = talk(Pair(Setup(version, tickets=tickets)))
+    second = talk(Pair(first.setup, before=first))
+    assert second.client.session_reused
+    heard = listen(second.chunks, second.keylog)
+    check(heard)
+    assert heard.facts.resumed
+    assert heard.facts.server_certificate is None
+
+
+@pytest.mark.parametrize("tickets", [True, False])
+def test_a_resumed_session_of_tls12_needs_only_the_first_ones_secret(tickets: bool) -> None:
+    first = talk(Pair(Setup(TLS12, tickets=tickets)))
+    keylog = log_of(first.keylog)
+    second = talk(Pair(first.setup, before=first))
+    check(listen(first.chunks, keylog))
+    check(listen(second.chunks, keylog))
+
+
+def test_a_hello_that_has_to_be_said_twice() -> None:
+    pair = talk(Pair(Setup(curve="secp384r1")))
+    heard = listen(pair.chunks, pair.keylog)
+    check(heard)
+    assert heard.facts.hello_retry
+
+
+def test_alpn() -> None:
+    for version in (TLS12, TLS13):
+        pair = talk(Pair(Setup(version, alpn=["kafka", "h2"])))
+        facts = listen(pair.chunks, pair.keylog).facts
+        assert facts.alpn == pair.client.selected_alpn_protocol() == "kafka"
+        assert facts.offered_alpn == ["kafka", "h2"]
+
+
+@pytest.mark.parametrize("version", [TLS12, TLS13])
+def test_without_keys_only_the_outside_shows(version: ssl.TLSVersion) -> None:
+    pair = talk(Pair(Setup(version)))
+    heard = listen(pair.chunks, b"")
+    facts = heard.facts
+    assert heard.plain(REQUEST) == heard.plain(RESPONSE) == b""
+    assert not facts.decrypted
+    assert facts.version == {TLS12: "TLS 1.2", TLS13: "TLS 1.3"}[version]
+    assert facts.server_name == "broker.test"
+    assert facts.requests.wire_size == sum(len(data) for direction, data in pair.chunks if direction is REQUEST)
+    assert facts.responses.wire_size == sum(len(data) for direction, data in pair.chunks if direction is RESPONSE)
+    assert facts.requests.not_decrypted >= 5
+    assert facts.renegotiations == 0
+    assert facts.missing == ["no session keys of this connection are given"]
+
+
+@pytest.mark.parametrize("version", [TLS12, TLS13])
+def test_secrets_of_another_connection_and_wrong_ones_open_nothing(version: ssl.TLSVersion) -> None:
+    pair = talk(Pair(Setup(version)))
+    assert listen(pair.chunks, talk(Pair(Setup(version))).keylog).plain(REQUEST) == b""
+    wrong = b"\n".join(
+        b" ".join([*line.split()[:2], bytes(reversed(line.split()[2]))])
+        for line in pair.keylog.splitlines()
+        if not line.startswith(b"#")
+    )
+    heard = listen(pair.chunks, wrong)
+    assert heard.plain(REQUEST) == heard.plain(RESPONSE) == b""
+    assert all("is given and does not fit" in reason for reason in heard.facts.missing)
+    assert heard.facts.missing
+    check(listen(pair.chunks, wrong + b"\n" + pair.keylog))  # the right one beside the wrong one
+
+
+def test_application_secrets_alone_are_enough() -> None:
+    pair = talk(Pair())
+    keylog = b"\n".join(line for line in pair.keylog.splitlines() if b"HANDSHAKE" not in line)
+    heard = listen(pair.chunks, keylog)
+    assert heard.plain(REQUEST) == b"hello broker" + BIG
+    assert heard.plain(RESPONSE) == b"hello client" + BIG[::-1]
+    assert heard.facts.server_certificate is None
+
+
+def test_a_refused_handshake_says_who_refused_it() -> None:
+    pair = Pair(Setup(TLS12, "ECDHE-RSA-AES128-SHA"))
+    pair._broker_context.set_ciphers("ECDHE-RSA-AES256-SHA:@SECLEVEL=0")
+    pair.broker = pair._broker_context.wrap_bio(pair._to_broker, pair._from_broker, server_side=True)
+    with pytest.raises(ssl.SSLError):
+        pair.handshake()
+    pair._carry()
+    heard = listen(pair.chunks, b"")
+    assert heard.facts.alerts == ["broker: fatal handshake_failure"]
+    assert heard.facts.version is None
+    assert heard.facts.offered_versions == ["TLS 1.2"]
+
+
+def rechunked(chunks: Chunks, cuts: list[int]) -> Chunks:
+    """The same bytes cut elsewhere: by *cuts*, over and over; the order between the directions is kept."""
+    out: Chunks = []
+    turn = 0
+    for direction, data in chunks:
+        at = 0
+        while at < len(data):
+            size = cuts[turn % len(cuts)]
+            out.append((direction, data[at : at + size]))
+            at += size
+            turn += 1
+    return out
+
+
+TALKS = {version: talk(Pair(Setup(version))) for version in (TLS12, TLS13)}
+
+
+@pytest.mark.parametrize("version", [TLS12, TLS13])
+@given(cuts=st.lists(st.integers(1, 20_000), min_size=1, max_size=20))
+@settings(max_examples=30, deadline=None)
+def test_chunking_changes_nothing(version: ssl.TLSVersion, cuts: list[int]) -> None:
+    pair = TALKS[version]
+    check(listen(rechunked(pair.chunks, cuts), pair.keylog))
+
+
+@pytest.mark.parametrize("version", [TLS12, TLS13])
+def test_one_byte_at_a_time(version: ssl.TLSVersion) -> None:
+    pair = Pair(Setup(version)).handshake()
+    pair.send(REQUEST, b"hello")
+    assert listen(rechunked(pair.chunks, [1]), pair.keylog).plain(REQUEST) == b"hello"
+
+
+@given(data=st.lists(st.tuples(st.sampled_from([REQUEST, RESPONSE]), st.binary(max_size=300)), max_size=10))
+def test_any_bytes_give_items_and_no_exception(data: Chunks) -> None:
+    listen(data, TALKS[TLS13].keylog)
+    listen([(direction, b"\x16\x03\x01" + len(chunk).to_bytes(2, "big") + chunk) for direction, chunk in data], b"")
+
+
+@pytest.mark.parametrize("version", [TLS12, TLS13])
+@given(
+    at=st.integers(0, 60_000), flip=st.integers(1, 255), cut=st.integers(0, 40), size=st.none() | st.integers(0, 9999)
+)
+@settings(max_examples=60, deadline=None)
+def test_damage_never_gives_anything_that_was_not_sent(
+    version: ssl.TLSVersion, at: int, flip: int, cut: int, size: int | None
+) -> None:
+    pair = TALKS[version]
+    connection = TlsConnection(log_of(pair.keylog))
+    heard = Heard(connection, [])
+    for number, (direction, chunk) in enumerate(pair.chunks):
+        data = bytearray(chunk)
+        if at < len(data):
+            data[at] ^= flip
+        elif number == cut:
+            heard.items += connection.gap(direction, size, number)
+            continue
+        heard.items += connection.receive(direction, bytes(data), number)
+    heard.items += connection.close(99)
+    for direction, sent in ((REQUEST, b"hello broker" + BIG), (RESPONSE, b"hello client" + BIG[::-1])):
+        for piece in heard.plain(direction).split(b"[lost]"):
+            assert piece in sent
+
+
+def with_gap(chunks: Chunks, keylog: KeyLog, lost: range, *, known: bool = True) -> Heard:
+    """Listen to chunks without those of some numbers, which are told as gaps."""
+    connection = TlsConnection(keylog)
+    heard = Heard(connection, [])
+    for at, (direction, data) in enumerate(chunks):
+        if at in lost:
+            heard.items += connection.gap(direction, len(data) if known else None, at)
+        else:
+            heard.items += connection.receive(direction, data, at)
+    heard.items += connection.close(len(chunks))
+    return heard
+
+
+NUMBERED = [b"message %d " % number * (number % 7 + 1) for number in range(30)]
+GAP_SETUPS = [
+    Setup(),
+    Setup(TLS12, "ECDHE-RSA-AES128-GCM-SHA256"),
+    Setup(TLS12, "ECDHE-RSA-CHACHA20-POLY1305"),
+    Setup(TLS12, "ECDHE-RSA-AES128-SHA256"),
+    Setup(TLS12, "ECDHE-RSA-AES128-SHA256", encrypt_then_mac=False),
+]
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("setup", GAP_SETUPS, ids=lambda setup: f"{setup.version.name} {setup.ciphers}")
+def test_after_lost_records_the_next_whole_one_is_read_again(setup: Setup, known: bool) -> None:
+    pair = Pair(setup).handshake()
+    start = len(pair.chunks)
+    for message in NUMBERED:
+        pair.send(REQUEST, message)
+    heard = with_gap(pair.chunks, log_of(pair.keylog), range(start + 3, start + 9), known=known)
+    assert heard.plain(REQUEST) == b"".join(NUMBERED[:3]) + b"[lost]" + b"".join(NUMBERED[9:])
+    assert heard.facts.requests.lost == 6
+    assert len(heard.problems) == 6
+    assert "bytes of TLS records are missing" in heard.problems[0]
+
+
+@pytest.mark.parametrize("setup", GAP_SETUPS, ids=lambda setup: f"{setup.version.name} {setup.ciphers}")
+def test_a_gap_within_a_record_costs_that_record(setup: Setup) -> None:
+    pair = Pair(setup).handshake()
+    start = len(pair.chunks)
+    for message in NUMBERED:
+        pair.send(REQUEST, message)
+    direction, hit = pair.chunks[start + 4]
+    pieces = [(direction, hit[:9]), (direction, hit[9:15]), (direction, hit[15:])]
+    chunks = pair.chunks[: start + 4] + pieces + pair.chunks[start + 5 :]
+    heard = with_gap(chunks, log_of(pair.keylog), range(start + 5, start + 6))
+    assert heard.plain(REQUEST) == b"".join(NUMBERED[:4]) + b"[lost]" + b"".join(NUMBERED[5:])
+    assert heard.facts.requests.lost == 1
+
+
+@pytest.mark.parametrize("setup", GAP_SETUPS, ids=lambda setup: f"{setup.version.name} {setup.ciphers}")
+@given(first=st.integers(0, 4_000), size=st.integers(1, 2_000))
+@settings(max_examples=10, deadline=None)
+def test_a_gap_anywhere_costs_the_records_it_touches(setup: Setup, first: int, size: int) -> None:
+    pair = gap_talk(setup)
+    start = pair.chunks[: len(pair.chunks) - len(NUMBERED)]
+    stream = b"".join(data for _, data in pair.chunks[len(start) :])
+    first, end = min(first, len(stream) - 1), min(first + size, len(stream))
+    cut = [*start, (REQUEST, stream[:first]), (REQUEST, stream[first:end]), (REQUEST, stream[end:])]
+    heard = with_gap(cut, log_of(pair.keylog), range(len(start) + 1, len(start) + 2))
+    ends = [0]
+    for _, data in pair.chunks[len(start) :]:
+        ends.append(ends[-1] + len(data))
+    whole = [NUMBERED[i] if ends[i + 1] <= first else None for i in range(30)]
+    whole = [NUMBERED[i] if ends[i] >= end else whole[i] for i in range(30)]
+    before = b"".join(message for message in whole[: whole.index(None)] if message is not None)
+    after = b"".join(message for message in whole[whole.index(None) :] if message is not None)
+    assert heard.plain(REQUEST) == before + b"[lost]" + after
+
+
+@functools.cache
+def gap_talk_of(number: int) -> Pair:
+    pair = Pair(GAP_SETUPS[number]).handshake()
+    for message in NUMBERED:
+        pair.send(REQUEST, message)
+    return pair
+
+
+def gap_talk(setup: Setup) -> Pair:
+    return gap_talk_of(GAP_SETUPS.index(setup))
+
+
+def test_without_the_hello_of_the_broker_tls13_is_read_all_the_same() -> None:
+    pair = TALKS[TLS13]
+    heard = listen([chunk for chunk in pair.chunks if chunk[0] is REQUEST], pair.keylog)
+    assert heard.plain(REQUEST) == b"hello broker" + BIG
+    assert heard.facts.version is None
+
+
+def test_without_the_hello_of_the_broker_tls12_says_what_is_missing() -> None:
+    pair = TALKS[TLS12]
+    heard = listen([chunk for chunk in pair.chunks if chunk[0] is REQUEST], pair.keylog)
+    assert heard.plain(REQUEST) == b""
+    assert heard.facts.missing == ["the ServerHello is not in the capture"]
+
+
+def test_without_the_clients_side_nothing_can_be_read() -> None:
+    pair = TALKS[TLS13]
+    heard = listen([chunk for chunk in pair.chunks if chunk[0] is RESPONSE], pair.keylog)
+    assert heard.plain(RESPONSE) == b""
+    assert heard.facts.missing == ["the ClientHello is not in the capture"]
+    assert heard.facts.version == "TLS 1.3"
+
+
+def test_secrets_are_in_no_text() -> None:
+    pair = TALKS[TLS13]
+    keylog = log_of(pair.keylog)
+    heard = listen(pair.chunks, keylog)
+    secrets = [line.split()[2].decode() for line in pair.keylog.splitlines() if not line.startswith(b"#")]
+    said = repr(keylog) + repr(heard.items) + repr(heard.connection) + repr(vars(heard.connection))
+    for secret in secrets:
+        assert secret not in said
+        assert repr(bytes.fromhex(secret))[2:-1] not in said
+
+
+def test_no_keys_are_no_reason_to_look_for_records() -> None:
+    assert TlsConnection(KeyLog()).close(0) == [TlsConnection(KeyLog()).facts]
