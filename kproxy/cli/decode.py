@@ -73,18 +73,20 @@ def decode(
     tcpdump -i any -U -w - tcp port 9092 | kproxy decode --format jsonl -
     kproxy decode --keylog keys.log trace.pcapng
 
-    TLS 1.2 and 1.3 are decrypted with the session keys: in the pcapng itself (Decryption Secrets Block) or in a key log,
-    which a client or the broker writes while it talks:
+    TLS 1.2 and 1.3 are decrypted with the session keys: those in the pcapng
+    itself (Decryption Secrets Block), or a key log that a client or the broker
+    writes while it talks:
 
     \b
-      Python      ssl.SSLContext.keylog_filename; or SSLKEYLOGFILE=FILE in the environment,
-                  where the context comes from ssl.create_default_context
-      Java        clients and brokers: -javaagent:extract-tls-secrets.jar=FILE
-                  or -javaagent:jSSLKeyLog.jar=FILE
-      librdkafka  has no setting for it: where it uses a shared OpenSSL, LD_PRELOAD
-                  libsslkeylog.so with SSLKEYLOGFILE=FILE; or take the broker's keys
-      Go          tls.Config.KeyLogWriter
-      Node.js     node --tls-keylog=FILE
+    Python      ssl.SSLContext.keylog_filename; or SSLKEYLOGFILE=FILE in the
+                environment, with contexts of ssl.create_default_context
+    Java        clients and brokers: -javaagent:extract-tls-secrets.jar=FILE
+                or -javaagent:jSSLKeyLog.jar=FILE
+    librdkafka  has no setting for it; where OpenSSL is a shared library:
+                LD_PRELOAD=libsslkeylog.so SSLKEYLOGFILE=FILE; else the
+                broker's keys do
+    Go          tls.Config.KeyLogWriter
+    Node.js     node --tls-keylog=FILE
 
     \b
     Exit status:
