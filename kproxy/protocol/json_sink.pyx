@@ -32,13 +32,15 @@ cdef enum:
 cdef struct Sink:
     Buffer out
     bint withhold
+    bint withhold_unknown  # tagged fields that nobody knows, in a message that carries credentials
     bint setting_is_secret  # of the struct being written: its name says that the value is one
 
 
 def to_json(Program program not None, bytes data not None, Py_ssize_t start=0, bint withhold=False):
     """The JSON text (UTF-8) of a message that fills *data* from *start* on.
 
-    With *withhold*, fields that carry credentials become the string "(withheld)". Raises DecodeError.
+    With *withhold*, fields that carry credentials become the string "(withheld)", and so does the data of unknown tagged
+    fields beside them. Raises DecodeError.
     """
     cdef Cursor c
     cdef Sink sink
@@ -47,6 +49,7 @@ def to_json(Program program not None, bytes data not None, Py_ssize_t start=0, b
     begin(&c, base, size)
     memset(&sink, 0, sizeof(Sink))
     sink.withhold = withhold
+    sink.withhold_unknown = withhold and program.holds_secrets
     try:
         reserve(&sink.out, min(size * 3 + 64, MOST_RESERVED))
         if write_struct(program.root, &c, &sink) < 0 or c.at != c.limit:
@@ -278,7 +281,10 @@ cdef int write_unknown(Struct *s, const uint8_t *first, const uint8_t *limit, Si
             put_word(&sink.out, b',{"tag":' if comma else b'{"tag":')
             put_int(&sink.out, tag)
             put_word(&sink.out, b',"data":')
-            put_base64(&sink.out, c.at, size)
+            if sink.withhold_unknown:
+                put_word(&sink.out, b'"(withheld)"')
+            else:
+                put_base64(&sink.out, c.at, size)
             put8(&sink.out, b"}")
             comma = True
         c.at += size

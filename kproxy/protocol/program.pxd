@@ -197,6 +197,7 @@ cdef class Program:
     cdef Class *classes
     cdef int class_count
     cdef list arena  # of the memory blocks below, and of the Python objects they point to
+    cdef bint holds_secrets  # some field of it may carry a credential
     cdef readonly str message
     cdef readonly int version
     cdef readonly str release

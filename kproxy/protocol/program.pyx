@@ -120,6 +120,7 @@ cdef class Program:
         op.nullable = self.version in field.nullable
         op.compact = self.version in layout.flexible and not field.never_flexible
         op.secrecy = secrecy(self.message, path)
+        self.holds_secrets |= op.secrecy != OPEN_FIELD
         op.name = self.keep(field.json_name)
         self._make_keys(op, field)
         if op.kind == KIND_STRUCT:

@@ -219,3 +219,12 @@ def test_many_tags_cost_no_more_than_their_bytes() -> None:
     tags = uvarint(50_000) + b"\x7f\0" * 50_000
     text = message("ApiVersionsResponse").to_json(3, RESPONSE_START + tags)
     assert len(json.loads(text)["_unknownTaggedFields"]) == 50_000
+
+
+def test_unknown_tagged_fields_beside_credentials_are_withheld() -> None:
+    body = b"\x06token" + b"\x01\x07\x06secret"  # authBytes, then tag 7
+    shown = json.loads(message("SaslAuthenticateRequest").to_json(2, body, withhold=True))
+    assert shown == {"authBytes": "(withheld)", "_unknownTaggedFields": [{"tag": 7, "data": "(withheld)"}]}
+    heartbeat = b"\x01\0\0\0\0\x01\0" + b"\x01\x07\x06secret"
+    shown = json.loads(message("HeartbeatRequest").to_json(4, heartbeat, withhold=True))
+    assert shown["_unknownTaggedFields"] == [{"tag": 7, "data": "c2VjcmV0"}]
