@@ -3,6 +3,7 @@
 import os
 import shutil
 import sys
+from contextlib import closing
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Protocol
@@ -104,7 +105,7 @@ def decode(
     secrets = Secrets(None if keylog is None else _open_keylog(keylog))
     on_terminal = output is None and sys.stdout.isatty()
     live = on_terminal or (output is None and STDIN in files)
-    with Sink(output, live=live) as sink:
+    with closing(secrets), Sink(output, live=live) as sink:
         run = Run(condition, _renderer(output_format, verbose, on_terminal), sink, secrets)
         for file in files:
             run.decode(file, show_progress=not (on_terminal or quiet))

@@ -110,3 +110,8 @@ class Secrets:
             self._blocks += 1
             return data + b"\n" if kind == NSS_KEY_LOG else b"\n"
         return b"" if self._file is None else self._file.more()
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file is not None:
+            self._file.close()
