@@ -18,12 +18,14 @@ from kproxy.cli.sink import Sink, check_output
 from kproxy.cli.summary import Summary
 from kproxy.cli.tls_flow import Secrets
 from kproxy.errors import CaptureError, UsageError
-from kproxy.output.bodies import Bodies
+from kproxy.output.bodies import Bodies, read_bodies
 from kproxy.output.jsonl import event_line
+from kproxy.output.opening import Opener
 from kproxy.output.styles import PLAIN, style_for
 from kproxy.output.text import TextLines
 from kproxy.output.tree import Tree
 from kproxy.output.where import Where, read_for
+from kproxy.protocol.embedded import Viewers
 from kproxy.session import Event, Exchange
 
 STDIN = Path("-")
@@ -52,6 +54,9 @@ def decode(
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Text: below each line the whole exchange, field by field.")
     ] = False,
+    records: Annotated[
+        bool, typer.Option("--records", help="Show the records of all topics, not only of Kafka's internal ones.")
+    ] = False,
     where: Annotated[
         str | None, typer.Option(metavar="CEL", help="Show only what this is true for, over the names of jsonl.")
     ] = None,
@@ -68,7 +73,7 @@ def decode(
 
     \b
     kproxy decode trace.pcapng
-    kproxy decode -v trace.pcap.gz
+    kproxy decode -v --records trace.pcap.gz
     kproxy decode --where 'apiName == "Fetch" && latencyMs > 500.0' trace.pcapng
     kproxy decode --where 'errors.exists(e, e.code == 16)' trace.pcapng
     tcpdump -i any -U -w - tcp port 9092 | kproxy decode --format jsonl -
@@ -96,6 +101,8 @@ def decode(
       2  wrong usage, or a file that is no capture
       3  a capture is damaged; what comes before the damage was decoded
     """
+    if records and output_format is Format.TEXT and not verbose:
+        raise UsageError("--records is for -v or --format jsonl; a line an exchange has no room for them")
     if verbose and output_format is Format.JSONL:
         raise UsageError("-v is for --format text; jsonl always has everything")
     condition = None if where is None else Where(where)
@@ -106,7 +113,8 @@ def decode(
     on_terminal = output is None and sys.stdout.isatty()
     live = on_terminal or (output is None and STDIN in files)
     with closing(secrets), Sink(output, live=live) as sink:
-        run = Run(condition, _renderer(output_format, verbose, on_terminal), sink, secrets)
+        opener = Opener(Viewers() if records else None)
+        run = Run(condition, _renderer(output_format, verbose, on_terminal), sink, secrets, opener)
         for file in files:
             run.decode(file, show_progress=not (on_terminal or quiet))
     if not quiet:
@@ -120,12 +128,15 @@ def decode(
 class Run:
     """One call of ``kproxy decode``: captures one after the other into one output, counted together."""
 
-    def __init__(self, condition: Where | None, render: Render, sink: Sink, secrets: Secrets) -> None:
+    def __init__(
+        self, condition: Where | None, render: Render, sink: Sink, secrets: Secrets, opener: Opener
+    ) -> None:
         self.summary = Summary()
         self.damages: list[str] = []
         self._condition = condition
         self._render = render
         self._sink = sink
+        self._opener = opener
         self._secrets = secrets
         self._keylog = KeyLog(secrets.more)
         self._numbers_from = 0
@@ -149,9 +160,12 @@ class Run:
     def _take(self, event: Event) -> None:
         self.summary.count(event)
         condition = self._condition
-        bodies = read_for(condition, event)
+        self._opener.learn(event)
+        bodies = read_for(condition, event, self._opener)
         if condition is None or condition(event, bodies):
-            self.summary.shown += isinstance(event, Exchange)
+            if isinstance(event, Exchange):
+                self.summary.shown += 1
+                bodies = read_bodies(event, self._opener) if bodies is None else bodies
             self._sink.write(self._render(event, bodies))
 
     def say_all(self) -> None:

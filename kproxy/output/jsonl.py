@@ -20,7 +20,7 @@ An exchange, ``"event": "exchange"``, has all of these fields, in this order:
     request         object: Kafka's JSON of the body, or null; what is secret is the string "(withheld)"
     responseHeader  object or null
     response        object or null, as request
-    embedded        list: what is inside bytes and records fields: objects of path, in, kind, json
+    embedded        list: what is inside bytes and records fields: objects of path, in, kind, json (error where it is broken)
     errors          list of objects: path, code, name of every error code in the response that is not 0
     undecoded       str: why something in the exchange could not be read; null where all was
     unanswered      str: why there is no response although one was due, in words; null otherwise
@@ -87,8 +87,8 @@ def exchange_line(exchange: Exchange, bodies: Bodies | None = None) -> bytes:
         b',"request":', bodies.request or b"null",
         b',"responseHeader":', _header(response),
         b',"response":', bodies.response or b"null",
-        b',"embedded":', bodies.embedded,
-        b',"errors":', _errors(bodies.response),
+        b',"embedded":[', b",".join([one.to_json() for one in bodies.embedded]),
+        b'],"errors":', _errors(bodies.response),
         b',"undecoded":', _text(undecoded),
         b',"unanswered":', _text(exchange.unanswered),
         b',"expectsResponse":', b"true" if exchange.expects_response else b"false",

@@ -5,7 +5,7 @@ error stands what it means and what a client is expected to do. A struct without
 """
 
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -14,7 +14,9 @@ from kproxy.output.bodies import Bodies, FieldError, find_errors, read_bodies
 from kproxy.output.escaping import printable, word
 from kproxy.output.styles import PLAIN, Style
 from kproxy.protocol import RequestHeader
+from kproxy.protocol.embedded import Embedded
 from kproxy.protocol.error_codes import error_code
+from kproxy.protocol.secrets import WITHHELD
 from kproxy.protocol.values import describe
 from kproxy.session import Exchange, Frame
 
@@ -30,6 +32,7 @@ class Tree:
         self.style = style
         self.width = width or WIDTH
         self._names: Mapping[str, str] = {}
+        self._inside = Inside([])
 
     def render(self, exchange: Exchange, bodies: Bodies | None = None) -> Iterator[str]:
         """The lines of the tree, without newlines: request, response, then each error once."""
@@ -41,6 +44,7 @@ class Tree:
             ("response", exchange.response, bodies.response),
         ):
             if frame is not None:
+                self._inside = Inside([one for one in bodies.embedded if one.where == title])
                 yield f"  {self.style.paint(self.style.name, title)}  {self._frame(frame)}"
                 yield from self._below(frame, body, bodies)
         yield from self._errors(find_errors(bodies.response))
@@ -64,40 +68,65 @@ class Tree:
         else:
             yield from self._struct(frame.message.name, (), msgspec.json.decode(body), "  ")
 
-    def _struct(self, message: str, path: tuple[str, ...], value: dict[str, Any], indent: str) -> Iterator[str]:
+    def _struct(
+        self, message: str, path: tuple[str, ...], value: dict[str, Any], indent: str, at: str = ""
+    ) -> Iterator[str]:
         last = len(value) - 1
         for index, (name, inner) in enumerate(value.items()):
-            yield from self._branch(message, (*path, name), name, inner, indent, last=index == last)
+            place = f"{at}.{name}" if at else name
+            yield from self._branch(message, (*path, name), name, inner, indent, place, last=index == last)
 
     def _branch(
-        self, message: str, path: tuple[str, ...], label: str, value: Any, indent: str, *, last: bool
+        self, message: str, path: tuple[str, ...], label: str, value: Any, indent: str, at: str = "", *, last: bool
     ) -> Iterator[str]:
-        """A field or an element, with what is below it."""
+        """A field or an element, with what is below it; *at* is where in the body it is, indexes included."""
         stem = f"{indent}{LAST if last else BRANCH}"
         below = indent + (SPACE if last else DOWN)
         label = self.style.paint(self.style.key, printable(label))
         if isinstance(value, dict):
-            inline = self._inline(message, path, value, len(stem) + len(label) + 2)
+            used = len(stem) + len(label) + 2
+            inline = None if self._inside.below(at) else self._inline(message, path, value, used)
             if inline is not None:
                 yield f"{stem}{label}: {inline}"
             else:
                 yield f"{stem}{label}"
-                yield from self._struct(message, path, value, below)
+                yield from self._struct(message, path, value, below, at)
         elif isinstance(value, list) and value and isinstance(value[0], dict | list):
             yield f"{stem}{label}: {len(value)}"
             for index, inner in enumerate(value):
-                yield from self._branch(message, path, f"[{index}]", inner, below, last=index == len(value) - 1)
+                place = f"{at}[{index}]" if at else ""
+                yield from self._branch(message, path, f"[{index}]", inner, below, place, last=index == len(value) - 1)
         elif isinstance(value, list) and len(value) > 1 and len(stem) + 3 * len(value) > self.width:
             yield f"{stem}{label}: {len(value)}"
             text = ", ".join(map(_plain, value))
             yield from textwrap.wrap(text, self.width, initial_indent=below + SPACE, subsequent_indent=below + SPACE)
+        elif (one := self._inside.at(at)) is not None:
+            yield from self._opened(one, f"{stem}{label}: ", value, below)
         else:
             yield f"{stem}{label}: {self._value(message, path, value)}"
+
+    def _opened(self, one: Embedded, stem: str, value: Any, below: str) -> Iterator[str]:
+        """A payload under its field; the field's own bytes are not repeated."""
+        size = f"{value:,} bytes, " if isinstance(value, int) else f"{WITHHELD}, " if value == WITHHELD else ""
+        kind = self.style.paint(self.style.warning, one.kind)
+        if one.error is not None:
+            yield f"{stem}{size}{kind}, {self.style.paint(self.style.error, printable(one.error, 1000))}"
+            return
+        inner = one.value()
+        outside, self._inside = self._inside, Inside([])  # paths are those of the body
+        if isinstance(inner, dict):
+            yield f"{stem}{size}{kind}"
+            yield from self._struct("", (), inner, below)
+        else:
+            yield f"{stem}{size}{kind} {self._value('', ('',), inner)}"
+        self._inside = outside
 
     def _inline(self, message: str, path: tuple[str, ...], value: dict[str, Any], used: int) -> str | None:
         """A struct of plain values on one line; None where it holds more or does not fit."""
         if any(isinstance(inner, dict | list) and inner for inner in value.values()):
             return None
+        if not value:
+            return "{}"
         fields = [self._field(message, (*path, name), inner) for name, inner in value.items()]
         line = "  ".join(fields)
         return line if used + len(line) <= self.width else None
@@ -130,6 +159,22 @@ class Tree:
             yield f"  {self.style.paint(self.style.error, known.name)} ({code}, {retriable}) at {places}"
             yield f"  {BRANCH}{known.meaning}"
             yield f"  {LAST}Client: {known.then}."
+
+
+class Inside:
+    """What is embedded in one body, by the place of its field."""
+
+    def __init__(self, embedded: Sequence[Embedded]) -> None:
+        self._at = {one.path: one for one in embedded}
+        self._below = {path[:end] for path in self._at for end in range(len(path)) if path[end] in ".["}
+
+    def at(self, place: str) -> Embedded | None:
+        """What is in the field there; Kafka's JSON names a records field by its size."""
+        return self._at.get(place.removesuffix("SizeInBytes"))
+
+    def below(self, place: str) -> bool:
+        """Whether something is in a field below that place."""
+        return place in self._below
 
 
 def _plain(value: Any) -> str:

@@ -84,6 +84,35 @@ def test_credentials_are_nowhere(kproxy: Kproxy) -> None:
     assert "(withheld)" in outputs[2]
 
 
+def test_payloads_are_in_every_output(kproxy: Kproxy) -> None:
+    lines = kproxy("decode", FIRST)[1].splitlines()
+    joined = next(line for line in lines if "JoinGroup" in line and "generation 1" in line)
+    assert "  range, cooperative-sticky  → generation 1, range, leader of 1" in joined
+    assert next(line for line in lines if "SyncGroup" in line).endswith("→ orders-0,1,2")
+    assert sum("57 records" in line for line in lines) == 0  # three partitions in one request
+    assert sum("Produce v13" in line and "  200 records  " in line for line in lines) == 1
+    tree = kproxy("decode", "-v", FIRST)[1]
+    assert "│  └─ metadata: consumer-subscription" in tree
+    assert "recordsSizeInBytes: 10,491 bytes, records" in tree
+    log = rows(kproxy("decode", "--format", "jsonl", "--where", "embedded.exists(e, e.kind == 'records')", FIRST)[1])
+    assert {row["apiName"] for row in log} == {"Produce", "Fetch"}
+
+
+def test_records_are_shown_on_demand(kproxy: Kproxy) -> None:
+    code, out, _ = kproxy("decode", "--format", "jsonl", "--records", "--where", "apiKey == 0", FIRST)
+    (row,) = rows(out)
+    shown = [record for one in row["embedded"] for record in one["json"]["records"]]  # type: ignore[attr-defined]
+    assert (code, len(shown)) == (0, 200)
+    assert "trace-id" in kproxy("decode", "-v", "--records", FIRST)[1]
+    assert "trace-id" not in kproxy("decode", "-v", FIRST)[1]
+
+
+def test_records_need_an_output_that_has_room_for_them(kproxy: Kproxy) -> None:
+    code, out, err = kproxy("decode", "--records", FIRST)
+    assert (code, out) == (2, "")
+    assert "--records is for -v or --format jsonl" in err
+
+
 def test_verbose_shows_fields_special_values_and_advice(kproxy: Kproxy) -> None:
     _, out, _ = kproxy("decode", "-v", FIRST)
     assert "acks: -1 (all in-sync replicas)" in out

@@ -17,6 +17,8 @@ LINES = {
     "conflicts": 161,
     "frames": 1446,
     "variants": 555,
+    "records": 300,
+    "embedded": 544,
 }
 
 
