@@ -128,9 +128,7 @@ def decode(
 class Run:
     """One call of ``kproxy decode``: captures one after the other into one output, counted together."""
 
-    def __init__(
-        self, condition: Where | None, render: Render, sink: Sink, secrets: Secrets, opener: Opener
-    ) -> None:
+    def __init__(self, condition: Where | None, render: Render, sink: Sink, secrets: Secrets, opener: Opener) -> None:
         self.summary = Summary()
         self.damages: list[str] = []
         self._condition = condition

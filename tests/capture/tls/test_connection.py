@@ -1,7 +1,9 @@
 """Decryption against OpenSSL: what Python's ssl was given must come out, whatever the version, suite and handshake."""
 
 import functools
+import gc
 import ssl
+import weakref
 from random import Random
 
 import pytest
@@ -399,3 +401,15 @@ def test_secrets_are_in_no_text() -> None:
 
 def test_no_keys_are_no_reason_to_look_for_records() -> None:
     assert TlsConnection(KeyLog()).close(0) == [TlsConnection(KeyLog()).facts]
+
+
+def test_what_is_closed_goes_without_the_garbage_collector() -> None:
+    pair = TALKS[TLS13]
+    heard = listen(pair.chunks, pair.keylog)
+    gone = weakref.ref(heard.connection._handshake)
+    gc.disable()
+    try:
+        del heard
+        assert gone() is None
+    finally:
+        gc.enable()
