@@ -2,6 +2,7 @@
 
     files.py        paths and standard input, gzip and zstd -> a stream of bytes
     pcap.pyx, pcapng.pyx   where the packets lie in a buffer of that stream
+    tls/            TLS 1.2 and 1.3 with a key log -> what is inside, and who talks to whom
     options.py      the options of pcapng blocks
     packets.pyx     PacketBatch (many, in a lent buffer), Packet (one, owning its bytes)
     reader.py       Capture: one buffer, one scanner, damage told and not raised; read_flows

@@ -3,6 +3,7 @@
 app.py            the commands, main(), exit codes
 decode.py         kproxy decode: captures to text or JSON lines
 pipeline.py       capture flows -> sessions -> events; which flows are Kafka, and who is the client
+tls_flow.py       a flow of TLS -> what is inside of it; where the secrets come from
 sink.py           where the output goes
 summary.py        what is said at the end
 api.py            kproxy api: the protocol reference

@@ -86,8 +86,8 @@ class Epoch:
         return None
 
     def after_update(self) -> "Epoch | None":
-        """The epoch after a key update of TLS 1.3; None before anything was opened."""
-        if not self.used:
+        """The epoch after a key update of TLS 1.3; None before anything was opened, and in TLS 1.2."""
+        if not self.used or not self._candidates[0].suite.tls13:
             return None
         secret, suite = next_secret(self._candidates[0].secret, self._candidates[0].suite), self._candidates[0].suite
         return Epoch(self.name, self.needs, lambda: candidates_13([secret], [suite]))
