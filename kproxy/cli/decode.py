@@ -3,6 +3,7 @@
 import os
 import shutil
 import sys
+from contextlib import closing
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Protocol
@@ -78,18 +79,20 @@ def decode(
     tcpdump -i any -U -w - tcp port 9092 | kproxy decode --format jsonl -
     kproxy decode --keylog keys.log trace.pcapng
 
-    TLS 1.2 and 1.3 are decrypted with the session keys: in the pcapng itself (Decryption Secrets Block) or in a key log,
-    which a client or the broker writes while it talks:
+    TLS 1.2 and 1.3 are decrypted with the session keys: those in the pcapng
+    itself (Decryption Secrets Block), or a key log that a client or the broker
+    writes while it talks:
 
     \b
-      Python      ssl.SSLContext.keylog_filename; or SSLKEYLOGFILE=FILE in the environment,
-                  where the context comes from ssl.create_default_context
-      Java        clients and brokers: -javaagent:extract-tls-secrets.jar=FILE
-                  or -javaagent:jSSLKeyLog.jar=FILE
-      librdkafka  has no setting for it: where it uses a shared OpenSSL, LD_PRELOAD
-                  libsslkeylog.so with SSLKEYLOGFILE=FILE; or take the broker's keys
-      Go          tls.Config.KeyLogWriter
-      Node.js     node --tls-keylog=FILE
+    Python      ssl.SSLContext.keylog_filename; or SSLKEYLOGFILE=FILE in the
+                environment, with contexts of ssl.create_default_context
+    Java        clients and brokers: -javaagent:extract-tls-secrets.jar=FILE
+                or -javaagent:jSSLKeyLog.jar=FILE
+    librdkafka  has no setting for it; where OpenSSL is a shared library:
+                LD_PRELOAD=libsslkeylog.so SSLKEYLOGFILE=FILE; else the
+                broker's keys do
+    Go          tls.Config.KeyLogWriter
+    Node.js     node --tls-keylog=FILE
 
     \b
     Exit status:
@@ -109,7 +112,7 @@ def decode(
     secrets = Secrets(None if keylog is None else _open_keylog(keylog))
     on_terminal = output is None and sys.stdout.isatty()
     live = on_terminal or (output is None and STDIN in files)
-    with Sink(output, live=live) as sink:
+    with closing(secrets), Sink(output, live=live) as sink:
         opener = Opener(Viewers() if records else None)
         run = Run(condition, _renderer(output_format, verbose, on_terminal), sink, secrets, opener)
         for file in files:
@@ -125,9 +128,7 @@ def decode(
 class Run:
     """One call of ``kproxy decode``: captures one after the other into one output, counted together."""
 
-    def __init__(
-        self, condition: Where | None, render: Render, sink: Sink, secrets: Secrets, opener: Opener
-    ) -> None:
+    def __init__(self, condition: Where | None, render: Render, sink: Sink, secrets: Secrets, opener: Opener) -> None:
         self.summary = Summary()
         self.damages: list[str] = []
         self._condition = condition

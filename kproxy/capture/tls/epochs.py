@@ -14,9 +14,10 @@ from kproxy.capture.tls.suites import CipherSuite
 
 SEQUENCE_LIMIT = 1 << 64
 MOST_AHEAD = 65_536  # sequence numbers tried after a gap
-FIRST_TRIES = 32 << 20  # bytes decrypted in vain that a connection may cost, and more as more of it comes
-TRIES_PER_BYTE = 8
+FIRST_TRIES = 2 << 20  # bytes decrypted in vain that a connection may cost, and more as more of it comes
+TRIES_PER_BYTE = 16
 TRY_COST = 256  # besides the record's bytes
+FEW = 16  # keys that are always tried
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -74,9 +75,9 @@ class Epoch:
 
     def open(self, record: Record, ahead: int, budget: Budget) -> Opened | None:
         """Try the next sequence number, and up to *ahead* more of them; None when none is right."""
-        for candidate in self.candidates:
+        for number, candidate in enumerate(self.candidates):
             for sequence in self._sequences(candidate, record, ahead):
-                if sequence != self.sequence and budget.left <= 0:
+                if budget.left <= 0 and (sequence != self.sequence or number >= FEW):
                     break
                 found = candidate.opener.open(record, sequence)
                 if found is not None:

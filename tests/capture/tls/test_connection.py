@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kproxy.capture.tls import KeyLog, TlsConnection
+from kproxy.capture.tls import keylog as keylog_module
 from tests.support.tls import BROKER, CLIENT, REQUEST, RESPONSE, Chunks, Heard, Pair, Setup, listen, log_of
 
 TLS12, TLS13 = ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3
@@ -348,12 +349,25 @@ def test_without_the_hello_of_the_broker_tls12_says_what_is_missing() -> None:
     assert heard.facts.missing == ["the ServerHello is not in the capture"]
 
 
-def test_without_the_clients_side_nothing_can_be_read() -> None:
+@pytest.mark.parametrize("version", [TLS12, TLS13])
+def test_without_the_clients_side_the_right_secret_shows_itself(version: ssl.TLSVersion) -> None:
+    pair = TALKS[version]
+    chunks = [chunk for chunk in pair.chunks if chunk[0] is RESPONSE]
+    others = [talk(Pair(Setup(version))).keylog for _ in range(3)]
+    heard = listen(chunks, b"".join([*others, pair.keylog]))
+    assert heard.plain(RESPONSE) == b"hello client" + BIG[::-1]
+    without = listen(chunks, b"".join(others))
+    assert without.plain(RESPONSE) == b""
+    assert without.facts.missing == ["the ClientHello is not in the capture"]
+
+
+def test_looking_for_the_right_secret_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     pair = TALKS[TLS13]
-    heard = listen([chunk for chunk in pair.chunks if chunk[0] is RESPONSE], pair.keylog)
-    assert heard.plain(RESPONSE) == b""
-    assert heard.facts.missing == ["the ClientHello is not in the capture"]
-    assert heard.facts.version == "TLS 1.3"
+    chunks = [chunk for chunk in pair.chunks if chunk[0] is RESPONSE]
+    monkeypatch.setattr(keylog_module, "MOST_SEARCHED", 3)
+    log = log_of(pair.keylog)
+    assert listen(chunks, log).facts.decrypted
+    assert not listen(chunks, log).facts.decrypted
 
 
 def test_secrets_are_in_no_text() -> None:
