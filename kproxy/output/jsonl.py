@@ -31,13 +31,15 @@ An exchange, ``"event": "exchange"``, has all of these fields, in this order:
 
 Anything else has ``event``, ``connection``, ``client``, ``broker``, ``at`` (as requestAt) and:
 
-    event           "saslToken": an opaque authentication token, never shown: direction, size
+    event           "saslToken": an authentication token outside of any request: direction, size, mechanism, token
                     "gap": bytes are missing: direction, size (null where nobody knows), skipped
                     "badFrame": a frame no peer would accept: direction, reason
                     "notKafka": the connection does not speak Kafka in the clear: direction, kind, what, tls
                     "tls": the connection was TLS and could be read; said when it is over: tls
     direction       str: "request" (client to broker) or "response"
     size            int: bytes, or null
+    mechanism       str: the SASL mechanism that the client asked for, or null
+    token           object: the parts of the token that are no secret, as in embedded; null where it is opaque
     skipped         int: bytes passed over until a frame could be found again
     reason          str: in words
     kind            str: tls, http, ssh, unknown
@@ -114,7 +116,8 @@ def event_line(event: Event, bodies: Bodies | None = None) -> bytes:
 
 
 def _sasl_token(event: Any) -> dict[str, Any]:
-    return {"direction": event.direction.value, "size": event.size}
+    mechanism = event.connection.sasl_mechanism
+    return {"direction": event.direction.value, "size": event.size, "mechanism": mechanism, "token": event.parts}
 
 
 def _gap(event: Any) -> dict[str, Any]:

@@ -39,12 +39,15 @@ def sasl_words(embedded: Iterable[Embedded], mechanism: str | None) -> list[str]
     """Mechanism, user and outcome of a step of an authentication."""
     words = [] if mechanism is None else [word(mechanism)]
     for one in embedded:
-        parts: Any = one.json if one.error is None else {"size": 0}
-        if one.where == "request" and parts.get("username"):
-            words.append(f"user {word(parts['username'])}")
-        elif one.where == "response":
-            words.append(_outcome(parts))
+        words += token_words(one.json if one.error is None else {"size": 0}, from_client=one.where == "request")
     return words
+
+
+def token_words(parts: dict[str, Any], *, from_client: bool) -> list[str]:
+    """The user or the outcome that the parts of a token tell."""
+    if not from_client:
+        return [_outcome(parts)]
+    return [f"user {word(parts['username'])}"] if parts.get("username") else []
 
 
 def _outcome(parts: dict[str, Any]) -> str:

@@ -41,9 +41,11 @@ def open_token(data: bytes, mechanism: str | None, *, from_client: bool, failed:
 def _open_unnamed(data: bytes, from_client: bool, failed: bool) -> dict[str, Any]:
     for mechanism in BY_FORM:
         try:
-            return open_token(data, mechanism, from_client=from_client, failed=failed)
+            opened = open_token(data, mechanism, from_client=from_client, failed=failed)
         except DecodeError:
             continue
+        if str(opened.get("username", "")).isprintable():  # binary tokens have NULs too
+            return opened
     return {"size": len(data)}
 
 

@@ -182,6 +182,31 @@ def test_topics_are_named_by_the_ids_that_are_known() -> None:
     assert len(shown.value()["records"]) == named.value()["count"]
 
 
+def test_the_metadata_topic_is_known_by_its_id() -> None:
+    """Uuid.METADATA_TOPIC_ID is (0, 1), and no Metadata response tells its name."""
+    line = next(line for line in payloads("internal-topic-batch") if line["topic"] == "__cluster_metadata")
+    data = bytes.fromhex(line["hex"])
+    sample = next(
+        x
+        for x in golden_lines("messages")
+        if x["message"] == "FetchResponse" and x["version"] == 13 and x.get("records")
+    )
+    fetched: Any = message("FetchResponse").decode(13, bytes.fromhex(sample["hex"]))
+    del fetched.responses[1:], fetched.responses[0].partitions[1:]
+    fetched.responses[0].topic_id = "A" * 21 + "Q"
+    fetched.responses[0].partitions[0].records = data
+    (one,) = open_response("FetchResponse", 13, fetched, Context())
+    assert one.value()["topic"] == "__cluster_metadata"
+    assert [record["value"] for record in one.value()["records"]] == [record["value"] for record in line["json"]]
+
+
+def test_a_refused_authentication_was_no_success() -> None:
+    """SaslAuthenticate v0: error code, error message, token. 58 is SASL_AUTHENTICATION_FAILED."""
+    for code, success in ((0, True), (58, False)):
+        (one,) = read("SaslAuthenticateResponse", 0, pack(">hhi", code, -1, 0), Context(sasl_mechanism="PLAIN"))
+        assert one.json == {"success": success}
+
+
 @pytest.mark.parametrize("group", ["messages", "conflicts"])
 def test_any_body_of_kafkas_is_opened_without_an_exception(group: str) -> None:
     """Bodies whose bytes fields hold noise, and record batches that are whole."""

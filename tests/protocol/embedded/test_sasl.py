@@ -70,6 +70,17 @@ def test_a_token_that_is_not_as_it_should_be_does_not_show_its_secret(mechanism:
         assert CANARY.decode() not in text
 
 
+def test_what_has_other_than_three_parts_is_no_plain_token() -> None:
+    """PlainSaslServer.extractTokens."""
+    for data in (b"\0alice", b"\0alice\0canary\0more"):
+        with pytest.raises(DecodeError, match="parts, not 3"):
+            open_token(data, "PLAIN", from_client=True)
+
+
+def test_a_binary_token_with_two_nuls_is_not_taken_for_plain() -> None:
+    assert open_token(b"\x60\0\x01\x02\0\x03", None, from_client=True) == {"size": 6}
+
+
 @pytest.mark.parametrize("mechanism", ["GSSAPI", "AWS_MSK_IAM", "SOMETHING"])
 def test_an_opaque_token_has_a_size(mechanism: str) -> None:
     assert open_token(b"\x60\x01\x02", mechanism, from_client=True) == {"size": 3}
