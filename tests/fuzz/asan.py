@@ -18,7 +18,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 NEEDED = ["kproxy", "tests", "captures", "pyproject.toml", "README.md", "LICENSE", "NOTICE"]
 SANITIZE = "-fsanitize=address,undefined -fno-sanitize-recover=all"
-GROUPS = "messages,structs,conflicts,frames,variants"
+GROUPS = "messages,structs,conflicts,frames,variants,records"
 
 
 def build(copy: Path, compiler: str) -> None:

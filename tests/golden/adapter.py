@@ -12,8 +12,9 @@ from kproxy.protocol import (
     response_header_version,
     response_message,
 )
+from kproxy.protocol.records import Batch, Record, read_batch, read_batches, read_control_record
 
-__all__ = ["DecodeError", "from_json", "reencode", "request_frame", "response_frame", "to_json", "walk"]
+__all__ = ["DecodeError", "from_json", "records", "reencode", "request_frame", "response_frame", "to_json", "walk"]
 
 API_VERSIONS = 18
 SIZE_FIELD = 4  # int32 before every frame
@@ -55,3 +56,44 @@ def response_frame(frame: bytes, api_key: int, api_version: int) -> dict[str, An
             raise
         body = layout.to_json(0, data, header.size)  # what a broker answers to a version it does not know (KIP-511)
     return {"header": json.loads(header.to_json()), "body": json.loads(body)}
+
+
+def records(data: bytes) -> list[dict[str, Any]]:
+    return [batch_json(batch) for batch in read_batches(data)]
+
+
+def batch_json(batch: Batch) -> dict[str, Any]:
+    """A batch as a line of records.jsonl.gz shows it; fields that its magic has not are None."""
+    opened = read_batch(batch.open())
+    names = ("lastOffset", "magic", "crcValid", "crc", "attributes", "compression", "timestampType", "position")
+    names += ("partitionLeaderEpoch", "lastOffsetDelta", "baseTimestamp", "maxTimestamp", "producerId", "producerEpoch")
+    names += ("baseSequence", "lastSequence", "isTransactional", "isControl", "count")
+    shown = {name: getattr(batch, snake_case(name)) for name in names}
+    shown |= {"baseOffset": opened.base_offset, "sizeInBytes": batch.size, "deleteHorizonMs": batch.delete_horizon}
+    return shown | {"records": [record_json(record, batch) for record in opened.records]}
+
+
+def record_json(record: Record, batch: Batch) -> dict[str, Any]:
+    shown: dict[str, Any] = {
+        "offset": record.offset,
+        "timestamp": record.timestamp,
+        "keyHex": hex_or_none(record.key),
+        "valueHex": hex_or_none(record.value),
+        "headers": [{"key": key, "valueHex": hex_or_none(value)} for key, value in record.headers],
+    }
+    if batch.magic == 2:
+        shown["sequence"] = record.sequence
+    if batch.is_control:
+        control = read_control_record(record.key, record.value)
+        shown["control"] = {"version": control.version, "typeId": control.type_id, "type": control.type}
+        if control.json is not None:
+            shown["control"]["value"] = json.loads(control.json)
+    return shown
+
+
+def hex_or_none(data: bytes | None) -> str | None:
+    return None if data is None else data.hex()
+
+
+def snake_case(name: str) -> str:
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)

@@ -17,6 +17,7 @@ LINES = {
     "conflicts": 161,
     "frames": 1446,
     "variants": 555,
+    "records": 300,
 }
 
 

@@ -1,0 +1,411 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+"""Batch headers, straight from the bytes: nothing is decompressed, nothing copied.
+
+For magic 0 and 1, every plain message is a batch of one, and a compressed wrapper is one batch.
+"""
+
+import zlib
+
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from libc.stdint cimport int16_t, int32_t, int64_t, uint32_t, uint8_t
+from libc.string cimport memset
+
+from kproxy.protocol.records.shape cimport (
+    BATCH_HEADER, begin_plain, begin_wrapper, codec_of, FAULT_ENDED_EARLY, FAULT_HEADER_COUNT, FAULT_HEADER_KEY,
+    FAULT_INNER_COMPRESSED, FAULT_INNER_MAGIC, FAULT_INNER_NONE, FAULT_INNER_OFFSET, FAULT_INNER_SIZE, FAULT_LEFT_OVER,
+    FAULT_RECORD_COUNT, FAULT_RECORD_END, FAULT_RECORD_SIZE, LOG_OVERHEAD, MESSAGE_CRC, read_message, RecordShape, Walker,
+    whole_batch,
+)  # fmt: skip
+from kproxy.protocol.wire cimport be16, be32, be64, FAULT_COUNT, FAULT_VARINT
+
+from crc32c import crc32c
+
+from kproxy.errors import Malformed
+from kproxy.protocol.records.compression import decompress
+from kproxy.protocol.records.limits import DEFAULT_LIMITS
+
+cdef enum:
+    MAGIC_AT = 16  # what the CRC of magic 0 and 1 covers begins here
+    CRC_AT_2 = 17
+    COVERED_AT_2 = 21  # what the CRC of magic 2 covers begins at the attributes
+    UNKNOWN = -1
+    KNOWN_ATTRIBUTES = 0x7F
+    TRANSACTIONAL = 0x10
+    CONTROL = 0x20
+    DELETE_HORIZON = 0x40
+
+cdef tuple CODEC_NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
+
+
+cdef class Batch:
+    """The header of the whole batch at *position*. Fields that its magic lacks are None; -1 is Kafka's own word for none.
+
+    Raises Malformed where no whole batch stands.
+    """
+
+    def __init__(self, bytes data not None, Py_ssize_t position):
+        cdef int magic = 0
+        cdef Py_ssize_t size
+        if not 0 <= position <= PyBytes_GET_SIZE(data):
+            raise IndexError(f"position {position} is not within {len(data)} bytes")
+        size = whole_batch(<const uint8_t *>PyBytes_AS_STRING(data) + position, len(data) - position, &magic)
+        if size == 0:
+            raise Malformed("no whole batch stands there", position=position)
+        fill(self, data, position, size, magic)
+
+    def __repr__(self):
+        return f"<Batch magic={self.magic} last_offset={self.last_offset} size={self.size} position={self.position}>"
+
+    @property
+    def raw(self):
+        """Its bytes, with offset and size."""
+        return self.data[self.position : self.position + self.size]
+
+    @property
+    def base_offset(self):
+        """The first offset; None for a wrapper, whose first offset is inside it."""
+        return None if self.is_wrapper else <int64_t>be64(self.at)
+
+    @property
+    def last_offset(self):
+        if self.magic < 2:
+            return <int64_t>be64(self.at)
+        return <int64_t>(be64(self.at) + <int64_t><int32_t>be32(self.at + 23))
+
+    @property
+    def crc(self):
+        """As it stands in the bytes, unsigned."""
+        return be32(self.at + (MESSAGE_CRC if self.magic < 2 else CRC_AT_2))
+
+    @property
+    def computed_crc(self):
+        """CRC-32 of the bytes it covers, or CRC-32C for magic 2 (KIP-98)."""
+        cdef Py_ssize_t end = self.position + self.size
+        if self.magic < 2:
+            return zlib.crc32(memoryview(self.data)[self.position + MAGIC_AT : end])
+        return crc32c(memoryview(self.data)[self.position + COVERED_AT_2 : end])
+
+    @property
+    def crc_valid(self):
+        if self.crc_state == UNKNOWN:
+            self.crc_state = self.crc == self.computed_crc
+        return self.crc_state == 1
+
+    @property
+    def attributes(self):
+        """Unsigned: int8 for magic 0 and 1, int16 for 2."""
+        return self.at[MAGIC_AT + 1] if self.magic < 2 else be16(self.at + COVERED_AT_2)
+
+    @property
+    def codec(self):
+        """Bits 0 to 2 of the attributes, a codec or not."""
+        return self.attributes & 7
+
+    @property
+    def compression(self):
+        """The codec's name as Kafka writes it; None for a number that is none."""
+        cdef int codec = self.attributes & 7
+        return CODEC_NAMES[codec] if codec < 5 else None
+
+    @property
+    def is_wrapper(self):
+        """Whether it is a compressed message of magic 0 or 1, with messages in it."""
+        return self.magic < 2 and self.at[MAGIC_AT + 1] & 7 != 0
+
+    @property
+    def timestamp_type(self):
+        if self.magic == 0:
+            return "NoTimestampType"
+        return "LogAppendTime" if self.attributes & 8 else "CreateTime"
+
+    @property
+    def max_timestamp(self):
+        """Milliseconds; for magic 1 the message's own, None for magic 0."""
+        if self.magic == 0:
+            return None
+        return <int64_t>be64(self.at + (18 if self.magic == 1 else 35))
+
+    @property
+    def count(self):
+        """Records, as claimed; None for a wrapper."""
+        if self.magic == 2:
+            return <int32_t>be32(self.at + 57)
+        return None if self.is_wrapper else 1
+
+    @property
+    def partition_leader_epoch(self):
+        return <int32_t>be32(self.at + 12) if self.magic == 2 else None
+
+    @property
+    def last_offset_delta(self):
+        return <int32_t>be32(self.at + 23) if self.magic == 2 else None
+
+    @property
+    def base_timestamp(self):
+        """Milliseconds; what the timestamps of the records are relative to. With a delete horizon it is that horizon."""
+        return <int64_t>be64(self.at + 27) if self.magic == 2 else None
+
+    @property
+    def producer_id(self):
+        return <int64_t>be64(self.at + 43) if self.magic == 2 else None
+
+    @property
+    def producer_epoch(self):
+        return <int16_t>be16(self.at + 51) if self.magic == 2 else None
+
+    @property
+    def base_sequence(self):
+        return <int32_t>be32(self.at + 53) if self.magic == 2 else None
+
+    @property
+    def producer(self):
+        """(partition_leader_epoch, producer_id, producer_epoch, base_sequence), all -1 for magic 0 and 1."""
+        if self.magic < 2:
+            return -1, -1, -1, -1
+        return self.partition_leader_epoch, self.producer_id, self.producer_epoch, self.base_sequence
+
+    @property
+    def last_sequence(self):
+        if self.magic < 2:
+            return None
+        return sequence_after(<int32_t>be32(self.at + 53), <int32_t>be32(self.at + 23))
+
+    @property
+    def is_transactional(self):
+        return self.magic == 2 and bool(self.attributes & TRANSACTIONAL)
+
+    @property
+    def is_control(self):
+        return self.magic == 2 and bool(self.attributes & CONTROL)
+
+    @property
+    def delete_horizon(self):
+        """Milliseconds at which tombstones and markers in it may go (KIP-534); None when it has none."""
+        return self.base_timestamp if self.magic == 2 and self.attributes & DELETE_HORIZON else None
+
+    def open(self, limits=DEFAULT_LIMITS):
+        """Decompress it under *limits* and make its records ready to be walked."""
+        return open_batch(self, limits)
+
+
+cdef int fill(Batch batch, bytes data, Py_ssize_t position, Py_ssize_t size, int magic) except -1:
+    batch.data = data
+    batch.position = position
+    batch.size = size
+    batch.magic = magic
+    batch.at = <const uint8_t *>PyBytes_AS_STRING(data) + position
+    batch.crc_state = UNKNOWN
+    return 0
+
+
+cpdef int sequence_after(int base_sequence, int delta):
+    """The sequence number *delta* records on, which wraps to 0 (DefaultRecordBatch.incrementSequence); -1 for none."""
+    if base_sequence < 0:
+        return -1
+    cdef int32_t room = <int32_t>(<uint32_t>0x7FFFFFFF - <uint32_t>delta)
+    if base_sequence > room:
+        return <int32_t>(<uint32_t>delta - (<uint32_t>0x7FFFFFFF - <uint32_t>base_sequence) - 1)
+    return base_sequence + delta
+
+
+def next_batch(bytes data not None, Py_ssize_t position, list out not None, Py_ssize_t most):
+    """Append the batches from *position* on to *out*, at most *most*; where the first thing stands that is no whole batch."""
+    cdef const uint8_t *base = <const uint8_t *>PyBytes_AS_STRING(data)
+    cdef Py_ssize_t end = PyBytes_GET_SIZE(data)
+    cdef Py_ssize_t size
+    cdef int magic = 0
+    cdef Batch batch
+    if not 0 <= position <= end:
+        raise IndexError(f"position {position} is not within {end} bytes")
+    while most > 0:
+        size = whole_batch(base + position, end - position, &magic)
+        if size == 0:
+            break
+        batch = Batch.__new__(Batch)
+        fill(batch, data, position, size, magic)
+        out.append(batch)
+        position += size
+        most -= 1
+    return position
+
+
+def count_plain(bytes data not None, Py_ssize_t position=0):
+    """Records in the batches from *position* on that can be counted without opening any: (count, where that ended).
+
+    It ends at a wrapper, or at the first thing that is no whole batch.
+    """
+    cdef const uint8_t *base = <const uint8_t *>PyBytes_AS_STRING(data)
+    cdef Py_ssize_t end = PyBytes_GET_SIZE(data)
+    cdef Py_ssize_t size
+    cdef int magic = 0
+    cdef int64_t count = 0
+    if not 0 <= position <= end:
+        raise IndexError(f"position {position} is not within {end} bytes")
+    while True:
+        size = whole_batch(base + position, end - position, &magic)
+        if size == 0 or (magic < 2 and codec_of(base + position, magic)):
+            break
+        count += max(0, <int32_t>be32(base + position + 57)) if magic == 2 else 1
+        position += size
+    return count, position
+
+
+def find_header(bytes data not None, Py_ssize_t position):
+    """Where, from *position* on, the first header of magic 2 stands whose fields agree with each other; -1: nowhere."""
+    cdef const uint8_t *base = <const uint8_t *>PyBytes_AS_STRING(data)
+    cdef const uint8_t *at
+    cdef Py_ssize_t end = PyBytes_GET_SIZE(data)
+    cdef int32_t count, last_offset_delta
+    while 0 <= position <= end - BATCH_HEADER:
+        at = base + position
+        if at[MAGIC_AT] == 2 and not be16(at + COVERED_AT_2) & ~KNOWN_ATTRIBUTES and at[22] & 7 < 5:
+            count = <int32_t>be32(at + 57)
+            last_offset_delta = <int32_t>be32(at + 23)
+            if 0 <= count <= <int64_t>last_offset_delta + 1 and <int64_t>be64(at) >= 0:
+                if <int32_t>be32(at + 8) >= BATCH_HEADER - LOG_OVERHEAD:
+                    return position
+        position += 1
+    return -1
+
+
+cdef class OpenBatch:
+    """A batch whose records can be walked.
+
+    ``error``: why they cannot, or not to the end (the compressed bytes are broken, or a wrapper that Kafka refuses);
+    ``skipped``: the limit that kept it closed.
+    """
+
+    def __dealloc__(self):
+        if self.view.buf != NULL:
+            PyBuffer_Release(&self.view)
+
+    @property
+    def unpacked_size(self):
+        """Bytes that it was decompressed to; 0 where it was not."""
+        return 0 if self.content is self.batch.data else self.view.len
+
+    @property
+    def claimed(self):
+        """Records to come: as the batch claims, or counted in a wrapper; bounded by the limit."""
+        return min(self.walker.left, self.most)
+
+    cdef str fault(self, const Walker *w, int64_t index):
+        """The text for the fault that a walk stopped at, in record number *index*."""
+        cdef str reason = fault_text(w.c.fault, w.c.needed, w.c.left)
+        cdef str place = "of the field" if self.content is self.batch.data else "of the decompressed records"
+        if self.error is not None:
+            return f"record {index}: {reason}: {self.error}"
+        return f"record {index}: {reason} (at byte {w.c.at - self.base} {place})"
+
+
+cdef OpenBatch open_batch(Batch batch, object limits):
+    cdef OpenBatch opened = OpenBatch.__new__(OpenBatch)
+    cdef int codec = codec_of(batch.at, batch.magic)
+    opened.batch = batch
+    opened.most = limits.records
+    point_at(opened, batch.data)
+    begin_plain(&opened.walker, opened.base, batch.at, batch.size, batch.magic)
+    if batch.magic == 2:
+        begin_batch(opened, codec, limits)
+    elif codec:
+        begin_wrapped(opened, codec, limits)
+    if opened.skipped is not None:
+        opened.walker.left = 0
+    return opened
+
+
+cdef int begin_batch(OpenBatch opened, int codec, object limits) except -1:
+    """Of magic 2. A count of 0 is one: then nothing else is looked at (DefaultRecordBatch.iterator)."""
+    cdef Walker *w = &opened.walker
+    if w.left < 0:
+        opened.error = fault_text(FAULT_RECORD_COUNT, w.left, 0)
+        w.left = 0
+    elif w.left > opened.most:
+        opened.skipped = f"claims {w.left:,} records, over {opened.most:,}"
+    elif w.left and codec:
+        unpack(opened, codec, limits)
+        if w.broken and w.c.at == w.c.limit:
+            w.left = 0
+    return 0
+
+
+cdef int begin_wrapped(OpenBatch opened, int codec, object limits) except -1:
+    """A compressed message of magic 0 or 1. One that is broken anywhere gives none of its messages, as in Kafka."""
+    cdef Walker *w = &opened.walker
+    cdef RecordShape shape
+    cdef int magic
+    w.left = 0
+    memset(&shape, 0, sizeof(RecordShape))
+    if read_message(&w.c, &magic, &shape) < 0:
+        opened.error = fault_text(w.c.fault, w.c.needed, w.c.left)
+    elif shape.value_size < 0:
+        opened.error = "a compressed message without a value"
+    else:
+        w.c.at = shape.value
+        w.c.limit = shape.value + shape.value_size
+        unpack(opened, codec, limits)
+        if opened.error is None and opened.skipped is None:
+            if begin_wrapper(w, w.base_offset) < 0:
+                opened.error = fault_text(w.c.fault, w.c.needed, w.c.left)
+                w.left = 0
+            elif w.left > opened.most:
+                opened.skipped = f"holds {w.left:,} messages, over {opened.most:,}"
+    return 0
+
+
+cdef int unpack(OpenBatch opened, int codec, object limits) except -1:
+    """Decompress what the walker stands before, and stand before what came out of it."""
+    cdef Walker *w = &opened.walker
+    cdef Py_ssize_t start = w.c.at - opened.base
+    cdef Py_ssize_t limit = w.c.limit - opened.base
+    unpacked = decompress(codec, memoryview(opened.batch.data)[start:limit], opened.batch.magic, limits)
+    opened.error = unpacked.error
+    opened.skipped = unpacked.skipped
+    point_at(opened, unpacked.data)
+    w.broken = unpacked.error is not None
+    w.c.base = w.c.at = opened.base
+    w.c.limit = opened.base + opened.view.len
+    return 0
+
+
+cdef int point_at(OpenBatch opened, object content) except -1:
+    """Take *content* as what is walked, and keep hold of its memory."""
+    if opened.view.buf != NULL:
+        PyBuffer_Release(&opened.view)
+    PyObject_GetBuffer(content, &opened.view, PyBUF_SIMPLE)
+    opened.content = content
+    opened.base = <const uint8_t *>opened.view.buf
+    return 0
+
+
+cdef str fault_text(int fault, int64_t needed, int64_t left):
+    if fault == FAULT_COUNT:
+        return f"claims {needed} headers, more than the {left} bytes left can hold"
+    if fault == FAULT_VARINT:
+        return f"a varint of more than {needed} bytes"
+    if fault == FAULT_RECORD_SIZE:
+        return f"a record of {needed} bytes"
+    if fault == FAULT_RECORD_END:
+        return f"its fields end {left} bytes before its size says"
+    if fault == FAULT_HEADER_COUNT:
+        return f"claims {needed} headers"
+    if fault == FAULT_HEADER_KEY:
+        return "a header without a key"
+    if fault == FAULT_RECORD_COUNT:
+        return f"claims {needed} records"
+    if fault == FAULT_ENDED_EARLY:
+        return f"the batch ends {needed} records before its count says"
+    if fault == FAULT_LEFT_OVER:
+        return f"{left} bytes are left over behind the last record"
+    if fault == FAULT_INNER_SIZE:
+        return f"an inner message of {needed} bytes"
+    if fault == FAULT_INNER_MAGIC:
+        return f"a message of magic {needed}"
+    if fault == FAULT_INNER_COMPRESSED:
+        return f"an inner message that is compressed (codec {needed})"
+    if fault == FAULT_INNER_NONE:
+        return "a compressed message without messages in it"
+    if fault == FAULT_INNER_OFFSET:
+        return f"its offset is below that of its last message, {needed}"
+    return f"needs {needed} bytes, {left} left"

@@ -1,0 +1,30 @@
+from kproxy.protocol.records.batches import OpenBatch
+
+class Column:
+    """Memory of one Arrow buffer, by the buffer protocol."""
+
+    def __len__(self) -> int: ...
+
+class Columns:
+    """The columns of the records of several batches, in the order in which the batches are added."""
+
+    count: int
+    header_count: int
+    null_keys: int
+    null_values: int
+    null_header_values: int
+    contents: list[bytes | bytearray]
+    offsets: Column
+    timestamps: Column
+    keys: Column
+    key_validity: Column
+    values: Column
+    value_validity: Column
+    header_ends: Column
+    header_keys: Column
+    header_values: Column
+    header_validity: Column
+
+    def __init__(self) -> None: ...
+    def add(self, opened: OpenBatch) -> str | None: ...
+    def add_plain(self, data: bytes, position: int, most: int) -> tuple[int, str | None]: ...

@@ -1,0 +1,136 @@
+"""The five codecs of record batches, streamed under limits. Any bytes give an Unpacked; nothing is raised for them.
+
+Codec numbers are bits 0-2 of the attributes (CompressionType); zstd is legal from magic 2 on (KIP-110).
+"""
+
+import enum
+import zlib
+
+import zstandard
+
+from kproxy.protocol.records import lz4_frames, snappy
+from kproxy.protocol.records.limits import DEFAULT_LIMITS, Limits
+from kproxy.protocol.records.unpacked import Unpacked
+
+GZIP = 31  # zlib's window bits for 32 KiB with gzip's header and trailer
+SHORTEST_MEMBER = 18  # bytes of a gzip header and trailer: what is shorter is not another member (GZIPInputStream)
+MEMBER = b"\x1f\x8b"
+MOST_MEMBERS = 4_096  # Kafka writes one
+INPUT_CHUNK = 64 * 1024
+FIRST_CHUNK, CHUNK = 64 * 1024, 1024 * 1024
+
+
+class Codec(enum.IntEnum):
+    """How the records of a batch are compressed."""
+
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+
+
+CODECS = frozenset(Codec)
+
+
+def decompress(codec: int, data: memoryview | bytes, magic: int = 2, limits: Limits = DEFAULT_LIMITS) -> Unpacked:
+    """Decompress the records of a batch.
+
+    Args:
+        codec: the number in the attributes, legal or not.
+        data: the compressed bytes alone.
+        magic: of the batch; what is legal and what is checked depends on it.
+    """
+    view = memoryview(data)
+    if codec == Codec.NONE:
+        return Unpacked(bytes(view))
+    if codec == Codec.ZSTD and magic < 2:
+        return Unpacked(b"", error=f"zstd in a batch of magic {magic}")
+    if codec not in CODECS:
+        return Unpacked(b"", error=f"unknown codec {codec}")
+    try:
+        return _decompress(codec, view, magic, limits)
+    except MemoryError:
+        return Unpacked(b"", skipped=f"no memory to decompress {len(view):,} bytes")
+
+
+def compress(codec: Codec, data: bytes, magic: int = 2) -> bytes:
+    """Compress the records of a batch as Kafka's own producer frames them."""
+    if codec == Codec.GZIP:
+        stream = zlib.compressobj(wbits=GZIP)
+        return stream.compress(data) + stream.flush()
+    if codec == Codec.SNAPPY:
+        return snappy.compress(data)
+    if codec == Codec.LZ4:
+        return lz4_frames.compress(data, magic)
+    if codec == Codec.ZSTD:
+        return zstandard.ZstdCompressor().compress(data)
+    return data
+
+
+def _decompress(codec: int, data: memoryview, magic: int, limits: Limits) -> Unpacked:
+    if codec == Codec.GZIP:
+        return _gunzip(data, limits)
+    if codec == Codec.SNAPPY:
+        return snappy.decompress(data, limits)
+    if codec == Codec.LZ4:
+        return lz4_frames.decompress(data, magic, limits)
+    return _unzstd(data, limits)
+
+
+def _gunzip(data: memoryview, limits: Limits) -> Unpacked:
+    """One gzip member or more; bytes behind the last that are none are left alone, as GZIPInputStream leaves them."""
+    out: list[bytes] = []
+    size, position, allowed = 0, 0, limits.allowed(len(data))
+    for _ in range(MOST_MEMBERS):
+        position, more, error = _gunzip_member(data, position, allowed - size, out)
+        size += more
+        if size > allowed:
+            return Unpacked(b"", skipped=limits.exceeded(len(data)))
+        if error is not None:
+            return Unpacked(b"".join(out), error=error)
+        if len(data) - position < SHORTEST_MEMBER or bytes(data[position : position + 2]) != MEMBER:
+            return Unpacked(b"".join(out))
+    return Unpacked(b"", skipped=f"more than {MOST_MEMBERS:,} gzip members")
+
+
+def _gunzip_member(data: memoryview, position: int, allowed: int, out: list[bytes]) -> tuple[int, int, str | None]:
+    """Append what one member holds to *out*, at most a little over *allowed* bytes; its end, its size, what was wrong."""
+    stream = zlib.decompressobj(wbits=GZIP)
+    size, chunk = 0, FIRST_CHUNK
+    pending: bytes | memoryview = b""
+    try:
+        while not stream.eof and size <= allowed:
+            if not pending:
+                pending = data[position : position + INPUT_CHUNK]
+                position += len(pending)
+            piece = stream.decompress(pending, chunk)
+            if not piece and not pending:
+                return position, size, "a gzip stream that is cut off"
+            pending = stream.unconsumed_tail
+            out.append(piece)
+            size += len(piece)
+            chunk = CHUNK
+    except zlib.error as problem:
+        return position, size, f"not gzip: {problem}"
+    return position - len(stream.unused_data), size, None
+
+
+def _unzstd(data: memoryview, limits: Limits) -> Unpacked:
+    out: list[bytes] = []
+    size, chunk, allowed = 0, FIRST_CHUNK, limits.allowed(len(data))
+    try:
+        window = zstandard.get_frame_parameters(data).window_size
+        if window > limits.window:
+            return Unpacked(b"", skipped=f"a zstd window of {window:,} bytes, over {limits.window:,}")
+        decompressor = zstandard.ZstdDecompressor(max_window_size=limits.window)
+        stream = decompressor.stream_reader(data, read_across_frames=True)
+        while size <= allowed and (piece := stream.read(chunk)):
+            out.append(piece)
+            size += len(piece)
+            chunk = CHUNK
+    except zstandard.ZstdError as problem:
+        return Unpacked(b"".join(out), error=f"not zstd: {problem}")
+    if size > allowed:
+        return Unpacked(b"", skipped=limits.exceeded(len(data)))
+    return Unpacked(b"".join(out))

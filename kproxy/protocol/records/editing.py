@@ -1,0 +1,195 @@
+"""Batches as objects for filters: read, changed, written back.
+
+What nobody changed goes out as it came in: a batch is read again when it is written, and where that gives the same, its
+old bytes are used. What was changed gets new sizes, counts, deltas and a new CRC, and the codec that it had. A batch
+that could not be read whole, or whose CRC was wrong, cannot be changed: its damage must not be given a good checksum.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from struct import Struct
+from struct import error as StructError
+
+from crc32c import crc32c
+
+from kproxy.errors import EncodeError
+from kproxy.protocol.records.batches import Batch, OpenBatch
+from kproxy.protocol.records.compression import CODECS, Codec, compress
+from kproxy.protocol.records.limits import DEFAULT_LIMITS, Limits
+from kproxy.protocol.records.objects import Record, encode_message, encode_records, read_objects
+from kproxy.protocol.records.reading import open_batches, read_batches
+
+HEADER = Struct(">qiibIhiqqqhii")  # DefaultRecordBatch: all before the records
+LOG_OVERHEAD = 12
+COVERED_AT = 21  # the CRC covers what is from here on
+LOG_APPEND_TIME, TRANSACTIONAL, CONTROL, DELETE_HORIZON = 0x08, 0x10, 0x20, 0x40
+OF_LEGACY = 0x0F  # attribute bits that magic 1 has
+
+
+@dataclass(slots=True)
+class RecordBatch:
+    """One batch and its records, to be read and changed.
+
+    For magic 0 and 1 the fields from ``partition_leader_epoch`` on have no meaning. ``error`` and ``skipped`` say why
+    records are missing, where some are.
+    """
+
+    records: list[Record] = field(default_factory=list)
+    magic: int = 2
+    base_offset: int | None = None  # None: the first record's
+    last_offset: int | None = None  # None: the last record's; kept where records were taken out
+    codec: int = Codec.NONE
+    attributes: int = 0  # without the codec: timestamp type, transactional, control, delete horizon
+    base_timestamp: int | None = None  # None: the first record's
+    max_timestamp: int | None = None  # of LogAppendTime, and where there are no records; else worked out
+    partition_leader_epoch: int = -1
+    producer_id: int = -1
+    producer_epoch: int = -1
+    base_sequence: int = -1
+    error: str | None = field(default=None, compare=False)
+    skipped: str | None = field(default=None, compare=False)
+    source: Batch | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def is_control(self) -> bool:
+        return self.magic == 2 and bool(self.attributes & CONTROL)
+
+    @property
+    def is_transactional(self) -> bool:
+        return self.magic == 2 and bool(self.attributes & TRANSACTIONAL)
+
+    def renumber(self) -> None:
+        """Give the records offsets without gaps from the base offset on, as a producer must."""
+        base = self.base_offset or 0
+        for index, record in enumerate(self.records):
+            record.offset = base + index
+        self.base_offset, self.last_offset = base, base + max(0, len(self.records) - 1)
+
+    def copy(self) -> "RecordBatch":
+        """The same without its source: what writes it writes all of it anew."""
+        return replace(self, source=None, records=list(self.records))
+
+
+def read_records(data: bytes, *, limits: Limits = DEFAULT_LIMITS) -> list[RecordBatch]:
+    """Every whole batch of a records field with its records; what is behind them is told by ``read_batches``."""
+    return [read_batch(opened) for opened in open_batches(read_batches(data, limits=limits), limits)]
+
+
+def read_batch(opened: OpenBatch) -> RecordBatch:
+    """The records of an opened batch."""
+    header = opened.batch
+    records, error = read_objects(opened)
+    batch = RecordBatch(records, header.magic, codec=header.codec, attributes=header.attributes & ~7)
+    batch.last_offset, batch.max_timestamp = header.last_offset, header.max_timestamp
+    batch.base_offset = header.base_offset
+    batch.base_timestamp = header.base_timestamp
+    if header.magic == 2:
+        batch.partition_leader_epoch, batch.producer_id, batch.producer_epoch, batch.base_sequence = header.producer
+    elif header.is_wrapper and records:
+        batch.base_offset = records[0].offset
+    batch.error, batch.skipped, batch.source = error, opened.skipped, header
+    return batch
+
+
+def write_batches(batches: Iterable[RecordBatch | Batch], *, limits: Limits = DEFAULT_LIMITS) -> bytes:
+    """The bytes of a records field. Raises EncodeError for a changed batch that cannot be written.
+
+    *limits* are those that the batches were read under.
+    """
+    return b"".join(b.raw if isinstance(b, Batch) else _write(b, limits) for b in batches)
+
+
+def _write(batch: RecordBatch, limits: Limits) -> bytes:
+    if batch.source is not None:
+        before = read_batch(batch.source.open(limits))
+        if batch.skipped is not None:  # by the limit of all batches together, perhaps
+            before.records = []
+        if before == batch:
+            return batch.source.raw
+        _refuse_damaged(batch, batch.source)
+    if batch.codec not in CODECS or (batch.codec == Codec.ZSTD and batch.magic < 2):
+        raise EncodeError(f"codec {batch.codec} is not one of magic {batch.magic}")
+    if batch.magic not in (0, 1, 2):
+        raise EncodeError(f"no batch has magic {batch.magic}")
+    if not all(isinstance(record, Record) for record in batch.records):
+        raise EncodeError("a batch with something in it that is no Record")
+    try:
+        return _write_batch(batch) if batch.magic == 2 else _write_messages(batch)
+    except OverflowError as error:
+        raise EncodeError(f"a batch with a field that does not fit: {error}") from None
+
+
+def _refuse_damaged(batch: RecordBatch, source: Batch) -> None:
+    place = f"batch with last offset {source.last_offset}"
+    if batch.skipped is not None or batch.error is not None:
+        raise EncodeError(f"{place} was changed, but not all of it could be read: {batch.skipped or batch.error}")
+    if not source.crc_valid:
+        raise EncodeError(f"{place} was changed, but its CRC was wrong before: send it as it came, or not at all")
+
+
+def _write_batch(batch: RecordBatch) -> bytes:
+    """A batch of magic 2."""
+    records = batch.records
+    base_offset, last_offset = _offsets(batch)
+    base_timestamp = batch.base_timestamp
+    if base_timestamp is None:
+        base_timestamp = records[0].timestamp if records else -1
+    plain = encode_records(records, base_offset, base_timestamp, bool(batch.attributes & LOG_APPEND_TIME))
+    body = compress(Codec(batch.codec), plain) if records else b""
+    header = (
+        (base_offset, HEADER.size - LOG_OVERHEAD + len(body), batch.partition_leader_epoch, 2, 0),
+        (_attributes(batch), last_offset - base_offset, base_timestamp, _max_timestamp(batch)),
+        (batch.producer_id, batch.producer_epoch, batch.base_sequence, len(records)),
+    )
+    out = bytearray(_packed(*(value for part in header for value in part)) + body)
+    out[17:COVERED_AT] = crc32c(memoryview(out)[COVERED_AT:]).to_bytes(4, "big")
+    return bytes(out)
+
+
+def _packed(*values: int) -> bytes:
+    try:
+        return HEADER.pack(*values)
+    except StructError as error:
+        raise EncodeError(f"a batch with a field that does not fit: {error}") from None
+
+
+def _attributes(batch: RecordBatch) -> int:
+    """The attributes as int16."""
+    value = (batch.attributes & ~7 | batch.codec) & 0xFFFF
+    return value - 0x10000 if value >= 0x8000 else value
+
+
+def _offsets(batch: RecordBatch) -> tuple[int, int]:
+    """The base offset and the last offset that the header is to say."""
+    offsets = [record.offset for record in batch.records]
+    base = batch.base_offset
+    if base is None:
+        base = min(offsets, default=0)
+    last = max(offsets, default=base)
+    return base, last if batch.last_offset is None else max(last, batch.last_offset)
+
+
+def _max_timestamp(batch: RecordBatch) -> int:
+    """Of the records (MemoryRecordsBuilder); for LogAppendTime, and without records, what the batch says."""
+    if batch.attributes & LOG_APPEND_TIME or not batch.records:
+        return -1 if batch.max_timestamp is None else batch.max_timestamp
+    return max(record.timestamp for record in batch.records)
+
+
+def _write_messages(batch: RecordBatch) -> bytes:
+    """Messages of magic 0 or 1, each by itself or all in a wrapper."""
+    attributes = batch.attributes & OF_LEGACY & ~7 if batch.magic == 1 else 0
+    if batch.codec == Codec.NONE:
+        return b"".join(encode_message(r, r.offset, r.timestamp, batch.magic, attributes) for r in batch.records)
+    if not batch.records:
+        return b""  # a wrapper cannot be empty, and messages have no other place for their offsets
+    base = batch.records[0].offset if batch.magic == 1 else 0
+    inner = b"".join(_inner_message(r, r.offset - base, batch.magic, attributes) for r in batch.records)
+    wrapper = Record(value=compress(Codec(batch.codec), inner, batch.magic))
+    last, timestamp = batch.records[-1].offset, _max_timestamp(batch)
+    return encode_message(wrapper, last, timestamp, batch.magic, attributes | batch.codec)
+
+
+def _inner_message(record: Record, offset: int, magic: int, attributes: int) -> bytes:
+    timestamp = record.create_timestamp if attributes & LOG_APPEND_TIME else record.timestamp
+    return encode_message(record, offset, timestamp, magic, attributes)

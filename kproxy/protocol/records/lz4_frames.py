@@ -1,0 +1,96 @@
+"""LZ4 frames as Kafka writes and reads them (Lz4BlockInputStream, Lz4BlockOutputStream; the LZ4 frame format 1.6).
+
+Kafka differs from the format in two ways, and so the frame header is read here and a plain one put in its place. The header
+checksum of magic 0 is computed over the magic number, too, and is not looked at (KIP-57, KAFKA-3160). The content's size
+and checksum are not looked at, either.
+"""
+
+import lz4.frame
+
+from kproxy.protocol.records.limits import Limits
+from kproxy.protocol.records.unpacked import Unpacked
+
+MAGIC = (0x184D2204).to_bytes(4, "little")
+VERSION_MASK, VERSION = 0xC0, 0x40
+CONTENT_SIZE, CONTENT_CHECKSUM, RESERVED, DICTIONARY = 0x08, 0x04, 0x02, 0x01
+INDEPENDENT, BLOCK_CHECKSUM = 0x20, 0x10
+FIRST_CHUNK, CHUNK = 64 * 1024, 1024 * 1024
+BLOCK_SIZES = range(4, 8)  # codes of the largest block: 64 KiB to 4 MiB
+
+_PRIME_1, _PRIME_2, _PRIME_3 = 0x9E3779B1, 0x85EBCA77, 0xC2B2AE3D
+_PRIME_4, _PRIME_5 = 0x27D4EB2F, 0x165667B1
+_MASK = 0xFFFFFFFF
+
+
+def compress(data: bytes, magic: int) -> bytes:
+    """A frame of independent blocks of 64 KiB, for a batch of that magic."""
+    frame: bytes = lz4.frame.compress(
+        data, block_size=lz4.frame.BLOCKSIZE_MAX64KB, block_linked=False, store_size=False
+    )
+    if magic > 0:
+        return frame
+    return frame[:6] + bytes([header_checksum(frame[:6])]) + frame[7:]
+
+
+def decompress(data: memoryview, magic: int, limits: Limits) -> Unpacked:
+    """The first frame in *data*; Kafka does not look at what follows it."""
+    header = _plain_header(data, magic)
+    if isinstance(header, str):
+        return Unpacked(b"", error=header)
+    plain, position = header
+    context = lz4.frame.create_decompression_context()
+    allowed = limits.allowed(len(data))
+    chunks: list[bytes] = []
+    size, chunk, ended = 0, FIRST_CHUNK, False
+    try:
+        lz4.frame.decompress_chunk(context, plain)
+        while not ended and size <= allowed:
+            out, taken, ended = lz4.frame.decompress_chunk(context, data[position:], max_length=chunk)
+            position += taken
+            if not out and not taken:
+                break
+            chunks.append(out)
+            size += len(out)
+            chunk = CHUNK
+    except RuntimeError as problem:
+        return Unpacked(b"".join(chunks), error=f"not LZ4: {problem}")
+    if size > allowed:
+        return Unpacked(b"", skipped=limits.exceeded(len(data)))
+    return Unpacked(b"".join(chunks), error=None if ended else "an LZ4 frame that is cut off")
+
+
+def _plain_header(data: memoryview, magic: int) -> tuple[bytes, int] | str:
+    """A header without content size and checksum, and where the blocks start; or what is wrong with it."""
+    if bytes(data[:4]) != MAGIC:
+        return "not LZ4: another magic number"
+    flags, block = (data[4], data[5]) if len(data) > 5 else (0, 0)
+    if flags & VERSION_MASK != VERSION or flags & (RESERVED | DICTIONARY):
+        return "not LZ4: unknown flags in the frame header"
+    if block & 0x8F or block >> 4 not in BLOCK_SIZES:
+        return "not LZ4: no such block size"
+    end = 14 if flags & CONTENT_SIZE else 6
+    if len(data) <= end:
+        return "an LZ4 frame that is cut off"
+    if magic > 0 and data[end] != header_checksum(data[4:end]):
+        return "not LZ4: the frame header has another checksum"
+    descriptor = bytes([flags & ~(CONTENT_SIZE | CONTENT_CHECKSUM), block])
+    return MAGIC + descriptor + bytes([header_checksum(descriptor)]), end + 1
+
+
+def header_checksum(descriptor: bytes | memoryview) -> int:
+    """The second byte of xxHash32 with seed 0, for fewer than 16 bytes (xxhash_spec.md, "XXH32")."""
+    value = _PRIME_5 + len(descriptor) & _MASK
+    words = len(descriptor) // 4 * 4
+    for at in range(0, words, 4):
+        value = value + int.from_bytes(descriptor[at : at + 4], "little") * _PRIME_3 & _MASK
+        value = _rotated(value, 17) * _PRIME_4 & _MASK
+    for byte in descriptor[words:]:
+        value = value + byte * _PRIME_5 & _MASK
+        value = _rotated(value, 11) * _PRIME_1 & _MASK
+    value = (value ^ value >> 15) * _PRIME_2 & _MASK
+    value = (value ^ value >> 13) * _PRIME_3 & _MASK
+    return (value ^ value >> 16) >> 8 & 0xFF
+
+
+def _rotated(value: int, bits: int) -> int:
+    return value << bits & _MASK | value >> 32 - bits

@@ -1,0 +1,111 @@
+"""A records field: the batches in it, and what is left over at its end."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from kproxy.protocol.records.batches import Batch, OpenBatch, count_plain, next_batch
+from kproxy.protocol.records.limits import DEFAULT_LIMITS, Limits
+from kproxy.protocol.records.unaligned import first_batch_at
+
+SIZE_AT, MAGIC_AT = 8, 16
+LOG_OVERHEAD = 12
+LEAST_SIZE = 14  # LegacyRecord.RECORD_OVERHEAD_V0
+LEAST_SIZE_2 = 49  # a header of magic 2 without its offset and size
+FILLER = b"\xff" * 8  # offset -1
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """Bytes behind the last whole batch.
+
+    ``kind``: "partial" (a batch that is cut off, which is normal at the end of a Fetch answer), "overflow" (filler that a
+    broker puts behind down-converted batches: LazyDownConversionRecordsSend), or "error" (what cannot be a batch).
+    """
+
+    kind: str
+    position: int  # in the field
+    size: int  # bytes that are there
+    reason: str
+
+
+class Batches(list[Batch]):
+    """The whole batches of a records field, in order, and what else is in it.
+
+    ``skipped_start``: bytes before the first batch, where the field may start inside one; ``tail``: what is behind the
+    last whole batch; None when it ends the field.
+    """
+
+    skipped_start: int = 0
+    tail: Tail | None = None
+
+    @property
+    def error(self) -> str | None:
+        """Why the field could not be walked to its end; a batch that is only cut off is none."""
+        return self.tail.reason if self.tail is not None and self.tail.kind == "error" else None
+
+
+def read_batches(data: bytes, *, unaligned: bool = False, limits: Limits = DEFAULT_LIMITS) -> Batches:
+    """The batch headers of a records field, of any magic; nothing is decompressed.
+
+    With *unaligned* (FetchSnapshot) the field may start inside a batch: the first whole one is looked for.
+    """
+    found: list[Batch] = []
+    start = first_batch_at(data) if unaligned else 0
+    end = next_batch(data, start, found, limits.batches)
+    batches = Batches(found)
+    batches.skipped_start = start
+    batches.tail = tail_of(data, end)
+    if batches.tail is not None and len(batches) >= limits.batches:
+        batches.tail = Tail("error", end, len(data) - end, f"more than {limits.batches:,} batches (at byte {end})")
+    return batches
+
+
+def open_batches(batches: Iterable[Batch], limits: Limits) -> Iterator[OpenBatch]:
+    """Each batch opened in turn, under the limits of one batch and of them all together."""
+    spent = 0
+    for batch in batches:
+        opened = batch.open(limits.after(spent))
+        spent += opened.unpacked_size
+        yield opened
+
+
+def count_records(data: bytes, *, limits: Limits = DEFAULT_LIMITS) -> int:
+    """Records in a records field: magic 2 as its headers claim, magic 0 and 1 as they are found, in wrappers too."""
+    count, position = count_plain(data)
+    spent = 0
+    while position < len(data):
+        wrapper: list[Batch] = []
+        end = next_batch(data, position, wrapper, 1)
+        if end == position:
+            break
+        opened = wrapper[0].open(limits.after(spent))
+        spent += opened.unpacked_size
+        more, position = count_plain(data, end)
+        count += opened.claimed + more
+    return count
+
+
+def tail_of(data: bytes, position: int) -> Tail | None:
+    """What stands at *position*, where no whole batch does; None at the field's end."""
+    rest = data[position : position + MAGIC_AT + 1]
+    left = len(data) - position
+    if left == 0:
+        return None
+    kind, reason = _what_is_left(rest, left)
+    return Tail(kind, position, left, f"{reason} (at byte {position})")
+
+
+def _what_is_left(rest: bytes, left: int) -> tuple[str, str]:
+    """What the first bytes of *left* ones begin, in the order in which ByteBufferLogInputStream looks at them."""
+    if len(rest) < LOG_OVERHEAD:
+        return "partial", f"{left} bytes of a batch"
+    size = int.from_bytes(rest[SIZE_AT:LOG_OVERHEAD], "big", signed=True)
+    if size < LEAST_SIZE:
+        return "error", f"a batch of {size} bytes, which is less than {LEAST_SIZE}"
+    if rest[:SIZE_AT] == FILLER and size + LOG_OVERHEAD > left:
+        return "overflow", f"{left} bytes of filler"
+    if len(rest) > MAGIC_AT and rest[MAGIC_AT] > 2:
+        return "error", f"a batch of magic {int.from_bytes(rest[MAGIC_AT:], 'big', signed=True)}"
+    if size + LOG_OVERHEAD > left:
+        return "partial", f"{left} of the {size + LOG_OVERHEAD} bytes of a batch"
+    return "error", f"a batch of magic 2 of {size} bytes, which is less than {LEAST_SIZE_2}"

@@ -1,0 +1,89 @@
+"""Snappy as Kafka's producers write it: xerial's block stream (SnappyOutputStream), or one raw block.
+
+Every raw block begins with its decompressed size as an unsigned varint. It is read and judged here before any memory is
+asked for: the library behind allocates what the varint claims, and aborts the process when it cannot have it.
+"""
+
+import struct
+
+import cramjam
+
+from kproxy.protocol.records.limits import Limits
+from kproxy.protocol.records.unpacked import Unpacked
+
+MAGIC = b"\x82SNAPPY\x00"
+HEADER = MAGIC + struct.pack(">ii", 1, 1)  # version, oldest version that can read it
+SIZE_FIELD = 4
+MOST_BLOCKS = 65_536  # 64 MiB in the least blocks that xerial makes, of 1 KiB
+BLOCK_SIZE = 32 * 1024  # xerial's default
+# A copy of 64 bytes takes 3 (format_description.txt of google/snappy, 2.2): no block grows by more than this.
+MOST_GROWTH = 22
+
+
+def compress(data: bytes) -> bytes:
+    """A xerial stream."""
+    out = bytearray(HEADER)
+    for start in range(0, len(data), BLOCK_SIZE):
+        block = bytes(cramjam.snappy.compress_raw(data[start : start + BLOCK_SIZE]))
+        out += struct.pack(">i", len(block)) + block
+    return bytes(out)
+
+
+def decompress(data: memoryview, limits: Limits) -> Unpacked:
+    """A xerial stream, or a raw block where xerial's magic is missing, as librdkafka tells them apart."""
+    blocks, error = [data], None
+    if bytes(data[: len(MAGIC)]) == MAGIC:
+        blocks, error = _blocks(data)
+    if len(blocks) > MOST_BLOCKS:
+        return Unpacked(b"", skipped=f"more than {MOST_BLOCKS:,} snappy blocks")
+    sizes: list[int] = []
+    for block in blocks:
+        size = claimed_size(block)
+        if size is None:
+            error = f"not snappy: a block of {len(block)} bytes that cannot become what it claims"
+            break
+        sizes.append(size)
+    if sum(sizes) > limits.allowed(len(data)):
+        return Unpacked(b"", skipped=limits.exceeded(len(data)))
+    return _fill(blocks, sizes, error)
+
+
+def _blocks(data: memoryview) -> tuple[list[memoryview], str | None]:
+    """The raw blocks of a xerial stream, and what broke it off."""
+    blocks: list[memoryview] = []
+    position = len(HEADER)
+    while len(data) - position >= SIZE_FIELD and len(blocks) <= MOST_BLOCKS:
+        if bytes(data[position : position + len(MAGIC)]) == MAGIC:  # streams behind each other
+            position += len(HEADER)
+            continue
+        size = int.from_bytes(data[position : position + SIZE_FIELD], "big", signed=True)
+        position += SIZE_FIELD
+        if not 0 <= size <= len(data) - position:
+            return blocks, f"not snappy: a block of {size} bytes with {len(data) - position} left"
+        blocks.append(data[position : position + size])
+        position += size
+    return blocks, None if len(data) >= len(HEADER) else "a snappy stream that is cut off"
+
+
+def _fill(blocks: list[memoryview], sizes: list[int], error: str | None) -> Unpacked:
+    """Decompress the blocks whose sizes are given into memory of their own."""
+    out = bytearray(sum(sizes))
+    view = memoryview(out)
+    end = 0
+    for block, size in zip(blocks, sizes, strict=False):
+        try:
+            written = cramjam.snappy.decompress_raw_into(block, view[end : end + size])
+        except cramjam.DecompressionError as problem:
+            return Unpacked(bytes(view[:end]), error=f"not snappy: {problem}")
+        end += written
+    return Unpacked(out, error=error)
+
+
+def claimed_size(block: memoryview) -> int | None:
+    """The decompressed size that a raw block's preamble claims; None when no block of that length can become so much."""
+    size = 0
+    for index, byte in enumerate(block[:5]):
+        size |= (byte & 0x7F) << (7 * index)
+        if byte < 0x80:
+            return size if size <= len(block) * MOST_GROWTH and size < 1 << 32 else None
+    return None

@@ -1,0 +1,74 @@
+"""A records field: its batches, what is behind them, and how many records there are."""
+
+import pytest
+
+from kproxy.protocol.records.limits import Limits
+from kproxy.protocol.records.reading import count_records, open_batches, read_batches, tail_of
+from tests.support.record_batches import batch, golden, golden_bytes, message, record
+
+
+def test_what_is_left_over_is_what_kafka_leaves() -> None:
+    for line in golden():
+        batches = read_batches(bytes.fromhex(line["hex"]))
+        left = 0 if batches.tail is None else batches.tail.size
+        assert (len(batches), left) == (len(line["batches"]), line["trailingBytes"]), line["kind"]
+        assert (batches.error is None) == ("error" not in line), line["kind"]
+
+
+def test_records_are_counted_as_kafka_finds_them() -> None:
+    for line in golden():
+        if line["valid"]:
+            found = sum(len(b["records"]) for b in line["batches"])
+            assert count_records(bytes.fromhex(line["hex"])) == found, line["kind"]
+
+
+@pytest.mark.parametrize(
+    ("data", "kind", "reason"),
+    [
+        (bytes(11), "partial", "11 bytes of a batch (at byte 0)"),
+        (message(b"value")[:-1], "partial", "38 of the 39 bytes of a batch (at byte 0)"),
+        (b"\xff" * 8 + b"\x00\x00\x10\x00", "overflow", "12 bytes of filler (at byte 0)"),
+        (golden_bytes("malformed-magic-9"), "error", "a batch of magic 9 (at byte 0)"),
+        (golden_bytes("malformed-size-negative"), "error", "a batch of -1 bytes, which is less than 14 (at byte 0)"),
+        (golden_bytes("malformed-size-too-small"), "error", "a batch of 5 bytes, which is less than 14 (at byte 0)"),
+        (
+            bytes(11) + b"\x30" + bytes(4) + b"\x02" + bytes(60),
+            "error",
+            "a batch of magic 2 of 48 bytes, which is less than 49 (at byte 0)",
+        ),
+    ],
+)
+def test_a_tail_says_what_it_is(data: bytes, kind: str, reason: str) -> None:
+    tail = read_batches(data).tail
+    assert tail is not None
+    assert (tail.kind, tail.reason, tail.position, tail.size) == (kind, reason, 0, len(data))
+
+
+def test_filler_behind_down_converted_batches_is_known() -> None:
+    tail = read_batches(golden_bytes("overflow-filler")).tail
+    assert tail is not None
+    assert (tail.kind, tail.position, tail.size) == ("overflow", 99, 40)
+
+
+def test_a_field_that_ends_with_a_batch_has_no_tail() -> None:
+    data = batch(record(b"k", b"v"), 1)
+    assert read_batches(data).tail is None
+    assert tail_of(data, len(data)) is None
+
+
+def test_there_is_a_limit_to_batches() -> None:
+    batches = read_batches(message(b"v") * 4, limits=Limits(batches=3))
+    assert len(batches) == 3
+    assert batches.error == f"more than 3 batches (at byte {3 * len(message(b'v'))})"
+
+
+def test_batches_share_the_limit_of_the_field() -> None:
+    data = golden_bytes("magic2-gzip-large")
+    size = next(open_batches(read_batches(data), Limits())).unpacked_size
+    opened = list(open_batches(read_batches(data * 3), Limits(total=2 * size)))
+    assert [o.skipped for o in opened] == [None, None, "decompresses to more than 0 bytes"]
+
+
+def test_a_wrapper_that_is_broken_counts_nothing() -> None:
+    data = message(b"no gzip", attributes=1) + message(b"v")
+    assert count_records(data) == 1
