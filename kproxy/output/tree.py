@@ -22,6 +22,8 @@ from kproxy.session import Exchange, Frame
 
 WIDTH = 120  # where there is no terminal
 LONGEST_VALUE = 2000  # characters of one string; what is longer is cut and says so
+MOST_PARTITIONS = 100  # of a fetch session that are shown
+FULL_EPOCHS = (0, -1)  # of a Fetch that names all it wants itself
 BRANCH, LAST, DOWN, SPACE = "├─ ", "└─ ", "│  ", "   "
 
 
@@ -47,7 +49,24 @@ class Tree:
                 self._inside = Inside([one for one in bodies.embedded if one.where == title])
                 yield f"  {self.style.paint(self.style.name, title)}  {self._frame(frame)}"
                 yield from self._below(frame, body, bodies)
+        yield from self._fetch_session(exchange)
         yield from self._errors(find_errors(bodies.response))
+
+    def _fetch_session(self, exchange: Exchange) -> Iterator[str]:
+        """What an incremental Fetch asks for in full: it names only what changed (KIP-227)."""
+        session = exchange.fetch_session
+        if session is None or session.epoch in FULL_EPOCHS:
+            return
+        title = f"fetch session {session.session_id}, epoch {session.epoch}: {len(session.partitions)} partitions"
+        begun = "" if session.whole else ", and those from before the capture"
+        yield f"  {self.style.paint(self.style.name, title + begun)}"
+        shown = session.partitions[:MOST_PARTITIONS]
+        for index, one in enumerate(shown):
+            topic = self._names.get(one.topic, one.topic)
+            stem = LAST if index == len(shown) - 1 and len(shown) == len(session.partitions) else BRANCH
+            yield f"  {stem}{printable(topic)}-{one.partition} from offset {one.fetch_offset}"
+        if len(shown) < len(session.partitions):
+            yield f"  {LAST}{len(session.partitions) - len(shown)} more"
 
     def _frame(self, frame: Frame) -> str:
         words = [f"{frame.wire_size:,} bytes"]

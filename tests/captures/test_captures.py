@@ -49,3 +49,20 @@ def test_what_is_encrypted_is_said_to_be_tls(tmp_path: Path) -> None:
     run = subprocess.run(command, capture_output=True, text=True, check=True, env=ENVIRONMENT)
     assert "TLS" in run.stdout + run.stderr
     assert "ApiVersions" not in run.stdout
+
+
+def test_an_incremental_fetch_is_shown_in_full() -> None:
+    """The consumer of file 01 has read all records when it fetches again: its session stands at the producer's counts."""
+    entry = next(e for e in MANIFEST if e["file"].startswith("01"))
+    produced = entry["workload_report"]["produce"][0]["per_partition"]
+    command = [
+        sys.executable,
+        "-c",
+        "from kproxy.cli import main; main()",
+        "decode",
+        "-v",
+        str(CAPTURES / entry["file"]),
+    ]
+    run = subprocess.run(command, capture_output=True, text=True, check=True, env=ENVIRONMENT)
+    after = run.stdout.partition("epoch 1: 3 partitions\n")[2].splitlines()[:3]
+    assert [line.split("─ ")[1] for line in after] == [f"{name} from offset {n}" for name, n in produced.items()]
