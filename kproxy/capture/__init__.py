@@ -7,6 +7,7 @@
     packets.pyx     PacketBatch (many, in a lent buffer), Packet (one, owning its bytes)
     reader.py       Capture: one buffer, one scanner, damage told and not raised; read_flows
     links.pyx       a packet's TCP segment, or the name of what it is instead
+    unwrap.py       what is inside of what is no TCP segment: fragments.py, tunnels.py
     half.pyx        one direction of a flow: what is held, what was delivered
     reassembly.pyx  Flow: segments in any order -> items in the order of the conversation
     flows.pyx       Flows: which flow a packet belongs to; reused endpoints, eviction
