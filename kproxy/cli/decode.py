@@ -66,7 +66,9 @@ def decode(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write to this file; parquet: into this directory.")
     ] = None,
-    records: Annotated[bool, typer.Option("--records", help="Parquet: also the table records, keys and values.")] = False,
+    records: Annotated[
+        bool, typer.Option("--records", help="Parquet: also the table records, keys and values.")
+    ] = False,
     with_bodies: Annotated[bool, typer.Option("--bodies", help="Parquet: also both bodies, as JSON.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, no summary.")] = False,
 ) -> None:

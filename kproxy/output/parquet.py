@@ -33,7 +33,9 @@ def check_directory(path: Path) -> None:
     if path.is_dir():
         strange = next((entry.name for entry in sorted(path.iterdir()) if not _is_ours(entry)), None)
         if strange is not None:
-            raise UsageError(f"{path} has other things in it ({strange}); -o wants a new or empty directory, or one of tables")
+            raise UsageError(
+                f"{path} has other things in it ({strange}); -o wants a new or empty directory, or one of tables"
+            )
     elif path.exists():
         raise UsageError(f"{path} is a file; --format parquet wants a directory for -o")
     elif not path.parent.is_dir():

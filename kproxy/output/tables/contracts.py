@@ -47,7 +47,9 @@ CONNECTIONS = Table(
     1,
     "a TCP connection on which something was seen that is Kafka, may have been, or certainly is not",
     (
-        _always("connection_id", "string", "what the other tables know it by; the same whenever the same bytes are read"),
+        _always(
+            "connection_id", "string", "what the other tables know it by; the same whenever the same bytes are read"
+        ),
         _always("connection", "int64", "its number in the decoded log of the same run"),
         _always("capture", "string", "base name of the capture"),
         _always("client_address", "string", "who opened the connection; an IPv6 address without brackets"),
@@ -59,7 +61,11 @@ CONNECTIONS = Table(
         Column("client_software_name", "string", "as ApiVersions v3 and later names it (KIP-511)"),
         Column("client_software_version", "string", "likewise"),
         _always("client_ids", TEXTS, "client ids of its requests, at most 16, in the order in which they came"),
-        Column("sasl_mechanism", "string", "as SaslHandshake names it; GSSAPI for a client of 0.9 that begins with its token"),
+        Column(
+            "sasl_mechanism",
+            "string",
+            "as SaslHandshake names it; GSSAPI for a client of 0.9 that begins with its token",
+        ),
         Column("user_name", "string", "the user that PLAIN or SCRAM named, whether it was let in or not"),
         Column("tls_version", "string", '"TLS 1.3"; null in the clear'),
         Column("tls_cipher_suite", "string", "IANA's name"),
@@ -107,10 +113,16 @@ EXCHANGES = Table(
         Column("layout", "string", "the release of an older layout, where a version was changed in place"),
         Column("assumed_version", "int16", "the newest known version, where a newer one was read as it"),
         # what both bodies hold, anywhere in them
-        _always("error_codes", "list<int16>", "the different error codes in the response that are not 0, in their order"),
+        _always(
+            "error_codes", "list<int16>", "the different error codes in the response that are not 0, in their order"
+        ),
         Column("error_name", "string", "Kafka's name of the first of them"),
-        _always("topics", TEXTS, "topics in the request and in the response (Metadata: in the request only); a topic's id "
-                "where its name was not seen"),
+        _always(
+            "topics",
+            TEXTS,
+            "topics in the request and in the response (Metadata: in the request only); a topic's id "
+            "where its name was not seen",
+        ),
         Column("partitions", "int32", "partitions under the topics of the request; of the response where it has none"),
         _always("groups", TEXTS, "groups in the request"),
         Column("group_id", "string", "the first of groups"),
@@ -122,9 +134,15 @@ EXCHANGES = Table(
         Column("response_generation_id", "int32", "of the response; likewise"),
         Column("protocol_type", "string", "consumer, connect, ..."),
         Column("protocol_name", "string", "the assignor chosen: of the response, else of the request"),
-        Column("protocols", TEXTS, "the assignors that JoinGroup offers, the server assignor of ConsumerGroupHeartbeat"),
+        Column(
+            "protocols", TEXTS, "the assignors that JoinGroup offers, the server assignor of ConsumerGroupHeartbeat"
+        ),
         Column("leader_id", "string", "member id of the group's leader (JoinGroup)"),
-        Column("members", "int32", "members that the response tells the leader (JoinGroup), that the request removes (LeaveGroup)"),
+        Column(
+            "members",
+            "int32",
+            "members that the response tells the leader (JoinGroup), that the request removes (LeaveGroup)",
+        ),
         Column("session_timeout_ms", "int32", "JoinGroup", "ms"),
         Column("rebalance_timeout_ms", "int32", "JoinGroup and the heartbeats of KIP-848; -1: unchanged", "ms"),
         Column("reason", "string", "why a member joins or leaves (KIP-800)"),
@@ -138,7 +156,11 @@ EXCHANGES = Table(
         Column("max_wait_ms", "int32", "Fetch, ShareFetch", "ms"),
         Column("min_bytes", "int32", "Fetch, ShareFetch", "bytes"),
         Column("max_bytes", "int32", "Fetch, ShareFetch", "bytes"),
-        Column("fetch_session_id", "int32", "Fetch: the request's; the one that the response gives where that is 0 (KIP-227)"),
+        Column(
+            "fetch_session_id",
+            "int32",
+            "Fetch: the request's; the one that the response gives where that is 0 (KIP-227)",
+        ),
         Column("fetch_session_epoch", "int32", "Fetch: 0 for a full request, -1 for one without a session (KIP-227)"),
         Column("throttle_time_ms", "int32", "how long the broker held the client back by quota", "ms"),
         # what its records fields hold
@@ -167,8 +189,16 @@ RECORD_BATCHES = Table(
         Column("topic_id", "string", "Kafka's text form, 22 characters; null in versions that carry names"),
         _always("partition", "int32", "its number"),
         Column("error_code", "int16", "of the partition in the response"),
-        Column("appended_offset", "int64", "produce: the offset that the broker gave its first record; null for none or an error"),
-        Column("base_offset", "int64", "as in the batch: of its first record; 0 in a request; null: a wrapper's is not in its header"),
+        Column(
+            "appended_offset",
+            "int64",
+            "produce: the offset that the broker gave its first record; null for none or an error",
+        ),
+        Column(
+            "base_offset",
+            "int64",
+            "as in the batch: of its first record; 0 in a request; null: a wrapper's is not in its header",
+        ),
         Column("last_offset", "int64", "as in the batch"),
         Column("count", "int64", "records in it"),
         _always("size", "int64", "as it came, header included", "bytes"),
@@ -203,7 +233,11 @@ RECORDS = Table(
         Column("timestamp", TIME_MS, "null for none (magic 0)"),
         Column("key", "binary", "null: none"),
         Column("value", "binary", "null: none (a tombstone)"),
-        _always("headers", "list<struct<key: binary, value: binary>>", "in their order; keys are UTF-8 from every sane client"),
+        _always(
+            "headers",
+            "list<struct<key: binary, value: binary>>",
+            "in their order; keys are UTF-8 from every sane client",
+        ),
     ),
     optional=True,
 )

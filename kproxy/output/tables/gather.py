@@ -57,9 +57,7 @@ def _plan(fields: tuple[Field, ...], version: int) -> Plan:
     present = [f for f in fields if version in f.versions]
     is_topic = any(f.entity == "topicName" or f.attribute == "topic_id" for f in present)
     names = tuple((f.attribute, _kind(f), f.is_array) for f in present if _kind(f))
-    children = (
-        (f.attribute, f.is_array, _plan(f.fields, version)) for f in present if f.is_struct
-    )
+    children = ((f.attribute, f.is_array, _plan(f.fields, version)) for f in present if f.is_struct)
     partitions = (f.attribute for f in present if is_topic and f.is_array and f.attribute.startswith("partition"))
     return Plan(
         error_codes=tuple(f.attribute for f in present if f.json_name.endswith("rrorCode") and not f.is_array),
@@ -82,9 +80,8 @@ def gather(plan: Plan, struct: Struct, found: Found) -> None:
         code = getattr(struct, name)
         if code:
             found.error_codes[code] = None
-    if plan.names:
-        _names(plan, struct, found)
-    if plan.topic_id is not None:
+    named = bool(plan.names) and _names(plan, struct, found)
+    if plan.topic_id is not None and not named:  # a topic with both is known by its name
         topic_id = getattr(struct, plan.topic_id)
         if topic_id != NO_TOPIC_ID and topic_id is not None and len(found.topic_ids) < MOST:
             found.topic_ids[topic_id] = None
@@ -100,7 +97,9 @@ def gather(plan: Plan, struct: Struct, found: Found) -> None:
             gather(inner, each, found)
 
 
-def _names(plan: Plan, struct: Struct, found: Found) -> None:
+def _names(plan: Plan, struct: Struct, found: Found) -> bool:
+    """Add the names in a struct; whether there is a topic's among them."""
+    is_topic = False
     for name, kind, is_array in plan.names:
         value = getattr(struct, name)
         into: dict[str, None] = getattr(found, kind)
@@ -110,3 +109,5 @@ def _names(plan: Plan, struct: Struct, found: Found) -> None:
             into.update(dict.fromkeys(value[:MOST]))
         else:
             into[value] = None
+            is_topic |= kind == "topics"
+    return is_topic

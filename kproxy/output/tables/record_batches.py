@@ -33,7 +33,9 @@ class RecordsField:
         return read_batches(self.data, unaligned=self.unaligned)
 
 
-def records_fields(request: Body | None, response: Body | None, names: Mapping[str, str]) -> Iterator[RecordsField] | None:
+def records_fields(
+    request: Body | None, response: Body | None, names: Mapping[str, str]
+) -> Iterator[RecordsField] | None:
     """The records fields of an exchange; None for an API that has none."""
     if request is not None and request.message.name == "ProduceRequest":
         return _produced(request.struct, None if response is None else response.struct, names)
@@ -56,10 +58,10 @@ def _produced(request: Any, response: Any, names: Mapping[str, str]) -> Iterator
         for partition in topic.partition_data:
             answer = answers.get((topic.name, topic.topic_id, partition.index))
             error = None if answer is None else answer.error_code
-            offset = answer.base_offset if answer is not None and error == NO_ERROR and answer.base_offset >= 0 else None
-            yield RecordsField(
-                "produce", name, topic_id, partition.index, error, offset, partition.records or b""
+            offset = (
+                answer.base_offset if answer is not None and error == NO_ERROR and answer.base_offset >= 0 else None
             )
+            yield RecordsField("produce", name, topic_id, partition.index, error, offset, partition.records or b"")
 
 
 def _answers(response: Any) -> dict[tuple[str, str, int], Any]:

@@ -49,9 +49,7 @@ def _times(timestamps: "pyarrow.Array") -> "pyarrow.Array":
 
     known = pc.and_(
         pc.not_equal(timestamps, NO_TIMESTAMP),
-        pc.and_(
-            pc.greater_equal(timestamps, FIRST_YEAR_US // 1000), pc.less_equal(timestamps, LAST_YEAR_US // 1000)
-        ),
+        pc.and_(pc.greater_equal(timestamps, FIRST_YEAR_US // 1000), pc.less_equal(timestamps, LAST_YEAR_US // 1000)),
     )
     return pc.if_else(known, timestamps, pa.scalar(None, pa.int64())).cast(pa.timestamp("ms", "UTC"))
 

@@ -23,7 +23,7 @@ def user_of(token: bytes | None, mechanism: str | None) -> str | None:
 def _scram_user(text: str) -> str | None:
     """client-first-message = gs2-cbind-flag "," [authzid] "," ["m=..." ","] "n=" saslname "," "r=" nonce ..."""
     parts = text.split(",")
-    if len(parts) < 4 or parts[0] not in ("n", "y") and not parts[0].startswith("p="):
+    if len(parts) < 4 or (parts[0] not in ("n", "y") and not parts[0].startswith("p=")):
         return None
     name = next((part[2:] for part in parts[2:] if part.startswith("n=")), "")
     return name.replace("=2C", ",").replace("=3D", "=")[:LONGEST_NAME] or None

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kproxy.output.bodies import Bodies, read_bodies
 from kproxy.output.tables.arrow import Rows
-from kproxy.output.tables.bodies import Body, read_body
+from kproxy.output.tables.bodies import read_body
 from kproxy.output.tables.connections import Seen
 from kproxy.output.tables.contracts import BODIES, CONNECTIONS, EXCHANGES, RECORD_BATCHES, RECORDS, Table
 from kproxy.output.tables.exchanges import exchange_row, gather_bodies, top_fields
@@ -114,7 +114,9 @@ class Tables:
         sent = (exchange.request, exchange.response)
         for field in fields:
             frame = sent[field.direction == "fetch"]
-            at = None if frame is None else instant(frame.started_at if field.direction == "produce" else frame.ended_at)
+            at = (
+                None if frame is None else instant(frame.started_at if field.direction == "produce" else frame.ended_at)
+            )
             found = field.batches()
             problems: dict[int, str] = {}
             if self._records and found:
