@@ -3,7 +3,7 @@
 import os
 import shutil
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Protocol
@@ -19,12 +19,14 @@ from kproxy.cli.sink import Sink, check_output
 from kproxy.cli.summary import Summary
 from kproxy.cli.tls_flow import Secrets
 from kproxy.errors import CaptureError, UsageError
-from kproxy.output.bodies import Bodies
+from kproxy.output.bodies import Bodies, read_bodies
 from kproxy.output.jsonl import event_line
+from kproxy.output.opening import Opener
 from kproxy.output.styles import PLAIN, style_for
 from kproxy.output.text import TextLines
 from kproxy.output.tree import Tree
 from kproxy.output.where import Where, read_for
+from kproxy.protocol.embedded import Viewers
 from kproxy.session import Event, Exchange
 
 STDIN = Path("-")
@@ -50,12 +52,16 @@ def decode(
     files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Captures to read; - is standard input.")],
     output_format: Annotated[
         Format,
-        typer.Option(
-            "--format", help="text: a line an exchange. jsonl: a JSON object an exchange. parquet: tables, see above."
-        ),
+        typer.Option("--format", help="text: a line an exchange. jsonl: a JSON object an exchange. parquet: tables."),
     ] = Format.TEXT,
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Text: below each line the whole exchange, field by field.")
+    ] = False,
+    records: Annotated[
+        bool, typer.Option("--records", help="Show the records of all topics, not only of Kafka's internal ones.")
+    ] = False,
+    json_bodies: Annotated[
+        bool, typer.Option("--bodies", help="Parquet: both bodies of an exchange too, as JSON.")
     ] = False,
     where: Annotated[
         str | None, typer.Option(metavar="CEL", help="Show only what this is true for, over the names of jsonl.")
@@ -66,10 +72,6 @@ def decode(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write to this file; parquet: into this directory.")
     ] = None,
-    records: Annotated[
-        bool, typer.Option("--records", help="Parquet: also the table records, keys and values.")
-    ] = False,
-    with_bodies: Annotated[bool, typer.Option("--bodies", help="Parquet: also both bodies, as JSON.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, no summary.")] = False,
 ) -> None:
     """Decode captures of Kafka traffic.
@@ -79,28 +81,30 @@ def decode(
 
     \b
     kproxy decode trace.pcapng
-    kproxy decode -v trace.pcap.gz
+    kproxy decode -v --records trace.pcap.gz
     kproxy decode --where 'apiName == "Fetch" && latencyMs > 500.0' trace.pcapng
     kproxy decode --where 'errors.exists(e, e.code == 16)' trace.pcapng
     tcpdump -i any -U -w - tcp port 9092 | kproxy decode --format jsonl -
     kproxy decode --keylog keys.log trace.pcapng
     kproxy decode --format parquet -o tables trace.pcapng
 
-    Parquet is a directory with a folder a table: connections, exchanges, record_batches and, with --records, records;
-    tables that are there already are replaced. Needs pyarrow: pip install 'kproxy[parquet]'.
+    Parquet makes a folder for each table: connections, exchanges, record_batches
+    and, with --records, records. Tables that are there already are replaced.
 
-    TLS 1.2 and 1.3 are decrypted with the session keys: in the pcapng itself (Decryption Secrets Block) or in a key log,
-    which a client or the broker writes while it talks:
+    TLS 1.2 and 1.3 are decrypted with the session keys: those in the pcapng
+    itself (Decryption Secrets Block), or a key log that a client or the broker
+    writes while it talks:
 
     \b
-      Python      ssl.SSLContext.keylog_filename; or SSLKEYLOGFILE=FILE in the environment,
-                  where the context comes from ssl.create_default_context
-      Java        clients and brokers: -javaagent:extract-tls-secrets.jar=FILE
-                  or -javaagent:jSSLKeyLog.jar=FILE
-      librdkafka  has no setting for it: where it uses a shared OpenSSL, LD_PRELOAD
-                  libsslkeylog.so with SSLKEYLOGFILE=FILE; or take the broker's keys
-      Go          tls.Config.KeyLogWriter
-      Node.js     node --tls-keylog=FILE
+    Python      ssl.SSLContext.keylog_filename; or SSLKEYLOGFILE=FILE in the
+                environment, with contexts of ssl.create_default_context
+    Java        clients and brokers: -javaagent:extract-tls-secrets.jar=FILE
+                or -javaagent:jSSLKeyLog.jar=FILE
+    librdkafka  has no setting for it; where OpenSSL is a shared library:
+                LD_PRELOAD=libsslkeylog.so SSLKEYLOGFILE=FILE; else the
+                broker's keys do
+    Go          tls.Config.KeyLogWriter
+    Node.js     node --tls-keylog=FILE
 
     \b
     Exit status:
@@ -109,10 +113,12 @@ def decode(
       2  wrong usage, or a file that is no capture
       3  a capture is damaged; what comes before the damage was decoded
     """
+    if records and output_format is Format.TEXT and not verbose:
+        raise UsageError("--records is for -v or --format jsonl; a line an exchange has no room for them")
     if verbose and output_format is not Format.TEXT:
         raise UsageError(f"-v is for --format text; {output_format.value} always has everything")
-    if (records or with_bodies) and output_format is not Format.PARQUET:
-        raise UsageError(f"{'--records' if records else '--bodies'} is for --format parquet")
+    if json_bodies and output_format is not Format.PARQUET:
+        raise UsageError("--bodies is for --format parquet; jsonl and -v always have them")
     condition = None if where is None else Where(where)
     for file in files:
         _check_input(file)
@@ -122,13 +128,15 @@ def decode(
     secrets = Secrets(None if keylog is None else _open_keylog(keylog))
     on_terminal = output is None and sys.stdout.isatty()
     with ExitStack() as stack:
+        stack.enter_context(closing(secrets))
+        opener = Opener(Viewers() if records else None)
         out: Output
         if directory is not None:
-            out = stack.enter_context(ParquetOutput(directory, bodies=with_bodies, records=records))
+            out = stack.enter_context(ParquetOutput(directory, bodies=json_bodies, records=records))
         else:
             sink = stack.enter_context(Sink(output, live=on_terminal or (output is None and STDIN in files)))
-            out = Lines(_renderer(output_format, verbose, on_terminal), sink)
-        run = Run(condition, out, secrets)
+            out = Lines(_renderer(output_format, verbose, on_terminal), sink, opener)
+        run = Run(condition, out, secrets, opener)
         for file in files:
             run.decode(file, show_progress=not (on_terminal or quiet))
     if not quiet:
@@ -155,30 +163,35 @@ class Output(Protocol):
 class Lines:
     """Output as lines."""
 
-    def __init__(self, render: Render, sink: Sink) -> None:
+    def __init__(self, render: Render, sink: Sink, opener: Opener) -> None:
         self._render = render
         self._sink = sink
+        self._opener = opener
 
     def begin(self, file: Path) -> None:
         """See Output: lines do not say the file."""
 
     def take(self, event: Event, bodies: Bodies | None, *, shown: bool) -> None:
         """See Output."""
-        if shown:
-            self._sink.write(self._render(event, bodies))
+        if not shown:
+            return
+        if bodies is None and isinstance(event, Exchange):
+            bodies = read_bodies(event, self._opener)
+        self._sink.write(self._render(event, bodies))
 
     def ended(self, number: int, item: Ended | Closed) -> None:
-        """See Output: there is no line for it."""
+        """See Output: no line is about it."""
 
 
 class Run:
     """One call of ``kproxy decode``: captures one after the other into one output, counted together."""
 
-    def __init__(self, condition: Where | None, out: Output, secrets: Secrets) -> None:
+    def __init__(self, condition: Where | None, out: Output, secrets: Secrets, opener: Opener) -> None:
         self.summary = Summary()
         self.damages: list[str] = []
         self._condition = condition
         self._out = out
+        self._opener = opener
         self._secrets = secrets
         self._keylog = KeyLog(secrets.more)
         self._numbers_from = 0
@@ -205,7 +218,8 @@ class Run:
     def _take(self, event: Event) -> None:
         self.summary.count(event)
         condition = self._condition
-        bodies = read_for(condition, event)
+        self._opener.learn(event)
+        bodies = read_for(condition, event, self._opener)
         shown = condition is None or condition(event, bodies)
         self.summary.shown += shown and isinstance(event, Exchange)
         self._out.take(event, bodies, shown=shown)

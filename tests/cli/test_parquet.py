@@ -70,7 +70,6 @@ def test_a_damaged_capture_gives_tables_up_to_the_damage(tmp_path: Path) -> None
         (("--format", "parquet", "-o", CAPTURES, FIRST), "has other things in it"),
         (("--format", "parquet", "-o", "/nope/t", FIRST), "its folder is not there"),
         (("--format", "parquet", "-v", "-o", "t", FIRST), "-v is for --format text"),
-        (("--records", FIRST), "--records is for --format parquet"),
         (("--format", "jsonl", "--bodies", FIRST), "--bodies is for --format parquet"),
     ],
 )

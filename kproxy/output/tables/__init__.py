@@ -9,7 +9,6 @@
     bodies.py          bodies as objects, unless they are too large
     record_batches.py  records fields of Produce and Fetch; a row a batch
     records.py         their records
-    sasl_user.py       the user name in a SASL token
     times.py           times that SQL can say
 
 Rows are tuples in the order of the contract's columns; no row is a dict. kproxy.output.parquet writes them into files.

@@ -39,3 +39,13 @@ def read_body(frame: Frame | None) -> tuple[Body | None, str | None]:
     except DecodeError as error:
         return None, str(error)
     return Body(message, frame.body_version, struct), None
+
+
+def json_of(frame: Frame | None) -> bytes | None:
+    """Kafka's JSON of the body, credentials withheld; None where there is none."""
+    if frame is None or frame.message is None or frame.error is not None:
+        return None
+    try:
+        return frame.message.to_json(frame.body_version, frame.data, frame.body_start, withhold=True)
+    except DecodeError:
+        return None

@@ -2,18 +2,19 @@
 
 import dataclasses
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from kproxy.output.bodies import Bodies, read_bodies
+from kproxy.errors import DecodeError
+from kproxy.output.bodies import Bodies
 from kproxy.output.tables.arrow import Rows
-from kproxy.output.tables.bodies import read_body
+from kproxy.output.tables.bodies import json_of, read_body
 from kproxy.output.tables.connections import Seen
 from kproxy.output.tables.contracts import BODIES, CONNECTIONS, EXCHANGES, RECORD_BATCHES, RECORDS, Table
 from kproxy.output.tables.exchanges import exchange_row, gather_bodies, top_fields
 from kproxy.output.tables.record_batches import RecordsField, batch_rows, records_fields
 from kproxy.output.tables.records import record_columns
-from kproxy.output.tables.sasl_user import user_of
 from kproxy.output.tables.times import instant
+from kproxy.protocol.embedded.sasl import open_token
 from kproxy.session import Event, Exchange
 
 if TYPE_CHECKING:
@@ -84,6 +85,7 @@ class Tables:
 
     def _take_exchange(self, exchange: Exchange, seen: Seen, shown: bool, bodies: Bodies | None) -> None:
         number = seen.count_exchange(exchange)
+        sent = (exchange.request, exchange.response)
         request, no_request = read_body(exchange.request)
         response, no_response = read_body(exchange.response)
         found = gather_bodies(exchange, request, response)
@@ -91,8 +93,7 @@ class Tables:
         seen.errors += bool(found.error_codes)
         seen.undecoded += exchange.undecoded is not None or undecoded is not None
         if exchange.api_key == SASL_AUTHENTICATE and seen.user_name is None and request is not None:
-            token = request.struct.auth_bytes
-            seen.user_name = user_of(token, exchange.connection.sasl_mechanism)
+            seen.user_name = _user(request.struct, exchange.connection.sasl_mechanism)
         if not shown:
             return
         carried = records_fields(request, response, exchange.topic_names)
@@ -101,9 +102,9 @@ class Tables:
         size = sum(map(len, found.topics)) + sum(map(len, found.groups)) + 24 * len(found.topic_ids)
         row = (seen.connection_id, *row, *counts)
         if self._bodies:
-            bodies = read_bodies(exchange) if bodies is None else bodies
-            row += (_json(bodies.request), _json(bodies.response))
-            size += len(bodies.request or b"") + len(bodies.response or b"")
+            both = (bodies.request, bodies.response) if bodies is not None else tuple(map(json_of, sent))
+            row += tuple(None if body is None else body.decode("utf-8", "replace") for body in both)
+            size += sum(len(body) for body in both if body is not None)
         self._exchanges.append(row, size + len(exchange.client_id or ""))
 
     def _take_records(
@@ -133,5 +134,10 @@ class Tables:
 COUNT = [column.name for column in RECORD_BATCHES.columns].index("count") - 3  # in a row from direction on
 
 
-def _json(body: bytes | None) -> str | None:
-    return None if body is None else body.decode("utf-8", "replace")
+def _user(request: Any, mechanism: str | None) -> str | None:
+    """The user that a client's token names, of the mechanisms that name one in the clear."""
+    try:
+        name = open_token(request.auth_bytes or b"", mechanism, from_client=True).get("username")
+    except DecodeError:
+        return None
+    return name if isinstance(name, str) and name else None
