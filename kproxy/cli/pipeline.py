@@ -5,7 +5,7 @@ is the client; where it has not, the side is on which a piece begins with a requ
 keys are there. Other flows are dropped at once.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import Enum
 from typing import Final, Literal, TypeAlias
 
@@ -47,6 +47,7 @@ UNDECIDED: Final = _State.UNDECIDED
 IS_KAFKA: Final = _State.IS_KAFKA
 Verdict: TypeAlias = Foreign | Literal[_State.UNDECIDED, _State.IS_KAFKA]
 Item: TypeAlias = FlowItem | Data
+OnEnd: TypeAlias = Callable[[int, Ended | Closed], None]
 
 
 class FlowReader:
@@ -203,6 +204,7 @@ class Pipeline:
         numbers_from: connections are numbered as the capture numbers its flows, plus this.
         limits: what one connection may take.
         keylog: the secrets for TLS; without it, TLS is only described.
+        on_end: told, after the events of it, of every Ended and Closed item with the number of its connection.
     """
 
     def __init__(
@@ -212,9 +214,11 @@ class Pipeline:
         numbers_from: int = 0,
         limits: Limits | None = None,
         keylog: KeyLog | None = None,
+        on_end: OnEnd | None = None,
     ) -> None:
         self.flows = 0  # the highest number of a flow so far
         self._items = flow_items
+        self._on_end = on_end
         self._numbers_from = numbers_from
         self._limits = Limits() if limits is None else limits
         self._keylog = KeyLog() if keylog is None else keylog
@@ -229,6 +233,8 @@ class Pipeline:
                 self.flows = max(self.flows, flow.number)
                 reader = flow.attached = self._reader(flow)
             yield from reader.take(item)
+            if self._on_end is not None and isinstance(item, Ended | Closed):
+                self._on_end(reader.number, item)
             if isinstance(item, Closed):
                 flow.attached = None  # a reader holds its flow: without this, only the garbage collector frees them
 
