@@ -86,6 +86,7 @@ class FlowReader:
         self._start = (bytearray(), bytearray())  # what each direction begins with, up to ENOUGH
         self._lost = False  # bytes are missing, so that what came is not the beginning
         self._sides = Sides()
+        self._foreign: Foreign | None = None  # what a flow without beginning seems to be, unless a request is found
         self._alone = False  # there is nothing but responses
 
     def take(self, item: Item) -> list[Event]:
@@ -144,8 +145,10 @@ class FlowReader:
         if client is not None and self._can_be(client):
             return self._with_client(client)
         found = recognise(bytes(self._start[direction]), DIRECTIONS[direction])
-        if isinstance(found, Foreign) and found.kind != "unknown":
+        if isinstance(found, Foreign) and found.kind == "tls":
             return found
+        if isinstance(found, Foreign) and found.kind != "unknown":
+            self._foreign = found  # it may be the inside of a record, too
         found = recognise(data[:ENOUGH], DIRECTIONS[direction])  # TLS, too, is written in whole records
         return found if isinstance(found, Foreign) and found.kind == "tls" and begins_tls(data) else UNDECIDED
 
@@ -159,7 +162,7 @@ class FlowReader:
         if client is not None and self._can_be(client):
             return self._with_client(client)
         what = UNKNOWN if self._from_start else UNKNOWN_MIDSTREAM
-        return Foreign("unknown", Direction.REQUEST, what)
+        return self._foreign or Foreign("unknown", Direction.REQUEST, what)
 
     def _can_be(self, client: int) -> bool:
         return client == 0 or not self._from_start

@@ -3,7 +3,7 @@
 Clients write whole requests, so that pieces begin with them. But a response may read as a request, too: its zeros are an empty
 client id and empty arrays, and now and then they fit to the last byte. Only a request with a client id therefore settles it
 at once; another needs a response with its correlation id on the other side, or the end of the search. Responses alone have
-no more than sizes and correlation ids that grow.
+no more than sizes and correlation ids that are near each other (a client's connections share one counter).
 """
 
 from kproxy.session import looks_like_request
@@ -11,7 +11,7 @@ from kproxy.session import looks_like_request
 CLAIMS = 64  # correlation ids remembered of each direction
 SMALLEST_RESPONSE = 4
 LARGEST_FRAME = 104_857_600  # socket.request.max.bytes of a broker
-MOST_SKIPPED = 1000  # correlation ids between two responses: Produce with acks=0 has none
+MOST_SKIPPED = 1000  # correlation ids between two responses: Produce with acks=0 has none, other connections have some
 
 
 class Sides:
@@ -56,33 +56,41 @@ class ResponseChain:
         self._broken = False
         self._frames = 0
         self._left = 0  # bytes of the frame that are still to come
+        self._head = bytearray()  # its size and correlation id, as far as they came
         self._last: int | None = None  # correlation id
 
     @property
     def plausible(self) -> bool:
         """Whether what was read is responses: several, or one to its last byte."""
-        return not self._broken and (self._frames > 1 or (self._frames == 1 and not self._left))
+        return not self._broken and (self._frames > 1 or (self._frames == 1 and not self._left and not self._head))
 
     def read(self, data: bytes) -> None:
-        """Take the next bytes; pieces that begin between two bytes of a size or correlation id break the chain."""
+        """Take the next bytes."""
         self.empty = self.empty and not data
-        at = min(self._left, len(data))
-        self._left -= at
+        at = 0
         while at < len(data) and not self._broken:
-            size = int.from_bytes(data[at : at + 4], "big", signed=True)
-            correlation_id = int.from_bytes(data[at + 4 : at + 8], "big", signed=True)
-            self._broken = not (len(data) - at >= 8 and self._continues(size, correlation_id))
-            self._frames += 1
-            self._last = correlation_id
-            end = at + 4 + size
-            self._left = max(0, end - len(data))
-            at = end
+            if self._left:
+                step = min(self._left, len(data) - at)
+                self._left -= step
+            else:
+                step = min(8 - len(self._head), len(data) - at)
+                self._head += data[at : at + step]
+                self._begin()
+            at += step
+
+    def _begin(self) -> None:
+        """A frame begins when its size and correlation id are there."""
+        if len(self._head) < 8:
+            return
+        size, correlation_id = (int.from_bytes(self._head[at : at + 4], "big", signed=True) for at in (0, 4))
+        self._head.clear()
+        near = self._last is None or 0 < abs(correlation_id - self._last) <= MOST_SKIPPED
+        self._broken = not (SMALLEST_RESPONSE <= size <= LARGEST_FRAME and correlation_id >= 0 and near)
+        self._frames += 1
+        self._left = size - 4
+        self._last = correlation_id
 
     def lose(self) -> None:
         """Bytes are missing: the next piece is taken to begin with a frame."""
         self._left = 0
-
-    def _continues(self, size: int, correlation_id: int) -> bool:
-        if not SMALLEST_RESPONSE <= size <= LARGEST_FRAME or correlation_id < 0:
-            return False
-        return self._last is None or 0 < correlation_id - self._last <= MOST_SKIPPED
+        self._head.clear()
