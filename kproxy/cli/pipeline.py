@@ -31,6 +31,7 @@ PROBE_PIECES = 256
 ENOUGH = 2048  # bytes of a direction that are enough to tell what it begins with
 DIRECTIONS = (Direction.REQUEST, Direction.RESPONSE)
 UNKNOWN = "no Kafka request at its start, and nothing else that kproxy knows"
+HEADERS_ONLY = "none of its bytes were captured, only headers: record whole packets (tcpdump -s 0)"
 UNKNOWN_MIDSTREAM = "the capture begins in the middle of it, and nothing in it looks like a Kafka request"
 
 
@@ -153,8 +154,8 @@ class FlowReader:
         return found if isinstance(found, Foreign) and found.kind == "tls" and begins_tls(data) else UNDECIDED
 
     def _give_up(self) -> Verdict:
-        if not self._size:
-            return UNDECIDED  # nothing was said at all
+        if not self._size:  # nothing was said at all, or only the headers of the packets were captured
+            return Foreign("unknown", Direction.REQUEST, HEADERS_ONLY) if self._lost else UNDECIDED
         client = self._sides.of_responses_alone()
         self._alone = client is not None
         if client is None and (self._lost or not self._from_start):
