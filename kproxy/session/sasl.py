@@ -1,8 +1,9 @@
 """Raw SASL tokens: which frames are tokens, when nothing on the wire says so.
 
 After SaslHandshake v0, and for 0.9 clients from the first byte, both sides send a size and an opaque token until
-authentication completes (SaslServerAuthenticator). The end is not on the wire: the phase is over when every token of
-the client was answered and its next frame is, to the last byte, a request by the same client.
+authentication completes (SaslServerAuthenticator). The end is not on the wire: the phase is over when the broker has
+answered a token and the client's next frame is, to the last byte, a request by the same client. Whether every token
+was answered says nothing: the last one of GSSAPI never is (GssKrb5Server has no challenge left, so the broker is silent).
 Not here: SaslHandshake v1, whose tokens travel in SaslAuthenticate requests like any other.
 """
 
@@ -21,15 +22,14 @@ _GSSAPI_TOKEN = 0x60  # RFC 2743 section 3.1: an initial context token is an ASN
 class SaslPhase:
     """Where a connection stands in its authentication."""
 
-    __slots__ = ("_answered", "_any_client_id", "_begun", "_client_id", "_due", "in_tokens")
+    __slots__ = ("_answered", "_any_client_id", "_begun", "_client_id", "in_tokens")
 
     def __init__(self) -> None:
         self.in_tokens = False
         self._begun = False
         self._any_client_id = False
         self._client_id: str | None = None
-        self._due = 0  # tokens of the client that are not answered yet
-        self._answered = 0
+        self._answered = False  # a token, by the broker
 
     def on_handshake(self, api_version: int, client_id: str | None) -> bool:
         """A SaslHandshake request; say whether it is the connection's first (KIP-368 repeats it later)."""
@@ -53,23 +53,17 @@ class SaslPhase:
 
     def ends_with(self, data: bytes) -> bool:
         """Whether a client's frame ends the phase, being a request."""
-        if self._due or not self._answered or not is_request(data):
+        if not self._answered or not is_request(data):
             return False
         return self._any_client_id or read_request_header(data).client_id == self._client_id
 
-    def on_client_token(self) -> None:
-        """A token went to the broker, which will answer it."""
-        self._due += 1
-
     def on_server_token(self) -> None:
         """The broker answered a token."""
-        self._due = max(0, self._due - 1)
-        self._answered += 1
+        self._answered = True
 
     def on_gap(self) -> None:
         """Tokens may be missing: the next plausible request ends the phase."""
-        self._due = 0
-        self._answered = 1
+        self._answered = True
 
     def leave(self) -> None:
         """The phase is over."""

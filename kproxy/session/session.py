@@ -343,7 +343,6 @@ class Session:
         return False
 
     def _on_client_token(self, frame: Frame, events: list[Event]) -> None:
-        self._sasl.on_client_token()
         events.append(token_event(self.connection, Direction.REQUEST, frame.data, frame.ended_at))
         if self._in_flight.add_token():
             self._shed(frame.ended_at, events)

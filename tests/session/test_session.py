@@ -284,6 +284,41 @@ def test_a_client_of_0_9_begins_with_a_gssapi_token() -> None:
     assert session.connection.sasl_mechanism == "GSSAPI"
 
 
+GSSAPI_ROUNDS = (  # RFC 4752 section 3.1; the broker has no answer to the last (GssKrb5Server.doHandshake2 gives null)
+    client >> frame(b"\x60\x82\x02\x0b\x06\x09\x2a\x86\x48\x86\xf7\x12\x01\x02\x02"),
+    broker >> frame(b"\x60\x01"),
+    client >> frame(b""),
+    broker >> frame(b"\x05\x04\x01\xff" + bytes(28)),
+    client >> frame(b"\x05\x04\x00\xff" + bytes(28)),
+)
+
+
+@pytest.mark.parametrize("begin", [(), (client >> sasl_handshake(0, 0, "GSSAPI"), broker >> sasl_handshake_answer(0))])
+def test_the_last_token_of_gssapi_is_not_answered(begin: tuple[Any, ...]) -> None:
+    said = converse(
+        *begin,
+        *GSSAPI_ROUNDS,
+        client >> heartbeat(1) + heartbeat(2),
+        broker >> heartbeat_answer(1) + heartbeat_answer(2),
+        closing,
+    )
+    assert [line for line in said if line.startswith("token")] == [
+        "token of 15 bytes in the request",
+        "token of 2 bytes in the response",
+        "token of 0 bytes in the request",
+        "token of 32 bytes in the response",
+        "token of 32 bytes in the request",
+    ]
+    assert said[-2:] == ["Heartbeat v0 #1 answered", "Heartbeat v0 #2 answered"]
+    assert len(said) == len(begin) // 2 + 7
+
+
+def test_after_the_last_token_of_gssapi_a_large_request_is_taken() -> None:
+    """What it is at most before authentication is done no longer holds, though no answer said that it is done."""
+    said = converse(*GSSAPI_ROUNDS, client >> heartbeat(1), client >> big_request(2), closing)
+    assert said[-1].startswith("? v0 #2 unanswered")
+
+
 def test_sasl_authenticate_is_ordinary_and_may_come_again() -> None:
     once = (
         client >> sasl_handshake(1, 1),
