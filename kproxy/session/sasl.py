@@ -22,10 +22,11 @@ _GSSAPI_TOKEN = 0x60  # RFC 2743 section 3.1: an initial context token is an ASN
 class SaslPhase:
     """Where a connection stands in its authentication."""
 
-    __slots__ = ("_answered", "_any_client_id", "_begun", "_client_id", "in_tokens")
+    __slots__ = ("_answered", "_any_client_id", "_begun", "_client_id", "in_tokens", "may_be_token")
 
     def __init__(self) -> None:
         self.in_tokens = False
+        self.may_be_token = False  # whether what is no request may be a token, so that nothing in it is to be told
         self._begun = False
         self._any_client_id = False
         self._client_id: str | None = None
@@ -34,21 +35,21 @@ class SaslPhase:
     def on_handshake(self, api_version: int, client_id: str | None) -> bool:
         """A SaslHandshake request; say whether it is the connection's first (KIP-368 repeats it later)."""
         first = not self._begun
-        self._begun = True
+        self._begun = self.may_be_token = True
         self._client_id = client_id
-        if api_version == 0 and first:
-            self.in_tokens = True
+        self._answered = False
+        self.in_tokens = api_version == 0
         return first
 
     def on_refusal(self) -> None:
-        """The broker does not take the mechanism: no tokens follow."""
-        self.in_tokens = False
+        """The broker does not take the mechanism: no token is due, but a client may send one all the same."""
+        self._answered = True
 
     def begins_with_token(self, data: bytes) -> bool:
         """Whether a connection's first frame is a token without a handshake; the phase then begins."""
         if self._begun or data[:1] != bytes([_GSSAPI_TOKEN]):
             return False
-        self._begun = self.in_tokens = self._any_client_id = True
+        self._begun = self.in_tokens = self.may_be_token = self._any_client_id = True
         return True
 
     def ends_with(self, data: bytes) -> bool:
@@ -66,8 +67,8 @@ class SaslPhase:
         self._answered = True
 
     def leave(self) -> None:
-        """The phase is over."""
-        self.in_tokens = False
+        """The phase is over: with the first request after raw tokens, or with a token in SaslAuthenticate that was taken."""
+        self.in_tokens = self.may_be_token = False
 
 
 def token_event(connection: Connection, direction: Direction, data: bytes, at: int) -> SaslToken:

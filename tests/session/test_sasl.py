@@ -63,13 +63,19 @@ def test_a_request_of_another_client_or_with_bytes_left_does_not() -> None:
     assert not phase.ends_with(b"\0alice\0secret")
 
 
-def test_a_refusal_and_leaving_end_it() -> None:
+def test_after_a_refusal_a_request_ends_it_at_once() -> None:
     phase = in_tokens(0)
     phase.on_refusal()
-    assert not phase.in_tokens
+    assert phase.in_tokens and phase.ends_with(REQUEST)
+    assert not phase.ends_with(b"\0alice\0secret")
+
+
+def test_until_it_is_left_what_is_no_request_may_be_a_token() -> None:
+    assert not SaslPhase().may_be_token
     phase = in_tokens(1)
+    assert phase.may_be_token
     phase.leave()
-    assert not phase.in_tokens
+    assert not phase.in_tokens and not phase.may_be_token
 
 
 def test_a_gssapi_token_begins_it_only_at_the_very_start() -> None:
