@@ -23,16 +23,24 @@ from kproxy.session import (
     NotKafka,
     Session,
     looks_like_request,
+    looks_like_responses,
     recognise,
 )
 
 PROBE_SIZE = 256 * 1024  # bytes of a flow looked at before it is called something else
 PROBE_PIECES = 256
+RUN_PIECES = 16  # of a direction without its beginning: how many are tried as one, joined with as many that follow
 ENOUGH = 2048  # bytes of a direction that are enough to tell what it begins with
 DIRECTIONS = (Direction.REQUEST, Direction.RESPONSE)
 UNKNOWN = "no Kafka request at its start, and nothing else that kproxy knows"
 UNKNOWN_MIDSTREAM = "the capture begins in the middle of it, and nothing in it looks like a Kafka request"
-
+UNHEARD = (
+    "nothing the client sent is in the capture, and Kafka is known by its requests: was only one direction recorded?"
+)
+RESPONSES = (
+    "only the broker's side is in the capture, in what looks like Kafka responses; without the requests nothing says how "
+    "to read them: record both directions (is it a one-way filter or mirror?)"
+)
 
 # Of every KRaft cluster, and in no Metadata response (org.apache.kafka.common.Uuid.METADATA_TOPIC_ID; KIP-516, KIP-595)
 METADATA_TOPIC_ID, METADATA_TOPIC = "AAAAAAAAAAAAAAAAAAAAAQ", "__cluster_metadata"
@@ -82,7 +90,8 @@ class FlowReader:
         self._reader_inside: FlowReader | None = None
         self._pending: list[Item] = []  # what waits for the decision
         self._pieces = 0
-        self._size = 0
+        self._sizes = [0, 0]  # bytes of each direction so far
+        self._gap = False  # whether bytes are missing before the decision
         self._start = (bytearray(), bytearray())  # what each direction begins with, up to ENOUGH
 
     def take(self, item: Item) -> list[Event]:
@@ -97,6 +106,8 @@ class FlowReader:
         verdict: Verdict = UNDECIDED
         if isinstance(item, Data | Decrypted):
             verdict = self._probe(item.direction, item.data)
+        elif isinstance(item, Gap):
+            self._gap = True
         elif isinstance(item, Closed):
             verdict = self._give_up()
         if verdict is UNDECIDED:
@@ -108,15 +119,19 @@ class FlowReader:
     @property
     def _from_start(self) -> bool:
         """Whether the first bytes are the connection's first, and the client is known."""
+        return self._client_known and not self._gap
+
+    @property
+    def _client_known(self) -> bool:
         return self.flow.client_known or self._inside is not None
 
     def _probe(self, direction: int, data: bytes) -> Verdict:
         self._pieces += 1
-        self._size += len(data)
+        self._sizes[direction] += len(data)
         start = self._start[direction]
         start += data[: ENOUGH - len(start)]
         verdict = self._probe_start(direction) if self._from_start else self._probe_piece(direction, data)
-        if verdict is UNDECIDED and (self._size > PROBE_SIZE or self._pieces > PROBE_PIECES):
+        if verdict is UNDECIDED and (sum(self._sizes) > PROBE_SIZE or self._pieces > PROBE_PIECES):
             return self._give_up()
         return verdict
 
@@ -129,21 +144,48 @@ class FlowReader:
 
     def _probe_piece(self, direction: int, data: bytes) -> Verdict:
         """Judge a flow without a beginning: clients write whole requests, so that pieces begin with them."""
-        if looks_like_request(data):
+        if looks_like_request(data) and (direction == 0 or not self._client_known):
             if direction == 1:
                 self.flow.swap()  # the one taken for the broker is the client
             return IS_KAFKA
         found = recognise(bytes(self._start[direction]), DIRECTIONS[direction])
-        if isinstance(found, Foreign) and found.kind != "unknown":
+        if isinstance(found, Foreign) and found.kind not in ("unknown", "text"):  # text: records are that, too
             return found
         found = recognise(data[:ENOUGH], DIRECTIONS[direction])  # TLS, too, is written in whole records
         return found if isinstance(found, Foreign) and found.kind == "tls" and begins_tls(data) else UNDECIDED
 
     def _give_up(self) -> Verdict:
-        if not self._size:
+        if not any(self._sizes):
             return UNDECIDED  # nothing was said at all
-        what = UNKNOWN if self._from_start else UNKNOWN_MIDSTREAM
-        return Foreign("unknown", Direction.REQUEST, what)
+        if not all(self._sizes):
+            return self._judge_one_sided(1 if self._sizes[1] else 0)
+        return Foreign("unknown", Direction.REQUEST, UNKNOWN if self._from_start else UNKNOWN_MIDSTREAM)
+
+    def _judge_one_sided(self, direction: int) -> Foreign:
+        """Judge a flow of which only one direction has bytes, none of them a request."""
+        if (direction == 1 or not self._client_known) and self._has_responses():
+            if direction == 0:
+                self.flow.swap()  # the one taken for the client is the broker
+            return Foreign("one-sided", Direction.RESPONSE, RESPONSES)
+        if self._client_known and direction == 1:
+            return Foreign("unknown", Direction.RESPONSE, UNHEARD)
+        return Foreign("unknown", Direction.REQUEST, UNKNOWN if self._from_start else UNKNOWN_MIDSTREAM)
+
+    def _has_responses(self) -> bool:
+        """Whether what waits, all of one direction, has responses; brokers write them whole, so that pieces begin with them."""
+        runs: list[list[bytes]] = [[]]
+        for item in self._pending:
+            if isinstance(item, Data | Decrypted):
+                runs[-1].append(item.data)
+            elif isinstance(item, Gap):
+                runs.append([])
+        if self._from_start:
+            return looks_like_responses(b"".join(runs[0]))
+        return any(
+            looks_like_responses(b"".join(run[begin : begin + RUN_PIECES]))
+            for run in runs
+            for begin in range(min(len(run), RUN_PIECES))
+        )
 
     def _begin(self) -> list[Event]:
         flow = self.flow

@@ -8,7 +8,7 @@ import pytest
 from scapy.layers.inet import IP, TCP
 from scapy.layers.l2 import Ether
 from scapy.packet import Raw
-from scapy.utils import wrpcap
+from scapy.utils import rdpcap, wrpcap
 
 from kproxy.capture import open_capture, read_flows
 from kproxy.cli.pipeline import Pipeline
@@ -118,3 +118,73 @@ def test_the_topic_of_the_metadata_log_has_a_name() -> None:
         for name in event.topic_names.values()
     }
     assert "__cluster_metadata" in names
+
+
+def one_way(path: Path, source: Path, *, from_port: bool) -> Path:
+    """A capture's packets from port 9092, or those to it: what a filter on one direction would have recorded."""
+    packets = [packet for packet in rdpcap(str(source)) if TCP in packet and (packet[TCP].sport == 9092) is from_port]
+    wrpcap(str(path), packets)
+    return path
+
+
+def test_of_responses_alone_it_says_that_the_requests_are_missing(tmp_path: Path) -> None:
+    path = one_way(tmp_path / "a.pcap", CAPTURES / "01-java-produce-consume-group.pcap", from_port=True)
+    found = events(path)
+    assert len(found) == 5
+    for event in found:
+        assert isinstance(event, NotKafka)
+        assert event.kind == "one-sided" and event.connection.broker == "127.0.0.1:9092"
+        assert "only the broker's side is in the capture, in what looks like Kafka responses" in event.what
+        assert "record both directions" in event.what
+
+
+def test_of_requests_alone_it_says_that_the_broker_is_missing(tmp_path: Path) -> None:
+    path = one_way(tmp_path / "a.pcap", CAPTURES / "01-java-produce-consume-group.pcap", from_port=False)
+    found = events(path)
+    assert len(found) == 23  # of tshark, kafka, requests
+    for event in found:
+        assert isinstance(event, Exchange) and event.unanswered is not None
+        assert event.unanswered.startswith("nothing the broker sent is in the capture")
+
+
+@pytest.mark.parametrize("from_high", [True, False])
+def test_in_the_middle_responses_alone_are_known_too(tmp_path: Path, from_high: bool) -> None:
+    segments = [
+        (from_high, heartbeat_answer(7)[5:]),
+        *[(from_high, heartbeat_answer(number)) for number in range(8, 40)],
+    ]
+    (event,) = events(write(tmp_path / "a.pcap", segments, syn=False))
+    assert isinstance(event, NotKafka) and event.kind == "one-sided"
+    assert event.connection.broker == ("10.0.0.5:51234" if from_high else "10.0.0.9:443")
+
+
+def test_what_a_server_says_to_nobody_is_not_taken_for_responses(tmp_path: Path) -> None:
+    (event,) = events(write(tmp_path / "a.pcap", [(False, bytes(range(64)))], syn=True))
+    assert isinstance(event, NotKafka) and event.kind == "unknown"
+    assert "nothing the client sent is in the capture" in event.what
+
+
+def test_a_client_that_is_not_answered_and_makes_no_sense_is_not_called_one_sided(tmp_path: Path) -> None:
+    (event,) = events(write(tmp_path / "a.pcap", [(True, bytes(range(64)))] * 3, syn=False))
+    assert isinstance(event, NotKafka) and event.what.startswith("the capture begins in the middle")
+
+
+def test_in_the_middle_the_text_of_records_is_no_text_protocol(tmp_path: Path) -> None:
+    segments = [(True, b"the rest of a record's value"), *conversation(range(5), client_is_high=True)]
+    found = [event for event in events(write(tmp_path / "a.pcap", segments, syn=False)) if isinstance(event, Exchange)]
+    assert [event.correlation_id for event in found] == list(range(5))
+
+
+def test_kafka_is_found_after_a_gap_at_the_very_start(tmp_path: Path) -> None:
+    lost = heartbeat(0) + heartbeat(1)[:9]
+    segments = [(True, lost + heartbeat(1)[9:]), *conversation(range(2, 6), client_is_high=True)]
+    path = write(tmp_path / "a.pcap", segments, syn=True)
+    packets = rdpcap(str(path))
+    packets[3][Raw].load = packets[3][Raw].load[len(lost) :]
+    packets[3][TCP].seq += len(lost)
+    for layer in (IP, TCP):
+        del packets[3][layer].chksum
+    del packets[3][IP].len
+    wrpcap(str(path), packets)
+    found = [event for event in events(path) if isinstance(event, Exchange)]
+    assert [event.correlation_id for event in found] == [2, 3, 4, 5]
