@@ -1,6 +1,6 @@
 """From packets to events: Kafka is found by content, the client by what it says, the rest is dropped at once."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ from scapy.layers.l2 import Ether
 from scapy.packet import Raw
 from scapy.utils import rdpcap, wrpcap
 
-from kproxy.capture import open_capture, read_flows
+from kproxy.capture import Closed, open_capture, read_flows
 from kproxy.cli.pipeline import Pipeline
 from kproxy.session import Event, Exchange, NotKafka
 from tests.support.frames import heartbeat, heartbeat_answer
@@ -188,3 +188,66 @@ def test_kafka_is_found_after_a_gap_at_the_very_start(tmp_path: Path) -> None:
     wrpcap(str(path), packets)
     found = [event for event in events(path) if isinstance(event, Exchange)]
     assert [event.correlation_id for event in found] == [2, 3, 4, 5]
+
+
+def two_flows(path: Path) -> Path:
+    """Two connections at once: of each, one exchange, then a request that is never answered."""
+    packets = []
+    for number, low in enumerate((("10.0.0.9", 443), ("10.0.0.8", 444))):
+        segments = [
+            *conversation(range(10 * number, 10 * number + 1), client_is_high=True),
+            (True, heartbeat(10 * number + 5)),
+        ]
+        packets += rdpcap(str(write(path.with_name("one.pcap"), segments, syn=True, low=low)))
+    wrpcap(str(path), sorted(packets, key=lambda packet: packet.time))
+    return path
+
+
+def ids(found: Iterable[Event]) -> list[tuple[int | None, str | None]]:
+    return [(event.correlation_id, event.unanswered) for event in found if isinstance(event, Exchange)]
+
+
+def test_who_stops_early_is_told_what_is_in_flight_by_close(tmp_path: Path) -> None:
+    words = "the capture ended before the response"
+    with open_capture(two_flows(tmp_path / "a.pcap")) as capture:
+        pipeline = Pipeline(stopping_after(read_flows(capture), [5, 15]))
+        assert ids(pipeline) == [(0, None), (10, None)]
+        left = list(pipeline.close())
+        assert ids(left) == [(5, words), (15, words)]
+        assert {event.at for event in left} == {1_700_000_000_005_000_000}  # of the sixth packets, the last
+        assert list(pipeline.close()) == []
+
+
+def stopping_after(items: Iterator[Any], correlation_ids: list[int]) -> Iterator[Any]:
+    """The items up to the last of those requests, as if somebody had pressed ^C there."""
+    wanted = [heartbeat(number) for number in correlation_ids]
+    for item in items:
+        yield item
+        wanted = [request for request in wanted if request != getattr(item, "data", b"")]
+        if not wanted:
+            return
+
+
+def test_close_gives_the_events_of_an_item_that_were_not_taken_yet(tmp_path: Path) -> None:
+    segments = [
+        (True, heartbeat(1) + heartbeat(2)),
+        (False, heartbeat_answer(1) + heartbeat_answer(2)),
+        (True, heartbeat(3)),
+    ]
+    with open_capture(write(tmp_path / "a.pcap", segments, syn=True)) as capture:
+        pipeline = Pipeline(read_flows(capture))
+        assert ids([next(iter(pipeline))]) == [(1, None)]
+        assert ids(pipeline.close())[0] == (2, None)
+
+
+def test_close_judges_what_is_undecided_and_says_nothing_after_the_end(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.pcap", [(True, heartbeat(1)[:9])], syn=True)
+    with open_capture(path) as capture:
+        pipeline = Pipeline(item for item in read_flows(capture) if not isinstance(item, Closed))
+        assert list(pipeline) == []
+        (event,) = pipeline.close()
+        assert isinstance(event, NotKafka)
+    with open_capture(path) as capture:
+        pipeline = Pipeline(read_flows(capture))
+        assert len(list(pipeline)) == 1
+        assert list(pipeline.close()) == []
