@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from enum import Enum
 from typing import Final, Literal, TypeAlias
 
-from kproxy.capture import Closed, Data, Ended, Flow, FlowItem, Gap
+from kproxy.capture import Closed, CloseReason, Data, Ended, Flow, FlowItem, Gap
 from kproxy.capture.tls import KeyLog
 from kproxy.cli.sides import Sides
 from kproxy.cli.tls_flow import Decrypted, TlsFlow, begins_tls, is_client_hello
@@ -248,6 +248,9 @@ class Pipeline:
         self.flows = 0  # the highest number of a flow so far
         self._items = flow_items
         self._on_end = on_end
+        self._at = 0  # ns: of the last item
+        self._events: Iterator[Event] = iter(())  # of the last item, those not given out yet
+        self._open: dict[Flow, FlowReader] = {}
         self._numbers_from = numbers_from
         self._limits = Limits() if limits is None else limits
         self._keylog = KeyLog() if keylog is None else keylog
@@ -256,16 +259,28 @@ class Pipeline:
 
     def __iter__(self) -> Iterator[Event]:
         for item in self._items:
-            flow = item.flow
-            reader = flow.attached
-            if reader is None:
-                self.flows = max(self.flows, flow.number)
-                reader = flow.attached = self._reader(flow)
-            yield from reader.take(item)
-            if self._on_end is not None and isinstance(item, Ended | Closed):
-                self._on_end(reader.number, item)
-            if isinstance(item, Closed):
-                flow.attached = None  # a reader holds its flow: without this, only the garbage collector frees them
+            yield from self._take(item)
+
+    def close(self) -> Iterator[Event]:
+        """What is still to be told when nothing more will be read: flows that are open end here, requests in flight too."""
+        yield from self._events
+        for flow in list(self._open):
+            yield from self._take(Closed(flow, self._at, CloseReason.CAPTURE_END))
+
+    def _take(self, item: Item) -> Iterator[Event]:
+        flow = item.flow
+        self._at = item.time_ns
+        reader = flow.attached
+        if reader is None:
+            self.flows = max(self.flows, flow.number)
+            reader = flow.attached = self._open[flow] = self._reader(flow)
+        self._events = iter(reader.take(item))
+        yield from self._events
+        if self._on_end is not None and isinstance(item, Ended | Closed):
+            self._on_end(reader.number, item)
+        if isinstance(item, Closed):
+            flow.attached = None  # a reader holds its flow: without this, only the garbage collector frees them
+            self._open.pop(flow, None)
 
     def _reader(self, flow: Flow) -> FlowReader:
         return FlowReader(self._numbers_from + flow.number, flow, self._cluster, self._limits, keylog=self._keylog)

@@ -25,6 +25,7 @@ Seams
 
     recognise(first_bytes, Direction.REQUEST)    -> KAFKA, a Foreign that says what it is, or None: more bytes, please
     looks_like_request(bytes)                    -> bool          to find out which side is the client
+    looks_like_responses(bytes)                  -> bool          of a direction whose requests are missing
 
 Times are ns since the epoch. A frame owns its bytes: ``Frame.data`` is what followed the size field, and whoever wants
 JSON or objects asks ``frame.message`` to read ``frame.data`` from ``frame.body_start`` at ``frame.body_version``;
@@ -48,7 +49,7 @@ from kproxy.session.events import (
 )
 from kproxy.session.fetch_session import FetchPartition, FetchSession
 from kproxy.session.framing import FrameBuffer, Limits
-from kproxy.session.recognise import KAFKA, Foreign, looks_like_request, recognise
+from kproxy.session.recognise import KAFKA, Foreign, looks_like_request, looks_like_responses, recognise
 from kproxy.session.session import Session
 from kproxy.session.tls_facts import TlsFacts, TlsTraffic
 
@@ -74,5 +75,6 @@ __all__ = [
     "TlsFacts",
     "TlsTraffic",
     "looks_like_request",
+    "looks_like_responses",
     "recognise",
 ]

@@ -109,7 +109,7 @@ class Gap(Event):
 class NotKafka(Event):
     """The connection does not speak Kafka, or not in the clear; *what* is for people: which side, what to change."""
 
-    kind: str = "unknown"  # tls, http, ssh, unknown
+    kind: str = "unknown"  # as recognise.Foreign's; one-sided: only responses were captured, and cannot be read
     direction: Direction = Direction.REQUEST
     what: str = ""
 

@@ -24,6 +24,10 @@ SMALLEST_REQUEST = 10  # api_key, api_version, correlation id, length of the cli
 HEADER_BYTES = 1024  # enough for the header of any request that is taken for one
 
 _ENOUGH_OF_REQUEST = 14  # its size too
+_SMALLEST_RESPONSE = 5  # correlation id, and no body is empty
+_RESPONSE_START = 8  # size and correlation id
+_ENOUGH_RESPONSES = 64
+_LEFT_OUT = 1_000  # correlation ids in a row without a response: acks=0
 _FRAME_LIMIT = 104_857_600  # socket.request.max.bytes of a broker
 
 
@@ -144,6 +148,29 @@ def looks_like_request(data: bytes) -> bool:
     if len(data) - 4 >= size:
         return is_request(bytes(data[4 : 4 + size]))
     return looks_like_request_header(bytes(data[4 : 4 + HEADER_BYTES]))
+
+
+def looks_like_responses(data: bytes) -> bool:
+    """Whether *data* begins with frames as a broker's: responses, whole, each with a correlation id near the last one's.
+
+    For a direction of which the other is missing; with the requests at hand, pairing says it better. Two frames are enough:
+    the second stands where the first one's size says. The ids need not ascend (Java's Metadata request gets its own before
+    the ApiVersions request that goes first), but none comes twice.
+    """
+    position = last = 0
+    found: set[int] = set()
+    while len(data) - position >= _RESPONSE_START and len(found) < _ENOUGH_RESPONSES:
+        size = int.from_bytes(data[position : position + 4], "big", signed=True)
+        correlation_id = int.from_bytes(data[position + 4 : position + 8], "big", signed=True)
+        far = correlation_id < 0 or (found and abs(correlation_id - last) > _LEFT_OUT)
+        if not _SMALLEST_RESPONSE <= size <= _FRAME_LIMIT or far or correlation_id in found:
+            return False
+        if position + 4 + size > len(data):
+            break
+        position += 4 + size
+        last = correlation_id
+        found.add(correlation_id)
+    return len(found) >= 2
 
 
 def is_request(data: bytes) -> bool:

@@ -32,6 +32,8 @@ _NO_SASL_AUTHENTICATE = "the body is not laid out so; it may hold a SASL token, 
 _NEWEST_API_KEY = 1_000  # room for APIs that are newer than the facts
 _NEWEST_API_VERSION = 100
 _SASL_AUTHENTICATE = 36
+_ONE_SIDED_FROM = 2  # requests, without a byte of the broker
+_BROKER_UNHEARD = "nothing the broker sent is in the capture: was only one direction recorded?"
 
 
 class Session:
@@ -117,7 +119,7 @@ class Session:
         stream = self._requests if direction is Direction.REQUEST else self._responses
         self._end_stream(stream, at, events)
         if direction is Direction.RESPONSE:
-            self._give_up_all("the broker closed the connection before the response", at, events)
+            self._give_up_all(self._why_at_end("the broker closed the connection before the response"), at, events)
         return events
 
     def close(self, at: int) -> list[Event]:
@@ -126,11 +128,15 @@ class Session:
         self._end_stream(self._requests, at, events)
         self._end_stream(self._responses, at, events)
         what = "the connection closed" if self._ended else "the capture ended"
-        self._give_up_all(f"{what} before the response", at, events)
+        self._give_up_all(self._why_at_end(f"{what} before the response"), at, events)
         if self._skipped and not self._requests.frames.count and not self._from_start:
             what = "no Kafka request is in what was captured of the connection, which began before the capture"
             events.append(NotKafka(self.connection, at, "unknown", Direction.REQUEST, what))
         return events
+
+    def _why_at_end(self, words: str) -> str:
+        """*words*, unless the broker's side is missing: a client that was not answered at all would not ask again."""
+        return words if self._heard or len(self._in_flight.queue) < _ONE_SIDED_FROM else _BROKER_UNHEARD
 
     # What the streams tell
 
@@ -254,7 +260,8 @@ class Session:
         """Too much is in flight: the oldest requests are let go."""
         while self._in_flight.overfull:
             self._lossy = True
-            self._give_up("more requests are in flight than kproxy keeps", at, events)
+            why = "more requests are in flight than kproxy keeps" if self._heard else _BROKER_UNHEARD
+            self._give_up(why, at, events)
 
     # Responses
 
@@ -340,7 +347,10 @@ class Session:
             events.append(BadFrame(self.connection, frame.ended_at, Direction.RESPONSE, reason))
             return
         if not self._lossy:
-            reason = f"a response with correlation id {header.correlation_id}, which no request in flight has"
+            reason = (
+                f"a response with correlation id {header.correlation_id}, which no request in flight has: "
+                "the request may be missing in the capture"
+            )
             events.append(BadFrame(self.connection, frame.ended_at, Direction.RESPONSE, reason))
             return
         frame.header = header

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproxy.session import KAFKA, Direction, Foreign, looks_like_request, recognise
+from kproxy.session import KAFKA, Direction, Foreign, looks_like_request, looks_like_responses, recognise
 from kproxy.session.recognise import is_request, sane_client_id
-from tests.support.frames import api_versions, frame, heartbeat, request
+from tests.support.frames import api_versions, frame, heartbeat, heartbeat_answer, request
 
 GOLDEN_FRAMES = Path(__file__).parents[1] / "golden" / "frames.jsonl.gz"
 
@@ -110,3 +110,29 @@ def test_any_bytes_are_recognised_without_complaint(data: bytes, direction: Dire
     found = recognise(data, direction)
     assert found is KAFKA or found is None or (found.kind and found.what)
     assert looks_like_request(data) in (True, False)
+
+
+def answers(*ids: int) -> bytes:
+    return b"".join(heartbeat_answer(number) for number in ids)
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (answers(0, 1), True),
+        (answers(7, 8, 12)[:-3], True),  # acks=0 in between; the last is not whole
+        (answers(0), False),
+        (answers(1, 1), False),
+        (answers(3, 4, 1), True),
+        (answers(1, 2, 1), False),
+        (answers(1, 2_000), False),
+        (answers(-2, -1), False),
+        (answers(0, 1) + b"SSH-2.0-", False),
+        (answers(0, 1)[1:], False),
+        (bytes(64), False),
+        (b"", False),
+        (frame(b"\0\0\0\0") + frame(b"\0\0\0\1"), False),
+    ],
+)
+def test_responses_are_told_by_sizes_that_chain_and_ids_that_are_near(data: bytes, expected: bool) -> None:
+    assert looks_like_responses(data) is expected

@@ -48,6 +48,7 @@ from tests.support.frames import (
     sasl_handshake_answer,
 )
 
+UNASKED = "which no request in flight has: the request may be missing in the capture"
 GOLDEN_FRAMES = Path(__file__).parents[1] / "golden" / "frames.jsonl.gz"
 
 
@@ -108,7 +109,7 @@ def test_a_flood_of_acks_0_keeps_no_request() -> None:
 def test_a_response_that_nobody_asked_for_pairs_with_nothing() -> None:
     said = converse(broker >> heartbeat_answer(1), client >> heartbeat(1), broker >> heartbeat_answer(1))
     assert said == [
-        "bad response: a response with correlation id 1, which no request in flight has",
+        f"bad response: a response with correlation id 1, {UNASKED}",
         "Heartbeat v0 #1 answered",
     ]
 
@@ -116,7 +117,7 @@ def test_a_response_that_nobody_asked_for_pairs_with_nothing() -> None:
 def test_an_unknown_correlation_id_leaves_the_request_in_flight() -> None:
     said = converse(client >> heartbeat(1), broker >> heartbeat_answer(99), broker >> heartbeat_answer(1))
     assert said == [
-        "bad response: a response with correlation id 99, which no request in flight has",
+        f"bad response: a response with correlation id 99, {UNASKED}",
         "Heartbeat v0 #1 answered",
     ]
 
@@ -126,7 +127,7 @@ def test_a_duplicate_response_is_none() -> None:
     said = converse(client >> heartbeat(1) + heartbeat(2), broker >> twice + heartbeat_answer(2))
     assert said == [
         "Heartbeat v0 #1 answered",
-        "bad response: a response with correlation id 1, which no request in flight has",
+        f"bad response: a response with correlation id 1, {UNASKED}",
         "Heartbeat v0 #2 answered",
     ]
 
@@ -137,7 +138,7 @@ def test_swapped_responses_never_pair_with_the_other_request() -> None:
         "bad response: responses are out of order: requests before this one were not answered",
         "Heartbeat v0 #1 unanswered",
         "Produce v3 #2 answered",
-        "bad response: a response with correlation id 1, which no request in flight has",
+        f"bad response: a response with correlation id 1, {UNASKED}",
     ]
 
 
@@ -171,6 +172,39 @@ def test_bytes_in_flight_are_bounded_too() -> None:
 def test_what_is_unanswered_at_the_end_of_the_capture_says_so() -> None:
     (exchange,) = exchanges(client >> heartbeat(1), closing)
     assert exchange.unanswered == "the capture ended before the response"
+
+
+@pytest.mark.parametrize("ends", [(), (client.finishes(),), (client.finishes(), broker.finishes())])
+def test_requests_without_a_byte_of_the_broker_say_that_it_was_not_recorded(ends: tuple[Any, ...]) -> None:
+    words = "nothing the broker sent is in the capture: was only one direction recorded?"
+    found = exchanges(client >> heartbeat(1), client >> heartbeat(2), *ends, closing)
+    assert [exchange.unanswered for exchange in found] == [words, words]
+
+
+def test_one_request_without_an_answer_may_be_a_silent_broker() -> None:
+    (exchange,) = exchanges(client >> heartbeat(1), client.finishes(), closing)
+    assert exchange.unanswered == "the connection closed before the response"
+
+
+def test_a_broker_that_was_heard_was_recorded() -> None:
+    asked = client >> heartbeat(1) + heartbeat(2) + heartbeat(3)
+    found = exchanges(asked, broker >> heartbeat_answer(1), closing)
+    assert [exchange.unanswered for exchange in found] == [None, *2 * ["the capture ended before the response"]]
+
+
+def test_too_many_in_flight_of_a_broker_that_was_not_recorded_says_that() -> None:
+    session = new_session(limits=Limits(in_flight=2))
+    found = exchanges(*[client >> heartbeat(number) for number in range(3)], session=session)
+    assert found[0].unanswered == "nothing the broker sent is in the capture: was only one direction recorded?"
+
+
+def test_a_request_lost_under_tls_is_told_later_so_its_response_says_what_may_be() -> None:
+    """The loss shows in the client's direction only with the next record of it, after the broker's answer."""
+    said = converse(
+        broker >> heartbeat_answer(4), client.loses(None), client >> heartbeat(5), broker >> heartbeat_answer(5)
+    )
+    assert said[0].endswith(f"correlation id 4, {UNASKED}")
+    assert said[-1] == "Heartbeat v0 #5 answered"
 
 
 def test_what_is_unanswered_when_the_broker_closes_says_so() -> None:
