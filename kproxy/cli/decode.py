@@ -88,8 +88,8 @@ def decode(
     kproxy decode --keylog keys.log trace.pcapng
     kproxy decode --format parquet -o tables trace.pcapng
 
-    Parquet makes a folder for each table: connections, exchanges, record_batches
-    and, with --records, records. Tables that are there already are replaced.
+    Parquet makes a folder for each table: connections, exchanges, record_batches,
+    offsets and, with --records, records. Tables that are there are replaced.
 
     TLS 1.2 and 1.3 are decrypted with the session keys: those in the pcapng
     itself (Decryption Secrets Block), or a key log that a client or the broker

@@ -9,6 +9,8 @@
     bodies.py          bodies as objects, unless they are too large
     record_batches.py  records fields of Produce and Fetch; a row a batch
     records.py         their records
+    offsets.py         a row a partition of Fetch, ListOffsets, OffsetCommit, OffsetFetch
+    topics.py          name and id of a topic
     times.py           times that SQL can say
 
 Rows are tuples in the order of the contract's columns; no row is a dict. kproxy.output.parquet writes them into files.

@@ -242,4 +242,40 @@ RECORDS = Table(
     optional=True,
 )
 
-TABLES = {table.name: table for table in (CONNECTIONS, EXCHANGES, RECORD_BATCHES, RECORDS)}
+OFFSETS = Table(
+    "offsets",
+    1,
+    "what an exchange says of the offsets of one partition",
+    (
+        _always("connection_id", "string", FROM_CONNECTIONS),
+        _always("exchange", "int64", "exchanges.exchange"),
+        Column("at", TIME, "when it was known: exchanges.response_at; exchanges.request_at where no response was seen"),
+        _always(
+            "kind",
+            "string",
+            "fetch: offset is where a Fetch reads on; commit: what OffsetCommit or TxnOffsetCommit asks for; committed: what "
+            "OffsetFetch was told, -1 for none; list: what ListOffsets was told, -1 for none",
+        ),
+        Column("client_id", "string", "exchanges.client_id"),
+        Column("group_id", "string", "null for fetch and list: they do not name it"),
+        Column("replica_id", "int32", "fetch and list: the follower that asks; -1: a consumer"),
+        Column("topic", "string", "null where only the id was seen"),
+        Column("topic_id", "string", "Kafka's text form, 22 characters; null in versions that carry names"),
+        _always("partition", "int32", "its number"),
+        Column(
+            "offset", "int64", "see kind; null for a Fetch inside a session that left it out as unchanged (KIP-227)"
+        ),
+        Column("high_watermark", "int64", "fetch: of the response; -1: unknown"),
+        Column("last_stable_offset", "int64", "likewise"),
+        Column("log_start_offset", "int64", "likewise"),
+        Column(
+            "asked_timestamp_ms",
+            "int64",
+            "list: the time asked for, -1 latest, -2 earliest, ... (ListOffsetsRequest)",
+            "ms",
+        ),
+        Column("error_code", "int16", "of the partition in the response"),
+    ),
+)
+
+TABLES = {table.name: table for table in (CONNECTIONS, EXCHANGES, RECORD_BATCHES, OFFSETS, RECORDS)}

@@ -4,10 +4,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kproxy.output.escaping import well_formed
 from kproxy.output.tables.bodies import Body
-from kproxy.output.tables.gather import NO_TOPIC_ID
 from kproxy.output.tables.times import record_time
+from kproxy.output.tables.topics import topic_of
 from kproxy.protocol.records import DEFAULT_LIMITS, Batch, Batches, read_batches
 
 Row = tuple[Any, ...]
@@ -54,7 +53,7 @@ FETCHED = {  # the topics, a partition's number, its records field
 def _produced(request: Any, response: Any, names: Mapping[str, str]) -> Iterator[RecordsField]:
     answers = _answers(response)
     for topic in request.topic_data:
-        name, topic_id = _names(topic.name, topic.topic_id, names)
+        name, topic_id = topic_of(topic.name, topic.topic_id, names)
         for partition in topic.partition_data:
             answer = answers.get((topic.name, topic.topic_id, partition.index))
             error = None if answer is None else answer.error_code
@@ -77,19 +76,11 @@ def _answers(response: Any) -> dict[tuple[str, str, int], Any]:
 def _fetched(response: Any, topics: str, index: str, records: str, names: Mapping[str, str]) -> Iterator[RecordsField]:
     for topic in getattr(response, topics):
         given = getattr(topic, "topic", None) or getattr(topic, "name", None)
-        name, topic_id = _names(given, getattr(topic, "topic_id", None), names)
+        name, topic_id = topic_of(given, getattr(topic, "topic_id", None), names)
         for partition in topic.partitions:
             data = getattr(partition, records) or b""
             number, error = getattr(partition, index), partition.error_code
             yield RecordsField("fetch", name, topic_id, number, error, None, data, records == "unaligned_records")
-
-
-def _names(name: str | None, topic_id: str | None, names: Mapping[str, str]) -> tuple[str | None, str | None]:
-    if topic_id == NO_TOPIC_ID:
-        topic_id = None
-    if not name and topic_id is not None:
-        name = names.get(topic_id)
-    return (well_formed(name) if name else None), topic_id
 
 
 def batch_rows(field: RecordsField, batches: Batches, problems: Mapping[int, str]) -> Iterator[Row]:

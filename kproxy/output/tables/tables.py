@@ -9,8 +9,9 @@ from kproxy.output.bodies import Bodies
 from kproxy.output.tables.arrow import Rows
 from kproxy.output.tables.bodies import json_of, read_body
 from kproxy.output.tables.connections import Seen
-from kproxy.output.tables.contracts import BODIES, CONNECTIONS, EXCHANGES, RECORD_BATCHES, RECORDS, Table
+from kproxy.output.tables.contracts import BODIES, CONNECTIONS, EXCHANGES, OFFSETS, RECORD_BATCHES, RECORDS, Table
 from kproxy.output.tables.exchanges import exchange_row, gather_bodies, top_fields
+from kproxy.output.tables.offsets import offset_rows
 from kproxy.output.tables.record_batches import RecordsField, batch_rows, records_fields
 from kproxy.output.tables.records import record_columns
 from kproxy.output.tables.times import instant
@@ -40,11 +41,12 @@ class Tables:
         exchanges = EXCHANGES
         if bodies:
             exchanges = dataclasses.replace(EXCHANGES, columns=EXCHANGES.columns + BODIES)
-        self.tables = [CONNECTIONS, exchanges, RECORD_BATCHES, *([RECORDS] if records else [])]
+        self.tables = [CONNECTIONS, exchanges, RECORD_BATCHES, OFFSETS, *([RECORDS] if records else [])]
         self._records = records
         self._connections = self._rows(CONNECTIONS)
         self._exchanges = self._rows(exchanges)
         self._batches = self._rows(RECORD_BATCHES)
+        self._offsets = self._rows(OFFSETS)
         self._seen: dict[int, Seen] = {}
 
     def _rows(self, table: Table) -> Rows:
@@ -80,7 +82,7 @@ class Tables:
         """Give on all that is held: the end of the last capture."""
         for number in list(self._seen):
             self.closed(number, "end of capture")
-        for rows in (self._connections, self._exchanges, self._batches):
+        for rows in (self._connections, self._exchanges, self._batches, self._offsets):
             rows.flush()
 
     def _take_exchange(self, exchange: Exchange, seen: Seen, shown: bool, bodies: Bodies | None) -> None:
@@ -96,6 +98,8 @@ class Tables:
             seen.user_name = _user(request.struct, exchange.connection.sasl_mechanism)
         if not shown:
             return
+        for offset in offset_rows(exchange, request, response):
+            self._offsets.append((seen.connection_id, number, *offset))
         carried = records_fields(request, response, exchange.topic_names)
         counts = NO_RECORDS if carried is None else self._take_records(seen.connection_id, number, exchange, carried)
         row = exchange_row(number, exchange, found, top_fields(request, response), undecoded)

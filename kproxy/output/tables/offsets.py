@@ -1,0 +1,94 @@
+"""Rows of the table offsets: where consumers and followers are, what groups committed, where logs end."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from kproxy.output.escaping import well_formed
+from kproxy.output.tables.bodies import Body
+from kproxy.output.tables.times import instant
+from kproxy.output.tables.topics import topic_of
+from kproxy.session import Exchange
+
+Row = tuple[Any, ...]
+Key = tuple[str | None, str | None, int]  # name, id and number of a partition, as the bodies have them
+NO_BODY: dict[Key, Any] = {}
+
+
+def offset_rows(exchange: Exchange, request: Body | None, response: Body | None) -> Iterator[Row]:
+    """The columns of offsets from at on; none for an exchange that is not about offsets."""
+    if request is None:
+        return
+    rows = ROWS.get(request.message.name)
+    if rows is None:
+        return
+    frame = exchange.request if exchange.response is None else exchange.response
+    at = None if frame is None else instant(frame.ended_at if frame is exchange.response else frame.started_at)
+    client_id = None if exchange.client_id is None else well_formed(exchange.client_id)
+    kind, read = rows
+    for key, group_id, replica_id, *values in read(request.struct, None if response is None else response.struct):
+        name, topic_id = topic_of(key[0], key[1], exchange.topic_names)
+        yield at, kind, client_id, group_id, replica_id, name, topic_id, key[2], *values
+
+
+def _fetch(request: Any, response: Any) -> Iterator[Row]:
+    asked = _partitions(request.topics, "topic")
+    answered = NO_BODY if response is None else _partitions(response.responses, "topic")
+    replica_id = request.replica_id if request.replica_id >= 0 else request.replica_state.replica_id
+    for key in {**asked, **answered}:
+        there, answer = asked.get(key), answered.get(key)
+        ends = (None, None, None)
+        if answer is not None:
+            ends = (answer.high_watermark, answer.last_stable_offset, answer.log_start_offset)
+        offset = None if there is None else there.fetch_offset
+        yield key, None, replica_id, offset, *ends, None, _error(answer)
+
+
+def _list(request: Any, response: Any) -> Iterator[Row]:
+    answered = NO_BODY if response is None else _partitions(response.topics)
+    for key, asked in _partitions(request.topics).items():
+        answer = answered.get(key)
+        offset = None if answer is None else answer.offset
+        if answer is not None and answer.old_style_offsets:  # version 0
+            offset = answer.old_style_offsets[0]
+        yield key, None, request.replica_id, offset, None, None, None, asked.timestamp, _error(answer)
+
+
+def _commit(request: Any, response: Any) -> Iterator[Row]:
+    answered = NO_BODY if response is None else _partitions(response.topics)
+    group_id = well_formed(request.group_id)
+    for key, asked in _partitions(request.topics).items():
+        yield key, group_id, None, asked.committed_offset, None, None, None, None, _error(answered.get(key))
+
+
+def _committed(request: Any, response: Any) -> Iterator[Row]:
+    if response is None:
+        return
+    groups = [(group.group_id, group.topics) for group in response.groups] or [(request.group_id, response.topics)]
+    for group_id, topics in groups:
+        for key, told in _partitions(topics).items():
+            yield key, well_formed(group_id), None, told.committed_offset, None, None, None, None, told.error_code
+
+
+ROWS = {
+    "FetchRequest": ("fetch", _fetch),
+    "ListOffsetsRequest": ("list", _list),
+    "OffsetCommitRequest": ("commit", _commit),
+    "TxnOffsetCommitRequest": ("commit", _commit),
+    "OffsetFetchRequest": ("committed", _committed),
+}
+
+
+def _partitions(topics: Iterable[Any] | None, name: str = "name") -> dict[Key, Any]:
+    """The partitions of topics by what they are called; of two that are called alike the last."""
+    found: dict[Key, Any] = {}
+    for topic in topics or ():
+        called, topic_id = getattr(topic, name), getattr(topic, "topic_id", None)
+        for partition in topic.partitions or ():
+            number = partition.partition if hasattr(partition, "partition") else partition.partition_index
+            found[called, topic_id, number] = partition
+    return found
+
+
+def _error(answer: Any) -> int | None:
+    code: int | None = None if answer is None else answer.error_code
+    return code
