@@ -7,9 +7,12 @@ import re
 import shlex
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
+
+from tests.support.tables import MANIFEST, query, tables_of
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -25,14 +28,15 @@ def printed(command: str) -> str:
     program = f"{shlex.quote(sys.executable)} -c 'from kproxy.cli import main; main()'"
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "LANG": "C.UTF-8", "NO_COLOR": "1"}
     shell = f'kproxy() {{ {program} "$@"; }}\n{command}'
-    run = subprocess.run(
-        ["bash", "-c", shell], cwd=ROOT, env=environment, capture_output=True, encoding="utf-8", check=True
-    )
+    with tempfile.TemporaryDirectory(prefix="kproxy-readme-") as folder:
+        (Path(folder) / "captures").symlink_to(ROOT / "captures")
+        words = ["bash", "-c", shell]
+        run = subprocess.run(words, cwd=folder, env=environment, capture_output=True, encoding="utf-8", check=True)
     return run.stdout
 
 
 def test_the_first_command_installs_and_does_the_main_job() -> None:
-    assert "pip install . " in commands()[0]
+    assert "pip install -e . " in commands()[0]
     assert commands()[0].endswith("kproxy decode captures/01-java-produce-consume-group.pcap")
 
 
@@ -56,6 +60,15 @@ def test_ci_runs_the_two_commands_word_for_word() -> None:
 def test_an_example_prints_what_is_shown(command: str, shown: str) -> None:
     parts = [re.escape(part) for part in re.split(r"^…\n", shown, flags=re.MULTILINE)]
     assert re.fullmatch("(?:.*\n)+".join(parts), printed(command)), printed(command)
+
+
+def test_the_sql_gives_the_generations_that_the_manifest_names() -> None:
+    (statement,) = re.findall(r"```sql\n(.*?)```", README, re.DOTALL)
+    capture = "03-classic-rebalance-range.pcap"
+    assert f"-o tables captures/{capture}" in README
+    rows = query(tables_of(capture), statement.replace("'tables/", f"'{tables_of(capture)}/"))
+    expected = next(entry["expect"]["groups"]["g-range"] for entry in MANIFEST if entry["file"] == capture)
+    assert [row[0] for row in rows] == expected["generations_seen"]
 
 
 def test_there_are_examples() -> None:

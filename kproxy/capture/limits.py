@@ -19,7 +19,7 @@ class Limits:
     flows: int = 32_768
     held_per_flow: int = 8 << 20
     held_in_all: int = 256 << 20
-    patience: int = 4096
+    patience: int = 16_384
     start_packets: int = 16
     recent_per_chunk: int = 64 << 10  # chunks up to this size are remembered, to be compared with retransmissions
     recent_in_all: int = 32 << 20

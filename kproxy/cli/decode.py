@@ -1,17 +1,18 @@
-"""``kproxy decode``: captures to readable text or JSON lines."""
+"""``kproxy decode``: captures to readable text, JSON lines or tables."""
 
 import os
 import shutil
 import sys
-from contextlib import closing
+from contextlib import ExitStack, closing
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Protocol
 
 import typer
 
-from kproxy.capture import Capture, open_capture, read_flows
+from kproxy.capture import Capture, Closed, Ended, open_capture, read_flows
 from kproxy.capture.tls import KeyLog, KeyLogFile, check_available
+from kproxy.cli.parquet import ParquetOutput, check_parquet
 from kproxy.cli.pipeline import Pipeline
 from kproxy.cli.progress import progress
 from kproxy.cli.sink import Sink, check_output
@@ -37,6 +38,7 @@ class Format(StrEnum):
 
     TEXT = "text"
     JSONL = "jsonl"
+    PARQUET = "parquet"
 
 
 class Render(Protocol):
@@ -49,7 +51,8 @@ class Render(Protocol):
 def decode(
     files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Captures to read; - is standard input.")],
     output_format: Annotated[
-        Format, typer.Option("--format", help="text: a line an exchange. jsonl: a JSON object an exchange.")
+        Format,
+        typer.Option("--format", help="text: a line an exchange. jsonl: a JSON object an exchange. parquet: tables."),
     ] = Format.TEXT,
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Text: below each line the whole exchange, field by field.")
@@ -57,13 +60,18 @@ def decode(
     records: Annotated[
         bool, typer.Option("--records", help="Show the records of all topics, not only of Kafka's internal ones.")
     ] = False,
+    json_bodies: Annotated[
+        bool, typer.Option("--bodies", help="Parquet: both bodies of an exchange too, as JSON.")
+    ] = False,
     where: Annotated[
         str | None, typer.Option(metavar="CEL", help="Show only what this is true for, over the names of jsonl.")
     ] = None,
     keylog: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Session keys for TLS (NSS key log); see above.")
     ] = None,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write to this file.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write to this file; parquet: into this directory.")
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, no summary.")] = False,
 ) -> None:
     """Decode captures of Kafka traffic.
@@ -78,6 +86,10 @@ def decode(
     kproxy decode --where 'errors.exists(e, e.code == 16)' trace.pcapng
     tcpdump -i any -U -w - tcp port 9092 | kproxy decode --format jsonl -
     kproxy decode --keylog keys.log trace.pcapng
+    kproxy decode --format parquet -o tables trace.pcapng
+
+    Parquet makes a folder for each table: connections, exchanges, record_batches
+    and, with --records, records. Tables that are there already are replaced.
 
     TLS 1.2 and 1.3 are decrypted with the session keys: those in the pcapng
     itself (Decryption Secrets Block), or a key log that a client or the broker
@@ -103,18 +115,28 @@ def decode(
     """
     if records and output_format is Format.TEXT and not verbose:
         raise UsageError("--records is for -v or --format jsonl; a line an exchange has no room for them")
-    if verbose and output_format is Format.JSONL:
-        raise UsageError("-v is for --format text; jsonl always has everything")
+    if verbose and output_format is not Format.TEXT:
+        raise UsageError(f"-v is for --format text; {output_format.value} always has everything")
+    if json_bodies and output_format is not Format.PARQUET:
+        raise UsageError("--bodies is for --format parquet; jsonl and -v always have them")
     condition = None if where is None else Where(where)
     for file in files:
         _check_input(file)
-    check_output(output, files)
+    directory = check_parquet(output) if output_format is Format.PARQUET else None
+    if directory is None:
+        check_output(output, files)
     secrets = Secrets(None if keylog is None else _open_keylog(keylog))
     on_terminal = output is None and sys.stdout.isatty()
-    live = on_terminal or (output is None and STDIN in files)
-    with closing(secrets), Sink(output, live=live) as sink:
+    with ExitStack() as stack:
+        stack.enter_context(closing(secrets))
         opener = Opener(Viewers() if records else None)
-        run = Run(condition, _renderer(output_format, verbose, on_terminal), sink, secrets, opener)
+        out: Output
+        if directory is not None:
+            out = stack.enter_context(ParquetOutput(directory, bodies=json_bodies, records=records))
+        else:
+            sink = stack.enter_context(Sink(output, live=on_terminal or (output is None and STDIN in files)))
+            out = Lines(_renderer(output_format, verbose, on_terminal), sink, opener)
+        run = Run(condition, out, secrets, opener)
         for file in files:
             run.decode(file, show_progress=not (on_terminal or quiet))
     if not quiet:
@@ -125,15 +147,50 @@ def decode(
         raise typer.Exit(DAMAGED)
 
 
+class Output(Protocol):
+    """Where events go."""
+
+    def begin(self, file: Path) -> None:
+        """Learn which capture the events from now on are of."""
+
+    def take(self, event: Event, bodies: Bodies | None, *, shown: bool) -> None:
+        """Take an event, with its bodies if they were read; whether --where shows it."""
+
+    def ended(self, number: int, item: Ended | Closed) -> None:
+        """Learn that a side of a connection, or all of it, has ended."""
+
+
+class Lines:
+    """Output as lines."""
+
+    def __init__(self, render: Render, sink: Sink, opener: Opener) -> None:
+        self._render = render
+        self._sink = sink
+        self._opener = opener
+
+    def begin(self, file: Path) -> None:
+        """See Output: lines do not say the file."""
+
+    def take(self, event: Event, bodies: Bodies | None, *, shown: bool) -> None:
+        """See Output."""
+        if not shown:
+            return
+        if bodies is None and isinstance(event, Exchange):
+            bodies = read_bodies(event, self._opener)
+        self._sink.write(self._render(event, bodies))
+
+    def ended(self, number: int, item: Ended | Closed) -> None:
+        """See Output: no line is about it."""
+
+
 class Run:
     """One call of ``kproxy decode``: captures one after the other into one output, counted together."""
 
-    def __init__(self, condition: Where | None, render: Render, sink: Sink, secrets: Secrets, opener: Opener) -> None:
+    def __init__(self, condition: Where | None, out: Output, secrets: Secrets, opener: Opener) -> None:
         self.summary = Summary()
         self.damages: list[str] = []
         self._condition = condition
-        self._render = render
-        self._sink = sink
+        self._out = out
         self._opener = opener
         self._secrets = secrets
         self._keylog = KeyLog(secrets.more)
@@ -144,7 +201,10 @@ class Run:
         """Decode one capture. Raises UsageError when it is none; damage further in is kept for later."""
         with _open(file) as capture, progress(file, capture, wanted=show_progress) as advance:
             self._secrets.read_from(capture)
-            pipeline = Pipeline(read_flows(capture), numbers_from=self._numbers_from, keylog=self._keylog)
+            self._out.begin(file)
+            pipeline = Pipeline(
+                read_flows(capture), numbers_from=self._numbers_from, keylog=self._keylog, on_end=self._out.ended
+            )
             for event in pipeline:
                 self._take(event)
                 if advance is not None:
@@ -160,11 +220,9 @@ class Run:
         condition = self._condition
         self._opener.learn(event)
         bodies = read_for(condition, event, self._opener)
-        if condition is None or condition(event, bodies):
-            if isinstance(event, Exchange):
-                self.summary.shown += 1
-                bodies = read_bodies(event, self._opener) if bodies is None else bodies
-            self._sink.write(self._render(event, bodies))
+        shown = condition is None or condition(event, bodies)
+        self.summary.shown += shown and isinstance(event, Exchange)
+        self._out.take(event, bodies, shown=shown)
 
     def say_all(self) -> None:
         """The summary, on standard error."""

@@ -1,16 +1,17 @@
 """What joins a capture to the sessions: flows in, events out.
 
 A flow is Kafka if its first bytes are, whatever its port. Where the capture has its beginning, the one who opened the connection
-is the client; where it has not, the side is on which a piece begins with a request. A flow of TLS is decrypted first, if the
-keys are there. Other flows are dropped at once.
+is the client; where it has not, the side is on which pieces begin with requests (sides.py). A flow of TLS is decrypted first,
+if the keys are there. Other flows are dropped at once.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import Enum
 from typing import Final, Literal, TypeAlias
 
 from kproxy.capture import Closed, Data, Ended, Flow, FlowItem, Gap
 from kproxy.capture.tls import KeyLog
+from kproxy.cli.sides import Sides
 from kproxy.cli.tls_flow import Decrypted, TlsFlow, begins_tls, is_client_hello
 from kproxy.session import (
     KAFKA,
@@ -22,7 +23,6 @@ from kproxy.session import (
     Limits,
     NotKafka,
     Session,
-    looks_like_request,
     recognise,
 )
 
@@ -31,6 +31,7 @@ PROBE_PIECES = 256
 ENOUGH = 2048  # bytes of a direction that are enough to tell what it begins with
 DIRECTIONS = (Direction.REQUEST, Direction.RESPONSE)
 UNKNOWN = "no Kafka request at its start, and nothing else that kproxy knows"
+HEADERS_ONLY = "none of its bytes were captured, only headers: record whole packets (tcpdump -s 0)"
 UNKNOWN_MIDSTREAM = "the capture begins in the middle of it, and nothing in it looks like a Kafka request"
 
 
@@ -47,6 +48,7 @@ UNDECIDED: Final = _State.UNDECIDED
 IS_KAFKA: Final = _State.IS_KAFKA
 Verdict: TypeAlias = Foreign | Literal[_State.UNDECIDED, _State.IS_KAFKA]
 Item: TypeAlias = FlowItem | Data
+OnEnd: TypeAlias = Callable[[int, Ended | Closed], None]
 
 
 class FlowReader:
@@ -84,6 +86,10 @@ class FlowReader:
         self._pieces = 0
         self._size = 0
         self._start = (bytearray(), bytearray())  # what each direction begins with, up to ENOUGH
+        self._lost = False  # bytes are missing, so that what came is not the beginning
+        self._sides = Sides()
+        self._foreign: Foreign | None = None  # what a flow without beginning seems to be, unless a request is found
+        self._alone = False  # there is nothing but responses
 
     def take(self, item: Item) -> list[Event]:
         """The events that an item of the flow makes."""
@@ -97,6 +103,8 @@ class FlowReader:
         verdict: Verdict = UNDECIDED
         if isinstance(item, Data | Decrypted):
             verdict = self._probe(item.direction, item.data)
+        elif isinstance(item, Gap):
+            self._lose(item.direction)
         elif isinstance(item, Closed):
             verdict = self._give_up()
         if verdict is UNDECIDED:
@@ -115,13 +123,19 @@ class FlowReader:
         self._size += len(data)
         start = self._start[direction]
         start += data[: ENOUGH - len(start)]
-        verdict = self._probe_start(direction) if self._from_start else self._probe_piece(direction, data)
+        whole = self._from_start and not self._lost
+        verdict = self._probe_start(direction, data) if whole else self._probe_piece(direction, data)
         if verdict is UNDECIDED and (self._size > PROBE_SIZE or self._pieces > PROBE_PIECES):
             return self._give_up()
         return verdict
 
-    def _probe_start(self, direction: int) -> Verdict:
+    def _lose(self, direction: int) -> None:
+        self._lost = True
+        self._sides.lose(direction)
+
+    def _probe_start(self, direction: int, data: bytes) -> Verdict:
         """Judge a flow by its first bytes. A response alone can only tell that it is something else."""
+        self._sides.read(direction, data)
         found = recognise(bytes(self._start[direction]), DIRECTIONS[direction])
         if found is KAFKA:
             return UNDECIDED if direction else IS_KAFKA
@@ -129,21 +143,36 @@ class FlowReader:
 
     def _probe_piece(self, direction: int, data: bytes) -> Verdict:
         """Judge a flow without a beginning: clients write whole requests, so that pieces begin with them."""
-        if looks_like_request(data):
-            if direction == 1:
-                self.flow.swap()  # the one taken for the broker is the client
-            return IS_KAFKA
+        client = self._sides.read(direction, data)
+        if client is not None and self._can_be(client):
+            return self._with_client(client)
         found = recognise(bytes(self._start[direction]), DIRECTIONS[direction])
-        if isinstance(found, Foreign) and found.kind != "unknown":
+        if isinstance(found, Foreign) and found.kind == "tls":
             return found
+        if isinstance(found, Foreign) and found.kind != "unknown":
+            self._foreign = found  # it may be the inside of a record, too
         found = recognise(data[:ENOUGH], DIRECTIONS[direction])  # TLS, too, is written in whole records
         return found if isinstance(found, Foreign) and found.kind == "tls" and begins_tls(data) else UNDECIDED
 
     def _give_up(self) -> Verdict:
-        if not self._size:
-            return UNDECIDED  # nothing was said at all
+        if not self._size:  # nothing was said at all, or only the headers of the packets were captured
+            return Foreign("unknown", Direction.REQUEST, HEADERS_ONLY) if self._lost else UNDECIDED
+        client = self._sides.of_responses_alone()
+        self._alone = client is not None
+        if client is None and (self._lost or not self._from_start):
+            client = self._sides.claimed()
+        if client is not None and self._can_be(client):
+            return self._with_client(client)
         what = UNKNOWN if self._from_start else UNKNOWN_MIDSTREAM
-        return Foreign("unknown", Direction.REQUEST, what)
+        return self._foreign or Foreign("unknown", Direction.REQUEST, what)
+
+    def _can_be(self, client: int) -> bool:
+        return client == 0 or not self._from_start
+
+    def _with_client(self, direction: int) -> Verdict:
+        if direction == 1:
+            self.flow.swap()  # the one taken for the broker is the client
+        return IS_KAFKA
 
     def _begin(self) -> list[Event]:
         flow = self.flow
@@ -153,12 +182,13 @@ class FlowReader:
             broker=flow.server,
             cluster=self.cluster,
             limits=self.limits,
-            from_start=self._inside is not None or (flow.half(0).from_start and flow.half(1).from_start),
+            from_start=self._alone or self._inside is not None or (flow.half(0).from_start and flow.half(1).from_start),
         )
         if self._inside is not None:
             session.connection.tls = self._inside.facts
         pending, self._pending = self._pending, []
-        return [event for item in pending for event in _feed(session, item)]
+        events = session.gap(Direction.REQUEST, None, pending[0].time_ns) if self._alone else []
+        return events + [event for item in pending for event in _feed(session, item)]
 
     def _is_tls(self, foreign: Foreign) -> bool:
         """Whether a flow that is not Kafka in the clear may be Kafka in TLS."""
@@ -203,6 +233,7 @@ class Pipeline:
         numbers_from: connections are numbered as the capture numbers its flows, plus this.
         limits: what one connection may take.
         keylog: the secrets for TLS; without it, TLS is only described.
+        on_end: told, after the events of it, of every Ended and Closed item with the number of its connection.
     """
 
     def __init__(
@@ -212,9 +243,11 @@ class Pipeline:
         numbers_from: int = 0,
         limits: Limits | None = None,
         keylog: KeyLog | None = None,
+        on_end: OnEnd | None = None,
     ) -> None:
         self.flows = 0  # the highest number of a flow so far
         self._items = flow_items
+        self._on_end = on_end
         self._numbers_from = numbers_from
         self._limits = Limits() if limits is None else limits
         self._keylog = KeyLog() if keylog is None else keylog
@@ -229,6 +262,8 @@ class Pipeline:
                 self.flows = max(self.flows, flow.number)
                 reader = flow.attached = self._reader(flow)
             yield from reader.take(item)
+            if self._on_end is not None and isinstance(item, Ended | Closed):
+                self._on_end(reader.number, item)
             if isinstance(item, Closed):
                 flow.attached = None  # a reader holds its flow: without this, only the garbage collector frees them
 

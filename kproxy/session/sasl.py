@@ -1,8 +1,9 @@
 """Raw SASL tokens: which frames are tokens, when nothing on the wire says so.
 
 After SaslHandshake v0, and for 0.9 clients from the first byte, both sides send a size and an opaque token until
-authentication completes (SaslServerAuthenticator). The end is not on the wire: the phase is over when every token of
-the client was answered and its next frame is, to the last byte, a request by the same client.
+authentication completes (SaslServerAuthenticator). The end is not on the wire: the phase is over when the broker has
+answered a token and the client's next frame is, to the last byte, a request by the same client. Whether every token
+was answered says nothing: the last one of GSSAPI never is (GssKrb5Server has no challenge left, so the broker is silent).
 Not here: SaslHandshake v1, whose tokens travel in SaslAuthenticate requests like any other.
 """
 
@@ -21,59 +22,53 @@ _GSSAPI_TOKEN = 0x60  # RFC 2743 section 3.1: an initial context token is an ASN
 class SaslPhase:
     """Where a connection stands in its authentication."""
 
-    __slots__ = ("_answered", "_any_client_id", "_begun", "_client_id", "_due", "in_tokens")
+    __slots__ = ("_answered", "_any_client_id", "_begun", "_client_id", "in_tokens", "may_be_token")
 
     def __init__(self) -> None:
         self.in_tokens = False
+        self.may_be_token = False  # whether what is no request may be a token, so that nothing in it is to be told
         self._begun = False
         self._any_client_id = False
         self._client_id: str | None = None
-        self._due = 0  # tokens of the client that are not answered yet
-        self._answered = 0
+        self._answered = False  # a token, by the broker
 
     def on_handshake(self, api_version: int, client_id: str | None) -> bool:
         """A SaslHandshake request; say whether it is the connection's first (KIP-368 repeats it later)."""
         first = not self._begun
-        self._begun = True
+        self._begun = self.may_be_token = True
         self._client_id = client_id
-        if api_version == 0 and first:
-            self.in_tokens = True
+        self._answered = False
+        self.in_tokens = api_version == 0
         return first
 
     def on_refusal(self) -> None:
-        """The broker does not take the mechanism: no tokens follow."""
-        self.in_tokens = False
+        """The broker does not take the mechanism: no token is due, but a client may send one all the same."""
+        self._answered = True
 
     def begins_with_token(self, data: bytes) -> bool:
         """Whether a connection's first frame is a token without a handshake; the phase then begins."""
         if self._begun or data[:1] != bytes([_GSSAPI_TOKEN]):
             return False
-        self._begun = self.in_tokens = self._any_client_id = True
+        self._begun = self.in_tokens = self.may_be_token = self._any_client_id = True
         return True
 
     def ends_with(self, data: bytes) -> bool:
         """Whether a client's frame ends the phase, being a request."""
-        if self._due or not self._answered or not is_request(data):
+        if not self._answered or not is_request(data):
             return False
         return self._any_client_id or read_request_header(data).client_id == self._client_id
 
-    def on_client_token(self) -> None:
-        """A token went to the broker, which will answer it."""
-        self._due += 1
-
     def on_server_token(self) -> None:
         """The broker answered a token."""
-        self._due = max(0, self._due - 1)
-        self._answered += 1
+        self._answered = True
 
     def on_gap(self) -> None:
         """Tokens may be missing: the next plausible request ends the phase."""
-        self._due = 0
-        self._answered = 1
+        self._answered = True
 
     def leave(self) -> None:
-        """The phase is over."""
-        self.in_tokens = False
+        """The phase is over: with the first request after raw tokens, or with a token in SaslAuthenticate that was taken."""
+        self.in_tokens = self.may_be_token = False
 
 
 def token_event(connection: Connection, direction: Direction, data: bytes, at: int) -> SaslToken:

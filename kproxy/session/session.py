@@ -3,7 +3,7 @@
 Where frames begin is stream.py's business, tokens are sasl.py's, words for foreign protocols are recognise.py's.
 """
 
-from kproxy.errors import DecodeError, Truncated
+from kproxy.errors import DecodeError, Malformed, Truncated
 from kproxy.protocol import RequestHeader, read_request_header, read_response_header
 from kproxy.session.cluster import ClusterView
 from kproxy.session.events import (
@@ -20,14 +20,18 @@ from kproxy.session.framing import FrameBuffer, Limits
 from kproxy.session.hunting import Hunt, RequestHunt, ResponseHunt
 from kproxy.session.in_flight import InFlight, correlation_id_of
 from kproxy.session.learning import Learning
-from kproxy.session.recognise import Foreign, foreign_request, foreign_size, sane_client_id
+from kproxy.session.recognise import Foreign, foreign_request, foreign_size, is_request, sane_client_id
 from kproxy.session.routes import Route, Step, failed, read_body, route_of
 from kproxy.session.sasl import SaslPhase, token_event
 from kproxy.session.stream import Stream
 
 _NO_NAMES: dict[str, str] = {}  # shared by all exchanges without topic ids; never written to
+# Of bytes that may be a password nothing is told, not even as a number.
+_NO_REQUEST_BUT_TOKEN = "no request where authentication is not done; it may be a SASL token, so nothing in it is shown"
+_NO_SASL_AUTHENTICATE = "the body is not laid out so; it may hold a SASL token, so nothing in it is shown"
 _NEWEST_API_KEY = 1_000  # room for APIs that are newer than the facts
 _NEWEST_API_VERSION = 100
+_SASL_AUTHENTICATE = 36
 
 
 class Session:
@@ -62,6 +66,7 @@ class Session:
         self._sasl = SaslPhase()
         self._lossy = not from_start  # whether bytes are missing, so that a response may lack its request
         self._from_start = from_start
+        self._heard = False  # whether any byte of the broker was captured
         self._ended = False
         self._skipped = 0  # bytes passed over in hunts
         if not from_start:
@@ -81,7 +86,11 @@ class Session:
     def receive(self, direction: Direction, data: bytes, at: int) -> list[Event]:
         """Take bytes as they came, in order; *at* in ns since the epoch."""
         events: list[Event] = []
-        (self._requests if direction is Direction.REQUEST else self._responses).receive(data, at, events)
+        if direction is Direction.REQUEST:
+            self._requests.receive(data, at, events)
+        else:
+            self._heard = True
+            self._responses.receive(data, at, events)
         return events
 
     def gap(self, direction: Direction, size: int | None, at: int) -> list[Event]:
@@ -136,7 +145,8 @@ class Session:
         self._lossy = True
         most = f"of at most {stream.frames.limit:,} bytes"
         why = " before authentication is done" if stream.frames.limit < self.limits.frame_size else ""
-        events.append(BadFrame(self.connection, at, direction, f"the size field says {size:,}; frames are {most}{why}"))
+        said = "is of no frame" if self._sasl.may_be_token else f"says {size:,}"
+        events.append(BadFrame(self.connection, at, direction, f"the size field {said}; frames are {most}{why}"))
 
     def _at_start(self, stream: Stream, frames: int) -> bool:
         """Whether the direction is still at its first frame, that many having been cut."""
@@ -166,6 +176,9 @@ class Session:
             self._on_bad_request(frame, str(error), events)
             return
         route = route_of(header.api_key, header.api_version)
+        if self._sasl.may_be_token and not _is_of_authentication(header, frame.data):
+            self._on_bad_request(frame, _NO_REQUEST_BUT_TOKEN, events)
+            return
         if route is None and not _may_be_newer(header):
             self._on_bad_request(frame, f"API key {header.api_key} v{header.api_version} is none of Kafka's", events)
             return
@@ -190,6 +203,8 @@ class Session:
         else:
             read_body(frame, route.request, header.api_version)
             if frame.error is not None:
+                if route.response_step is Step.SASL_AUTHENTICATE:
+                    frame.error = Malformed(_NO_SASL_AUTHENTICATE, message=route.name, version=route.api_version)
                 exchange.undecoded = f"request: {frame.error}"
                 if self._at_start(self._requests, 1) and (foreign := foreign_request(frame.data)):
                     self._stop(foreign, frame.ended_at, events)
@@ -231,7 +246,8 @@ class Session:
             self._stop(foreign, frame.ended_at, events)
             return
         self._lossy = True
-        events.append(BadFrame(self.connection, frame.ended_at, Direction.REQUEST, f"no request: {reason}"))
+        said = _NO_REQUEST_BUT_TOKEN if self._sasl.may_be_token else f"no request: {reason}"
+        events.append(BadFrame(self.connection, frame.ended_at, Direction.REQUEST, said))
         self._requests.lose(frame)
 
     def _shed(self, at: int, events: list[Event]) -> None:
@@ -293,6 +309,7 @@ class Session:
         if route.response_step is Step.SASL_HANDSHAKE and failed(frame):
             self._sasl.on_refusal()
         elif route.response_step is Step.SASL_AUTHENTICATE and not failed(frame):
+            self._sasl.leave()
             self._lift_limit()
 
     def _on_odd_response(self, frame: Frame, events: list[Event]) -> None:
@@ -343,7 +360,8 @@ class Session:
         return False
 
     def _on_client_token(self, frame: Frame, events: list[Event]) -> None:
-        self._sasl.on_client_token()
+        if not self._heard:
+            self._sasl.on_gap()  # a client waits for an answer: it is missing
         events.append(token_event(self.connection, Direction.REQUEST, frame.data, frame.ended_at))
         if self._in_flight.add_token():
             self._shed(frame.ended_at, events)
@@ -383,6 +401,8 @@ class Session:
 
     def _lose_request(self, partial: bytes, started_at: int, at: int, events: list[Event]) -> None:
         """A request was hit by a gap; when its header came, the response can still be read."""
+        if self._sasl.may_be_token:
+            return
         try:
             header = read_request_header(partial[4:])
         except DecodeError:
@@ -415,6 +435,11 @@ class Session:
         partial = stream.damage(None)
         if partial is not None:
             events.append(Gap(self.connection, at, stream.direction, missing, held, 1))
+
+
+def _is_of_authentication(header: RequestHeader, data: bytes) -> bool:
+    """Whether a frame where a token may come is a request: one that can be read, or SaslAuthenticate newer than the facts."""
+    return is_request(data) or (header.api_key == _SASL_AUTHENTICATE and _may_be_newer(header))
 
 
 def _may_be_newer(header: RequestHeader) -> bool:

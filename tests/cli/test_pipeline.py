@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from scapy.layers.inet import IP, TCP
@@ -21,7 +22,7 @@ HIGH, LOW = ("10.0.0.5", 51_234), ("10.0.0.9", 443)
 
 def write(path: Path, segments: list[Segment], *, syn: bool, low: tuple[str, int] = LOW) -> Path:
     """A capture of one connection between HIGH and *low*, opened by HIGH."""
-    packets = []
+    packets: list[Any] = []
     sequence = {True: 1000, False: 5000}
 
     def add(from_high: bool, flags: str, data: bytes = b"") -> None:

@@ -10,12 +10,15 @@ from pathlib import Path
 import pytest
 
 from kproxy.cli import main
+from kproxy.output.tables import TABLES
 from tests.bench.traffic import Connection, file_header
 from tests.fuzz.damage import damaged, golden
+from tests.support.tables import query
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 DOCUMENTED = {0, 2, 3}  # decoded; no capture at all; damaged (what comes before the damage was decoded)
-OUTPUTS = [["--format", "jsonl"], ["--format", "text"], ["--format", "text", "-v"]]
+PARQUET = ["--format", "parquet", "--bodies", "--records"]
+OUTPUTS = [["--format", "jsonl"], ["--format", "text"], ["--format", "text", "-v"], PARQUET]
 PCAP_MAGIC = b"\xd4\xc3\xb2\xa1"
 START = 1_763_000_000_000_000  # microseconds
 
@@ -24,10 +27,20 @@ def check_capture(chance: random.Random, data: bytes, folder: Path) -> int:
     """The exit status of decoding *data*. Anything that is not documented fails the caller."""
     path = folder / "damaged.pcap"
     path.write_bytes(data)
+    output = chance.choice(OUTPUTS)
+    target = folder / ("tables" if "parquet" in output else "out.txt")
     with pytest.raises(SystemExit) as ended, redirect_stderr(StringIO()):
-        main(["decode", "--quiet", "-o", str(folder / "out.txt"), *chance.choice(OUTPUTS), str(path)])
+        main(["decode", "--quiet", "-o", str(target), *output, str(path)])
     assert ended.value.code in DOCUMENTED, ended.value.code
+    if "parquet" in output and ended.value.code != 2:
+        read_tables(target)
     return ended.value.code
+
+
+def read_tables(folder: Path) -> None:
+    """Another program must be able to read every value, dates included."""
+    for name in TABLES:
+        query(folder, f"select sum(strlen({name}::text)) from {name}")
 
 
 def damaged_capture(chance: random.Random) -> bytes:

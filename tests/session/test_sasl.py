@@ -13,7 +13,6 @@ def in_tokens(answered: int) -> SaslPhase:
     phase = SaslPhase()
     assert phase.on_handshake(0, "app")
     for _ in range(answered):
-        phase.on_client_token()
         phase.on_server_token()
     return phase
 
@@ -31,12 +30,30 @@ def test_only_the_first_handshake_is_the_connections_first() -> None:
     assert phase.on_handshake(1, "app") is False
 
 
-def test_a_request_ends_the_phase_once_every_token_was_answered() -> None:
+def test_a_request_ends_the_phase_once_a_token_was_answered() -> None:
     assert not in_tokens(0).ends_with(REQUEST)
-    phase = in_tokens(1)
-    assert phase.ends_with(REQUEST)
-    phase.on_client_token()
-    assert not phase.ends_with(REQUEST)
+    assert in_tokens(1).ends_with(REQUEST)
+    assert in_tokens(2).ends_with(REQUEST)
+
+
+@pytest.mark.parametrize(
+    "token",
+    [
+        b"",
+        b"\x60\x82\x02\x0b\x06\x09\x2a\x86\x48\x86\xf7\x12\x01\x02\x02\x01\x00",  # RFC 4121 section 4.1: AP-REQ
+        bytes.fromhex("050400ff000c00000000000012345678") + bytes(20),  # RFC 4121 section 4.2.6.2: a Wrap token
+        b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO",  # RFC 7677 section 3
+        b"c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=",
+        b"\0tim\0tanstaaftanstaaf",  # RFC 4616 section 4
+        b"n,,\x01auth=Bearer canary\x01\x01",
+    ],
+)
+def test_no_token_of_a_mechanism_kafka_has_ends_it(token: bytes) -> None:
+    assert not in_tokens(2).ends_with(token)
+    begun_by_token = SaslPhase()
+    assert begun_by_token.begins_with_token(b"\x60\x82")
+    begun_by_token.on_server_token()
+    assert not begun_by_token.ends_with(token)
 
 
 def test_a_request_of_another_client_or_with_bytes_left_does_not() -> None:
@@ -46,13 +63,19 @@ def test_a_request_of_another_client_or_with_bytes_left_does_not() -> None:
     assert not phase.ends_with(b"\0alice\0secret")
 
 
-def test_a_refusal_and_leaving_end_it() -> None:
+def test_after_a_refusal_a_request_ends_it_at_once() -> None:
     phase = in_tokens(0)
     phase.on_refusal()
-    assert not phase.in_tokens
+    assert phase.in_tokens and phase.ends_with(REQUEST)
+    assert not phase.ends_with(b"\0alice\0secret")
+
+
+def test_until_it_is_left_what_is_no_request_may_be_a_token() -> None:
+    assert not SaslPhase().may_be_token
     phase = in_tokens(1)
+    assert phase.may_be_token
     phase.leave()
-    assert not phase.in_tokens
+    assert not phase.in_tokens and not phase.may_be_token
 
 
 def test_a_gssapi_token_begins_it_only_at_the_very_start() -> None:
@@ -64,7 +87,6 @@ def test_a_gssapi_token_begins_it_only_at_the_very_start() -> None:
 
 def test_after_a_gap_the_next_request_ends_it() -> None:
     phase = in_tokens(0)
-    phase.on_client_token()
     phase.on_gap()
     assert phase.ends_with(REQUEST)
 

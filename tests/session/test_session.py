@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproxy.session import BadFrame, ClusterView, Direction, Event, Exchange, Limits, NotKafka, Session
+from kproxy.session import (
+    BadFrame,
+    ClusterView,
+    Direction,
+    Event,
+    Exchange,
+    Gap,
+    Limits,
+    NotKafka,
+    SaslToken,
+    Session,
+)
 from tests.support.conversation import broker, client, closing, converse, events_of, new_session, tell
 from tests.support.frames import (
     api_versions,
@@ -284,6 +296,41 @@ def test_a_client_of_0_9_begins_with_a_gssapi_token() -> None:
     assert session.connection.sasl_mechanism == "GSSAPI"
 
 
+GSSAPI_ROUNDS = (  # RFC 4752 section 3.1; the broker has no answer to the last (GssKrb5Server.doHandshake2 gives null)
+    client >> frame(b"\x60\x82\x02\x0b\x06\x09\x2a\x86\x48\x86\xf7\x12\x01\x02\x02"),
+    broker >> frame(b"\x60\x01"),
+    client >> frame(b""),
+    broker >> frame(b"\x05\x04\x01\xff" + bytes(28)),
+    client >> frame(b"\x05\x04\x00\xff" + bytes(28)),
+)
+
+
+@pytest.mark.parametrize("begin", [(), (client >> sasl_handshake(0, 0, "GSSAPI"), broker >> sasl_handshake_answer(0))])
+def test_the_last_token_of_gssapi_is_not_answered(begin: tuple[Any, ...]) -> None:
+    said = converse(
+        *begin,
+        *GSSAPI_ROUNDS,
+        client >> heartbeat(1) + heartbeat(2),
+        broker >> heartbeat_answer(1) + heartbeat_answer(2),
+        closing,
+    )
+    assert [line for line in said if line.startswith("token")] == [
+        "token of 15 bytes in the request",
+        "token of 2 bytes in the response",
+        "token of 0 bytes in the request",
+        "token of 32 bytes in the response",
+        "token of 32 bytes in the request",
+    ]
+    assert said[-2:] == ["Heartbeat v0 #1 answered", "Heartbeat v0 #2 answered"]
+    assert len(said) == len(begin) // 2 + 7
+
+
+def test_after_the_last_token_of_gssapi_a_large_request_is_taken() -> None:
+    """What it is at most before authentication is done no longer holds, though no answer said that it is done."""
+    said = converse(*GSSAPI_ROUNDS, client >> heartbeat(1), client >> big_request(2), closing)
+    assert said[-1].startswith("? v0 #2 unanswered")
+
+
 def test_sasl_authenticate_is_ordinary_and_may_come_again() -> None:
     once = (
         client >> sasl_handshake(1, 1),
@@ -295,6 +342,74 @@ def test_sasl_authenticate_is_ordinary_and_may_come_again() -> None:
     )
     told = ["SaslHandshake v1 #1 answered", "SaslAuthenticate v0 #2 answered", "Heartbeat v0 #3 answered"]
     assert converse(*once, *once, closing) == told + told
+
+
+PASSWORD = "S3cr3tPassw0rd" + 9 * "0123456789ABCDEF"
+PLAIN_TOKENS = [b"\0bob\0", b"\0A234567\0", b"\0\0", b"\0A\0", b"\0$\0", b"\0$Shared\0"]
+
+
+@pytest.mark.parametrize("begin", PLAIN_TOKENS)
+@pytest.mark.parametrize("api_version", [0, 1])
+@pytest.mark.parametrize("error_code", [0, 33])
+@pytest.mark.parametrize("framed", [True, False])
+def test_a_token_where_none_belongs_is_not_told_even_as_a_number(
+    begin: bytes, api_version: int, error_code: int, framed: bool
+) -> None:
+    token = begin + PASSWORD.encode()
+    events = events_of(
+        client >> sasl_handshake(1, api_version),
+        broker >> sasl_handshake_answer(1, error_code),
+        client >> (frame(token) if framed else token),
+        closing,
+    )
+    numbers = {int.from_bytes(token[i : i + size], "big") for size in (2, 4) for i in range(1, 40)}
+    for event in events[1:]:
+        assert isinstance(event, SaslToken | BadFrame | Gap)
+        said = "" if isinstance(event, SaslToken | Gap) else event.reason
+        assert not numbers & {int(number.replace(",", "")) for number in re.findall(r"[\d,]*\d", said)} - {524_288}
+        assert "cr3t" not in said
+
+
+def test_a_frame_where_a_token_may_come_says_that() -> None:
+    begin = (client >> sasl_handshake(1, 1), broker >> sasl_handshake_answer(1))
+    said = converse(*begin, client >> frame(b"\0bob\0" + PASSWORD.encode()))
+    assert said[1:] == [
+        "bad request: no request where authentication is not done; it may be a SASL token, so nothing in it is shown"
+    ]
+    said = converse(*begin, client >> b"\x7fbob" + PASSWORD.encode())
+    assert said[1:] == [
+        "bad request: the size field is of no frame; frames are of at most 524,288 bytes before authentication is done"
+    ]
+
+
+def test_a_sasl_authenticate_that_cannot_be_read_tells_no_size_of_it() -> None:
+    begin = (client >> sasl_handshake(1, 1), broker >> sasl_handshake_answer(1))
+    (_, exchange) = exchanges(*begin, client >> request(36, 0, 2, b"\0bob\0" + PASSWORD.encode()), closing)
+    assert exchange.undecoded == (
+        "request: SaslAuthenticateRequest v0: the body is not laid out so; it may hold a SASL token, "
+        "so nothing in it is shown (at byte 0)"
+    )
+    assert exchange.request is not None and str(exchange.request.error) in exchange.undecoded
+
+
+def test_a_token_cut_short_by_a_gap_is_not_taken_for_a_request() -> None:
+    said = converse(*TOKENS[:2], client >> heartbeat(2)[:20], client.loses(9), client >> heartbeat(3), closing)
+    assert said[1:] == ["gap in requests: 9 missing, 0 skipped, 1 lost", "Heartbeat v0 #3 unanswered"]
+
+
+def test_with_the_broker_out_of_sight_a_request_ends_the_tokens() -> None:
+    said = converse(
+        client >> sasl_handshake(1, 0), client >> frame(b"\0alice\0secret"), client >> heartbeat(2), closing
+    )
+    assert said == ["token of 13 bytes in the request", "SaslHandshake v0 #1 unanswered", "Heartbeat v0 #2 unanswered"]
+
+
+def test_a_handshake_of_version_0_in_an_authenticated_connection_is_refused_and_changes_nothing() -> None:
+    again = (client >> sasl_handshake(8, 0), broker >> sasl_handshake_answer(8, 34))  # ILLEGAL_SASL_STATE
+    said = converse(
+        *TOKENS, client >> heartbeat(2), broker >> heartbeat_answer(2), *again, client >> heartbeat(9), closing
+    )
+    assert said[3:] == ["Heartbeat v0 #2 answered", "SaslHandshake v0 #8 answered", "Heartbeat v0 #9 unanswered"]
 
 
 def big_request(correlation_id: int) -> bytes:
@@ -309,7 +424,7 @@ def test_before_authentication_a_frame_of_512_kib_is_the_largest() -> None:
     begin = (client >> sasl_handshake(1, 1), broker >> sasl_handshake_answer(1))
     events = events_of(*begin, client >> big_request(2))
     assert isinstance(events[1], BadFrame)
-    assert "600,013; frames are of at most 524,288 bytes before authentication is done" in events[1].reason
+    assert "of at most 524,288 bytes before authentication is done" in events[1].reason
 
 
 def test_after_authentication_and_without_sasl_it_is_not() -> None:

@@ -1,0 +1,154 @@
+"""Parquet files of tables: a directory with a folder a table, DIR/exchanges/part-00000.parquet.
+
+Everything is written as ``*.tmp`` and renamed at the end, when all of it is there; then ``_kproxy.json`` says which tables
+and contracts these are and how many rows they have. A directory without it is not finished. Row groups are bounded in rows
+and bytes, so that memory does not grow with the capture.
+"""
+
+import contextlib
+import json
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from kproxy.errors import UsageError
+from kproxy.output.tables.arrow import schema_of
+from kproxy.output.tables.contracts import TABLES, Table
+
+if TYPE_CHECKING:
+    import pyarrow
+
+MARKER = "_kproxy.json"
+PART = "part-00000.parquet"
+OURS = re.compile(r"part-\d{5}\.parquet(\.tmp)?")
+GROUP_ROWS = 131_072
+GROUP_BYTES = 16 * 1024 * 1024  # in Arrow's memory
+LEVEL = 1  # of zstd: 3 takes twice the time for a few per cent
+
+
+def check_directory(path: Path) -> None:
+    """Raise UsageError unless tables can be written to *path*: it is not there, empty, or has tables of kproxy's."""
+    if path.is_dir():
+        strange = next((entry.name for entry in sorted(path.iterdir()) if not _is_ours(entry)), None)
+        if strange is not None:
+            raise UsageError(
+                f"{path} has other things in it ({strange}); -o wants a new or empty directory, or one of tables"
+            )
+    elif path.exists():
+        raise UsageError(f"{path} is a file; --format parquet wants a directory for -o")
+    elif not path.parent.is_dir():
+        raise UsageError(f"{path} cannot be made: its folder is not there")
+
+
+def _is_ours(entry: Path) -> bool:
+    if entry.is_dir():
+        return entry.name in TABLES and all(OURS.fullmatch(file.name) for file in entry.iterdir())
+    return entry.name in (MARKER, f"{MARKER}.tmp")
+
+
+class TableFile:
+    """One Parquet file that is being written."""
+
+    def __init__(self, table: Table, path: Path) -> None:
+        import pyarrow.parquet as pq  # noqa: PLC0415 - heavy, and an extra
+
+        self.table = table
+        self.path = path
+        self.rows = 0
+        self._writer = pq.ParquetWriter(path, schema_of(table), compression="zstd", compression_level=LEVEL)
+        self._group: list[Any] = []
+        self._group_rows = 0
+        self._group_bytes = 0
+
+    def write(self, batch: "pyarrow.RecordBatch") -> None:
+        """Take rows; they are written when there are enough for a row group."""
+        self._group.append(batch)
+        self._group_rows += batch.num_rows
+        self._group_bytes += batch.nbytes
+        if self._group_rows >= GROUP_ROWS or self._group_bytes >= GROUP_BYTES:
+            self._write_group()
+
+    def close(self) -> None:
+        """Write what is left and the file's end."""
+        self._write_group()
+        self._writer.close()
+
+    def abandon(self) -> None:
+        """Stop writing; the file is worth nothing."""
+        with contextlib.suppress(Exception):
+            self._writer.close()
+
+    def _write_group(self) -> None:
+        import pyarrow as pa  # noqa: PLC0415
+
+        if self._group:
+            self._writer.write_table(pa.Table.from_batches(self._group), row_group_size=GROUP_ROWS)
+        self.rows += self._group_rows
+        self._group, self._group_rows, self._group_bytes = [], 0, 0
+
+
+class ParquetDirectory:
+    """The tables of one run. Use it as a context manager: after an error, nothing looks as if it were whole.
+
+    Tables that the directory already has are replaced, at the end.
+    """
+
+    def __init__(self, path: Path, tables: Iterable[Table]) -> None:
+        check_directory(path)
+        self.path = path
+        self._files: dict[str, TableFile] = {}
+        self._made = [folder for folder in (path, *(path / table.name for table in tables)) if _make(folder)]
+        for table in tables:
+            self._files[table.name] = TableFile(table, path / table.name / f"{PART}.tmp")
+
+    def write(self, table: Table, batch: "pyarrow.RecordBatch") -> None:
+        """Take rows of a table."""
+        self._files[table.name].write(batch)
+
+    def __enter__(self) -> "ParquetDirectory":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self._finish()
+        else:
+            self._abandon()
+
+    def _finish(self) -> None:
+        for file in self._files.values():
+            file.close()
+        (self.path / MARKER).unlink(missing_ok=True)
+        for name in TABLES:
+            for old in (self.path / name).glob("part-*.parquet"):
+                old.unlink()
+        for file in self._files.values():
+            file.path.rename(file.path.with_suffix(""))
+        for name in TABLES.keys() - self._files.keys():
+            with contextlib.suppress(OSError):
+                (self.path / name).rmdir()
+        said = {name: {"contract": file.table.version, "rows": file.rows} for name, file in self._files.items()}
+        marker = self.path / f"{MARKER}.tmp"
+        marker.write_text(json.dumps({"tables": said}, indent=1) + "\n", encoding="utf-8")
+        marker.rename(self.path / MARKER)
+
+    def _abandon(self) -> None:
+        for file in self._files.values():
+            file.abandon()
+            file.path.unlink(missing_ok=True)
+        for folder in reversed(self._made):
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+
+
+def _make(folder: Path) -> bool:
+    try:
+        folder.mkdir()
+    except FileExistsError:
+        return False
+    except OSError as error:
+        raise UsageError(f"{folder} cannot be made: {error.strerror}") from error
+    return True

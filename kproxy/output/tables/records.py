@@ -1,0 +1,63 @@
+"""The table records: keys, values and headers as they came, copied out of the batches that hold them."""
+
+from typing import TYPE_CHECKING, Any
+
+from kproxy.output.tables.arrow import schema_of
+from kproxy.output.tables.contracts import RECORDS
+from kproxy.output.tables.record_batches import RecordsField
+from kproxy.output.tables.times import FIRST_YEAR_US, LAST_YEAR_US
+from kproxy.protocol.records import Batches, Problem, to_arrow
+
+if TYPE_CHECKING:
+    import pyarrow
+
+NO_TIMESTAMP = -1
+
+
+def record_columns(
+    connection_id: str, exchange: int, field: RecordsField, batches: Batches
+) -> tuple["pyarrow.RecordBatch", dict[int, str]]:
+    """The records of a field as rows of the table, and what could not be read, by the position of its batch."""
+    import pyarrow as pa  # noqa: PLC0415 - heavy, and an extra
+
+    found: list[Problem] = []
+    records = to_arrow([batch for batch in batches if not batch.is_control], problems=found)
+    count = records.num_rows
+    schema = schema_of(RECORDS)
+    same: tuple[Any, ...] = (connection_id, exchange, field.direction, field.topic, field.topic_id, field.partition)
+    columns = [_repeated(value, schema.field(number).type, count) for number, value in enumerate(same)]
+    columns += [
+        records["offset"],
+        _times(records["timestamp"]),
+        records["key"].cast(pa.binary()),
+        records["value"].cast(pa.binary()),
+        _headers(records["headers"], schema.field("headers").type),
+    ]
+    problems = {problem.position: f"{problem.kind}: {problem.reason}" for problem in found}
+    return pa.RecordBatch.from_arrays(columns, schema=schema), problems
+
+
+def _repeated(value: object, kind: "pyarrow.DataType", count: int) -> "pyarrow.Array":
+    import pyarrow as pa  # noqa: PLC0415
+
+    return pa.repeat(pa.scalar(value, kind), count)
+
+
+def _times(timestamps: "pyarrow.Array") -> "pyarrow.Array":
+    import pyarrow as pa  # noqa: PLC0415
+    import pyarrow.compute as pc  # noqa: PLC0415
+
+    known = pc.and_(
+        pc.not_equal(timestamps, NO_TIMESTAMP),
+        pc.and_(pc.greater_equal(timestamps, FIRST_YEAR_US // 1000), pc.less_equal(timestamps, LAST_YEAR_US // 1000)),
+    )
+    return pc.if_else(known, timestamps, pa.scalar(None, pa.int64())).cast(pa.timestamp("ms", "UTC"))
+
+
+def _headers(headers: "pyarrow.Array", kind: "pyarrow.DataType") -> "pyarrow.Array":
+    import pyarrow as pa  # noqa: PLC0415
+
+    pairs = headers.values
+    arrays = [pairs.field(name).cast(pa.binary()) for name in ("key", "value")]
+    struct = pa.StructArray.from_arrays(arrays, fields=list(kind.value_type))
+    return pa.ListArray.from_arrays(headers.offsets, struct, type=kind)

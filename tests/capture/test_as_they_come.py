@@ -1,0 +1,285 @@
+"""Real captures, end to end, as captures really come: every event that can be known is the same."""
+
+import random
+import shutil
+import struct
+import subprocess
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from scapy.layers.inet import IP, UDP, fragment
+from scapy.layers.vxlan import VXLAN
+from scapy.packet import Raw
+
+from kproxy.capture import Packet, open_capture, read_flows
+from kproxy.cli.pipeline import Pipeline
+from kproxy.session import BadFrame, Event, Exchange, Gap, NotKafka
+from tests.capture.traffic import enhanced, interface, option, pcap, section
+from tests.support.traffic import CAPTURES
+from tests.support.variants import decode, frames, ip_of, lines, load, relinked, resegmented, segment
+
+NAMES = ["01", "03", "05", "08", "11"]
+MACS = bytes(12)
+
+
+def names(events: list[Event]) -> set[str]:
+    return {type(event).__name__ for event in events}
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("name", NAMES)
+def test_shuffled_duplicated_and_overlapped_at_random_gives_the_same_events(name: str, seed: int) -> None:
+    packets, rng = load(name), random.Random(seed)
+    size = rng.choice([200, 536, 1448, 9000])
+    mixed = resegmented(packets, size, rng, overlap=rng.choice([0, 300])) + packets * rng.randrange(2)
+    rng.shuffle(mixed)
+    events = decode(mixed)
+    times = name != "11"  # it has retransmissions: two packets, two times, the same bytes
+    assert lines(events, times=times) == lines(decode(packets), times=times)
+    assert names(events) == {"Exchange"}
+
+
+@pytest.mark.parametrize("size", [1448, 65_536])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_lost_segment_costs_at_most_the_frames_it_touched(name: str, size: int) -> None:
+    packets, rng = resegmented(load(name), size, random.Random(1)), random.Random(2)
+    starts, places = frames(packets)
+    expected = lines(decode(packets))
+    for lost in rng.sample(range(len(packets)), 40):
+        gone = segment(packets[lost])
+        stream = gone.key, gone.side
+        if stream not in starts and gone.payload:
+            continue
+        at = (gone.sequence - starts.get(stream, gone.sequence)) % 2**32
+        touched = sum(place.start < at + len(gone.payload) and at < place.stop for place in places.get(stream, []))
+        events = decode(packets[:lost] + packets[lost + 1 :])
+        found = lines(events)
+        assert (expected - found).total() <= (touched if gone.payload else 0)
+        assert (found - expected).total() <= touched  # each can still be said in part
+        assert names(events) <= {"Exchange", "Gap"}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_packet_twice_counts_once(name: str) -> None:
+    packets = load(name)
+    assert lines(decode(packet for packet in packets for _ in range(2))) == lines(decode(packets))
+
+
+@pytest.mark.parametrize("name", ["01", "03", "05", "08", "10", "11"])
+def test_the_client_alone(name: str) -> None:
+    both = [event for event in decode(load(name)) if isinstance(event, Exchange)]
+    clients = {event.connection.client for event in both}
+    events = decode(packet for packet in load(name) if source(packet) in clients)
+    alone = [event for event in events if isinstance(event, Exchange)]
+    assert Counter(map(request_of, alone)) == Counter(map(request_of, both))
+    assert all(event.unanswered or not event.expects_response for event in alone)
+    assert not [event for event in events if isinstance(event, BadFrame | NotKafka)]
+
+
+@pytest.mark.parametrize("with_syn", [True, False])
+@pytest.mark.parametrize("name", ["01", "03", "05", "08", "10", "11"])
+def test_the_broker_alone(name: str, with_syn: bool) -> None:
+    """Its responses are told, one by one, but nobody can know what they say."""
+    answered = [event for event in decode(load(name)) if isinstance(event, Exchange) and event.response]
+    brokers = {event.connection.broker for event in answered}
+    packets = [
+        packet for packet in load(name) if source(packet) in brokers and (with_syn or not segment(packet).flags & 2)
+    ]
+    events = decode(packets)
+    alone = [event for event in events if isinstance(event, Exchange)]
+    found = Counter((event.connection.client, event.correlation_id) for event in alone)
+    more = found - Counter((event.connection.client, event.correlation_id) for event in answered)
+    assert found.total() - more.total() == len(answered)
+    assert more.total() == (8 if name == "10" else 0)  # the answers to what was asked before the capture began
+    assert {event.undecoded for event in alone} == {
+        "its request was not seen, so nothing says how to read the response"
+    }
+    assert not [event for event in events if isinstance(event, BadFrame | NotKafka)]
+
+
+def source(packet: Packet) -> str:
+    ip = IP(ip_of(packet))
+    return f"{ip.src}:{ip.sport}"
+
+
+def request_of(event: Exchange) -> tuple[object, ...]:
+    assert event.request is not None
+    return event.connection.client, event.correlation_id, event.api_key, bytes(event.request.data)
+
+
+@pytest.mark.parametrize("name", ["01", "03", "05", "08", "10"])
+def test_a_capture_that_begins_anywhere_has_all_that_began_later(name: str) -> None:
+    packets, rng = load(name), random.Random(3)
+    whole = [event for event in decode(packets) if isinstance(event, Exchange)]
+    known = Counter(map(request_of, whole))
+    for cut in rng.sample(range(1, len(packets)), 40):
+        seen = [
+            e
+            for e in decode(packets[cut:])
+            if isinstance(e, Exchange) and e.request is not None and not e.request.error
+        ]
+        first = packets[cut].time_ns
+        later = Counter(request_of(e) for e in whole if e.request is not None and e.request.started_at > first)
+        assert later - Counter(map(request_of, seen)) == Counter()
+        assert Counter(map(request_of, seen)) <= known  # and nothing is invented
+
+
+@pytest.mark.parametrize("name", ["01", "05", "11"])
+def test_a_capture_that_ends_anywhere_has_all_that_was_complete(name: str) -> None:
+    packets, rng = load(name), random.Random(4)
+    whole = [event for event in decode(packets) if isinstance(event, Exchange)]
+    for cut in rng.sample(range(1, len(packets)), 20):
+        found = lines(decode(packets[:cut]))
+        last = packets[cut].time_ns
+        assert lines(event for event in whole if event.response and event.response.ended_at < last) <= found
+
+
+@pytest.mark.parametrize("snaplen", [54, 66, 96, 200, 1000])
+@pytest.mark.parametrize("name", ["01", "05", "08", "11"])
+def test_packets_cut_by_the_snaplen(name: str, snaplen: int) -> None:
+    """What fits is read; all else is a gap, and nothing is invented."""
+    packets = load(name)
+    whole = {(e.connection.client, e.correlation_id) for e in decode(packets) if isinstance(e, Exchange)}
+    starts, _ = frames(packets)
+    assert starts
+    events = decode(replace(packet, data=packet.data[:snaplen]) for packet in packets)
+    found = [event for event in events if isinstance(event, Exchange)]
+    assert {(event.connection.client, event.correlation_id) for event in found} <= whole
+    assert not [event for event in events if isinstance(event, BadFrame)]
+    assert any(isinstance(event, Gap | NotKafka) for event in events)
+    small = [
+        e for e in decode(packets) if isinstance(e, Exchange) and e.request and len(e.request.data) + 4 + 66 <= snaplen
+    ]
+    assert {(e.connection.client, e.correlation_id) for e in small} <= {
+        (event.connection.client, event.correlation_id) for event in found
+    }
+
+
+LINKS: dict[str, Callable[[list[Packet]], list[Packet]]] = {
+    "QinQ": lambda packets: relinked(packets, 1, MACS + bytes.fromhex("88a80064 8100000a 0800")),
+    "cooked": lambda packets: relinked(packets, 113, bytes.fromhex("0000000100060000000000000000 0800")),
+    "cooked v2": lambda packets: relinked(packets, 276, bytes.fromhex("0800 0000 00000003 0001 00 06 0000000000000000")),
+    "raw": lambda packets: relinked(packets, 101, b""),
+    "loopback": lambda packets: relinked(packets, 0, bytes.fromhex("02000000")),
+    "cooked and VLAN, each packet": lambda packets: [
+        packet
+        for pair in zip(LINKS["cooked"](packets), LINKS["QinQ"](packets), strict=True)
+        for packet in pair
+    ],
+    "VXLAN": lambda packets: [_in_vxlan(packet) for packet in packets],
+    "fragments": lambda packets: [part for number, packet in enumerate(packets) for part in _fragments(packet, number)],
+}  # fmt: skip
+
+
+def _in_vxlan(packet: Packet) -> Packet:
+    inner = Raw(MACS + b"\x08\x00" + ip_of(packet))
+    data = bytes(IP(src="192.0.2.1", dst="192.0.2.2") / UDP(dport=4789) / VXLAN(vni=9, flags=8) / inner)
+    return replace(packet, link_type=101, data=data, original_size=len(data))
+
+
+def _fragments(packet: Packet, number: int) -> list[Packet]:
+    whole = IP(ip_of(packet))
+    whole.id, whole.flags = number, 0
+    parts = [bytes(part) for part in fragment(whole, 536)]
+    return [replace(packet, link_type=101, data=part, original_size=len(part)) for part in parts]
+
+
+@pytest.mark.parametrize("link", LINKS)
+@pytest.mark.parametrize("name", ["01", "05"])
+def test_the_link_layer_makes_no_difference(name: str, link: str) -> None:
+    packets = resegmented(load(name), 9000, random.Random(0))
+    assert lines(decode(LINKS[link](packets))) == lines(decode(load(name)))
+
+
+def test_over_ipv6() -> None:
+    def as_ipv6(packet: Packet) -> Packet:
+        ip = ip_of(packet)
+        address = bytes(12)
+        tcp = ip[20:]
+        header = b"\x60\0\0\0" + struct.pack(">HBB", len(tcp), 6, 64) + address + ip[12:16] + address + ip[16:20]
+        return replace(packet, link_type=101, data=header + tcp, original_size=len(header) + len(tcp))
+
+    packets = resegmented(load("03"), 9000, random.Random(0))
+    there = Counter((e.correlation_id, e.api_key) for e in decode(packets) if isinstance(e, Exchange))
+    events = [event for event in decode(map(as_ipv6, packets)) if isinstance(event, Exchange)]
+    assert Counter((event.correlation_id, event.api_key) for event in events) == there
+    assert {event.connection.broker[0] for event in events} == {"["}
+
+
+# Files
+
+
+def of_file(path: Path) -> Counter[str]:
+    with open_capture(path) as capture:
+        found = lines(Pipeline(read_flows(capture)))
+        assert capture.damage is None
+        return found
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+@pytest.mark.parametrize("magic", [0xA1B2C3D4, 0xA1B23C4D])
+def test_pcap_files_of_any_kind(tmp_path: Path, order: str, magic: int) -> None:
+    packets = load("03")
+    path = tmp_path / "a.pcap"
+    path.write_bytes(pcap(packets, link_type=packets[0].link_type, magic=magic, order=order))
+    assert of_file(path) == lines(decode(packets))
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_interfaces_with_different_clocks_and_link_types(tmp_path: Path, order: str) -> None:
+    packets = load("03")
+    raw = relinked(packets, 101, b"")
+    file = section(order) + interface(packets[0].link_type, options=option(9, b"\x06", order), order=order)
+    file += interface(101, options=option(9, b"\x09", order), order=order)
+    for number, packet in enumerate(packets):
+        if number % 2:
+            file += enhanced(packet.data, packet.time_ns // 1000, interface=0, order=order)
+        else:
+            file += enhanced(raw[number].data, packet.time_ns, interface=1, order=order)
+    path = tmp_path / "a.pcapng"
+    path.write_bytes(file)
+    assert of_file(path) == lines(decode(packets))
+
+
+needs_editcap = pytest.mark.skipif(
+    shutil.which("editcap") is None or shutil.which("mergecap") is None, reason="Wireshark's tools are not installed"
+)
+
+
+def tool(*words: object) -> None:
+    subprocess.run([str(word) for word in words], check=True, capture_output=True)
+
+
+@needs_editcap
+@pytest.mark.parametrize("kind", ["pcap", "pcapng", "nsecpcap", "modpcap"])
+def test_what_editcap_writes(tmp_path: Path, kind: str) -> None:
+    (original,) = CAPTURES.glob("05*")
+    tool("editcap", "-F", kind, original, tmp_path / "a")
+    assert of_file(tmp_path / "a") == of_file(original)
+
+
+@needs_editcap
+def test_what_editcap_cuts_is_what_the_snaplen_cuts(tmp_path: Path) -> None:
+    (original,) = CAPTURES.glob("05*")
+    tool("editcap", "-s", 96, original, tmp_path / "a")
+    assert of_file(tmp_path / "a") == lines(decode(replace(packet, data=packet.data[:96]) for packet in load("05")))
+
+
+@needs_editcap
+def test_captures_of_several_clusters_in_one_file(tmp_path: Path) -> None:
+    """mergecap gives each its interface; what they share of addresses and ports are connections one after the other."""
+    originals = [path for name in ("03", "08", "11") for path in CAPTURES.glob(f"{name}*")]
+    tool("mergecap", "-w", tmp_path / "a", *originals)
+    names_apart = [without_names(of_file(path)) for path in originals]
+    assert without_names(of_file(tmp_path / "a")) == sum(names_apart, Counter())
+
+
+def without_names(found: Counter[str]) -> Counter[str]:
+    """Topic ids are named by what the whole file says."""
+    kept: Counter[str] = Counter()
+    for line, count in found.items():
+        kept[line[: line.index('"topicNames"')]] += count
+    return kept

@@ -1,0 +1,77 @@
+"""The contracts: what they say, said well, and kept by the files."""
+
+import json
+
+import pyarrow.parquet as pq
+import pytest
+
+from kproxy.output.tables import TABLES, Column, Table, schema_of
+from kproxy.output.tables.contracts import BODIES, EXCHANGES
+from tests.support.tables import query, tables_of
+
+CAPTURE = "01-java-produce-consume-group.pcap"
+COLUMNS = [(table, column) for table in TABLES.values() for column in table.columns]
+
+
+def shown(value: object) -> str:
+    return value.name if isinstance(value, Table | Column) else str(value)
+
+
+@pytest.mark.parametrize(("table", "column"), COLUMNS, ids=shown)
+def test_a_column_is_named_in_snake_case_and_explained(table: Table, column: Column) -> None:
+    assert column.name.isidentifier()
+    assert column.name == column.name.lower()
+    assert column.meaning
+    assert [other.name for other in table.columns].count(column.name) == 1
+
+
+@pytest.mark.parametrize(("table", "column"), COLUMNS, ids=shown)
+def test_a_number_of_bytes_or_of_time_says_its_unit(table: Table, column: Column) -> None:
+    measured = column.name.endswith(("_ms", "_bytes", "size"))
+    assert (column.unit != "") is measured
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_files_have_the_columns_of_the_contract(name: str) -> None:
+    columns = TABLES[name].columns + (BODIES if TABLES[name] is EXCHANGES else ())
+    directory = tables_of(CAPTURE)
+    described = query(
+        directory, f"select name from parquet_schema('{directory}/{name}/*.parquet') where name != 'schema'"
+    )
+    top = [field.name for field in pq.read_schema(directory / name / "part-00000.parquet")]
+    assert top == [column.name for column in columns]
+    assert set(top) <= {each for (each,) in described}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_files_carry_the_contract_in_their_metadata(name: str) -> None:
+    schema = pq.read_schema(tables_of(CAPTURE) / name / "part-00000.parquet")
+    assert schema.metadata[b"kproxy.table"] == name.encode()
+    assert schema.metadata[b"kproxy.contract"] == str(TABLES[name].version).encode()
+    for column in TABLES[name].columns:
+        field = schema.field(column.name)
+        assert str(field.type).replace("element: ", "").replace(" not null", "") == column.type
+        assert field.nullable is column.nullable
+        assert field.metadata[b"comment"] == column.meaning.encode()
+
+
+def test_the_marker_says_versions_and_rows() -> None:
+    directory = tables_of(CAPTURE)
+    said = json.loads((directory / "_kproxy.json").read_text(encoding="utf-8"))["tables"]
+    assert said.keys() == TABLES.keys()
+    for name, about in said.items():
+        assert about == {
+            "contract": TABLES[name].version,
+            "rows": query(directory, f"select count(*) from {name}")[0][0],
+        }
+
+
+def test_no_column_is_for_secrets() -> None:
+    words = ("password", "secret", "token", "salt", "hmac", "auth_bytes", "config_value")
+    assert not [c.name for _, c in COLUMNS if any(word in c.name for word in words)]
+
+
+def test_times_are_what_sql_engines_have() -> None:
+    for table in TABLES.values():
+        for field in schema_of(table):
+            assert not str(field.type).startswith("timestamp[ns"), "Spark refuses them"

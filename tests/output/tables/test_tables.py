@@ -1,0 +1,196 @@
+"""Tables of real captures against what the brokers logged and the clients reported (captures/README.md)."""
+
+from collections import Counter
+from typing import Any
+
+import pyarrow
+import pytest
+
+from kproxy.output.tables import Table, Tables
+from kproxy.session import Direction, Session
+from tests.support.tables import MANIFEST, broker_log, query, tables_of
+from tests.support.traffic import golden_exchanges
+
+ENTRIES = pytest.mark.parametrize("entry", MANIFEST, ids=lambda entry: entry["file"])
+
+
+@ENTRIES
+def test_requests_by_api_and_version(entry: dict[str, Any]) -> None:
+    rows = query(
+        tables_of(entry["file"]),
+        "select api_key || ' v' || api_version, count(*) from exchanges where request_at is not null group by all",
+    )
+    assert dict(rows) == entry.get("requests_by_api_and_version", entry.get("broker_log_requests_by_api_and_version"))
+
+
+@ENTRIES
+def test_records_produced_by_topic(entry: dict[str, Any]) -> None:
+    acknowledged = "direction = 'produce' and coalesce(error_code, 0) = 0"
+    rows = query(
+        tables_of(entry["file"]),
+        f"select topic, sum(count)::bigint from record_batches where {acknowledged} and not coalesce(is_control, false) "
+        "and topic not like '\\_\\_%' escape '\\' group by all",
+    )
+    assert dict(rows) == entry.get("expect", {"records_produced_acked": {}})["records_produced_acked"]
+
+
+@ENTRIES
+def test_records_are_as_many_as_their_batches_say(entry: dict[str, Any]) -> None:
+    columns = "connection_id, exchange, topic, topic_id, partition"
+    of_batches, of_records = (
+        query(tables_of(entry["file"]), f"select {columns}, {what}::bigint from {table} group by all order by all")
+        for what, table in (
+            ("sum(count)", "(from record_batches where error is null and not coalesce(is_control, false))"),
+            ("count(*)", "records"),
+        )
+    )
+    assert of_batches == of_records
+
+
+@ENTRIES
+def test_client_ids_and_software(entry: dict[str, Any]) -> None:
+    tables = tables_of(entry["file"])
+    known = entry.get("client_ids")
+    if known is not None:
+        rows = query(tables, "select client_id, count(*) from exchanges where client_id is not null group by all")
+        assert dict(rows) == known
+        software = "client_software_name || ' ' || client_software_version"
+        rows = query(
+            tables, f"select {software}, count(*) from connections where client_software_name is not null group by all"
+        )
+        assert set(dict(rows)) == set(entry["client_software"])
+
+
+@pytest.mark.parametrize("name", ["01-java-produce-consume-group.pcap", "05-admin.pcap", "07-tls13-dsb.pcapng"])
+def test_error_codes_are_the_ones_in_the_brokers_log(name: str) -> None:
+    rows = query(
+        tables_of(name),
+        "select api_key || ':' || code, count(*) from exchanges, unnest(error_codes) as c(code) group by all",
+    )
+    entry = next(entry for entry in MANIFEST if entry["file"] == name)
+    assert set(dict(rows)) == set(entry["error_codes_in_responses"])
+
+
+# column -> what the broker's log calls it in the request, and in the response
+LOGGED = {
+    "member_id": ("memberId", "memberId"),
+    "generation_id": ("generationId", None),
+    "response_generation_id": (None, "generationId"),
+    "protocol_type": ("protocolType", "protocolType"),
+    "protocol_name": ("protocolName", "protocolName"),
+    "leader_id": (None, "leader"),
+    "session_timeout_ms": ("sessionTimeoutMs", None),
+    "reason": ("reason", None),
+    "producer_id": ("producerId", "producerId"),
+    "producer_epoch": ("producerEpoch", "producerEpoch"),
+    "committed": ("committed", None),
+    "acks": ("acks", None),
+    "timeout_ms": ("timeoutMs", None),
+    "isolation_level": ("isolationLevel", None),
+    "max_wait_ms": ("maxWaitMs", None),
+    "min_bytes": ("minBytes", None),
+    "max_bytes": ("maxBytes", None),
+    "fetch_session_epoch": ("sessionEpoch", None),
+    "throttle_time_ms": (None, "throttleTimeMs"),
+}
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["01-java-produce-consume-group.pcap", "03-classic-rebalance-range.pcap", "04-transactions.pcap", "05-admin.pcap"],
+)
+def test_fields_are_what_the_broker_logged(name: str) -> None:
+    columns = ", ".join(LOGGED)
+    rows = query(tables_of(name), f"select client_id, correlation_id, api_key, group_id, {columns} from exchanges")
+    found: dict[tuple[Any, ...], list[tuple[Any, ...]]] = {}
+    for row in rows:
+        found.setdefault(row[:3], []).append(row[3:])
+    compared = 0
+    for logged in broker_log(name):
+        header = logged["requestHeader"]
+        candidates = found[header["clientId"], header["correlationId"], header["requestApiKey"]]
+        if len(candidates) != 1:
+            continue  # clients with the same id began to count anew
+        group_id, *values = candidates[0]
+        request, response = logged["request"], logged["response"]
+        if "groupId" in request:
+            assert group_id == request["groupId"]
+        for (column, (in_request, in_response)), value in zip(LOGGED.items(), values, strict=True):
+            said = [body[name] for body, name in ((request, in_request), (response, in_response)) if name in body]
+            if said:
+                assert value in said, (header, column)
+                compared += 1
+    assert compared > 50
+
+
+def test_generations_of_a_group() -> None:
+    tables = tables_of("03-classic-rebalance-range.pcap")
+    rows = query(
+        tables,
+        "select distinct response_generation_id from exchanges where api_name = 'JoinGroup' and error_codes = [] "
+        "and group_id = 'g-range' order by 1",
+    )
+    expected = next(e for e in MANIFEST if e["file"].startswith("03"))["expect"]["groups"]["g-range"][
+        "generations_seen"
+    ]
+    assert [generation for (generation,) in rows] == expected
+
+
+def test_who_reads_a_topic() -> None:
+    tables = tables_of("01-java-produce-consume-group.pcap")
+    rows = query(
+        tables,
+        "select api_name, client_id from exchanges where list_contains(topics, 'orders') "
+        "and api_name in ('Fetch', 'Produce') group by all order by all",
+    )
+    assert rows == [("Fetch", "orders-consumer"), ("Produce", "orders-producer")]
+
+
+def test_every_api_and_version_fits_its_columns() -> None:
+    """Kafka's own bytes of every message: Arrow refuses what does not fit the contract's types."""
+    batches: list[tuple[Table, pyarrow.RecordBatch]] = []
+    tables = Tables(lambda table, batch: batches.append((table, batch)), bodies=True, records=True)
+    exchanges = 0
+    for _, _, exchange in golden_exchanges():
+        tables.take(exchange, "golden")
+        exchanges += 1
+    tables.flush()
+    for _, batch in batches:
+        batch.validate(full=True)
+    rows = Counter[str]()
+    for table, batch in batches:
+        rows[table.name] += batch.num_rows
+    assert rows["exchanges"] == exchanges
+    assert rows["connections"] == 1
+
+
+def test_what_is_not_shown_counts_for_its_connection_only() -> None:
+    batches: list[tuple[str, pyarrow.RecordBatch]] = []
+    tables = Tables(lambda table, batch: batches.append((table.name, batch)))
+    exchange = next(golden_exchanges())[2]
+    tables.take(exchange, "golden", shown=False)
+    tables.ended(3, "broker")
+    tables.ended(3, "client")
+    tables.closed(3, "finished")
+    tables.flush()
+    ((name, batch),) = batches
+    assert name == "connections"
+    (row,) = batch.to_pylist()
+    assert (row["requests"], row["responses"], row["closed_by"], row["closed"]) == (1, 1, "broker", "finished")
+
+
+def test_text_that_is_not_utf8_is_written() -> None:
+    batches: list[pyarrow.RecordBatch] = []
+    tables = Tables(lambda table, batch: batches.append(batch) if table.name == "exchanges" else None)
+    session = Session(number=1, client="10.0.0.5:51234", broker="10.0.0.9:9092")
+    frame = bytes.fromhex("0000000000030000000000070002fffe00000000")  # Metadata v0 of client "\xff\xfe"
+    data = (len(frame) - 4).to_bytes(4, "big") + frame[4:]
+    for event in session.receive(Direction.REQUEST, data, 5_000) + session.close(6_000):
+        tables.take(event, "odd")
+    tables.flush()
+    (row,) = batches[0].to_pylist()
+    assert (row["client_id"], row["api_name"], row["unanswered"]) == (
+        "\ufffd\ufffd",
+        "Metadata",
+        "the capture ended before the response",
+    )

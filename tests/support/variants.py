@@ -1,0 +1,113 @@
+"""Real captures as they might have come: shuffled, cut, torn, in other link layers; and what kproxy says of them."""
+
+import json
+import random
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from kproxy.capture import Data, FlowItem, Flows, Limits, Packet, open_capture
+from kproxy.capture.links import TcpSegment, read_datagram, read_segment
+from kproxy.capture.unwrap import Unwrapper
+from kproxy.cli.pipeline import Pipeline
+from kproxy.output.jsonl import event_line
+from kproxy.session import Event, Exchange
+from tests.support.traffic import CAPTURES
+
+Stream = tuple[bytes, int]  # a flow's key, and the side that sends
+
+
+def load(name: str) -> list[Packet]:
+    """The packets of the capture whose name begins with *name*."""
+    (path,) = CAPTURES.glob(f"{name}*.pcap*")
+    with open_capture(path) as capture:
+        return list(capture)
+
+
+def decode(packets: Iterable[Packet], limits: Limits | None = None) -> list[Event]:
+    """The events of packets, as ``kproxy decode`` makes them."""
+    flows = Flows(limits, Unwrapper(limits))
+
+    def items() -> Iterator[FlowItem | Data]:
+        for packet in packets:
+            yield from flows.receive_packet(packet)
+        yield from flows.close()
+
+    return list(Pipeline(items()))
+
+
+TIMES = {"requestAt": None, "responseAt": None, "latencyMs": None}
+
+
+def lines(events: Iterable[Event], *, times: bool = True) -> Counter[str]:
+    """The exchanges as JSON lines, but for the number of the connection, which depends on who comes first."""
+    left_out = {"connection": None} | ({} if times else TIMES)
+    return Counter(
+        json.dumps(json.loads(event_line(event, None)) | left_out) for event in events if isinstance(event, Exchange)
+    )
+
+
+def segment(packet: Packet) -> TcpSegment:
+    found = read_segment(packet.link_type, packet.data, packet.original_size)
+    assert isinstance(found, TcpSegment)
+    return found
+
+
+def resegmented(packets: Iterable[Packet], size: int, rng: random.Random, overlap: int = 0) -> list[Packet]:
+    """The same streams in segments of at most *size* new bytes, each repeating up to *overlap* bytes before it."""
+    return [part for packet in packets for part in _split(packet, size, rng, overlap)]
+
+
+def _split(packet: Packet, size: int, rng: random.Random, overlap: int) -> Iterator[Packet]:
+    found, datagram = segment(packet), read_datagram(packet.link_type, packet.data, packet.original_size)
+    assert datagram is not None
+    assert datagram.version == 4
+    tcp, payload = datagram.payload, found.payload
+    head = packet.data[: len(packet.data) - len(payload)]
+    if len(payload) <= size:
+        yield packet
+        return
+    for at in range(0, len(payload), size):
+        begin, end = max(0, at - rng.randint(0, overlap)), min(at + size, len(payload))
+        data = bytearray(head + payload[begin:end])
+        data[tcp + 4 : tcp + 8] = ((found.sequence + begin) % 2**32).to_bytes(4, "big")
+        data[tcp + 13] &= 0xFF if end == len(payload) else 0xFE  # FIN comes last
+        data[datagram.start + 2 : datagram.start + 4] = (len(data) - datagram.start).to_bytes(2, "big")
+        yield replace(packet, data=bytes(data), original_size=len(data))
+
+
+def ip_of(packet: Packet) -> bytes:
+    """The IP datagram in a packet."""
+    datagram = read_datagram(packet.link_type, packet.data, packet.original_size)
+    assert datagram is not None
+    return packet.data[datagram.start : datagram.end]
+
+
+def relinked(packets: Iterable[Packet], link_type: int, header: bytes) -> list[Packet]:
+    """The packets with another link layer."""
+    return [
+        replace(
+            packet, link_type=link_type, data=header + ip_of(packet), original_size=len(header) + len(ip_of(packet))
+        )
+        for packet in packets
+    ]
+
+
+def frames(packets: Sequence[Packet]) -> tuple[dict[Stream, int], dict[Stream, list[range]]]:
+    """By plain means: where each stream with a SYN begins, and the places of its Kafka frames, sizes included."""
+    starts = {(s.key, s.side): s.sequence + 1 for s in map(segment, packets) if s.flags & 2}
+    streams: dict[Stream, bytearray] = {stream: bytearray() for stream in starts}
+    known = [found for found in map(segment, packets) if (found.key, found.side) in starts]
+    for found in sorted(known, key=lambda s: (s.sequence - starts[s.key, s.side]) % 2**32):
+        at = (found.sequence - starts[found.key, found.side]) % 2**32
+        if found.payload:
+            streams[found.key, found.side][at : at + len(found.payload)] = found.payload
+    return starts, {stream: list(_frames(data)) for stream, data in streams.items()}
+
+
+def _frames(data: bytearray) -> Iterator[range]:
+    at = 0
+    while at + 4 <= len(data):
+        end = at + 4 + int.from_bytes(data[at : at + 4], "big")
+        yield range(at, end)
+        at = end
