@@ -64,6 +64,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = _say(str(error), DAMAGED)
     except (KproxyError, OSError) as error:
         code = _say(_os_words(error) if isinstance(error, OSError) else str(error), FAILED)
+    except MemoryError:
+        code = _say("there is not enough memory for what is in the capture; what was written before is right", FAILED)
     sys.exit(code if isinstance(code, int) else DONE)
 
 

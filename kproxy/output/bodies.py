@@ -4,6 +4,7 @@ Not here: what a body means (protocol), or how it is shown (text, tree, jsonl).
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,6 +24,9 @@ NONZERO_ERROR = re.compile(rb'rrorCode":(-?[1-9][0-9]*)')
 
 # A records field that is not empty. Most answers to a Fetch have none, and then nothing is in them.
 SOME_RECORDS = re.compile(rb'ecordsSizeInBytes":[1-9]')
+READABLE = 4_000_000  # bytes of a body's JSON that people are shown; what is larger is told by its size
+OPENABLE = 16_000_000  # bytes of a body's JSON that is made objects of, which take up to twenty times its size
+MOST_ERRORS = 1_000  # listed in full; beyond, only codes that are not among them
 FETCHES = (1, 59, 78)  # Fetch, FetchSnapshot, ShareFetch: their requests hold nothing
 TOPIC_ID = re.compile(rb'opicId":"([A-Za-z0-9_-]{22})"')
 
@@ -42,7 +46,7 @@ class Bodies:
 class FieldError:
     """An error code in a response."""
 
-    path: str  # responses[0].partitionResponses[2].errorCode
+    path: str  # responses[0].partitionResponses[2].errorCode; "" in a response beyond OPENABLE
     code: int
     name: str
 
@@ -50,13 +54,16 @@ class FieldError:
 def read_bodies(exchange: Exchange, opener: Opener | None = None) -> Bodies:
     """Render both bodies of an exchange; what cannot be read is told in ``undecoded``.
 
-    With an *opener*, what is inside them is opened with what it remembers of earlier exchanges.
+    With an *opener*, what is inside them is opened with what it remembers of earlier exchanges. Bodies beyond OPENABLE
+    are not opened.
     """
     bodies = Bodies(undecoded=exchange.undecoded, sasl_mechanism=exchange.connection.sasl_mechanism)
     if exchange.request is not None:
         bodies.request = _read(exchange.request, bodies)
     if exchange.response is not None:
         bodies.response = _read(exchange.response, bodies)
+    if any(body is not None and len(body) > OPENABLE for body in (bodies.request, bodies.response)):
+        return bodies
     if exchange.api_key not in FETCHES or (bodies.response is not None and SOME_RECORDS.search(bodies.response)):
         bodies.embedded = (Opener() if opener is None else opener).open(exchange)
     return bodies
@@ -76,10 +83,29 @@ def _read(frame: Frame, bodies: Bodies) -> bytes | None:
 
 
 def find_errors(response: bytes | None) -> list[FieldError]:
-    """Every error code of a response that is not 0, with its path, in the order of the body."""
+    """Every error code of a response that is not 0, with its path, in the order of the body.
+
+    Beyond MOST_ERRORS each further code is listed once, where it stands first. A response beyond OPENABLE is not made
+    objects of: each code is listed once, without its path.
+    """
     if response is None or NONZERO_ERROR.search(response) is None:
         return []
-    return list(_walk_errors(msgspec.json.decode(response), ""))
+    if len(response) > OPENABLE:
+        return [FieldError("", code, error_name(code)) for code in count_errors(response)]
+    found: list[FieldError] = []
+    further: dict[int, FieldError] = {}
+    for error in _walk_errors(msgspec.json.decode(response), ""):
+        if len(found) < MOST_ERRORS:
+            found.append(error)
+        else:
+            further.setdefault(error.code, error)
+    listed = {error.code for error in found}
+    return found + [error for code, error in further.items() if code not in listed]
+
+
+def count_errors(response: bytes | None) -> Counter[int]:
+    """How often each error code other than 0 stands in a response, in the order of the body."""
+    return Counter(int(found[1]) for found in NONZERO_ERROR.finditer(response or b""))
 
 
 def find_topic_names(exchange: Exchange, bodies: Bodies) -> dict[str, str]:

@@ -98,7 +98,7 @@ class Common(msgspec.Struct):
 class ProduceRequest(msgspec.Struct):
     """See ProduceRequest.json."""
 
-    acks: int = 0
+    acks: int | None = None
     transactionalId: str | None = None
     topicData: list[Topic] = []
 

@@ -20,8 +20,10 @@ An exchange, ``"event": "exchange"``, has all of these fields, in this order:
     request         object: Kafka's JSON of the body, or null; what is secret is the string "(withheld)"
     responseHeader  object or null
     response        object or null, as request
-    embedded        list: what is inside bytes and records fields: objects of path, in, kind, json (error where it is broken)
-    errors          list of objects: path, code, name of every error code in the response that is not 0
+    embedded        list: what is inside bytes and records fields: objects of path, in, kind, json (error where it is broken);
+                    empty where a body is beyond 16 MB of JSON
+    errors          list of objects: path, code, name of every error code in the response that is not 0; after 1,000 of
+                    them only codes not listed yet; in a response beyond 16 MB each code once, with path ""
     undecoded       str: why something in the exchange could not be read; null where all was
     unanswered      str: why there is no response although one was due, in words; null otherwise
     expectsResponse bool: false for Produce with acks=0

@@ -5,12 +5,12 @@ Strings are made printable where they are used.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import msgspec
 
-from kproxy.output.bodies import Bodies
+from kproxy.output.bodies import READABLE, Bodies
 from kproxy.output.body_fields import (
     AddPartitionsRequest,
     ApiVersionsRequest,
@@ -89,14 +89,26 @@ Describe: TypeAlias = Callable[[Line], None]
 def key_facts(api_key: int | None, bodies: Bodies, topic_names: Mapping[str, str]) -> str:
     """The facts of an exchange as words with two spaces between them; empty when there is nothing to tell.
 
-    Printable whatever the bodies hold; not cut to a width.
+    Printable whatever the bodies hold; not cut to a width. Nothing is told of a side that is not there or could not be
+    read, and of one beyond READABLE only its size.
     """
+    bodies, sizes = _without_large(bodies)
     line = Line(bodies, topic_names)
     try:
         (FACTS.get(api_key, _common) if api_key is not None else _common)(line)
     except msgspec.DecodeError:  # JSON that is not what the table expects, from a layout nobody has seen: tell less
         line.words.append("(details with -v)")
-    return "  ".join(filter(None, line.words))
+    return "  ".join(filter(None, [*sizes, *line.words]))
+
+
+def _without_large(bodies: Bodies) -> tuple[Bodies, list[str]]:
+    """The bodies without those that are beyond READABLE, and words for these."""
+    sides = {"request": bodies.request, "response": bodies.response}
+    large = {side: body for side, body in sides.items() if body is not None and len(body) > READABLE}
+    if not large:
+        return bodies, []
+    rest = replace(bodies, **dict.fromkeys(large), embedded=[])
+    return rest, [f"{side} of {render_size(len(body))} as JSON" for side, body in large.items()]
 
 
 def _read(body: bytes | None, kind: type[Any]) -> Any:
@@ -147,11 +159,15 @@ def _numbers(line: Line, common: Common) -> None:
 
 
 def _produce(line: Line) -> None:
+    if line.bodies.request is None:
+        return
     request: ProduceRequest = line.request(ProduceRequest)
     line.partitions(request.topicData)
     size = sum(p.size for topic in request.topicData for p in topic.all_partitions())
     line.words.append(record_count(line.bodies.embedded))
-    line.words += [render_size(size), f"acks={'all' if request.acks == -1 else request.acks}"]
+    line.words.append(render_size(size))
+    if request.acks is not None:
+        line.words.append(f"acks={'all' if request.acks == -1 else request.acks}")
     if request.transactionalId is not None:
         line.words.append(f"transaction {word(request.transactionalId)}")
 
@@ -173,8 +189,9 @@ def _fetch(line: Line) -> None:
 
 
 def _metadata(line: Line) -> None:
-    request: NamedTopics = line.request(NamedTopics)
-    line.topics(request.topics, "all topics" if request.topics is None else "no topics")
+    if line.bodies.request is not None:
+        request: NamedTopics = line.request(NamedTopics)
+        line.topics(request.topics, "all topics" if request.topics is None else "no topics")
     if line.bodies.response is not None:
         response: MetadataResponse = line.response(MetadataResponse)
         line.words.append(f"→ {len(response.topics)} topics, {len(response.brokers)} brokers")
@@ -192,8 +209,9 @@ def _api_versions(line: Line) -> None:
 def _find_coordinator(line: Line) -> None:
     request: FindCoordinatorRequest = line.request(FindCoordinatorRequest)
     keys = request.coordinatorKeys or ([] if request.key is None else [request.key])
-    kind = describe("FindCoordinatorRequest", "keyType", request.keyType) or str(request.keyType)
-    line.words.append(f"{kind.lower()} {', '.join(word(key) for key in keys[:SHOWN_NAMES])}")
+    if keys:
+        kind = describe("FindCoordinatorRequest", "keyType", request.keyType) or str(request.keyType)
+        line.words.append(f"{kind.lower()} {', '.join(word(key) for key in keys[:SHOWN_NAMES])}")
     response: FindCoordinatorResponse = line.response(FindCoordinatorResponse)
     found = [node for node in (*response.coordinators, response) if node.nodeId >= 0]
     if found:

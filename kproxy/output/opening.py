@@ -14,6 +14,7 @@ from kproxy.session import Event, Exchange, Frame
 
 JOIN_GROUP, SYNC_GROUP = 11, 14
 MOST_GROUPS = 10_000
+MOST_LEARNED = 8 * 1024 * 1024  # bytes of a JoinGroup's frame
 HOLDING_APIS = {
     key
     for key, api in facts().apis.items()
@@ -53,6 +54,8 @@ class Opener:
     def learn(self, event: Event) -> None:
         """Remember what a JoinGroup tells about its group; anything else is let pass."""
         if not isinstance(event, Exchange) or event.api_key != JOIN_GROUP:
+            return
+        if any(frame is not None and len(frame.data) > MOST_LEARNED for frame in (event.request, event.response)):
             return
         request, response = _decode(event.request), _decode(event.response)
         if request is None:

@@ -6,14 +6,13 @@ On a terminal the line is cut to the width, and below 140 columns an address to 
 anywhere else nothing is cut but single names. What comes from the wire is made printable: one event, one line.
 """
 
-from collections import Counter
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
 from rich.cells import cell_len
 
-from kproxy.output.bodies import NONZERO_ERROR, Bodies, read_bodies
+from kproxy.output.bodies import Bodies, count_errors, read_bodies
 from kproxy.output.escaping import printable, word
 from kproxy.output.key_facts import key_facts
 from kproxy.output.payload_facts import token_words
@@ -146,8 +145,7 @@ def _trouble(exchange: Exchange, bodies: Bodies) -> str:
         words.append(f"UNDECODED {printable(bodies.undecoded)}")
     if exchange.unanswered is not None:
         words.append(f"unanswered: {printable(exchange.unanswered)}")
-    if bodies.response is not None and NONZERO_ERROR.search(bodies.response) is not None:
-        found = Counter(map(int, NONZERO_ERROR.findall(bodies.response)))
+    if found := count_errors(bodies.response):
         words += [error_name(code) + (f" x{count}" if count > 1 else "") for code, count in found.most_common(4)]
         if len(found) > 4:
             words.append(f"and {len(found) - 4} other errors")

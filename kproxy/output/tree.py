@@ -2,19 +2,24 @@
 
 Driven by Kafka's JSON and generic: no API is known here. Special values carry their name, topic ids the topic's, and after an
 error stands what it means and what a client is expected to do. A struct without structs in it takes one line where it fits.
+Of long arrays the first elements are shown, of bodies beyond READABLE only the size: a frame cannot make the output much
+larger than it is itself.
 """
 
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import msgspec
 
-from kproxy.output.bodies import Bodies, FieldError, find_errors, read_bodies
+from kproxy.output.bodies import READABLE, Bodies, count_errors, find_errors, read_bodies
 from kproxy.output.escaping import printable, word
 from kproxy.output.styles import PLAIN, Style
+from kproxy.output.times import render_size
 from kproxy.protocol import RequestHeader
 from kproxy.protocol.embedded import Embedded
+from kproxy.protocol.embedded.payload import to_json
 from kproxy.protocol.error_codes import error_code
 from kproxy.protocol.secrets import WITHHELD
 from kproxy.protocol.values import describe
@@ -22,6 +27,7 @@ from kproxy.session import Exchange, Frame
 
 WIDTH = 120  # where there is no terminal
 LONGEST_VALUE = 2000  # characters of one string; what is longer is cut and says so
+MOST_ELEMENTS = 1_000  # of one array that are shown
 MOST_PARTITIONS = 100  # of a fetch session that are shown
 FULL_EPOCHS = (0, -1)  # of a Fetch that names all it wants itself
 BRANCH, LAST, DOWN, SPACE = "├─ ", "└─ ", "│  ", "   "
@@ -50,7 +56,7 @@ class Tree:
                 yield f"  {self.style.paint(self.style.name, title)}  {self._frame(frame)}"
                 yield from self._below(frame, body, bodies)
         yield from self._fetch_session(exchange)
-        yield from self._errors(find_errors(bodies.response))
+        yield from self._errors(bodies.response)
 
     def _fetch_session(self, exchange: Exchange) -> Iterator[str]:
         """What an incremental Fetch asks for in full: it names only what changed (KIP-227)."""
@@ -84,6 +90,8 @@ class Tree:
             yield from self._branch(kind, ("header",), "header", header, "  ", last=body == b"{}")
         if body is None or frame.message is None:
             yield f"  {LAST}{self.style.paint(self.style.error, printable(bodies.undecoded or 'not decoded', 1000))}"
+        elif len(body) > READABLE:
+            yield f"  {LAST}{_too_large(body)}"
         else:
             yield from self._struct(frame.message.name, (), msgspec.json.decode(body), "  ")
 
@@ -112,12 +120,15 @@ class Tree:
                 yield from self._struct(message, path, value, below, at)
         elif isinstance(value, list) and value and isinstance(value[0], dict | list):
             yield f"{stem}{label}: {len(value)}"
-            for index, inner in enumerate(value):
+            for index, inner in enumerate(value[:MOST_ELEMENTS]):
                 place = f"{at}[{index}]" if at else ""
                 yield from self._branch(message, path, f"[{index}]", inner, below, place, last=index == len(value) - 1)
+            if len(value) > MOST_ELEMENTS:
+                yield f"{below}{LAST}{_more(value)}"
         elif isinstance(value, list) and len(value) > 1 and len(stem) + 3 * len(value) > self.width:
             yield f"{stem}{label}: {len(value)}"
-            text = ", ".join(map(_plain, value))
+            text = ", ".join(map(_plain, value[:MOST_ELEMENTS]))
+            text += f", {_more(value)}" if len(value) > MOST_ELEMENTS else ""
             yield from textwrap.wrap(text, self.width, initial_indent=below + SPACE, subsequent_indent=below + SPACE)
         elif (one := self._inside.at(at)) is not None:
             yield from self._opened(one, f"{stem}{label}: ", value, below)
@@ -131,7 +142,11 @@ class Tree:
         if one.error is not None:
             yield f"{stem}{size}{kind}, {self.style.paint(self.style.error, printable(one.error, 1000))}"
             return
-        inner = one.value()
+        text = to_json(one.json)
+        if len(text) > READABLE:
+            yield f"{stem}{size}{kind}, {_too_large(text)}"
+            return
+        inner = msgspec.json.decode(text)
         outside, self._inside = self._inside, Inside([])  # paths are those of the body
         if isinstance(inner, dict):
             yield f"{stem}{size}{kind}"
@@ -165,17 +180,18 @@ class Tree:
         code = self.style.error if wrong else self.style.warning
         return f"{_plain(value)} {self.style.paint(code, f'({printable(meaning)})')}"
 
-    def _errors(self, errors: list[FieldError]) -> Iterator[str]:
+    def _errors(self, response: bytes | None) -> Iterator[str]:
         """Each code once, with the first place it stands at."""
-        first: dict[int, FieldError] = {}
-        for error in errors:
-            first.setdefault(error.code, error)
-        for code, error in first.items():
+        first: dict[int, str] = {}
+        for error in find_errors(response):
+            first.setdefault(error.code, error.path)
+        counts = count_errors(response)
+        for code, path in islice(first.items(), MOST_ELEMENTS):
             known = error_code(code)
-            count = sum(e.code == code for e in errors)
-            places = printable(error.path) + (f" and {count - 1} more" if count > 1 else "")
+            places = f" at {printable(path)}" if path else ""
+            places += f" and {counts[code] - 1:,} more" if counts[code] > 1 else ""
             retriable = "retriable" if known.retriable else "not retriable"
-            yield f"  {self.style.paint(self.style.error, known.name)} ({code}, {retriable}) at {places}"
+            yield f"  {self.style.paint(self.style.error, known.name)} ({code}, {retriable}){places}"
             yield f"  {BRANCH}{known.meaning}"
             yield f"  {LAST}Client: {known.then}."
 
@@ -194,6 +210,14 @@ class Inside:
     def below(self, place: str) -> bool:
         """Whether something is in a field below that place."""
         return place in self._below
+
+
+def _more(value: Sequence[Any]) -> str:
+    return f"… {len(value) - MOST_ELEMENTS:,} more; --format jsonl has them"
+
+
+def _too_large(json: bytes) -> str:
+    return f"{render_size(len(json))} as JSON, too much to show; --format jsonl has it"
 
 
 def _plain(value: Any) -> str:

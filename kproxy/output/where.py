@@ -12,11 +12,11 @@ from typing import Any
 import msgspec
 
 from kproxy.errors import UsageError
-from kproxy.output.bodies import Bodies, read_bodies
+from kproxy.output.bodies import OPENABLE, Bodies, read_bodies
 from kproxy.output.escaping import well_formed
 from kproxy.output.jsonl import event_line
 from kproxy.output.opening import Opener
-from kproxy.output.times import render_instant
+from kproxy.output.times import render_instant, render_size
 from kproxy.protocol.facts import facts
 from kproxy.session import Event, Exchange, Frame
 
@@ -29,6 +29,7 @@ FUNCTIONS = {
     *("getHours", "getMinutes", "getSeconds", "getMilliseconds"),
     *("has", "all", "exists", "exists_one", "map", "filter"),
 }
+_split = msgspec.json.Decoder(dict[str, msgspec.Raw])
 # What cel says of a function whose arguments do not fit, such as null.startsWith("a")
 UNDEFINED = re.compile(r"Undefined variable or function: ('\w+')")
 POSITION = re.compile(r"<input>:(\d+):(\d+): (?:Syntax error: )?([^\n]*)")
@@ -58,7 +59,13 @@ class Where:
         if isinstance(event, Exchange) and self._cheap:
             values: dict[str, Any] = {name: CHEAP[name](event) for name in self._names}
         else:
-            values = msgspec.json.decode(event_line(event, bodies))
+            fields = _split.decode(event_line(event, bodies))
+            named = {name: fields[name] for name in self._names if name in fields}
+            for name, value in named.items():
+                if len(memoryview(value)) > OPENABLE:
+                    self._tell(f"{name} of more than {render_size(OPENABLE)} as JSON was not looked into")
+                    return False
+            values = {name: msgspec.json.decode(value) for name, value in named.items()}
         return self._evaluate(values)
 
     def _evaluate(self, values: dict[str, Any]) -> bool:
@@ -81,6 +88,9 @@ class Where:
             what = f"no field {error}"
         elif found := UNDEFINED.match(what):
             what = f"{found[1]} cannot be had from what it was asked of"
+        self._tell(what)
+
+    def _tell(self, what: str) -> None:
         note = f"--where was taken as false where it cannot be answered: {what}"
         if note not in self.notes and len(self.notes) < 20:
             self.notes.append(note)

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from kproxy import __version__
+from kproxy.cli import app
 from tests.support.traffic import CAPTURES, ROOT
 
 KPROXY = [sys.executable, "-c", "from kproxy.cli import main; main()"]
@@ -67,6 +68,17 @@ def test_a_full_disk_is_one_sentence() -> None:
     assert done.returncode == 1
     assert done.stderr.decode().count("\n") == 1
     assert "No space left on device" in done.stderr.decode()
+
+
+def test_too_little_memory_is_one_sentence(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def exhausted(**_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(app, "app", exhausted)
+    with pytest.raises(SystemExit) as exit_:
+        app.main([])
+    assert exit_.value.code == 1
+    assert capsys.readouterr().err.startswith("kproxy: there is not enough memory")
 
 
 def test_an_interrupt_is_quiet_and_keeps_what_was_decoded() -> None:

@@ -1,9 +1,10 @@
 """Bodies as Kafka's JSON, and the error codes and topic ids in them, against Kafka's own frames."""
 
 import json
+import tracemalloc
 from typing import Any
 
-from kproxy.output.bodies import find_errors, find_topic_names, read_bodies
+from kproxy.output.bodies import MOST_ERRORS, OPENABLE, count_errors, find_errors, find_topic_names, read_bodies
 from kproxy.protocol import facts
 from kproxy.session import Exchange
 from tests.support.conversation import broker, client, events_of
@@ -47,6 +48,27 @@ def test_every_error_code_in_kafkas_responses_is_found_with_its_path() -> None:
 def test_a_string_that_looks_like_an_error_is_none() -> None:
     assert find_errors(b'{"errorCode":0,"errorMessage":"\\"errorCode\\":3"}') == []
     assert find_errors(None) == []
+
+
+def test_of_many_errors_the_first_are_listed_and_every_code_is() -> None:
+    """JSON by hand: 1,500 times code 3, then 16 twice."""
+    codes = [3] * 1_500 + [16, 16]
+    body = json.dumps({"topics": [{"errorCode": code} for code in codes]}, separators=(",", ":")).encode()
+    found = find_errors(body)
+    assert len(found) == MOST_ERRORS + 1
+    assert (found[-1].code, found[-1].path) == (16, "topics[1500].errorCode")
+    assert found[MOST_ERRORS - 1].path == "topics[999].errorCode"
+    assert dict(count_errors(body)) == {3: 1_500, 16: 2}
+
+
+def test_a_huge_response_is_not_made_objects_of() -> None:
+    body = b'{"topics":[' + b'{"errorCode":3},' * (OPENABLE // 16) + b'{"errorCode":16}]}'
+    tracemalloc.start()
+    found = find_errors(body)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert [(error.code, error.path) for error in found] == [(3, ""), (16, "")]
+    assert peak < 1_000_000
 
 
 def test_bodies_are_kafkas_json() -> None:

@@ -85,6 +85,19 @@ def test_facts(api_key: int, request_body: Any, response_body: Any, shown: str) 
     assert told(api_key, request_body, response_body) == shown
 
 
+@pytest.mark.parametrize("api_key", sorted(facts().apis))
+def test_nothing_is_told_of_what_could_not_be_read(api_key: int) -> None:
+    assert told(api_key) == ""
+    assert told(api_key, None, {}) in ("", "→ 0 topics, 0 brokers", "→ 0 APIs", "0 B")  # what the response says
+
+
+def test_of_a_huge_body_only_the_size_is_told() -> None:
+    topics = [{"name": ""}] * 400_000
+    answer: dict[str, Any] = {"topics": [], "brokers": [{}]}
+    assert told(3, {"topics": topics}, answer) == "request of 5.6 MB as JSON  → 0 topics, 1 brokers"
+    assert told(3, {"topics": None}, answer | {"topics": topics}) == "response of 5.6 MB as JSON  all topics"
+
+
 def test_hostile_names_are_printable() -> None:
     assert told(12, {"groupId": "g\n\x1b[2J\u202e", "generationId": 1}) == "group g\\n\\x1b[2J\\u202e  generation 1"
 

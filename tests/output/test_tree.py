@@ -1,11 +1,13 @@
 """The whole of an exchange: every field of Kafka's JSON is in the tree, special values have their names."""
 
+import tracemalloc
 from struct import pack
 from typing import Any
 
 import pytest
 
 from kproxy.output.styles import ANSI
+from kproxy.output.text import TextLines
 from kproxy.output.tree import Tree
 from kproxy.session import Exchange
 from tests.support.conversation import broker, client, closing, events_of
@@ -82,6 +84,37 @@ def test_long_arrays_are_wrapped() -> None:
     start = next(n for n, line in enumerate(lines) if line.endswith("partitionIndexes: 100"))
     assert " ".join(line.strip() for line in lines[start + 1 :]) == ", ".join(map(str, range(100)))
     assert max(map(len, lines)) <= 60
+
+
+def named_topics(count: int) -> Exchange:
+    """Metadata v1: an array of topic names, here all empty."""
+    (exchange,) = events_of(client >> request(3, 1, 7, pack(">i", count) + b"\0\0" * count), closing)
+    assert isinstance(exchange, Exchange)
+    return exchange
+
+
+def test_long_arrays_end_in_how_many_more() -> None:
+    lines = lines_of(named_topics(1_500))
+    assert "  └─ topics: 1500" in lines
+    assert lines[-2:] == ['     ├─ [999]: name ""', "     └─ … 500 more; --format jsonl has them"]
+    assert not any("more" in line for line in lines_of(named_topics(1_000)))
+    indexes = array(*(pack(">i", number) for number in range(1_500)))
+    (exchange,) = events_of(client >> request(9, 1, 7, string("g") + array(string("orders") + indexes)), closing)
+    text = " ".join(line.strip() for line in lines_of(exchange))
+    assert text.endswith(" 998, 999, … 500 more; --format jsonl has them")
+
+
+@pytest.mark.parametrize("count", [300_000, 2_000_000])
+def test_neither_output_nor_memory_grow_without_bounds(count: int) -> None:
+    """A topic is two bytes on the wire, and would be a dict and a line of the tree."""
+    exchange = named_topics(count)
+    tracemalloc.start()
+    size = sum(map(len, Tree().render(exchange))) + len(TextLines().render(exchange))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert size < 50_000
+    assert peak < 100_000_000
+    assert ("too much to show" in "\n".join(lines_of(exchange))) == (count > 1_000_000)
 
 
 def test_topic_ids_have_names() -> None:

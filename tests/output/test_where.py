@@ -66,6 +66,16 @@ def test_a_missing_field_is_false_and_told_once() -> None:
     assert where.notes == ["--where was taken as false where it cannot be answered: no field 'topics'"]
 
 
+def test_a_huge_body_is_not_looked_into_and_that_is_told() -> None:
+    bodies = Bodies(b'{"groupId":"' + b"g" * 17_000_000 + b'"}', b'{"errorCode":27}')
+    where = Where('request.groupId != ""')
+    assert not where(exchange(), bodies)
+    assert where.notes == [
+        "--where was taken as false where it cannot be answered: request of more than 16.0 MB as JSON was not looked into"
+    ]
+    assert Where("errors.exists(e, e.code == 27)")(exchange(), bodies)
+
+
 @pytest.mark.parametrize(
     ("expression", "said"),
     [
