@@ -3,22 +3,29 @@
 import os
 import shutil
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Protocol
+from typing import Annotated, TypeAlias
 
 import typer
 
 from kproxy.capture import Capture, open_capture, read_flows
 from kproxy.capture.tls import KeyLog, KeyLogFile, check_available
+from kproxy.cli.pcapng_output import PcapngOutput
 from kproxy.cli.pipeline import Pipeline
 from kproxy.cli.progress import progress
 from kproxy.cli.sink import Sink, check_output
 from kproxy.cli.summary import Summary
+from kproxy.cli.time_order import TimeOrder
 from kproxy.cli.tls_flow import Secrets
 from kproxy.errors import CaptureError, UsageError
+from kproxy.output.anonymize import Anonymizer
 from kproxy.output.bodies import Bodies
 from kproxy.output.jsonl import event_line
+from kproxy.output.pseudonyms import Pseudonyms
+from kproxy.output.rewriting import Rewriter
 from kproxy.output.styles import PLAIN, style_for
 from kproxy.output.text import TextLines
 from kproxy.output.tree import Tree
@@ -27,6 +34,7 @@ from kproxy.session import Event, Exchange
 
 STDIN = Path("-")
 DAMAGED = 3  # exit status, see app.py
+LEAST_KEY, MOST_KEY = 16, 4096  # bytes
 
 
 class Format(StrEnum):
@@ -34,19 +42,21 @@ class Format(StrEnum):
 
     TEXT = "text"
     JSONL = "jsonl"
+    PCAPNG = "pcapng"
 
 
-class Render(Protocol):
-    """Makes the line or lines of an event, newline included."""
-
-    def __call__(self, event: Event, bodies: Bodies | None) -> bytes:
-        """The event as UTF-8."""
+Render: TypeAlias = Callable[[Event, Bodies | None], bytes]  # the line or lines of an event, newline included
+Take: TypeAlias = Callable[[Event, Bodies | None], None]
 
 
 def decode(
     files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Captures to read; - is standard input.")],
     output_format: Annotated[
-        Format, typer.Option("--format", help="text: a line an exchange. jsonl: a JSON object an exchange.")
+        Format,
+        typer.Option(
+            "--format",
+            help="text: a line an exchange. jsonl: a JSON object an exchange. pcapng: a capture, decrypted, for Wireshark.",
+        ),
     ] = Format.TEXT,
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Text: below each line the whole exchange, field by field.")
@@ -56,6 +66,12 @@ def decode(
     ] = None,
     keylog: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Session keys for TLS (NSS key log); see above.")
+    ] = None,
+    anonymize: Annotated[
+        bool, typer.Option("--anonymize", help="pcapng: pseudonyms for names, addresses and records; see above.")
+    ] = False,
+    anonymize_key: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Anonymize with this key: the same pseudonyms in every run.")
     ] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write to this file.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, no summary.")] = False,
@@ -72,6 +88,8 @@ def decode(
     kproxy decode --where 'errors.exists(e, e.code == 16)' trace.pcapng
     tcpdump -i any -U -w - tcp port 9092 | kproxy decode --format jsonl -
     kproxy decode --keylog keys.log trace.pcapng
+    kproxy decode --format pcapng -o clear.pcapng trace.pcapng
+    kproxy decode --format pcapng --anonymize -o for-the-bug-report.pcapng trace.pcapng
 
     TLS 1.2 and 1.3 are decrypted with the session keys: in the pcapng itself (Decryption Secrets Block) or in a key log,
     which a client or the broker writes while it talks:
@@ -86,6 +104,12 @@ def decode(
       Go          tls.Config.KeyLogWriter
       Node.js     node --tls-keylog=FILE
 
+    --format pcapng writes Kafka in the clear, on connections of its own making between the same addresses, with the
+    line of text as a comment on each frame. --anonymize replaces addresses, hosts, client ids, topics, groups, members, users,
+    record keys and values and other text by pseudonyms of the same length, which mean nothing without the key (made anew
+    for each run). APIs, versions, sizes, counts, offsets, error codes, times, ports, names of settings and of client
+    software stay. Only compressed records may change their size.
+
     \b
     Exit status:
       0  decoded
@@ -93,8 +117,13 @@ def decode(
       2  wrong usage, or a file that is no capture
       3  a capture is damaged; what comes before the damage was decoded
     """
-    if verbose and output_format is Format.JSONL:
-        raise UsageError("-v is for --format text; jsonl always has everything")
+    if verbose and output_format is not Format.TEXT:
+        raise UsageError(f"-v is for --format text; {output_format} always has everything")
+    anonymize = anonymize or anonymize_key is not None
+    if anonymize and output_format is not Format.PCAPNG:
+        raise UsageError(f"--anonymize is for --format pcapng; {output_format} shows what is there")
+    if output_format is Format.PCAPNG and output is None and sys.stdout.isatty():
+        raise UsageError("--format pcapng is not for a terminal; give -o FILE")
     condition = None if where is None else Where(where)
     for file in files:
         _check_input(file)
@@ -102,8 +131,12 @@ def decode(
     secrets = Secrets(None if keylog is None else _open_keylog(keylog))
     on_terminal = output is None and sys.stdout.isatty()
     live = on_terminal or (output is None and STDIN in files)
-    with Sink(output, live=live) as sink:
-        run = Run(condition, _renderer(output_format, verbose, on_terminal), sink, secrets)
+    rewriter = _rewriter(anonymize_key) if anonymize else Rewriter()
+    with (
+        Sink(output, live=live) as sink,
+        _output(output_format, sink, rewriter, lambda: _renderer(output_format, verbose, on_terminal)) as take,
+    ):
+        run = Run(condition, take, secrets)
         for file in files:
             run.decode(file, show_progress=not (on_terminal or quiet))
     if not quiet:
@@ -117,12 +150,11 @@ def decode(
 class Run:
     """One call of ``kproxy decode``: captures one after the other into one output, counted together."""
 
-    def __init__(self, condition: Where | None, render: Render, sink: Sink, secrets: Secrets) -> None:
+    def __init__(self, condition: Where | None, take: Take, secrets: Secrets) -> None:
         self.summary = Summary()
         self.damages: list[str] = []
         self._condition = condition
-        self._render = render
-        self._sink = sink
+        self._pass_on = take
         self._secrets = secrets
         self._keylog = KeyLog(secrets.more)
         self._numbers_from = 0
@@ -149,7 +181,7 @@ class Run:
         bodies = read_for(condition, event)
         if condition is None or condition(event, bodies):
             self.summary.shown += isinstance(event, Exchange)
-            self._sink.write(self._render(event, bodies))
+            self._pass_on(event, bodies)
 
     def say_all(self) -> None:
         """The summary, on standard error."""
@@ -157,6 +189,33 @@ class Run:
             print(line, file=sys.stderr)
         for note in self._condition.notes if self._condition is not None else ():
             print(note, file=sys.stderr)
+
+
+@contextmanager
+def _output(output_format: Format, sink: Sink, rewriter: Rewriter, renderer: Callable[[], Render]) -> Iterator[Take]:
+    """What takes events and writes them to *sink*, at once or when all is read."""
+    if output_format is not Format.PCAPNG:
+        render = renderer()
+        yield lambda event, bodies: sink.write(render(event, bodies))
+        return
+    with TimeOrder() as order:
+        capture = PcapngOutput(sink, order, rewriter)
+        yield capture.take
+        capture.finish()
+
+
+def _rewriter(key_file: Path | None) -> Anonymizer:
+    """Raises UsageError for a key that cannot be read, or that is too short to be one."""
+    if key_file is None:
+        return Anonymizer(Pseudonyms(os.urandom(LEAST_KEY)))
+    try:
+        with key_file.open("rb") as file:
+            key = file.read(MOST_KEY)
+    except OSError as error:
+        raise UsageError(f"{key_file} cannot be read: {error.strerror}") from error
+    if len(key) < LEAST_KEY:
+        raise UsageError(f"{key_file} has {len(key)} bytes; a key has at least {LEAST_KEY}")
+    return Anonymizer(Pseudonyms(key))
 
 
 def _renderer(output_format: Format, verbose: bool, on_terminal: bool) -> Render:

@@ -1,0 +1,62 @@
+"""Records fields written anew, record by record.
+
+A batch that is not compressed keeps its size. One that is compressed is compressed again with its codec, and may come out
+in another size: the codec's choices are lost, its name, the records, offsets and times are not. What cannot be rewritten
+record by record keeps its header and has zeros behind it: batches that cannot be read whole, and those that are cut off.
+"""
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from kproxy.errors import EncodeError
+from kproxy.protocol.records import (
+    DEFAULT_LIMITS,
+    Batch,
+    Codec,
+    Record,
+    RecordBatch,
+    open_batches,
+    read_batch,
+    read_batches,
+    write_batches,
+)
+
+HEADER_SIZE = {0: 26, 1: 34, 2: 61}  # of a batch, or of a message down to its key
+MAGIC_AT = 16
+
+RewriteRecord: TypeAlias = Callable[[Record, RecordBatch], None]
+
+
+def rewrite_records(data: bytes, rewrite: RewriteRecord, *, unaligned: bool = False) -> bytes:
+    """A records field after *rewrite* changed each of its records in place.
+
+    *unaligned*: it may begin inside a batch (FetchSnapshot); what is before the first whole one is blanked.
+    """
+    batches = read_batches(data, unaligned=unaligned)
+    tail = data[batches.tail.position :] if batches.tail is not None else b""
+    written = [bytes(batches.skipped_start)]
+    for opened in open_batches(batches, DEFAULT_LIMITS):
+        written.append(_rewrite(read_batch(opened), opened.batch, rewrite))
+    return b"".join([*written, _blank(tail)])
+
+
+def _rewrite(batch: RecordBatch, source: Batch, rewrite: RewriteRecord) -> bytes:
+    """A batch after *rewrite*; blanked where it could not be read, or cannot be written in its size."""
+    if batch.error is not None or batch.skipped is not None or not source.crc_valid:
+        return _blank(source.raw)
+    changed = batch.copy()
+    for record in changed.records:
+        rewrite(record, changed)
+    try:
+        written = write_batches([changed])
+    except EncodeError:
+        return _blank(source.raw)
+    same_size = len(written) == len(source.raw) or batch.codec != Codec.NONE
+    return written if same_size else _blank(source.raw)
+
+
+def _blank(raw: bytes) -> bytes:
+    """The header of a batch that may be cut off, and zeros."""
+    magic = raw[MAGIC_AT] if len(raw) > MAGIC_AT else 0
+    header = raw[: HEADER_SIZE.get(magic, MAGIC_AT)]
+    return header + bytes(len(raw) - len(header))
