@@ -19,7 +19,8 @@ from kproxy.session import BadFrame, Connection, Direction, Event, Exchange, Fra
 from kproxy.session.session import BROKER_CLOSED, CONNECTION_CLOSED
 
 DIRECTIONS = {Direction.REQUEST: 0, Direction.RESPONSE: 1}
-ENDINGS = {CONNECTION_CLOSED: 0, BROKER_CLOSED: 1}  # what unanswered requests tell of the end of their connection
+BOTH = (0, 1)
+ENDINGS = {CONNECTION_CLOSED: (0,), BROKER_CLOSED: (1, 0)}  # who said what, as far as unanswered requests tell
 SIZE_FIELD = 4
 TOKEN = b"\x60"  # RFC 2743: what GSSAPI's tokens begin with, and no request of Kafka's does
 SMALLEST_HOLE = 1  # bytes: where nobody knows how many are missing
@@ -36,7 +37,7 @@ class _Open:
 
     connection: Connection
     items: int = 0
-    ended_by: int | None = 0  # the direction that says first that it is done; None: left open
+    farewell: tuple[int, ...] = BOTH  # the sides that say that they are done
     tcp: SyntheticTcp | None = None
 
 
@@ -83,7 +84,7 @@ class PcapngOutput:
         if exchange.response is not None:
             self._frame(event, exchange.response, 1, self._comment(exchange, bodies, done.response_note))
         if exchange.unanswered is not None:
-            self._of(event).ended_by = ENDINGS.get(exchange.unanswered)
+            self._of(event).farewell = ENDINGS.get(exchange.unanswered, ())
 
     def _comment(self, exchange: Exchange, bodies: Bodies, note: str) -> str:
         line = " ".join(self._lines.render(exchange, bodies).split())
@@ -146,7 +147,7 @@ class PcapngOutput:
             packets += known.tcp.acknowledge(direction)
         known.items -= 1
         if not known.items:
-            packets += [] if known.ended_by is None else known.tcp.farewell(known.ended_by)
+            packets += known.tcp.farewell(known.farewell)
             del self._connections[number]
         comment = item[_ITEM.size : start].decode()
         for index, data in enumerate(packets):

@@ -56,9 +56,9 @@ class SyntheticTcp:
         """The other side says that it has all that was sent, what is missing included."""
         return [self._send(1 - direction, ACK)]
 
-    def farewell(self, first: int) -> list[bytes]:
-        """The FIN of the side that ends first, the other one's, and the last ACK."""
-        return [self._send(first, FIN | ACK), self._send(1 - first, FIN | ACK), self._send(first, ACK)]
+    def farewell(self, sides: tuple[int, ...]) -> list[bytes]:
+        """FINs of *sides* in that order, and the ACK of the last one."""
+        return [*(self._send(side, FIN | ACK) for side in sides), *(self._send(1 - side, ACK) for side in sides[-1:])]
 
     def _send(self, side: int, flags: int, data: bytes = b"") -> bytes:
         sequence = self._next[side]
