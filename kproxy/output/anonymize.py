@@ -50,6 +50,7 @@ KAFKA_WORDS = frozenset({
     *("default", "compatible", "sessioned", "stream"),
 })  # fmt: skip
 
+KAFKA_NAMES = INTERNAL_TOPICS | {"ANONYMOUS", "User:ANONYMOUS"}  # KafkaPrincipal.ANONYMOUS
 NUMBERED = frozenset({"value", "resourceName"})  # of settings, and of brokers
 NUMBER = re.compile(r"-?\d{1,20}|true|false")
 
@@ -76,7 +77,6 @@ class Anonymizer(Rewriter):
 
     def __init__(self, pseudonyms: Pseudonyms) -> None:
         self._pseudonyms = pseudonyms
-        self._connections: dict[int, Connection] = {}
 
     def exchange(self, exchange: Exchange) -> Rewritten:
         """See Rewriter. Everything that the exchange knows beside its frames is replaced, too."""
@@ -90,8 +90,8 @@ class Anonymizer(Rewriter):
 
     def connection(self, connection: Connection) -> Connection:
         """The connection with other addresses."""
-        ends = (self._pseudonyms.endpoint(end) for end in (connection.client, connection.broker))
-        return replace(connection, **dict(zip(("client", "broker"), ends, strict=True)), tls=None)
+        client, broker = map(self._pseudonyms.endpoint, (connection.client, connection.broker))
+        return replace(connection, client=client, broker=broker, tls=None)
 
     def wants(self, frame: Frame) -> bool:
         """All of them."""
@@ -169,7 +169,7 @@ class Anonymizer(Rewriter):
         record.value = self.payload(voters, value) or bytes(len(value))
 
     def _name(self, name: str) -> str:
-        return name if name in INTERNAL_TOPICS else self._pseudonyms.text(name)
+        return name if name in KAFKA_NAMES else self._pseudonyms.text(name)
 
 
 def _without_tags(header: bytes, start: int) -> bytes:

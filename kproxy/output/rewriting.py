@@ -107,7 +107,7 @@ class Rewriter:
             context.topic = named
         if struct.unknown_tags:
             struct.unknown_tags = tuple((tag, self.tagged(of, data)) for tag, data in struct.unknown_tags)
-        for spot in spots(of, type(struct)):
+        for spot in spots(of, type(struct).__name__):
             value = getattr(struct, spot.field.attribute)
             if spot.field.is_struct:
                 for inner in (value or ()) if spot.field.is_array else (value,):
@@ -124,7 +124,7 @@ class Rewriter:
         if spot.message.startswith("Envelope") and spot.secrecy:
             return self._inner(spot, value, context)
         if spot.secrecy is Secrecy.ALWAYS or (
-            spot.secrecy is Secrecy.BY_NAME and is_secret_setting(struct.name.encode("utf-8", "surrogateescape"))
+            spot.secrecy is Secrecy.BY_NAME and is_secret_setting(str(struct.name).encode("utf-8", "surrogateescape"))
         ):
             return blanked(value)
         return self.text(spot, struct, value) if isinstance(value, str) else self.data(spot, value, context)
@@ -226,22 +226,22 @@ def topic_of(struct: Any, context: Context) -> str | None:
 
 
 @cache
-def spots(of: str, struct: type[Struct]) -> tuple[Spot, ...]:
+def spots(of: str, struct: str) -> tuple[Spot, ...]:
     """The fields of a struct of message *of* that may have to be replaced."""
-    found = (Spot(of, f, secrecy(of, (f.json_name,))) for f in struct.fields)
+    found = (Spot(of, f, secrecy(of, (f.json_name,))) for f in struct_types(of)[struct].fields)
     return tuple(s for s in found if s.field.is_struct or s.field.type in ("string", "bytes", "records"))
 
 
 @cache
 def has_secrets(name: str) -> bool:
     """Whether a message has fields for credentials."""
-    return any(spot.secrecy for struct in struct_types(name).values() for spot in spots(name, struct))
+    return any(spot.secrecy for struct in struct_types(name) for spot in spots(name, struct))
 
 
 @cache
 def has_records(name: str) -> bool:
     """Whether a message carries records."""
-    return any(spot.field.type == "records" for struct in struct_types(name).values() for spot in spots(name, struct))
+    return any(spot.field.type == "records" for struct in struct_types(name) for spot in spots(name, struct))
 
 
 def api_has_secrets(api_key: int) -> bool:
