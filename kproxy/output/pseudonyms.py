@@ -86,4 +86,4 @@ def _ipv4(seed: bytes, text: str, _size: int) -> str:
 
 def _number(value: int, digits: int, most: int) -> int:
     lowest: int = 10 ** (digits - 1)
-    return lowest + value % (min(10**digits - 1, most) - lowest + 1)
+    return lowest + value % (min(int(10**digits) - 1, most) - lowest + 1)

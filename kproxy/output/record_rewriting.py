@@ -58,5 +58,5 @@ def _rewrite(batch: RecordBatch, source: Batch, rewrite: RewriteRecord) -> bytes
 def _blank(raw: bytes) -> bytes:
     """The header of a batch that may be cut off, and zeros."""
     magic = raw[MAGIC_AT] if len(raw) > MAGIC_AT else 0
-    header = raw[: HEADER_SIZE.get(magic, MAGIC_AT)]
+    header = raw[: HEADER_SIZE.get(magic, MAGIC_AT + 1)]
     return header + bytes(len(raw) - len(header))
