@@ -8,11 +8,13 @@ record by record keeps its header and has zeros behind it: batches that cannot b
 from collections.abc import Callable
 from typing import TypeAlias
 
+from crc32c import crc32c
+
 from kproxy.errors import EncodeError
 from kproxy.protocol.records import (
     DEFAULT_LIMITS,
-    Batch,
     Codec,
+    OpenBatch,
     Record,
     RecordBatch,
     open_batches,
@@ -22,7 +24,7 @@ from kproxy.protocol.records import (
 )
 
 HEADER_SIZE = {0: 26, 1: 34, 2: 61}  # of a batch, or of a message down to its key
-MAGIC_AT = 16
+MAGIC_AT, CRC_AT, COVERED_AT = 16, 17, 21
 
 RewriteRecord: TypeAlias = Callable[[Record, RecordBatch], None]
 
@@ -36,23 +38,34 @@ def rewrite_records(data: bytes, rewrite: RewriteRecord, *, unaligned: bool = Fa
     tail = data[batches.tail.position :] if batches.tail is not None else b""
     written = [bytes(batches.skipped_start)]
     for opened in open_batches(batches, DEFAULT_LIMITS):
-        written.append(_rewrite(read_batch(opened), opened.batch, rewrite))
+        written.append(_rewrite(opened, rewrite))
     return b"".join([*written, _blank(tail)])
 
 
-def _rewrite(batch: RecordBatch, source: Batch, rewrite: RewriteRecord) -> bytes:
+def _rewrite(opened: OpenBatch, rewrite: RewriteRecord) -> bytes:
     """A batch after *rewrite*; blanked where it could not be read, or cannot be written in its size."""
+    batch, source = read_batch(opened), opened.batch
     if batch.error is not None or batch.skipped is not None or not source.crc_valid:
         return _blank(source.raw)
     changed = batch.copy()
     for record in changed.records:
         rewrite(record, changed)
+    if changed.records == read_batch(opened).records:
+        return source.raw
     try:
         written = write_batches([changed])
     except EncodeError:
         return _blank(source.raw)
     same_size = len(written) == len(source.raw) or batch.codec != Codec.NONE
-    return written if same_size else _blank(source.raw)
+    return _with_header(written, source.raw) if same_size else _blank(source.raw)
+
+
+def _with_header(written: bytes, raw: bytes) -> bytes:
+    """A written batch with the header that it had: what a header says may be at odds with its records, and stays so."""
+    if raw[MAGIC_AT] != 2:
+        return written
+    kept = written[:CRC_AT] + bytes(4) + raw[COVERED_AT : HEADER_SIZE[2]] + written[HEADER_SIZE[2] :]
+    return kept[:CRC_AT] + crc32c(kept[COVERED_AT:]).to_bytes(4, "big") + kept[COVERED_AT:]
 
 
 def _blank(raw: bytes) -> bytes:

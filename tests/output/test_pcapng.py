@@ -11,7 +11,8 @@ AT = 1_763_699_999_123_456_789
 
 
 def read(*blocks: bytes) -> list[tuple[bytes, object]]:
-    return list(RawPcapNgReader(io.BytesIO(file_header("kproxy test") + b"".join(blocks))))
+    with RawPcapNgReader(io.BytesIO(file_header("kproxy test") + b"".join(blocks))) as reader:
+        return list(reader)
 
 
 @pytest.mark.parametrize("size", [0, 1, 2, 3, 4, 1500])
