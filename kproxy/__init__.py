@@ -5,7 +5,8 @@ Rooms, in the order the bytes walk through them; each package's docstring says w
     errors      every exception kproxy raises on purpose, one tree
     protocol    what the bytes mean: facts, codec, headers, error codes, special values. No I/O, no clock
     session     one connection as a conversation: framing, pairing, SASL, topic ids, fetch sessions -> events. No I/O, no clock
-    capture     files: pcap and pcapng, link layers, TCP reassembly -> the byte streams of both directions with their times
+    capture     files: pcap and pcapng, link layers, TCP reassembly, TLS with a key log
+                -> the byte streams of both directions with their times
     output      events to people and machines: text lines and trees, the decoded log (JSON lines)
     cli         one file per command: decode, api
     extract     how the facts file is made from Kafka's own jars; nothing at run time imports it

@@ -32,7 +32,7 @@ def printed(command: str) -> str:
 
 
 def test_the_first_command_installs_and_does_the_main_job() -> None:
-    assert "pip install . " in commands()[0]
+    assert "pip install -e . " in commands()[0]
     assert commands()[0].endswith("kproxy decode captures/01-java-produce-consume-group.pcap")
 
 

@@ -2,10 +2,12 @@
 
     files.py        paths and standard input, gzip and zstd -> a stream of bytes
     pcap.pyx, pcapng.pyx   where the packets lie in a buffer of that stream
+    tls/            TLS 1.2 and 1.3 with a key log -> what is inside, and who talks to whom
     options.py      the options of pcapng blocks
     packets.pyx     PacketBatch (many, in a lent buffer), Packet (one, owning its bytes)
     reader.py       Capture: one buffer, one scanner, damage told and not raised; read_flows
     links.pyx       a packet's TCP segment, or the name of what it is instead
+    unwrap.py       what is inside of what is no TCP segment: fragments.py, tunnels.py
     half.pyx        one direction of a flow: what is held, what was delivered
     reassembly.pyx  Flow: segments in any order -> items in the order of the conversation
     flows.pyx       Flows: which flow a packet belongs to; reused endpoints, eviction

@@ -22,7 +22,12 @@ cdef class Flows:
     Args:
         limits: every cap; None for the defaults.
         unwrap: called with each Packet that is not a TCP segment and the name of what it is (links.OUTCOME_NAMES); answers
-            the packets inside it (a tunnel's, a datagram of fragments), or none: then it is counted as passed over.
+            the packets inside it (a tunnel's; a datagram's, or none yet), or a name to count it by as passed over. What
+            it gives up later it counts in its own *passed_over*. See kproxy.capture.unwrap.
+
+    A flow is its addresses and ports: VLAN tags and tunnels do not tell flows apart. A mirror port shows the same packet
+    inside and outside of them, and the second is a retransmission then. What two networks with the same addresses send
+    between the same ports is mixed.
 
     packets and bytes count what came in; evicted and reused count flows; stray counts resets that belong to no flow.
     """
@@ -35,6 +40,7 @@ cdef class Flows:
     cdef readonly uint64_t reused
     cdef readonly uint64_t stray
     cdef object _unwrap
+    cdef dict _named
     cdef dict _table
     cdef Py_ssize_t _max_flows
     cdef Flow _oldest
@@ -47,6 +53,7 @@ cdef class Flows:
         self._max_flows = max(1, limits.flows)
         self._table = {}
         self._unwrap = unwrap
+        self._named = {}
         memset(self._outcomes, 0, sizeof(self._outcomes))
 
     def __len__(self):
@@ -54,9 +61,13 @@ cdef class Flows:
 
     @property
     def passed_over(self):
-        """Packets that were not TCP segments, counted by what they were."""
+        """Packets that no TCP segment was read from, counted by what they were."""
         cdef int i
-        return {OUTCOME_NAMES[i]: self._outcomes[i] for i in range(1, <int>OUTCOMES) if self._outcomes[i]}
+        counts = {OUTCOME_NAMES[i]: self._outcomes[i] for i in range(1, <int>OUTCOMES) if self._outcomes[i]}
+        for more in (self._named, getattr(self._unwrap, "passed_over", {})):
+            for name, count in more.items():
+                counts[name] = counts.get(name, 0) + count
+        return counts
 
     @property
     def segments(self):
@@ -96,25 +107,30 @@ cdef class Flows:
         for i in range(batch.count):
             ref = &batch.refs[i]
             data = batch.data(ref)
-            self.packets += 1
-            self.bytes += ref.size
+            if depth == 0:
+                self.packets += 1
+                self.bytes += ref.size
             outcome = dissect(data, ref.size, ref.original_size, ref.link_type, &segment)
             if outcome == SEGMENT:
                 self._outcomes[<int>SEGMENT] += 1
                 self._receive_segment(&segment, data, ref.time_ns, out)
-            elif self._unwrap is None or depth >= MAX_UNWRAPPED or not self._unwrapped(batch, i, outcome, out, depth):
+            elif self._unwrap is None or depth >= MAX_UNWRAPPED:
                 self._outcomes[<int>outcome] += 1
+            else:
+                self._receive_unwrapped(batch.packet(i), OUTCOME_NAMES[<int>outcome], out, depth)
         return 0
 
-    cdef bint _unwrapped(self, PacketBatch batch, Py_ssize_t index, Outcome outcome, list out, int depth) except? -1:
-        cdef bint any_inside = False
-        for packet in self._unwrap(batch.packet(index), OUTCOME_NAMES[<int>outcome]):
-            inside = PacketBatch(1)
-            inside.lend(packet.data)
-            inside.add_packet(packet)
-            self._receive(inside, out, depth + 1)
-            any_inside = True
-        return any_inside
+    cdef int _receive_unwrapped(self, object packet, str what, list out, int depth) except -1:
+        inside = self._unwrap(packet, what)
+        if isinstance(inside, str):
+            self._named[inside] = self._named.get(inside, 0) + 1
+            return 0
+        for packet in inside:
+            batch = PacketBatch(1)
+            batch.lend(packet.data)
+            batch.add_packet(packet)
+            self._receive(batch, out, depth + 1)
+        return 0
 
     cdef int _receive_segment(self, Segment* segment, const uint8_t* data, int64_t time_ns, list out) except -1:
         cdef bytes key = PyBytes_FromStringAndSize(<const char*>segment.key, segment.key_size)

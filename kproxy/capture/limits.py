@@ -23,3 +23,6 @@ class Limits:
     start_packets: int = 16
     recent_per_chunk: int = 64 << 10  # chunks up to this size are remembered, to be compared with retransmissions
     recent_in_all: int = 32 << 20
+    fragments_in_all: int = 16 << 20  # bytes of IP fragments, with what it takes to hold them
+    fragments_patience: int = 16_384  # fragments that may come between the first and the last of a datagram
+    fragments_seconds: int = 60  # of the capture's time (RFC 8200 section 4.5)

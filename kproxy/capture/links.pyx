@@ -1,7 +1,8 @@
 """From a captured packet to its TCP segment: link types, VLAN tags, IPv4, IPv6 with extension headers, TCP.
 
 Everything else has a name in OUTCOMES and is passed over and counted. IP fragments are among that: whoever reassembles
-them gives the whole datagram to ``dissect`` again, with link type RAW. So does whoever opens VXLAN, GRE or the like.
+them (fragments.py) gives the whole datagram to ``dissect`` again, with link type RAW. So does whoever opens VXLAN, GRE or
+the like (tunnels.py). ``read_datagram`` shows both where the layers lie.
 """
 
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
@@ -273,3 +274,48 @@ def read_segment(int link_type, bytes data, original_size=None):
     return TcpSegment(
         key, segment.side, segment.sequence, segment.acknowledgment, segment.flags, payload, segment.missing
     )
+
+
+class Datagram(NamedTuple):
+    """Where the IP datagram of a packet lies, or what is there instead of one; positions are in the packet."""
+
+    version: int
+    ethertype: int
+    start: int
+    payload: int
+    end: int
+    protocol: int
+
+
+def read_datagram(int link_type, bytes data, Py_ssize_t original_size):
+    """Return the Datagram in a packet; None when its link type is not known, its headers are cut off, or they are malformed.
+
+    *version* is 4 or 6, or 0 for what is not IP; then *start* is behind the *ethertype*, and nothing else is known. The
+    payload of an IPv6 fragment is its fragment header. *end* is what the IP header says, also when less was captured.
+    """
+    cdef Span span
+    cdef Network network
+    cdef Outcome outcome
+    cdef Py_ssize_t at = 0
+    if not 0 <= link_type <= 0xFFFF:
+        return None
+    span.data, span.size, span.overrun = <const uint8_t*><const char*>data, len(data), False
+    cdef int version = _network_version(&span, <uint16_t>link_type, &at)
+    if version < 0 or span.overrun:
+        return None
+    if version == 0:
+        return Datagram(0, _ethertype_before(&span, link_type, at), at, at, original_size, 0)
+    if version == 4:
+        outcome = _ipv4(&span, at, original_size, &network)
+    else:
+        outcome = _ipv6(&span, at, original_size, &network)
+    if span.overrun or (outcome != SEGMENT and outcome != FRAGMENT):
+        return None
+    return Datagram(version, 0, at, network.payload, network.end, network.protocol)
+
+
+cdef int _ethertype_before(Span* span, int link_type, Py_ssize_t at) noexcept nogil:
+    # SLL2 has it first in its header; a VLAN tag ends with it, as other headers do. Loopback and raw IP have none.
+    if link_type == LINK_LINUX_SLL2 and at == 20:
+        return be16(span, 0)
+    return be16(span, at - 2) if at >= 14 else 0

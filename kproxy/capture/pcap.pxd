@@ -13,5 +13,6 @@ cdef class PcapScanner:
     cdef readonly uint32_t snaplen
     cdef readonly uint64_t sizes_contradict
     cdef int64_t _fraction_ns
+    cdef Py_ssize_t _record_header
 
     cpdef Py_ssize_t scan(self, PacketBatch batch, Py_ssize_t start, Py_ssize_t stop) except -1

@@ -14,6 +14,7 @@ from kproxy.capture.packets import Packet, PacketBatch
 from kproxy.capture.pcap import FILE_HEADER_SIZE, MAGICS, PcapScanner
 from kproxy.capture.pcapng import SECTION_MAGIC, PcapngScanner
 from kproxy.capture.reassembly import Data
+from kproxy.capture.unwrap import Unwrapper
 from kproxy.errors import CaptureError
 
 BUFFER_SIZE = 1 << 20
@@ -181,7 +182,7 @@ def read_flows(capture: Capture, limits: Limits | None = None) -> Iterator[FlowI
 
     Items of one flow come in the order of its conversation, those of different flows about in capture order.
     """
-    flows = Flows(limits)
+    flows = Flows(limits, Unwrapper(limits))
     capture.flows = flows
     for batch in capture.batches():
         yield from flows.receive(batch)

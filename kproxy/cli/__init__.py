@@ -3,6 +3,7 @@
 app.py            the commands, main(), exit codes
 decode.py         kproxy decode: captures to text, JSON lines or a capture in the clear
 pipeline.py       capture flows -> sessions -> events; which flows are Kafka, and who is the client
+tls_flow.py       a flow of TLS -> what is inside of it; where the secrets come from
 sink.py           where the output goes
 pcapng_output.py  events to a capture: packets in order, comments, how connections begin and end
 time_order.py     sorts more than memory holds
@@ -20,10 +21,15 @@ COLLECT_AFTER = (50_000, 20, 20)
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; exits with one of the codes that app.py lists."""
+    before = gc.get_threshold()
     gc.disable()
     from kproxy.cli import app  # noqa: PLC0415 - with the collector off, a tenth faster
 
     gc.freeze()
     gc.set_threshold(*COLLECT_AFTER)
     gc.enable()
-    app.main(arguments)
+    try:
+        app.main(arguments)
+    finally:
+        gc.unfreeze()
+        gc.set_threshold(*before)

@@ -4,7 +4,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, TypeAlias
@@ -22,14 +22,16 @@ from kproxy.cli.time_order import TimeOrder
 from kproxy.cli.tls_flow import Secrets
 from kproxy.errors import CaptureError, UsageError
 from kproxy.output.anonymize import Anonymizer
-from kproxy.output.bodies import Bodies
+from kproxy.output.bodies import Bodies, read_bodies
 from kproxy.output.jsonl import event_line
+from kproxy.output.opening import Opener
 from kproxy.output.pseudonyms import Pseudonyms
 from kproxy.output.rewriting import Rewriter
 from kproxy.output.styles import PLAIN, style_for
 from kproxy.output.text import TextLines
 from kproxy.output.tree import Tree
 from kproxy.output.where import Where, read_for
+from kproxy.protocol.embedded import Viewers
 from kproxy.session import Event, Exchange
 
 STDIN = Path("-")
@@ -61,6 +63,9 @@ def decode(
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Text: below each line the whole exchange, field by field.")
     ] = False,
+    records: Annotated[
+        bool, typer.Option("--records", help="Show the records of all topics, not only of Kafka's internal ones.")
+    ] = False,
     where: Annotated[
         str | None, typer.Option(metavar="CEL", help="Show only what this is true for, over the names of jsonl.")
     ] = None,
@@ -83,7 +88,7 @@ def decode(
 
     \b
     kproxy decode trace.pcapng
-    kproxy decode -v trace.pcap.gz
+    kproxy decode -v --records trace.pcap.gz
     kproxy decode --where 'apiName == "Fetch" && latencyMs > 500.0' trace.pcapng
     kproxy decode --where 'errors.exists(e, e.code == 16)' trace.pcapng
     tcpdump -i any -U -w - tcp port 9092 | kproxy decode --format jsonl -
@@ -91,23 +96,27 @@ def decode(
     kproxy decode --format pcapng -o clear.pcapng trace.pcapng
     kproxy decode --format pcapng --anonymize -o for-the-bug-report.pcapng trace.pcapng
 
-    TLS 1.2 and 1.3 are decrypted with the session keys: in the pcapng itself (Decryption Secrets Block) or in a key log,
-    which a client or the broker writes while it talks:
+    TLS 1.2 and 1.3 are decrypted with the session keys: those in the pcapng
+    itself (Decryption Secrets Block), or a key log that a client or the broker
+    writes while it talks:
 
     \b
-      Python      ssl.SSLContext.keylog_filename; or SSLKEYLOGFILE=FILE in the environment,
-                  where the context comes from ssl.create_default_context
-      Java        clients and brokers: -javaagent:extract-tls-secrets.jar=FILE
-                  or -javaagent:jSSLKeyLog.jar=FILE
-      librdkafka  has no setting for it: where it uses a shared OpenSSL, LD_PRELOAD
-                  libsslkeylog.so with SSLKEYLOGFILE=FILE; or take the broker's keys
-      Go          tls.Config.KeyLogWriter
-      Node.js     node --tls-keylog=FILE
+    Python      ssl.SSLContext.keylog_filename; or SSLKEYLOGFILE=FILE in the
+                environment, with contexts of ssl.create_default_context
+    Java        clients and brokers: -javaagent:extract-tls-secrets.jar=FILE
+                or -javaagent:jSSLKeyLog.jar=FILE
+    librdkafka  has no setting for it; where OpenSSL is a shared library:
+                LD_PRELOAD=libsslkeylog.so SSLKEYLOGFILE=FILE; else the
+                broker's keys do
+    Go          tls.Config.KeyLogWriter
+    Node.js     node --tls-keylog=FILE
 
-    --format pcapng writes Kafka in the clear, on connections of its own making between the same addresses, with the
-    line of text as a comment on each frame. --anonymize replaces addresses, hosts, client ids, topics, groups, members, users,
-    record keys and values and other text by pseudonyms of the same length, which mean nothing without the key (made anew
-    for each run). APIs, versions, sizes, counts, offsets, error codes, times, ports, names of settings and of client
+    --format pcapng writes Kafka in the clear, on connections of its own making
+    between the same addresses, with the line of text as a comment on each frame.
+    --anonymize replaces addresses, hosts, client ids, topics, groups, members,
+    users, record keys and values and all other text by pseudonyms of the same
+    length; the key to them is made anew for each run. APIs, versions, sizes,
+    counts, offsets, error codes, times, ports, names of settings and of client
     software stay. Only compressed records may change their size.
 
     \b
@@ -117,6 +126,8 @@ def decode(
       2  wrong usage, or a file that is no capture
       3  a capture is damaged; what comes before the damage was decoded
     """
+    if records and not (output_format is Format.JSONL or (output_format is Format.TEXT and verbose)):
+        raise UsageError("--records is for -v or --format jsonl; a line an exchange has no room for them")
     if verbose and output_format is not Format.TEXT:
         raise UsageError(f"-v is for --format text; {output_format} always has everything")
     anonymize = anonymize or anonymize_key is not None
@@ -132,11 +143,14 @@ def decode(
     on_terminal = output is None and sys.stdout.isatty()
     live = on_terminal or (output is None and STDIN in files)
     rewriter = _rewriter(anonymize_key) if anonymize else Rewriter()
+    render = _renderer(output_format, verbose, on_terminal)
+    opener = Opener(Viewers() if records else None)
     with (
+        closing(secrets),
         Sink(output, live=live) as sink,
-        _output(output_format, sink, rewriter, lambda: _renderer(output_format, verbose, on_terminal)) as take,
+        _output(sink, rewriter if output_format is Format.PCAPNG else render, opener) as take,
     ):
-        run = Run(condition, take, secrets)
+        run = Run(condition, take, secrets, opener)
         for file in files:
             run.decode(file, show_progress=not (on_terminal or quiet))
     if not quiet:
@@ -150,11 +164,12 @@ def decode(
 class Run:
     """One call of ``kproxy decode``: captures one after the other into one output, counted together."""
 
-    def __init__(self, condition: Where | None, take: Take, secrets: Secrets) -> None:
+    def __init__(self, condition: Where | None, take: Take, secrets: Secrets, opener: Opener) -> None:
         self.summary = Summary()
         self.damages: list[str] = []
         self._condition = condition
         self._pass_on = take
+        self._opener = opener
         self._secrets = secrets
         self._keylog = KeyLog(secrets.more)
         self._numbers_from = 0
@@ -178,7 +193,8 @@ class Run:
     def _take(self, event: Event) -> None:
         self.summary.count(event)
         condition = self._condition
-        bodies = read_for(condition, event)
+        self._opener.learn(event)
+        bodies = read_for(condition, event, self._opener)
         if condition is None or condition(event, bodies):
             self.summary.shown += isinstance(event, Exchange)
             self._pass_on(event, bodies)
@@ -192,16 +208,19 @@ class Run:
 
 
 @contextmanager
-def _output(output_format: Format, sink: Sink, rewriter: Rewriter, renderer: Callable[[], Render]) -> Iterator[Take]:
-    """What takes events and writes them to *sink*, at once or when all is read."""
-    if output_format is not Format.PCAPNG:
-        render = renderer()
-        yield lambda event, bodies: sink.write(render(event, bodies))
+def _output(sink: Sink, how: Rewriter | Render, opener: Opener) -> Iterator[Take]:
+    """What takes events and writes them to *sink*: lines at once, a capture when all is read."""
+    if not isinstance(how, Rewriter):
+        yield lambda event, bodies: sink.write(how(event, _read(event, bodies, opener)))
         return
     with TimeOrder() as order:
-        capture = PcapngOutput(sink, order, rewriter)
+        capture = PcapngOutput(sink, order, how)
         yield capture.take
         capture.finish()
+
+
+def _read(event: Event, bodies: Bodies | None, opener: Opener) -> Bodies | None:
+    return read_bodies(event, opener) if bodies is None and isinstance(event, Exchange) else bodies
 
 
 def _rewriter(key_file: Path | None) -> Anonymizer:

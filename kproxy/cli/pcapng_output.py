@@ -106,7 +106,7 @@ class PcapngOutput:
 
     def _token(self, event: SaslToken) -> None:
         data = event.size.to_bytes(SIZE_FIELD, "big") + TOKEN * event.size
-        line = self._lines.render(replace(event, connection=self._of(event).connection))
+        line = self._lines.render(replace(event, connection=self._of(event).connection, parts=None))
         place = _Place(event.at, DIRECTIONS[event.direction], event.at, event.at)
         self._add(event, place, data, " ".join(line.split()))
 

@@ -79,7 +79,7 @@ class FlowReader:
         self.dropped = False  # known not to be Kafka
         self._inside = inside
         self._outside: TlsFlow | None = None
-        self._take_inside = self.take
+        self._reader_inside: FlowReader | None = None
         self._pending: list[Item] = []  # what waits for the decision
         self._pieces = 0
         self._size = 0
@@ -89,8 +89,8 @@ class FlowReader:
         """The events that an item of the flow makes."""
         if self.session is not None:
             return _feed(self.session, item)
-        if self._outside is not None:
-            return self._outside.receive(item, self._take_inside)
+        if self._outside is not None and self._reader_inside is not None:
+            return self._outside.receive(item, self._reader_inside.take)
         if self.dropped:
             return []
         self._pending.append(item)
@@ -170,8 +170,9 @@ class FlowReader:
         if not self.flow.client_known and is_client_hello(self._start[1]):
             self.flow.swap()  # the one taken for the broker is the client
         tls = self._outside = TlsFlow(self.number, self.flow, self.keylog)
-        inside = FlowReader(self.number, self.flow, self.cluster, self.limits, keylog=self.keylog, inside=tls)
-        self._take_inside = inside.take
+        self._reader_inside = FlowReader(
+            self.number, self.flow, self.cluster, self.limits, keylog=self.keylog, inside=tls
+        )
         pending, self._pending = self._pending, []
         return [event for item in pending for event in self.take(item)]
 

@@ -1,12 +1,10 @@
 """A progress bar on standard error, for a person who watches a long decode."""
 
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-
-from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
 from kproxy.capture import Capture
 from kproxy.output.escaping import printable
@@ -19,10 +17,14 @@ COMPRESSED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")  # then the position does not te
 @contextmanager
 def progress(file: Path, capture: Capture, *, wanted: bool) -> Iterator[Callable[[], None] | None]:
     """Show how far *capture* has been read while the block runs; gives what to call for every event, or None."""
-    console = Console(stderr=True)
-    if not wanted or not console.is_terminal:
+    if not wanted or not sys.stderr.isatty():
         yield None
         return
+    # Imported here: most runs show no bar and need not wait for it.
+    from rich.console import Console  # noqa: PLC0415
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415
+
+    console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(printable(file.name, 40).replace("[", "\\["), total=_size(file))

@@ -56,8 +56,9 @@ class Summary:
                 _add(self.bad_frames, event.reason)
             case NotKafka():
                 facts = event.connection.tls
-                self.encrypted += facts is not None
-                what = event.what if facts is None else f"not decrypted, {'; '.join(facts.missing)}"
+                closed = facts is not None and facts.missing
+                self.encrypted += bool(closed)
+                what = f"not decrypted: {'; '.join(facts.missing)}" if facts is not None and closed else event.what
                 _add(self.not_kafka, f"{event.kind}: {what}")
             case Tls():
                 self.decrypted += 1

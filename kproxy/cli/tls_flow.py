@@ -78,7 +78,7 @@ class TlsFlow:
         inside = self._inside(self._tls.close(item.time_ns))
         events = [event for found in (*inside, item) for event in take(found)]
         connection = Connection(self._number, self._flow.client, self._flow.server, tls=self.facts)
-        if self.facts.decrypted or not self.facts.missing:
+        if self.facts.decrypted or (self.facts.established_at is not None and not self.facts.missing):
             return [*events, Tls(connection, item.time_ns)]
         words = undecrypted_words(self.facts)
         return [*events, NotKafka(connection, item.time_ns, "tls", Direction.REQUEST, words)]
@@ -110,3 +110,8 @@ class Secrets:
             self._blocks += 1
             return data + b"\n" if kind == NSS_KEY_LOG else b"\n"
         return b"" if self._file is None else self._file.more()
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file is not None:
+            self._file.close()

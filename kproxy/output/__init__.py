@@ -7,6 +7,9 @@
     key_facts.py    what is worth telling of an exchange in one line, by API
     body_fields.py  the few fields of bodies that key facts look at
     bodies.py       both bodies as Kafka's JSON, read once; the error codes and topic names in them
+    opening.py      what is inside bytes and records fields, with what earlier exchanges told
+    payload_facts.py  that in a few words
+    tls.py          what is known of a connection's TLS, as an object and in words
     escaping.py     strings from the wire made fit for a terminal
     times.py        times, durations and sizes as text
     styles.py       colours, and cutting to a width
@@ -18,6 +21,7 @@
     internal_records.py   which message is in a record of an internal topic
     anonymize.py          what --anonymize replaces, and what it lets stay, with reasons
     pseudonyms.py         keyed pseudonyms of the same length
+    token_rewriting.py    SASL tokens without their secrets
     sticky_topics.py      the topics in the sticky assignors' user data
 
 Text is driven by Kafka's JSON of the bodies, in which credentials are already withheld; captures by the frames' objects.

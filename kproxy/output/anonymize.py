@@ -139,6 +139,10 @@ class Anonymizer(Rewriter):
             return rewrite_sticky(value, self._name) or bytes(len(value))
         return bytes(len(value))
 
+    def user(self, name: bytes) -> bytes:
+        """The name that the user has elsewhere."""
+        return self._name(name.decode("utf-8", "surrogateescape")).encode()
+
     def tagged(self, of: str, data: bytes) -> bytes:
         """Nobody knows what it holds."""
         return bytes(len(data))

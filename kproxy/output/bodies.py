@@ -5,13 +5,15 @@ Not here: what a body means (protocol), or how it is shown (text, tree, jsonl).
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
 from kproxy.errors import DecodeError
 from kproxy.output.escaping import well_formed
+from kproxy.output.opening import Opener
+from kproxy.protocol.embedded import Embedded
 from kproxy.protocol.error_codes import error_name
 from kproxy.session import Exchange, Frame
 
@@ -19,6 +21,9 @@ from kproxy.session import Exchange, Frame
 NONZERO_ERROR = re.compile(rb'rrorCode":(-?[1-9][0-9]*)')
 
 
+# A records field that is not empty. Most answers to a Fetch have none, and then nothing is in them.
+SOME_RECORDS = re.compile(rb'ecordsSizeInBytes":[1-9]')
+FETCHES = (1, 59, 78)  # Fetch, FetchSnapshot, ShareFetch: their requests hold nothing
 TOPIC_ID = re.compile(rb'opicId":"([A-Za-z0-9_-]{22})"')
 
 
@@ -29,7 +34,8 @@ class Bodies:
     request: bytes | None = None
     response: bytes | None = None
     undecoded: str | None = None  # why a body is None although its frame is there
-    embedded: bytes = b"[]"  # JSON list of what is inside bytes and records fields: path, in, kind, json
+    embedded: list[Embedded] = field(default_factory=list)  # what is inside bytes and records fields
+    sasl_mechanism: str | None = None  # what the connection agreed on, for what is inside SaslAuthenticate
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +47,18 @@ class FieldError:
     name: str
 
 
-def read_bodies(exchange: Exchange) -> Bodies:
-    """Render both bodies of an exchange; what cannot be read is told in ``undecoded``."""
-    bodies = Bodies(undecoded=exchange.undecoded)
+def read_bodies(exchange: Exchange, opener: Opener | None = None) -> Bodies:
+    """Render both bodies of an exchange; what cannot be read is told in ``undecoded``.
+
+    With an *opener*, what is inside them is opened with what it remembers of earlier exchanges.
+    """
+    bodies = Bodies(undecoded=exchange.undecoded, sasl_mechanism=exchange.connection.sasl_mechanism)
     if exchange.request is not None:
         bodies.request = _read(exchange.request, bodies)
     if exchange.response is not None:
         bodies.response = _read(exchange.response, bodies)
+    if exchange.api_key not in FETCHES or (bodies.response is not None and SOME_RECORDS.search(bodies.response)):
+        bodies.embedded = (Opener() if opener is None else opener).open(exchange)
     return bodies
 
 

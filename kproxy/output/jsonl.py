@@ -20,7 +20,7 @@ An exchange, ``"event": "exchange"``, has all of these fields, in this order:
     request         object: Kafka's JSON of the body, or null; what is secret is the string "(withheld)"
     responseHeader  object or null
     response        object or null, as request
-    embedded        list: what is inside bytes and records fields: objects of path, in, kind, json
+    embedded        list: what is inside bytes and records fields: objects of path, in, kind, json (error where it is broken)
     errors          list of objects: path, code, name of every error code in the response that is not 0
     undecoded       str: why something in the exchange could not be read; null where all was
     unanswered      str: why there is no response although one was due, in words; null otherwise
@@ -31,13 +31,15 @@ An exchange, ``"event": "exchange"``, has all of these fields, in this order:
 
 Anything else has ``event``, ``connection``, ``client``, ``broker``, ``at`` (as requestAt) and:
 
-    event           "saslToken": an opaque authentication token, never shown: direction, size
+    event           "saslToken": an authentication token outside of any request: direction, size, mechanism, token
                     "gap": bytes are missing: direction, size (null where nobody knows), skipped
                     "badFrame": a frame no peer would accept: direction, reason
                     "notKafka": the connection does not speak Kafka in the clear: direction, kind, what, tls
                     "tls": the connection was TLS and could be read; said when it is over: tls
     direction       str: "request" (client to broker) or "response"
     size            int: bytes, or null
+    mechanism       str: the SASL mechanism that the client asked for, or null
+    token           object: the parts of the token that are no secret, as in embedded; null where it is opaque
     skipped         int: bytes passed over until a frame could be found again
     reason          str: in words
     kind            str: tls, http, ssh, unknown
@@ -87,8 +89,8 @@ def exchange_line(exchange: Exchange, bodies: Bodies | None = None) -> bytes:
         b',"request":', bodies.request or b"null",
         b',"responseHeader":', _header(response),
         b',"response":', bodies.response or b"null",
-        b',"embedded":', bodies.embedded,
-        b',"errors":', _errors(bodies.response),
+        b',"embedded":[', b",".join([one.to_json() for one in bodies.embedded]),
+        b'],"errors":', _errors(bodies.response),
         b',"undecoded":', _text(undecoded),
         b',"unanswered":', _text(exchange.unanswered),
         b',"expectsResponse":', b"true" if exchange.expects_response else b"false",
@@ -114,7 +116,8 @@ def event_line(event: Event, bodies: Bodies | None = None) -> bytes:
 
 
 def _sasl_token(event: Any) -> dict[str, Any]:
-    return {"direction": event.direction.value, "size": event.size}
+    mechanism = event.connection.sasl_mechanism
+    return {"direction": event.direction.value, "size": event.size, "mechanism": mechanism, "token": event.parts}
 
 
 def _gap(event: Any) -> dict[str, Any]:

@@ -36,6 +36,7 @@ from kproxy.output.body_fields import (
     Transaction,
 )
 from kproxy.output.escaping import word
+from kproxy.output.payload_facts import assigned, assignors, record_count, sasl_words
 from kproxy.output.times import render_size
 from kproxy.protocol.values import describe
 
@@ -149,6 +150,7 @@ def _produce(line: Line) -> None:
     request: ProduceRequest = line.request(ProduceRequest)
     line.partitions(request.topicData)
     size = sum(p.size for topic in request.topicData for p in topic.all_partitions())
+    line.words.append(record_count(line.bodies.embedded))
     line.words += [render_size(size), f"acks={'all' if request.acks == -1 else request.acks}"]
     if request.transactionalId is not None:
         line.words.append(f"transaction {word(request.transactionalId)}")
@@ -161,7 +163,7 @@ def _fetch(line: Line) -> None:
     line.partitions(answered or request.topics)
     if line.bodies.response is not None:
         size = sum(p.size for topic in answered for p in topic.all_partitions())
-        line.words.append(render_size(size))
+        line.words += [record_count(line.bodies.embedded), render_size(size)]
     if request.groupId is not None:
         line.words.append(f"group {word(request.groupId)}")
     if request.replicaId >= 0:
@@ -225,6 +227,7 @@ def _offset_fetch(line: Line) -> None:
 
 def _join_group(line: Line) -> None:
     _common(line)
+    line.words.append(assignors(line.bodies.embedded))
     if line.bodies.response is None:
         return
     response: JoinGroupResponse = line.response(JoinGroupResponse)
@@ -232,6 +235,16 @@ def _join_group(line: Line) -> None:
         leads = response.leader == response.memberId
         role = f"leader of {len(response.members)}" if leads else "follower"
         line.words.append(f"→ generation {response.generationId}, {word(response.protocolName or '')}, {role}")
+
+
+def _sync_group(line: Line) -> None:
+    _common(line)
+    given = assigned(line.bodies.embedded)
+    line.words.append(f"→ {given}" if given else "")
+
+
+def _sasl_authenticate(line: Line) -> None:
+    line.words += sasl_words(line.bodies.embedded, line.bodies.sasl_mechanism)
 
 
 def _group_heartbeat(line: Line) -> None:
@@ -310,6 +323,7 @@ FACTS: dict[int, Describe] = {
     9: _offset_fetch,
     10: _find_coordinator,
     11: _join_group,
+    14: _sync_group,
     15: _groups,  # DescribeGroups
     18: _api_versions,
     19: _named_topics,  # CreateTopics
@@ -322,6 +336,7 @@ FACTS: dict[int, Describe] = {
     28: _topics_with_partitions,  # TxnOffsetCommit
     32: _resources,  # DescribeConfigs
     33: _resources,  # AlterConfigs
+    36: _sasl_authenticate,
     37: _named_topics,  # CreatePartitions
     42: _groups,  # DeleteGroups
     44: _resources,  # IncrementalAlterConfigs

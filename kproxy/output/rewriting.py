@@ -13,6 +13,7 @@ from typing import Any
 from kproxy.errors import DecodeError, EncodeError
 from kproxy.output.internal_records import METADATA_TOPIC, METADATA_TOPIC_ID, Payload, payload_of_value
 from kproxy.output.record_rewriting import rewrite_records
+from kproxy.output.token_rewriting import blank_token
 from kproxy.protocol import Message, read_request_header, read_response_header, request_message, response_message
 from kproxy.protocol.facts import Field
 from kproxy.protocol.records import Record, RecordBatch
@@ -46,6 +47,7 @@ class Context:
     topic_names: Mapping[str, str] = field(default_factory=dict)
     inner: Route | None = None  # of the request inside an Envelope
     topic: str | None = None  # the one that is being walked through
+    sensitive: bool = False  # whether the broker marked the setting that is being walked through
 
 
 @dataclass(slots=True)
@@ -105,6 +107,8 @@ class Rewriter:
         named = topic_of(struct, context)
         if named is not None:
             context.topic = named
+        if "is_sensitive" in struct.by_attribute:
+            context.sensitive = bool(getattr(struct, "is_sensitive", False))  # of the synonyms below it, too
         if struct.unknown_tags:
             struct.unknown_tags = tuple((tag, self.tagged(of, data)) for tag, data in struct.unknown_tags)
         for spot in spots(of, type(struct).__name__):
@@ -123,9 +127,9 @@ class Rewriter:
             return self.records(spot, value, context)
         if spot.message.startswith("Envelope") and spot.secrecy:
             return self._inner(spot, value, context)
-        if spot.secrecy is Secrecy.ALWAYS or (
-            spot.secrecy is Secrecy.BY_NAME and is_secret_setting(str(struct.name).encode("utf-8", "surrogateescape"))
-        ):
+        if spot.field.json_name == "authBytes":
+            return blank_token(value, self.user)
+        if spot.secrecy is Secrecy.ALWAYS or (spot.secrecy is Secrecy.BY_NAME and _is_secret(struct, context)):
             return blanked(value)
         return self.text(spot, struct, value) if isinstance(value, str) else self.data(spot, value, context)
 
@@ -197,6 +201,10 @@ class Rewriter:
         """For bytes that are no credential, as many."""
         return value
 
+    def user(self, name: bytes) -> bytes:
+        """For the user's name in a SASL token, as many bytes."""
+        return name
+
     def tagged(self, of: str, data: bytes) -> bytes:
         """For a tagged field that the facts do not know, in message *of*: what is beside credentials may be one."""
         return bytes(len(data)) if has_secrets(of) else data
@@ -207,6 +215,11 @@ class Rewriter:
             record.value = self.payload(payload_of_value(topic, record.key, record.value), record.value) or blanked(
                 record.value
             )
+
+
+def _is_secret(struct: Any, context: Context) -> bool:
+    """Whether the value of a setting is to be withheld."""
+    return context.sensitive or is_secret_setting(str(struct.name).encode("utf-8", "surrogateescape"))
 
 
 def blanked(value: Any) -> Any:

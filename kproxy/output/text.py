@@ -16,6 +16,7 @@ from rich.cells import cell_len
 from kproxy.output.bodies import NONZERO_ERROR, Bodies, read_bodies
 from kproxy.output.escaping import printable, word
 from kproxy.output.key_facts import key_facts
+from kproxy.output.payload_facts import token_words
 from kproxy.output.styles import PLAIN, Style, cut
 from kproxy.output.times import render_clock, render_duration, render_size
 from kproxy.output.tls import tls_words
@@ -158,7 +159,9 @@ def _side(direction: Direction) -> str:
 
 
 def _sasl_token(event: Any) -> tuple[str, bool]:
-    return f"SASL token from {_side(event.direction)}, {render_size(event.size)}, not shown", False
+    words = [] if event.parts is None else token_words(event.parts, from_client=event.direction is Direction.REQUEST)
+    known = f": {event.connection.sasl_mechanism} {' '.join(words)}" if words else ""
+    return f"SASL token from {_side(event.direction)}, {render_size(event.size)}, not shown{known}", False
 
 
 def _gap(event: Any) -> tuple[str, bool]:

@@ -81,8 +81,9 @@ def tls_words(facts: TlsFacts) -> str:
 
 def undecrypted_words(facts: TlsFacts) -> str:
     """As tls_words, of a connection that could not be read: why, and what to do."""
-    reasons = f": {'; '.join(facts.missing)}" if facts.missing else ""
-    return f"{tls_words(facts)}; not decrypted{reasons}; {KEYS_HINT}"
+    if not facts.missing:
+        return f"{tls_words(facts)}; the handshake did not come to its end"
+    return f"{tls_words(facts)}; not decrypted: {'; '.join(facts.missing)}; {KEYS_HINT}"
 
 
 def _protocol(facts: TlsFacts) -> list[str]:

@@ -5,7 +5,7 @@ error stands what it means and what a client is expected to do. A struct without
 """
 
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -14,12 +14,16 @@ from kproxy.output.bodies import Bodies, FieldError, find_errors, read_bodies
 from kproxy.output.escaping import printable, word
 from kproxy.output.styles import PLAIN, Style
 from kproxy.protocol import RequestHeader
+from kproxy.protocol.embedded import Embedded
 from kproxy.protocol.error_codes import error_code
+from kproxy.protocol.secrets import WITHHELD
 from kproxy.protocol.values import describe
 from kproxy.session import Exchange, Frame
 
 WIDTH = 120  # where there is no terminal
 LONGEST_VALUE = 2000  # characters of one string; what is longer is cut and says so
+MOST_PARTITIONS = 100  # of a fetch session that are shown
+FULL_EPOCHS = (0, -1)  # of a Fetch that names all it wants itself
 BRANCH, LAST, DOWN, SPACE = "├─ ", "└─ ", "│  ", "   "
 
 
@@ -30,6 +34,7 @@ class Tree:
         self.style = style
         self.width = width or WIDTH
         self._names: Mapping[str, str] = {}
+        self._inside = Inside([])
 
     def render(self, exchange: Exchange, bodies: Bodies | None = None) -> Iterator[str]:
         """The lines of the tree, without newlines: request, response, then each error once."""
@@ -41,9 +46,27 @@ class Tree:
             ("response", exchange.response, bodies.response),
         ):
             if frame is not None:
+                self._inside = Inside([one for one in bodies.embedded if one.where == title])
                 yield f"  {self.style.paint(self.style.name, title)}  {self._frame(frame)}"
                 yield from self._below(frame, body, bodies)
+        yield from self._fetch_session(exchange)
         yield from self._errors(find_errors(bodies.response))
+
+    def _fetch_session(self, exchange: Exchange) -> Iterator[str]:
+        """What an incremental Fetch asks for in full: it names only what changed (KIP-227)."""
+        session = exchange.fetch_session
+        if session is None or session.epoch in FULL_EPOCHS:
+            return
+        title = f"fetch session {session.session_id}, epoch {session.epoch}: {len(session.partitions)} partitions"
+        begun = "" if session.whole else ", and those from before the capture"
+        yield f"  {self.style.paint(self.style.name, title + begun)}"
+        shown = session.partitions[:MOST_PARTITIONS]
+        for index, one in enumerate(shown):
+            topic = self._names.get(one.topic, one.topic)
+            stem = LAST if index == len(shown) - 1 and len(shown) == len(session.partitions) else BRANCH
+            yield f"  {stem}{printable(topic)}-{one.partition} from offset {one.fetch_offset}"
+        if len(shown) < len(session.partitions):
+            yield f"  {LAST}{len(session.partitions) - len(shown)} more"
 
     def _frame(self, frame: Frame) -> str:
         words = [f"{frame.wire_size:,} bytes"]
@@ -64,40 +87,65 @@ class Tree:
         else:
             yield from self._struct(frame.message.name, (), msgspec.json.decode(body), "  ")
 
-    def _struct(self, message: str, path: tuple[str, ...], value: dict[str, Any], indent: str) -> Iterator[str]:
+    def _struct(
+        self, message: str, path: tuple[str, ...], value: dict[str, Any], indent: str, at: str = ""
+    ) -> Iterator[str]:
         last = len(value) - 1
         for index, (name, inner) in enumerate(value.items()):
-            yield from self._branch(message, (*path, name), name, inner, indent, last=index == last)
+            place = f"{at}.{name}" if at else name
+            yield from self._branch(message, (*path, name), name, inner, indent, place, last=index == last)
 
     def _branch(
-        self, message: str, path: tuple[str, ...], label: str, value: Any, indent: str, *, last: bool
+        self, message: str, path: tuple[str, ...], label: str, value: Any, indent: str, at: str = "", *, last: bool
     ) -> Iterator[str]:
-        """A field or an element, with what is below it."""
+        """A field or an element, with what is below it; *at* is where in the body it is, indexes included."""
         stem = f"{indent}{LAST if last else BRANCH}"
         below = indent + (SPACE if last else DOWN)
         label = self.style.paint(self.style.key, printable(label))
         if isinstance(value, dict):
-            inline = self._inline(message, path, value, len(stem) + len(label) + 2)
+            used = len(stem) + len(label) + 2
+            inline = None if self._inside.below(at) else self._inline(message, path, value, used)
             if inline is not None:
                 yield f"{stem}{label}: {inline}"
             else:
                 yield f"{stem}{label}"
-                yield from self._struct(message, path, value, below)
+                yield from self._struct(message, path, value, below, at)
         elif isinstance(value, list) and value and isinstance(value[0], dict | list):
             yield f"{stem}{label}: {len(value)}"
             for index, inner in enumerate(value):
-                yield from self._branch(message, path, f"[{index}]", inner, below, last=index == len(value) - 1)
+                place = f"{at}[{index}]" if at else ""
+                yield from self._branch(message, path, f"[{index}]", inner, below, place, last=index == len(value) - 1)
         elif isinstance(value, list) and len(value) > 1 and len(stem) + 3 * len(value) > self.width:
             yield f"{stem}{label}: {len(value)}"
             text = ", ".join(map(_plain, value))
             yield from textwrap.wrap(text, self.width, initial_indent=below + SPACE, subsequent_indent=below + SPACE)
+        elif (one := self._inside.at(at)) is not None:
+            yield from self._opened(one, f"{stem}{label}: ", value, below)
         else:
             yield f"{stem}{label}: {self._value(message, path, value)}"
+
+    def _opened(self, one: Embedded, stem: str, value: Any, below: str) -> Iterator[str]:
+        """A payload under its field; the field's own bytes are not repeated."""
+        size = f"{value:,} bytes, " if isinstance(value, int) else f"{WITHHELD}, " if value == WITHHELD else ""
+        kind = self.style.paint(self.style.warning, one.kind)
+        if one.error is not None:
+            yield f"{stem}{size}{kind}, {self.style.paint(self.style.error, printable(one.error, 1000))}"
+            return
+        inner = one.value()
+        outside, self._inside = self._inside, Inside([])  # paths are those of the body
+        if isinstance(inner, dict):
+            yield f"{stem}{size}{kind}"
+            yield from self._struct("", (), inner, below)
+        else:
+            yield f"{stem}{size}{kind} {self._value('', ('',), inner)}"
+        self._inside = outside
 
     def _inline(self, message: str, path: tuple[str, ...], value: dict[str, Any], used: int) -> str | None:
         """A struct of plain values on one line; None where it holds more or does not fit."""
         if any(isinstance(inner, dict | list) and inner for inner in value.values()):
             return None
+        if not value:
+            return "{}"
         fields = [self._field(message, (*path, name), inner) for name, inner in value.items()]
         line = "  ".join(fields)
         return line if used + len(line) <= self.width else None
@@ -130,6 +178,22 @@ class Tree:
             yield f"  {self.style.paint(self.style.error, known.name)} ({code}, {retriable}) at {places}"
             yield f"  {BRANCH}{known.meaning}"
             yield f"  {LAST}Client: {known.then}."
+
+
+class Inside:
+    """What is embedded in one body, by the place of its field."""
+
+    def __init__(self, embedded: Sequence[Embedded]) -> None:
+        self._at = {one.path: one for one in embedded}
+        self._below = {path[:end] for path in self._at for end in range(len(path)) if path[end] in ".["}
+
+    def at(self, place: str) -> Embedded | None:
+        """What is in the field there; Kafka's JSON names a records field by its size."""
+        return self._at.get(place.removesuffix("SizeInBytes"))
+
+    def below(self, place: str) -> bool:
+        """Whether something is in a field below that place."""
+        return place in self._below
 
 
 def _plain(value: Any) -> str:

@@ -15,6 +15,7 @@ from kproxy.errors import UsageError
 from kproxy.output.bodies import Bodies, read_bodies
 from kproxy.output.escaping import well_formed
 from kproxy.output.jsonl import event_line
+from kproxy.output.opening import Opener
 from kproxy.output.times import render_instant
 from kproxy.protocol.facts import facts
 from kproxy.session import Event, Exchange, Frame
@@ -85,9 +86,11 @@ class Where:
             self.notes.append(note)
 
 
-def read_for(where: Where | None, event: Event) -> Bodies | None:
+def read_for(where: Where | None, event: Event, opener: Opener | None = None) -> Bodies | None:
     """The bodies of *event* if deciding needs them, so that they are read once."""
-    return read_bodies(event) if where is not None and where.reads_bodies and isinstance(event, Exchange) else None
+    return (
+        read_bodies(event, opener) if where is not None and where.reads_bodies and isinstance(event, Exchange) else None
+    )
 
 
 def _compile(expression: str) -> Any:

@@ -15,6 +15,8 @@ Seams (who owns which bytes)
     error_codes.py  ErrorCode: code, name, retriable, meaning, what a client does next
     values.py       special values by name: ListOffsets times, acks, isolation levels, resource types, operations, states
     secrets.py      which fields carry credentials
+    records/        what is in records fields: batches of every magic, their records as objects and Arrow columns, and back
+    embedded/       what is inside bytes and records fields; its docstring says how
 
 What is written by hand is what no schema says; each such line cites where it comes from.
 """

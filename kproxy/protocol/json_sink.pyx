@@ -13,10 +13,10 @@ from libc.string cimport memcmp, memcpy, memmove, memset
 
 from kproxy.protocol.json_text cimport put_base64, put_float, put_int, put_string, put_uuid, put_word
 from kproxy.protocol.program cimport (
-    ALWAYS_SECRET, KIND_BOOL, KIND_BYTES, KIND_FLOAT64, KIND_INT8, KIND_INT16, KIND_INT32, KIND_INT64,
-    KIND_RECORDS, KIND_STRING, KIND_STRUCT, KIND_UINT16, KIND_UINT32, KIND_UUID, MOST_TAGS, NAMES_THE_SETTING, OPEN_FIELD,
-    SECRET_BY_NAME, Op, Program, Struct, begin, find_tag, read_count, read_element_size, read_presence, read_size,
-    slice_start, walk_value,
+    ALWAYS_SECRET, KIND_BOOL, KIND_BYTES, KIND_FLOAT64, KIND_INT8, KIND_INT16, KIND_INT32, KIND_INT64, KIND_RECORDS,
+    KIND_STRING, KIND_STRUCT, KIND_UINT16, KIND_UINT32, KIND_UUID, MARKS_THE_VALUE, MOST_TAGS, NAMES_THE_SETTING,
+    OPEN_FIELD, SECRET_BY_NAME, Op, Program, Struct, begin, find_tag, read_count, read_element_size, read_presence,
+    read_size, slice_start, walk_value,
 )
 from kproxy.protocol.secrets import is_secret_setting
 from kproxy.protocol.wire cimport (
@@ -34,6 +34,7 @@ cdef struct Sink:
     bint withhold
     bint withhold_unknown  # tagged fields that nobody knows, in a message that carries credentials
     bint setting_is_secret  # of the struct being written: its name says that the value is one
+    bint marked_secret  # the same, as a field beside the value says, and so for the structs inside
 
 
 def to_json(Program program not None, bytes data not None, Py_ssize_t start=0, bint withhold=False):
@@ -64,10 +65,13 @@ cdef int write_struct(Struct *s, Cursor *c, Sink *sink) except? -1:
     cdef int i
     cdef size_t begins = sink.out.size
     cdef bint outer = sink.setting_is_secret
+    cdef bint outer_mark = sink.marked_secret
     cdef size_t marks[MOST_TAGS]  # where a tagged field goes when it is there
     cdef int marked = 0
     cdef Op *op
     sink.setting_is_secret = False
+    if sink.withhold and s.marker >= 0:
+        sink.marked_secret |= is_marked(s, c[0])
     if s.tagged_count:
         memset(marks, 0, sizeof(marks))
     for i in range(s.count):
@@ -86,7 +90,17 @@ cdef int write_struct(Struct *s, Cursor *c, Sink *sink) except? -1:
     sink.out.data[begins] = b"{"  # over the first field's comma
     put8(&sink.out, b"}")
     sink.setting_is_secret = outer
+    sink.marked_secret = outer_mark
     return 0
+
+
+cdef bint is_marked(Struct *s, Cursor c) noexcept:
+    """Whether the struct that begins at the cursor marks its value as a secret; so it does when it cannot be read."""
+    cdef int i
+    for i in range(s.marker):
+        if walk_value(&s.ops[i], &c, True, NULL) < 0:
+            return True
+    return c.at >= c.limit or c.at[0] != 0
 
 
 cdef void mark_tagged(Struct *s, int after, size_t size, size_t *marks) noexcept:
@@ -122,7 +136,9 @@ cdef bint is_withheld(Op *op, Cursor *c, Sink *sink) except -1:
         if read_size(op, &ahead, &size) == 0 and size >= 0:
             sink.setting_is_secret = is_secret_setting(ahead.at[:size])
         return False
-    return op.secrecy == ALWAYS_SECRET or sink.setting_is_secret
+    if op.secrecy == MARKS_THE_VALUE:
+        return False
+    return op.secrecy == ALWAYS_SECRET or sink.setting_is_secret or sink.marked_secret
 
 
 cdef int withhold_field(Op *op, Cursor *c, Sink *sink) except? -1:

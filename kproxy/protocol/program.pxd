@@ -31,6 +31,7 @@ cdef enum Secrecy:
     ALWAYS_SECRET = 1
     NAMES_THE_SETTING = 2  # a string that says what the setting beside it is
     SECRET_BY_NAME = 3  # a secret when the setting's name is that of one
+    MARKS_THE_VALUE = 4  # a bool: whether the setting's value is one
 
 
 cdef struct Member:  # one attribute of a class, for all versions
@@ -102,6 +103,7 @@ cdef struct Struct:  # a struct at one version
     Step *fused  # the same with neighbours of fixed size made one
     int fused_count
     bint flexible
+    int marker  # which untagged field marks the setting's value as a secret; -1: none does
     int64_t smallest
     Class *cls
 

@@ -93,9 +93,12 @@ cdef class Program:
         s.ops = <Op *>self.allocate(sizeof(Op) * len(plain))
         s.tagged = <Op *>self.allocate(sizeof(Op) * len(tagged))
         s.smallest = 1 if s.flexible else 0
+        s.marker = -1
         for field in plain:
             self._make_op(&s.ops[s.count], field, path, layout, classes, secrecy)
             op = &s.ops[s.count]
+            if op.secrecy == MARKS_THE_VALUE:
+                s.marker = s.count
             s.smallest += (1 if op.compact else 4) if op.is_array else op.smallest
             s.count += 1
         for field in sorted(tagged, key=lambda f: f.tag):

@@ -16,6 +16,7 @@ class Secrecy(IntEnum):
     ALWAYS = 1
     NAMES_THE_SETTING = 2  # the setting's name: decides about the value beside it
     BY_NAME = 3
+    MARKS_THE_VALUE = 4  # says whether the value beside it, and its synonyms, are secret
 
 
 WITHHELD = "(withheld)"
@@ -45,19 +46,24 @@ _SETTINGS = {
 }
 
 # Kafka marks these PASSWORD (SslConfigs, SaslConfigs, ...) under any listener prefix; connectors and quota plugins
-# add settings of their own, so a word in the name is enough.
+# add settings of their own, so a word in the name is enough. URLs of connections may hold user and password.
 _SECRET_NAME = re.compile(
-    rb"passw|passphrase|passwd|secret|credential|token|jaas|private|\.key$|apikey|api[._-]key|access[._-]?key"
-    rb"|keystore\.certificate|truststore\.certificates|basic\.auth|user\.info",
+    rb"passw|passphrase|secret|credential|token|jaas|private|\.key$|apikey|api[._-]key|access[._-]?key"
+    rb"|keystore\.certificate|truststore\.certificates|basic\.auth|user\.info|connection\.ur[il]|pwd"
+    rb"|(^|[._-])(pass|pw|bearer)($|[._-])",
     re.IGNORECASE,
 )
 
-_HARMLESS_END = re.compile(rb"\.(ms|iterations|length|algorithm|class)$")  # password.encoder.iterations and the like
+# Kafka's own settings that only sound like it: PasswordEncoderConfigs, DelegationTokenManagerConfigs, SaslConfigs.
+_HARMLESS = re.compile(
+    rb"password\.encoder\.(iterations|key\.length|keyfactory\.algorithm|cipher\.algorithm)"
+    rb"|delegation\.token\.(max\.lifetime|expiry\.time|expiry\.check\.interval)\.ms"
+)
 
 
 def is_secret_setting(name: bytes) -> bool:
     """Whether the value of the setting of that name is to be withheld. Matched on what the bytes spell, in any case."""
-    return _SECRET_NAME.search(name) is not None and _HARMLESS_END.search(name) is None
+    return _SECRET_NAME.search(name) is not None and _HARMLESS.fullmatch(name) is None
 
 
 def secrecy(message: str, path: tuple[str, ...]) -> Secrecy:
@@ -67,4 +73,6 @@ def secrecy(message: str, path: tuple[str, ...]) -> Secrecy:
     name, values = _SETTINGS.get(message, ("", set[str]()))
     if path[-1] in values:
         return Secrecy.BY_NAME
+    if name and path[-1] == "isSensitive":
+        return Secrecy.MARKS_THE_VALUE
     return Secrecy.NAMES_THE_SETTING if path[-1] == name else Secrecy.OPEN

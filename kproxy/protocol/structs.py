@@ -72,7 +72,9 @@ class Struct:
         match secrecy(message, (field.json_name,)):
             case Secrecy.ALWAYS:
                 return WITHHELD
-            case Secrecy.BY_NAME if is_secret_setting(str(getattr(self, "name", "")).encode(errors="replace")):
+            case Secrecy.BY_NAME if getattr(self, "is_sensitive", False) or is_secret_setting(
+                str(getattr(self, "name", "")).encode(errors="replace")
+            ):
                 return WITHHELD
         return repr(value)
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 from kproxy.errors import DecodeError
 from kproxy.protocol import Message, RequestHeader, ResponseHeader
@@ -88,10 +89,11 @@ class Exchange(Event):
 
 @dataclass(slots=True)
 class SaslToken(Event):
-    """An opaque token of SaslHandshake v0 or of a client that starts with GSSAPI; its bytes are never shown."""
+    """A token of SaslHandshake v0 or of a client that starts with GSSAPI; its bytes are never shown."""
 
     direction: Direction = Direction.REQUEST
     size: int = 0
+    parts: dict[str, Any] | None = None  # those that are no secret, as kproxy.protocol.embedded.sasl; None: opaque
 
 
 @dataclass(slots=True)

@@ -6,7 +6,13 @@ the client was answered and its next frame is, to the last byte, a request by th
 Not here: SaslHandshake v1, whose tokens travel in SaslAuthenticate requests like any other.
 """
 
+import contextlib
+from typing import Any
+
+from kproxy.errors import DecodeError
 from kproxy.protocol import read_request_header
+from kproxy.protocol.embedded.sasl import open_token
+from kproxy.session.events import Connection, Direction, SaslToken
 from kproxy.session.recognise import is_request
 
 _GSSAPI_TOKEN = 0x60  # RFC 2743 section 3.1: an initial context token is an ASN.1 [APPLICATION 0]
@@ -68,3 +74,12 @@ class SaslPhase:
     def leave(self) -> None:
         """The phase is over."""
         self.in_tokens = False
+
+
+def token_event(connection: Connection, direction: Direction, data: bytes, at: int) -> SaslToken:
+    """The event of a raw token: who sent it, its size, and its parts that are no secret."""
+    mechanism = connection.sasl_mechanism or "GSSAPI"
+    parts: dict[str, Any] | None = None
+    with contextlib.suppress(DecodeError):  # a token that is not what its mechanism demands stays opaque
+        parts = open_token(data, mechanism, from_client=direction is Direction.REQUEST)
+    return SaslToken(connection, at, direction, len(data), None if parts is None or "size" in parts else parts)

@@ -15,7 +15,6 @@ from kproxy.session.events import (
     Frame,
     Gap,
     NotKafka,
-    SaslToken,
 )
 from kproxy.session.framing import FrameBuffer, Limits
 from kproxy.session.hunting import Hunt, RequestHunt, ResponseHunt
@@ -23,7 +22,7 @@ from kproxy.session.in_flight import InFlight, correlation_id_of
 from kproxy.session.learning import Learning
 from kproxy.session.recognise import Foreign, foreign_request, foreign_size, sane_client_id
 from kproxy.session.routes import Route, Step, failed, read_body, route_of
-from kproxy.session.sasl import SaslPhase
+from kproxy.session.sasl import SaslPhase, token_event
 from kproxy.session.stream import Stream
 
 BROKER_CLOSED = "the broker closed the connection before the response"
@@ -347,7 +346,7 @@ class Session:
 
     def _on_client_token(self, frame: Frame, events: list[Event]) -> None:
         self._sasl.on_client_token()
-        events.append(SaslToken(self.connection, frame.ended_at, Direction.REQUEST, len(frame.data)))
+        events.append(token_event(self.connection, Direction.REQUEST, frame.data, frame.ended_at))
         if self._in_flight.add_token():
             self._shed(frame.ended_at, events)
 
@@ -355,7 +354,7 @@ class Session:
         self._in_flight.take()
         self._sasl.on_server_token()
         self._lift_limit()
-        events.append(SaslToken(self.connection, frame.ended_at, Direction.RESPONSE, len(frame.data)))
+        events.append(token_event(self.connection, Direction.RESPONSE, frame.data, frame.ended_at))
 
     def _lift_limit(self) -> None:
         # What comes after a successful step may be the first ordinary request; the wire does not say earlier.

@@ -103,10 +103,10 @@ def test_a_reset_of_nothing_is_no_flow() -> None:
 def test_unwrap_is_asked_for_what_is_not_known_and_may_answer_packets() -> None:
     asked = []
 
-    def unwrap(packet: Packet, what: str) -> list[Packet]:
+    def unwrap(packet: Packet, what: str) -> list[Packet] | str:
         asked.append(what)
         inside = IP(packet.data)
-        return [replace(packet, data=bytes(inside[GRE].payload))] if GRE in inside else []
+        return [replace(packet, data=bytes(inside[GRE].payload))] if GRE in inside else f"{what}, no tunnel"
 
     flows, items = Flows(unwrap=unwrap), []
     for packet in kafka_like(exchanges=2).packets:
@@ -115,7 +115,8 @@ def test_unwrap_is_asked_for_what_is_not_known_and_may_answer_packets() -> None:
     items += flows.receive_packet(as_packet(IP() / UDP(), link_type=101))
     assert streams(items) == [tuple(kafka_like(exchanges=2).sent)]
     assert set(asked) == {"neither TCP nor UDP", "UDP"}
-    assert flows.passed_over == {"UDP": 1}
+    assert flows.passed_over == {"UDP, no tunnel": 1}
+    assert flows.packets == len(kafka_like(exchanges=2).packets) + 1  # those inside are not counted again
 
 
 def test_an_onion_without_a_core_is_given_up() -> None:

@@ -50,8 +50,24 @@ def test_one_byte_at_a_time_gives_the_same() -> None:
     assert scan(file, step=1)[0] == scan(file)[0] == PACKETS
 
 
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_the_modified_format_has_longer_headers(order: str) -> None:
+    file = pcap([], magic=0xA1B2CD34, order=order)
+    for packet in PACKETS:
+        head = struct.pack(order + "IIII", 1_700_000_000, 5, len(packet.data), packet.original_size)
+        file += head + struct.pack(order + "IHBB", 3, 0x0800, 4, 0) + packet.data  # as editcap -F modpcap writes it
+    packets, scanner, start = scan(file)
+    assert [p.data for p in packets] == [p.data for p in PACKETS]
+    assert {p.time_ns for p in packets} == {1_700_000_000_000_005_000}
+    assert (start, scanner.problem) == (len(file), None)
+    assert scan(file, step=1)[0] == packets
+    assert scan(file[:-1])[0] == packets[:-1]
+
+
 def test_every_magic_is_known() -> None:
-    assert set(MAGICS) == {struct.pack(order + "I", magic) for order in "<>" for magic in (0xA1B2C3D4, 0xA1B23C4D)}
+    assert set(MAGICS) == {
+        struct.pack(order + "I", magic) for order in "<>" for magic in (0xA1B2C3D4, 0xA1B23C4D, 0xA1B2CD34)
+    }
 
 
 @pytest.mark.parametrize("size", [262_145, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF])

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from kproxy.cli import main
+from tests.support.secrets_block import without_secrets
 from tests.support.traffic import CAPTURES
 
 FIRST = CAPTURES / "01-java-produce-consume-group.pcap"
@@ -83,6 +84,35 @@ def test_credentials_are_nowhere(kproxy: Kproxy) -> None:
     assert "(withheld)" in outputs[2]
 
 
+def test_payloads_are_in_every_output(kproxy: Kproxy) -> None:
+    lines = kproxy("decode", FIRST)[1].splitlines()
+    joined = next(line for line in lines if "JoinGroup" in line and "generation 1" in line)
+    assert "  range, cooperative-sticky  → generation 1, range, leader of 1" in joined
+    assert next(line for line in lines if "SyncGroup" in line).endswith("→ orders-0,1,2")
+    assert sum("57 records" in line for line in lines) == 0  # three partitions in one request
+    assert sum("Produce v13" in line and "  200 records  " in line for line in lines) == 1
+    tree = kproxy("decode", "-v", FIRST)[1]
+    assert "│  └─ metadata: consumer-subscription" in tree
+    assert "recordsSizeInBytes: 10,491 bytes, records" in tree
+    log = rows(kproxy("decode", "--format", "jsonl", "--where", "embedded.exists(e, e.kind == 'records')", FIRST)[1])
+    assert {row["apiName"] for row in log} == {"Produce", "Fetch"}
+
+
+def test_records_are_shown_on_demand(kproxy: Kproxy) -> None:
+    code, out, _ = kproxy("decode", "--format", "jsonl", "--records", "--where", "apiKey == 0", FIRST)
+    (row,) = rows(out)
+    shown = [record for one in row["embedded"] for record in one["json"]["records"]]  # type: ignore[attr-defined]
+    assert (code, len(shown)) == (0, 200)
+    assert "trace-id" in kproxy("decode", "-v", "--records", FIRST)[1]
+    assert "trace-id" not in kproxy("decode", "-v", FIRST)[1]
+
+
+def test_records_need_an_output_that_has_room_for_them(kproxy: Kproxy) -> None:
+    code, out, err = kproxy("decode", "--records", FIRST)
+    assert (code, out) == (2, "")
+    assert "--records is for -v or --format jsonl" in err
+
+
 def test_verbose_shows_fields_special_values_and_advice(kproxy: Kproxy) -> None:
     _, out, _ = kproxy("decode", "-v", FIRST)
     assert "acks: -1 (all in-sync replicas)" in out
@@ -101,12 +131,46 @@ def test_where_shows_some_and_counts_all(kproxy: Kproxy) -> None:
     assert "3 shown" in err
 
 
-def test_tls_is_told_in_words(kproxy: Kproxy) -> None:
+def test_tls_with_the_keys_in_the_capture_is_read(kproxy: Kproxy) -> None:
     code, out, err = kproxy("decode", "--format", "jsonl", TLS)
+    assert code == 0
+    known = MANIFEST[TLS.name]
+    requests = Counter(f"{row['apiKey']} v{row['apiVersion']}" for row in rows(out) if row["event"] == "exchange")
+    assert requests == known["broker_log_requests_by_api_and_version"]
+    told = [row["tls"] for row in rows(out) if row["event"] == "tls"]
+    assert [tls["version"] for tls in told] == ["TLS 1.3"] * known["transport"]["connections"]
+    assert f"{len(told)} TLS connections decrypted" in err
+
+
+def test_tls_with_a_key_log_is_read(kproxy: Kproxy, tmp_path: Path) -> None:
+    capture, keys = without_secrets(TLS.read_bytes())
+    (tmp_path / "bare.pcapng").write_bytes(capture)
+    (tmp_path / "keys.log").write_bytes(keys)
+    code, out, _ = kproxy("decode", "--format", "jsonl", "--keylog", tmp_path / "keys.log", tmp_path / "bare.pcapng")
+    assert code == 0
+    requests = sum(MANIFEST[TLS.name]["broker_log_requests_by_api_and_version"].values())
+    assert sum(row["event"] == "exchange" for row in rows(out)) == requests
+    shown = out + kproxy("decode", "-v", "--keylog", tmp_path / "keys.log", tmp_path / "bare.pcapng")[1]
+    secrets = {line.split()[2] for line in keys.decode().splitlines() if line and not line.startswith("#")}
+    assert len(secrets) > 10
+    assert [secret for secret in secrets if secret in shown] == []
+
+
+def test_tls_without_keys_is_told_in_words(kproxy: Kproxy, tmp_path: Path) -> None:
+    (tmp_path / "bare.pcapng").write_bytes(without_secrets(TLS.read_bytes())[0])
+    code, out, err = kproxy("decode", "--format", "jsonl", tmp_path / "bare.pcapng")
     assert code == 0
     assert {row["event"] for row in rows(out)} == {"notKafka"}
     assert len(rows(out)) == MANIFEST[TLS.name]["transport"]["connections"]
+    assert {row["tls"]["version"] for row in rows(out)} == {"TLS 1.3"}
     assert "not Kafka x" in err
+    assert "to read TLS, give kproxy the session keys (--keylog FILE" in err
+
+
+def test_a_key_log_that_is_not_there(kproxy: Kproxy, tmp_path: Path) -> None:
+    code, _, err = kproxy("decode", "--keylog", tmp_path / "keys.log", TLS)
+    assert code == 2
+    assert "keys.log: cannot be opened: No such file or directory" in err
 
 
 def test_several_files_number_their_connections_on(kproxy: Kproxy) -> None:

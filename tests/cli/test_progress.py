@@ -1,6 +1,7 @@
 """The progress bar: none where nobody watches, a total only where it is known."""
 
 import gzip
+import sys
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,7 @@ def test_on_a_terminal_it_tells_the_file_and_leaves_nothing_behind(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")  # rich takes standard error for a terminal then
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     monkeypatch.setattr(module, "EVERY", 0.0)
     with open_capture(FIRST) as capture, progress(FIRST, capture, wanted=True) as advance:
         assert advance is not None

@@ -1,4 +1,5 @@
-"""A plain fuzzer: damages Kafka's own bytes and gives them to the codec, and captures of them to `kproxy decode`.
+"""A plain fuzzer: damages Kafka's own bytes and gives them to the codec, to the readers of records, and
+in captures to `kproxy decode`.
 
     python tests/fuzz/hammer.py [--minutes 10] [--seed N]
 
@@ -18,20 +19,24 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from tests.fuzz.capture_target import check_capture, damaged_capture, damaged_conversation, damaged_packets
 from tests.fuzz.codec_target import check_codec
 from tests.fuzz.damage import damaged, golden_bodies
+from tests.fuzz.records_target import check_records
+from tests.support.record_batches import golden
 
 EVERY = 20_000  # rounds between two progress lines
+RECORDS = 4  # one round in so many is a records field
 CAPTURES = 100  # one round in so many is a capture: they take about that much longer
 
 
 def hammer(seed: int, seconds: float) -> int:
     """Rounds done; whatever is not documented goes to the caller."""
     bodies = golden_bodies()
+    fields = [bytes.fromhex(line["hex"]) for line in golden()]
     end = time.monotonic() + seconds
     rounds = read = 0
     with tempfile.TemporaryDirectory(prefix="kproxy-hammer-") as folder:
         while time.monotonic() < end:
             try:
-                read += one_round(random.Random(f"{seed} {rounds}"), rounds, bodies, Path(folder))
+                read += one_round(random.Random(f"{seed} {rounds}"), rounds, bodies, fields, Path(folder))
             except BaseException:
                 print(f"round {rounds} of seed {seed} failed", file=sys.stderr, flush=True)
                 raise
@@ -41,7 +46,10 @@ def hammer(seed: int, seconds: float) -> int:
     return rounds
 
 
-def one_round(chance: random.Random, number: int, bodies: list[tuple[str, int, bytes]], folder: Path) -> bool:
+def one_round(
+    chance: random.Random, number: int, bodies: list[tuple[str, int, bytes]], fields: list[bytes], folder: Path
+) -> bool:
+    """Whether the bytes that this round made could be read."""
     if number % CAPTURES == 0:
         match chance.randrange(3):
             case 0:
@@ -51,6 +59,8 @@ def one_round(chance: random.Random, number: int, bodies: list[tuple[str, int, b
             case _:
                 data = damaged_conversation(chance, folder)
         return check_capture(chance, data, folder) == 0
+    if number % RECORDS == 0:
+        return bool(check_records(damaged(chance, chance.choice(fields))))
     name, version, data = chance.choice(bodies)
     return check_codec(name, version, damaged(chance, data) if number % 8 else chance.randbytes(chance.randrange(200)))
 

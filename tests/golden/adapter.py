@@ -1,6 +1,8 @@
 """Joins check.py to kproxy: the public API under the names that check.py asks for (its docstring has the contract)."""
 
 import json
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from kproxy.protocol import (
@@ -12,9 +14,31 @@ from kproxy.protocol import (
     response_header_version,
     response_message,
 )
+from kproxy.protocol.embedded import (
+    Context,
+    connect,
+    consumer,
+    open_request,
+    open_response,
+    payload,
+    records_field,
+    sasl,
+    streams,
+    telemetry,
+)
 from kproxy.protocol.records import Batch, Record, read_batch, read_batches, read_control_record
 
-__all__ = ["DecodeError", "from_json", "records", "reencode", "request_frame", "response_frame", "to_json", "walk"]
+__all__ = [
+    "DecodeError",
+    "embedded",
+    "from_json",
+    "records",
+    "reencode",
+    "request_frame",
+    "response_frame",
+    "to_json",
+    "walk",
+]
 
 API_VERSIONS = 18
 SIZE_FIELD = 4  # int32 before every frame
@@ -56,6 +80,56 @@ def response_frame(frame: bytes, api_key: int, api_version: int) -> dict[str, An
             raise
         body = layout.to_json(0, data, header.size)  # what a broker answers to a version it does not know (KIP-511)
     return {"header": json.loads(header.to_json()), "body": json.loads(body)}
+
+
+def embedded(line: dict[str, Any]) -> object:
+    data = bytes.fromhex(line["hex"])
+    if line["kind"] == "carrier":
+        return [json.loads(one.to_json()) for one in _carrier(line, data)]
+    return json.loads(payload.to_json(PAYLOADS[line["kind"]](data, line)))
+
+
+def _carrier(line: dict[str, Any], data: bytes) -> list[payload.Embedded]:
+    body: Any = message(line["message"]).decode(line["version"], data)
+    context = Context(sasl_mechanism=line["about"].split(" ")[-1])
+    if line["message"] == "EnvelopeRequest":
+        _forwarded[read_request_header(body.request_data).correlation_id] = body
+    elif line["message"] == "EnvelopeResponse":
+        context.request = _forwarded.get(int.from_bytes(body.response_data[:4], "big"))
+    if line["direction"] == "request":
+        found = open_request(line["message"], line["version"], body, context)
+    else:
+        found = open_response(line["message"], line["version"], body, context)
+    return [replace(one, where=None) for one in found]
+
+
+_forwarded: dict[int, Any] = {}  # correlation id -> Envelope request: it says what the response on a later line answers
+
+PAYLOADS: dict[str, Callable[[bytes, dict[str, Any]], Any]] = {
+    "consumer-subscription": lambda data, line: consumer.open_subscription(data, line["assignor"])["value"],
+    "consumer-assignment": lambda data, line: consumer.open_assignment(data, line["assignor"])["value"],
+    "connect-metadata": lambda data, line: _connect_metadata(data, line["protocol"]),
+    "connect-assignment": lambda data, line: connect.open_assignment(data)["value"],
+    "streams-subscription-info": lambda data, line: streams.open_subscription_info(data),
+    "streams-assignment-info": lambda data, line: streams.open_assignment_info(data),
+    "telemetry-metrics": lambda data, line: telemetry.open_metrics(data, line["compressionId"]),
+    "sasl-token": lambda data, line: sasl.open_token(data, line["mechanism"], from_client=line["from"] == "client"),
+    "internal-topic-batch": lambda data, line: _records(data, line["topic"]),
+}
+
+
+def _connect_metadata(data: bytes, protocol: str) -> Any:
+    """The worker's own reading has no version in the assignment it holds; the carriers' has."""
+    value = connect.open_metadata(data, protocol)["value"]
+    if value.get("assignment") is not None:
+        del value["assignment"]["version"]
+    return value
+
+
+def _records(data: bytes, topic: str) -> list[Any]:
+    """The corpus lists what a record means, without its offset and time."""
+    opened = json.loads(payload.to_json(records_field.open_records(data, topic, 0)))
+    return [{k: v for k, v in record.items() if k in ("key", "value", "embedded")} for record in opened["records"]]
 
 
 def records(data: bytes) -> list[dict[str, Any]]:

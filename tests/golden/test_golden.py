@@ -18,6 +18,7 @@ LINES = {
     "frames": 1446,
     "variants": 555,
     "records": 300,
+    "embedded": 544,
 }
 
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+from struct import pack
 from typing import Any
 
 import msgspec
@@ -10,6 +11,7 @@ from kproxy.output import jsonl
 from kproxy.output.jsonl import event_line, exchange_line
 from kproxy.session import BadFrame, Direction, Exchange, Gap, NotKafka, SaslToken
 from tests.support.conversation import broker, client, closing, events_of
+from tests.support.corpus import payloads
 from tests.support.frames import heartbeat, heartbeat_answer, produce, request, response
 from tests.support.traffic import CONNECTION, START, golden_exchange, golden_exchanges, golden_pairs
 
@@ -138,3 +140,11 @@ def test_the_exchange_type_is_an_event() -> None:
     (event,) = events_of(client >> heartbeat(7), broker >> heartbeat_answer(7))
     assert isinstance(event, Exchange)
     assert event_line(event) == exchange_line(event)
+
+
+def test_what_is_inside_payloads_is_embedded() -> None:
+    line = next(line for line in payloads("carrier") if line["message"] == "SyncGroupRequest" and line["version"] == 5)
+    frame = pack(">hhih", 14, 5, 7, 3) + b"app\0" + bytes.fromhex(line["hex"])
+    (exchange,) = events_of(client >> pack(">i", len(frame)) + frame, closing)
+    embedded = json.loads(event_line(exchange))["embedded"]
+    assert embedded == [one | {"in": "request"} for one in line["embedded"]]

@@ -25,7 +25,7 @@ def conversation(sent: bytes, answered: bytes) -> Exchange:
     return event
 
 
-def test_sasl_tokens_are_zeros() -> None:
+def test_sasl_tokens_lose_their_secrets() -> None:
     token = b"n,,n=alice,r=fyko+d2lbbFgONRv9qkxdawL"
     exchange = conversation(
         request(36, 1, 7, len(token).to_bytes(4, "big") + token),
@@ -33,7 +33,7 @@ def test_sasl_tokens_are_zeros() -> None:
     )
     done = Rewriter().exchange(exchange).exchange
     assert done.request is not None and exchange.request is not None
-    assert done.request.data == exchange.request.data.replace(token, bytes(len(token)))
+    assert done.request.data == exchange.request.data.replace(b"fyko+d2lbbFgONRv9qkxdawL", b"x" * 24)
     assert done.response is not None and exchange.response is not None
     assert done.response.data == exchange.response.data.replace(b"proof", bytes(5))
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -18,6 +19,7 @@ from tests.support.frames import heartbeat, heartbeat_answer, response
 from tests.support.traffic import CONNECTION, START, golden_exchange, golden_exchanges, golden_pairs
 
 ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
+WITH_PLAIN = replace(CONNECTION, sasl_mechanism="PLAIN")
 
 
 def exchange_of(error_code: int = 0, client_id: str | None = "app") -> Event:
@@ -76,6 +78,14 @@ def test_hostile_client_ids_stay_in_their_column() -> None:
     ("event", "said"),
     [
         (SaslToken(CONNECTION, START, Direction.REQUEST, 40), "SASL token from client, 40 B, not shown"),
+        (
+            SaslToken(WITH_PLAIN, START, Direction.REQUEST, 14, {"username": "a b"}),
+            'SASL token from client, 14 B, not shown: PLAIN user "a b"',
+        ),
+        (
+            SaslToken(WITH_PLAIN, START, Direction.RESPONSE, 0, {"success": True}),
+            "SASL token from broker, 0 B, not shown: PLAIN → authenticated",
+        ),
         (Gap(CONNECTION, START, Direction.RESPONSE, 1500), "gap: 1.5 KB from broker missing in the capture"),
         (Gap(CONNECTION, START, Direction.RESPONSE, None, 7), "an unknown number of bytes from broker missing"),
         (Gap(CONNECTION, START, Direction.RESPONSE, 0, 182), "182 B from broker passed over until the next frame"),

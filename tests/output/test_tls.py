@@ -50,6 +50,14 @@ def test_a_connection_that_could_not_be_read_says_why_and_what_to_do() -> None:
     assert "not Kafka (tls): TLS 1.2 TLS_ECDHE" in TextLines().render(event)
 
 
+def test_a_handshake_that_failed_does_not_ask_for_keys() -> None:
+    words = undecrypted_words(TlsFacts(offered_versions=["TLS 1.2"], alerts=["broker: fatal protocol_version"]))
+    assert "the client offers TLS 1.2" in words
+    assert "alert from broker: fatal protocol_version" in words
+    assert "did not come to its end" in words
+    assert "--keylog" not in words
+
+
 def test_in_the_clear_there_is_no_object() -> None:
     event = NotKafka(Connection(2, "10.0.0.5:1", "10.0.0.9:9093"), 0, "http", Direction.REQUEST, "HTTP")
     assert json.loads(event_line(event))["tls"] is None

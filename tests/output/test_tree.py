@@ -111,3 +111,41 @@ def test_colours_are_closed_on_every_line() -> None:
     assert isinstance(exchange, Exchange)
     for line in Tree(ANSI).render(exchange):
         assert line.count("\x1b[") == 2 * line.count("\x1b[0m")
+
+
+def test_payloads_stand_below_their_fields() -> None:
+    """JoinGroup v0 with a subscription of version 0 to one topic, and one of which only two bytes came."""
+    subscription = pack(">h", 0) + array(string("orders")) + pack(">i", -1)
+    protocols = array(
+        string("range") + pack(">i", len(subscription)) + subscription,
+        string("sticky") + pack(">i", 2) + b"\0\0",
+    )
+    body = string("g") + pack(">i", 9000) + string("") + string("consumer") + protocols
+    (exchange,) = events_of(client >> request(11, 0, 7, body), closing)
+    lines = lines_of(exchange)
+    start = next(n for n, line in enumerate(lines) if "protocols: 2" in line)
+    assert lines[start:] == [
+        "  └─ protocols: 2",
+        "     ├─ [0]",
+        "     │  ├─ name: range",
+        "     │  └─ metadata: consumer-subscription",
+        "     │     ├─ version: 0",
+        "     │     ├─ assignor: range",
+        "     │     ├─ value",
+        "     │     │  ├─ topics: [orders]",
+        "     │     │  └─ userData: null",
+        "     │     └─ userData: null",
+        "     └─ [1]",
+        "        ├─ name: sticky",
+        "        └─ metadata: consumer-subscription, ConsumerProtocolSubscription v0: topics: needs 4 bytes, 0 left (at byte 0)",
+    ]
+
+
+def test_a_token_is_withheld_and_opened() -> None:
+    token = b"\0alice\0hunter2"
+    asked = request(36, 0, 7, pack(">i", len(token)) + token)
+    (exchange,) = events_of(client >> asked, closing)
+    text = "\n".join(lines_of(exchange))
+    assert "authBytes: (withheld), sasl-token" in text
+    assert "username: alice" in text or "username alice" in text
+    assert "hunter2" not in text

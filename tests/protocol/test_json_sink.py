@@ -176,6 +176,18 @@ def test_settings_and_their_synonyms_are_withheld_by_their_own_names() -> None:
     assert [s["value"] for s in configs[0]["synonyms"]] == ["(withheld)", "/d"]
 
 
+def test_a_setting_that_the_broker_calls_sensitive_is_withheld_whatever_its_name() -> None:
+    synonyms = b"\0\0\0\1" + short("other") + short("canary") + b"\5"
+    first = short("custom") + short("canary") + b"\0\1\1" + synonyms  # readOnly, configSource, isSensitive
+    second = short("retention.ms") + short("1000") + b"\0\1\0" + bytes(4)
+    data = bytes(4) + ONE + b"\0\0\xff\xff\2" + short("t") + b"\0\0\0\2" + first + second
+    configs = json.loads(shown("DescribeConfigsResponse", 1, data))["results"][0]["configs"]
+    assert [c["value"] for c in configs] == ["(withheld)", "1000"]
+    assert configs[0]["synonyms"][0]["value"] == "(withheld)"
+    first_config = message("DescribeConfigsResponse").decode(1, data).results[0].configs[0]
+    assert "value='canary'" not in repr(first_config).partition("synonyms")[0]
+
+
 def test_a_secret_that_is_null_is_shown_as_null() -> None:
     data = ONE + b"\2" + short("t") + ONE + short("ssl.key.password") + b"\xff\xff" + b"\0"
     text = message("AlterConfigsRequest").to_json(0, data, withhold=True)

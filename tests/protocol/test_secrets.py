@@ -27,6 +27,13 @@ OTHERS = [
     "aws.secret.access.key",
     "schema.registry.basic.auth.user.info",
     "api.key",
+    "db.pwd",
+    "my.pass",
+    "ldap-pw",
+    "oauth.bearer",
+    "connection.url",
+    "my.password.ms",
+    "some.passwords.class",
 ]
 HARMLESS = [
     "retention.ms",
@@ -39,6 +46,8 @@ HARMLESS = [
     "password.encoder.key.length",
     "delegation.token.expiry.time.ms",
     "key.converter",
+    "compass.direction",
+    "sasl.oauthbearer.jwks.endpoint.url",
     "message.key.columns",
 ]
 
@@ -76,7 +85,7 @@ def test_a_name_that_is_not_utf8_is_matched_on_its_bytes() -> None:
         ("AlterConfigsRequest", ("resources", "configs", "name"), Secrecy.NAMES_THE_SETTING),
         ("AlterConfigsRequest", ("resources", "configs", "value"), Secrecy.BY_NAME),
         ("DescribeConfigsResponse", ("results", "configs", "synonyms", "value"), Secrecy.BY_NAME),
-        ("DescribeConfigsResponse", ("results", "configs", "isSensitive"), Secrecy.OPEN),
+        ("DescribeConfigsResponse", ("results", "configs", "isSensitive"), Secrecy.MARKS_THE_VALUE),
         ("EnvelopeRequest", ("requestData",), Secrecy.ALWAYS),
         ("MetadataResponse", ("topics", "name"), Secrecy.OPEN),
         ("DescribeClientQuotasResponse", ("entries", "values", "value"), Secrecy.OPEN),

@@ -1,6 +1,9 @@
 """When frames are tokens."""
 
-from kproxy.session.sasl import SaslPhase
+import pytest
+
+from kproxy.session import Connection, Direction
+from kproxy.session.sasl import SaslPhase, token_event
 from tests.support.frames import heartbeat
 
 REQUEST = heartbeat(2)[4:]
@@ -64,3 +67,21 @@ def test_after_a_gap_the_next_request_ends_it() -> None:
     phase.on_client_token()
     phase.on_gap()
     assert phase.ends_with(REQUEST)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "direction", "data", "parts"),
+    [
+        ("PLAIN", Direction.REQUEST, b"\0alice\0canary", {"authorizationId": "", "username": "alice"}),
+        ("PLAIN", Direction.RESPONSE, b"", {"success": True}),
+        ("PLAIN", Direction.REQUEST, b"canary", None),
+        ("GSSAPI", Direction.REQUEST, b"\x60canary", None),
+        (None, Direction.REQUEST, b"\0alice\0canary", None),
+    ],
+)
+def test_a_token_tells_what_is_no_secret(
+    mechanism: str | None, direction: Direction, data: bytes, parts: dict[str, object] | None
+) -> None:
+    event = token_event(Connection(1, "a:1", "b:2", sasl_mechanism=mechanism), direction, data, 7)
+    assert (event.at, event.direction, event.size, event.parts) == (7, direction, len(data), parts)
+    assert "canary" not in repr(event)

@@ -3,7 +3,7 @@
 No I/O, no clock. What the handshake says is handshake.py's business; here it is decided what a record is for.
 """
 
-from kproxy.capture.tls.epochs import Budget, Opened
+from kproxy.capture.tls.epochs import Budget, Epochs, Opened
 from kproxy.capture.tls.half import Half
 from kproxy.capture.tls.handshake import Handshake
 from kproxy.capture.tls.items import Lost, Plain, TlsItem, TlsProblem
@@ -75,6 +75,8 @@ class TlsConnection:
             if half.lost and self.facts.decrypted:
                 self._tell_lost(half, at, out)
         self._handshake.explain()
+        for half in (self._client, self._broker):
+            half.epochs = Epochs()  # they know the handshake, which knows the halves: not left to the garbage collector
         self._tell(out)
         return out
 

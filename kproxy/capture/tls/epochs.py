@@ -14,9 +14,10 @@ from kproxy.capture.tls.suites import CipherSuite
 
 SEQUENCE_LIMIT = 1 << 64
 MOST_AHEAD = 65_536  # sequence numbers tried after a gap
-FIRST_TRIES = 32 << 20  # bytes decrypted in vain that a connection may cost, and more as more of it comes
-TRIES_PER_BYTE = 8
+FIRST_TRIES = 2 << 20  # bytes decrypted in vain that a connection may cost, and more as more of it comes
+TRIES_PER_BYTE = 16
 TRY_COST = 256  # besides the record's bytes
+FEW = 16  # keys that are always tried
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -74,9 +75,9 @@ class Epoch:
 
     def open(self, record: Record, ahead: int, budget: Budget) -> Opened | None:
         """Try the next sequence number, and up to *ahead* more of them; None when none is right."""
-        for candidate in self.candidates:
+        for number, candidate in enumerate(self.candidates):
             for sequence in self._sequences(candidate, record, ahead):
-                if sequence != self.sequence and budget.left <= 0:
+                if budget.left <= 0 and (sequence != self.sequence or number >= FEW):
                     break
                 found = candidate.opener.open(record, sequence)
                 if found is not None:
@@ -85,8 +86,8 @@ class Epoch:
         return None
 
     def after_update(self) -> "Epoch | None":
-        """The epoch after a key update of TLS 1.3; None before anything was opened."""
-        if not self.used:
+        """The epoch after a key update of TLS 1.3; None before anything was opened, and in TLS 1.2."""
+        if not self.used or not self._candidates[0].suite.tls13:
             return None
         secret, suite = next_secret(self._candidates[0].secret, self._candidates[0].suite), self._candidates[0].suite
         return Epoch(self.name, self.needs, lambda: candidates_13([secret], [suite]))

@@ -5,7 +5,6 @@ TLS 1.3 (RFC 8446): early data, handshake and application data have keys of thei
 """
 
 import hashlib
-from collections.abc import Iterable
 from functools import partial
 
 from kproxy.capture.tls.certificates import subject_of
@@ -54,6 +53,7 @@ class Handshake:
         self._keylog = keylog
         self._client_hello: ClientHello | None = None
         self._server_hello: ServerHello | None = None
+        self._all: dict[Label, list[tuple[bytes, bytes]]] | None = None
         self._ticket = b""  # TLS 1.2: the broker's new one
         self._closed_finished: set[Half] = set()
 
@@ -140,9 +140,9 @@ class Handshake:
             return
         if hello.early_data:
             facts.early_data = "offered"
-        early = [self._epoch(EARLY, Label.CLIENT_EARLY)] if hello.early_data else []
-        self._client.epochs.upcoming = early + [self._epoch(*name) for name in CLIENT_LABELS]
-        self._broker.epochs.upcoming = [self._epoch(*name) for name in BROKER_LABELS]
+        self._expect_13()
+        if hello.early_data:
+            self._client.epochs.upcoming.insert(0, self._epoch(EARLY, Label.CLIENT_EARLY))
 
     def _on_server_hello(self, hello: ServerHello, at: int) -> None:
         facts = self.facts
@@ -160,6 +160,8 @@ class Handshake:
         facts.alpn = hello.alpn
         if hello.version == TLS13:
             facts.resumed = hello.pre_shared_key
+            if self._client_hello is None:
+                self._expect_13()
             return
         client = self._client_hello
         facts.resumed = client is not None and hello.session_id == client.session_id != b""
@@ -185,13 +187,27 @@ class Handshake:
 
     # Keys
 
+    def _expect_13(self) -> None:
+        self._client.epochs.upcoming = [self._epoch(*name) for name in CLIENT_LABELS]
+        self._broker.epochs.upcoming = [self._epoch(*name) for name in BROKER_LABELS]
+
+    def _secrets_of_all(self, label: Label) -> list[tuple[bytes, bytes]]:
+        if self._all is None:
+            self._keylog.secrets(label, b"")  # so that it reads on
+            self._all = {}
+        if label not in self._all:
+            self._all[label] = self._keylog.some(label)
+        return self._all[label]
+
     def _epoch(self, name: str, label: Label) -> Epoch:
         return Epoch(name, NEEDS[label], partial(self._load_13, label))
 
     def _load_13(self, label: Label) -> list[Candidate]:
-        if self._client_hello is None:
-            return []
-        secrets = self._keylog.secrets(label, self._client_hello.random)
+        hello = self._client_hello
+        if hello is not None:
+            secrets = self._keylog.secrets(label, hello.random)
+        else:  # it is missing in the capture: only the right secret opens anything
+            secrets = tuple(secret for _, secret in self._secrets_of_all(label))
         try:
             return candidates_13(secrets, self._suites_13())
         except UsageError:
@@ -210,25 +226,28 @@ class Handshake:
     def _load_12(self, client: ClientHello | None, server: ServerHello | None, index: int) -> list[Candidate]:
         """The keys of a handshake, for the client (*index* 0) or the broker (1)."""
         suite = None if server is None else SUITES.get(server.cipher_suite)
-        if client is None or server is None or suite is None or suite.tls13 or server.version != TLS12:
+        if server is None or suite is None or suite.tls13 or server.version != TLS12:
             return []
         found: list[Candidate] = []
         try:
-            for master in self._masters(client, server):
-                keys = keys_12(master, client.random, server.random, suite)[index]
+            for client_random, master in self._masters(client, server):
+                keys = keys_12(master, client_random, server.random, suite)[index]
                 opener = opener_12(keys, suite, encrypt_then_mac=server.encrypt_then_mac)
                 found.append(Candidate(opener, master, suite))
         except UsageError:
             return []  # no ciphers: said by ``explain``
         return found
 
-    def _masters(self, client: ClientHello, server: ServerHello) -> Iterable[bytes]:
+    def _masters(self, client: ClientHello | None, server: ServerHello) -> list[tuple[bytes, bytes]]:
+        """Client randoms and master secrets that may belong to a handshake."""
+        if client is None:
+            return self._secrets_of_all(Label.MASTER)
         masters = list(self._keylog.secrets(Label.MASTER, client.random))
         if server.session_id:
             masters += self._keylog.secrets(Label.SESSION, server.session_id)
         if client.ticket:
             masters += self._keylog.secrets(Label.SESSION, _ticket_name(client.ticket))
-        return dict.fromkeys(masters)
+        return [(client.random, master) for master in dict.fromkeys(masters)]
 
     def _remember(self, half: Half) -> None:
         """Keep the master secret of a session of TLS 1.2 for the connections that resume it."""
@@ -245,7 +264,7 @@ class Handshake:
     def _reasons(self, halves: list[Half]) -> list[str]:
         """Why records of these directions could not be read."""
         if self._client_hello is None:
-            return ["the ClientHello is not in the capture"]
+            return ["the ClientHello is not in the capture"] if not self.facts.decrypted else []
         if self.version is None and TLS13 not in self._client_hello.versions:
             return ["the ServerHello is not in the capture"]
         if self.version not in {None, TLS12, TLS13}:

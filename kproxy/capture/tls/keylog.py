@@ -6,9 +6,12 @@ passed over: a key log is written by many processes at once and cut off anywhere
 
 from collections.abc import Callable
 from enum import IntEnum
+from itertools import islice
 
 MAX_LINE = 1024  # the longest line that means anything has under 300 characters
-MAX_SECRETS = 262_144  # about 70 MB; the oldest go first
+MAX_SECRETS = 65_536  # for each purpose, about 100 MB in all; the oldest go first
+MOST_AT_ONCE = 4096  # secrets tried for a connection whose ClientHello is missing
+MOST_SEARCHED = 200_000  # and for all such connections: each try costs time
 MAX_ALTERNATIVES = 4  # different secrets for the same place: which one is right shows when it is used
 RANDOM_SIZE = 32
 MASTER_SIZE = 48
@@ -51,15 +54,16 @@ class KeyLog:
         self.duplicates = 0
         self.forgotten = 0
         self._more = more
-        self._secrets: dict[bytes, tuple[bytes, ...]] = {}
+        self._secrets: dict[Label, dict[bytes, tuple[bytes, ...]]] = {label: {} for label in Label}
+        self._searches_left = MOST_SEARCHED
         self._rest = b""
         self._in_long_line = False
 
     def __len__(self) -> int:
-        return len(self._secrets)
+        return sum(map(len, self._secrets.values()))
 
     def __repr__(self) -> str:
-        return f"<KeyLog of {len(self._secrets)} places>"
+        return f"<KeyLog of {len(self)} places>"
 
     def feed(self, data: bytes) -> None:
         """Take the next bytes of a key log; a line may be cut anywhere between calls."""
@@ -81,26 +85,33 @@ class KeyLog:
 
     def secrets(self, label: Label, client_random: bytes) -> tuple[bytes, ...]:
         """The secrets named for a connection, mostly one; with SESSION, a session id takes the client random's place."""
-        key = bytes((label,)) + client_random
-        found = self._secrets.get(key, ())
+        places = self._secrets[label]
+        found = places.get(client_random, ())
         while not found and self._more is not None and (data := self._more()):
             self.feed(data)
-            found = self._secrets.get(key, ())
+            found = places.get(client_random, ())
         if not found and self._rest:
             last = _read_line(self._rest)  # its newline may not be written yet
             return (last[2],) if last is not None and last[:2] == (label, client_random) else ()
         return found
 
+    def some(self, label: Label) -> list[tuple[bytes, bytes]]:
+        """Secrets of all connections with their client randoms, thousands at most; none when that was asked too often."""
+        places = islice(self._secrets[label].items(), min(MOST_AT_ONCE, self._searches_left))
+        found = [(name, secret) for name, secrets in places for secret in secrets]
+        self._searches_left = max(0, self._searches_left - len(found))
+        return found
+
     def remember(self, label: Label, name: bytes, secret: bytes) -> bool:
         """Keep a secret under a name, as a line of the log would; False when there is nothing new in it."""
-        key = bytes((label,)) + name
-        known = self._secrets.get(key, ())
+        places = self._secrets[label]
+        known = places.get(name, ())
         if secret in known or len(known) >= MAX_ALTERNATIVES:
             return False
-        if not known and len(self._secrets) >= MAX_SECRETS:
-            del self._secrets[next(iter(self._secrets))]
+        if not known and len(places) >= MAX_SECRETS:
+            del places[next(iter(places))]
             self.forgotten += 1
-        self._secrets[key] = (*known, secret)
+        places[name] = (*known, secret)
         return True
 
     def _take(self, line: bytes) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kproxy.errors import Malformed
-from kproxy.protocol.records.batches import Batch, OpenBatch, next_batch
+from kproxy.protocol.records.batches import Batch, OpenBatch, count_plain, next_batch
 from kproxy.protocol.records.columns import Columns
 from kproxy.protocol.records.limits import DEFAULT_LIMITS, Limits
 from kproxy.protocol.records.reading import open_batches, tail_of
@@ -74,6 +74,7 @@ def to_arrow(
 def _add_field(columns: Columns, data: bytes, limits: Limits) -> Iterator[Problem]:
     """Add the batches of a field: those that are not compressed at a stretch, the others one by one."""
     _refuse_larger(data)
+    columns.expect(count_plain(data)[0], len(data))
     position, spent = 0, 0
     while position < len(data):
         position, error = columns.add_plain(data, position, limits.records)

@@ -8,7 +8,7 @@ import zlib
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
-from libc.stdint cimport int16_t, int32_t, int64_t, uint32_t, uint8_t
+from libc.stdint cimport int16_t, int32_t, int64_t, uint32_t, uint64_t, uint8_t
 from libc.string cimport memset
 
 from kproxy.protocol.records.shape cimport (
@@ -279,6 +279,16 @@ cdef class OpenBatch:
     def __dealloc__(self):
         if self.view.buf != NULL:
             PyBuffer_Release(&self.view)
+
+    @property
+    def base_offset(self):
+        """The first offset; of a wrapper that of its first message, or None where it has none that can be told."""
+        cdef const uint8_t *at = self.walker.c.at
+        if not self.batch.is_wrapper:
+            return self.batch.base_offset
+        if not self.walker.wrapped or self.walker.left == 0 or codec_of(at, 0):
+            return None
+        return <int64_t>(be64(at) + <uint64_t>self.walker.base_offset)
 
     @property
     def unpacked_size(self):

@@ -56,7 +56,7 @@ cdef class Column:
 
 
 cdef int hold(Column column, size_t size) noexcept nogil:
-    """Room for *size* bytes in all; -1 when there is no memory for them. What is new is all ones, as validity starts."""
+    """Room for *size* bytes in all; -1 when there is no memory for them."""
     cdef size_t capacity
     cdef uint8_t *data
     if size <= column.capacity:
@@ -65,9 +65,17 @@ cdef int hold(Column column, size_t size) noexcept nogil:
     data = <uint8_t *>realloc(column.data, capacity)
     if data == NULL:
         return -1
-    memset(data + column.capacity, 0xFF, capacity - column.capacity)
     column.data = data
     column.capacity = capacity
+    return 0
+
+
+cdef int hold_bits(Column column, size_t count) noexcept nogil:
+    """Room for *count* bits in all, new ones set: what is null clears its own."""
+    cdef size_t before = column.capacity
+    if hold(column, (count + 7) // 8) < 0:
+        return -1
+    memset(column.data + before, 0xFF, column.capacity - before)
     return 0
 
 
@@ -202,18 +210,25 @@ cdef class Columns:
             last += 1
         return last
 
+    def expect(self, int64_t more, Py_ssize_t size):
+        """Room for *more* records, as far as *size* bytes can hold so many."""
+        self.grow(max(0, min(more, size // LEAST_RECORD)))
+
     cdef int make_room(self, const Walker *w) except -1:
         """For as many records as the batch claims, and its bytes can hold."""
         cdef int64_t least = LEAST_RECORD if w.magic == 2 else LEAST_MESSAGE
-        cdef size_t rows = self.count + min(w.left, (w.c.limit - w.c.at) // least + 1)
+        return self.grow(min(w.left, (w.c.limit - w.c.at) // least + 1))
+
+    cdef int grow(self, int64_t more) except -1:
+        cdef size_t rows = self.count + more
         cdef bint failed = False
         failed |= hold(self.offsets, rows * 8) < 0
         failed |= hold(self.timestamps, rows * 8) < 0
         failed |= hold(self.keys, rows * sizeof(View)) < 0
         failed |= hold(self.values, rows * sizeof(View)) < 0
         failed |= hold(self.header_ends, (rows + 1) * 4) < 0
-        failed |= hold(self.key_validity, (rows + 7) // 8) < 0
-        failed |= hold(self.value_validity, (rows + 7) // 8) < 0
+        failed |= hold_bits(self.key_validity, rows) < 0
+        failed |= hold_bits(self.value_validity, rows) < 0
         if failed:
             raise MemoryError
         return 0
@@ -272,7 +287,7 @@ cdef class Columns:
         cdef int32_t i
         if hold(self.header_keys, rows * sizeof(View)) < 0 or hold(self.header_values, rows * sizeof(View)) < 0:
             return -1
-        if hold(self.header_validity, (rows + 7) // 8) < 0:
+        if hold_bits(self.header_validity, rows) < 0:
             return -1
         memset(&c, 0, sizeof(Cursor))
         c.base = c.at = shape.headers

@@ -125,7 +125,7 @@ def _unzstd(data: memoryview, limits: Limits) -> Unpacked:
             return Unpacked(b"", skipped=f"a zstd window of {window:,} bytes, over {limits.window:,}")
         decompressor = zstandard.ZstdDecompressor(max_window_size=limits.window)
         stream = decompressor.stream_reader(data, read_across_frames=True)
-        while size <= allowed and (piece := stream.read(chunk)):
+        while size <= allowed and (piece := stream.read1(chunk)):
             out.append(piece)
             size += len(piece)
             chunk = CHUNK

@@ -81,12 +81,10 @@ def read_batch(opened: OpenBatch) -> RecordBatch:
     records, error = read_objects(opened)
     batch = RecordBatch(records, header.magic, codec=header.codec, attributes=header.attributes & ~7)
     batch.last_offset, batch.max_timestamp = header.last_offset, header.max_timestamp
-    batch.base_offset = header.base_offset
+    batch.base_offset = opened.base_offset
     batch.base_timestamp = header.base_timestamp
     if header.magic == 2:
         batch.partition_leader_epoch, batch.producer_id, batch.producer_epoch, batch.base_sequence = header.producer
-    elif header.is_wrapper and records:
-        batch.base_offset = records[0].offset
     batch.error, batch.skipped, batch.source = error, opened.skipped, header
     return batch
 

@@ -1,6 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """Records as objects, out of an opened batch; and their bytes, back into one."""
 
+cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t, uint8_t
@@ -20,6 +21,8 @@ cdef enum:
     LONGEST_FIELD = 0x7FFFFFFF
 
 
+@cython.no_gc  # a tree: the collector need not look at a million of them
+@cython.freelist(256)
 cdef class Record:
     """One record, to be read and changed.
 
@@ -35,7 +38,7 @@ cdef class Record:
     cdef public int64_t create_timestamp
     cdef public object key
     cdef public object value
-    cdef public list headers
+    cdef list kept_headers  # None: there are none, and nobody has asked
     cdef public int attributes
     cdef public int sequence
 
@@ -45,9 +48,19 @@ cdef class Record:
         self.create_timestamp = timestamp
         self.key = key
         self.value = value
-        self.headers = list(headers)
+        self.kept_headers = list(headers)
         self.attributes = attributes
         self.sequence = sequence
+
+    @property
+    def headers(self):
+        if self.kept_headers is None:
+            self.kept_headers = []
+        return self.kept_headers
+
+    @headers.setter
+    def headers(self, list headers not None):
+        self.kept_headers = headers
 
     def __repr__(self):
         return (
@@ -66,7 +79,7 @@ cdef class Record:
             and mine.timestamp == theirs.timestamp
             and mine.key == theirs.key
             and mine.value == theirs.value
-            and mine.headers == theirs.headers
+            and (mine.kept_headers or None) == (theirs.kept_headers or None)
             and mine.attributes == theirs.attributes
         )
 
@@ -98,7 +111,8 @@ def read_objects(OpenBatch opened):
         record.sequence = sequence_after(base_sequence, shape.offset_delta) if base_sequence >= 0 else -1
         record.key = bytes_or_none(shape.key, shape.key_size)
         record.value = bytes_or_none(shape.value, shape.value_size)
-        record.headers = read_headers(&shape)
+        if shape.header_count:
+            record.kept_headers = read_headers(&shape)
         out.append(record)
 
 
@@ -111,8 +125,6 @@ cdef list read_headers(RecordShape *shape):
     cdef Cursor c
     cdef HeaderShape header
     cdef int32_t i
-    if shape.header_count == 0:
-        return out
     memset(&c, 0, sizeof(Cursor))
     c.at = c.base = shape.headers
     c.limit = shape.end
@@ -148,7 +160,7 @@ def encode_records(list records, int64_t base_offset, int64_t base_timestamp, bi
             put_varint(&body, delta)
             put_sized(&body, record.key, "key")
             put_sized(&body, record.value, "value")
-            put_headers(&body, record.headers)
+            put_headers(&body, record.kept_headers)
             put_varint(&out, <int32_t>fitting(body.size))
             put(&out, body.data, body.size)
         return PyBytes_FromStringAndSize(<char *>out.data, out.size)
@@ -160,7 +172,7 @@ def encode_records(list records, int64_t base_offset, int64_t base_timestamp, bi
 def encode_message(Record record, int64_t offset, int64_t timestamp, int magic, int attributes):
     """One message of magic 0 or 1, with its CRC. Raises EncodeError for headers, which it cannot carry."""
     cdef Buffer out
-    if record.headers:
+    if record.kept_headers:
         raise EncodeError(f"a message of magic {magic} has no headers")
     memset(&out, 0, sizeof(Buffer))
     try:
@@ -215,7 +227,7 @@ cdef int put_field(Buffer *out, object value, str name) except -1:
 
 cdef int put_headers(Buffer *out, list headers) except -1:
     if headers is None:
-        raise EncodeError("a record's headers are a list, not None")
+        return put_varint(out, 0)
     put_varint(out, fitting(len(headers)))
     for header in headers:
         try:

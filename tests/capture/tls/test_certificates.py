@@ -30,5 +30,11 @@ def test_any_damage(at: int, value: int) -> None:
     assert subject_of(bytes(damaged)) is None or isinstance(subject_of(bytes(damaged)), str)
 
 
+def test_a_version_that_there_is_none_of() -> None:
+    good = client_certificate()
+    version = good.index(bytes.fromhex("a003020102"))  # [0] INTEGER 2: version 3
+    assert subject_of(good[: version + 4] + b"\x07" + good[version + 5 :]) is None
+
+
 def test_too_much_is_not_read() -> None:
     assert subject_of(client_certificate() + bytes(MAX_CERTIFICATE)) is None

@@ -1,13 +1,17 @@
 """Decryption against OpenSSL: what Python's ssl was given must come out, whatever the version, suite and handshake."""
 
 import functools
+import gc
 import ssl
+import weakref
+from random import Random
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kproxy.capture.tls import KeyLog, TlsConnection
+from kproxy.capture.tls import keylog as keylog_module
 from tests.support.tls import BROKER, CLIENT, REQUEST, RESPONSE, Chunks, Heard, Pair, Setup, listen, log_of
 
 TLS12, TLS13 = ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3
@@ -226,29 +230,44 @@ def test_any_bytes_give_items_and_no_exception(data: Chunks) -> None:
     listen([(direction, b"\x16\x03\x01" + len(chunk).to_bytes(2, "big") + chunk) for direction, chunk in data], b"")
 
 
-@pytest.mark.parametrize("version", [TLS12, TLS13])
-@given(
-    at=st.integers(0, 60_000), flip=st.integers(1, 255), cut=st.integers(0, 40), size=st.none() | st.integers(0, 9999)
-)
-@settings(max_examples=60, deadline=None)
-def test_damage_never_gives_anything_that_was_not_sent(
-    version: ssl.TLSVersion, at: int, flip: int, cut: int, size: int | None
-) -> None:
-    pair = TALKS[version]
-    connection = TlsConnection(log_of(pair.keylog))
+def damage(random: Random, connection: TlsConnection, chunks: Chunks) -> Heard:
+    """Listen to chunks of which some are altered, missing, cut, doubled, of the other side, or made up."""
     heard = Heard(connection, [])
-    for number, (direction, chunk) in enumerate(pair.chunks):
-        data = bytearray(chunk)
-        if at < len(data):
-            data[at] ^= flip
-        elif number == cut:
-            heard.items += connection.gap(direction, size, number)
+    for at, (sender, sent) in enumerate(chunks):
+        direction, data = sender, sent
+        what = random.choice(["alter", "lose", "cut", "double", "swap", "make up"] + ["leave"] * 24)
+        if what == "alter":
+            changed = bytearray(data)
+            for _ in range(random.choice((1, 1, 3, 20))):
+                changed[random.randrange(len(data))] = random.randrange(256)
+            data = bytes(changed)
+        elif what == "lose":
+            heard.items += connection.gap(direction, random.choice((None, len(data), random.randrange(5000))), at)
             continue
-        heard.items += connection.receive(direction, bytes(data), number)
+        elif what == "cut":
+            place = random.randrange(len(data) + 1)
+            heard.items += connection.receive(direction, data[:place], at)
+            heard.items += connection.gap(direction, len(data) - place, at)
+            continue
+        elif what == "double":
+            data += data
+        elif what == "swap":
+            direction = REQUEST if direction is RESPONSE else RESPONSE
+        elif what == "make up":
+            data = random.randbytes(300)
+        heard.items += connection.receive(direction, data, at)
     heard.items += connection.close(99)
-    for direction, sent in ((REQUEST, b"hello broker" + BIG), (RESPONSE, b"hello client" + BIG[::-1])):
-        for piece in heard.plain(direction).split(b"[lost]"):
-            assert piece in sent
+    return heard
+
+
+@pytest.mark.parametrize("number", range(5))
+@given(seed=st.integers(0, 2**32), keys=st.booleans())
+def test_damage_never_gives_anything_that_was_not_sent(number: int, seed: int, keys: bool) -> None:
+    pair = gap_talk(GAP_SETUPS[number])
+    heard = damage(Random(seed), TlsConnection(log_of(pair.keylog if keys else b"")), pair.chunks)
+    for piece in heard.plain(REQUEST).split(b"[lost]"):
+        assert piece in b"".join(NUMBERED)
+    assert len(heard.problems) <= 16
 
 
 def with_gap(chunks: Chunks, keylog: KeyLog, lost: range, *, known: bool = True) -> Heard:
@@ -348,12 +367,25 @@ def test_without_the_hello_of_the_broker_tls12_says_what_is_missing() -> None:
     assert heard.facts.missing == ["the ServerHello is not in the capture"]
 
 
-def test_without_the_clients_side_nothing_can_be_read() -> None:
+@pytest.mark.parametrize("version", [TLS12, TLS13])
+def test_without_the_clients_side_the_right_secret_shows_itself(version: ssl.TLSVersion) -> None:
+    pair = TALKS[version]
+    chunks = [chunk for chunk in pair.chunks if chunk[0] is RESPONSE]
+    others = [talk(Pair(Setup(version))).keylog for _ in range(3)]
+    heard = listen(chunks, b"".join([*others, pair.keylog]))
+    assert heard.plain(RESPONSE) == b"hello client" + BIG[::-1]
+    without = listen(chunks, b"".join(others))
+    assert without.plain(RESPONSE) == b""
+    assert without.facts.missing == ["the ClientHello is not in the capture"]
+
+
+def test_looking_for_the_right_secret_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     pair = TALKS[TLS13]
-    heard = listen([chunk for chunk in pair.chunks if chunk[0] is RESPONSE], pair.keylog)
-    assert heard.plain(RESPONSE) == b""
-    assert heard.facts.missing == ["the ClientHello is not in the capture"]
-    assert heard.facts.version == "TLS 1.3"
+    chunks = [chunk for chunk in pair.chunks if chunk[0] is RESPONSE]
+    monkeypatch.setattr(keylog_module, "MOST_SEARCHED", 3)
+    log = log_of(pair.keylog)
+    assert listen(chunks, log).facts.decrypted
+    assert not listen(chunks, log).facts.decrypted
 
 
 def test_secrets_are_in_no_text() -> None:
@@ -369,3 +401,15 @@ def test_secrets_are_in_no_text() -> None:
 
 def test_no_keys_are_no_reason_to_look_for_records() -> None:
     assert TlsConnection(KeyLog()).close(0) == [TlsConnection(KeyLog()).facts]
+
+
+def test_what_is_closed_goes_without_the_garbage_collector() -> None:
+    pair = TALKS[TLS13]
+    heard = listen(pair.chunks, pair.keylog)
+    gone = weakref.ref(heard.connection._handshake)
+    gc.disable()
+    try:
+        del heard
+        assert gone() is None
+    finally:
+        gc.enable()

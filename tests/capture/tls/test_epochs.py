@@ -105,6 +105,16 @@ def test_a_later_epoch_may_begin_unannounced() -> None:
     assert keys.upcoming == []
 
 
+def test_tls12_has_no_key_updates_to_look_for() -> None:
+    suite = SUITES[0xC027]  # AES-CBC: its keys would not even have the right size
+    keys = epochs(Epoch("application data", "CLIENT_RANDOM", lambda: [Candidate(Lock(1), bytes(48), suite)]))
+    keys.open(record(1, 0), Budget())
+    keys.miss(3)
+    assert keys.open(record(9, 0), Budget()) is None
+    assert keys.current is not None
+    assert keys.current.after_update() is None
+
+
 def test_keys_that_come_later_are_found_later() -> None:
     log: list[Candidate] = []
     keys = epochs(Epoch("application data", "SECRET", lambda: log))

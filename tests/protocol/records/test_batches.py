@@ -1,5 +1,7 @@
 """Batch headers, against what Kafka's classes say of the same bytes (tests/golden/README.md)."""
 
+import gzip
+
 import pytest
 
 from kproxy.errors import Malformed
@@ -99,6 +101,18 @@ def test_opening_says_why_it_cannot() -> None:
     assert (opened.error, opened.claimed, opened.unpacked_size) == ("a compressed message without a value", 0, 0)
     assert Batch(golden_bytes("malformed-count-negative"), 0).open().error == "claims -1 records"
     assert Batch(batch(b"", 5), 0).open(Limits(records=4)).skipped == "claims 5 records, over 4"
+
+
+def test_a_wrappers_base_offset_is_its_first_messages() -> None:
+    for line in golden():
+        for kafkas in line["batches"]:
+            opened = Batch(bytes.fromhex(line["hex"]), kafkas["position"]).open()
+            assert opened.base_offset == kafkas["baseOffset"], line["kind"]
+    broken = bytearray(message(b"v", offset=3))
+    broken[26:30] = b"\x7f\xff\xff\xff"  # the key's size: the message cannot be read, but has its offset
+    assert Batch(message(gzip.compress(bytes(broken)), attributes=1, offset=9), 0).open().base_offset == 9
+    nested = message(gzip.compress(message(b"v", attributes=2)), attributes=1)
+    assert Batch(nested, 0).open().base_offset is None
 
 
 def test_an_opened_batch_keeps_its_own_memory() -> None:

@@ -1,0 +1,266 @@
+"""IP datagrams put together from their fragments (RFC 791 section 3.2, RFC 8200 section 4.5), in bounded memory.
+
+The first bytes of a place win, as in TCP; others that say something else there are counted. (A host would drop such an IPv6
+datagram, RFC 5722; an observer would rather see it.) A fragment that does not fit is dropped alone: no multiple of eight
+bytes but the last, beyond 64 KiB, beyond the end. A datagram that is not complete after as many more fragments, or as much
+time of the capture, as Limits says is given up; the oldest goes first when there is no more room.
+"""
+
+from bisect import bisect_right
+from collections import Counter, OrderedDict
+from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import NamedTuple, TypeAlias
+
+from kproxy.capture.limits import Limits
+from kproxy.capture.links import read_datagram
+from kproxy.capture.packets import Packet
+
+RAW_IP = 101  # link type
+MAX_DATAGRAM = 65_535
+HELD_MORE = 256  # bytes of memory that a piece takes beside its data, about
+REMEMBERED = 16  # complete datagrams are remembered for this part of the patience, to know their duplicates
+IPV4_HEADER, IPV6_HEADER, FRAGMENT_HEADER = 20, 40, 8
+
+INCOMPLETE = "IP fragment of a datagram that was never complete"
+MALFORMED = "malformed IP fragment"
+DIFFERS = "IP fragment that overlaps another and differs (the first one counts)"
+DUPLICATE = "IP fragment seen before"
+
+Key: TypeAlias = tuple[int | bytes, ...]
+
+
+class Fragment(NamedTuple):
+    """What one packet holds of a datagram: bytes *start* to *end* of its payload, *data* as far as captured."""
+
+    key: Key
+    start: int
+    end: int
+    data: bytes
+    is_last: bool
+    protocol: int
+    header: bytes  # of the whole datagram, but for its size
+
+
+class Piece(NamedTuple):
+    """Bytes *start* to *end* of a datagram's payload; *data* is shorter where the capture cut the packet."""
+
+    start: int
+    end: int
+    data: bytes
+
+
+@dataclass(slots=True)
+class Partial:
+    """A datagram in the making. *pieces* are in order and do not overlap."""
+
+    number: int  # of its first fragment
+    time_ns: int
+    latest_ns: int
+    pieces: list[Piece] = field(default_factory=list)
+    fragments: int = 0
+    covered: int = 0
+    total: int | None = None  # known when the last fragment was seen
+    first: Fragment | None = None
+    held: int = HELD_MORE
+
+    @property
+    def complete(self) -> bool:
+        return self.covered == self.total and self.first is not None
+
+    def fits(self, fragment: Fragment) -> bool:
+        """Whether the fragment agrees with the size of the datagram."""
+        if self.total is not None:
+            return fragment.end <= self.total and (fragment.end == self.total or not fragment.is_last)
+        return not fragment.is_last or not self.pieces or self.pieces[-1].end <= fragment.end
+
+    def add(self, fragment: Fragment) -> tuple[int, bool]:
+        """Take what is new of a fragment that fits; how many bytes were, and whether others differ from what is there."""
+        index = max(0, bisect_right(self.pieces, fragment.start, key=attrgetter("start")) - 1)
+        at, differs, new = fragment.start, False, []
+        while index < len(self.pieces) and self.pieces[index].start < fragment.end:
+            piece = self.pieces[index]
+            if at < piece.start:
+                new.append(_part(fragment, at, piece.start))
+            differs = differs or _differs(piece, fragment)
+            at = max(at, piece.end)
+            index += 1
+        if at < fragment.end:
+            new.append(_part(fragment, at, fragment.end))
+        self._insert(new)
+        if fragment.is_last:
+            self.total = fragment.end
+        if fragment.start == 0 and self.first is None:
+            self.first = fragment._replace(data=b"")
+        return sum(piece.end - piece.start for piece in new), differs
+
+    def _insert(self, new: list[Piece]) -> None:
+        for piece in new:
+            self.pieces.insert(bisect_right(self.pieces, piece.start, key=attrgetter("start")), piece)
+            self.covered += piece.end - piece.start
+            self.held += len(piece.data) + HELD_MORE
+
+    def packet(self, packet: Packet) -> Packet:
+        """The whole datagram as a packet of raw IP, as far as it was captured; other facts are those of *packet*."""
+        assert self.first is not None
+        total = self.covered
+        payload = bytearray()
+        for piece in self.pieces:
+            payload += piece.data
+            if len(piece.data) < piece.end - piece.start:
+                break
+        header = _with_size(self.first.header, total, self.first.protocol)
+        return Packet(self.latest_ns, RAW_IP, header + bytes(payload), len(header) + total, packet.comment)
+
+
+class Fragments:
+    """Fragments in, datagrams out."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.held = 0
+        self._limits = limits
+        self._count = 0
+        self._dropped: Counter[str] = Counter()
+        self._waiting: OrderedDict[Key, Partial] = OrderedDict()  # in the order of their first fragments
+        self._complete: OrderedDict[Key, Partial] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    @property
+    def passed_over(self) -> dict[str, int]:
+        """Fragments that are in no datagram, counted by why; those that wait for others among them."""
+        counts = self._dropped.copy()
+        waiting = sum(partial.fragments for partial in self._waiting.values())
+        if waiting:
+            counts[INCOMPLETE] += waiting
+        return dict(counts)
+
+    def receive(self, packet: Packet) -> list[Packet]:
+        """Take a fragment; the datagram, once it is complete."""
+        fragment = read_fragment(packet)
+        self._count += 1
+        self._expire(packet.time_ns)
+        if fragment is None:
+            self._dropped[MALFORMED] += 1
+            return []
+        if self._is_duplicate(fragment):
+            self._dropped[DUPLICATE] += 1
+            return []
+        return self._take(fragment, packet)
+
+    def _is_duplicate(self, fragment: Fragment) -> bool:
+        """Whether it belongs to a complete datagram, word by word."""
+        partial = self._complete.get(fragment.key)
+        if partial is None:
+            return False
+        same = partial.fits(fragment) and not any(
+            _differs(piece, fragment)
+            for piece in partial.pieces
+            if piece.start < fragment.end and fragment.start < piece.end
+        )
+        if not same:  # the identification is in use again
+            self._forget(self._complete, fragment.key)
+        return same
+
+    def _take(self, fragment: Fragment, packet: Packet) -> list[Packet]:
+        key = fragment.key
+        partial = self._waiting.get(key)
+        if partial is None:
+            partial = self._waiting[key] = Partial(self._count, packet.time_ns, packet.time_ns)
+            self.held += partial.held
+        before = partial.held
+        if not partial.fits(fragment):
+            self._dropped[MALFORMED] += 1
+            return []
+        new, differs = partial.add(fragment)
+        self.held += partial.held - before
+        if differs or not new:
+            self._dropped[DIFFERS if differs else DUPLICATE] += 1
+        else:
+            partial.fragments += 1
+        partial.latest_ns = max(partial.latest_ns, packet.time_ns)
+        if not partial.complete:
+            self._make_room()
+            return []
+        self._complete[key] = self._waiting.pop(key)
+        partial.number = self._count
+        self._make_room()
+        return [partial.packet(packet)]
+
+    def _expire(self, now_ns: int) -> None:
+        patience, age_ns = self._limits.fragments_patience, self._limits.fragments_seconds * 1_000_000_000
+        for table, most in ((self._waiting, patience), (self._complete, patience // REMEMBERED)):
+            while table:
+                key, partial = next(iter(table.items()))
+                if self._count - partial.number <= most and now_ns - partial.time_ns <= age_ns:
+                    break
+                self._forget(table, key)
+
+    def _make_room(self) -> None:
+        while self.held > self._limits.fragments_in_all and (self._complete or self._waiting):
+            table = self._complete or self._waiting
+            self._forget(table, next(iter(table)))
+
+    def _forget(self, table: OrderedDict[Key, Partial], key: Key) -> None:
+        partial = table.pop(key)
+        self.held -= partial.held
+        if table is self._waiting:
+            self._dropped[INCOMPLETE] += partial.fragments
+
+
+def read_fragment(packet: Packet) -> Fragment | None:
+    """The fragment in a packet whose outcome is "IP fragment"; None when no datagram can have it."""
+    datagram = read_datagram(packet.link_type, packet.data, packet.original_size)
+    if datagram is None or datagram.version == 0:
+        return None
+    ip = packet.data[datagram.start : min(datagram.end, len(packet.data))]
+    read = _read_ipv4 if datagram.version == 4 else _read_ipv6
+    fragment = read(ip, datagram.payload - datagram.start, datagram.end - datagram.start, datagram.protocol)
+    size = fragment.end - fragment.start
+    if size <= 0 or (size % 8 and not fragment.is_last):
+        return None
+    most = MAX_DATAGRAM - (
+        IPV4_HEADER if datagram.version == 4 else 0
+    )  # the size in an IPv6 header is without the header
+    return fragment if fragment.end <= most else None
+
+
+def _read_ipv4(ip: bytes, payload: int, size: int, protocol: int) -> Fragment:
+    place = int.from_bytes(ip[6:8], "big")
+    start = (place & 0x1FFF) * 8
+    key = (4, ip[12:20], protocol, ip[4:6])
+    header = ip[:IPV4_HEADER]
+    return Fragment(key, start, start + size - payload, ip[payload:], not place & 0x2000, protocol, header)
+
+
+def _read_ipv6(ip: bytes, payload: int, size: int, _: int) -> Fragment:
+    fragment = ip[payload : payload + FRAGMENT_HEADER]
+    place = int.from_bytes(fragment[2:4], "big")
+    start = place & 0xFFF8
+    key = (6, ip[8:40], fragment[4:8])
+    payload += FRAGMENT_HEADER
+    header = ip[:IPV6_HEADER]
+    return Fragment(key, start, start + size - payload, ip[payload:], not place & 1, fragment[0], header)
+
+
+def _with_size(header: bytes, size: int, protocol: int) -> bytes:
+    """The IP header of the whole datagram: without options, extension headers and fragmentation; the checksum is not made."""
+    if header[0] >> 4 == 4:
+        total = (IPV4_HEADER + size).to_bytes(2, "big")
+        return b"\x45" + header[1:2] + total + header[4:6] + b"\0\0" + header[8:IPV4_HEADER]
+    return header[:4] + size.to_bytes(2, "big") + bytes([protocol]) + header[7:IPV6_HEADER]
+
+
+def _part(fragment: Fragment, start: int, end: int) -> Piece:
+    return Piece(start, end, fragment.data[start - fragment.start : end - fragment.start])
+
+
+def _differs(piece: Piece, fragment: Fragment) -> bool:
+    """Whether both have bytes for the same place that are not the same."""
+    start = max(piece.start, fragment.start)
+    end = min(piece.start + len(piece.data), fragment.start + len(fragment.data))
+    if start >= end:
+        return False
+    ours = piece.data[start - piece.start : end - piece.start]
+    return ours != fragment.data[start - fragment.start : end - fragment.start]

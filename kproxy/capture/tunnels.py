@@ -1,0 +1,151 @@
+"""Packets inside of packets: IP in IP, GRE with ERSPAN and NVGRE, VXLAN, Geneve, MPLS, PPPoE.
+
+What may be a tunnel is told by ethertype, IP protocol or UDP port; scapy then reads the tunnel's headers one by one, until
+it comes to Ethernet or IP. What follows is given to ``dissect`` again. This is slow (some 0.1 ms a packet) and seldom needed,
+so that scapy is loaded with the first such packet, and is an extra (``kproxy[tunnels]``).
+"""
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
+from typing import Any, NamedTuple
+
+from kproxy.capture.links import Datagram, read_datagram
+from kproxy.capture.packets import Packet
+
+ETHERNET, RAW_IP = 1, 101  # link types
+MAX_HEADERS = 16  # of one tunnel; a stack of MPLS labels is many
+INSTALL = "to look inside, pip install 'kproxy[tunnels]'"
+
+
+class Tunnel(NamedTuple):
+    """A kind of tunnel: its name, and scapy's class for its first header."""
+
+    name: str
+    module: str
+    header: str
+
+
+GRE = Tunnel("GRE", "scapy.layers.l2", "GRE")
+VXLAN = Tunnel("VXLAN", "scapy.layers.vxlan", "VXLAN")
+GENEVE = Tunnel("Geneve", "scapy.contrib.geneve", "GENEVE")
+MPLS = Tunnel("MPLS", "scapy.contrib.mpls", "MPLS")
+PPPOE = Tunnel("PPPoE", "scapy.layers.ppp", "PPPoE")
+
+# Numbers of the IANA registries: EtherTypes, protocol numbers, service names and ports
+BY_ETHERTYPE = {0x8847: MPLS, 0x8848: MPLS, 0x8864: PPPOE}
+BY_PROTOCOL = {47: GRE, 137: MPLS}
+BY_UDP_PORT = {
+    4789: VXLAN,
+    4790: VXLAN,
+    8472: VXLAN,
+    6081: GENEVE,
+    6635: MPLS,
+    4754: GRE,
+}  # 8472: Linux, before there was 4789
+IP_IN_IP = (4, 41)  # RFC 2003, RFC 2473
+UDP = 17
+VXLAN_HAS_NETWORK = 0x08  # the flag that is always set (RFC 7348 section 5)
+
+# scapy binds its layers to each other as their modules are loaded.
+MODULES = ("scapy.layers.inet", "scapy.layers.inet6", "scapy.contrib.erspan", *(
+    tunnel.module for tunnel in (GRE, VXLAN, GENEVE, MPLS, PPPOE)))  # fmt: skip
+# What ends a tunnel, and the link type to read it with
+INNER = {"Ether": ETHERNET, "IP": RAW_IP, "IPv6": RAW_IP}
+
+
+def open_tunnel(packet: Packet, what: str) -> list[Packet] | str:
+    """The packet inside of *packet*, or the name to count it by: *what* when it is no tunnel."""
+    datagram = read_datagram(packet.link_type, packet.data, packet.original_size)
+    if datagram is None:
+        return what
+    if datagram.protocol in IP_IN_IP and datagram.version:
+        return [_inside(packet, datagram.payload, datagram.end, RAW_IP)]
+    found = _tunnel(packet.data, datagram)
+    if found is None:
+        return what
+    tunnel, start = found
+    layers = _scapy()
+    if layers is None:
+        return f"{tunnel.name}; {INSTALL}"
+    end = min(datagram.end, len(packet.data))
+    inner = _find_inner(layers[tunnel.header], packet.data[start:end])
+    if inner is None:
+        return f"{tunnel.name} with nothing inside that kproxy reads"
+    offset, link_type = inner
+    return [_inside(packet, start + offset, datagram.end, link_type)]
+
+
+def _tunnel(data: bytes, datagram: Datagram) -> tuple[Tunnel, int] | None:
+    """The tunnel that begins in what a datagram carries, and where."""
+    if datagram.version == 0:
+        tunnel = BY_ETHERTYPE.get(datagram.ethertype)
+        return None if tunnel is None else (tunnel, datagram.start)
+    start = datagram.payload
+    if datagram.protocol != UDP:
+        tunnel = BY_PROTOCOL.get(datagram.protocol)
+        return None if tunnel is None else (tunnel, start)
+    tunnel = BY_UDP_PORT.get(int.from_bytes(data[start + 2 : start + 4], "big"))
+    start += 8
+    if tunnel is None or (tunnel is VXLAN and not (data[start : start + 1] or b"\0")[0] & VXLAN_HAS_NETWORK):
+        return None
+    return tunnel, start
+
+
+def _inside(packet: Packet, start: int, end: int, link_type: int) -> Packet:
+    """The part of *packet* from *start* to *end*, which may be beyond what was captured."""
+    data = packet.data[start:end]
+    return replace(packet, data=data, link_type=link_type, original_size=max(len(data), end - start))
+
+
+@cache
+def _scapy() -> Mapping[str, Any] | None:
+    """scapy's classes of the first headers by name; None where scapy is not installed."""
+    try:
+        modules = {name: importlib.import_module(name) for name in MODULES}
+    except ImportError:
+        return None
+    return {
+        tunnel.header: getattr(modules[tunnel.module], tunnel.header) for tunnel in (GRE, VXLAN, GENEVE, MPLS, PPPOE)
+    }
+
+
+def _find_inner(header: Any, data: bytes) -> tuple[int, int] | None:
+    """Where in *data*, which begins with *header*, Ethernet or IP begins, and which link type that is; None: nowhere."""
+    at = 0
+    below = None
+    for _ in range(MAX_HEADERS):
+        link_type = INNER.get(header.__name__)
+        if link_type is not None:
+            return (at, link_type) if at < len(data) else None
+        try:
+            size, header, below = _read_header(header, data[at:], below)
+        except Exception:  # scapy's readers raise what they please on hostile bytes
+            return None
+        at += size
+        if size == 0 and header.__name__ not in INNER:
+            return None
+    return None
+
+
+def _read_header(header: Any, data: bytes, below: Any) -> tuple[int, Any, Any]:
+    """Read one header as scapy does it, but not what follows: its size, the class of the next, and the layer itself."""
+    if header.__name__ == "ERSPAN":
+        return (
+            0,
+            _type_one(header),
+            None,
+        )  # without a header of its own; scapy would tell the type by the inner MAC address
+    if hasattr(header, "dispatch_hook"):
+        header = header.dispatch_hook(data)
+    layer = header()
+    if below is not None:
+        layer.add_underlayer(below)
+    rest = layer.post_dissect(layer.do_dissect(layer.pre_dissect(data)))
+    payload, _ = layer.extract_padding(rest)
+    return len(data) - len(rest), layer.guess_payload_class(payload), layer
+
+
+def _type_one(_: Any) -> Any:
+    return importlib.import_module("scapy.layers.l2").Ether

@@ -1,0 +1,89 @@
+"""Opens what is inside the exchanges of a capture, with what earlier exchanges told about groups.
+
+SyncGroup names its group's protocol only from version 5 on (KIP-559); JoinGroup, which comes before it, always does. What is
+in the bytes themselves is kproxy.protocol.embedded's to know.
+"""
+
+from collections import OrderedDict
+from typing import Any
+
+from kproxy.errors import DecodeError
+from kproxy.protocol.embedded import Context, Embedded, Viewers, holds_payloads, open_request, open_response
+from kproxy.protocol.facts import facts
+from kproxy.session import Event, Exchange, Frame
+
+JOIN_GROUP, SYNC_GROUP = 11, 14
+MOST_GROUPS = 10_000
+HOLDING_APIS = {
+    key
+    for key, api in facts().apis.items()
+    if holds_payloads(f"{api.name}Request") or holds_payloads(f"{api.name}Response")
+}
+
+
+class Opener:
+    """Opens exchanges in their order. Memory is bounded; the groups not heard of for longest are forgotten.
+
+    Args:
+        viewers: show the records of ordinary topics too, with these.
+    """
+
+    def __init__(self, viewers: Viewers | None = None) -> None:
+        self._viewers = viewers
+        self._groups: OrderedDict[str, tuple[str | None, str | None]] = OrderedDict()
+
+    def open(self, exchange: Exchange) -> list[Embedded]:
+        """What is inside the request, then inside the response. Never raises for what the bytes say."""
+        if exchange.api_key not in HOLDING_APIS:
+            return []
+        asked, answered = _holder(exchange.request), _holder(exchange.response)
+        if asked is None and answered is None:
+            return []
+        # a response that cannot be opened without its request belongs to a request that is opened itself
+        request = _decode(asked)
+        response = _decode(answered)
+        context = self._context(exchange, request)
+        found: list[Embedded] = []
+        if asked is not None and request is not None:
+            found += open_request(_name(asked), asked.body_version, request, context)
+        if answered is not None and response is not None:
+            found += open_response(_name(answered), answered.body_version, response, context)
+        return found
+
+    def learn(self, event: Event) -> None:
+        """Remember what a JoinGroup tells about its group; anything else is let pass."""
+        if not isinstance(event, Exchange) or event.api_key != JOIN_GROUP:
+            return
+        request, response = _decode(event.request), _decode(event.response)
+        if request is None:
+            return
+        known = self._groups.pop(request.group_id, (None, None))
+        name = response.protocol_name if response is not None else None
+        self._groups[request.group_id] = (request.protocol_type, name or known[1])
+        if len(self._groups) > MOST_GROUPS:
+            self._groups.popitem(last=False)
+
+    def _context(self, exchange: Exchange, request: Any) -> Context:
+        protocol: tuple[str | None, str | None] = (None, None)
+        if exchange.api_key == SYNC_GROUP and request is not None:
+            protocol = self._groups.get(request.group_id, protocol)
+        return Context(exchange.topic_names, *protocol, exchange.connection.sasl_mechanism, request, self._viewers)
+
+
+def _holder(frame: Frame | None) -> Frame | None:
+    """The frame, if its message can hold payloads."""
+    return frame if frame is not None and holds_payloads(_name(frame)) else None
+
+
+def _name(frame: Frame) -> str:
+    return "" if frame.message is None else frame.message.name
+
+
+def _decode(frame: Frame | None) -> Any:
+    """The body as an object; None where it cannot be read, which whoever shows the body tells."""
+    if frame is None or frame.message is None or frame.error is not None:
+        return None
+    try:
+        return frame.message.decode(frame.body_version, frame.data, frame.body_start)
+    except DecodeError:
+        return None

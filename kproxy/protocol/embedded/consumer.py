@@ -1,0 +1,83 @@
+"""The consumer protocol: what members of a classic consumer group subscribe to, and what their leader assigns to them.
+
+INT16 version, then ConsumerProtocolSubscription or ConsumerProtocolAssignment at that version. A newer version is read as
+the newest known one, and what follows is let be (ConsumerProtocol.deserializeSubscription).
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from kproxy.errors import DecodeError
+from kproxy.protocol.embedded.reader import Reader
+from kproxy.protocol.embedded.sticky import open_cooperative_user_data, open_sticky_user_data
+from kproxy.protocol.embedded.streams import open_assignment_info, open_subscription_info
+from kproxy.protocol.message import Message, message
+
+PROTOCOL_TYPE = "consumer"
+
+# Kafka Streams is a consumer group whose one assignor is called "stream" (StreamsPartitionAssignor.name).
+SUBSCRIPTION_USER_DATA: dict[str, Callable[[bytes], Any]] = {
+    "sticky": open_sticky_user_data,
+    "cooperative-sticky": open_cooperative_user_data,
+    "stream": open_subscription_info,
+}
+ASSIGNMENT_USER_DATA: dict[str, Callable[[bytes], Any]] = {"stream": open_assignment_info}
+
+
+def open_subscription(data: bytes, assignor: str | None = None) -> dict[str, Any]:
+    """``version``, ``assignor``, ``value``, and ``userData``: the meaning of value.userData, null where there is none.
+
+    Without an assignor, only version and value. ``readAs`` and ``extraBytes`` tell of a version newer than the facts;
+    ``userDataError`` says why user data could not be read. Raises DecodeError.
+    """
+    opened, user_data = _open(message("ConsumerProtocolSubscription"), data)
+    if assignor is None:
+        return opened
+    named = {"version": opened.pop("version"), "assignor": assignor, "value": opened.pop("value")}
+    return named | _user_data(SUBSCRIPTION_USER_DATA.get(assignor), user_data) | opened
+
+
+def open_assignment(data: bytes, assignor: str | None = None) -> dict[str, Any]:
+    """``version``, ``value``, and ``userData`` where the assignor is one whose user data is known. Raises DecodeError."""
+    opened, user_data = _open(message("ConsumerProtocolAssignment"), data)
+    read = ASSIGNMENT_USER_DATA.get(assignor or "")
+    return opened if read is None else opened | _user_data(read, user_data)
+
+
+def is_assignment(data: bytes) -> bool:
+    """Whether the bytes are, to the last one, a consumer protocol assignment of a known version."""
+    try:
+        opened, _ = _open(message("ConsumerProtocolAssignment"), data)
+    except DecodeError:
+        return False
+    return "readAs" not in opened and "extraBytes" not in opened
+
+
+def _open(layout: Message, data: bytes) -> tuple[dict[str, Any], bytes | None]:
+    reader = Reader(layout.name, data)
+    version = reader.int16()
+    if version < 0:
+        raise reader.malformed(f"version {version} is below 0")
+    known = min(version, layout.versions.highest)
+    end = reader.position + layout.walk(known, data, reader.position)
+    opened: dict[str, Any] = {
+        "version": version,
+        "value": msgspec.Raw(layout.to_json(known, data[:end], reader.position)),
+    }
+    if known != version:
+        opened["readAs"] = known
+    if end != len(data):
+        opened["extraBytes"] = len(data) - end
+    value: Any = layout.decode(known, data[:end], reader.position)
+    return opened, value.user_data
+
+
+def _user_data(read: Callable[[bytes], Any] | None, data: bytes | None) -> dict[str, Any]:
+    if read is None or not data:
+        return {"userData": None}
+    try:
+        return {"userData": read(data)}
+    except DecodeError as error:
+        return {"userData": None, "userDataError": str(error)}

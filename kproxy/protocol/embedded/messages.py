@@ -1,0 +1,191 @@
+"""Which fields of which messages hold payloads, and how each is opened: the one way in for whoever has a decoded message.
+
+Messages that hold none are in no table and cost a look-up.
+"""
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from kproxy.errors import Malformed
+from kproxy.protocol.embedded import envelope, group
+from kproxy.protocol.embedded.payload import Context, Embedded, Opening
+from kproxy.protocol.embedded.records_field import open_records
+from kproxy.protocol.embedded.sasl import open_token
+from kproxy.protocol.embedded.telemetry import open_metrics
+from kproxy.protocol.headers import read_request_header
+
+ZERO_UUID = "A" * 22  # no topic id
+FIXED_IDS = {"A" * 21 + "Q": "__cluster_metadata"}  # Uuid.METADATA_TOPIC_ID: no Metadata response tells it
+UNALIGNED = "unalignedRecords"
+Open: TypeAlias = Callable[[Any, int, Opening], None]
+
+
+def holds_payloads(message_name: str) -> bool:
+    """Whether a message ("FetchResponse") has fields that can be opened."""
+    return message_name in REQUESTS or message_name in RESPONSES
+
+
+def open_request(message_name: str, api_version: int, body: Any, context: Context) -> list[Embedded]:
+    """What is inside the bytes and records fields of a request, in the order of the body; never raises.
+
+    Args:
+        message_name: Kafka's name ("JoinGroupRequest").
+        api_version: the version the body is laid out as.
+        body: the decoded message.
+        context: what else is known.
+    """
+    return _open(REQUESTS.get(message_name), api_version, body, Opening("request", context))
+
+
+def open_response(message_name: str, api_version: int, body: Any, context: Context) -> list[Embedded]:
+    """As open_request, of a response; ``context.request`` is the decoded request where it was seen."""
+    return _open(RESPONSES.get(message_name), api_version, body, Opening("response", context))
+
+
+def _open(open_body: Open | None, api_version: int, body: Any, opening: Opening) -> list[Embedded]:
+    if open_body is not None:
+        open_body(body, api_version, opening)
+    return opening.found
+
+
+def _join_group_request(body: Any, _version: int, opening: Opening) -> None:
+    for index, protocol in enumerate(body.protocols):
+        path = f"protocols[{index}].metadata"
+        group.add_metadata(opening, path, protocol.metadata, body.protocol_type, protocol.name)
+
+
+def _join_group_response(body: Any, _version: int, opening: Opening) -> None:
+    """The leader is given the metadata of all members, under the protocol that was chosen."""
+    context = opening.context
+    kind = body.protocol_type or getattr(context.request, "protocol_type", None) or context.protocol_type
+    for index, member in enumerate(body.members):
+        group.add_metadata(opening, f"members[{index}].metadata", member.metadata, kind, body.protocol_name)
+
+
+def _sync_group_request(body: Any, _version: int, opening: Opening) -> None:
+    kind = body.protocol_type or opening.context.protocol_type
+    name = body.protocol_name or opening.context.protocol_name
+    for index, given in enumerate(body.assignments):
+        group.add_assignment(opening, f"assignments[{index}].assignment", given.assignment, kind, name)
+
+
+def _sync_group_response(body: Any, _version: int, opening: Opening) -> None:
+    context = opening.context
+    kind = body.protocol_type or getattr(context.request, "protocol_type", None) or context.protocol_type
+    name = body.protocol_name or getattr(context.request, "protocol_name", None) or context.protocol_name
+    group.add_assignment(opening, "assignment", body.assignment, kind, name)
+
+
+def _describe_groups_response(body: Any, _version: int, opening: Opening) -> None:
+    for number, described in enumerate(body.groups):
+        kind, name = described.protocol_type, described.protocol_data
+        for index, member in enumerate(described.members):
+            at = f"groups[{number}].members[{index}]"
+            group.add_metadata(opening, f"{at}.memberMetadata", member.member_metadata, kind, name)
+            group.add_assignment(opening, f"{at}.memberAssignment", member.member_assignment, kind, name)
+
+
+def _sasl_authenticate_request(body: Any, _version: int, opening: Opening) -> None:
+    def read() -> dict[str, Any]:
+        return open_token(body.auth_bytes, opening.context.sasl_mechanism, from_client=True)
+
+    opening.add("authBytes", "sasl-token", read)
+
+
+def _sasl_authenticate_response(body: Any, _version: int, opening: Opening) -> None:
+    def read() -> dict[str, Any]:
+        failed = body.error_code != 0
+        return open_token(body.auth_bytes, opening.context.sasl_mechanism, from_client=False, failed=failed)
+
+    opening.add("authBytes", "sasl-token", read)
+
+
+def _push_telemetry_request(body: Any, _version: int, opening: Opening) -> None:
+    opening.add("metrics", "telemetry-metrics", open_metrics, body.metrics, body.compression_type)
+
+
+def _envelope_request(body: Any, _version: int, opening: Opening) -> None:
+    opening.add("requestData", "request", envelope.open_nested_request, body.request_data)
+    if body.request_principal is not None:
+        opening.add("requestPrincipal", "principal", envelope.open_principal, body.request_principal)
+    opening.add("clientHostAddress", "address", envelope.open_address, body.client_host_address)
+
+
+def _envelope_response(body: Any, _version: int, opening: Opening) -> None:
+    if body.response_data is not None:
+        opening.add("responseData", "response", _nested_response, body.response_data, opening.context.request)
+
+
+def _nested_response(data: bytes, request: Any) -> dict[str, Any]:
+    request_data = getattr(request, "request_data", None)
+    if request_data is None:
+        raise Malformed("its request was not seen, which would tell what it is", message="nested response")
+    header = read_request_header(request_data)
+    return envelope.open_nested_response(data, header.api_key, header.api_version)
+
+
+def _produce_request(body: Any, _version: int, opening: Opening) -> None:
+    for number, topic in enumerate(body.topic_data):
+        for index, partition in enumerate(topic.partition_data):
+            path = f"topicData[{number}].partitionData[{index}].records"
+            _add_records(opening, path, partition.records, (topic.name, topic.topic_id), partition.index)
+
+
+def _fetch_response(body: Any, _version: int, opening: Opening) -> None:
+    for number, topic in enumerate(body.responses):
+        for index, partition in enumerate(topic.partitions):
+            path = f"responses[{number}].partitions[{index}].records"
+            _add_records(opening, path, partition.records, (topic.topic, topic.topic_id), partition.partition_index)
+
+
+def _share_fetch_response(body: Any, _version: int, opening: Opening) -> None:
+    for number, topic in enumerate(body.responses):
+        for index, partition in enumerate(topic.partitions):
+            path = f"responses[{number}].partitions[{index}].records"
+            _add_records(opening, path, partition.records, ("", topic.topic_id), partition.partition_index)
+
+
+def _fetch_snapshot_response(body: Any, _version: int, opening: Opening) -> None:
+    """A chunk of a snapshot of the metadata log, cut at any byte."""
+    for number, topic in enumerate(body.topics):
+        for index, partition in enumerate(topic.partitions):
+            path = f"topics[{number}].partitions[{index}].unalignedRecords"
+            _add_records(opening, path, partition.unaligned_records, (topic.name, ZERO_UUID), partition.index)
+
+
+def _add_records(opening: Opening, path: str, data: bytes | None, topic: tuple[str, str], partition: int) -> None:
+    """Open a records field that is not empty. *topic* is name and id, of which a version has one."""
+    if not data:
+        return
+    context = opening.context
+    name: str | None
+    topic_id: str | None
+    name, topic_id = topic
+    if topic_id == ZERO_UUID:
+        topic_id = None
+    else:
+        name = context.topic_names.get(topic_id) or FIXED_IDS.get(topic_id)
+    json = open_records(
+        data, name, partition, topic_id=topic_id, unaligned=path.endswith(UNALIGNED), viewers=context.viewers
+    )
+    opening.found.append(Embedded(path, opening.where, "records", json))
+
+
+REQUESTS: dict[str, Open] = {
+    "ProduceRequest": _produce_request,
+    "JoinGroupRequest": _join_group_request,
+    "SyncGroupRequest": _sync_group_request,
+    "SaslAuthenticateRequest": _sasl_authenticate_request,
+    "PushTelemetryRequest": _push_telemetry_request,
+    "EnvelopeRequest": _envelope_request,
+}
+RESPONSES: dict[str, Open] = {
+    "FetchResponse": _fetch_response,
+    "ShareFetchResponse": _share_fetch_response,
+    "FetchSnapshotResponse": _fetch_snapshot_response,
+    "JoinGroupResponse": _join_group_response,
+    "SyncGroupResponse": _sync_group_response,
+    "DescribeGroupsResponse": _describe_groups_response,
+    "SaslAuthenticateResponse": _sasl_authenticate_response,
+    "EnvelopeResponse": _envelope_response,
+}

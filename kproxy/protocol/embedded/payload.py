@@ -1,0 +1,94 @@
+"""What was found inside a bytes or records field, and what has to be known to open it."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from kproxy.errors import DecodeError
+from kproxy.protocol.embedded.viewers import Viewers
+
+Where: TypeAlias = Literal["request", "response"]
+
+# C1 controls, line separators, bidirectional formatting: the codec escapes them in its JSON, and so does to_json here.
+_UNSEEN = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
+_encode = msgspec.json.Encoder().encode
+
+
+@dataclass(slots=True)
+class Embedded:
+    """One opened payload.
+
+    ``json`` is made of what JSON is made of; parts that the codec rendered are msgspec.Raw. ``to_json`` gives the text.
+    """
+
+    path: str  # "protocols[0].metadata", as in Kafka's JSON of the message
+    where: Where | None  # None inside a record
+    kind: str
+    json: Any = None
+    error: str | None = None  # why it could not be opened; json is then null
+
+    def to_json(self) -> bytes:
+        """``{"path", "in", "kind", "json"}``, or ``"error"`` in place of ``"json"``; UTF-8."""
+        row: dict[str, Any] = {"path": self.path, "in": self.where, "kind": self.kind}
+        if self.where is None:
+            del row["in"]
+        rest: dict[str, Any] = {"json": self.json} if self.error is None else {"error": self.error}
+        return to_json(row | rest)
+
+    def value(self) -> Any:
+        """``json`` as plain Python values."""
+        return msgspec.json.decode(to_json(self.json))
+
+
+@dataclass(slots=True)
+class Context:
+    """What is known about a message besides its own bytes; all of it may be missing."""
+
+    topic_names: Mapping[str, str] = field(default_factory=dict)  # topic id -> name
+    protocol_type: str | None = None  # of the group: "consumer", "connect"
+    protocol_name: str | None = None  # the assignor or Connect protocol that the group chose
+    sasl_mechanism: str | None = None
+    request: Any = None  # a response's decoded request
+    viewers: Viewers | None = None  # show the records of ordinary topics as well, with these
+
+
+class Opening:
+    """Collects what is opened in one message; a payload that cannot be read is reported in its place."""
+
+    def __init__(self, where: Where | None, context: Context) -> None:
+        self.where = where
+        self.context = context
+        self.found: list[Embedded] = []
+
+    def add(self, path: str, kind: str, read: Callable[..., Any], *args: Any) -> Any:
+        """Open one payload with ``read(*args)``; its JSON, or None where that raised DecodeError."""
+        try:
+            json = read(*args)
+        except DecodeError as error:
+            self.found.append(Embedded(path, self.where, kind, error=str(error)))
+            return None
+        self.found.append(Embedded(path, self.where, kind, json))
+        return json
+
+
+def to_json(value: Any) -> bytes:
+    """The JSON text of what an opener made; UTF-8, fit for a terminal."""
+    try:
+        text: bytes = _encode(value)
+    except UnicodeEncodeError:
+        text = _encode(_replaced(value))
+    if text.isascii():
+        return text.replace(b"\x7f", b"\\u007f")
+    return _UNSEEN.sub(lambda match: f"\\u{ord(match[0]):04x}", text.decode()).encode()
+
+
+def _replaced(value: Any) -> Any:
+    """*value* without lone surrogates, which stand for bytes that are not UTF-8; the codec's JSON has U+FFFD for them."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+    if isinstance(value, dict):
+        return {_replaced(name): _replaced(inner) for name, inner in value.items()}
+    return [_replaced(inner) for inner in value] if isinstance(value, list) else value

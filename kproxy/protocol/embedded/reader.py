@@ -1,0 +1,140 @@
+"""Reads the payloads that no schema describes: big-endian primitives with every length and count checked first.
+
+One reader a payload. Where Java writes with DataOutputStream.writeUTF, that is ``java_utf``; where it writes with the
+protocol's own types (common.protocol.types.Type), those are ``string`` and ``nullable_bytes``.
+"""
+
+import struct
+from base64 import urlsafe_b64encode
+from collections.abc import Callable
+from typing import TypeVar
+
+from kproxy.errors import Malformed, TrailingBytes, Truncated
+
+T = TypeVar("T")
+ALLOWANCE = 64 * 1024
+EXPANSION = 32  # characters of names that may be repeated for each byte of the payload
+
+
+class Reader:
+    """A position in some bytes; every method moves it on. Raises DecodeError and nothing else.
+
+    Args:
+        what: the name that errors give the payload.
+        data: the payload.
+        position: where in *data* it starts.
+    """
+
+    __slots__ = ("_allowance", "data", "position", "what")
+
+    def __init__(self, what: str, data: bytes, position: int = 0) -> None:
+        self.what = what
+        self.data = data
+        self.position = position
+        self._allowance = ALLOWANCE + EXPANSION * len(data)
+
+    @property
+    def left(self) -> int:
+        """Bytes not read yet."""
+        return len(self.data) - self.position
+
+    def take(self, size: int) -> bytes:
+        """The next *size* bytes."""
+        if size > self.left:
+            raise Truncated(
+                f"needs {size} bytes, {self.left} left",
+                message=self.what,
+                position=self.position,
+                needed=size,
+                left=self.left,
+            )
+        self.position += size
+        return self.data[self.position - size : self.position]
+
+    def int8(self) -> int:
+        """INT8."""
+        return int.from_bytes(self.take(1), "big", signed=True)
+
+    def int16(self) -> int:
+        """INT16."""
+        return int.from_bytes(self.take(2), "big", signed=True)
+
+    def uint16(self) -> int:
+        """Two bytes without a sign."""
+        return int.from_bytes(self.take(2), "big")
+
+    def int32(self) -> int:
+        """INT32."""
+        return int.from_bytes(self.take(4), "big", signed=True)
+
+    def int64(self) -> int:
+        """INT64."""
+        return int.from_bytes(self.take(8), "big", signed=True)
+
+    def int32s(self) -> list[int]:
+        """An array of INT32."""
+        count = self.count(4)
+        return list(struct.unpack(f">{count}i", self.take(4 * count)))
+
+    def uuid(self) -> str:
+        """16 bytes as Kafka's Uuid.toString."""
+        return urlsafe_b64encode(self.take(16)).rstrip(b"=").decode()
+
+    def uvarint(self) -> int:
+        """An unsigned varint of at most five bytes (ByteUtils.readUnsignedVarint)."""
+        value = 0
+        for shift in range(0, 35, 7):
+            byte = self.take(1)[0]
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return value & 0xFFFFFFFF
+        raise self.malformed("a varint is longer than five bytes")
+
+    def string(self) -> str | None:
+        """NULLABLE_STRING: INT16 size, then UTF-8; what is not UTF-8 becomes U+FFFD, as in Java."""
+        size = self.int16()
+        return None if size < 0 else self.take(size).decode("utf-8", "replace")
+
+    def nullable_bytes(self) -> bytes | None:
+        """NULLABLE_BYTES: INT32 size, then the bytes."""
+        size = self.int32()
+        return None if size < 0 else self.take(size)
+
+    def java_utf(self) -> str:
+        """What DataOutputStream.writeUTF wrote: UINT16 size, then modified UTF-8 (NUL and surrogates spelled out)."""
+        text = self.take(self.uint16()).replace(b"\xc0\x80", b"\0")
+        try:
+            return text.decode("utf-8", "surrogatepass").encode("utf-16", "surrogatepass").decode("utf-16")
+        except UnicodeDecodeError:
+            return text.decode("utf-8", "replace")
+
+    def java_chars(self) -> str:
+        """What DataOutputStream.writeChars wrote after its INT32 count: UTF-16 units."""
+        return self.take(2 * self.count(2)).decode("utf-16-be", "replace")
+
+    def count(self, smallest: int) -> int:
+        """INT32 count of elements of at least *smallest* bytes each; null counts as none."""
+        count = self.int32()
+        if count * smallest > self.left:
+            raise self.malformed(f"claims {count} elements of at least {smallest} bytes, {self.left} bytes left")
+        return max(count, 0)
+
+    def array(self, smallest: int, read: Callable[[], T]) -> list[T]:
+        """An array: its count, then what *read* gives for each element."""
+        return [read() for _ in range(self.count(smallest))]
+
+    def end(self) -> None:
+        """Nothing may be left."""
+        if self.left:
+            raise TrailingBytes(f"{self.left} bytes are left over", message=self.what, position=self.position)
+
+    def repeated(self, name: str) -> str:
+        """*name*, which the bytes hold once and the result holds again; refused when that would inflate the result."""
+        self._allowance -= len(name)
+        if self._allowance < 0:
+            raise self.malformed("names are repeated until they are many times what the payload holds")
+        return name
+
+    def malformed(self, reason: str) -> Malformed:
+        """The error to raise for what no writer produces."""
+        return Malformed(reason, message=self.what, position=self.position)

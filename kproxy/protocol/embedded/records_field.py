@@ -1,0 +1,186 @@
+"""What is in a records field: batch headers always, records where they are Kafka's own or were asked for.
+
+Headers cost no decompression; the count of compressed messages of magic 0 and 1 does, there is no other way to know it.
+Opened are control batches, the records of internal topics, and on demand those of all topics, through content viewers.
+"""
+
+import json
+from typing import Any
+
+import msgspec
+
+from kproxy.protocol.embedded.internal_topics import INTERNAL_TOPICS, open_record
+from kproxy.protocol.embedded.viewers import Content, Viewers
+from kproxy.protocol.records import (
+    DEFAULT_LIMITS,
+    Batch,
+    Batches,
+    OpenBatch,
+    Record,
+    count_records,
+    open_batches,
+    read_batches,
+    read_control_record,
+)
+from kproxy.protocol.records.objects import read_objects
+
+MOST_BATCHES = 1_000  # headers shown of one field
+MOST_RECORDS = 10_000  # records shown of one field
+DELETE_HORIZON = 0x40  # attributes bit 6 (KIP-534)
+
+
+def open_records(
+    data: bytes,
+    topic: str | None,
+    partition: int,
+    *,
+    topic_id: str | None = None,
+    unaligned: bool = False,
+    viewers: Viewers | None = None,
+) -> dict[str, Any]:
+    """A records field, as the JSON of kind "records".
+
+    ``topic`` (null where only an unknown id is given), ``topicId`` where there is one, ``partition``, ``count``: records in
+    all whole batches, ``batches``: their headers, ``records`` where they are opened; ``batchesLeftOut`` and
+    ``recordsLeftOut`` count what is not shown, ``trailingBytes`` what is behind the last whole batch, ``skippedStart`` what
+    is before the first one, ``error`` says why the field could not be walked to its end.
+
+    Args:
+        data: the field.
+        topic, topic_id, partition: whose records they are.
+        unaligned: the field may begin inside a batch (FetchSnapshot).
+        viewers: show the records of ordinary topics with these.
+    """
+    batches = read_batches(data, unaligned=unaligned)
+    whole = data[batches.skipped_start :] if batches.skipped_start else data
+    opened: dict[str, Any] = {"topic": topic} if topic_id is None else {"topic": topic, "topicId": topic_id}
+    opened["partition"] = partition
+    opened["count"] = count_records(whole)
+    opened["batches"] = [_header(batch) for batch in batches[:MOST_BATCHES]]
+    if len(batches) > MOST_BATCHES:
+        opened["batchesLeftOut"] = len(batches) - MOST_BATCHES
+    if batches.skipped_start or batches.tail is not None:
+        _add_edges(batches, opened)
+    if viewers is not None or topic in INTERNAL_TOPICS:
+        _add_records(batches, topic, viewers, opened)
+    elif any(batch.is_control for batch in batches):
+        _add_records([batch for batch in batches if batch.is_control], topic, None, opened)
+    return opened
+
+
+def _header(batch: Batch) -> dict[str, Any]:
+    """A batch's header under the names of Kafka's own classes; producer fields where there is a producer."""
+    if batch.magic < 2:
+        return _legacy_header(batch)
+    header: dict[str, Any] = {
+        "baseOffset": batch.base_offset,
+        "lastOffset": batch.last_offset,
+        "sizeInBytes": batch.size,
+        "magic": 2,
+        "crcValid": batch.crc_valid,
+        "compression": batch.compression,
+        "timestampType": batch.timestamp_type,
+        "maxTimestamp": batch.max_timestamp,
+        "count": batch.count,
+        "partitionLeaderEpoch": batch.partition_leader_epoch,
+        "isTransactional": batch.is_transactional,
+        "isControl": batch.is_control,
+    }
+    if header["compression"] is None:
+        header["codec"] = batch.codec
+    if batch.producer_id != -1:
+        header["producerId"] = batch.producer_id
+        header["producerEpoch"] = batch.producer_epoch
+        header["baseSequence"] = batch.base_sequence
+    if batch.attributes & DELETE_HORIZON:
+        header["deleteHorizonMs"] = batch.delete_horizon
+    return header
+
+
+def _legacy_header(batch: Batch) -> dict[str, Any]:
+    """A message of magic 0 or 1; a compressed one has no base offset but that of its first inner message."""
+    header: dict[str, Any] = {
+        "baseOffset": batch.base_offset,
+        "lastOffset": batch.last_offset,
+        "sizeInBytes": batch.size,
+        "magic": batch.magic,
+        "crcValid": batch.crc_valid,
+        "compression": batch.compression,
+        "timestampType": batch.timestamp_type,
+    }
+    if batch.compression is None:
+        header["codec"] = batch.codec
+    return header | {"maxTimestamp": batch.max_timestamp} if batch.magic == 1 else header
+
+
+def _add_edges(batches: Batches, opened: dict[str, Any]) -> None:
+    if batches.skipped_start:
+        opened["skippedStart"] = batches.skipped_start
+    if batches.tail is not None:
+        opened["trailingBytes"] = batches.tail.size
+    if batches.error is not None:
+        opened["error"] = batches.error
+
+
+def _add_records(wanted: list[Batch], topic: str | None, viewers: Viewers | None, opened: dict[str, Any]) -> None:
+    """Open batches one by one, until enough is shown."""
+    shown: list[Any] = []
+    left_out = 0
+    for number, batch in enumerate(open_batches(wanted, DEFAULT_LIMITS)):
+        if len(shown) >= MOST_RECORDS:
+            left_out += sum(max(later.count or 0, 0) for later in wanted[number:])
+            break
+        left_out += _add_batch(batch, topic, viewers, shown)
+    opened["records"] = shown
+    if left_out:
+        opened["recordsLeftOut"] = left_out
+
+
+def _add_batch(opened: OpenBatch, topic: str | None, viewers: Viewers | None, shown: list[Any]) -> int:
+    """Add one batch's records, and what kept any of them closed; how many did not fit."""
+    if opened.skipped is not None:
+        shown.append({"offset": opened.batch.base_offset, "skipped": opened.skipped})
+        return 0
+    records, error = read_objects(opened)
+    room = max(MOST_RECORDS - len(shown), 0)
+    for record in records[:room]:
+        row: dict[str, Any] = {"offset": record.offset, "timestamp": record.timestamp}
+        if opened.batch.is_control:
+            row["control"] = _control(record)
+        elif topic in INTERNAL_TOPICS:
+            row |= open_record(str(topic), record.key, record.value)
+        elif viewers is not None:
+            row |= _viewed(record, topic, viewers)
+        shown.append(row)
+    if error is not None:
+        shown.append({"offset": None, "error": error})
+    return max(len(records) - room, 0)
+
+
+def _control(record: Record) -> dict[str, Any]:
+    found = read_control_record(record.key, record.value)
+    control: dict[str, Any] = {"version": found.version, "typeId": found.type_id, "type": found.type}
+    control["value"] = None if found.json is None else msgspec.Raw(found.json)
+    return control if found.error is None else control | {"error": found.error}
+
+
+def _viewed(record: Record, topic: str | None, viewers: Viewers) -> dict[str, Any]:
+    """Key, value and headers of an ordinary record, as the viewers show them."""
+    headers = [
+        {"key": _readable(name), "value": _raw(viewers.view(value, Content(topic, name)))}
+        for name, value in record.headers
+    ]
+    return {
+        "key": _raw(viewers.view(record.key, Content(topic, "key"))),
+        "value": _raw(viewers.view(record.value, Content(topic, "value"))),
+        "headers": headers,
+    }
+
+
+def _readable(text: str) -> str:
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def _raw(view: dict[str, Any] | None) -> msgspec.Raw:
+    """Python's own JSON writer takes integers of any size; a lone surrogate, which UTF-8 cannot carry, becomes "?"."""
+    return msgspec.Raw(json.dumps(view, ensure_ascii=False).encode("utf-8", "replace"))

@@ -1,0 +1,158 @@
+"""Content viewers: what keys and values of records look like to a person.
+
+A viewer is a small class with a name and one method; whoever knows a format adds one:
+
+    class Gps:
+        name = "gps"
+
+        def view(self, data: bytes, content: Content) -> object | None:
+            if content.topic != "positions" or len(data) != 16:
+                return None
+            return {"latitude": ..., "longitude": ...}
+
+    viewers = Viewers()
+    viewers.add(Gps())
+
+The first viewer that gives anything but None wins. One that raises is passed over, and after FAULTS_ALLOWED times no
+longer asked; Viewers.faults says so.
+"""
+
+import json
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from kproxy.protocol.secrets import WITHHELD, is_secret_setting
+
+MOST_SHOWN = 1024  # bytes of hex and characters of text shown; what is longer is cut, with its size told
+MOST_PARSED = 64 * 1024  # bytes of JSON that are parsed
+MOST_DEPTH = 64
+FAULTS_ALLOWED = 3
+CONFLUENT_HEADER = 5  # a zero byte and the schema id, INT32 (Confluent's wire format)
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """Where some bytes stand."""
+
+    topic: str | None = None
+    part: str = "value"  # "key", "value", or the name of a header
+
+
+class Viewer(Protocol):
+    """Turns bytes into something that JSON can carry."""
+
+    name: str
+
+    def view(self, data: bytes, content: Content) -> object | None:
+        """What *data* means, made of dicts with string keys, lists, strings, numbers, booleans; None: not mine."""
+
+
+class JsonViewer:
+    """A JSON object or array; values of keys that are named like a secret are withheld (connectors keep passwords so)."""
+
+    name = "json"
+
+    def view(self, data: bytes, content: Content) -> object | None:
+        """The parsed document; None for scalars, which text shows as well."""
+        if not data[:64].lstrip().startswith((b"{", b"[")) or len(data) > MOST_PARSED:
+            return None
+        try:
+            document: object = _without_secrets(json.loads(data.decode(), parse_constant=_refuse), 0)
+        except (ValueError, RecursionError):
+            return None
+        return document
+
+
+class TextViewer:
+    """UTF-8 without control characters, other than those of ordinary text."""
+
+    name = "text"
+
+    def view(self, data: bytes, content: Content) -> object | None:
+        """The text, cut at MOST_SHOWN characters."""
+        try:
+            text = data[: 4 * MOST_SHOWN].decode()
+        except UnicodeDecodeError as error:
+            if len(data) <= 4 * MOST_SHOWN or error.start < 4 * MOST_SHOWN - 3:
+                return None
+            text = data[: error.start].decode()
+        if any(not char.isprintable() and char not in "\n\r\t" for char in text):
+            return None
+        return text[:MOST_SHOWN]
+
+
+class ConfluentViewer:
+    """Confluent's framing: the schema id, and the rest as JSON where it is JSON (their JSON Schema serializer), else hex."""
+
+    name = "confluent"
+
+    def view(self, data: bytes, content: Content) -> object | None:
+        """``schemaId`` and ``json`` or ``hex``."""
+        if len(data) < CONFLUENT_HEADER or data[0] != 0:
+            return None
+        schema_id = int.from_bytes(data[1:CONFLUENT_HEADER], "big", signed=True)
+        if schema_id <= 0:
+            return None
+        rest = data[CONFLUENT_HEADER:]
+        document = JsonViewer().view(rest, content)
+        return {"schemaId": schema_id} | ({"hex": rest[:MOST_SHOWN].hex()} if document is None else {"json": document})
+
+
+class HexViewer:
+    """Anything."""
+
+    name = "hex"
+
+    def view(self, data: bytes, content: Content) -> object | None:
+        """The first MOST_SHOWN bytes."""
+        return data[:MOST_SHOWN].hex()
+
+
+class Viewers:
+    """The viewers that are asked, in their order."""
+
+    def __init__(self) -> None:
+        self.viewers: list[Viewer] = [ConfluentViewer(), JsonViewer(), TextViewer(), HexViewer()]
+        self.faults: dict[str, str] = {}  # name of a viewer -> what it last raised
+        self._counts: dict[str, int] = {}
+
+    def add(self, viewer: Viewer) -> None:
+        """Ask this one before all others."""
+        self.viewers.insert(0, viewer)
+
+    def view(self, data: bytes | None, content: Content) -> dict[str, Any] | None:
+        """``{name of the viewer: what it made, "size": bytes}``; None for null. Never raises."""
+        if data is None:
+            return None
+        for viewer in self.viewers:
+            seen = self._ask(viewer, data, content)
+            if seen is not None:
+                return {viewer.name: seen, "size": len(data)}
+        return {"size": len(data)}
+
+    def _ask(self, viewer: Viewer, data: bytes, content: Content) -> object | None:
+        if self._counts.get(viewer.name, 0) >= FAULTS_ALLOWED:
+            return None
+        try:
+            seen = viewer.view(data, content)
+            json.dumps(seen, allow_nan=False)  # what cannot be written would spoil the line it stands in
+        except Exception as error:
+            self.faults[viewer.name] = f"{type(error).__name__}: {error}"[:200]
+            self._counts[viewer.name] = self._counts.get(viewer.name, 0) + 1
+            return None
+        return seen
+
+
+def _refuse(constant: str) -> Any:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def _without_secrets(value: Any, depth: int) -> Any:
+    if depth > MOST_DEPTH:
+        raise RecursionError
+    if isinstance(value, dict):
+        return {
+            name: WITHHELD if is_secret_setting(name.encode("utf-8", "replace")) else _without_secrets(inner, depth + 1)
+            for name, inner in value.items()
+        }
+    return [_without_secrets(inner, depth + 1) for inner in value] if isinstance(value, list) else value
