@@ -25,6 +25,9 @@ from kproxy.session.routes import Route, Step, failed, read_body, route_of
 from kproxy.session.sasl import SaslPhase, token_event
 from kproxy.session.stream import Stream
 
+BROKER_CLOSED = "the broker closed the connection before the response"
+CONNECTION_CLOSED = "the connection closed before the response"
+CAPTURE_ENDED = "the capture ended before the response"
 _NO_NAMES: dict[str, str] = {}  # shared by all exchanges without topic ids; never written to
 # Of bytes that may be a password nothing is told, not even as a number.
 _NO_REQUEST_BUT_TOKEN = "no request where authentication is not done; it may be a SASL token, so nothing in it is shown"
@@ -119,7 +122,7 @@ class Session:
         stream = self._requests if direction is Direction.REQUEST else self._responses
         self._end_stream(stream, at, events)
         if direction is Direction.RESPONSE:
-            self._give_up_all(self._why_at_end("the broker closed the connection before the response"), at, events)
+            self._give_up_all(self._why_at_end(BROKER_CLOSED), at, events)
         return events
 
     def close(self, at: int) -> list[Event]:
@@ -127,8 +130,7 @@ class Session:
         events: list[Event] = []
         self._end_stream(self._requests, at, events)
         self._end_stream(self._responses, at, events)
-        what = "the connection closed" if self._ended else "the capture ended"
-        self._give_up_all(self._why_at_end(f"{what} before the response"), at, events)
+        self._give_up_all(self._why_at_end(CONNECTION_CLOSED if self._ended else CAPTURE_ENDED), at, events)
         if self._skipped and not self._requests.frames.count and not self._from_start:
             what = "no Kafka request is in what was captured of the connection, which began before the capture"
             events.append(NotKafka(self.connection, at, "unknown", Direction.REQUEST, what))
@@ -421,7 +423,7 @@ class Session:
         if route is None:
             return
         error = Truncated("bytes of it are missing in the capture", message=route.name, version=header.api_version)
-        frame = Frame(partial[4:], started_at, at, header, header.size, error=error)
+        frame = Frame(partial[4:], started_at, at, header, header.size, error=error, cut=True)
         exchange = Exchange(self.connection, at, header.api_key, header.api_version, header.correlation_id)
         exchange.client_id = header.client_id
         exchange.request = frame
