@@ -50,7 +50,7 @@ NAMES_OF_SETTINGS = {
 NAMES_OF_SETTINGS |= {"AlterClientQuotas", "DescribeClientQuotas"}
 ANONYMOUS = (b"ANONYMOUS", b"AAAFVXNlcgpBTk9OWU1PVVMAAA==")  # by name, and as an Envelope's principal
 METADATA_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
-KPROXY_WORDS = b"group topic member leader records unanswered: the capture ended before the response"
+KPROXY_WORDS = b"CreateTime group topic member leader records unanswered: the capture ended before the response"
 NUMBER_OR_NONE = re.compile(r"-?\d*|true|false|\(withheld\)|__\w+|User:\*")
 ID = re.compile(r"topicId|directory|directoryId|Ids?$|Uuid", re.IGNORECASE)
 UUID = re.compile(r"[\w-]{22}")
