@@ -15,8 +15,8 @@ protocol_text.py  fields and differences as text
 import gc
 from collections.abc import Sequence
 
-# A decode makes many objects that die young and none in cycles; start-up makes thousands that stay.
-COLLECT_AFTER = (50_000, 20, 20)
+# A decode makes many objects that die young, and a cycle a connection; start-up makes thousands that stay.
+COLLECT_AFTER = (10_000, 10, 5)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -134,6 +134,8 @@ class Session:
         if self._skipped and not self._requests.frames.count and not self._from_start:
             what = "no Kafka request is in what was captured of the connection, which began before the capture"
             events.append(NotKafka(self.connection, at, "unknown", Direction.REQUEST, what))
+        self._requests.stop()  # session and streams know each other: until the collector comes, only they shall stay
+        self._responses.stop()
         return events
 
     def _why_at_end(self, words: str) -> str:
