@@ -35,6 +35,7 @@ _NO_SASL_AUTHENTICATE = "the body is not laid out so; it may hold a SASL token, 
 _NEWEST_API_KEY = 1_000  # room for APIs that are newer than the facts
 _NEWEST_API_VERSION = 100
 _SASL_AUTHENTICATE = 36
+_AUTHENTICATING = (17, 18, _SASL_AUTHENTICATE)  # what a broker takes before authentication is done
 _ONE_SIDED_FROM = 2  # requests, without a byte of the broker
 _BROKER_UNHEARD = "nothing the broker sent is in the capture: was only one direction recorded?"
 
@@ -189,6 +190,11 @@ class Session:
         if self._sasl.may_be_token and not _is_of_authentication(header, frame.data):
             self._on_bad_request(frame, _NO_REQUEST_BUT_TOKEN, events)
             return
+        if (
+            self._sasl.may_be_token and header.api_key not in _AUTHENTICATING
+        ):  # so it is done, whatever was captured of it
+            self._sasl.leave()
+            self._lift_limit()
         if route is None and not _may_be_newer(header):
             self._on_bad_request(frame, f"API key {header.api_key} v{header.api_version} is none of Kafka's", events)
             return
@@ -276,7 +282,11 @@ class Session:
             return
         exchange, route = queue[0]
         if exchange is None:
-            self._on_server_token(frame, events)
+            if not self._sasl.in_tokens and self._in_flight.skips_tokens(frame):
+                self._in_flight.drop_tokens()  # the last was not answered, and never will be
+                self._on_response(frame, events)
+            else:
+                self._on_server_token(frame, events)
             return
         try:
             header = read_response_header(frame.data, 0 if route is None else route.response_header_version)
@@ -369,7 +379,6 @@ class Session:
         if not self._sasl.ends_with(frame.data):
             return True
         self._sasl.leave()
-        self._in_flight.drop_tokens()
         self._lift_limit()
         return False
 
