@@ -76,7 +76,7 @@ def decode(
     kproxy decode --keylog keys.log trace.pcapng
     kproxy decode --format parquet -o tables trace.pcapng
     kproxy decode --format pcapng -o clear.pcapng trace.pcapng
-    kproxy decode --format pcapng --anonymize -o for-the-bug-report.pcapng trace.pcapng
+    kproxy decode --format pcapng --anonymize -o report.pcapng trace.pcapng
 
     Parquet makes a folder for each table: connections, exchanges, record_batches,
     offsets and, with --records, records. Tables that are there are replaced.

@@ -23,15 +23,24 @@ from kproxy.session import (
     Limits,
     NotKafka,
     Session,
+    looks_like_responses,
     recognise,
 )
 
 PROBE_SIZE = 256 * 1024  # bytes of a flow looked at before it is called something else
 PROBE_PIECES = 256
+RUN_PIECES = 16  # of a direction without its beginning: how many are tried as one, joined with as many that follow
 ENOUGH = 2048  # bytes of a direction that are enough to tell what it begins with
 DIRECTIONS = (Direction.REQUEST, Direction.RESPONSE)
 UNKNOWN = "no Kafka request at its start, and nothing else that kproxy knows"
 HEADERS_ONLY = "none of its bytes were captured, only headers: record whole packets (tcpdump -s 0)"
+UNHEARD = (
+    "nothing the client sent is in the capture, and Kafka is known by its requests: was only one direction recorded?"
+)
+RESPONSES = (
+    "only the broker's side is in the capture, in what looks like Kafka responses; without the requests nothing says how "
+    "to read them: record both directions (is it a one-way filter or mirror?)"
+)
 UNKNOWN_MIDSTREAM = "the capture begins in the middle of it, and nothing in it looks like a Kafka request"
 
 
@@ -84,12 +93,11 @@ class FlowReader:
         self._reader_inside: FlowReader | None = None
         self._pending: list[Item] = []  # what waits for the decision
         self._pieces = 0
-        self._size = 0
+        self._sizes = [0, 0]  # bytes of each direction so far
         self._start = (bytearray(), bytearray())  # what each direction begins with, up to ENOUGH
         self._lost = False  # bytes are missing, so that what came is not the beginning
         self._sides = Sides()
         self._foreign: Foreign | None = None  # what a flow without beginning seems to be, unless a request is found
-        self._alone = False  # there is nothing but responses
 
     def take(self, item: Item) -> list[Event]:
         """The events that an item of the flow makes."""
@@ -104,7 +112,7 @@ class FlowReader:
         if isinstance(item, Data | Decrypted):
             verdict = self._probe(item.direction, item.data)
         elif isinstance(item, Gap):
-            self._lose(item.direction)
+            self._lost = True
         elif isinstance(item, Closed):
             verdict = self._give_up()
         if verdict is UNDECIDED:
@@ -120,18 +128,14 @@ class FlowReader:
 
     def _probe(self, direction: int, data: bytes) -> Verdict:
         self._pieces += 1
-        self._size += len(data)
+        self._sizes[direction] += len(data)
         start = self._start[direction]
         start += data[: ENOUGH - len(start)]
         whole = self._from_start and not self._lost
         verdict = self._probe_start(direction, data) if whole else self._probe_piece(direction, data)
-        if verdict is UNDECIDED and (self._size > PROBE_SIZE or self._pieces > PROBE_PIECES):
+        if verdict is UNDECIDED and (sum(self._sizes) > PROBE_SIZE or self._pieces > PROBE_PIECES):
             return self._give_up()
         return verdict
-
-    def _lose(self, direction: int) -> None:
-        self._lost = True
-        self._sides.lose(direction)
 
     def _probe_start(self, direction: int, data: bytes) -> Verdict:
         """Judge a flow by its first bytes. A response alone can only tell that it is something else."""
@@ -155,16 +159,41 @@ class FlowReader:
         return found if isinstance(found, Foreign) and found.kind == "tls" and begins_tls(data) else UNDECIDED
 
     def _give_up(self) -> Verdict:
-        if not self._size:  # nothing was said at all, or only the headers of the packets were captured
+        if not any(self._sizes):  # nothing was said at all, or only the headers of the packets were captured
             return Foreign("unknown", Direction.REQUEST, HEADERS_ONLY) if self._lost else UNDECIDED
-        client = self._sides.of_responses_alone()
-        self._alone = client is not None
-        if client is None and (self._lost or not self._from_start):
-            client = self._sides.claimed()
+        if not all(self._sizes) and (one_sided := self._judge_one_sided(1 if self._sizes[1] else 0)) is not None:
+            return one_sided
+        client = self._sides.claimed() if self._lost or not self._from_start else None
         if client is not None and self._can_be(client):
             return self._with_client(client)
         what = UNKNOWN if self._from_start else UNKNOWN_MIDSTREAM
         return self._foreign or Foreign("unknown", Direction.REQUEST, what)
+
+    def _judge_one_sided(self, direction: int) -> Foreign | None:
+        """Judge a flow of which only one direction has bytes: whether they are the broker's."""
+        if (direction == 1 or not self._from_start) and self._has_responses():
+            if direction == 0:
+                self.flow.swap()  # the one taken for the client is the broker
+            return Foreign("one-sided", Direction.RESPONSE, RESPONSES)
+        if self._from_start and direction == 1:
+            return Foreign("unknown", Direction.RESPONSE, UNHEARD)
+        return None
+
+    def _has_responses(self) -> bool:
+        """Whether what waits, all of one direction, has responses; brokers write them whole, so that pieces begin with them."""
+        runs: list[list[bytes]] = [[]]
+        for item in self._pending:
+            if isinstance(item, Data | Decrypted):
+                runs[-1].append(item.data)
+            elif isinstance(item, Gap):
+                runs.append([])
+        if self._from_start and not self._lost:
+            return looks_like_responses(b"".join(runs[0]))
+        return any(
+            looks_like_responses(b"".join(run[begin : begin + RUN_PIECES]))
+            for run in runs
+            for begin in range(min(len(run), RUN_PIECES))
+        )
 
     def _can_be(self, client: int) -> bool:
         return client == 0 or not self._from_start
@@ -182,13 +211,12 @@ class FlowReader:
             broker=flow.server,
             cluster=self.cluster,
             limits=self.limits,
-            from_start=self._alone or self._inside is not None or (flow.half(0).from_start and flow.half(1).from_start),
+            from_start=self._inside is not None or (flow.half(0).from_start and flow.half(1).from_start),
         )
         if self._inside is not None:
             session.connection.tls = self._inside.facts
         pending, self._pending = self._pending, []
-        events = session.gap(Direction.REQUEST, None, pending[0].time_ns) if self._alone else []
-        return events + [event for item in pending for event in _feed(session, item)]
+        return [event for item in pending for event in _feed(session, item)]
 
     def _is_tls(self, foreign: Foreign) -> bool:
         """Whether a flow that is not Kafka in the clear may be Kafka in TLS."""

@@ -110,7 +110,7 @@ def test_records_are_shown_on_demand(kproxy: Kproxy) -> None:
 def test_records_need_an_output_that_has_room_for_them(kproxy: Kproxy) -> None:
     code, out, err = kproxy("decode", "--records", FIRST)
     assert (code, out) == (2, "")
-    assert "--records is for -v or --format jsonl" in err
+    assert "--records is for -v, jsonl or parquet" in err
 
 
 def test_verbose_shows_fields_special_values_and_advice(kproxy: Kproxy) -> None:

@@ -1,11 +1,9 @@
-"""Who is the client, told by requests, by answers to them, or by responses alone."""
+"""Who is the client, told by requests or by answers to them."""
 
 import struct
 
-import pytest
-
-from kproxy.cli.sides import CLAIMS, ResponseChain, Sides
-from tests.support.frames import heartbeat, heartbeat_answer
+from kproxy.cli.sides import CLAIMS, Sides
+from tests.support.frames import heartbeat
 
 # The response to InitProducerId v5 in captures/01: to its last byte it reads as Produce v4 without transactions and topics
 ZEROS = bytes.fromhex("00000016 00000004 00000000 0000 0000 0000 0000 0000 0000 0000 0000")
@@ -37,7 +35,7 @@ def test_a_request_without_client_id_is_settled_by_its_answer() -> None:
 def test_nothing_is_claimed_by_what_is_no_request() -> None:
     sides = Sides()
     assert sides.read(0, b"log line\n" * 20) is None
-    assert (sides.claimed(), sides.of_responses_alone()) == (None, None)
+    assert sides.claimed() is None
 
 
 def test_claims_are_bounded() -> None:
@@ -45,44 +43,3 @@ def test_claims_are_bounded() -> None:
     for number in range(10 * CLAIMS):
         sides.read(0, frame(struct.pack(">hhih", 18, 0, number + 1, -1)))
     assert len(sides._claims[0]) == CLAIMS
-
-
-@pytest.mark.parametrize("step", [1, 3, 8, 1000])
-@pytest.mark.parametrize("direction", [0, 1])
-def test_responses_alone_are_the_brokers(direction: int, step: int) -> None:
-    sides = Sides()
-    data = b"".join(map(heartbeat_answer, (4, 3, 5)))  # the connections of a Java client share one counter
-    for at in range(0, len(data), step):
-        sides.read(direction, data[at : at + step])
-    assert sides.of_responses_alone() == 1 - direction
-    sides.read(1 - direction, b"x")
-    assert sides.of_responses_alone() is None
-
-
-@pytest.mark.parametrize(
-    ("data", "plausible"),
-    [
-        (b"", False),
-        (heartbeat_answer(3), True),
-        (heartbeat_answer(3)[:-1], False),
-        (heartbeat_answer(3) + b"\0\0", False),  # one frame and what may be anything
-        (heartbeat_answer(3) + heartbeat_answer(4)[:9], True),
-        (heartbeat_answer(3) + heartbeat_answer(3), False),
-        (heartbeat_answer(3) + heartbeat_answer(5000), False),
-        (heartbeat_answer(-3), False),
-        (frame(b"abc") * 2, False),
-        (b"\x7f\xff\xff\xff" + bytes(8), False),
-    ],
-)
-def test_what_a_chain_of_responses_is(data: bytes, plausible: bool) -> None:
-    chain = ResponseChain()
-    chain.read(data)
-    assert chain.plausible == plausible
-
-
-def test_after_lost_bytes_the_next_piece_begins_with_a_frame() -> None:
-    sides = Sides()
-    sides.read(1, heartbeat_answer(1)[:9])
-    sides.lose(1)
-    sides.read(1, heartbeat_answer(2))
-    assert sides.of_responses_alone() == 0
