@@ -30,7 +30,7 @@ from kproxy.protocol.embedded import Viewers
 from kproxy.session import Event, Exchange
 
 STDIN = Path("-")
-DAMAGED = 3  # exit status, see app.py
+DAMAGED, INTERRUPTED = 3, 130  # exit status, see app.py
 
 
 class Format(StrEnum):
@@ -112,6 +112,7 @@ def decode(
       1  the output cannot be written
       2  wrong usage, or a file that is no capture
       3  a capture is damaged; what comes before the damage was decoded
+    130  interrupted; what came before was decoded
     """
     if records and output_format is Format.TEXT and not verbose:
         raise UsageError("--records is for -v or --format jsonl; a line an exchange has no room for them")
@@ -139,10 +140,14 @@ def decode(
         run = Run(condition, out, secrets, opener)
         for file in files:
             run.decode(file, show_progress=not (on_terminal or quiet))
+            if run.interrupted:
+                break
     if not quiet:
         run.say_all()
     for damage in run.damages:
         print(f"kproxy: {damage}", file=sys.stderr)
+    if run.interrupted:
+        raise typer.Exit(INTERRUPTED)
     if run.damages:
         raise typer.Exit(DAMAGED)
 
@@ -189,6 +194,7 @@ class Run:
     def __init__(self, condition: Where | None, out: Output, secrets: Secrets, opener: Opener) -> None:
         self.summary = Summary()
         self.damages: list[str] = []
+        self.interrupted = False
         self._condition = condition
         self._out = out
         self._opener = opener
@@ -198,17 +204,25 @@ class Run:
         self._passed_over: dict[str, int] = {}
 
     def decode(self, file: Path, *, show_progress: bool) -> None:
-        """Decode one capture. Raises UsageError when it is none; damage further in is kept for later."""
+        """Decode one capture. Raises UsageError when it is none; damage further in is kept for later.
+
+        An interrupt (Ctrl-C) ends the capture there: what is in flight is told as at any other end.
+        """
         with _open(file) as capture, progress(file, capture, wanted=show_progress) as advance:
             self._secrets.read_from(capture)
             self._out.begin(file)
             pipeline = Pipeline(
                 read_flows(capture), numbers_from=self._numbers_from, keylog=self._keylog, on_end=self._out.ended
             )
-            for event in pipeline:
-                self._take(event)
-                if advance is not None:
-                    advance()
+            try:
+                for event in pipeline:
+                    self._take(event)
+                    if advance is not None:
+                        advance()
+            except KeyboardInterrupt:
+                self.interrupted = True
+                for event in pipeline.close():
+                    self._take(event)
             self._numbers_from += pipeline.flows
             if capture.damage is not None:
                 self.damages.append(str(capture.damage))
