@@ -121,8 +121,7 @@ def decode(
     if json_bodies and output_format is not Format.PARQUET:
         raise UsageError("--bodies is for --format parquet; jsonl and -v always have them")
     condition = None if where is None else Where(where)
-    for file in files:
-        _check_input(file)
+    _check_inputs(files)
     directory = check_parquet(output) if output_format is Format.PARQUET else None
     if directory is None:
         check_output(output, files)
@@ -140,16 +139,12 @@ def decode(
         run = Run(condition, out, secrets, opener)
         for file in files:
             run.decode(file, show_progress=not (on_terminal or quiet))
-            if run.interrupted:
-                break
     if not quiet:
         run.say_all()
     for damage in run.damages:
         print(f"kproxy: {damage}", file=sys.stderr)
-    if run.interrupted:
-        raise typer.Exit(INTERRUPTED)
-    if run.damages:
-        raise typer.Exit(DAMAGED)
+    if run.status:
+        raise typer.Exit(run.status)
 
 
 class Output(Protocol):
@@ -203,11 +198,19 @@ class Run:
         self._numbers_from = 0
         self._passed_over: dict[str, int] = {}
 
+    @property
+    def status(self) -> int:
+        """The exit status."""
+        return INTERRUPTED if self.interrupted else DAMAGED if self.damages else 0
+
     def decode(self, file: Path, *, show_progress: bool) -> None:
         """Decode one capture. Raises UsageError when it is none; damage further in is kept for later.
 
-        An interrupt (Ctrl-C) ends the capture there: what is in flight is told as at any other end.
+        An interrupt (Ctrl-C) ends the capture there: what is in flight is told as at any other end. Captures after it
+        are not read.
         """
+        if self.interrupted:
+            return
         with _open(file) as capture, progress(file, capture, wanted=show_progress) as advance:
             self._secrets.read_from(capture)
             self._out.begin(file)
@@ -265,12 +268,19 @@ def _renderer(output_format: Format, verbose: bool, on_terminal: bool) -> Render
     return with_tree
 
 
+def _check_inputs(files: list[Path]) -> None:
+    if files.count(STDIN) > 1:
+        raise UsageError("standard input can be read only once: give one -")
+    for file in files:
+        _check_input(file)
+
+
 def _check_input(file: Path) -> None:
     """Raise UsageError for what cannot be read or is no capture, before any output is touched."""
     if file == STDIN:
         return
     if file.is_dir():
-        raise UsageError(f"{file} is a directory; give captures, for instance {file}/*.pcap")
+        raise UsageError(f"{file} is a directory; give captures, for instance {file / '*.pcap'}")
     if not file.exists():
         raise UsageError(f"{file}: there is no such file")
     if file.is_file():  # a pipe can be opened only once
