@@ -21,6 +21,10 @@ from kproxy.errors import CaptureError, KproxyError, UsageError
 # Typer's own, or Click's where Typer is older and does not carry its own copy; both are bases of BadParameter.
 ClickError: type[Exception] = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 
+TYPER_WORDS = {  # how Typer words what a type refuses, and how we do
+    "Value error, ": "",
+    "Input should be a valid integer, unable to parse string as an integer": "it is not a whole number",
+}
 DONE, FAILED, USAGE = 0, 1, 2
 
 app = typer.Typer(
@@ -85,7 +89,9 @@ def _click_words(error: Exception) -> str:
     """Typer's message as a sentence of ours; empty when it has shown the help instead."""
     command = getattr(getattr(error, "ctx", None), "command_path", None) or "kproxy"
     describe: Callable[[], str] = getattr(error, "format_message", error.__str__)
-    message = describe().strip().replace("Value error, ", "")  # as Typer words what an enum refuses
+    message = describe().strip()
+    for words, ours in TYPER_WORDS.items():
+        message = message.replace(words, ours)
     return f"{message[:1].lower()}{message[1:].rstrip('.')}; see {command} --help" if message else ""
 
 

@@ -118,7 +118,7 @@ def test_verbose_shows_fields_special_values_and_advice(kproxy: Kproxy) -> None:
     assert "acks: -1 (all in-sync replicas)" in out
     assert "timestamp -2 (earliest)" in out
     assert "isolationLevel: 0 (READ_UNCOMMITTED)" in out
-    assert "MEMBER_ID_REQUIRED (79, not retriable) at errorCode" in out
+    assert "MEMBER_ID_REQUIRED (79, no RetriableException) at errorCode" in out
     assert "Client: join again at once with the member id in this response." in out
     assert " (orders)" in out
 
