@@ -1,10 +1,12 @@
 """The command line: one file per command, and the one place that turns errors into sentences and exit codes.
 
 app.py            the commands, main(), exit codes
-decode.py         kproxy decode: captures to text or JSON lines
+decode.py         kproxy decode: captures to text, JSON lines or a capture in the clear
 pipeline.py       capture flows -> sessions -> events; which flows are Kafka, and who is the client
 tls_flow.py       a flow of TLS -> what is inside of it; where the secrets come from
 sink.py           where the output goes
+pcapng_output.py  events to a capture: packets in order, comments, how connections begin and end
+time_order.py     sorts more than memory holds
 summary.py        what is said at the end
 api.py            kproxy api: the protocol reference
 protocol_text.py  fields and differences as text
@@ -13,8 +15,8 @@ protocol_text.py  fields and differences as text
 import gc
 from collections.abc import Sequence
 
-# A decode makes many objects that die young and none in cycles; start-up makes thousands that stay.
-COLLECT_AFTER = (50_000, 20, 20)
+# A decode makes many objects that die young, and a cycle a connection; start-up makes thousands that stay.
+COLLECT_AFTER = (10_000, 10, 5)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -1,30 +1,24 @@
-"""``kproxy decode``: captures to readable text, JSON lines or tables."""
+"""``kproxy decode``: captures to readable text, JSON lines, a capture in the clear, or tables."""
 
-import os
-import shutil
 import sys
 from contextlib import ExitStack, closing
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Protocol
+from typing import Annotated
 
 import typer
 
-from kproxy.capture import Capture, Closed, Ended, open_capture, read_flows
+from kproxy.capture import Capture, open_capture, read_flows
 from kproxy.capture.tls import KeyLog, KeyLogFile, check_available
+from kproxy.cli.outputs import Format, Lines, Output, anonymizer, capture_again, open_sink, renderer
 from kproxy.cli.parquet import ParquetOutput, check_parquet
 from kproxy.cli.pipeline import Pipeline
 from kproxy.cli.progress import progress
-from kproxy.cli.sink import Sink, check_output
+from kproxy.cli.sink import check_output
 from kproxy.cli.summary import Summary
 from kproxy.cli.tls_flow import Secrets
 from kproxy.errors import CaptureError, UsageError
-from kproxy.output.bodies import Bodies, read_bodies
-from kproxy.output.jsonl import event_line
 from kproxy.output.opening import Opener
-from kproxy.output.styles import PLAIN, style_for
-from kproxy.output.text import TextLines
-from kproxy.output.tree import Tree
+from kproxy.output.rewriting import Rewriter
 from kproxy.output.where import Where, read_for
 from kproxy.protocol.embedded import Viewers
 from kproxy.session import Event, Exchange
@@ -33,26 +27,14 @@ STDIN = Path("-")
 DAMAGED, INTERRUPTED = 3, 130  # exit status, see app.py
 
 
-class Format(StrEnum):
-    """How events are written."""
-
-    TEXT = "text"
-    JSONL = "jsonl"
-    PARQUET = "parquet"
-
-
-class Render(Protocol):
-    """Makes the line or lines of an event, newline included."""
-
-    def __call__(self, event: Event, bodies: Bodies | None) -> bytes:
-        """The event as UTF-8."""
-
-
 def decode(
     files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Captures to read; - is standard input.")],
     output_format: Annotated[
         Format,
-        typer.Option("--format", help="text: a line an exchange. jsonl: a JSON object an exchange. parquet: tables."),
+        typer.Option(
+            "--format",
+            help="text: a line an exchange. jsonl: a JSON object an exchange. pcapng: a capture, decrypted. parquet: tables.",
+        ),
     ] = Format.TEXT,
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Text: below each line the whole exchange, field by field.")
@@ -68,6 +50,12 @@ def decode(
     ] = None,
     keylog: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Session keys for TLS (NSS key log); see above.")
+    ] = None,
+    anonymize: Annotated[
+        bool, typer.Option("--anonymize", help="pcapng: pseudonyms for names, addresses and records; see above.")
+    ] = False,
+    anonymize_key: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Anonymize with this key: the same pseudonyms in every run.")
     ] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write to this file; parquet: into this directory.")
@@ -87,6 +75,8 @@ def decode(
     tcpdump -i any -U -w - tcp port 9092 | kproxy decode --format jsonl -
     kproxy decode --keylog keys.log trace.pcapng
     kproxy decode --format parquet -o tables trace.pcapng
+    kproxy decode --format pcapng -o clear.pcapng trace.pcapng
+    kproxy decode --format pcapng --anonymize -o for-the-bug-report.pcapng trace.pcapng
 
     Parquet makes a folder for each table: connections, exchanges, record_batches,
     offsets and, with --records, records. Tables that are there are replaced.
@@ -106,6 +96,14 @@ def decode(
     Go          tls.Config.KeyLogWriter
     Node.js     node --tls-keylog=FILE
 
+    --format pcapng writes Kafka in the clear, on connections of its own making
+    between the same addresses, with the line of text as a comment on each frame.
+    --anonymize replaces addresses, hosts, client ids, topics, groups, members,
+    users, record keys and values and all other text by pseudonyms of the same
+    length; the key to them is made anew for each run. APIs, versions, sizes,
+    counts, offsets, error codes, times, ports, names of settings and of client
+    software stay. Only compressed records may change their size.
+
     \b
     Exit status:
       0  decoded
@@ -114,12 +112,10 @@ def decode(
       3  a capture is damaged; what comes before the damage was decoded
     130  interrupted; what came before was decoded
     """
-    if records and output_format is Format.TEXT and not verbose:
-        raise UsageError("--records is for -v or --format jsonl; a line an exchange has no room for them")
-    if verbose and output_format is not Format.TEXT:
-        raise UsageError(f"-v is for --format text; {output_format.value} always has everything")
-    if json_bodies and output_format is not Format.PARQUET:
-        raise UsageError("--bodies is for --format parquet; jsonl and -v always have them")
+    _check_options(output_format, output, verbose=verbose, records=records, json_bodies=json_bodies)
+    anonymize = anonymize or anonymize_key is not None
+    if anonymize and output_format is not Format.PCAPNG:
+        raise UsageError(f"--anonymize is for --format pcapng; {output_format} shows what is there")
     condition = None if where is None else Where(where)
     _check_inputs(files)
     directory = check_parquet(output) if output_format is Format.PARQUET else None
@@ -127,6 +123,7 @@ def decode(
         check_output(output, files)
     secrets = Secrets(None if keylog is None else _open_keylog(keylog))
     on_terminal = output is None and sys.stdout.isatty()
+    rewriter = anonymizer(anonymize_key) if anonymize else Rewriter()
     with ExitStack() as stack:
         stack.enter_context(closing(secrets))
         opener = Opener(Viewers() if records else None)
@@ -134,8 +131,11 @@ def decode(
         if directory is not None:
             out = stack.enter_context(ParquetOutput(directory, bodies=json_bodies, records=records))
         else:
-            sink = stack.enter_context(Sink(output, live=on_terminal or (output is None and STDIN in files)))
-            out = Lines(_renderer(output_format, verbose, on_terminal), sink, opener)
+            sink = stack.enter_context(open_sink(output, files))
+            if output_format is Format.PCAPNG:
+                out = stack.enter_context(capture_again(sink, rewriter))
+            else:
+                out = Lines(renderer(output_format, verbose=verbose, on_terminal=on_terminal), sink, opener)
         run = Run(condition, out, secrets, opener)
         for file in files:
             run.decode(file, show_progress=not (on_terminal or quiet))
@@ -147,40 +147,18 @@ def decode(
         raise typer.Exit(run.status)
 
 
-class Output(Protocol):
-    """Where events go."""
-
-    def begin(self, file: Path) -> None:
-        """Learn which capture the events from now on are of."""
-
-    def take(self, event: Event, bodies: Bodies | None, *, shown: bool) -> None:
-        """Take an event, with its bodies if they were read; whether --where shows it."""
-
-    def ended(self, number: int, item: Ended | Closed) -> None:
-        """Learn that a side of a connection, or all of it, has ended."""
-
-
-class Lines:
-    """Output as lines."""
-
-    def __init__(self, render: Render, sink: Sink, opener: Opener) -> None:
-        self._render = render
-        self._sink = sink
-        self._opener = opener
-
-    def begin(self, file: Path) -> None:
-        """See Output: lines do not say the file."""
-
-    def take(self, event: Event, bodies: Bodies | None, *, shown: bool) -> None:
-        """See Output."""
-        if not shown:
-            return
-        if bodies is None and isinstance(event, Exchange):
-            bodies = read_bodies(event, self._opener)
-        self._sink.write(self._render(event, bodies))
-
-    def ended(self, number: int, item: Ended | Closed) -> None:
-        """See Output: no line is about it."""
+def _check_options(
+    output_format: Format, output: Path | None, *, verbose: bool, records: bool, json_bodies: bool
+) -> None:
+    """Raise UsageError for options that do not go together."""
+    if records and (output_format is Format.PCAPNG or (output_format is Format.TEXT and not verbose)):
+        raise UsageError("--records is for -v, jsonl or parquet; a line an exchange has no room for them")
+    if verbose and output_format is not Format.TEXT:
+        raise UsageError(f"-v is for --format text; {output_format} always has everything")
+    if json_bodies and output_format is not Format.PARQUET:
+        raise UsageError("--bodies is for --format parquet; jsonl and -v always have them")
+    if output_format is Format.PCAPNG and output is None and sys.stdout.isatty():
+        raise UsageError("--format pcapng is not for a terminal; give -o FILE")
 
 
 class Run:
@@ -247,25 +225,6 @@ class Run:
             print(line, file=sys.stderr)
         for note in self._condition.notes if self._condition is not None else ():
             print(note, file=sys.stderr)
-
-
-def _renderer(output_format: Format, verbose: bool, on_terminal: bool) -> Render:
-    if output_format is Format.JSONL:
-        return event_line
-    width = shutil.get_terminal_size((100, 24)).columns if on_terminal else None
-    style = style_for(sys.stdout, dict(os.environ)) if on_terminal else PLAIN
-    lines = TextLines(style, width)
-    if not verbose:
-        return lambda event, bodies: f"{lines.render(event, bodies)}\n".encode("utf-8", "backslashreplace")
-    tree = Tree(style, width)
-
-    def with_tree(event: Event, bodies: Bodies | None) -> bytes:
-        text = [lines.render(event, bodies)]
-        if isinstance(event, Exchange):
-            text += tree.render(event, bodies)
-        return "".join(f"{line}\n" for line in [*text, ""]).encode("utf-8", "backslashreplace")
-
-    return with_tree
 
 
 def _check_inputs(files: list[Path]) -> None:

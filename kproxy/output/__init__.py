@@ -14,5 +14,15 @@
     times.py        times, durations and sizes as text
     styles.py       colours, and cutting to a width
 
-Everything is driven by Kafka's JSON of the bodies, in which credentials are already withheld.
+    pcapng.py             a pcapng file's blocks
+    synthetic_tcp.py      a conversation as packets
+    rewriting.py          frames decoded, changed and encoded; credentials withheld in them
+    record_rewriting.py   records fields likewise
+    internal_records.py   which message is in a record of an internal topic
+    anonymize.py          what --anonymize replaces, and what it lets stay, with reasons
+    pseudonyms.py         keyed pseudonyms of the same length
+    token_rewriting.py    SASL tokens without their secrets
+    sticky_topics.py      the topics in the sticky assignors' user data
+
+Text is driven by Kafka's JSON of the bodies, in which credentials are already withheld; captures by the frames' objects.
 """

@@ -45,6 +45,7 @@ class Frame:
     layout: str | None = None  # release whose layout was used, when it is not the newest (a version changed in place)
     assumed_version: int | None = None  # the newest known version whose layout fitted a version above the facts
     error: DecodeError | None = None  # why the body cannot be read
+    cut: bool = False  # bytes at its end are missing in the capture
 
     @property
     def wire_size(self) -> int:

@@ -53,6 +53,11 @@ class InFlight:
         """Forget the tokens: authentication is over."""
         self.queue = deque(entry for entry in self.queue if entry is not TOKEN)
 
+    def skips_tokens(self, frame: Frame) -> bool:
+        """Whether a response has the correlation id of the first request, though tokens that are not answered come before."""
+        first = next((exchange for exchange, _ in self.queue if exchange is not None), None)
+        return first is not None and correlation_id_of(frame.data) == first.correlation_id
+
     def sought(self) -> Iterator[tuple[int, Route]]:
         """Correlation ids and routes of the requests whose responses can be recognised, oldest first."""
         for exchange, route in self.queue:

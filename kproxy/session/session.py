@@ -25,6 +25,9 @@ from kproxy.session.routes import Route, Step, failed, read_body, route_of
 from kproxy.session.sasl import SaslPhase, token_event
 from kproxy.session.stream import Stream
 
+BROKER_CLOSED = "the broker closed the connection before the response"
+CONNECTION_CLOSED = "the connection closed before the response"
+CAPTURE_ENDED = "the capture ended before the response"
 _NO_NAMES: dict[str, str] = {}  # shared by all exchanges without topic ids; never written to
 # Of bytes that may be a password nothing is told, not even as a number.
 _NO_REQUEST_BUT_TOKEN = "no request where authentication is not done; it may be a SASL token, so nothing in it is shown"
@@ -32,6 +35,7 @@ _NO_SASL_AUTHENTICATE = "the body is not laid out so; it may hold a SASL token, 
 _NEWEST_API_KEY = 1_000  # room for APIs that are newer than the facts
 _NEWEST_API_VERSION = 100
 _SASL_AUTHENTICATE = 36
+_AUTHENTICATING = (17, 18, _SASL_AUTHENTICATE)  # what a broker takes before authentication is done
 _ONE_SIDED_FROM = 2  # requests, without a byte of the broker
 _BROKER_UNHEARD = "nothing the broker sent is in the capture: was only one direction recorded?"
 
@@ -119,7 +123,7 @@ class Session:
         stream = self._requests if direction is Direction.REQUEST else self._responses
         self._end_stream(stream, at, events)
         if direction is Direction.RESPONSE:
-            self._give_up_all(self._why_at_end("the broker closed the connection before the response"), at, events)
+            self._give_up_all(self._why_at_end(BROKER_CLOSED), at, events)
         return events
 
     def close(self, at: int) -> list[Event]:
@@ -127,11 +131,12 @@ class Session:
         events: list[Event] = []
         self._end_stream(self._requests, at, events)
         self._end_stream(self._responses, at, events)
-        what = "the connection closed" if self._ended else "the capture ended"
-        self._give_up_all(self._why_at_end(f"{what} before the response"), at, events)
+        self._give_up_all(self._why_at_end(CONNECTION_CLOSED if self._ended else CAPTURE_ENDED), at, events)
         if self._skipped and not self._requests.frames.count and not self._from_start:
             what = "no Kafka request is in what was captured of the connection, which began before the capture"
             events.append(NotKafka(self.connection, at, "unknown", Direction.REQUEST, what))
+        self._requests.stop()  # session and streams know each other: until the collector comes, only they shall stay
+        self._responses.stop()
         return events
 
     def _why_at_end(self, words: str) -> str:
@@ -185,6 +190,11 @@ class Session:
         if self._sasl.may_be_token and not _is_of_authentication(header, frame.data):
             self._on_bad_request(frame, _NO_REQUEST_BUT_TOKEN, events)
             return
+        if (
+            self._sasl.may_be_token and header.api_key not in _AUTHENTICATING
+        ):  # so it is done, whatever was captured of it
+            self._sasl.leave()
+            self._lift_limit()
         if route is None and not _may_be_newer(header):
             self._on_bad_request(frame, f"API key {header.api_key} v{header.api_version} is none of Kafka's", events)
             return
@@ -272,7 +282,11 @@ class Session:
             return
         exchange, route = queue[0]
         if exchange is None:
-            self._on_server_token(frame, events)
+            if not self._sasl.in_tokens and self._in_flight.skips_tokens(frame):
+                self._in_flight.drop_tokens()  # the last was not answered, and never will be
+                self._on_response(frame, events)
+            else:
+                self._on_server_token(frame, events)
             return
         try:
             header = read_response_header(frame.data, 0 if route is None else route.response_header_version)
@@ -365,7 +379,6 @@ class Session:
         if not self._sasl.ends_with(frame.data):
             return True
         self._sasl.leave()
-        self._in_flight.drop_tokens()
         self._lift_limit()
         return False
 
@@ -421,7 +434,7 @@ class Session:
         if route is None:
             return
         error = Truncated("bytes of it are missing in the capture", message=route.name, version=header.api_version)
-        frame = Frame(partial[4:], started_at, at, header, header.size, error=error)
+        frame = Frame(partial[4:], started_at, at, header, header.size, error=error, cut=True)
         exchange = Exchange(self.connection, at, header.api_key, header.api_version, header.correlation_id)
         exchange.client_id = header.client_id
         exchange.request = frame

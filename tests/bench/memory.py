@@ -48,14 +48,15 @@ def write_stream(out: BinaryIO, size: int) -> int:
     """Write a capture of about *size* bytes; how many exchanges are in it. Connections come and go."""
     counted = Counted(out)
     counted.write(file_header())
-    at, exchanges = 1_763_000_000_000_000, 0
+    at, exchanges, opened = 1_763_000_000_000_000, 0, 0
     connections: list[Connection | None] = [None] * CONNECTIONS
     for number, (asked, answered) in conversations(random.Random(9092)):
         if counted.size >= size:
             break
         connection = connections[number]
         if connection is None or exchanges % LONG_LOG == number:
-            connection = connections[number] = Connection(cast(BinaryIO, counted), exchanges % 20_000, SEGMENT)
+            connection = connections[number] = Connection(cast(BinaryIO, counted), opened % 25_000, SEGMENT)
+            opened += 1
             connection.open(at)
         connection.send(0, asked, at)
         connection.send(1, answered, at + 900)

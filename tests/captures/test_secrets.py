@@ -55,3 +55,18 @@ def test_salts_and_salted_passwords_are_withheld(options: list[str]) -> None:
     for secret in secrets:
         assert secret not in shown
         assert base64.b64decode(secret).hex()[:24] not in shown
+
+
+@pytest.mark.parametrize("options", [[], ["--anonymize"]], ids=["clear", "anonymous"])
+@pytest.mark.parametrize("file", ["06-sasl-scram.pcap", "05-admin.pcap"])
+def test_a_capture_that_is_written_holds_none(file: str, options: list[str], tmp_path: Path) -> None:
+    target = tmp_path / "written.pcapng"
+    decoded(file, ["--format", "pcapng", "-o", str(target), *options])
+    data = target.read_bytes()
+    original = (CAPTURES / file).read_bytes()
+    with gzip.open(CAPTURES / "broker-log" / "05-admin.jsonl.gz", "rt", encoding="utf-8") as lines:
+        changed = [row["request"].get("upsertions", []) for row in map(json.loads, lines)]
+    salts = {base64.b64decode(each[name]) for rows in changed for each in rows for name in ("salt", "saltedPassword")}
+    secrets = {secret for secret in {*SCRAM_TOKEN.findall(original), *salts} if secret in original}
+    assert len(secrets) >= 2
+    assert [secret for secret in secrets if secret in data] == []

@@ -215,7 +215,11 @@ def test_a_damaged_capture_is_decoded_up_to_the_damage(kproxy: Kproxy, tmp_path:
         (("-o", str(CAPTURES), str(FIRST)), "is a directory; -o wants a file"),
         (("-o", str(FIRST), str(FIRST)), "read and written at once"),
         (("-v", "--format", "jsonl", str(FIRST)), "-v is for --format text"),
-        (("--format", "xml", str(FIRST)), "'xml' is not one of 'text', 'jsonl'"),
+        (("--format", "xml", str(FIRST)), "'xml' is not one of 'text', 'jsonl', 'pcapng'"),
+        (("-v", "--format", "pcapng", str(FIRST)), "-v is for --format text"),
+        (("--anonymize", str(FIRST)), "--anonymize is for --format pcapng"),
+        (("--format", "pcapng", "--anonymize-key", "/nope/key", str(FIRST)), "/nope/key cannot be read"),
+        (("--format", "pcapng", "--anonymize-key", "/dev/null", str(FIRST)), "a key has at least 16"),
         (("--bogus",), "no such option"),
         ((), "missing argument"),
     ],
@@ -235,3 +239,36 @@ def test_wrong_usage_leaves_the_output_alone(kproxy: Kproxy, tmp_path: Path) -> 
     for words in (("--where", "nope == 1", FIRST), ("/nope.pcap",), (CAPTURES / "README.md",)):
         assert kproxy("decode", "-o", target, *words)[0] == 2
         assert target.read_text(encoding="utf-8") == "precious"
+
+
+def test_pcapng_is_not_for_a_terminal(kproxy: Kproxy, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    code, _, err = kproxy("decode", "--format", "pcapng", FIRST)
+    assert code == 2
+    assert "give -o FILE" in err
+
+
+def test_where_chooses_what_a_capture_holds(kproxy: Kproxy, tmp_path: Path) -> None:
+    target = tmp_path / "some.pcapng"
+    code, _, err = kproxy("decode", "--format", "pcapng", "-o", target, "--where", 'apiName == "JoinGroup"', FIRST)
+    assert code == 0
+    assert "2 shown" in err
+    code, out, err = kproxy("decode", "--format", "jsonl", target)
+    assert [row["apiName"] for row in rows(out)] == ["JoinGroup", "JoinGroup"]
+    assert "none undecoded" in err
+
+
+def test_pseudonyms_are_new_in_each_run_and_the_same_with_a_key(kproxy: Kproxy, tmp_path: Path) -> None:
+    key = tmp_path / "key"
+    key.write_bytes(bytes(range(40)))
+
+    def names(*options: object) -> set[object]:
+        target = tmp_path / "out.pcapng"
+        assert kproxy("decode", "--format", "pcapng", *options, "-o", target, FIRST)[0] == 0
+        return {row["clientId"] for row in rows(kproxy("decode", "--format", "jsonl", target)[1])}
+
+    first, second = names("--anonymize"), names("--anonymize")
+    assert len(first) == len(second) == 2
+    assert not first & second
+    assert names("--anonymize-key", key) == names("--anonymize", "--anonymize-key", key)
+    assert "orders-producer" not in first | second

@@ -192,7 +192,7 @@ def test_kafka_is_found_after_a_gap_at_the_very_start(tmp_path: Path) -> None:
 
 def two_flows(path: Path) -> Path:
     """Two connections at once: of each, one exchange, then a request that is never answered."""
-    packets = []
+    packets: list[Any] = []
     for number, low in enumerate((("10.0.0.9", 443), ("10.0.0.8", 444))):
         segments = [
             *conversation(range(10 * number, 10 * number + 1), client_is_high=True),

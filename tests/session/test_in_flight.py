@@ -60,6 +60,18 @@ def test_tokens_take_their_turn_and_can_be_dropped() -> None:
     assert InFlight(Limits(in_flight=0)).add_token()
 
 
+def test_a_response_skips_tokens_to_the_first_request_alone() -> None:
+    in_flight, _ = heartbeats()
+    in_flight.add_token()
+    answer = Frame(heartbeat_answer(3)[4:], 0, 0)
+    assert not in_flight.skips_tokens(answer)
+    for number in (3, 4):
+        in_flight.queue += heartbeats(number)[0].queue
+    assert in_flight.skips_tokens(answer)
+    assert not in_flight.skips_tokens(Frame(heartbeat_answer(4)[4:], 0, 0))
+    assert not in_flight.skips_tokens(Frame(b"", 0, 0))
+
+
 def test_a_correlation_id_alone_can_be_read() -> None:
     assert correlation_id_of(b"\xff\xff\xff\xfe and damage") == -2
     assert correlation_id_of(b"\0\0\0") is None

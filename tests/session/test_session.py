@@ -438,6 +438,32 @@ def test_with_the_broker_out_of_sight_a_request_ends_the_tokens() -> None:
     assert said == ["token of 13 bytes in the request", "SaslHandshake v0 #1 unanswered", "Heartbeat v0 #2 unanswered"]
 
 
+def test_who_does_not_wait_for_the_answer_to_a_token_is_still_paired() -> None:
+    said = converse(
+        client >> sasl_handshake(1, 0) + frame(b"\0alice\0secret") + heartbeat(2),
+        broker >> sasl_handshake_answer(1) + frame(b"") + heartbeat_answer(2),
+        closing,
+    )
+    assert said == [
+        "token of 13 bytes in the request",
+        "SaslHandshake v0 #1 answered",
+        "token of 0 bytes in the response",
+        "Heartbeat v0 #2 answered",
+    ]
+
+
+def test_an_ordinary_request_says_that_authentication_is_done_when_the_answer_was_not_captured() -> None:
+    said = converse(
+        client >> sasl_handshake(1, 1),
+        broker >> sasl_handshake_answer(1),
+        client >> sasl_authenticate(2, b"x"),
+        broker.loses(20),
+        client >> heartbeat(3) + big_request(4),
+        closing,
+    )
+    assert said[-2:] == ["Heartbeat v0 #3 unanswered", "? v0 #4 unanswered, undecoded"]
+
+
 def test_a_handshake_of_version_0_in_an_authenticated_connection_is_refused_and_changes_nothing() -> None:
     again = (client >> sasl_handshake(8, 0), broker >> sasl_handshake_answer(8, 34))  # ILLEGAL_SASL_STATE
     said = converse(

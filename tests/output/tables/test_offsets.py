@@ -5,6 +5,10 @@ from typing import Any
 
 import pytest
 
+from kproxy.output.tables.bodies import Body
+from kproxy.output.tables.offsets import offset_rows
+from kproxy.protocol import message
+from kproxy.session import Connection, Exchange
 from tests.support.tables import broker_log, query, tables_of
 
 CAPTURES = pytest.mark.parametrize("name", ["01-java-produce-consume-group.pcap", "03-classic-rebalance-range.pcap"])
@@ -97,3 +101,23 @@ def test_followers_say_who_they_are() -> None:
     )
     assert {replica for (replica,) in rows} <= {1, 2, 3}
     assert rows
+
+
+def test_what_a_fetch_left_out_as_unchanged_is_null_and_not_0() -> None:
+    request = message("FetchRequest").from_json(
+        11,
+        '{"replicaId": -1, "maxWaitMs": 1, "minBytes": 1, "maxBytes": 1, "isolationLevel": 0, "sessionId": 7, '
+        '"sessionEpoch": 3, "topics": [], "forgottenTopicsData": [], "rackId": ""}',
+    )
+    response = message("FetchResponse").from_json(
+        11,
+        '{"throttleTimeMs": 0, "errorCode": 0, "sessionId": 7, "responses": [{"topic": "orders", "partitions": '
+        '[{"partitionIndex": 2, "errorCode": 6, "highWatermark": 90, "lastStableOffset": 80, "logStartOffset": 10, '
+        '"abortedTransactions": null, "preferredReadReplica": -1, "records": null}]}]}',
+    )
+    bodies = (
+        Body(message(f"Fetch{side}"), 11, struct) for side, struct in (("Request", request), ("Response", response))
+    )
+    exchange = Exchange(Connection(1, "10.0.0.5:51234", "10.0.0.9:9092"), 0)
+    (row,) = offset_rows(exchange, *bodies)
+    assert row == (None, "fetch", None, None, -1, "orders", None, 2, None, 90, 80, 10, None, 6)

@@ -1,0 +1,86 @@
+"""Puts any number of items in order with little memory: sorted runs in a temporary file without a name, then merged."""
+
+import heapq
+import os
+import tempfile
+from collections.abc import Iterator
+from struct import Struct
+from types import TracebackType
+
+RUN = 64 * 1024 * 1024  # bytes of items sorted in memory at a time
+OVERHEAD = 120  # bytes that an item takes beside its own
+BLOCK = 256 * 1024  # bytes read of a run at a time
+
+_SIZES = Struct("<II")
+
+
+class TimeOrder:
+    """Takes items with keys that compare as bytes; gives them back sorted. Use it as a context manager.
+
+    Args:
+        run: bytes of items held in memory at most.
+
+    Raises OSError where the temporary file cannot be written.
+    """
+
+    def __init__(self, *, run: int = RUN) -> None:
+        self._run = run
+        self._held: list[tuple[bytes, bytes]] = []
+        self._size = 0
+        self._runs: list[tuple[int, int]] = []  # start and end in the file
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed by __exit__
+
+    def add(self, key: bytes, item: bytes) -> None:
+        """Take one item."""
+        self._held.append((key, item))
+        self._size += len(key) + len(item) + OVERHEAD
+        if self._size >= self._run:
+            self._spill()
+
+    def __iter__(self) -> Iterator[bytes]:
+        """The items by their keys; those with the same key as they came."""
+        self._held.sort(key=_key)
+        if not self._runs:
+            return (item for _, item in self._held)
+        self._spill()
+        runs = [self._read(start, end) for start, end in self._runs]
+        return (item for _, item in heapq.merge(*runs, key=_key))
+
+    def _spill(self) -> None:
+        """Write what is held as a run."""
+        held, self._held, self._size = self._held, [], 0
+        held.sort(key=_key)
+        start = self._file.tell()
+        for key, item in held:
+            self._file.write(_SIZES.pack(len(key), len(item)) + key + item)
+        self._file.flush()
+        self._runs.append((start, self._file.tell()))
+
+    def _read(self, position: int, end: int) -> Iterator[tuple[bytes, bytes]]:
+        """The items of a run, read in blocks."""
+        block, at = b"", 0
+        while at < len(block) or position < end:
+            need = _SIZES.size
+            if len(block) - at >= need:
+                key_size, item_size = _SIZES.unpack_from(block, at)
+                need += key_size + item_size
+            if len(block) - at < need:
+                more = os.pread(self._file.fileno(), min(max(BLOCK, need), end - position), position)
+                position += len(more)
+                block, at = block[at:] + more, 0
+                continue
+            key_end = at + _SIZES.size + key_size
+            yield block[at + _SIZES.size : key_end], block[key_end : at + need]
+            at += need
+
+    def __enter__(self) -> "TimeOrder":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._file.close()
+
+
+def _key(pair: tuple[bytes, bytes]) -> bytes:
+    return pair[0]

@@ -1,0 +1,89 @@
+"""Keyed pseudonyms: the same for the same text everywhere, of the same length, and nothing to be learned without the key.
+
+Keyed BLAKE2b (RFC 7693) of the text, spread over a harmless alphabet. Texts of one length get different pseudonyms, as far as
+there are enough of them. A name that occurs in different roles (a topic, a resource, a key) has one pseudonym, so
+that what belongs together still does. Numbers of an IPv4 address keep their count of digits, so that it has one pseudonym
+in packets and in text.
+"""
+
+import re
+from hashlib import blake2b, shake_128
+from ipaddress import IPv4Address, IPv6Address, ip_address
+
+KEY_SIZE = 32
+REMEMBERED = 200_000  # texts whose pseudonyms are kept apart; beyond that two may, very rarely, fall together
+TRIES = 50
+UNIQUE_LOCAL = b"\xfd"  # RFC 4193: IPv6 addresses that are nobody's in public
+ALPHABET = b"abcdefghijklmnopqrstuvwxyz234567"  # legal in names of topics, hosts and groups alike
+LETTERS = bytes(ALPHABET[value % len(ALPHABET)] for value in range(256))
+IPV4 = re.compile(r"\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}")
+PRINCIPAL = "User:"  # KafkaPrincipal.USER_TYPE
+
+
+class Pseudonyms:
+    """One key's pseudonyms.
+
+    Args:
+        key: any bytes; whoever has it can test guesses.
+    """
+
+    def __init__(self, key: bytes) -> None:
+        self._key = blake2b(key, digest_size=KEY_SIZE).digest()
+        self._known: dict[str, str] = {}
+        self._taken: set[str] = set()
+
+    def text(self, text: str) -> str:
+        """For a name of any kind; as many bytes of UTF-8. "", "*" and the type of a principal stay."""
+        if text in ("", "*"):
+            return text
+        if text.startswith(PRINCIPAL):
+            return PRINCIPAL + self.text(text.removeprefix(PRINCIPAL))
+        if text[0] == "/" and IPV4.fullmatch(text, 1):  # InetAddress.toString
+            return "/" + self.text(text[1:])
+        known = self._known.get(text)
+        return self._remember(text) if known is None else known
+
+    def data(self, data: bytes) -> bytes:
+        """For bytes of any length, such as a record's key: letters and digits."""
+        seed = blake2b(data, key=self._key, digest_size=32).digest()
+        return shake_128(seed).digest(len(data)).translate(LETTERS)
+
+    def address(self, address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
+        """For an address, of the same IP version."""
+        if address.version == 4:
+            return IPv4Address(self.text(str(address)))
+        return IPv6Address(UNIQUE_LOCAL + blake2b(address.packed, key=self._key, digest_size=15).digest())
+
+    def endpoint(self, endpoint: str) -> str:
+        """For "address:port"; the port stays."""
+        host, _, port = endpoint.rpartition(":")
+        address = self.address(ip_address(host.strip("[]").partition("%")[0]))
+        return f"[{address}]:{port}" if address.version == 6 else f"{address}:{port}"
+
+    def _remember(self, text: str) -> str:
+        make = _ipv4 if IPV4.fullmatch(text) else _letters
+        size = len(text.encode("utf-8", "surrogateescape"))
+        for attempt in range(TRIES):
+            seed = blake2b(b"%d %b" % (attempt, text.encode("utf-8", "surrogateescape")), key=self._key).digest()
+            made = make(seed, text, size)
+            if made != text and made not in self._taken:
+                break
+        if len(self._known) < REMEMBERED:
+            self._known[text] = made
+            self._taken.add(made)
+        return made
+
+
+def _letters(seed: bytes, _text: str, size: int) -> str:
+    return shake_128(seed).digest(size).translate(LETTERS).decode()
+
+
+def _ipv4(seed: bytes, text: str, _size: int) -> str:
+    """Four numbers with as many digits each, none of them zero; the first is that of a host's address, not a group's."""
+    parts = (_number(seed[2 * at], len(part), 223 if at == 0 else 254) for at, part in enumerate(text.split(".")))
+    return ".".join(map(str, parts))
+
+
+def _number(value: int, digits: int, most: int) -> int:
+    lowest: int = 10 ** (digits - 1)
+    return lowest + value % (min(int(10**digits) - 1, most) - lowest + 1)

@@ -1,0 +1,75 @@
+"""Records fields written anew, record by record.
+
+A batch that is not compressed keeps its size. One that is compressed is compressed again with its codec, and may come out
+in another size: the codec's choices are lost, its name, the records, offsets and times are not. What cannot be rewritten
+record by record keeps its header and has zeros behind it: batches that cannot be read whole, and those that are cut off.
+"""
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from crc32c import crc32c
+
+from kproxy.errors import EncodeError
+from kproxy.protocol.records import (
+    DEFAULT_LIMITS,
+    Codec,
+    OpenBatch,
+    Record,
+    RecordBatch,
+    open_batches,
+    read_batch,
+    read_batches,
+    write_batches,
+)
+
+HEADER_SIZE = {0: 26, 1: 34, 2: 61}  # of a batch, or of a message down to its key
+MAGIC_AT, CRC_AT, COVERED_AT = 16, 17, 21
+
+RewriteRecord: TypeAlias = Callable[[Record, RecordBatch], None]
+
+
+def rewrite_records(data: bytes, rewrite: RewriteRecord, *, unaligned: bool = False) -> bytes:
+    """A records field after *rewrite* changed each of its records in place.
+
+    *unaligned*: it may begin inside a batch (FetchSnapshot); what is before the first whole one is blanked.
+    """
+    batches = read_batches(data, unaligned=unaligned)
+    tail = data[batches.tail.position :] if batches.tail is not None else b""
+    written = [bytes(batches.skipped_start)]
+    for opened in open_batches(batches, DEFAULT_LIMITS):
+        written.append(_rewrite(opened, rewrite))
+    return b"".join([*written, _blank(tail)])
+
+
+def _rewrite(opened: OpenBatch, rewrite: RewriteRecord) -> bytes:
+    """A batch after *rewrite*; blanked where it could not be read, or cannot be written in its size."""
+    batch, source = read_batch(opened), opened.batch
+    if batch.error is not None or batch.skipped is not None or not source.crc_valid:
+        return _blank(source.raw)
+    changed = batch.copy()
+    for record in changed.records:
+        rewrite(record, changed)
+    if changed.records == read_batch(opened).records:
+        return source.raw
+    try:
+        written = write_batches([changed])
+    except EncodeError:
+        return _blank(source.raw)
+    same_size = len(written) == len(source.raw) or batch.codec != Codec.NONE
+    return _with_header(written, source.raw) if same_size else _blank(source.raw)
+
+
+def _with_header(written: bytes, raw: bytes) -> bytes:
+    """A written batch with the header that it had: what a header says may be at odds with its records, and stays so."""
+    if raw[MAGIC_AT] != 2:
+        return written
+    kept = written[:CRC_AT] + bytes(4) + raw[COVERED_AT : HEADER_SIZE[2]] + written[HEADER_SIZE[2] :]
+    return kept[:CRC_AT] + crc32c(kept[COVERED_AT:]).to_bytes(4, "big") + kept[COVERED_AT:]
+
+
+def _blank(raw: bytes) -> bytes:
+    """The header of a batch that may be cut off, and zeros."""
+    magic = raw[MAGIC_AT] if len(raw) > MAGIC_AT else 0
+    header = raw[: HEADER_SIZE.get(magic, MAGIC_AT + 1)]
+    return header + bytes(len(raw) - len(header))

@@ -1,0 +1,24 @@
+"""SASL tokens without their secrets: SCRAM and PLAIN keep their shape and the user's name, anything else is zeros.
+
+RFC 5802 (SCRAM), RFC 4616 (PLAIN).
+"""
+
+import re
+from collections.abc import Callable
+
+SCRAM = re.compile(rb"(?:[ny],[^,]*,n=|[rcve]=)[!-~]*")  # the beginnings of its four messages, and of an error
+SECRET = re.compile(rb"(?<![^,])([rspv])=([^,]*)")  # nonce, salt, proof, signature
+BASE64 = re.compile(rb"[^=]")
+NAME = re.compile(rb"(?<![^,])([na])=([^,]+)")
+
+
+def blank_token(token: bytes, user: Callable[[bytes], bytes]) -> bytes:
+    """A token of the same size, with what *user* makes of the user's name, which must have as many bytes."""
+    if SCRAM.fullmatch(token):
+        named = NAME.sub(lambda found: found[1] + b"=" + user(found[2]), token)
+        return SECRET.sub(lambda found: found[1] + b"=" + BASE64.sub(b"x", found[2]), named)
+    parts = token.split(b"\0")
+    if len(parts) == 3 and parts[1] and parts[2]:
+        authorized, name, password = parts
+        return b"\0".join((user(authorized) if authorized else b"", user(name), b"x" * len(password)))
+    return bytes(len(token))
