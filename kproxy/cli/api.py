@@ -25,11 +25,19 @@ from kproxy.cli.sink import Sink
 from kproxy.errors import UsageError
 from kproxy.output.styles import Style, style_for
 from kproxy.protocol import request_header_version, response_header_version
-from kproxy.protocol.error_codes import error_codes
+from kproxy.protocol.error_codes import ErrorCode, error_codes
 from kproxy.protocol.facts import Api, Field, facts, releases
 from kproxy.protocol.versions import Versions
 
 WIDEST = 120
+# What APIs were called before, or are called elsewhere -> Kafka's name today
+FORMER_NAMES = {
+    "offsets": "ListOffsets",
+    "listoffset": "ListOffsets",
+    "groupcoordinator": "FindCoordinator",
+    "alterisr": "AlterPartition",
+    "listclientmetricsresources": "ListConfigResources",
+}
 
 
 class Format(StrEnum):
@@ -70,9 +78,16 @@ def api(
     kproxy api Fetch --diff 11 12
     kproxy api OffsetCommitValue 4
     kproxy api --errors
+    kproxy api --errors 16
+    kproxy api NOT_COORDINATOR
     """
     if errors:
-        pages: tuple[Any, Iterable[str]] = (_errors_json(), _error_lines(*_terminal()))
+        if version is not None or diff is not None:
+            raise UsageError("--errors takes one code or name: kproxy api --errors 16")
+        found = _find_errors(name)
+        pages: tuple[Any, Iterable[str]] = ([msgspec.to_builtins(e) for e in found], _error_lines(found, *_terminal()))
+    elif name is not None and version is None and diff is None and (named := _error_named(name)):
+        pages = (msgspec.to_builtins(named), _error_lines([named], *_terminal()))
     elif name is None:
         if version is not None or diff is not None:
             raise UsageError("a version needs the name of an API before it: kproxy api Fetch 13")
@@ -108,6 +123,7 @@ def _find(name: str) -> tuple[Api | None, list[str]]:
     """The API and its messages, or the one message of that name. Raises UsageError with names that are close."""
     every = facts()
     names = {api.name.lower(): api for api in every.apis.values()}
+    name = FORMER_NAMES.get(name.lower(), name)
     found = every.apis.get(int(name)) if name.isdecimal() and len(name) < 6 else names.get(name.lower())
     if found is not None:
         return found, [f"{found.name}Request", f"{found.name}Response"]
@@ -291,13 +307,24 @@ def _diff_lines(messages: list[str], old: int, new: int, style: Style, width: in
 # Error codes
 
 
-def _error_lines(style: Style, width: int) -> Iterator[str]:
-    for known in error_codes().values():
+def _error_named(name: str) -> ErrorCode | None:
+    return next((e for e in error_codes().values() if e.name.lower() == name.lower()), None)
+
+
+def _find_errors(wanted: str | None) -> list[ErrorCode]:
+    """All error codes, or those of that code or with that in their name. Raises UsageError where there is none."""
+    if wanted is None:
+        return list(error_codes().values())
+    found = [e for e in error_codes().values() if str(e.code) == wanted]
+    found = found or [e for e in error_codes().values() if wanted.lower() in e.name.lower()]
+    if not found:
+        raise UsageError(f"no error code is {wanted[:80]!r}; kproxy api --errors lists them all")
+    return found
+
+
+def _error_lines(errors: Iterable[ErrorCode], style: Style, width: int) -> Iterator[str]:
+    for known in errors:
         kind = "retriable" if known.retriable else ""
         yield f"{known.code:>3}  {style.paint(style.key, known.name)}  {style.paint(style.warning, kind)}".rstrip()
         for text in (known.meaning, f"Client: {known.then}."):
             yield from textwrap.wrap(text, width, initial_indent="     ", subsequent_indent="     ")
-
-
-def _errors_json() -> list[dict[str, Any]]:
-    return [msgspec.to_builtins(known) for known in error_codes().values()]

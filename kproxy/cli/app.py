@@ -4,7 +4,7 @@
 1    kproxy could not go on (an output that cannot be written, for instance)
 2    bad input from a person: an option, a file that is not there or no capture, an expression
 3    the capture is damaged; what comes before the damage was decoded
-130  interrupted
+130  interrupted; what came before was decoded
 """
 
 import sys
@@ -15,13 +15,17 @@ import typer
 
 from kproxy import __version__
 from kproxy.cli.api import api
-from kproxy.cli.decode import DAMAGED, decode
+from kproxy.cli.decode import DAMAGED, INTERRUPTED, decode
 from kproxy.errors import CaptureError, KproxyError, UsageError
 
 # Typer's own, or Click's where Typer is older and does not carry its own copy; both are bases of BadParameter.
 ClickError: type[Exception] = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 
-DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
+TYPER_WORDS = {  # how Typer words what a type refuses, and how we do
+    "Value error, ": "",
+    "Input should be a valid integer, unable to parse string as an integer": "it is not a whole number",
+}
+DONE, FAILED, USAGE = 0, 1, 2
 
 app = typer.Typer(
     name="kproxy",
@@ -53,11 +57,11 @@ def kproxy(
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; exits with one of the codes above."""
     try:
-        code = app(args=arguments, standalone_mode=False)
+        code = app(args=arguments, prog_name="kproxy", standalone_mode=False)
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
     except ClickError as error:
-        code = _say(_click_words(error), USAGE)
+        code = _show_help(error) if type(error).__name__ == "NoArgsIsHelpError" else _say(_click_words(error), USAGE)
     except UsageError as error:
         code = _say(str(error), USAGE)
     except CaptureError as error:
@@ -75,11 +79,20 @@ def _say(sentence: str, code: int) -> int:
     return code
 
 
+def _show_help(error: Exception) -> int:
+    """Print the help as it is: nothing was asked for."""
+    print(getattr(error, "message", "") or error, file=sys.stderr)
+    return USAGE
+
+
 def _click_words(error: Exception) -> str:
     """Typer's message as a sentence of ours; empty when it has shown the help instead."""
+    command = getattr(getattr(error, "ctx", None), "command_path", None) or "kproxy"
     describe: Callable[[], str] = getattr(error, "format_message", error.__str__)
-    message = describe().strip().replace("Value error, ", "")  # as Typer words what an enum refuses
-    return f"{message[:1].lower()}{message[1:].rstrip('.')}; see kproxy --help" if message else ""
+    message = describe().strip()
+    for words, ours in TYPER_WORDS.items():
+        message = message.replace(words, ours)
+    return f"{message[:1].lower()}{message[1:].rstrip('.')}; see {command} --help" if message else ""
 
 
 def _os_words(error: OSError) -> str:

@@ -24,7 +24,7 @@ from kproxy.protocol.embedded import Viewers
 from kproxy.session import Event, Exchange
 
 STDIN = Path("-")
-DAMAGED = 3  # exit status, see app.py
+DAMAGED, INTERRUPTED = 3, 130  # exit status, see app.py
 
 
 def decode(
@@ -110,14 +110,14 @@ def decode(
       1  the output cannot be written
       2  wrong usage, or a file that is no capture
       3  a capture is damaged; what comes before the damage was decoded
+    130  interrupted; what came before was decoded
     """
     _check_options(output_format, output, verbose=verbose, records=records, json_bodies=json_bodies)
     anonymize = anonymize or anonymize_key is not None
     if anonymize and output_format is not Format.PCAPNG:
         raise UsageError(f"--anonymize is for --format pcapng; {output_format} shows what is there")
     condition = None if where is None else Where(where)
-    for file in files:
-        _check_input(file)
+    _check_inputs(files)
     directory = check_parquet(output) if output_format is Format.PARQUET else None
     if directory is None:
         check_output(output, files)
@@ -143,8 +143,8 @@ def decode(
         run.say_all()
     for damage in run.damages:
         print(f"kproxy: {damage}", file=sys.stderr)
-    if run.damages:
-        raise typer.Exit(DAMAGED)
+    if run.status:
+        raise typer.Exit(run.status)
 
 
 def _check_options(
@@ -167,6 +167,7 @@ class Run:
     def __init__(self, condition: Where | None, out: Output, secrets: Secrets, opener: Opener) -> None:
         self.summary = Summary()
         self.damages: list[str] = []
+        self.interrupted = False
         self._condition = condition
         self._out = out
         self._opener = opener
@@ -175,18 +176,34 @@ class Run:
         self._numbers_from = 0
         self._passed_over: dict[str, int] = {}
 
+    @property
+    def status(self) -> int:
+        """The exit status."""
+        return INTERRUPTED if self.interrupted else DAMAGED if self.damages else 0
+
     def decode(self, file: Path, *, show_progress: bool) -> None:
-        """Decode one capture. Raises UsageError when it is none; damage further in is kept for later."""
+        """Decode one capture. Raises UsageError when it is none; damage further in is kept for later.
+
+        An interrupt (Ctrl-C) ends the capture there: what is in flight is told as at any other end. Captures after it
+        are not read.
+        """
+        if self.interrupted:
+            return
         with _open(file) as capture, progress(file, capture, wanted=show_progress) as advance:
             self._secrets.read_from(capture)
             self._out.begin(file)
             pipeline = Pipeline(
                 read_flows(capture), numbers_from=self._numbers_from, keylog=self._keylog, on_end=self._out.ended
             )
-            for event in pipeline:
-                self._take(event)
-                if advance is not None:
-                    advance()
+            try:
+                for event in pipeline:
+                    self._take(event)
+                    if advance is not None:
+                        advance()
+            except KeyboardInterrupt:
+                self.interrupted = True
+                for event in pipeline.close():
+                    self._take(event)
             self._numbers_from += pipeline.flows
             if capture.damage is not None:
                 self.damages.append(str(capture.damage))
@@ -210,12 +227,19 @@ class Run:
             print(note, file=sys.stderr)
 
 
+def _check_inputs(files: list[Path]) -> None:
+    if files.count(STDIN) > 1:
+        raise UsageError("standard input can be read only once: give one -")
+    for file in files:
+        _check_input(file)
+
+
 def _check_input(file: Path) -> None:
     """Raise UsageError for what cannot be read or is no capture, before any output is touched."""
     if file == STDIN:
         return
     if file.is_dir():
-        raise UsageError(f"{file} is a directory; give captures, for instance {file}/*.pcap")
+        raise UsageError(f"{file} is a directory; give captures, for instance {file / '*.pcap'}")
     if not file.exists():
         raise UsageError(f"{file}: there is no such file")
     if file.is_file():  # a pipe can be opened only once

@@ -2,7 +2,7 @@
 
     09:36:37.151234  127.0.0.1:51234 → 127.0.0.1:9092  3.10 ms  Produce v13  orders-producer  orders-0  5.2 KB  acks=all
 
-On a terminal the line is cut to the width, and below 140 columns an address to the last part of its host and the port;
+On a terminal the line is cut to the width, and below 160 columns an address to the last part of its host and the port;
 anywhere else nothing is cut but single names. What comes from the wire is made printable: one event, one line.
 """
 
@@ -23,8 +23,9 @@ from kproxy.protocol.error_codes import error_name
 from kproxy.protocol.facts import facts
 from kproxy.session import BadFrame, Direction, Event, Exchange, Gap, NotKafka, SaslToken, Tls
 
+TINY = 60  # below, no route and whole seconds: the API comes first
 NARROW = 100
-MEDIUM = 140
+MEDIUM = 160
 CLIENT_ID = 24
 NARROW_CLIENT_ID = 12
 FEWEST_WIDTH = 40
@@ -44,6 +45,7 @@ class TextLines:
         self.width = None if width is None else max(width, FEWEST_WIDTH)
         self.narrow = width is not None and width < NARROW
         self.short = width is not None and width < MEDIUM
+        self.tiny = width is not None and width < TINY
         self._route_width = 0  # of the widest so far: columns stay straight without room for the widest there could be
 
     def render(self, event: Event, bodies: Bodies | None = None) -> str:
@@ -68,8 +70,8 @@ class TextLines:
         named = (style.key, cut(client_id, NARROW_CLIENT_ID) if self.narrow else f"{client_id:<16}")
         wrong = (style.error, trouble)
         parts = [
-            (style.dim, clock[:12] if self.short else clock),
-            (style.dim, self._route(event)),
+            (style.dim, clock[: 8 if self.tiny else 12] if self.short else clock),
+            (style.dim, "" if self.tiny else self._route(event)),
             ("", f"{_latency(event):>7}"),
             (style.name, f"{_api(event.api_key, event.api_version):<{14 if self.narrow else 20}}"),
             *((wrong, named) if self.narrow else (named, wrong)),

@@ -190,7 +190,7 @@ class Tree:
             known = error_code(code)
             places = f" at {printable(path)}" if path else ""
             places += f" and {counts[code] - 1:,} more" if counts[code] > 1 else ""
-            retriable = "retriable" if known.retriable else "not retriable"
+            retriable = "retriable" if known.retriable else "no RetriableException"
             yield f"  {self.style.paint(self.style.error, known.name)} ({code}, {retriable}){places}"
             yield f"  {BRANCH}{known.meaning}"
             yield f"  {LAST}Client: {known.then}."

@@ -104,6 +104,8 @@ def read_for(where: Where | None, event: Event, opener: Opener | None = None) ->
 
 
 def _compile(expression: str) -> Any:
+    if not expression.strip():
+        raise UsageError("--where is empty; give a condition, for instance 'apiKey == 3'")
     import cel  # noqa: PLC0415 - it takes a tenth of a second, and most runs have no condition
 
     try:
@@ -114,6 +116,7 @@ def _compile(expression: str) -> Any:
             raise UsageError(f"--where {expression!r} is not a CEL expression: {_first_sentence(error)}") from error
         line, column, what = found.groups()
         place = f"column {column}" if line == "1" else f"line {line}, column {column}"
+        what = "it ends too early" if "'<EOF>'" in what else what
         raise UsageError(f"--where {expression!r} is wrong at {place}: {what}") from error
 
 
@@ -194,4 +197,4 @@ COSTLY = (
     "layout",
     "assumedVersion",
 )
-OTHER = ("at", "direction", "size", "skipped", "reason", "kind", "what")
+OTHER = ("at", "direction", "size", "skipped", "reason", "kind", "what", "tls")

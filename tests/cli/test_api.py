@@ -71,6 +71,23 @@ def test_error_codes(api: Api) -> None:
     assert max(map(len, lines)) <= 80
 
 
+@pytest.mark.parametrize("words", [("--errors", 16), ("--errors", "not_coordinator"), ("NOT_COORDINATOR",)])
+def test_one_error_code(api: Api, words: tuple[object, ...]) -> None:
+    code, out, _ = api(*words)
+    assert code == 0
+    assert out.startswith(" 16  NOT_COORDINATOR  retriable\n")
+    assert out.count("Client: ") == 1
+
+
+@pytest.mark.parametrize(
+    ("former", "key"),
+    [("ListOffset", 2), ("Offsets", 2), ("GroupCoordinator", 10), ("AlterIsr", 56), ("ListClientMetricsResources", 74)],
+)
+def test_former_names_are_known(api: Api, former: str, key: int) -> None:
+    """Keys as in org.apache.kafka.common.protocol.ApiKeys, which keeps them when names change."""
+    assert f"  key {key}  " in api(former)[1].splitlines()[0]
+
+
 def test_every_api_fits_into_80_columns(api: Api) -> None:
     for key in facts().apis:
         code, out, _ = api(key)
@@ -99,8 +116,10 @@ def test_json_says_the_same(api: Api) -> None:
         (("Fetch", "99"), "Fetch has versions 0-18, not 99"),
         (("Fetch", "--diff", "1", "99"), "Fetch has versions 0-18, not 99"),
         (("9999",), "no API or message is called '9999'"),
+        (("--errors", "zzz"), "no error code is 'zzz'"),
+        (("--errors", "16", "3"), "--errors takes one code or name"),
         (("--diff", "1", "2"), "kproxy api Fetch 13"),
-        (("Fetch", "x"), "valid int"),
+        (("Fetch", "x"), "it is not a whole number; see kproxy api --help"),
     ],
 )
 def test_wrong_usage_is_one_sentence_and_2(api: Api, words: tuple[str, ...], said: str) -> None:

@@ -63,6 +63,16 @@ def test_unknown_commands_are_one_sentence() -> None:
     assert done.stderr.count(b"\n") == 1
 
 
+def test_without_a_command_the_help_is_shown_as_it_is() -> None:
+    done = run()
+    assert done.returncode == 2
+    assert done.stderr.decode().rstrip() == run("--help").stdout.decode().rstrip()
+
+
+def test_a_command_refers_to_its_own_help() -> None:
+    assert run("decode", "--bogus").stderr.decode().rstrip().endswith("; see kproxy decode --help")
+
+
 def test_a_full_disk_is_one_sentence() -> None:
     done = run("decode", "-q", "-o", "/dev/full", str(LARGE))
     assert done.returncode == 1
@@ -81,10 +91,15 @@ def test_too_little_memory_is_one_sentence(monkeypatch: pytest.MonkeyPatch, caps
     assert capsys.readouterr().err.startswith("kproxy: there is not enough memory")
 
 
-def test_an_interrupt_is_quiet_and_keeps_what_was_decoded() -> None:
+def test_after_an_interrupt_what_was_decoded_is_kept_and_summed_up() -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     with subprocess.Popen(
-        [*KPROXY, "decode", "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment
+        [*KPROXY, "decode", "-"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 - ignored below nohup and &
     ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
@@ -94,6 +109,7 @@ def test_an_interrupt_is_quiet_and_keeps_what_was_decoded() -> None:
         process.send_signal(signal.SIGINT)
         rest, errors = process.communicate()
     assert process.returncode == 130
-    assert errors == b""
+    assert errors.count(b" exchanges on ") == 1
+    assert b"Traceback" not in errors
     assert b"ApiVersions" in first
     assert rest.endswith(b"\n")

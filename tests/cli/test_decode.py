@@ -118,7 +118,7 @@ def test_verbose_shows_fields_special_values_and_advice(kproxy: Kproxy) -> None:
     assert "acks: -1 (all in-sync replicas)" in out
     assert "timestamp -2 (earliest)" in out
     assert "isolationLevel: 0 (READ_UNCOMMITTED)" in out
-    assert "MEMBER_ID_REQUIRED (79, not retriable) at errorCode" in out
+    assert "MEMBER_ID_REQUIRED (79, no RetriableException) at errorCode" in out
     assert "Client: join again at once with the member id in this response." in out
     assert " (orders)" in out
 
@@ -203,6 +203,10 @@ def test_a_damaged_capture_is_decoded_up_to_the_damage(kproxy: Kproxy, tmp_path:
         (("/nope.pcap",), "/nope.pcap: there is no such file"),
         ((str(CAPTURES),), "is a directory; give captures, for instance"),
         ((str(CAPTURES / "README.md"),), "neither pcap nor pcapng"),
+        (("/",), "for instance /*.pcap"),
+        (("-", "-"), "standard input can be read only once"),
+        (("--where", "", str(FIRST)), "--where is empty"),
+        (("--where", "(((", str(FIRST)), "it ends too early"),
         (("/dev/null",), "the file is empty"),
         (("--where", "apikey == 3", str(FIRST)), "did you mean apiKey?"),
         (("--where", "apiKey ==", str(FIRST)), "is wrong at column 10"),

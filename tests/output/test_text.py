@@ -60,6 +60,10 @@ def test_a_narrow_terminal_still_shows_what_matters() -> None:
     assert line.startswith("00:00:00.000 .5:51234→.9:9092    1 µs Heartbeat v0   REBALANCE_IN_PROGRESS app")
 
 
+def test_a_tiny_terminal_still_names_the_api() -> None:
+    assert TextLines(PLAIN, 40).render(exchange_of(27)).startswith("00:00:00    1 µs Heartbeat v0   REBALAN…")
+
+
 def test_without_a_terminal_there_are_no_escapes_and_nothing_is_cut() -> None:
     for _, _, exchange in golden_exchanges():
         line = TextLines().render(exchange)

@@ -58,7 +58,7 @@ def test_the_tree_as_it_looks() -> None:
         "  response  10 bytes",
         "  ├─ header: correlationId 7",
         "  └─ errorCode: 27 (REBALANCE_IN_PROGRESS)",
-        "  REBALANCE_IN_PROGRESS (27, not retriable) at errorCode",
+        "  REBALANCE_IN_PROGRESS (27, no RetriableException) at errorCode",
         "  ├─ The group is choosing new assignments.",
         "  └─ Client: finish work at hand and join again (JoinGroup).",
     ]

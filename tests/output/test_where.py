@@ -1,11 +1,14 @@
 """--where: right answers, nothing read that is not named, one sentence for what is wrong."""
 
+from dataclasses import replace
+
 import pytest
 
 from kproxy.errors import UsageError
 from kproxy.output.bodies import Bodies
 from kproxy.output.where import Where, read_for
-from kproxy.session import Direction, Event, Gap
+from kproxy.session import Direction, Event, Gap, Tls
+from kproxy.session.tls_facts import TlsFacts
 from tests.support.conversation import broker, client, events_of
 from tests.support.frames import heartbeat, heartbeat_answer
 from tests.support.traffic import CONNECTION, START
@@ -58,6 +61,11 @@ def test_events_that_lack_a_name_are_not_wanted() -> None:
     assert not Where("apiKey == 12")(gap)
     assert Where('event == "gap" && size > 50')(gap)
     assert not Where("size > 50")(exchange())
+
+
+def test_tls_is_a_name_too() -> None:
+    secure = replace(CONNECTION, tls=TlsFacts(version="TLS 1.3"))
+    assert Where('event == "tls" && tls.version == "TLS 1.3"')(Tls(secure, START))
 
 
 def test_a_missing_field_is_false_and_told_once() -> None:
