@@ -93,7 +93,8 @@ def test_the_broker_alone(name: str, with_syn: bool) -> None:
     told = {event.connection.client: event for event in events if isinstance(event, NotKafka)}
     assert told.keys() >= {event.connection.client for event in answered}
     assert {event.connection.broker for event in told.values()} <= brokers
-    assert {told[event.connection.client].kind for event in answered} == {"one-sided"}
+    counts = Counter(event.connection.client for event in answered)
+    assert {told[client].kind for client, count in counts.items() if count > 1} == {"one-sided"}  # one may be anything
 
 
 def source(packet: Packet) -> str:
