@@ -15,7 +15,7 @@ from kproxy.errors import UsageError
 TAG_SIZE = 16
 EXPLICIT_NONCE_SIZE = 8
 AES_BLOCK = 16
-CANNOT_DECRYPT = "TLS can be decrypted only with the Python package cryptography: pip install 'kproxy[tls]'"
+CANNOT_DECRYPT = "TLS can be decrypted only with the Python package cryptography: pip install cryptography"
 
 
 class Opener(Protocol):
