@@ -7,7 +7,7 @@ Rooms, in the order the bytes walk through them; each package's docstring says w
     session     one connection as a conversation: framing, pairing, SASL, topic ids, fetch sessions -> events. No I/O, no clock
     capture     files: pcap and pcapng, link layers, TCP reassembly, TLS with a key log
                 -> the byte streams of both directions with their times
-    output      events to people and machines: text lines and trees, the decoded log (JSON lines)
+    output      events to people and machines: text lines and trees, the decoded log (JSON lines), captures, tables
     cli         one file per command: decode, api
     extract     how the facts file is made from Kafka's own jars; nothing at run time imports it
 

@@ -1,12 +1,16 @@
 """The command line: one file per command, and the one place that turns errors into sentences and exit codes.
 
 app.py            the commands, main(), exit codes
-decode.py         kproxy decode: captures to text, JSON lines or a capture in the clear
+decode.py         kproxy decode: captures to text, JSON lines, a capture in the clear, or tables
+outputs.py        where its events go
 pipeline.py       capture flows -> sessions -> events; which flows are Kafka, and who is the client
+sides.py          who is the client of a flow whose beginning was not captured
 tls_flow.py       a flow of TLS -> what is inside of it; where the secrets come from
 sink.py           where the output goes
 pcapng_output.py  events to a capture: packets in order, comments, how connections begin and end
 time_order.py     sorts more than memory holds
+parquet.py        events to a directory of tables
+progress.py       the bar on a terminal
 summary.py        what is said at the end
 api.py            kproxy api: the protocol reference
 protocol_text.py  fields and differences as text

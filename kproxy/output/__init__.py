@@ -1,4 +1,6 @@
-"""Events to people and machines: text lines and trees, the decoded log. Writes nothing itself: bytes and strings come out.
+"""Events to people and machines: text lines and trees, the decoded log, captures, tables.
+
+Bytes, strings and Arrow come out; only parquet.py writes files itself, as tables are many.
 
     jsonl.py        the decoded log: one JSON object a line; its docstring is the contract
     text.py         one line an exchange, for people
@@ -23,6 +25,9 @@
     pseudonyms.py         keyed pseudonyms of the same length
     token_rewriting.py    SASL tokens without their secrets
     sticky_topics.py      the topics in the sticky assignors' user data
+
+    tables/               what the tables hold: their contracts, and rows of events
+    parquet.py            a directory of them
 
 Text is driven by Kafka's JSON of the bodies, in which credentials are already withheld; captures by the frames' objects.
 """
