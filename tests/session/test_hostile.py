@@ -1,8 +1,9 @@
 """Hostile bytes on a connection, by their numbers; after each of them the connection goes on to be read.
 
-10: a response with an unknown, repeated or swapped correlation id, or before any request. 11: two requests in a segment,
-or a byte a segment. 12: SASL tokens without headers. 13: ApiVersions refused in version 0's layout, or malformed. 14: lengths
-and counts that lie. 15 and 16: records that no decoder accepts are nothing to the frames around them.
+6: sizes that no frame has, and other protocols in their place. 10: a response with an unknown, repeated or swapped
+correlation id, or before any request. 11: two requests in a segment, or a byte a segment. 12: SASL tokens without headers.
+13: ApiVersions refused in version 0's layout, or malformed. 14: lengths and counts that lie. 15 and 16: records that no
+decoder accepts are nothing to the frames around them.
 """
 
 import random
@@ -10,7 +11,7 @@ import struct
 
 import pytest
 
-from kproxy.session import Direction, Exchange, Session
+from kproxy.session import Direction, Exchange, NotKafka, Session
 from tests.support.conversation import broker, client, converse, events_of, new_session, tell
 from tests.support.frames import (
     api_versions,
@@ -155,3 +156,39 @@ def test_15_16_records_that_nobody_accepts_leave_the_exchange_whole(what: str) -
     answer = response(7, array() + struct.pack(">i", 0))
     events = events_of(client >> request(0, 3, 7, body), broker >> answer, *GOES_ON)
     assert [tell(event) for event in events] == ["Produce v3 #7 answered", WENT_ON]
+
+
+@pytest.mark.parametrize(
+    ("first", "kind"),
+    [
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(40), "tls"),  # a ClientHello (RFC 8446 4.1.2)
+        (b"GET / HTTP/1.1\r\nHost: broker\r\n\r\n", "http"),
+    ],
+)
+def test_6_another_protocol_in_place_of_a_size_is_named(first: bytes, kind: str) -> None:
+    (event,) = new_session().receive(Direction.REQUEST, first, 0)
+    assert isinstance(event, NotKafka)
+    assert event.kind == kind
+
+
+def test_6_a_tls_alert_in_answer_says_that_the_listener_is_tls() -> None:
+    """Its first four bytes read as a size are 352,518,912 (0x15030300)."""
+    session = new_session()
+    session.receive(Direction.REQUEST, heartbeat(1), 0)
+    events = session.receive(Direction.RESPONSE, b"\x15\x03\x03\x00\x02\x02\x46", 1)
+    (foreign,) = [event for event in events if isinstance(event, NotKafka)]
+    assert (foreign.kind, foreign.direction) == ("tls", Direction.RESPONSE)
+    assert "SSL" in foreign.what
+
+
+@pytest.mark.parametrize("size", [0x7FFFFFFF, -0x80000000, 104_857_601, *range(8)])
+def test_6_a_size_that_no_request_has_costs_that_frame_alone(size: int) -> None:
+    session = new_session()
+    session.receive(Direction.REQUEST, heartbeat(1), 0)
+    session.receive(Direction.RESPONSE, heartbeat_answer(1), 0)
+    bad = struct.pack(">i", size) + bytes(max(0, min(size, 7)))
+    events = session.receive(Direction.REQUEST, bad + heartbeat(2) + heartbeat(3), 1)
+    events += session.receive(Direction.RESPONSE, heartbeat_answer(2) + heartbeat_answer(3), 2)
+    told = [event.correlation_id for event in events if isinstance(event, Exchange) and event.response]
+    assert told[-1:] == [3]
+    assert not [event for event in events if isinstance(event, NotKafka)]
