@@ -2,14 +2,15 @@
 
 app.py            the commands, main(), exit codes
 decode.py         kproxy decode: captures to text, JSON lines, a capture in the clear, or tables
-outputs.py        where its events go
+outputs.py        where its events go: lines
+capture_again.py  or a capture
 pipeline.py       capture flows -> sessions -> events; which flows are Kafka, and who is the client
 sides.py          who is the client of a flow whose beginning was not captured
 tls_flow.py       a flow of TLS -> what is inside of it; where the secrets come from
 sink.py           where the output goes
 pcapng_output.py  events to a capture: packets in order, comments, how connections begin and end
 time_order.py     sorts more than memory holds
-parquet.py        events to a directory of tables
+parquet.py        or a directory of tables
 progress.py       the bar on a terminal
 summary.py        what is said at the end
 api.py            kproxy api: the protocol reference

@@ -1,16 +1,16 @@
 """``kproxy decode``: captures to readable text, JSON lines, a capture in the clear, or tables."""
 
 import sys
+from collections.abc import Callable
 from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 import typer
 
 from kproxy.capture import Capture, open_capture, read_flows
 from kproxy.capture.tls import KeyLog, KeyLogFile, check_available
-from kproxy.cli.outputs import Format, Lines, Output, anonymizer, capture_again, open_sink, renderer
-from kproxy.cli.parquet import ParquetOutput, check_parquet
+from kproxy.cli.outputs import Format, Lines, Output, Render, open_sink, renderer
 from kproxy.cli.pipeline import Pipeline
 from kproxy.cli.progress import progress
 from kproxy.cli.sink import check_output
@@ -18,13 +18,14 @@ from kproxy.cli.summary import Summary
 from kproxy.cli.tls_flow import Secrets
 from kproxy.errors import CaptureError, UsageError
 from kproxy.output.opening import Opener
-from kproxy.output.rewriting import Rewriter
 from kproxy.output.where import Where, read_for
 from kproxy.protocol.embedded import Viewers
 from kproxy.session import Event, Exchange
 
 STDIN = Path("-")
 DAMAGED, INTERRUPTED = 3, 130  # exit status, see app.py
+
+Begin: TypeAlias = Callable[[ExitStack, Opener], Output]
 
 
 def decode(
@@ -118,24 +119,18 @@ def decode(
         raise UsageError(f"--anonymize is for --format pcapng; {output_format} shows what is there")
     condition = None if where is None else Where(where)
     _check_inputs(files)
-    directory = check_parquet(output) if output_format is Format.PARQUET else None
-    if directory is None:
-        check_output(output, files)
-    secrets = Secrets(None if keylog is None else _open_keylog(keylog))
     on_terminal = output is None and sys.stdout.isatty()
-    rewriter = anonymizer(anonymize_key) if anonymize else Rewriter()
+    if output_format is Format.PARQUET:
+        begin = _tables(output, bodies=json_bodies, records=records)
+    elif output_format is Format.PCAPNG:
+        begin = _capture(output, files, anonymize=anonymize, key_file=anonymize_key)
+    else:
+        begin = _lines(output, files, renderer(output_format, verbose=verbose, on_terminal=on_terminal))
+    secrets = Secrets(None if keylog is None else _open_keylog(keylog))
     with ExitStack() as stack:
         stack.enter_context(closing(secrets))
         opener = Opener(Viewers() if records else None)
-        out: Output
-        if directory is not None:
-            out = stack.enter_context(ParquetOutput(directory, bodies=json_bodies, records=records))
-        else:
-            sink = stack.enter_context(open_sink(output, files))
-            if output_format is Format.PCAPNG:
-                out = stack.enter_context(capture_again(sink, rewriter))
-            else:
-                out = Lines(renderer(output_format, verbose=verbose, on_terminal=on_terminal), sink, opener)
+        out = begin(stack, opener)
         run = Run(condition, out, secrets, opener)
         for file in files:
             run.decode(file, show_progress=not (on_terminal or quiet))
@@ -145,6 +140,29 @@ def decode(
         print(f"kproxy: {damage}", file=sys.stderr)
     if run.status:
         raise typer.Exit(run.status)
+
+
+# The three outputs: each checks what was asked for, and opens it when it is begun. Two are loaded only where they are wanted.
+
+
+def _tables(output: Path | None, *, bodies: bool, records: bool) -> Begin:
+    from kproxy.cli.parquet import ParquetOutput, check_parquet  # noqa: PLC0415
+
+    directory = check_parquet(output)
+    return lambda stack, _: stack.enter_context(ParquetOutput(directory, bodies=bodies, records=records))
+
+
+def _capture(output: Path | None, files: list[Path], *, anonymize: bool, key_file: Path | None) -> Begin:
+    from kproxy.cli.capture_again import capture_again, rewriter  # noqa: PLC0415
+
+    check_output(output, files)
+    how = rewriter(anonymize=anonymize, key_file=key_file)
+    return lambda stack, _: stack.enter_context(capture_again(stack.enter_context(open_sink(output, files)), how))
+
+
+def _lines(output: Path | None, files: list[Path], render: Render) -> Begin:
+    check_output(output, files)
+    return lambda stack, opener: Lines(render, stack.enter_context(open_sink(output, files)), opener)
 
 
 def _check_options(

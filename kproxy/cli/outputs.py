@@ -1,31 +1,23 @@
-"""Where the events of a decode go: lines of text or JSON, a capture again, or tables."""
+"""Where the events of a decode go; here, lines of text or JSON. capture_again.py and parquet.py are the others."""
 
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from enum import StrEnum
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
 from kproxy.capture import Closed, Ended
-from kproxy.cli.pcapng_output import PcapngOutput
 from kproxy.cli.sink import Sink
-from kproxy.cli.time_order import TimeOrder
-from kproxy.errors import UsageError
-from kproxy.output.anonymize import Anonymizer
 from kproxy.output.bodies import Bodies, read_bodies
 from kproxy.output.jsonl import event_line
 from kproxy.output.opening import Opener
-from kproxy.output.pseudonyms import Pseudonyms
-from kproxy.output.rewriting import Rewriter
 from kproxy.output.styles import PLAIN, style_for
 from kproxy.output.text import TextLines
 from kproxy.output.tree import Tree
 from kproxy.session import Event, Exchange
-
-LEAST_KEY, MOST_KEY = 16, 4096  # bytes
 
 Render: TypeAlias = Callable[[Event, Bodies | None], bytes]  # the line or lines of an event, newline included
 
@@ -75,50 +67,9 @@ class Lines:
         """See Output: no line is about it."""
 
 
-class CaptureAgain:
-    """Output as a capture; nothing is written before all is read, as packets stand in the order of their times."""
-
-    def __init__(self, pcapng: PcapngOutput) -> None:
-        self._pcapng = pcapng
-
-    def begin(self, file: Path) -> None:
-        """See Output: the captures become one."""
-
-    def take(self, event: Event, bodies: Bodies | None, *, shown: bool) -> None:
-        """See Output."""
-        if shown:
-            self._pcapng.take(event, bodies)
-
-    def ended(self, number: int, item: Ended | Closed) -> None:
-        """See Output: the connections of the capture end in their own way."""
-
-
-@contextmanager
-def capture_again(sink: Sink, rewriter: Rewriter) -> Iterator[Output]:
-    """Write a capture to *sink* when the block ends well."""
-    with TimeOrder() as order:
-        pcapng = PcapngOutput(sink, order, rewriter)
-        yield CaptureAgain(pcapng)
-        pcapng.finish()
-
-
 def open_sink(output: Path | None, files: list[Path]) -> AbstractContextManager[Sink]:
     """What bytes are written to; at once where somebody waits for them."""
     return Sink(output, live=output is None and (sys.stdout.isatty() or Path("-") in files))
-
-
-def anonymizer(key_file: Path | None) -> Anonymizer:
-    """Pseudonyms by the key in the file, or by one made now. Raises UsageError for a file that holds none."""
-    if key_file is None:
-        return Anonymizer(Pseudonyms(os.urandom(LEAST_KEY)))
-    try:
-        with key_file.open("rb") as file:
-            key = file.read(MOST_KEY)
-    except OSError as error:
-        raise UsageError(f"{key_file} cannot be read: {error.strerror}") from error
-    if len(key) < LEAST_KEY:
-        raise UsageError(f"{key_file} has {len(key)} bytes; a key has at least {LEAST_KEY}")
-    return Anonymizer(Pseudonyms(key))
 
 
 def renderer(output_format: Format, *, verbose: bool, on_terminal: bool) -> Render:

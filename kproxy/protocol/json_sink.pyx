@@ -67,7 +67,6 @@ cdef int write_struct(Struct *s, Cursor *c, Sink *sink) except? -1:
     cdef bint outer = sink.setting_is_secret
     cdef bint outer_mark = sink.marked_secret
     cdef size_t marks[MOST_TAGS]  # where a tagged field goes when it is there
-    cdef int marked = 0
     cdef Op *op
     sink.setting_is_secret = False
     if sink.withhold and s.marker >= 0:

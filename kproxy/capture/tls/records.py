@@ -133,10 +133,6 @@ class RecordBuffer:
         rest = self._buffer[self._at + record.wire_size :][:HEADER_SIZE]
         return not rest or (plausible(rest) if len(rest) == HEADER_SIZE else 20 <= rest[0] <= 24)
 
-    def drop(self) -> None:
-        """Let go of everything."""
-        self._pass_over(self.held)
-
     def _pass_over(self, count: int) -> None:
         self._at += count
         self.passed_over += count
