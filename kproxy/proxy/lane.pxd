@@ -43,6 +43,7 @@ cdef class Worker:
     cdef public bint tap_paused
     cdef public uint64_t memory
     cdef public set links
+    cdef public list gone  # closed, and not forgotten yet
 
 
 cdef class Pipe:

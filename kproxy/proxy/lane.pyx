@@ -6,7 +6,6 @@ sockets in pump.pyx, two transports in streams.pyx.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from cpython.ref cimport Py_XDECREF
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy
 from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
@@ -49,6 +48,7 @@ cdef class Worker:
         self.memory = memory
         self.buffered = counters.total(BUFFERED_BYTES)
         self.links = set()
+        self.gone = []
 
     @property
     def buffered_bytes(self):
@@ -133,7 +133,7 @@ cdef class Lane:
             memcpy(data, self.carry, self.carried)
             self.carried = 0
         at = run = data
-        while at < limit:
+        while at < limit and not link.closed:
             if self.state == IN_BODY:
                 n = min(self.left, <uint64_t>(limit - at))
                 if link.plan.selective:
@@ -207,9 +207,10 @@ cdef class Lane:
                 elif self.state == HOLDING:
                     self.pipe.emit(run, at - run)
                     run = at
-        self.pipe.emit(run, at - run)
-        if link.draining or self.other.eof:
-            link.settle()
+        if not link.closed:
+            self.pipe.emit(run, at - run)
+            if link.draining or self.other.eof:
+                link.settle()
         return 0
 
     # Frames that are held
@@ -365,8 +366,6 @@ cdef class Lane:
             free(self.stash)
             self.stash = NULL
             self.link.worker.buffered[0] -= self.stash_size
-        Py_XDECREF(self.current.held)
-        self.current.held = NULL
 
     # What requests and responses do differently
 

@@ -4,6 +4,7 @@
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF
+from libc.stdint cimport uint8_t
 from libc.string cimport memset
 
 from kproxy.proxy.counters cimport (
@@ -42,6 +43,7 @@ cdef class Link(Joint):
         self.in_flight_limit = limits.in_flight
         self.opened_at = self.last_at = monotonic_ns()
         self.last_api_key = -1
+        self.client_fd = self.broker_fd = -1
         self.tapped = True
         worker.links.add(self)
 
@@ -84,6 +86,16 @@ cdef class Link(Joint):
         for lane in (self.requests, self.responses):
             at = max(at, (<Lane>lane).stalled_since())
         return at
+
+    def stop_connecting(self):
+        """Whether the broker is there or not: the loop need not tell any more."""
+        if self.connecting:
+            self.connecting = False
+            self.worker.loop.remove_writer(self.broker_fd)
+
+    def note_progress(self):
+        """A slow sink has taken something: the connection is not idle."""
+        self.last_at = monotonic_ns()
 
     def use(self, Plan plan not None):
         """Frames that begin from now on are looked up in *plan*."""
@@ -264,6 +276,7 @@ cdef class Link(Joint):
         if self.closed:
             return
         self.closed = True
+        self.stop_connecting()
         self.worker.links.discard(self)
         self.worker.counters.closed(cause)[0] += 1
         self.worker.counters.total(CONNECTIONS_OPEN)[0] -= 1
@@ -273,10 +286,18 @@ cdef class Link(Joint):
             for lane in (self.requests, self.responses):
                 (<Lane>lane).detach()
                 (<Lane>lane).release()
-            self.requests.other = self.responses.other = None  # links and lanes know each other; the collector need not come
-        self.owner.on_closed(self, cause)
         drop_all(&self.in_flight)
-        self.owner = None
+        self.owner.on_closed(self, cause)
+        self.worker.gone.append(self)
+
+    def forget(self):
+        """Nobody is inside the link any more: it lets go of its lanes, so that the collector need not come for them."""
+        if self.requests is not None:
+            for lane in (self.requests, self.responses):
+                (<Lane>lane).other = None
+                (<Lane>lane).pipe = None
+                (<Lane>lane).link = None
+        self.requests = self.responses = None
 
     cdef void tap_close(self, int cause) noexcept:
         cdef uint8_t byte = cause

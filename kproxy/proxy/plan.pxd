@@ -42,3 +42,6 @@ cdef class Plan:
     cdef readonly unsigned int snaplen
 
     cdef Row *row(self, int api_key, int api_version) noexcept nogil
+    cdef int _fill(self, int key, object api, object chain, bint tapped) except -1
+    cdef int _fill_tail(self, Row *row, str name, int version, object chain) except -1
+    cdef int _fill_produce(self, int version) except -1

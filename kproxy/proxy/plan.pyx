@@ -26,7 +26,7 @@ cdef class Plan:
             if key < PLAN_KEYS:
                 self._fill(key, api, chain, tapped is None or key in tapped)
 
-    cdef _fill(self, int key, api, chain, bint tapped):
+    cdef int _fill(self, int key, object api, object chain, bint tapped) except -1:
         cdef Row *row
         cdef int version
         versions = message(f"{api.name}Request").versions
@@ -50,13 +50,13 @@ cdef class Plan:
             self.above[key].want_request = chain.unknown(Direction.REQUEST, key)
             self.above[key].want_response = chain.unknown(Direction.RESPONSE, key)
 
-    cdef _fill_tail(self, Row *row, str name, int version, chain):
+    cdef int _fill_tail(self, Row *row, str name, int version, object chain) except -1:
         cdef Program program = message(f"{name}Response").programs(version)[0]
         self.programs.append(program)
         row.tail = program.root
         row.tail_stop = stop_of(program, chain.tail_start(message(f"{name}Response").api_key, version))
 
-    cdef _fill_produce(self, int version):
+    cdef int _fill_produce(self, int version) except -1:
         cdef Program program = message("ProduceRequest").programs(version)[0]
         self.programs.append(program)
         self.produce[version] = program.root

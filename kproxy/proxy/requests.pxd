@@ -2,7 +2,7 @@
 """The lane from client to broker."""
 
 from cpython.object cimport PyObject
-from libc.stdint cimport int32_t, uint8_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
 from kproxy.proxy.lane cimport Lane
 from kproxy.proxy.plan cimport Row

@@ -4,7 +4,7 @@
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF
-from libc.stdint cimport int16_t
+from libc.stdint cimport int16_t, int32_t, int64_t
 from libc.string cimport memset
 
 from kproxy.protocol.wire cimport be16, be32

@@ -1,7 +1,7 @@
 # cython: language_level=3
 """The lane from broker to client."""
 
-from libc.stdint cimport int32_t, uint8_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
 from kproxy.proxy.in_flight cimport Entry
 from kproxy.proxy.lane cimport Lane

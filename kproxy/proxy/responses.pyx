@@ -4,6 +4,8 @@
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.ref cimport Py_XDECREF
 
+from libc.stdint cimport int64_t, uint32_t
+
 from kproxy.protocol.wire cimport be32
 from kproxy.proxy.counters cimport ApiCounts, HELD_FRAMES, IN_FLIGHT, latency_bucket
 from kproxy.proxy.in_flight cimport Entry, InFlight, TOKEN_ENTRY, drop_first, first_entry
