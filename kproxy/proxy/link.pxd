@@ -13,6 +13,7 @@ cdef class Link(Joint):
     cdef int client_fd  # of a link between plain sockets; else -1
     cdef int broker_fd
     cdef public bint connecting  # waiting for broker_fd to be connected
+    cdef public object legs  # (client, broker) of a link between transports
     cdef public object facts  # ConnectionFacts, made when somebody needs them
     cdef public bytes peer  # the client's address as the kernel gave it (sockaddr)
     cdef public object target  # (host, port) of the broker, or None
