@@ -9,6 +9,8 @@
     │   │   └── UnknownVersion    no layout is known for that message at that version
     │   └── EncodeError           an object that cannot be written at that version
     ├── CaptureError              a capture file that cannot be read on; says where
+    ├── ProxyProtocolError        a connection that does not begin with the PROXY header it was to begin with
+    ├── UpstreamError             a broker that cannot be reached: one sentence with its address
     └── UsageError                bad input from a person: one sentence with its place
         └── ConfigError           a configuration with mistakes, all of them, each with its place
 
@@ -88,6 +90,14 @@ class EncodeError(ProtocolError):
 
 class CaptureError(KproxyError):
     """A capture file that cannot be read on; the text says at which byte and why."""
+
+
+class ProxyProtocolError(KproxyError):
+    """A connection that does not begin with a PROXY protocol header, or with a wrong one; the text says what is wrong with it."""
+
+
+class UpstreamError(KproxyError):
+    """A broker, or the proxy on the way to it, that cannot be reached; one sentence with its address and the cause."""
 
 
 class UsageError(KproxyError):
