@@ -135,6 +135,6 @@ def _check_filters(path: str, cluster: Cluster) -> Iterator[Complaint]:
 
     for at, use in enumerate(cluster.filters):
         try:
-            load_filter(use)
+            load_filter(use.use, use.with_)
         except KproxyError as error:
             yield f"{path}.filters[{at}].use", str(error)

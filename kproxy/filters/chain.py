@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
 from struct import unpack_from
 
+from kproxy.filters.addresses import tail_start
 from kproxy.filters.contract import (
     Answer,
     Close,
@@ -81,6 +82,10 @@ class Chain:
         messages = ((api_key, message_of(api_key)) for api_key in facts().apis)
         pairs = ((api_key, version) for api_key, message in messages if message for version in message.versions)
         return {pair: self.wanted(direction, *pair) for pair in pairs}
+
+    def tail_start(self, api_key: int, api_version: int) -> str | None:
+        """Where the end begins that ``on_tail`` is to be given: an untagged field (Kafka's JSON name) or, None, the tag section."""
+        return tail_start(api_key, api_version)
 
     def too_big(self, direction: Direction, api_key: int, api_version: int) -> Want:
         """What is to be done with a frame that should be held and is too big: PASS, TAIL, or REFUSE (the connection is closed).
