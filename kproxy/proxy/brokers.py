@@ -134,7 +134,7 @@ class BrokerTable:
 
     def _why_not(self, node_id: int, host: str, port: int) -> str | None:
         if not 0 <= node_id <= LARGEST_NODE_ID:
-            return "a node id below 0"
+            return "a node id that is none"
         if not 1 <= port <= LARGEST_PORT:
             return "a port that is none"
         if node_id not in self._targets and len(self._targets) >= self._rules.most_brokers:
