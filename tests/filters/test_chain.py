@@ -334,3 +334,9 @@ def test_the_bytes_of_frames_of_many_kinds_are_those_that_came() -> None:
     assert count > 1_400
     assert not chain.faults
     assert not again.faults
+
+
+def test_which_are_kproxys_own() -> None:
+    assert Chain([RewriteAddresses(), Asking(forward)]).built_in == 2
+    assert Chain([Asking(forward, required=True)]).built_in == 1
+    assert Chain([Asking(forward)]).built_in == 0

@@ -97,7 +97,11 @@ def mistake(use: str, options: Any = None) -> str:
         ("broken_filters:Class", {}, "module 'broken_filters' cannot be imported: ZeroDivisionError: division by zero"),
         ("good_filters:Class", {}, "'good_filters' has no 'Class'"),
         ("good_filters:Base.Outer", {}, "'good_filters' has no 'Base.Outer'"),
-        ("good_filters:A_NUMBER", {}, "is a value of type int, not a class derived from kproxy.filters.contract.Filter"),
+        (
+            "good_filters:A_NUMBER",
+            {},
+            "is a value of type int, not a class derived from kproxy.filters.contract.Filter",
+        ),
         ("good_filters:Base", {}, "is the class Base, not a class derived from kproxy.filters.contract.Filter"),
         ("good_filters:Picky", {"lvl": 3}, "got an unexpected keyword argument 'lvl'); it takes level: int = 3"),
         (PREFIX, {}, "missing a required argument: 'prefix'); it takes prefix: str"),

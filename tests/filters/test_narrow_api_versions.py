@@ -67,8 +67,12 @@ def test_an_api_that_nobody_knows_is_not_offered_where_a_required_filter_wants_i
 
 
 def test_features_and_what_else_is_said_stays() -> None:
-    body = offer(4, (3, 0, 99), (17, 0, 1), finalized_features_epoch=9, unknown_tags=((9, b"nine"),), throttle_time_ms=4)
-    expected = offer(4, (3, 0, 13), (17, 0, 1), finalized_features_epoch=9, unknown_tags=((9, b"nine"),), throttle_time_ms=4)
+    body = offer(
+        4, (3, 0, 99), (17, 0, 1), finalized_features_epoch=9, unknown_tags=((9, b"nine"),), throttle_time_ms=4
+    )
+    expected = offer(
+        4, (3, 0, 13), (17, 0, 1), finalized_features_epoch=9, unknown_tags=((9, b"nine"),), throttle_time_ms=4
+    )
     assert narrowed(4, body, [RewriteAddresses()]) == expected
 
 

@@ -11,7 +11,17 @@ from kproxy.filters.chain import Chain
 from kproxy.filters.contract import Answer, Close, Direction, Forward, Outcome, Replace, Reply, RequestFacts, Send
 from kproxy.filters.rewrite_addresses import RewriteAddresses
 from kproxy.protocol import Message, message
-from tests.support.filtering import Asking, Served, connection, make, ours, part, request_frame, responded, response_frame
+from tests.support.filtering import (
+    Asking,
+    Served,
+    connection,
+    make,
+    ours,
+    part,
+    request_frame,
+    responded,
+    response_frame,
+)
 from tests.support.frames import api_versions_answer, api_versions_refusal, frame, heartbeat, heartbeat_answer, produce
 
 HEARTBEAT = 12
@@ -103,7 +113,9 @@ def test_a_frame_is_decoded_once_for_one_filter(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(Message, "decode", lambda self, *args: decoded.append(self.name) or decode(self, *args))
     asked(Chain([Asking(forward, requests=(HEARTBEAT,))]), heartbeat(5))
     assert decoded == ["HeartbeatRequest"]
-    asked(Chain([Asking(renamed("a"), requests=(HEARTBEAT,)), Asking(renamed("b"), requests=(HEARTBEAT,))]), heartbeat(5))
+    asked(
+        Chain([Asking(renamed("a"), requests=(HEARTBEAT,)), Asking(renamed("b"), requests=(HEARTBEAT,))]), heartbeat(5)
+    )
     assert decoded == ["HeartbeatRequest"] * 2
 
 

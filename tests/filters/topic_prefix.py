@@ -21,7 +21,5 @@ class TopicPrefix(Filter):
         response = request.new_response()
         result = response.struct_types["CreatableTopicResult"]
         why = f"one of the names does not begin with {self.prefix}"
-        response.topics = [
-            result(name=topic.name, error_code=POLICY_VIOLATION, error_message=why) for topic in topics
-        ]
+        response.topics = [result(name=topic.name, error_code=POLICY_VIOLATION, error_message=why) for topic in topics]
         return Reply(response)

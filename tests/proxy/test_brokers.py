@@ -288,3 +288,12 @@ def test_addresses_in_every_form(host: str, address: str | None) -> None:
 
 def test_resolved_addresses_can_be_asked_about() -> None:
     assert [is_internal(parse_address(host)) for host in ("169.254.1.1", "fe80::1", "10.0.0.1")] == [True, True, False]  # type: ignore[arg-type]
+
+
+def test_what_discovery_found_is_learned() -> None:
+    changes: list[int] = []
+    brokers = table(hooks={"changed": changes.append})
+    assert brokers.learn(1, "kafka-1", 9092)
+    assert brokers.learn(1, "kafka-1", 9092)
+    assert not brokers.learn(2, "169.254.169.254", 80)
+    assert (brokers.as_list(), changes) == ([(1, "kafka-1", 9092)], [1])
