@@ -29,7 +29,7 @@ from typing import Any
 import msgspec
 
 from kproxy.errors import DecodeError
-from kproxy.output.bodies import Bodies, count_errors
+from kproxy.output.bodies import NONZERO_ERROR, Bodies, count_errors
 from kproxy.output.body_fields import FetchResponse, ProduceRequest
 from kproxy.output.body_fields import Topic as TopicFields
 from kproxy.output.escaping import well_formed, word
@@ -96,8 +96,9 @@ class AnalysisCounts:
         if event.unanswered is not None:
             self.unanswered += 1
         response = _json(event.response, None if bodies is None else bodies.response)
-        for code in count_errors(response):
-            self.errors.add(self._name(event), error_name(code))
+        if response is not None and NONZERO_ERROR.search(response) is not None:
+            for code in count_errors(response):
+                self.errors.add(self._name(event), error_name(code))
         if event.api_key == PRODUCE:
             self._count_produced(event, None if bodies is None else bodies.request)
         elif event.api_key == FETCH:
