@@ -221,7 +221,7 @@ def _say(sentence: str) -> int:
     return FAILED
 
 
-def main(words: Sequence[str]) -> int:
+def main(words: Sequence[str], modules: Modules = OURS) -> int:
     """Run with the options that become_supervisor wrote."""
     options = msgspec.json.decode(words[0], type=Options)
     try:
@@ -232,7 +232,7 @@ def main(words: Sequence[str]) -> int:
     start_logging(config.logs)
 
     async def run() -> int:
-        return await Supervisor(options, config).run()
+        return await Supervisor(options, config, modules).run()
 
     return asyncio.run(run())
 
