@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from collections.abc import Awaitable
-from struct import unpack_from
 
 from kproxy.errors import DecodeError
 from kproxy.filters.chain import Chain
@@ -76,12 +75,13 @@ class Verdicts:
                 _log.info("closed by a filter: %s", reason, extra={"connection": link.number})
                 link.close(CloseCause.FILTER)
             case Answer(answer):
-                link.answer(answer)
+                if answer:  # empty: nothing is waited for
+                    link.answer(answer)
             case _:
                 if outcome.frame != frame:
                     link.worker.counters.add(Total.REWRITTEN_FRAMES)
                 if side == REQUEST_SIDE:
-                    link.forward_request(outcome.frame)
+                    link.forward_request(outcome.frame, outcome.request)
                 else:
                     link.forward_response(outcome.frame)
 
@@ -116,8 +116,3 @@ def _request_of(current: Current) -> RequestFacts:
     api_key, api_version, correlation_id, held = current
     return held or RequestFacts(api_key, api_version, correlation_id)
 
-
-def header_of(frame: bytes) -> tuple[int, int, int]:
-    """API key, version and correlation id of a request frame."""
-    api_key, api_version, correlation_id = unpack_from(">hhi", frame, 4)
-    return api_key, api_version, correlation_id
