@@ -118,7 +118,7 @@ class Fleet:
         elif said in self.told:
             self.told[said](message)
 
-    def ended(self, child: Child) -> None:
+    def ended(self, child: Child, code: int | None) -> None:
         """What it counted as open is open no more; what it had of the rings nobody has."""
         if child is self._analyzer:
             for post in self._all_posts():
@@ -126,7 +126,7 @@ class Fleet:
             return
         post = next(post for post in self._all_posts() if post.child is child)
         post.counters.close_open_gauges()
-        if not post.first.done():
+        if code is None and not post.first.done():
             post.first.set_result(f"{child.name} could not be started")
         if self._analyzer:
             self._keep(self._analyzer.send({"do": "forget", "worker": child.number}), "forget")

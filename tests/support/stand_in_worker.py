@@ -1,7 +1,7 @@
 """A child of the supervisor that speaks the protocol of control.py, and forwards nothing: what is done to it can be seen.
 
 What it does is written in the name of the cluster it is configured with, as words between dots: ``fail`` says failed, ``die`` exits
-before it is ready, ``deaf`` does not end when drained. It logs what it is told, with its process id.
+before it is ready, ``mute`` says nothing, ``deaf`` does not end when drained. It logs what it is told, with its process id.
 """
 
 import asyncio
@@ -15,12 +15,15 @@ from kproxy.proxy.counters import Counters
 
 async def serve(channel: Channel, counters: Counters | None) -> None:
     words: list[str] = []
+    await channel.say_log("info", "begun", pid=os.getpid())
     async for message in channel:
         match message["do"]:
             case "configure":
                 words = message["config"]["clusters"][0]["name"].split(".")
                 if "die" in words:
                     sys.exit(7)
+                if "mute" in words:
+                    continue
                 if "fail" in words:
                     await channel.send({"said": "failed", "why": "127.0.0.1:1: address already in use"})
                     continue
@@ -39,7 +42,9 @@ async def serve(channel: Channel, counters: Counters | None) -> None:
                 if "deaf" not in words:
                     await channel.send({"said": "drained"})
                     return
-        await channel.say_log("info", f"told to {message['do']}", pid=os.getpid(), reason=str(message.get("brokers", "")))
+        await channel.say_log(
+            "info", f"told to {message['do']}", pid=os.getpid(), reason=str(message.get("brokers", ""))
+        )
 
 
 async def main() -> None:
