@@ -17,7 +17,6 @@
 Anything else that leaves a public function is a bug.
 """
 
-
 from collections.abc import Sequence
 from typing import NamedTuple
 
