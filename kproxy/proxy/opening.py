@@ -4,7 +4,6 @@ Order: PROXY header, TLS towards the client, which broker, connecting, PROXY hea
 """
 
 import asyncio
-import logging
 import socket
 import ssl
 from typing import TYPE_CHECKING, Any
@@ -14,20 +13,19 @@ from kproxy.errors import ProxyProtocolError, UpstreamError
 from kproxy.proxy.counted import CloseCause, Total
 from kproxy.proxy.endpoint import join, split
 from kproxy.proxy.link import Link
+from kproxy.proxy.logs import log
 from kproxy.proxy.proxy_protocol import read_header
 from kproxy.proxy.pump import pump
 from kproxy.proxy.streams import Leg, join_legs
-from kproxy.proxy.tls import BrokerContext, ListenerContext, broker_of, principal_of, server_name_of
-from kproxy.proxy.transparent import original_destination
 from kproxy.proxy.upstream import Upstream
 
 if TYPE_CHECKING:
+    from kproxy.proxy.tls import BrokerContext, ListenerContext
     from kproxy.proxy.virtual_cluster import VirtualCluster
 
 WRITE_BUFFER = 262_144  # bytes a transport takes before its lane stands still
 MOST_PROXY_HEADER = 16 + 4_096  # bytes; see proxy_protocol.py
 BEGINNING, CLIENT_TLS, CONNECTING, BROKER_TLS = range(4)
-_log = logging.getLogger("kproxy.proxy")
 
 
 class _Refused(Exception):
@@ -46,8 +44,8 @@ class Opening:
         owner: "VirtualCluster",
         cluster: Cluster,
         config: Config,
-        listener_tls: ListenerContext | None,
-        broker_tls: BrokerContext | None,
+        listener_tls: "ListenerContext | None",
+        broker_tls: "BrokerContext | None",
     ) -> None:
         self.upstream = Upstream.of(cluster, config.timeouts.connect)
         self.listener_tls = listener_tls
@@ -67,6 +65,10 @@ class Opening:
     @classmethod
     def of(cls, owner: "VirtualCluster", cluster: Cluster, config: Config) -> "Opening":
         """As the configuration says. Raises UsageError: a certificate or a key does not do."""
+        if cluster.listener_tls is None and cluster.broker_tls is None:
+            return cls(owner, cluster, config, None, None)
+        from kproxy.proxy.tls import BrokerContext, ListenerContext  # OpenSSL is loaded where it is used
+
         listener = ListenerContext(cluster.listener_tls) if cluster.listener_tls else None
         broker = BrokerContext(cluster.broker_tls) if cluster.broker_tls else None
         return cls(owner, cluster, config, listener, broker)
@@ -89,15 +91,13 @@ class Opening:
     async def give_up(self, link: Link, why: str) -> None:
         """Close a link whose broker cannot be reached: after a moment, so that the client does not come back at once."""
         said = {"connection": link.number, "client": self._owner.client_of(link), "broker": self._owner.broker_of(link)}
-        _log.warning("no connection to a broker: %s", why, extra=said)
-        self.upstream.note_failure()
-        self._owner.forget_target(link)
+        log("warning", "no connection to a broker", reason=why, **said)
         await asyncio.sleep(self.upstream.delay())
         link.close(CloseCause.UPSTREAM_UNREACHABLE)
 
     def _close(self, link: Link, cause: CloseCause, why: str) -> None:
         said = {"connection": link.number, "client": self._owner.client_of(link), "cause": cause.name.lower()}
-        _log.info("closed before it began: %s", why, extra=said)
+        log("info", "closed before it began", reason=why, **said)
         link.close(cause)
 
     async def _open(self, link: Link, client: int) -> None:
@@ -163,6 +163,8 @@ class Opening:
             raise _Refused(CloseCause.TLS_CLIENT, f"TLS with the client: {error}") from error
         counters.add(Total.TLS_HANDSHAKES_OK_CLIENT)
         self._own(link, leg)
+        from kproxy.proxy.tls import principal_of
+
         self._owner.facts_of(link).principal = principal_of(leg.transport.get_extra_info("ssl_object"))
         return leg
 
@@ -184,17 +186,23 @@ class Opening:
         """Where this client goes; None: any bootstrap broker."""
         mode = self._cluster.addresses.mode
         if mode == "transparent":
+            from kproxy.proxy.transparent import original_destination
+
             found = original_destination(socket.socket(fileno=link.client_socket()))
             if found is None:
                 raise _Refused(CloseCause.LOOP, "the client came to the listener itself: nothing was redirected")
             return found
         if mode == "sni" and client is not None:
+            from kproxy.proxy.tls import server_name_of
+
             name = server_name_of(client.transport.get_extra_info("ssl_object"))
             return self._sni_target(name)
         return self._owner.target_of(link.node_id)
 
     def _sni_target(self, name: str | None) -> tuple[str, int] | None:
         pattern = self._cluster.addresses.broker_name or ""
+        from kproxy.proxy.tls import broker_of
+
         broker = broker_of(name, pattern)
         if not isinstance(broker, int):
             return None
