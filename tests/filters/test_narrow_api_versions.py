@@ -53,9 +53,9 @@ def required(*responses: int, **attributes: Any) -> Filter:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_what_a_required_filter_cannot_read_is_not_offered(version: int, require: Require) -> None:
-    body = offer(version, (1, 4, 19), (3, 0, 13), (10, 7, 9), (12, 0, 99), (18, 0, 4), (999, 0, 3))
+    body = offer(version, (1, 4, 19), (3, 0, 13), (10, 7, 9), (12, 0, 99), (18, 0, 4), (999, 0, 3), (60, -1, 2))
     told = narrowed(version, body, [RewriteAddresses()])
-    expected = [(1, 4, 18), (3, 0, 13), (12, 0, 99), (18, 0, 4), (999, 0, 3)]
+    expected = [(1, 4, 18), (3, 0, 13), (12, 0, 99), (18, 0, 4), (999, 0, 3), (60, 0, 2)]
     assert offered(version, told) == expected
     require("referees", referees.AVAILABLE, "kio or kafka-python is not installed")
     value = referees.kafka_python_decoded("ApiVersionsResponse", version, told)
