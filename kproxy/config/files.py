@@ -131,6 +131,6 @@ def check_filters(config: Config) -> Iterator[Complaint]:
             from kproxy.filters.loading import load_filter  # noqa: PLC0415 - filters bring the codec: not without need
 
             try:
-                load_filter(use)
+                load_filter(use.use, use.with_)
             except KproxyError as error:
                 yield f"clusters[{number}].filters[{at}].use", str(error)

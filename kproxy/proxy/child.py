@@ -28,8 +28,8 @@ class Keeper(Protocol):
     async def heard(self, child: "Child", message: Message) -> None:
         """It said something that the child does not deal with itself."""
 
-    def ended(self, child: "Child") -> None:
-        """Its process is gone."""
+    def ended(self, child: "Child", code: int | None) -> None:
+        """Its process is gone, or could not be started (None)."""
 
 
 class Backoff:
@@ -175,7 +175,7 @@ class Child:
         self.ready = False
         self._process = None
         self._settle(f"{self.name} ended {_code_words(code)} before it was ready")
-        self._keeper.ended(self)
+        self._keeper.ended(self, code)
 
     async def _wait_after(self, code: int | None, lived: float) -> None:
         delay = self._backoff.after(lived)

@@ -73,6 +73,7 @@ class Fleet:
             await self._configure(staying, before)
             return why
         self.config = config
+        self._forget_brokers(before)
         self._remove_workers()
         self._add_workers()
         await self._change_analyzer(before)
@@ -117,7 +118,7 @@ class Fleet:
         elif said in self.told:
             self.told[said](message)
 
-    def ended(self, child: Child) -> None:
+    def ended(self, child: Child, code: int | None) -> None:
         """What it counted as open is open no more; what it had of the rings nobody has."""
         if child is self._analyzer:
             for post in self._all_posts():
@@ -125,7 +126,7 @@ class Fleet:
             return
         post = next(post for post in self._all_posts() if post.child is child)
         post.counters.close_open_gauges()
-        if not post.first.done():
+        if code is None and not post.first.done():
             post.first.set_result(f"{child.name} could not be started")
         if self._analyzer:
             self._keep(self._analyzer.send({"do": "forget", "worker": child.number}), "forget")
@@ -209,6 +210,11 @@ class Fleet:
             return
         self._brokers[cluster] = order = {"do": "brokers", "cluster": cluster, "brokers": brokers}
         await asyncio.gather(*(post.child.send(order) for post in self._all_posts() if post.child is not origin))
+
+    def _forget_brokers(self, before: Config) -> None:
+        """Of clusters that are others now: what was learned of them may be of another Kafka."""
+        same = {cluster.name for cluster in self.config.clusters if cluster in before.clusters}
+        self._brokers = {name: order for name, order in self._brokers.items() if name in same}
 
     def _keep(self, coroutine: Coroutine[Any, Any, Any], name: str) -> None:
         """Run it beside; a fault of ours in it is the end of all."""

@@ -20,6 +20,7 @@ from kproxy.errors import ConfigError, KproxyError, UsageError
 from kproxy.proxy.fleet import OURS, Fleet, Modules
 from kproxy.proxy.logs import log, start_logging
 from kproxy.proxy.overview import Overview
+from kproxy.proxy.probe import probe
 from kproxy.proxy.watch import FileWatch
 
 DONE, FAILED, USAGE = 0, 1, 2
@@ -55,9 +56,10 @@ class Supervisor:
 
     async def _run(self) -> int:
         try:
+            probe(self._config)
             await self._admin.move(self._config.admin)
         except OSError as error:
-            return _say(f"{self._config.admin}: {error.strerror}")
+            return _say(f"{error.filename or self._config.admin}: {error.strerror}")
         first = await _first_of(self._fleet.start(), self._next_stop())
         if isinstance(first, signal.Signals):
             return DONE  # asked to stop before there was anything to drain
@@ -221,7 +223,7 @@ def _say(sentence: str) -> int:
     return FAILED
 
 
-def main(words: Sequence[str]) -> int:
+def main(words: Sequence[str], modules: Modules = OURS) -> int:
     """Run with the options that become_supervisor wrote."""
     options = msgspec.json.decode(words[0], type=Options)
     try:
@@ -232,7 +234,7 @@ def main(words: Sequence[str]) -> int:
     start_logging(config.logs)
 
     async def run() -> int:
-        return await Supervisor(options, config).run()
+        return await Supervisor(options, config, modules).run()
 
     return asyncio.run(run())
 
