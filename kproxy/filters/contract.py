@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, ClassVar, Protocol
 
-from kproxy.protocol import MessageStruct, Versions
+from kproxy.protocol import MessageStruct, Versions, response_message
+from kproxy.protocol.structs import struct_types
 from kproxy.session import Direction
 
 
@@ -14,6 +15,9 @@ class AddressMap(Protocol):
 
     def advertise(self, node_id: int, host: str, port: int, connection: "ConnectionFacts") -> tuple[str, int] | None:
         """The address clients are to use for a broker, served from now on; None: it cannot be mapped."""
+
+    def known(self, node_id: int, host: str, port: int, connection: "ConnectionFacts") -> tuple[str, int] | None:
+        """The address clients use for a broker that is known to be there; None: it is not. Nothing is learned."""
 
 
 @dataclass(slots=True)
@@ -41,10 +45,22 @@ class Request:
     client_id: str | None
     message: MessageStruct
 
+    def new_response(self, **values: Any) -> MessageStruct:
+        """An empty response to it, for ``Reply``; keyword arguments set fields. Its ``struct_types`` has the structs for them.
+
+        Raises TypeError for a name that is not a field.
+        """
+        message = response_message(self.api_key)
+        assert message is not None  # every API of the facts has one
+        return struct_types(message.name)[message.name](**values)
+
 
 @dataclass(slots=True)
 class RequestFacts:
-    """What is known of the request that a response answers; ``message`` only where the same filter chain held it."""
+    """What is known of the request that a response answers.
+
+    ``message`` is the request as it went to the broker, where some filter wants requests and responses of this API.
+    """
 
     api_key: int
     api_version: int
@@ -91,6 +107,15 @@ class Close:
 Verdict = Forward | Replace | Reply | Close
 
 
+class Want(IntEnum):
+    """What the forwarding plane does with frames of an API at a version in one direction."""
+
+    PASS = 0  # cut through
+    HOLD = 1  # gathered whole and given to the chain
+    TAIL = 2  # cut through, but the end, where addresses may be, is looked at (Produce, Fetch, ...)
+    REFUSE = 3  # a required filter cannot read it: the connection is closed
+
+
 class Filter:
     """Base class of filters; what is not overridden forwards.
 
@@ -106,6 +131,12 @@ class Filter:
     required: bool = False  # traffic it cannot read must not pass
     timeout: float = 10.0  # seconds an awaited verdict may take
 
+    def wants(self, direction: Direction, api_key: int, api_version: int) -> Want:
+        """PASS, HOLD or TAIL; to be overridden where the attributes cannot say it. Asked once, when the chain is made."""
+        keys = self.requests if direction is Direction.REQUEST else self.responses
+        asked = api_key in keys and (self.versions is None or api_version in self.versions)
+        return Want.HOLD if asked else Want.PASS
+
     def on_request(self, request: Request) -> Verdict | Awaitable[Verdict]:
         """Judge a request."""
         return Forward()
@@ -114,29 +145,31 @@ class Filter:
         """Judge a response. ``Reply`` is no verdict on a response."""
         return Forward()
 
+    def on_tail(self, connection: ConnectionFacts, request: RequestFacts, tail: bytes) -> bytes:
+        """Judge the end of a response for which ``wants`` said TAIL and that was too big to be held: bytes of the same size."""
+        return tail
+
     def on_close(self, connection: ConnectionFacts) -> None:
         """The connection is gone."""
 
 
-class Want(IntEnum):
-    """What the forwarding plane does with frames of an API at a version in one direction."""
-
-    PASS = 0  # cut through
-    HOLD = 1  # gathered whole and given to the chain
-    TAIL = 2  # cut through, but the end, where addresses may be, is looked at (Produce, Fetch, ...)
-    REFUSE = 3  # a required filter cannot read it: the connection is closed
-
-
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Outcome: these bytes, a whole frame, go on; the very ones given when nothing changed."""
+    """Outcome: these bytes, a whole frame, go on; the very ones given when nothing changed.
+
+    ``request``, of a request that filters saw, is what ``Chain.on_response`` is to be given with its response.
+    """
 
     frame: bytes
+    request: RequestFacts | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Outcome of a request: it stays here, and this whole response frame is sent when its turn comes."""
+    """Outcome of a request: it stays here, and this whole response frame is sent when its turn comes.
+
+    An empty frame: nothing is sent, as nothing is waited for (a Produce with acks=0).
+    """
 
     frame: bytes
 
