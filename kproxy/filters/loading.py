@@ -109,7 +109,7 @@ def _load(use: str, entry: EntryPoint) -> object:
 
 
 def _what(found: object) -> str:
-    return f"the class {found.__qualname__}" if isinstance(found, type) else f"a {type(found).__name__}"
+    return f"the class {found.__qualname__}" if isinstance(found, type) else f"a value of type {type(found).__name__}"
 
 
 def _taken(filter_class: type[Filter]) -> str:

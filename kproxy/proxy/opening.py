@@ -4,7 +4,6 @@ Order: PROXY header, TLS towards the client, which broker, connecting, PROXY hea
 """
 
 import asyncio
-import logging
 import socket
 import ssl
 from typing import TYPE_CHECKING, Any
@@ -14,20 +13,19 @@ from kproxy.errors import ProxyProtocolError, UpstreamError
 from kproxy.proxy.counted import CloseCause, Total
 from kproxy.proxy.endpoint import join, split
 from kproxy.proxy.link import Link
+from kproxy.proxy.logs import log
 from kproxy.proxy.proxy_protocol import read_header
 from kproxy.proxy.pump import pump
 from kproxy.proxy.streams import Leg, join_legs
-from kproxy.proxy.tls import BrokerContext, ListenerContext, broker_of, principal_of, server_name_of
-from kproxy.proxy.transparent import original_destination
 from kproxy.proxy.upstream import Upstream
 
 if TYPE_CHECKING:
+    from kproxy.proxy.tls import Contexts
     from kproxy.proxy.virtual_cluster import VirtualCluster
 
 WRITE_BUFFER = 262_144  # bytes a transport takes before its lane stands still
 MOST_PROXY_HEADER = 16 + 4_096  # bytes; see proxy_protocol.py
 BEGINNING, CLIENT_TLS, CONNECTING, BROKER_TLS = range(4)
-_log = logging.getLogger("kproxy.proxy")
 
 
 class _Refused(Exception):
@@ -46,8 +44,8 @@ class Opening:
         owner: "VirtualCluster",
         cluster: Cluster,
         config: Config,
-        listener_tls: ListenerContext | None,
-        broker_tls: BrokerContext | None,
+        listener_tls: "Contexts | None",
+        broker_tls: "Contexts | None",
     ) -> None:
         self.upstream = Upstream.of(cluster, config.timeouts.connect)
         self.listener_tls = listener_tls
@@ -67,9 +65,27 @@ class Opening:
     @classmethod
     def of(cls, owner: "VirtualCluster", cluster: Cluster, config: Config) -> "Opening":
         """As the configuration says. Raises UsageError: a certificate or a key does not do."""
-        listener = ListenerContext(cluster.listener_tls) if cluster.listener_tls else None
-        broker = BrokerContext(cluster.broker_tls) if cluster.broker_tls else None
+        if cluster.listener_tls is None and cluster.broker_tls is None:
+            return cls(owner, cluster, config, None, None)
+        from kproxy.proxy.tls import Contexts  # noqa: PLC0415 (OpenSSL is loaded where it is used)
+
+        listener = Contexts(cluster.listener_tls) if cluster.listener_tls else None
+        broker = Contexts(cluster.broker_tls) if cluster.broker_tls else None
         return cls(owner, cluster, config, listener, broker)
+
+    def server_name(self, host: str) -> str:
+        """The name that a broker's certificate must have."""
+        from kproxy.proxy.tls import server_name  # noqa: PLC0415
+
+        assert self._cluster.broker_tls is not None
+        return server_name(self._cluster.broker_tls, host)
+
+    def reload(self) -> None:
+        """Read certificates and keys anew; where one does not do, those before stay."""
+        for side, contexts in (("listener", self.listener_tls), ("broker", self.broker_tls)):
+            why = contexts.reload() if contexts else None
+            if why:
+                log("warning", "certificates are kept as they were", cluster=self._cluster.name, path=side, reason=why)
 
     async def open(self, link: Link, client: int) -> None:
         """Bring a link from an accepted socket to two joined sides, or close it with the cause."""
@@ -89,15 +105,13 @@ class Opening:
     async def give_up(self, link: Link, why: str) -> None:
         """Close a link whose broker cannot be reached: after a moment, so that the client does not come back at once."""
         said = {"connection": link.number, "client": self._owner.client_of(link), "broker": self._owner.broker_of(link)}
-        _log.warning("no connection to a broker: %s", why, extra=said)
-        self.upstream.note_failure()
-        self._owner.forget_target(link)
+        log("warning", "no connection to a broker", reason=why, **said)
         await asyncio.sleep(self.upstream.delay())
         link.close(CloseCause.UPSTREAM_UNREACHABLE)
 
     def _close(self, link: Link, cause: CloseCause, why: str) -> None:
         said = {"connection": link.number, "client": self._owner.client_of(link), "cause": cause.name.lower()}
-        _log.info("closed before it began: %s", why, extra=said)
+        log("info", "closed before it began", reason=why, **said)
         link.close(cause)
 
     async def _open(self, link: Link, client: int) -> None:
@@ -163,6 +177,8 @@ class Opening:
             raise _Refused(CloseCause.TLS_CLIENT, f"TLS with the client: {error}") from error
         counters.add(Total.TLS_HANDSHAKES_OK_CLIENT)
         self._own(link, leg)
+        from kproxy.proxy.tls import principal_of  # noqa: PLC0415
+
         self._owner.facts_of(link).principal = principal_of(leg.transport.get_extra_info("ssl_object"))
         return leg
 
@@ -184,21 +200,18 @@ class Opening:
         """Where this client goes; None: any bootstrap broker."""
         mode = self._cluster.addresses.mode
         if mode == "transparent":
+            from kproxy.proxy.transparent import original_destination  # noqa: PLC0415
+
             found = original_destination(socket.socket(fileno=link.client_socket()))
             if found is None:
                 raise _Refused(CloseCause.LOOP, "the client came to the listener itself: nothing was redirected")
             return found
         if mode == "sni" and client is not None:
-            name = server_name_of(client.transport.get_extra_info("ssl_object"))
-            return self._sni_target(name)
-        return self._owner.target_of(link.node_id)
+            from kproxy.proxy.tls import server_name_of  # noqa: PLC0415
 
-    def _sni_target(self, name: str | None) -> tuple[str, int] | None:
-        pattern = self._cluster.addresses.broker_name or ""
-        broker = broker_of(name, pattern)
-        if not isinstance(broker, int):
-            return None
-        return self._owner.brokers.target(broker)
+            name = server_name_of(client.transport.get_extra_info("ssl_object"))
+            link.node_id = self._owner.brokers.node_of_name(name or "")
+        return self._owner.target_of(link.node_id)
 
     async def _send_proxy_header(self, link: Link, connected: socket.socket, destination: str | None) -> None:
         header = self.upstream.header(self._owner.client_of(link), destination or self._owner.listener_of(link))
@@ -215,7 +228,7 @@ class Opening:
                 lambda: leg,  # type: ignore[arg-type,return-value]
                 sock=connected,
                 ssl=self.broker_tls.get(),
-                server_hostname=self.broker_tls.server_name or host,
+                server_hostname=self.server_name(host),
                 ssl_handshake_timeout=self._timeouts.connect,
             )
         except (OSError, ssl.SSLError) as error:

@@ -1,7 +1,6 @@
 """What becomes of held frames: the chain is asked, and what it says is done, at once or when it has made up its mind."""
 
 import asyncio
-import logging
 from collections.abc import Awaitable
 
 from kproxy.errors import DecodeError
@@ -10,11 +9,11 @@ from kproxy.filters.contract import Answer, Close, ConnectionFacts, Direction, O
 from kproxy.protocol import read_request_header
 from kproxy.proxy.counted import CloseCause, Total
 from kproxy.proxy.link import Link
+from kproxy.proxy.logs import log
 from kproxy.session.sasl import SaslPhase
 
 REQUEST_SIDE, RESPONSE_SIDE = 0, 1
 Current = tuple[int, int, int, RequestFacts | None]  # what a response answers: API key, version, correlation id, request
-_log = logging.getLogger("kproxy.proxy")
 
 
 class Verdicts:
@@ -66,13 +65,13 @@ class Verdicts:
             self._act(link, side, await outcome, frame)
             link.resume(side)
         except Exception as error:
-            _log.exception("a verdict could not be carried out", extra={"connection": link.number}, exc_info=error)
+            log("error", "a verdict could not be carried out", connection=link.number, reason=repr(error))
             link.close(CloseCause.ERROR)
 
     def _act(self, link: Link, side: int, outcome: Outcome, frame: bytes) -> None:
         match outcome:
             case Close(reason):
-                _log.info("closed by a filter: %s", reason, extra={"connection": link.number})
+                log("info", "closed by a filter", connection=link.number, reason=reason)
                 link.close(CloseCause.FILTER)
             case Answer(answer):
                 if answer:  # empty: nothing is waited for

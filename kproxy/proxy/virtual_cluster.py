@@ -6,7 +6,6 @@ class is asked whether it may be, and told how it ended. Every other link begins
 
 import asyncio
 import json
-import logging
 import os
 import random
 import socket
@@ -16,8 +15,10 @@ from typing import Any
 
 from kproxy.config import Cluster, Config
 from kproxy.errors import UpstreamError
-from kproxy.filters.contract import ConnectionFacts
+from kproxy.filters.contract import ConnectionFacts, Direction
 from kproxy.filters.loading import load_chain
+from kproxy.filters.narrow_api_versions import NarrowApiVersions
+from kproxy.filters.rewrite_addresses import RewriteAddresses
 from kproxy.protocol import facts
 from kproxy.proxy.acceptor import Acceptor
 from kproxy.proxy.admission import Admission
@@ -27,16 +28,18 @@ from kproxy.proxy.discovery import discover
 from kproxy.proxy.endpoint import join, split
 from kproxy.proxy.lane import Worker
 from kproxy.proxy.link import Link
+from kproxy.proxy.logs import log
 from kproxy.proxy.listening import ListenError, endpoint_of, listen, sockaddr
 from kproxy.proxy.opening import Opening
 from kproxy.proxy.plan import Plan
 from kproxy.proxy.pump import close_sockets
 from kproxy.proxy.streams import close_legs
 from kproxy.proxy.verdicts import Verdicts
+from kproxy.session.recognise import foreign_size
 
 ACCEPT_PAUSE_S = 0.1  # when the process has no file descriptor left
 REDISCOVER_S = 5.0
-_log = logging.getLogger("kproxy.proxy")
+OUR_OWN = (RewriteAddresses, NarrowApiVersions)  # filters that a connection may do without when its frames are lost
 _numbers = count(1)
 
 
@@ -72,7 +75,7 @@ class VirtualCluster(Verdicts):
         opening = Opening.of(self, cluster, config)
         self.cluster, self.config, self.chain, self.opening = cluster, config, chain, opening
         self.limits = LinkLimits(config)
-        self.strict = any(not filter_.fails_open for filter_ in chain.filters[chain.built_in :])
+        self.strict = any(not filter_.fails_open and not isinstance(filter_, OUR_OWN) for filter_ in chain.filters)
         analysis = config.analysis
         keys = {api.name: key for key, api in facts().apis.items()}
         tapped = {keys[name] for name in analysis.apis} if analysis.apis else None
@@ -109,13 +112,12 @@ class VirtualCluster(Verdicts):
         """Whether a broker has said which brokers there are; not, where clients have to log in first."""
         tls = self.opening.broker_tls
         context = tls.get() if tls else None
-        server_name = self.cluster.broker_tls.server_name if self.cluster.broker_tls else None
         try:
             async with asyncio.timeout(self.config.timeouts.connect):
-                found = await discover(self.opening.upstream, context, server_name)
+                found = await discover(self.opening.upstream, context, self.opening.server_name)
         except (UpstreamError, TimeoutError) as error:
             why = str(error) or "no answer in time"
-            _log.warning("brokers are not known yet: %s", why, extra={"cluster": self.cluster.name})
+            log("warning", "brokers are not known yet", cluster=self.cluster.name, reason=why)
             return False
         for node_id, host, port in found:
             self.brokers.learn(node_id, host, port)
@@ -136,7 +138,7 @@ class VirtualCluster(Verdicts):
         try:
             self._listen(node_id, split(self.cluster.listen)[0], port)
         except ListenError as error:
-            _log.warning("%s", error, extra={"cluster": self.cluster.name, "node_id": node_id})
+            log("warning", "a broker is not served", cluster=self.cluster.name, node_id=node_id, reason=str(error))
             return False
         return True
 
@@ -223,23 +225,24 @@ class VirtualCluster(Verdicts):
 
     def on_accept_error(self, acceptor: Acceptor, error: int) -> None:
         """The process cannot take one more socket: who waits is taken when others have left."""
-        _log.warning("clients cannot be accepted: %s", os.strerror(error), extra={"cluster": self.cluster.name})
+        log("warning", "clients cannot be accepted", cluster=self.cluster.name, reason=os.strerror(error))
         self.pause()
         asyncio.get_running_loop().call_later(ACCEPT_PAUSE_S, self.go_on)
 
     def on_fault(self, link: Link | None, error: Exception) -> None:
         """Something of kproxy's own went wrong on a connection."""
-        _log.error("a fault", exc_info=error, extra={"connection": link.number if link else None})
+        connection = link.number if link else None
+        log("error", "a fault", cluster=self.cluster.name, connection=connection, reason=repr(error))
 
     def on_mispaired(self, link: Link) -> bool:
         """A response that answers nothing; whether the connection may go on without its frames being known."""
-        _log.warning("a response without its request", extra={"connection": link.number, "client": self.client_of(link)})
+        log("warning", "a response without its request", connection=link.number, client=self.client_of(link))
         return not self.strict
 
     def on_refused(self, link: Link, side: int, cause: int, start: bytes) -> None:
         """A frame for which the connection is closed."""
         said = {"connection": link.number, "client": self.client_of(link), "cause": CloseCause(cause).name.lower()}
-        _log.info("closed over a frame of the %s", "broker" if side else "client", extra=said | {"start": start.hex()})
+        log("info", "closed over a frame", direction="response" if side else "request", reason=_start(start), **said)
 
     def on_closed(self, link: Link, cause: int) -> None:
         """The link has ended."""
@@ -351,6 +354,12 @@ class LinkLimits:
         self.unauthenticated_frame_size = config.limits.unauthenticated_frame_size
         self.held_frame_size = config.limits.held_frame_size
         self.in_flight = 16_384
+
+
+def _start(start: bytes) -> str:
+    """What a frame that was refused began with, in words."""
+    foreign = foreign_size(start, Direction.REQUEST) if len(start) == 4 else None
+    return foreign.what if foreign else f"it begins with {start.hex(' ')}"
 
 
 def clock_offset() -> int:
