@@ -85,10 +85,6 @@ class BrokerTable:
         self._changed(node_id)
         return True
 
-    def learn(self, node_id: int, host: str, port: int) -> bool:
-        """Take in what a broker was heard to say; False: it is refused, and counted."""
-        return self._targets.get(node_id) == (host, port) or self._learn(node_id, host, port)
-
     def known(self, node_id: int, host: str, port: int, connection: ConnectionFacts) -> tuple[str, int] | None:
         """The address that clients use for a broker that is known to be there; None: it is not."""
         return self._ours(node_id, connection) if self._targets.get(node_id) == (host, port) else None

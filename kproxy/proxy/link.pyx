@@ -314,7 +314,7 @@ cdef class Link(Joint):
         if self.requests is not None:
             self.tap_close(cause)
             for lane in (self.requests, self.responses):
-                (<Lane>lane).detach()
+                (<Lane>lane).pipe.detach()
                 (<Lane>lane).release()
         drop_all(&self.in_flight)
         self.owner.on_closed(self, cause)

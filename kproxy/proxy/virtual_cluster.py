@@ -112,10 +112,9 @@ class VirtualCluster(Verdicts):
         """Whether a broker has said which brokers there are; not, where clients have to log in first."""
         tls = self.opening.broker_tls
         context = tls.get() if tls else None
-        server_name = self.cluster.broker_tls.server_name if self.cluster.broker_tls else None
         try:
             async with asyncio.timeout(self.config.timeouts.connect):
-                found = await discover(self.opening.upstream, context, server_name)
+                found = await discover(self.opening.upstream, context, self.opening.server_name)
         except (UpstreamError, TimeoutError) as error:
             why = str(error) or "no answer in time"
             log("warning", "brokers are not known yet", cluster=self.cluster.name, reason=why)
