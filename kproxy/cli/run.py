@@ -1,4 +1,4 @@
-"""``kproxy run``: options to a supervisor. It takes this process over, so that Typer and what it brings are not held in memory."""
+"""``kproxy run``: options to a supervisor. It takes this process over, so that Typer is not held in memory."""
 
 from typing import Annotated
 
@@ -28,9 +28,7 @@ def run(
     no_analysis: Annotated[
         bool, typer.Option("--no-analysis", help="Forward only: no decoded log, no captures.")
     ] = False,
-    log: Annotated[
-        str | None, typer.Option(metavar="PATH", help="Decoded log: JSON lines, rotated.")
-    ] = None,
+    log: Annotated[str | None, typer.Option(metavar="PATH", help="Decoded log: JSON lines, rotated.")] = None,
     capture: Annotated[
         str | None, typer.Option(metavar="PATH", help="pcapng of the decrypted traffic, rotated.")
     ] = None,

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from kproxy.config.checks import Complaint
-from kproxy.config.structs import BrokerTls, Cluster, Config, ListenerTls
+from kproxy.config.structs import BrokerTls, Config, ListenerTls
 from kproxy.config.units import quoted
 from kproxy.errors import KproxyError
 
@@ -22,14 +22,13 @@ class EncryptedKey(Exception):
 
 
 def check_files(config: Config) -> Iterator[Complaint]:
-    """Files that are missing, unreadable, no PEM, or do not belong together; filters that do not load."""
+    """Files that are missing, unreadable, no PEM, or do not belong together."""
     for at, cluster in enumerate(config.clusters):
         path = f"clusters[{at}]"
         if cluster.listener_tls:
             yield from _check_listener_tls(f"{path}.listener_tls", cluster.listener_tls)
         if cluster.broker_tls:
             yield from _check_broker_tls(f"{path}.broker_tls", cluster.broker_tls)
-        yield from _check_filters(path, cluster)
     for part in ("log", "capture"):
         rotated = getattr(config.analysis, part)
         if rotated is not None and rotated.path:
@@ -125,16 +124,13 @@ def _check_place(path: str, file: str) -> Iterator[Complaint]:
         yield path, f"{quoted(file)} is a directory: name a file in it"
 
 
-def _check_filters(path: str, cluster: Cluster) -> Iterator[Complaint]:
-    if not cluster.filters:
-        return
-    try:
-        from kproxy.filters.loading import load_filter  # noqa: PLC0415 - filters bring the codec: not without need
-    except ImportError:
-        return
+def check_filters(config: Config) -> Iterator[Complaint]:
+    """Filters that do not load; their modules are imported for it."""
+    for number, cluster in enumerate(config.clusters):
+        for at, use in enumerate(cluster.filters):
+            from kproxy.filters.loading import load_filter  # noqa: PLC0415 - filters bring the codec: not without need
 
-    for at, use in enumerate(cluster.filters):
-        try:
-            load_filter(use)
-        except KproxyError as error:
-            yield f"{path}.filters[{at}].use", str(error)
+            try:
+                load_filter(use.use, use.with_)
+            except KproxyError as error:
+                yield f"clusters[{number}].filters[{at}].use", str(error)

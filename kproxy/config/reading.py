@@ -8,7 +8,7 @@ import msgspec
 
 from kproxy.config.checks import Complaint, check_values
 from kproxy.config.convert import Conversion, Place
-from kproxy.config.files import check_files
+from kproxy.config.files import check_files, check_filters
 from kproxy.config.ports import check_ports
 from kproxy.config.structs import Addresses, Analysis, Cluster, Config, Rotated
 from kproxy.config.yaml_tree import MOST_TEXT, read_tree
@@ -56,27 +56,31 @@ def read_config(path: str) -> Config:
     return _parse(_read(path), path, Options())
 
 
-def config_from_options(options: Options) -> Config:
+def config_from_options(options: Options, *, filters: bool = True) -> Config:
     """What the command line asks for; with ``file`` it goes before what the file says.
+
+    Args:
+        options: the command line.
+        filters: load them to see whether they can be.
 
     Raises ConfigError with every mistake; those of options are named by them.
     """
     if options.file is not None:
-        return _parse(_read(options.file), options.file, _without_addresses(options))
+        return _parse(_read(options.file), options.file, _without_addresses(options), filters)
     missing = [Mistake(0, 0, name, "it is missing (or -c FILE)") for name, given in _needed(options) if not given]
     if missing:
         raise ConfigError(missing)
     addresses = Addresses(advertise=options.advertise)
     cluster = Cluster(listen=cast(str, options.listen), bootstrap=options.bootstrap, addresses=addresses)
     config = _with_options(Config(clusters=[cluster]), options)
-    _raise_if_any(_complaints(config), {}, [], "")
+    _raise_if_any(_complaints(config, filters), {}, [], "")
     return config
 
 
-def _parse(text: str, path: str, options: Options) -> Config:
+def _parse(text: str, path: str, options: Options, filters: bool = True) -> Config:
     conversion = Conversion()
     config = _with_options(conversion.convert(read_tree(text, path), Config), options)
-    _raise_if_any(_complaints(config), conversion.places, conversion.mistakes, path)
+    _raise_if_any(_complaints(config, filters), conversion.places, conversion.mistakes, path)
     return config
 
 
@@ -121,10 +125,12 @@ def _with_analysis(analysis: Analysis, options: Options) -> Analysis:
     return msgspec.structs.replace(analysis, **changes)
 
 
-def _complaints(config: Config) -> Iterator[Complaint]:
+def _complaints(config: Config, filters: bool) -> Iterator[Complaint]:
     yield from check_values(config)
     yield from check_ports(config)
     yield from check_files(config)
+    if filters:
+        yield from check_filters(config)
 
 
 def _raise_if_any(

@@ -37,5 +37,6 @@ Seams
     chain.too_big(direction, api_key, api_version) -> PASS | TAIL | REFUSE for a frame that should be held and is too big
     chain.on_request(connection, frame)          -> Outcome or an awaitable; *frame* is the whole frame, size field included
     chain.on_response(connection, request, frame) -> Outcome or an awaitable; *request* is the RequestFacts of its request
+    chain.tail_start(api_key, api_version)       -> the field where the end begins that on_tail is given; None: the tag section
     chain.on_tail(connection, request, tail)     -> bytes of the same size: the end of a response too big to be held
 """

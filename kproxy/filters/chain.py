@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
 from struct import unpack_from
 
+from kproxy.filters.addresses import tail_start
 from kproxy.filters.contract import (
     Answer,
     Close,
@@ -25,6 +26,7 @@ from kproxy.filters.narrow_api_versions import (
     unsupported_version,
 )
 from kproxy.filters.passage import Passage
+from kproxy.filters.rewrite_addresses import RewriteAddresses
 from kproxy.filters.tail import withheld_tail
 from kproxy.protocol import facts, request_message, response_message
 
@@ -32,6 +34,7 @@ Wait = Callable[[Awaitable[Verdict], float], Awaitable[Verdict]]  # awaits at mo
 
 SMALLEST_REQUEST = 12  # size, api_key, api_version, correlation_id
 LARGEST_FRAME = 104_857_600  # socket.request.max.bytes of a broker
+BUILT_IN = (NarrowApiVersions, RewriteAddresses)  # which stand first, see kproxy.filters.loading
 WANTS_BY_STRENGTH = (Want.PASS, Want.TAIL, Want.HOLD)
 _log = logging.getLogger("kproxy.filters")
 
@@ -44,7 +47,8 @@ async def wait_for_ever(pending: Awaitable[Verdict], seconds: float) -> Verdict:
 class Chain:
     """The filters of a virtual cluster in a worker. Requests meet them first to last, responses last to first.
 
-    Where one of them is ``required``, NarrowApiVersions is put before them. ``faults`` counts by the name of the filter.
+    Where one of them is ``required``, NarrowApiVersions is put before them. The first ``built_in`` of ``filters`` are kproxy's
+    own. ``faults`` counts by the name of the filter.
 
     Args:
         filters: in order.
@@ -58,6 +62,7 @@ class Chain:
         given = tuple(filters)
         self.narrows = any(filter_.required for filter_ in given)
         self.filters: tuple[Filter, ...] = (NarrowApiVersions(given), *given) if self.narrows else given
+        self.built_in = sum(isinstance(filter_, BUILT_IN) for filter_ in self.filters)
         self.wait = wait
         self.most_frame_size = most_frame_size
         self.faults: Counter[str] = Counter()
@@ -81,6 +86,10 @@ class Chain:
         messages = ((api_key, message_of(api_key)) for api_key in facts().apis)
         pairs = ((api_key, version) for api_key, message in messages if message for version in message.versions)
         return {pair: self.wanted(direction, *pair) for pair in pairs}
+
+    def tail_start(self, api_key: int, api_version: int) -> str | None:
+        """Where the end that ``on_tail`` is given begins: an untagged field (its JSON name) or, None, the tag section."""
+        return tail_start(api_key, api_version)
 
     def too_big(self, direction: Direction, api_key: int, api_version: int) -> Want:
         """What is to be done with a frame that should be held and is too big: PASS, TAIL, or REFUSE (the connection is closed).

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, ClassVar, Protocol
 
-from kproxy.protocol import MessageStruct, Versions
+from kproxy.protocol import MessageStruct, Versions, response_message
+from kproxy.protocol.structs import struct_types
 from kproxy.session import Direction
 
 
@@ -43,6 +44,15 @@ class Request:
     correlation_id: int
     client_id: str | None
     message: MessageStruct
+
+    def new_response(self, **values: Any) -> Any:
+        """An empty response to it, for ``Reply``; keyword arguments set fields. Its ``struct_types`` has the structs for them.
+
+        Raises TypeError for a name that is not a field.
+        """
+        message = response_message(self.api_key)
+        assert message is not None  # every API of the facts has one
+        return struct_types(message.name)[message.name](**values)
 
 
 @dataclass(slots=True)

@@ -73,9 +73,17 @@ class BrokerTable:
 
     def advertise(self, node_id: int, host: str, port: int, connection: ConnectionFacts) -> tuple[str, int] | None:
         """The address that clients are to use for a broker, served from now on; None: refused, and counted."""
-        if self._targets.get(node_id) != (host, port) and not self._learn(node_id, host, port):
-            return None
-        return self._ours(node_id, connection)
+        return self._ours(node_id, connection) if self.learn(node_id, host, port) else None
+
+    def learn(self, node_id: int, host: str, port: int) -> bool:
+        """Take in where a broker is, and serve it; False: refused, and counted."""
+        if self._targets.get(node_id) == (host, port):
+            return True
+        if not self._accept(node_id, host, port):
+            return False
+        self._targets[node_id] = host, port
+        self._changed(node_id)
+        return True
 
     def known(self, node_id: int, host: str, port: int, connection: ConnectionFacts) -> tuple[str, int] | None:
         """The address that clients use for a broker that is known to be there; None: it is not."""
@@ -116,13 +124,6 @@ class BrokerTable:
         """Node id, host and port of every broker, ascending."""
         return [(node_id, *self._targets[node_id]) for node_id in sorted(self._targets)]
 
-    def _learn(self, node_id: int, host: str, port: int) -> bool:
-        if not self._accept(node_id, host, port):
-            return False
-        self._targets[node_id] = host, port
-        self._changed(node_id)
-        return True
-
     def _accept(self, node_id: int, host: str, port: int) -> bool:
         """Whether that may be served, and is: in port mode its port is listened on now."""
         reason = self._why_not(node_id, host, port)
@@ -134,7 +135,7 @@ class BrokerTable:
 
     def _why_not(self, node_id: int, host: str, port: int) -> str | None:
         if not 0 <= node_id <= LARGEST_NODE_ID:
-            return "a node id below 0"
+            return "a node id that is none"
         if not 1 <= port <= LARGEST_PORT:
             return "a port that is none"
         if node_id not in self._targets and len(self._targets) >= self._rules.most_brokers:

@@ -127,7 +127,7 @@ class ChildArguments(NamedTuple):
 
 
 def parse_child_arguments(words: Sequence[str]) -> ChildArguments:
-    """The inverse of ``words()``; other words are passed over. Raises ValueError, KeyError for what the supervisor did not write."""
+    """The inverse of ``words()``; other words are passed over. Raises ValueError or KeyError."""
     found = dict(word.split("=", 1) for word in words if "=" in word)
     taps = tuple(int(fd) for fd in found["taps"].split(",") if fd)
     return ChildArguments(int(found["parent"]), int(found["control"]), int(found["counters"]), taps)

@@ -129,6 +129,10 @@ cdef class Counters:
         found = [_totals(&self.shared.slots[slot]) for slot in range(used)]
         return sorted(found, key=_place)
 
+    def total_of(self, which):
+        """One total."""
+        return self.shared.totals[int(which)]
+
     def totals(self):
         """dict[Total, int]."""
         return {which: self.shared.totals[<int>which] for which in Total}

@@ -21,6 +21,14 @@ from kproxy.proxy.ring cimport TAP_CLOSE, TAP_DATA, TAP_END, TAP_OPEN, TapWriter
 
 from kproxy.proxy.counted import CloseCause
 
+cdef extern from "<sys/socket.h>" nogil:
+    ctypedef unsigned int socklen_t
+    cdef struct sockaddr:
+        pass
+    cdef struct sockaddr_storage:
+        pass
+    int getsockname(int, sockaddr *, socklen_t *)
+
 cdef int CLIENT_CLOSED = CloseCause.CLIENT_CLOSED
 cdef int BROKER_CLOSED = CloseCause.BROKER_CLOSED
 cdef int CLIENT_RESET = CloseCause.CLIENT_RESET
@@ -80,9 +88,31 @@ cdef class Link(Joint):
         return self.last_api_key
 
     @property
+    def half_closed(self):
+        """Whether one side has said that it is done, and the other has not."""
+        return self.requests is not None and (self.requests.eof or self.responses.eof)
+
+    def take_client(self):
+        """The client's socket (file descriptor), which is the caller's from now on."""
+        cdef int client = self.client_fd
+        self.client_fd = -1
+        return client
+
+    def local_address(self):
+        """The address the client came to (sockaddr); empty when that cannot be told."""
+        cdef sockaddr_storage address
+        cdef socklen_t size = sizeof(sockaddr_storage)
+        if self.client_fd >= 0:
+            if getsockname(self.client_fd, <sockaddr *>&address, &size) == 0:
+                return (<char *>&address)[:size]
+        return b""
+
+    @property
     def inside_frame(self):
         """Whether some direction has got a frame, or a header, in part; the time (ns, monotonic) of its last byte, else 0."""
         cdef uint64_t at = 0
+        if self.requests is None:
+            return 0
         for lane in (self.requests, self.responses):
             at = max(at, (<Lane>lane).stalled_since())
         return at
@@ -284,7 +314,7 @@ cdef class Link(Joint):
         if self.requests is not None:
             self.tap_close(cause)
             for lane in (self.requests, self.responses):
-                (<Lane>lane).detach()
+                (<Lane>lane).pipe.detach()
                 (<Lane>lane).release()
         drop_all(&self.in_flight)
         self.owner.on_closed(self, cause)

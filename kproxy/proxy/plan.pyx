@@ -1,6 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
 """What a lane looks up of an API at a version; made once for a configuration, shared by all links that began under it."""
 
+from kproxy.filters.addresses import tail_start
 from kproxy.filters.contract import Direction, Want
 from kproxy.protocol import facts, message, request_header_version, response_header_version
 from kproxy.protocol.program cimport Program
@@ -54,7 +55,7 @@ cdef class Plan:
         cdef Program program = message(f"{name}Response").programs(version)[0]
         self.programs.append(program)
         row.tail = program.root
-        row.tail_stop = stop_of(program, chain.tail_start(message(f"{name}Response").api_key, version))
+        row.tail_stop = stop_of(program, tail_start(message(f"{name}Response").api_key, version))
 
     cdef int _fill_produce(self, int version) except -1:
         cdef Program program = message("ProduceRequest").programs(version)[0]

@@ -1,9 +1,7 @@
 """What becomes of held frames: the chain is asked, and what it says is done, at once or when it has made up its mind."""
 
 import asyncio
-import logging
 from collections.abc import Awaitable
-from struct import unpack_from
 
 from kproxy.errors import DecodeError
 from kproxy.filters.chain import Chain
@@ -11,11 +9,11 @@ from kproxy.filters.contract import Answer, Close, ConnectionFacts, Direction, O
 from kproxy.protocol import read_request_header
 from kproxy.proxy.counted import CloseCause, Total
 from kproxy.proxy.link import Link
+from kproxy.proxy.logs import log
 from kproxy.session.sasl import SaslPhase
 
 REQUEST_SIDE, RESPONSE_SIDE = 0, 1
 Current = tuple[int, int, int, RequestFacts | None]  # what a response answers: API key, version, correlation id, request
-_log = logging.getLogger("kproxy.proxy")
 
 
 class Verdicts:
@@ -67,21 +65,22 @@ class Verdicts:
             self._act(link, side, await outcome, frame)
             link.resume(side)
         except Exception as error:
-            _log.exception("a verdict could not be carried out", extra={"connection": link.number}, exc_info=error)
+            log("error", "a verdict could not be carried out", connection=link.number, reason=repr(error))
             link.close(CloseCause.ERROR)
 
     def _act(self, link: Link, side: int, outcome: Outcome, frame: bytes) -> None:
         match outcome:
             case Close(reason):
-                _log.info("closed by a filter: %s", reason, extra={"connection": link.number})
+                log("info", "closed by a filter", connection=link.number, reason=reason)
                 link.close(CloseCause.FILTER)
             case Answer(answer):
-                link.answer(answer)
+                if answer:  # empty: nothing is waited for
+                    link.answer(answer)
             case _:
                 if outcome.frame != frame:
                     link.worker.counters.add(Total.REWRITTEN_FRAMES)
                 if side == REQUEST_SIDE:
-                    link.forward_request(outcome.frame)
+                    link.forward_request(outcome.frame, outcome.request)
                 else:
                     link.forward_response(outcome.frame)
 
@@ -116,8 +115,3 @@ def _request_of(current: Current) -> RequestFacts:
     api_key, api_version, correlation_id, held = current
     return held or RequestFacts(api_key, api_version, correlation_id)
 
-
-def header_of(frame: bytes) -> tuple[int, int, int]:
-    """API key, version and correlation id of a request frame."""
-    api_key, api_version, correlation_id = unpack_from(">hhi", frame, 4)
-    return api_key, api_version, correlation_id

@@ -1,4 +1,4 @@
-"""Which of some files have changed: by looking, as a mounted secret changes by a symbolic link far from it, which inotify misses."""
+"""Which of some files have changed: by looking, as a mounted secret changes by a link far from it, which inotify misses."""
 
 import asyncio
 from collections.abc import Callable, Iterable

@@ -19,6 +19,7 @@ def test_what_was_acknowledged_is_stored_and_read(
     acknowledged = client.produce(entrance, topic, COUNT, compression_type=codec)
     stored = batches(entrance.cluster.brokers[1].folder / "data", topic)
     assert acknowledged == COUNT == record_count(stored)
-    assert {batch.codec for batch in stored} == {codec}
+    assert codec in (used := {batch.codec for batch in stored})
+    assert used <= {codec, "none"}  # a client does not compress what would grow by it
     assert sum(end_offsets(entrance.cluster.open, topic).values()) == COUNT
     assert client.consume(entrance, topic, COUNT) == values(COUNT)

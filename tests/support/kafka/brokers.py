@@ -22,7 +22,7 @@ from tests.support.kafka.wire import Metadata, Wire, create_topic, end_offsets, 
 
 USER, PASSWORD = "alice", "alice-secret"
 _HOST = "127.0.0.1"
-_CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qk"
+CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qk"
 _DIRECTORY_IDS = {node: base64.urlsafe_b64encode(f"kproxy broker {node}!".encode()).decode()[:22] for node in range(1, 4)}
 _INNER = ("INNER", "CONTROL")
 _PLAIN = {"PLAIN": "PLAINTEXT", "OPEN": "PLAINTEXT"}
@@ -99,7 +99,7 @@ class Broker:
 
     def format(self) -> subprocess.Popen[bytes]:
         """Make its storage ready (StorageTool): the process, to be waited for."""
-        words = ["format", "-t", _CLUSTER_ID, "-c", str(self.file), *self._cluster.format_options()]
+        words = ["format", "-t", CLUSTER_ID, "-c", str(self.file), *self._cluster.format_options()]
         return spawn(java(self._cluster.release, "kafka.tools.StorageTool", *words), self.log)
 
     def start(self) -> None:

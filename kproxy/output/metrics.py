@@ -1,0 +1,233 @@
+"""What /metrics says: the metrics of metric_descriptions.py, with the numbers of the moment in which somebody scrapes.
+
+Prometheus text format 0.0.4, or OpenMetrics 1.0 where the scraper asks for it.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any, Protocol
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, InfoMetricFamily
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from kproxy import __version__
+from kproxy.output.metric_descriptions import BY_NAME, DESCRIPTIONS, NANOSECONDS, Description
+from kproxy.protocol.facts import facts
+
+OTHER = "other"
+
+Sample = tuple[tuple[str, ...], float]  # values of the labels, number
+
+
+class Counted(Protocol):
+    """An API at a version, as a worker counts it; None stands for what is not known."""
+
+    @property
+    def api_key(self) -> int | None:
+        """Its key."""
+
+    @property
+    def api_version(self) -> int | None:
+        """Its version."""
+
+    @property
+    def requests(self) -> int:
+        """How many."""
+
+    @property
+    def request_bytes(self) -> int:
+        """Their bytes."""
+
+    @property
+    def responses(self) -> int:
+        """How many."""
+
+    @property
+    def response_bytes(self) -> int:
+        """Their bytes."""
+
+    @property
+    def latency_ns(self) -> int:
+        """Of all responses together."""
+
+    @property
+    def histogram(self) -> Sequence[int]:
+        """Responses by latency."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scrape:
+    """Plain numbers of one moment; lists have an entry a worker.
+
+    Names of totals and of causes are those of the enums in kproxy.proxy.counted, in small letters. *analysis* is what the analyzer
+    said last (kproxy.proxy.analysis_counts); empty when it said nothing.
+    """
+
+    apis: Sequence[Sequence[Counted]]
+    totals: Sequence[Mapping[str, int]]
+    closes: Sequence[Mapping[str, int]]
+    bounds: Sequence[int]  # ns: upper bounds of the histogram's buckets but the last one, which holds all the rest
+    analysis: Mapping[str, Any]
+    analysis_up: bool = False
+
+
+class Source(Protocol):
+    """Where the numbers come from."""
+
+    def scrape(self) -> Scrape:
+        """The numbers of this moment."""
+
+
+class Source(Protocol):
+    """Where the numbers come from."""
+
+    def scrape(self) -> Scrape:
+        """The numbers of this moment."""
+
+
+# What the analyzer says -> the metric it is.
+_NUMBERS = {
+    "frames": "kproxy_analyzed_frames",
+    "exchanges": "kproxy_analyzed_exchanges",
+    "unanswered": "kproxy_unanswered_requests",
+    "gaps": "kproxy_analysis_gaps",
+    "lost_bytes": "kproxy_analysis_lost_bytes",
+    "bad_frames": "kproxy_analysis_bad_frames",
+    "not_kafka": "kproxy_analysis_not_kafka",
+    "given_up": "kproxy_analysis_given_up",
+    "connections": "kproxy_analysis_connections",
+}
+_ROWS = {
+    "undecoded": "kproxy_undecoded_exchanges",
+    "errors": "kproxy_response_errors",
+    "topics": "kproxy_topic_bytes",
+    "rebalances": "kproxy_rebalances",
+}
+_OUTPUTS = {
+    "written": "kproxy_output_bytes",
+    "dropped": "kproxy_output_dropped_bytes",
+    "failures": "kproxy_output_failures",
+}
+
+
+class Metrics(Collector):
+    """Collects from *source* whenever it is scraped; ``render`` is what a scraper gets."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._registry = CollectorRegistry(auto_describe=False)
+        self._registry.register(self)
+        self._names = {key: api.name for key, api in facts().apis.items()}
+
+    def render(self, accept: str) -> tuple[bytes, str]:
+        """The text of a scrape and its content type; *accept* is the scraper's header of that name."""
+        encode, content_type = choose_encoder(accept)
+        return encode(self._registry), content_type
+
+    def describe(self) -> Iterator[Metric]:
+        """The families without numbers."""
+        return (_family(description) for description in DESCRIPTIONS)
+
+    def collect(self) -> Iterator[Metric]:
+        """The families with their numbers; those that have none are left out."""
+        scrape = self._source.scrape()
+        values: dict[str, list[Sample]] = {
+            "kproxy_workers": [((), len(scrape.totals))],
+            "kproxy_analysis_up": [((), scrape.analysis_up)],
+            "kproxy_connections_closed": _summed(((cause,), n) for one in scrape.closes for cause, n in one.items()),
+        }
+        apis = self._apis(scrape)
+        for position, name in enumerate(_COUNTS):
+            values[name] = [(labels, counts[position]) for labels, counts in apis.items()]
+        for description in DESCRIPTIONS:
+            if description.total:
+                values[description.name] = list(_totals(description, scrape.totals))
+        values |= _of_analysis(scrape.analysis)
+        for description in DESCRIPTIONS:
+            if description.kind == "histogram":
+                yield _histogram(description, apis, scrape.bounds)
+            elif description.kind == "info":
+                yield InfoMetricFamily(description.name, description.help, value={"version": __version__})
+            elif samples := values.get(description.name):
+                yield _filled(description, samples)
+
+    def _apis(self, scrape: Scrape) -> dict[tuple[str, ...], list[int]]:
+        """Labels of an API at a version -> the four counts, the latency, and the histogram, over all workers."""
+        found: dict[tuple[str, ...], list[int]] = {}
+        for one in (one for worker in scrape.apis for one in worker):
+            name = OTHER if one.api_key is None else self._names.get(one.api_key, OTHER)
+            labels = name, OTHER if one.api_version is None else str(one.api_version)
+            counts = [getattr(one, attribute) for attribute in _COUNTS.values()] + [one.latency_ns, *one.histogram]
+            before = found.get(labels)
+            found[labels] = counts if before is None else [a + b for a, b in zip(before, counts, strict=True)]
+        return found
+
+
+_COUNTS = {
+    "kproxy_requests": "requests",
+    "kproxy_request_bytes": "request_bytes",
+    "kproxy_responses": "responses",
+    "kproxy_response_bytes": "response_bytes",
+}
+_FAMILIES = {
+    "counter": CounterMetricFamily,
+    "gauge": GaugeMetricFamily,
+    "histogram": HistogramMetricFamily,
+}
+
+
+def _family(description: Description) -> Metric:
+    if description.kind == "info":
+        return InfoMetricFamily(description.name, description.help)
+    return _FAMILIES[description.kind](description.name, description.help, labels=description.labels)
+
+
+def _filled(description: Description, samples: Iterable[Sample]) -> Metric:
+    family: Any = _family(description)
+    for labels, value in samples:
+        family.add_metric(labels, value)
+    return family  # type: ignore[no-any-return]
+
+
+def _histogram(description: Description, apis: Mapping[tuple[str, ...], list[int]], bounds: Sequence[int]) -> Metric:
+    family = HistogramMetricFamily(description.name, description.help, labels=description.labels)
+    edges = [repr(bound / NANOSECONDS) for bound in bounds] + ["+Inf"]
+    for labels, counts in apis.items():
+        latency, *buckets = counts[len(_COUNTS) :]
+        if any(buckets):
+            heights = list(accumulate(buckets))
+            family.add_metric(labels, list(zip(edges, heights, strict=True)), sum_value=latency / NANOSECONDS)
+    return family
+
+
+def _totals(description: Description, totals: Sequence[Mapping[str, int]]) -> Iterator[Sample]:
+    merge = sum if description.merge == "sum" else max
+    for value in description.of or ("",):
+        name = description.total.format(value)
+        numbers = [worker.get(name, 0) for worker in totals]
+        if numbers:
+            yield (value,) if description.labels else (), merge(numbers) * description.scale
+
+
+def _summed(samples: Iterable[tuple[tuple[str, ...], int]]) -> list[Sample]:
+    found: dict[tuple[str, ...], float] = {}
+    for labels, value in samples:
+        found[labels] = found.get(labels, 0) + value
+    return list(found.items())
+
+
+def _of_analysis(said: Mapping[str, Any]) -> dict[str, list[Sample]]:
+    values: dict[str, list[Sample]] = {metric: [((), said[name])] for name, metric in _NUMBERS.items() if name in said}
+    for name, metric in _ROWS.items():
+        width = len(BY_NAME[metric].labels)
+        values[metric] = [(tuple(row[:width]), row[width]) for row in said.get(name, ())]
+    for name, metric in _OUTPUTS.items():
+        values[metric] = [((output,), counts[name]) for output, counts in said.get("outputs", {}).items()]
+    values["kproxy_analysis_faults"] = [((name,), count) for name, count in said.get("faults", {}).items()]
+    if "most_lag_ns" in said:
+        values["kproxy_analysis_lag_seconds"] = [((), said["most_lag_ns"] / NANOSECONDS)]
+    return values
