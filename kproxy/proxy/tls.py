@@ -5,6 +5,7 @@ to type it.
 """
 
 import ssl
+import sys
 
 from kproxy.config import BrokerTls, ListenerTls
 from kproxy.errors import UsageError
@@ -20,8 +21,11 @@ class _EncryptedKey(Exception):
     """OpenSSL asks for a password."""
 
 
-def listener_context(tls: ListenerTls) -> ssl.SSLContext:
-    """Towards clients. Raises UsageError naming the file that is not what it should be."""
+def listener_context(tls: ListenerTls, *, names: bool = False) -> ssl.SSLContext:
+    """Towards clients; with *names* ``server_name_of()`` tells which one a client asked for.
+
+    Raises UsageError naming the file that is not what it should be.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     _harden(context)
     _load_pair(context, tls.certificate, tls.key)
@@ -30,7 +34,9 @@ def listener_context(tls: ListenerTls) -> ssl.SSLContext:
         if tls.client_ca is None:
             raise UsageError("client_auth needs client_ca, which says whose certificates to believe")
         _load_ca(context, tls.client_ca)
-    context.sni_callback = _remember
+    if names:
+        _hush_names()
+        context.sni_callback = _remember
     return context
 
 
@@ -59,9 +65,10 @@ def server_name(tls: BrokerTls, host: str) -> str:
 class Contexts:
     """The context of one leg, which is another after a reload; connections keep the one they began with."""
 
-    def __init__(self, tls: ListenerTls | BrokerTls) -> None:
-        """Raises UsageError when there is nothing to begin with."""
+    def __init__(self, tls: ListenerTls | BrokerTls, *, names: bool = False) -> None:
+        """*names*: of a listener, see ``listener_context``. Raises UsageError when there is nothing to begin with."""
         self._tls = tls
+        self._names = names
         self._context = self._made()
 
     def get(self) -> ssl.SSLContext:
@@ -77,7 +84,9 @@ class Contexts:
         return None
 
     def _made(self) -> ssl.SSLContext:
-        return listener_context(self._tls) if isinstance(self._tls, ListenerTls) else broker_context(self._tls)
+        if isinstance(self._tls, ListenerTls):
+            return listener_context(self._tls, names=self._names)
+        return broker_context(self._tls)
 
 
 def server_name_of(connection: ssl.SSLObject | ssl.SSLSocket) -> str | None:
@@ -90,7 +99,10 @@ def server_name_of(connection: ssl.SSLObject | ssl.SSLSocket) -> str | None:
 
 
 def principal_of(connection: ssl.SSLObject | ssl.SSLSocket) -> str | None:
-    """Subject of the client's verified certificate as Kafka's principals have it, "CN=alice,O=orders"; None: it showed none."""
+    """Subject of the client's verified certificate as Kafka's principals have it, "CN=alice,O=orders"; None: it showed none.
+
+    RFC 4514, as ``kproxy decode`` shows it; Java puts a backslash before "=" and "#" inside a value too, which the RFC does not.
+    """
     certificate = connection.getpeercert(binary_form=True)
     if certificate is None:
         return None
@@ -101,6 +113,20 @@ def principal_of(connection: ssl.SSLObject | ssl.SSLSocket) -> str | None:
 
 def _remember(connection: ssl.SSLObject | ssl.SSLSocket, name: str | None, _: ssl.SSLContext) -> None:
     setattr(connection, SERVER_NAME, name)
+
+
+def _hush_names() -> None:
+    """A server name that is not ASCII ends the handshake with an alert; Python prints a traceback too: not for any stranger."""
+    before = sys.unraisablehook
+    if getattr(before, "hushes_names", False):
+        return
+
+    def hook(arguments: "sys.UnraisableHookArgs", /) -> None:
+        if not (isinstance(arguments.exc_value, UnicodeDecodeError) and isinstance(arguments.object, bytes)):
+            before(arguments)
+
+    hook.hushes_names = True  # type: ignore[attr-defined]
+    sys.unraisablehook = hook
 
 
 def _harden(context: ssl.SSLContext) -> None:
