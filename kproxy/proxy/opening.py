@@ -69,7 +69,7 @@ class Opening:
             return cls(owner, cluster, config, None, None)
         from kproxy.proxy.tls import Contexts  # noqa: PLC0415 (OpenSSL is loaded where it is used)
 
-        listener = Contexts(cluster.listener_tls) if cluster.listener_tls else None
+        listener = Contexts(cluster.listener_tls, names=cluster.addresses.mode == "sni") if cluster.listener_tls else None
         broker = Contexts(cluster.broker_tls) if cluster.broker_tls else None
         return cls(owner, cluster, config, listener, broker)
 
@@ -200,9 +200,11 @@ class Opening:
         """Where this client goes; None: any bootstrap broker."""
         mode = self._cluster.addresses.mode
         if mode == "transparent":
-            from kproxy.proxy.transparent import original_destination  # noqa: PLC0415
+            from kproxy.proxy.transparent import OWN, original_destination  # noqa: PLC0415
 
-            found = original_destination(socket.socket(fileno=link.client_socket()))
+            if OWN.has(split(self._owner.client_of(link))):
+                raise _Refused(CloseCause.LOOP, "kproxy's own connection to a broker was redirected back to it")
+            found = original_destination(link.client_socket())
             if found is None:
                 raise _Refused(CloseCause.LOOP, "the client came to the listener itself: nothing was redirected")
             return found
