@@ -54,10 +54,16 @@ class Chain:
         filters: in order.
         wait: awaits a verdict for at most so many seconds, else TimeoutError: asyncio.wait_for.
         most_frame_size: what a filter may let a frame grow to, size field excluded.
+        on_fault: called with the name of the filter, at every fault.
     """
 
     def __init__(
-        self, filters: Iterable[Filter], *, wait: Wait = wait_for_ever, most_frame_size: int = LARGEST_FRAME
+        self,
+        filters: Iterable[Filter],
+        *,
+        wait: Wait = wait_for_ever,
+        most_frame_size: int = LARGEST_FRAME,
+        on_fault: Callable[[str], None] = lambda name: None,
     ) -> None:
         given = tuple(filters)
         self.narrows = any(filter_.required for filter_ in given)
@@ -65,6 +71,7 @@ class Chain:
         self.built_in = sum(isinstance(filter_, BUILT_IN) for filter_ in self.filters)
         self.wait = wait
         self.most_frame_size = most_frame_size
+        self.on_fault = on_fault
         self.faults: Counter[str] = Counter()
         self._ways: dict[tuple[Direction, int, int], tuple[Filter, ...]] = {}
 
@@ -170,6 +177,7 @@ class Chain:
         """Count a fault, and log it the first, tenth, hundredth ... time."""
         name = name_of(filter_)
         self.faults[name] += 1
+        self.on_fault(name)
         times = self.faults[name]
         if str(times).strip("0") == "1":
             end = "traffic passes it by" if filter_.fails_open else "the connection is closed"

@@ -63,8 +63,8 @@ class Counted(Protocol):
 class Scrape:
     """Plain numbers of one moment; lists have an entry a worker.
 
-    Names of totals and of causes are those of the enums in kproxy.proxy.counted, in small letters. *analysis* is what the analyzer
-    said last (kproxy.proxy.analysis_counts); empty when it said nothing.
+    Names of totals and of causes are those of the enums in kproxy.proxy.counted, in small letters. *analysis* is what the
+    analyzer said last (kproxy.proxy.analysis_counts); empty when it said nothing.
     """
 
     apis: Sequence[Sequence[Counted]]
@@ -73,13 +73,6 @@ class Scrape:
     bounds: Sequence[int]  # ns: upper bounds of the histogram's buckets but the last one, which holds all the rest
     analysis: Mapping[str, Any]
     analysis_up: bool = False
-
-
-class Source(Protocol):
-    """Where the numbers come from."""
-
-    def scrape(self) -> Scrape:
-        """The numbers of this moment."""
 
 
 class Source(Protocol):

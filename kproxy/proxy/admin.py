@@ -6,8 +6,8 @@
     /connections   open connections as JSON; ?limit=
     /              this list
 
-Only GET and HEAD. A browser that was led here by a foreign name (DNS rebinding) is refused: the Host header must be an IP address,
-a loopback name, or one of the names given.
+Only GET and HEAD. A browser that was led here by a foreign name (DNS rebinding) is refused: the Host header must be an IP
+address, a loopback name, or one of the names given.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

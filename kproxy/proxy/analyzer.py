@@ -100,7 +100,8 @@ class Analyzer:
             if name in self.outputs:
                 self.outputs.pop(name).file.close()
             if after is not None:
-                self.outputs[name] = make(after, time.monotonic, self._reporter(after.path))
+                output = self.outputs[name] = make(after, time.monotonic, self._reporter(after.path))
+                output.file.is_open()  # so that it is there, or said not to be, before traffic is
         self._options = options
 
     def _reporter(self, path: str) -> Any:

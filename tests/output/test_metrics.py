@@ -89,7 +89,9 @@ def test_workers_are_summed_and_buckets_cumulated() -> None:
     produce = "api=Produce,api_version=9"
     assert found[f"kproxy_requests_total{{{produce}}}"] == 6
     assert found[f"kproxy_response_bytes_total{{{produce}}}"] == 160
-    assert [found[f"kproxy_latency_seconds_bucket{{{produce},le={le}}}"] for le in ("0.001", "0.01", "0.1", "+Inf")] == [
+    assert [
+        found[f"kproxy_latency_seconds_bucket{{{produce},le={le}}}"] for le in ("0.001", "0.01", "0.1", "+Inf")
+    ] == [
         2,
         2,
         4,
