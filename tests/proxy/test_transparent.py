@@ -39,9 +39,9 @@ print(json.dumps(found))
 @pytest.mark.parametrize(
     ("listen", "connect", "program"),
     [
-        ("0.0.0.0", "10.99.0.2", "iptables"),
-        ("::", "10.99.0.2", "iptables"),  # a socket of both families
-        ("::", "fd99::2", "ip6tables"),
+        ("0.0.0.0", netns.BROKER, "iptables"),
+        ("::", netns.BROKER, "iptables"),  # a socket of both families
+        ("::", netns.BROKER_6, "ip6tables"),
     ],
 )
 def test_the_kernel_says_where_a_redirected_client_wanted_to_go(

@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Iterator, Sequence
 
 PROGRAMS = ("ip", "iptables", "ip6tables")
+CLIENT, BROKER, CLIENT_6, BROKER_6 = "10.98.0.1", "10.99.0.2", "fd98::1", "fd99::2"
 
 
 def available() -> bool:
@@ -21,7 +22,7 @@ def available() -> bool:
 
 @contextlib.contextmanager
 def namespace(name: str, *rules: Sequence[str]) -> Iterator[list[str]]:
-    """A namespace with loopback and 10.99.0.0/24 and fd99::/64 on it; *rules* are words for iptables or ip6tables.
+    """A namespace with loopback and four addresses on it; *rules* are words for iptables or ip6tables.
 
     Gives the words that run a program inside.
     """
@@ -31,10 +32,8 @@ def namespace(name: str, *rules: Sequence[str]) -> Iterator[list[str]]:
     try:
         for words in (
             ["ip", "link", "set", "lo", "up"],
-            ["ip", "address", "add", "10.99.0.1/24", "dev", "lo"],
-            ["ip", "address", "add", "10.99.0.2/24", "dev", "lo"],
-            ["ip", "-6", "address", "add", "fd99::1/64", "dev", "lo", "nodad"],
-            ["ip", "-6", "address", "add", "fd99::2/64", "dev", "lo", "nodad"],
+            *(["ip", "address", "add", address, "dev", "lo"] for address in (CLIENT, BROKER)),
+            *(["ip", "-6", "address", "add", address, "dev", "lo", "nodad"] for address in (CLIENT_6, BROKER_6)),
             *rules,
         ):
             subprocess.run([*inside, *words], check=True, capture_output=True)
