@@ -4,6 +4,7 @@ Order: PROXY header, TLS towards the client, which broker, connecting, PROXY hea
 """
 
 import asyncio
+import contextlib
 import socket
 import ssl
 from typing import TYPE_CHECKING, Any
@@ -147,18 +148,22 @@ class Opening:
         seen = 0
         try:
             while True:
-                data = peeked.recv(MOST_PROXY_HEADER, socket.MSG_PEEK) if seen or await _readable(loop, client) else b""
-                if len(data) == seen:
-                    raise _Refused(CloseCause.PROXY_PROTOCOL, "the client left within its PROXY header")
+                peeked.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, seen + 1)  # what was seen is no news
+                await _readable(loop, client)
+                data = peeked.recv(MOST_PROXY_HEADER, socket.MSG_PEEK)
                 header = read_header(data)
                 if header is not None:
                     peeked.recv(header.size)
                     self._owner.facts_of(link).client = header.source or self._owner.client_of(link)
                     return header.destination
-                seen = 0
+                if len(data) == seen:
+                    raise _Refused(CloseCause.PROXY_PROTOCOL, "the client left within its PROXY header")
+                seen = len(data)
         except ProxyProtocolError as error:
             raise _Refused(CloseCause.PROXY_PROTOCOL, str(error)) from error
         finally:
+            with contextlib.suppress(OSError):
+                peeked.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1)
             peeked.detach()
 
     async def _client_tls(self, link: Link) -> Leg:
