@@ -89,10 +89,10 @@ class Channel:
 
     async def __aiter__(self) -> AsyncIterator[Message]:
         """Messages as they come. Raises ChannelError for a line that is no JSON object or too long."""
-        while line := await self._line():
+        while (line := await self._line()).endswith(b"\n"):  # half a line: the other end died over it
             try:
                 yield _decoder.decode(line)
-            except msgspec.MsgspecError as error:
+            except (msgspec.MsgspecError, UnicodeDecodeError) as error:
                 raise ChannelError(f"a line cannot be understood: {error}") from None
 
     async def _line(self) -> bytes:

@@ -120,9 +120,8 @@ class Fleet:
 
     def ended(self, child: Child, code: int | None) -> None:
         """What it counted as open is open no more; what it had of the rings nobody has."""
-        if child is self._analyzer:
-            for post in self._all_posts():
-                detach_reader(post.tap)
+        if child.number is None:
+            self._detach_reader()
             return
         post = next(post for post in self._all_posts() if post.child is child)
         post.counters.close_open_gauges()
@@ -133,6 +132,7 @@ class Fleet:
         if post in self._leaving:
             self._leaving.remove(post)
             os.close(post.tap)
+            os.close(post.counters.fd)
 
     def _all_posts(self) -> list[Post]:
         return [*self.posts, *self._leaving]
@@ -168,6 +168,10 @@ class Fleet:
     def _analyzer_arguments(self, control: int) -> ChildArguments:
         return ChildArguments(os.getpid(), control, taps=tuple(post.tap for post in self.posts))
 
+    def _detach_reader(self) -> None:
+        for post in self._all_posts():
+            detach_reader(post.tap)
+
     async def _change_analyzer(self, before: Config) -> None:
         if self._analyzer is None or not self.config.analysis.enabled:
             await self._stop_analyzer()
@@ -184,8 +188,6 @@ class Fleet:
         if analyzer:
             seconds = self.config.timeouts.drain
             await _end([analyzer], seconds, asyncio.get_running_loop().time() + seconds)
-            for post in self._all_posts():
-                detach_reader(post.tap)
 
     async def _configure(self, children: list[Child], config: Config) -> str:
         """Returns "" or why one of them cannot."""
