@@ -76,12 +76,14 @@ class Analyzer:
     def closed(self, key: Key, at: int, fault: BaseException | None) -> None:
         """See tapped_sessions.Listener."""
         if fault is not None:
-            self.messages.append({
-                "level": "error",
-                "event": "analysis of a connection failed",
-                "connection": key[1],
-                "reason": type(fault).__name__,  # its words may quote traffic
-            })
+            self.messages.append(
+                {
+                    "level": "error",
+                    "event": "analysis of a connection failed",
+                    "connection": key[1],
+                    "reason": type(fault).__name__,  # its words may quote traffic
+                }
+            )
         for output in self.outputs.values():
             output.closed(key, at)
 
@@ -98,7 +100,8 @@ class Analyzer:
             if name in self.outputs:
                 self.outputs.pop(name).file.close()
             if after is not None:
-                self.outputs[name] = make(after, time.monotonic, self._reporter(after.path))
+                output = self.outputs[name] = make(after, time.monotonic, self._reporter(after.path))
+                output.file.is_open()  # so that it is there, or said not to be, before traffic is
         self._options = options
 
     def _reporter(self, path: str) -> Any:

@@ -1,4 +1,4 @@
-"""Sessions of the connections that a worker taps: records of its ring in, events out. Bounded, and no connection can harm another.
+"""Sessions of the connections that a worker taps: records of its ring in, events out. No connection can harm another.
 
 What goes wrong inside of a Session (an exception, no memory left, a second of CPU spent on one record) ends the analysis of that
 connection and is counted; the others go on.
@@ -155,7 +155,9 @@ class TappedSessions:
         if tapped is None:
             return  # given up, or told as lost
         if kind == LOST:
-            self._listener.said(tapped.key, tapped.session.gap(DIRECTIONS[direction], int.from_bytes(data[:8], "little"), at))
+            self._listener.said(
+                tapped.key, tapped.session.gap(DIRECTIONS[direction], int.from_bytes(data[:8], "little"), at)
+            )
         elif kind == END:
             self._listener.said(tapped.key, tapped.session.end(DIRECTIONS[direction], at))
         elif kind == CLOSE:

@@ -17,6 +17,9 @@ from kproxy.proxy.plan import Plan
 from kproxy.proxy.pump import close_sockets, pump
 
 
+_benches: list["Bench"] = []
+
+
 @dataclass
 class Limits:
     frame_size: int = 104_857_600
@@ -99,6 +102,15 @@ class Bench:
             end.setblocking(False)
         pump(self.link, ours.detach(), theirs.detach())
 
+        _benches.append(self)
+
+    def close(self) -> None:
+        """Leave nothing open."""
+        self.link.close(CloseCause.DRAIN)
+        self.link.forget()
+        self.client.close()
+        self.broker.close()
+
     async def send(self, end: socket.socket, data: bytes) -> None:
         await self.loop.sock_sendall(end, data)
 
@@ -119,8 +131,12 @@ def run(work: Callable[[], Awaitable[None]], seconds: float = 60.0) -> None:
     """Run a test on uvloop; what hangs fails."""
 
     async def limited() -> None:
-        async with asyncio.timeout(seconds):
-            await work()
+        try:
+            async with asyncio.timeout(seconds):
+                await work()
+        finally:
+            while _benches:
+                _benches.pop().close()
 
     uvloop.run(limited())
 
