@@ -48,6 +48,7 @@ class Fleet:
         self.posts: list[Post] = []
         self._modules = modules
         self._leaving: list[Post] = []  # more workers than asked for by now, draining
+        self._retired: list[Counters] = []  # of workers that left: what was counted stays counted
         self._analyzer: Child | None = None
         self._brokers: dict[str, Message] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -101,8 +102,8 @@ class Fleet:
         await asyncio.gather(*(child.gone.wait() for child in children))
 
     def counters(self) -> list[Counters]:
-        """Of all workers, those that are leaving too."""
-        return [post.counters for post in self._all_posts()]
+        """Of all workers, those that are leaving or have left too."""
+        return [post.counters for post in self._all_posts()] + self._retired
 
     # A Keeper: what happens to children.
 
@@ -132,7 +133,7 @@ class Fleet:
         if post in self._leaving:
             self._leaving.remove(post)
             os.close(post.tap)
-            os.close(post.counters.fd)
+            self._retired.append(post.counters)
 
     def _all_posts(self) -> list[Post]:
         return [*self.posts, *self._leaving]
@@ -144,10 +145,12 @@ class Fleet:
             self._keep(post.child.keep(), post.child.name)
 
     def _new_post(self, number: int) -> Post:
-        counters, tap = Counters.create(), create_ring(self.config.analysis.ring_size)
+        counters = self._retired.pop() if self._retired else Counters.create()
+        tap = create_ring(self.config.analysis.ring_size)
 
         def arguments(control: int) -> ChildArguments:
-            return ChildArguments(os.getpid(), control, counters.fd, (tap,))
+            others = tuple(one.fd for one in self.counters() if one is not counters)
+            return ChildArguments(os.getpid(), control, counters.fd, (tap,), others)
 
         child = Child(self._modules.worker, number, arguments, self)
         return Post(child, counters, tap, asyncio.get_running_loop().create_future())

@@ -92,7 +92,10 @@ def test_a_killed_one_is_replaced() -> None:
 
 @pytest.mark.parametrize(
     ("words", "why"),
-    [("x.die", "worker 0 ended with exit code 7 before it was ready"), ("x.fail", "127.0.0.1:1: address already in use")],
+    [
+        ("x.die", "worker 0 ended with exit code 7 before it was ready"),
+        ("x.fail", "127.0.0.1:1: address already in use"),
+    ],
 )
 def test_one_that_cannot_work_says_why(words: str, why: str) -> None:
     async def main() -> str:

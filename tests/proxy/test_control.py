@@ -115,14 +115,14 @@ def test_to_one_that_is_gone_nothing_is_sent(loop: str) -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [ChildArguments(1, 2), ChildArguments(1, 2, 3, (4,)), ChildArguments(1, 2, taps=(4, 5, 6))],
+    [ChildArguments(1, 2), ChildArguments(1, 2, 3, (4,), (5, 6)), ChildArguments(1, 2, taps=(4, 5, 6))],
 )
 def test_a_childs_arguments_come_back_from_its_command_line(arguments: ChildArguments) -> None:
     assert parse_child_arguments(["kproxy-analyzer", *arguments.words()]) == arguments
 
 
 def test_a_child_inherits_what_it_is_told_of() -> None:
-    assert ChildArguments(1, 2, 3, (4, 5)).fds() == [2, 3, 4, 5]
+    assert ChildArguments(1, 2, 3, (4, 5), (6,)).fds() == [2, 3, 4, 5, 6]
     assert ChildArguments(1, 2).fds() == [2]
 
 
@@ -150,4 +150,3 @@ def test_a_child_leaves_the_signals_of_the_group_to_its_parent() -> None:
 def test_a_child_whose_parent_is_gone_already_ends() -> None:
     done = subprocess.run([sys.executable, "-c", CHILD, "1"], capture_output=True, text=True, check=False, timeout=60)
     assert (done.returncode, done.stdout) == (1, "")
-

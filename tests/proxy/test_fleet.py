@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -39,7 +40,7 @@ def with_fleet(first: Config, test: Callable[[Fleet, str], Awaitable[Any]]) -> A
 
 
 def open_files() -> int:
-    return len(os.listdir("/proc/self/fd"))
+    return len(list(Path("/proc/self/fd").iterdir()))
 
 
 async def replaced(fleet: Fleet, number: int) -> None:
@@ -99,19 +100,18 @@ def test_a_change_that_one_refuses_is_taken_back_by_all() -> None:
 
 def test_the_number_of_workers_changes_and_memory_is_given_back() -> None:
     async def test(fleet: Fleet, _: str) -> Any:
-        before = open_files()
-        assert await fleet.change(config(workers=3)) == ""
-        while not all(post.child.ready for post in fleet.posts):
-            await asyncio.sleep(0.01)
-        most = open_files()
-        assert await fleet.change(config(workers=1)) == ""
-        while len(fleet.counters()) > 1:
-            await asyncio.sleep(0.01)
-        return before, most, open_files()
+        counts = []
+        for workers in (3, 1, 3, 1):
+            assert await fleet.change(config(workers=workers)) == ""
+            while [post.child.ready for post in fleet._all_posts()] != [True] * workers:
+                await asyncio.sleep(0.01)
+            fleet.counters()[-1].add(Total.CONNECTIONS_OPENED, 1)
+            counts.append(open_files())
+        return counts, sum(counters.totals()[Total.CONNECTIONS_OPENED] for counters in fleet.counters())
 
-    before, most, after = with_fleet(config(), test)
-    assert most > before
-    assert after == before
+    counts, opened = with_fleet(config(), test)
+    assert counts[0] == counts[2] > counts[1] == counts[3]
+    assert opened == 4, "what was counted stays counted"
 
 
 def test_the_analysis_is_switched_on_and_off() -> None:
@@ -144,7 +144,7 @@ def test_all_end_in_time_or_are_ended(words: str, in_time: bool) -> None:
     async def test(fleet: Fleet, _: str) -> Any:
         pids = [post.child.pid for post in fleet.posts]
         done = await fleet.drain(0.05)
-        return done, [pid for pid in pids if os.path.exists(f"/proc/{pid}")]
+        return done, [pid for pid in pids if Path(f"/proc/{pid}").exists()]
 
     assert with_fleet(config(words, workers=2, analysis=True), test) == (in_time, [])
 

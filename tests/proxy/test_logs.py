@@ -73,7 +73,9 @@ def test_21_hostile_names_are_escaped_and_cut(render: Any) -> None:
 def test_only_what_may_be_said_is_relayed() -> None:
     read, write = os.pipe()
     start_logging("json", write)
-    Relay("worker", 3).write({"said": "log", "level": "nonsense", "event": "x", "client": "c", "password": "p", "worker": 9})
+    Relay("worker", 3).write(
+        {"said": "log", "level": "nonsense", "event": "x", "client": "c", "password": "p", "worker": 9}
+    )
     (line,) = written(read)
     assert {"level": "info", "event": "x", "client": "c", "worker": 3}.items() <= json.loads(line).items()
     assert "password" not in line
