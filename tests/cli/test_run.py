@@ -95,7 +95,14 @@ def rss(pid: int) -> int:
 
 def test_promise_of_memory_of_fresh_processes() -> None:
     """The issue's figures: a worker at most 45 MB, all processes together at most 150 MB."""
-    words = ["--listen", f"127.0.0.1:{free_port()}", "--bootstrap", "127.0.0.1:9", "--admin", f"127.0.0.1:{free_port()}"]
+    words = [
+        "--listen",
+        f"127.0.0.1:{free_port()}",
+        "--bootstrap",
+        "127.0.0.1:9",
+        "--admin",
+        f"127.0.0.1:{free_port()}",
+    ]
     with started(*words) as process:
         process.until("serving")
         own = process.process.pid
