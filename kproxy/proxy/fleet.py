@@ -33,7 +33,7 @@ class Post(NamedTuple):
 
     child: Child
     counters: Counters
-    tap: int
+    tap: tuple[int, ...]  # the ring's file descriptor; () where we were started without analysis: a ring is memory
     first: asyncio.Future[str]  # how the first process took its configuration: "" or why not
 
 
@@ -47,6 +47,7 @@ class Fleet:
         self.told: dict[str, Callable[[Message], None]] = {}  # what else may be said, and who hears it
         self.posts: list[Post] = []
         self._modules = modules
+        self._tapped = config.analysis.enabled
         self._leaving: list[Post] = []  # more workers than asked for by now, draining
         self._retired: list[Counters] = []  # of workers that left: what was counted stays counted
         self._analyzer: Child | None = None
@@ -132,7 +133,8 @@ class Fleet:
             self._keep(self._analyzer.send({"do": "forget", "worker": child.number}), "forget")
         if post in self._leaving:
             self._leaving.remove(post)
-            os.close(post.tap)
+            for tap in post.tap:
+                os.close(tap)
             self._retired.append(post.counters)
 
     def _all_posts(self) -> list[Post]:
@@ -146,11 +148,11 @@ class Fleet:
 
     def _new_post(self, number: int) -> Post:
         counters = self._retired.pop() if self._retired else Counters.create()
-        tap = create_ring(self.config.analysis.ring_size)
+        tap = (create_ring(self.config.analysis.ring_size),) if self._tapped else ()
 
         def arguments(control: int) -> ChildArguments:
             others = tuple(one.fd for one in self.counters() if one is not counters)
-            return ChildArguments(os.getpid(), control, counters.fd, (tap,), others)
+            return ChildArguments(os.getpid(), control, counters.fd, tap, others)
 
         child = Child(self._modules.worker, number, arguments, self)
         return Post(child, counters, tap, asyncio.get_running_loop().create_future())
@@ -164,16 +166,17 @@ class Fleet:
             self._keep(_end([post.child for post in leaving], seconds, end), "fewer workers")
 
     def _set_analyzer(self) -> None:
-        if self.config.analysis.enabled and self._analyzer is None:
+        if self.config.analysis.enabled and self._tapped and self._analyzer is None:
             self._analyzer = Child(self._modules.analyzer, None, self._analyzer_arguments, self)
             self._keep(self._analyzer.keep(), "analyzer")
 
     def _analyzer_arguments(self, control: int) -> ChildArguments:
-        return ChildArguments(os.getpid(), control, taps=tuple(post.tap for post in self.posts))
+        return ChildArguments(os.getpid(), control, taps=tuple(tap for post in self.posts for tap in post.tap))
 
     def _detach_reader(self) -> None:
         for post in self._all_posts():
-            detach_reader(post.tap)
+            for tap in post.tap:
+                detach_reader(tap)
 
     async def _change_analyzer(self, before: Config) -> None:
         if self._analyzer is None or not self.config.analysis.enabled:
@@ -185,6 +188,8 @@ class Fleet:
             await self._configure([self._analyzer], self.config)
         if before.analysis.ring_size != self.config.analysis.ring_size:
             log("warning", "not taken before a restart", path="analysis.ring_size")
+        if self.config.analysis.enabled and not self._tapped:
+            log("warning", "not taken before a restart", path="analysis.enabled")
 
     async def _stop_analyzer(self) -> None:
         analyzer, self._analyzer = self._analyzer, None

@@ -127,7 +127,8 @@ def test_the_analysis_is_switched_on_and_off() -> None:
             states.append(analyzer is not None)
         return states
 
-    assert with_fleet(config(), test) == [True, False, True]
+    assert with_fleet(config(analysis=True), test) == [True, False, True]
+    assert with_fleet(config(analysis=False), test) == [False, False, False]  # without rings
 
 
 def test_what_was_learned_of_another_cluster_is_forgotten() -> None:
