@@ -21,7 +21,7 @@ cdef class Link(Joint):
     cdef readonly uint64_t opened_at  # ns, monotonic
     cdef uint64_t tap_epoch
     cdef int reset_by  # the lane of which side lost its source: 1 requests, 2 responses; 0: neither
-    cdef bint broker_first  # the broker was done before the client
+    cdef public bint broker_first  # the broker was done before the client
 
     cdef bint tap_open(self, uint64_t epoch, uint64_t at) noexcept
     cdef void tap_dropped(self, Lane lane, size_t size) noexcept
