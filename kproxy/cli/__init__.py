@@ -15,6 +15,8 @@ progress.py       the bar on a terminal
 summary.py        what is said at the end
 api.py            kproxy api: the protocol reference
 protocol_text.py  fields and differences as text
+run.py            kproxy run: options, then this process becomes the supervisor of kproxy.proxy
+check.py          kproxy check: mistakes of a configuration, or what it would run; its JSON Schema
 """
 
 import gc
