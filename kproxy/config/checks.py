@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from urllib.parse import urlsplit
 
 from kproxy.config.addresses import parse_address, parse_host
-from kproxy.config.structs import Addresses, BrokerTls, Cluster, Config, Limits, ListenerTls
+from kproxy.config.structs import MOST_WORKERS, Addresses, BrokerTls, Cluster, Config, Limits, ListenerTls
 from kproxy.config.units import quoted
 
 Complaint = tuple[str, str]
@@ -23,6 +23,8 @@ PROXY_SCHEMES = ("socks5", "socks5h", "http")
 def check_values(config: Config) -> Iterator[Complaint]:
     """Everything that can be said without looking at the machine."""
     yield from _check_address("admin", config.admin, any_host=True)
+    if not 1 <= config.workers <= MOST_WORKERS:  # an option: in a file the type says it
+        yield "workers", f"{config.workers} is out of range: from 1 to {MOST_WORKERS}"
     names = [cluster.name for cluster in config.clusters]
     for at, cluster in enumerate(config.clusters):
         if cluster.name in names[:at]:

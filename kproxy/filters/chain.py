@@ -26,6 +26,7 @@ from kproxy.filters.narrow_api_versions import (
     unsupported_version,
 )
 from kproxy.filters.passage import Passage
+from kproxy.filters.rewrite_addresses import RewriteAddresses
 from kproxy.filters.tail import withheld_tail
 from kproxy.protocol import facts, request_message, response_message
 
@@ -33,7 +34,7 @@ Wait = Callable[[Awaitable[Verdict], float], Awaitable[Verdict]]  # awaits at mo
 
 SMALLEST_REQUEST = 12  # size, api_key, api_version, correlation_id
 LARGEST_FRAME = 104_857_600  # socket.request.max.bytes of a broker
-OWN_MODULES = "kproxy.filters."
+BUILT_IN = (NarrowApiVersions, RewriteAddresses)  # which stand first, see kproxy.filters.loading
 WANTS_BY_STRENGTH = (Want.PASS, Want.TAIL, Want.HOLD)
 _log = logging.getLogger("kproxy.filters")
 
@@ -53,17 +54,24 @@ class Chain:
         filters: in order.
         wait: awaits a verdict for at most so many seconds, else TimeoutError: asyncio.wait_for.
         most_frame_size: what a filter may let a frame grow to, size field excluded.
+        on_fault: called with the name of the filter, at every fault.
     """
 
     def __init__(
-        self, filters: Iterable[Filter], *, wait: Wait = wait_for_ever, most_frame_size: int = LARGEST_FRAME
+        self,
+        filters: Iterable[Filter],
+        *,
+        wait: Wait = wait_for_ever,
+        most_frame_size: int = LARGEST_FRAME,
+        on_fault: Callable[[str], None] = lambda name: None,
     ) -> None:
         given = tuple(filters)
         self.narrows = any(filter_.required for filter_ in given)
         self.filters: tuple[Filter, ...] = (NarrowApiVersions(given), *given) if self.narrows else given
-        self.built_in = sum(type(filter_).__module__.startswith(OWN_MODULES) for filter_ in self.filters)
+        self.built_in = sum(isinstance(filter_, BUILT_IN) for filter_ in self.filters)
         self.wait = wait
         self.most_frame_size = most_frame_size
+        self.on_fault = on_fault
         self.faults: Counter[str] = Counter()
         self._ways: dict[tuple[Direction, int, int], tuple[Filter, ...]] = {}
 
@@ -169,6 +177,7 @@ class Chain:
         """Count a fault, and log it the first, tenth, hundredth ... time."""
         name = name_of(filter_)
         self.faults[name] += 1
+        self.on_fault(name)
         times = self.faults[name]
         if str(times).strip("0") == "1":
             end = "traffic passes it by" if filter_.fails_open else "the connection is closed"

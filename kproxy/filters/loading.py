@@ -2,7 +2,7 @@
 
 import importlib
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Protocol
 
@@ -43,7 +43,13 @@ class Uses(Protocol):
     def filters(self) -> Sequence[Use]: ...
 
 
-def load_chain(cluster: Uses, *, wait: Wait = wait_for_ever, most_frame_size: int = LARGEST_FRAME) -> Chain:
+def load_chain(
+    cluster: Uses,
+    *,
+    wait: Wait = wait_for_ever,
+    most_frame_size: int = LARGEST_FRAME,
+    on_fault: Callable[[str], None] = lambda name: None,
+) -> Chain:
     """The chain of a virtual cluster: RewriteAddresses first where addresses are rewritten, so that it has the last word
     on responses; then what the configuration lists. Raises UsageError.
     """
@@ -55,7 +61,7 @@ def load_chain(cluster: Uses, *, wait: Wait = wait_for_ever, most_frame_size: in
             raise UsageError(f"filters[{number}]: {error}") from error
     others = [filter_ for filter_ in filters if not isinstance(filter_, RewriteAddresses)]
     first = [RewriteAddresses()] if cluster.addresses.mode in MODES_THAT_REWRITE else []
-    return Chain([*first, *others], wait=wait, most_frame_size=most_frame_size)
+    return Chain([*first, *others], wait=wait, most_frame_size=most_frame_size, on_fault=on_fault)
 
 
 def load_filter(use: str, options: Mapping[str, Any]) -> Filter:

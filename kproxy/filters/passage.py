@@ -174,7 +174,8 @@ class Passage:
         if self._request.api_key != API_VERSIONS or self._direction is Direction.REQUEST:
             return False
         try:
-            self._message().check(self._request.api_version, self._frame, SIZE_FIELD + 4)
+            self._read_header()
+            self._message().check(self._request.api_version, self._frame, self._body_start)
         except DecodeError:
             return True
         return False

@@ -30,6 +30,7 @@ cdef extern from "<sys/socket.h>" nogil:
     int c_connect "connect"(int, const sockaddr *, socklen_t)
     int setsockopt(int, int, int, const void *, socklen_t)
     int getsockopt(int, int, int, void *, socklen_t *)
+    int getsockname(int, sockaddr *, socklen_t *)
     int SOCK_NONBLOCK, SOCK_CLOEXEC, SOCK_STREAM, SOL_SOCKET, SO_KEEPALIVE, SO_ERROR
 
 cdef extern from "<netinet/in.h>" nogil:

@@ -112,6 +112,7 @@ cdef class Lane:
     cdef bint tapping
 
     cdef int process(self, uint8_t *data, size_t size, uint64_t now) except -1
+    cdef uint8_t *end_frame(self, uint8_t *run, uint8_t *at) except NULL
     cdef int gather(self, const uint8_t *data, size_t size) except -1
     cdef int complete(self, const uint8_t *data, size_t size) except -1
     cdef void let_go(self) noexcept

@@ -159,11 +159,7 @@ cdef class Lane:
                 at += n
                 self.left -= n
                 if self.left == 0:
-                    self.state = AT_HEADER
-                    if self.side == RESPONSE_SIDE and link.answer_is_next():
-                        self.pipe.emit(run, at - run)
-                        run = at
-                        link.answers_due()
+                    run = self.end_frame(run, at)
             elif self.state == HOLDING or self.state == HOLDING_TAIL:
                 n = min(self.left, <uint64_t>(limit - at))
                 if link.plan.selective:
@@ -204,6 +200,9 @@ cdef class Lane:
                     if link.plan.selective:
                         self.tap_piece(at, n, now)
                     at += n
+                    self.left -= n
+                    if self.left == 0:
+                        run = self.end_frame(run, at)
                 elif self.state == HOLDING:
                     self.pipe.emit(run, at - run)
                     run = at
@@ -212,6 +211,15 @@ cdef class Lane:
             if link.draining or self.other.eof:
                 link.settle()
         return 0
+
+    cdef uint8_t *end_frame(self, uint8_t *run, uint8_t *at) except NULL:
+        """A frame has passed; gives what has not gone yet from there on, as answers whose turn it is come behind it."""
+        self.state = AT_HEADER
+        if self.side == REQUEST_SIDE or not self.link.answer_is_next():
+            return run
+        self.pipe.emit(run, at - run)
+        self.link.answers_due()
+        return at
 
     # Frames that are held
 

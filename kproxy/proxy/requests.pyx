@@ -11,7 +11,7 @@ from kproxy.protocol.wire cimport be16, be32
 from kproxy.proxy.counters cimport ApiCounts, HELD_FRAMES, IN_FLIGHT, UNKNOWN_APIS
 from kproxy.proxy.in_flight cimport Entry, REQUEST_ENTRY, TOKEN_ENTRY, drop_last, push_entry
 from kproxy.proxy.lane cimport (
-    AT_HEADER, BY_DRAIN, BY_IN_FLIGHT, BY_VERDICT, HOLDING, IN_BODY, Joint, Lane, REQUEST_SIDE, monotonic_ns,
+    BY_DRAIN, BY_IN_FLIGHT, BY_VERDICT, HOLDING, IN_BODY, Joint, Lane, REQUEST_SIDE, monotonic_ns,
 )
 from kproxy.proxy.plan cimport Row, WANT_HOLD, WANT_REFUSE
 from kproxy.proxy.walker cimport WALK_MORE, WALK_STOPPED, begin_walk, walk_on
@@ -83,9 +83,6 @@ cdef class RequestLane(Lane):
         self.begin_tap(row)
         self.note_request(row, api_key, api_version, <int32_t>be32(at + 8), NULL, now)
         self.state = IN_BODY
-        self.left -= 12
-        if self.left == 0:
-            self.state = AT_HEADER
         return 0
 
     cdef void count_request(self, Row *row, int api_key, int api_version, uint64_t size) noexcept:

@@ -9,7 +9,7 @@ from libc.stdint cimport int64_t, uint32_t
 from kproxy.protocol.wire cimport be32
 from kproxy.proxy.counters cimport ApiCounts, HELD_FRAMES, IN_FLIGHT, latency_bucket
 from kproxy.proxy.in_flight cimport Entry, InFlight, TOKEN_ENTRY, drop_first, first_entry
-from kproxy.proxy.lane cimport AT_HEADER, BY_IN_FLIGHT, BY_VERDICT, HOLDING, IN_BODY, Joint, Lane, RESPONSE_SIDE
+from kproxy.proxy.lane cimport BY_IN_FLIGHT, BY_VERDICT, HOLDING, IN_BODY, Joint, Lane, RESPONSE_SIDE
 from kproxy.proxy.plan cimport Row, WANT_HOLD, WANT_REFUSE, WANT_TAIL
 from kproxy.proxy.walker cimport WALK_MORE, WALK_STOPPED, begin_walk, walk_on
 
@@ -101,10 +101,7 @@ cdef class ResponseLane(Lane):
             if not link.owner.on_oversized(link, self.side, api_key, self.current.api_version, self.left):
                 return self.refuse(at, FRAME_TOO_BIG)
         self.begin_tap(row)
-        self.left -= 8
-        if self.left == 0:
-            self.state = AT_HEADER
-        elif row.want_response == WANT_TAIL:
+        if row.want_response == WANT_TAIL:
             begin_walk(&self.walker, row.tail, row.tail_stop, False, row.header_tags, False)
             self.walking = True
         return 0
@@ -144,8 +141,8 @@ cdef class ResponseLane(Lane):
             link.sasl.on_server_token()
         self.tapping = True
         self.tap_left = <uint64_t>-1
-        self.left = size
-        self.state = IN_BODY if size else AT_HEADER
+        self.left = <uint64_t>size + 4
+        self.state = IN_BODY
         return 0
 
     cdef int give(self, bytes frame) except -1:

@@ -15,6 +15,7 @@ from typing import Any
 
 from kproxy.config import Cluster, Config
 from kproxy.errors import UpstreamError
+from kproxy.filters.chain import Chain
 from kproxy.filters.contract import ConnectionFacts, Direction
 from kproxy.filters.loading import load_chain
 from kproxy.filters.narrow_api_versions import NarrowApiVersions
@@ -54,7 +55,7 @@ class VirtualCluster(Verdicts):
     """
 
     def __init__(self, cluster: Cluster, config: Config, worker: Worker, admission: Admission, tell: Any) -> None:
-        super().__init__()
+        super().__init__(Chain(()))
         self.worker = worker
         self.admission = admission
         self._tell = tell
@@ -73,10 +74,12 @@ class VirtualCluster(Verdicts):
         """Take a configuration: what begins from now on is under it. Raises UsageError, and then nothing has changed."""
         chain = load_chain(cluster, wait=asyncio.wait_for, most_frame_size=config.limits.frame_size)
         opening = Opening.of(self, cluster, config)
-        self.cluster, self.config, self.chain, self.opening = cluster, config, chain, opening
+        self.judge_by(chain)
+        self.cluster, self.config, self.opening = cluster, config, opening
         self.limits = LinkLimits(config)
         self.strict = any(not filter_.fails_open and not isinstance(filter_, OUR_OWN) for filter_ in chain.filters)
         analysis = config.analysis
+        self._sample = analysis.sample
         keys = {api.name: key for key, api in facts().apis.items()}
         tapped = {keys[name] for name in analysis.apis} if analysis.apis else None
         self.plan = Plan(chain, tapped, analysis.snaplen)
@@ -112,10 +115,9 @@ class VirtualCluster(Verdicts):
         """Whether a broker has said which brokers there are; not, where clients have to log in first."""
         tls = self.opening.broker_tls
         context = tls.get() if tls else None
-        server_name = self.cluster.broker_tls.server_name if self.cluster.broker_tls else None
         try:
             async with asyncio.timeout(self.config.timeouts.connect):
-                found = await discover(self.opening.upstream, context, server_name)
+                found = await discover(self.opening.upstream, context, self.opening.server_name)
         except (UpstreamError, TimeoutError) as error:
             why = str(error) or "no answer in time"
             log("warning", "brokers are not known yet", cluster=self.cluster.name, reason=why)
@@ -210,8 +212,8 @@ class VirtualCluster(Verdicts):
         link = Link(self.worker, self, self.plan, next(_numbers), self.limits)
         link.peer = peer
         link.node_id = acceptor.node_id
-        sample = self.config.analysis.sample
-        link.tapped = sample >= 1.0 or random.random() < sample
+        if self._sample < 1.0:
+            link.tapped = random.random() < self._sample
         self.admission.came(peer)
         return link
 

@@ -6,6 +6,7 @@ It lives as long as its control channel: when the supervisor is gone, so is the 
 import asyncio
 import gc
 import logging
+import os
 import sys
 import time
 from typing import Any
@@ -32,10 +33,10 @@ MOST_EVENTS_WAITING = 1_000
 class Forwarding:
     """All virtual clusters of one worker, and what the supervisor asks of them."""
 
-    def __init__(self, index: int, channel: Channel, counters: list[Counters], tap: TapWriter | None) -> None:
+    def __init__(self, channel: Channel, counters: list[Counters], tap: TapWriter | None) -> None:
         self._channel = channel
         self._counters = counters
-        self._own = counters[index]
+        self._own = counters[0]
         self._worker = Worker(self._own, tap, asyncio.get_running_loop())
         self._worker.clock_offset = clock_offset()
         self._clusters: dict[str, VirtualCluster] = {}
@@ -86,9 +87,10 @@ class Forwarding:
     async def _take(self, config: Config) -> None:
         self._worker.memory = config.limits.memory
         if self._admission is None:
-            self._admission = Admission(config.limits, self._own, self._counters, b"kproxy")
+            key = str(os.getppid()).encode()
+            self._admission = Admission(config.limits, config.workers, self._counters, key)
         else:
-            self._admission.configure(config.limits)
+            self._admission.configure(config.limits, config.workers)
         self._config = config
         wanted = {cluster.name: cluster for cluster in config.clusters}
         for name in [name for name in self._clusters if name not in wanted]:
@@ -167,7 +169,7 @@ async def _main(arguments: list[str]) -> None:
     logging.getLogger().handlers[:] = [ToSupervisor(channel)]
     logging.getLogger().setLevel(logging.INFO)
     counters = [Counters(given.counters)]
-    await Forwarding(0, channel, counters, TapWriter(given.taps[0]) if given.taps else None).run()
+    await Forwarding(channel, counters, TapWriter(given.taps[0]) if given.taps else None).run()
 
 
 class ToSupervisor(logging.Handler):

@@ -7,7 +7,9 @@ from collections.abc import Awaitable
 from struct import pack
 from typing import Any
 
+import hypothesis
 import pytest
+from hypothesis import strategies as st
 
 from kproxy.filters.chain import Chain, name_of
 from kproxy.filters.contract import (
@@ -29,7 +31,7 @@ from kproxy.filters.rewrite_addresses import RewriteAddresses
 from kproxy.filters.tail import withheld_tail
 from kproxy.protocol import Versions, facts
 from tests.support.filtering import Asking, Served, connection, make, request_frame, responded, response_frame
-from tests.support.frames import api_versions_refusal, heartbeat, heartbeat_answer, request
+from tests.support.frames import api_versions_refusal, frame, heartbeat, heartbeat_answer, request
 
 HEARTBEAT = 12
 REQUEST, RESPONSE = Direction.REQUEST, Direction.RESPONSE
@@ -340,3 +342,22 @@ def test_which_are_kproxys_own() -> None:
     assert Chain([RewriteAddresses(), Asking(forward)]).built_in == 2
     assert Chain([Asking(forward, required=True)]).built_in == 1
     assert Chain([Asking(forward)]).built_in == 0
+
+
+@hypothesis.given(st.integers(0, 95), st.integers(-2, 20), st.binary(max_size=60), st.booleans())
+def test_any_bytes_are_forwarded_or_close_and_nothing_is_raised(
+    key: int, version: int, noise: bytes, is_open: bool
+) -> None:
+    everything = range(100)
+    observer = Asking(forward, requests=everything, responses=everything, fails_open=True)
+    chain = Chain([RewriteAddresses(), observer]) if not is_open else Chain([observer])
+    at = connection(Served())
+    given = frame(pack(">hh", key, version) + noise)
+    outcome = asked(chain, given, at)
+    assert isinstance(outcome, Close | Answer) or outcome.frame == given
+    if is_open and len(given) >= 12:
+        assert isinstance(outcome, Send)
+    answer = frame(noise)
+    outcome = responded(chain, at, key, version, answer)
+    assert isinstance(outcome, Close | Send)
+    assert not is_open or isinstance(outcome, Send)

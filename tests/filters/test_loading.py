@@ -140,6 +140,9 @@ def test_the_chain_is_given_what_it_needs() -> None:
     async def wait(pending: Any, seconds: float) -> Any:
         return await pending
 
-    chain = load_chain(cluster("port"), wait=wait, most_frame_size=99)
+    faults: list[str] = []
+    chain = load_chain(cluster("port"), wait=wait, most_frame_size=99, on_fault=faults.append)
     assert (chain.wait, chain.most_frame_size) == (wait, 99)
+    chain.note_fault(RewriteAddresses(), "a response", "it is odd")
+    assert faults == ["rewrite_addresses"]
     assert load_chain(SimpleNamespace(addresses=Addresses(), filters=())).filters

@@ -196,6 +196,12 @@ def test_a_produce_that_wants_no_answer_gets_none() -> None:
     assert asked(chain, produce(5, 1)) == Answer(frame(pack(">iii", 5, 0, 0)))
 
 
+def test_a_response_is_not_replied_to() -> None:
+    chain = Chain([Asking(lambda at: Reply(at.message), **BOTH, name="replying")])
+    outcome = responded(chain, connection(), HEARTBEAT, 0, heartbeat_answer(5))
+    assert outcome == Close("filter replying failed")
+
+
 # ApiVersions
 
 
@@ -256,7 +262,7 @@ def test_a_reply_waits_for_the_filters_before_it() -> None:
     asyncio.run(go())
 
 
-def test_attack_22_a_filter_that_hangs_is_given_its_time_and_told() -> None:
+def test_attack_22_a_filter_that_hangs_is_given_its_time_and_told(caplog: pytest.LogCaptureFixture) -> None:
     cancelled: list[str] = []
 
     async def hang(_: object) -> Any:
@@ -278,6 +284,7 @@ def test_attack_22_a_filter_that_hangs_is_given_its_time_and_told() -> None:
     assert outcome == Send(heartbeat(5, "g2"))
     assert chain.faults == {"slow": 1}
     assert cancelled == ["cancelled"] * 2
+    assert "filter slow failed on a request of api_key 12, version 0: no verdict within 0.01 s" in caplog.text
 
 
 def test_a_worker_that_gives_up_waiting_is_no_fault_of_the_filter() -> None:

@@ -22,8 +22,8 @@ from tests.support.kafka.wire import Metadata, Wire, create_topic, end_offsets, 
 
 USER, PASSWORD = "alice", "alice-secret"
 _HOST = "127.0.0.1"
-_CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qk"
-_DIRECTORY_IDS = {node: base64.urlsafe_b64encode(f"kproxy broker {node}!".encode()).decode()[:22] for node in range(1, 4)}
+CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qk"
+_DIRECTORY_IDS = {node: base64.urlsafe_b64encode(f"kproxy broker {node}!".encode()).decode()[:22] for node in range(4)}
 _INNER = ("INNER", "CONTROL")
 _PLAIN = {"PLAIN": "PLAINTEXT", "OPEN": "PLAINTEXT"}
 _SECURE = {"SASL": "SASL_PLAINTEXT", "TLS": "SSL", "MUTUAL": "SSL", "SASL_TLS": "SASL_SSL"}
@@ -99,7 +99,7 @@ class Broker:
 
     def format(self) -> subprocess.Popen[bytes]:
         """Make its storage ready (StorageTool): the process, to be waited for."""
-        words = ["format", "-t", _CLUSTER_ID, "-c", str(self.file), *self._cluster.format_options()]
+        words = ["format", "-t", CLUSTER_ID, "-c", str(self.file), *self._cluster.format_options()]
         return spawn(java(self._cluster.release, "kafka.tools.StorageTool", *words), self.log)
 
     def start(self) -> None:
@@ -126,7 +126,7 @@ _IN_SYNC = ("transaction.state.log.min.isr", "share.coordinator.state.topic.min.
 
 
 class Cluster:
-    """A cluster of *nodes* brokers of a Kafka release, node ids from 1."""
+    """A cluster of *nodes* brokers of a Kafka release, node ids from *first*."""
 
     def __init__(
         self,
@@ -134,6 +134,7 @@ class Cluster:
         release: str,
         *,
         nodes: int = 1,
+        first: int = 1,
         secure: bool = False,
         extra: Mapping[str, str] | None = None,
     ) -> None:
@@ -144,10 +145,8 @@ class Cluster:
         self.authority = Authority(folder / "pki", "brokers") if secure else None
         self.security = _security(self.authority) if self.authority else {}
         room = len(_INNER) + len(self.protocols)
-        first = free_ports(room * nodes)
-        self.brokers: dict[int, Broker] = {}
-        for node in range(1, nodes + 1):
-            self.brokers[node] = Broker(self, node, first + (node - 1) * room)
+        ports = free_ports(room * nodes)
+        self.brokers = {first + i: Broker(self, first + i, ports + i * room) for i in range(nodes)}
         gated = [(node, name) for node in self.brokers for name in self.protocols if name != "OPEN"]
         targets = [f"{_HOST}:{self.brokers[node].ports[name]}" for node, name in gated]
         self.gates = Gates(folder, targets)
