@@ -4,6 +4,7 @@ import base64
 import errno
 import json
 import os
+import random
 import resource
 import shutil
 import signal
@@ -241,6 +242,45 @@ def test_attack_21_no_secret_is_in_any_file_or_message(tmp_path: Path) -> None:
                 assert encoded not in data, f"{secret!r} in base64 is in {name}"
             for form in (secret, secret.hex().encode(), secret.hex(" ").encode()):
                 assert form not in data, f"{secret!r} is in {name}"
+
+
+def mutated(items: list[TapItem], rng: random.Random, number: int) -> Iterator[TapItem]:
+    """Records of one connection with bytes changed, lost, doubled, out of place."""
+    for kind, _, direction, at, data in items:
+        if kind == TapKind.DATA and rng.random() < 0.3:
+            changed = bytearray(data)
+            for _ in range(rng.randrange(1, 8)):
+                changed[rng.randrange(min(len(changed), rng.choice((12, 60, 100_000))))] = rng.choice(
+                    (0, 255, 127, 128, 1)
+                )
+            data = rng.choice((bytes(changed), data[: rng.randrange(len(data))], data + data, rng.randbytes(50)))
+        if rng.random() < 0.05:
+            yield TapKind.LOST, number, direction, at, rng.choice((0, 1, 1000, 2**64 - 1)).to_bytes(8, "little")
+        elif rng.random() > 0.02:
+            yield kind, number, direction if rng.random() > 0.02 else 1 - direction, at, data
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_no_traffic_harms_the_analysis_of_other_connections(tmp_path: Path, name: str) -> None:
+    """Attacks 2, 3, 6, 7, 10, 12, 14 and 28, thrown at everything that stands behind the tap."""
+    analysis = Analysis(
+        log=Rotated(path=str(tmp_path / "kafka.jsonl")), capture=Rotated(path=str(tmp_path / "kafka.pcapng"))
+    )
+    rng = random.Random(name)
+    connections: dict[int, list[TapItem]] = {}
+    for item in tap_items(CAPTURES / name):
+        connections.setdefault(item[1], []).append(item)
+    with AnalyzerProcess(analysis) as analyzer:
+        analyzer.tap([opened(1, *ADDRESSES)])
+        for round_number in range(10):
+            for number, items in enumerate(connections.values(), 1000 * (round_number + 1)):
+                analyzer.tap([opened(number, "10.1.1.1:5", ADDRESSES[1], from_start=rng.random() < 0.5)])
+                analyzer.tap(list(mutated(items[1:], rng, number)))
+            analyzer.tap(exchange(1, round_number))
+        counts = analyzer.drain()
+    assert counts["faults"] == {}
+    rows = [json.loads(line) for line in (tmp_path / "kafka.jsonl").read_text().splitlines()]
+    assert [row["correlationId"] for row in rows if row["connection"] == 1] == list(range(10))
 
 
 @pytest.fixture
