@@ -112,7 +112,7 @@ class Analysis(Struct, frozen=True):
     """The tap and what is made of it."""
 
     enabled: bool = True
-    ring_size: Size = 8_388_608
+    ring_size: Size = 4_194_304
     snaplen: Annotated[int, Meta(ge=0, le=1 << 48, extra_json_schema={UNIT: "bytes"})] = (
         0  # of a frame are tapped; 0: all
     )

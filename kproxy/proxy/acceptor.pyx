@@ -97,6 +97,8 @@ cdef class Acceptor:
             size = sizeof(sockaddr_storage)
             client = accept4(self.fd, <sockaddr *>&address, &size, SOCK_NONBLOCK | SOCK_CLOEXEC)
             if client < 0:
+                if errno == EAGAIN:
+                    return
                 if errno in (EMFILE, ENFILE, ENOBUFS, ENOMEM):
                     self.worker.counters.total(ACCEPT_ERRORS)[0] += 1
                     self.owner.on_accept_error(self, errno)
@@ -112,14 +114,21 @@ cdef class Acceptor:
 
     cdef int accept(self, int client, bytes peer) except -1:
         cdef Link link
-        why = self.owner.refusal(peer)
-        if why is not None:
-            self.worker.counters.total(REFUSED_CONNECTIONS)[0] += 1
+        cdef Worker worker = self.worker
+        if worker.counters.total(CONNECTIONS_OPEN)[0] >= worker.most_connections or worker.choosy and self.owner.refuses(peer):
+            worker.counters.total(REFUSED_CONNECTIONS)[0] += 1
             close_fd(client)
             return 0
-        link = self.owner.new_link(self, peer)
-        self.worker.counters.total(CONNECTIONS_OPENED)[0] += 1
-        self.worker.counters.total(CONNECTIONS_OPEN)[0] += 1
+        worker.last_number += 1
+        link = Link(worker, self.owner, self.owner.plan, worker.last_number, self.owner.limits)
+        link.peer = peer
+        link.node_id = self.node_id
+        if worker.choosy:
+            link.place = self.owner.came(peer)
+        if self.owner.sampled is not None:
+            link.tapped = self.owner.sampled()
+        worker.counters.total(CONNECTIONS_OPENED)[0] += 1
+        worker.counters.total(CONNECTIONS_OPEN)[0] += 1
         link.client_fd = client
         if self.target is None:
             self.owner.begin(link, self, client)
