@@ -89,9 +89,10 @@ def test_kproxy_decode_reads_the_parts_of_its_log_and_capture(tmp_path: Path, na
 
 def test_an_assignment_is_opened_with_what_a_join_told_before(tmp_path: Path) -> None:
     """JoinGroup v0 names the group's protocol, SyncGroup does so from version 5 only (KIP-559)."""
-    asked = string("g") + pack(">i", 10_000) + string("") + string("consumer") + pack(">i", 0)
-    joined = pack(">hi", 0, 1) + string("range") + string("m") + string("m") + pack(">i", 0)
-    assignment = pack(">hi", 0, 1) + string("orders") + pack(">ii", 1, 0) + pack(">i", -1)
+    asked = string("g") + pack(">i", 10_000) + string("") + string("connect") + pack(">i", 0)
+    joined = pack(">hi", 0, 1) + string("default") + string("m") + string("m") + pack(">i", 0)
+    # org.apache.kafka.connect.runtime.distributed.ConnectProtocol: version, error, leader, its URL, offset, assignment
+    assignment = pack(">hh", 0, 0) + string("m") + string("http://worker/") + pack(">q", 5) + pack(">i", 0)
     log = tmp_path / "kafka.jsonl"
     with AnalyzerProcess(Analysis(log=Rotated(path=str(log)))) as analyzer:
         analyzer.tap(
@@ -105,8 +106,7 @@ def test_an_assignment_is_opened_with_what_a_join_told_before(tmp_path: Path) ->
         )
         analyzer.drain()
     _, synced = map(json.loads, log.read_text().splitlines())
-    opened_now = [one["json"]["value"]["assignedPartitions"] for one in synced["embedded"]]
-    assert opened_now == [[{"topic": "orders", "partitions": [0]}]]
+    assert [one["kind"] for one in synced["embedded"]] == ["connect-assignment"]
 
 
 def test_tshark_reads_every_part_of_its_capture(tmp_path: Path, require: Require) -> None:
