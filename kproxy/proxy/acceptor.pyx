@@ -115,18 +115,19 @@ cdef class Acceptor:
 
     cdef int accept(self, int client, bytes peer) except -1:
         cdef Link link
+        cdef Worker worker = self.worker
         try:
-            if self.owner.refusal(peer) is not None:
-                self.worker.counters.total(REFUSED_CONNECTIONS)[0] += 1
+            if worker.counters.total(CONNECTIONS_OPEN)[0] >= worker.most_connections or worker.choosy and self.owner.refuses(peer):
+                worker.counters.total(REFUSED_CONNECTIONS)[0] += 1
                 close_fd(client)
                 return 0
-            link = self.owner.new_link(self, peer)
+            link = self.make_link(peer)
         except Exception as error:
             close_fd(client)
             self.owner.on_fault(None, error)
             return 0
-        self.worker.counters.total(CONNECTIONS_OPENED)[0] += 1
-        self.worker.counters.total(CONNECTIONS_OPEN)[0] += 1
+        worker.counters.total(CONNECTIONS_OPENED)[0] += 1
+        worker.counters.total(CONNECTIONS_OPEN)[0] += 1
         link.client_fd = client
         try:
             if self.target is None:
@@ -138,6 +139,18 @@ cdef class Acceptor:
             self.owner.on_fault(link, error)
             link.close(ERROR)
         return 0
+
+    cdef Link make_link(self, bytes peer):
+        cdef Link link
+        place = self.owner.came(peer) if self.worker.choosy else None
+        self.worker.last_number += 1
+        link = Link(self.worker, self.owner, self.owner.plan, self.worker.last_number, self.owner.limits)
+        link.peer = peer
+        link.node_id = self.node_id
+        if self.owner.sampled is not None:
+            link.tapped = self.owner.sampled()
+        link.place = place
+        return link
 
     cdef int connect(self, Link link) except -1:
         cdef const uint8_t *target = <const uint8_t *><char *>self.target

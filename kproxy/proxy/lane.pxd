@@ -43,6 +43,9 @@ cdef class Worker:
     cdef public int64_t clock_offset  # ns from the monotonic clock to the epoch
     cdef public bint tap_paused
     cdef public uint64_t memory
+    cdef public uint64_t most_connections
+    cdef public bint choosy  # whether more than that number decides who may come in
+    cdef public uint64_t last_number
     cdef public set links
     cdef public list gone  # closed, and not forgotten yet
 

@@ -19,6 +19,9 @@ class Worker:
     clock_offset: int  # ns from the monotonic clock to the epoch
     tap_paused: bool
     memory: int
+    most_connections: int
+    choosy: bool  # whether more than that number decides who may come in
+    last_number: int
     links: set[Link]
     gone: list[Link]  # closed, and not forgotten yet
 

@@ -49,6 +49,7 @@ cdef class Worker:
         self.buffered = counters.total(BUFFERED_BYTES)
         self.links = set()
         self.gone = []
+        self.most_connections = <uint64_t>-1
 
     @property
     def buffered_bytes(self):

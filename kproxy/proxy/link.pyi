@@ -22,7 +22,9 @@ class Link(Joint):
     connecting: bool  # waiting for the broker's socket to be connected
     legs: tuple[Any, ...] | None  # of a link between transports: (client, broker)
     facts: ConnectionFacts | None  # made when somebody needs them
-    peer: bytes | None  # the client's address as the kernel gave it (sockaddr)
+    place: int | None  # where its host is counted
+    local: bytes | None  # the address the client came to (sockaddr), once asked for
+    peer: bytes  # the client's address as the kernel gave it (sockaddr)
     target: tuple[str, int] | None  # (host, port) of the broker
     node_id: int | None
 

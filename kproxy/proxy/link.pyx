@@ -106,6 +106,10 @@ cdef class Link(Joint):
         self.client_fd = -1
         return client
 
+    def client_socket(self):
+        """The client's socket (file descriptor), which stays the link's; -1 when it has been taken or closed."""
+        return self.client_fd
+
     def local_address(self):
         """The address the client came to (sockaddr); empty when that cannot be told."""
         cdef sockaddr_storage address

@@ -3,6 +3,7 @@
 Three brokers, asked with a socket: what a response holds is looked for in its bytes, not decoded.
 """
 
+import base64
 from collections.abc import Iterator
 from struct import pack, unpack_from
 
@@ -20,12 +21,16 @@ from tests.support.record_batches import batch, record
 pytestmark = pytest.mark.skipif(DIRECT, reason="is about what the proxy does to addresses")
 TOPIC = "addresses"
 NOT_LEADER = 6
+METADATA_OF_TOPIC = (
+    f'{{"topics": [{{"topicId": "{"A" * 22}", "name": "{TOPIC}"}}],'
+    ' "allowAutoTopicCreation": false, "includeTopicAuthorizedOperations": false}'
+)
 
 
 @pytest.fixture(scope="module")
 def spread(three: Cluster) -> str:
     """A topic whose partition i is led by broker i + 1, one replica each, so that nobody takes over."""
-    return three.topic(TOPIC, 3)
+    return three.topic(TOPIC, 3, replicas=1)
 
 
 def asked(wire: Wire, name: str, version: int, json: str) -> bytes:
@@ -55,11 +60,8 @@ def port_of(entrance: Entrance, node: int) -> bytes:
 
 def topic_id(entrance: Entrance) -> str:
     """Of the topic, as Kafka writes it (base64 without padding), from Metadata v12 past the proxy."""
-    import base64
-
     with Wire(entrance.cluster.open) as wire:
-        frame = asked(wire, "Metadata", 12, f'{{"topics": [{{"topicId": "{"A" * 22}", "name": "{TOPIC}"}}],'
-                      ' "allowAutoTopicCreation": false, "includeTopicAuthorizedOperations": false}')
+        frame = asked(wire, "Metadata", 12, METADATA_OF_TOPIC)
     start = frame.index(TOPIC.encode()) + len(TOPIC)
     return base64.urlsafe_b64encode(frame[start : start + 16]).decode().rstrip("=")
 
@@ -72,7 +74,10 @@ def test_the_proxys_ports_are_the_listening_one_and_node_ids_added(entrance_to_t
 def test_each_port_leads_to_its_broker(entrance_to_three: Entrance, spread: str) -> None:
     straight = metadata(entrance_to_three.cluster.open).brokers
     through = metadata(entrance_to_three.bootstrap).brokers
-    config = '{"resources": [{"resourceType": 4, "resourceName": "%d", "configurationKeys": ["node.id"]}]}'
+    config = (
+        '{"resources": [{"resourceType": 4, "resourceName": "%d", "configurationKeys": ["node.id"]}],'
+        ' "includeSynonyms": false, "includeDocumentation": false}'
+    )
     for node in through:
         with Wire(through[node]) as one, Wire(straight[node]) as other:
             assert asked(one, "DescribeConfigs", 4, config % node) == asked(other, "DescribeConfigs", 4, config % node)
@@ -83,6 +88,9 @@ REQUESTS = {
     "Metadata": '{"topics": null, "allowAutoTopicCreation": false, "includeTopicAuthorizedOperations": false}',
     "FindCoordinator": '{"keyType": 0, "coordinatorKeys": ["a", "b", "c", "d"]}',
     "DescribeCluster": '{"includeClusterAuthorizedOperations": false, "endpointType": 1}',
+    "DescribeCluster 2": '{"includeClusterAuthorizedOperations": false, "endpointType": 1, "includeFencedBrokers": true}',
+    "Metadata 9": '{"topics": null, "allowAutoTopicCreation": false, "includeClusterAuthorizedOperations": false,'
+    ' "includeTopicAuthorizedOperations": false}',
 }
 
 
@@ -96,17 +104,18 @@ REQUESTS = {
 )
 def test_brokers_are_named_by_the_proxys_addresses(entrance_to_three: Entrance, name: str, version: int) -> None:
     cluster = entrance_to_three.cluster
+    json = REQUESTS.get(f"{name} {version}", REQUESTS[name])
     with Wire(entrance_to_three.bootstrap) as wire:
 
         def answered() -> bytes:
-            frame = asked(wire, name, version, REQUESTS[name])
+            frame = asked(wire, name, version, json)
             assert any(port_of(entrance_to_three, node) in frame for node in (1, 2, 3))
             return frame
 
         frame = eventually(answered, what=f"{name} names a broker")  # coordinators have to be found first
     assert leaks(cluster, frame) == []
     with Wire(cluster.open) as wire:
-        assert leaks(cluster, asked(wire, name, version, REQUESTS[name]))
+        assert leaks(cluster, asked(wire, name, version, json))
     if name != "FindCoordinator":
         assert all(port_of(entrance_to_three, node) in frame for node in (1, 2, 3))
 
@@ -126,8 +135,6 @@ def test_the_quorums_listeners_are_not_told(entrance_to_three: Entrance) -> None
 def produce(version: int, topic: str, partition: int, data: bytes) -> bytes:
     """Produce from v13 names the topic by its id, given as 16 bytes in *topic*'s place."""
     layout = message("ProduceRequest")
-    import base64
-
     named = f'"topicId": "{topic}"' if version >= 13 else f'"name": "{topic}"'
     json = (
         f'{{"transactionalId": null, "acks": -1, "timeoutMs": 8000, "topicData": [{{{named}, "partitionData":'

@@ -201,13 +201,16 @@ class Cluster:
         """The addresses that clients and the proxy are given of a listener."""
         return [self.told[node, listener] for node in self.brokers]
 
-    def topic(self, name: str, partitions: int = 1, **configs: str) -> str:
-        """Create a topic, leaders spread in turn, as many replicas as brokers; returns its name when it has leaders.
+    def topic(self, name: str, partitions: int = 1, *, replicas: int | None = None, **configs: str) -> str:
+        """Create a topic, leaders in turn from the first broker, by default a replica on every broker.
+
+        Returns its name when the leaders lead.
 
         Configs are written with underscores: ``cleanup_policy="compact"``.
         """
         nodes = sorted(self.brokers)
-        placed = [[nodes[(i + j) % len(nodes)] for j in range(len(nodes))] for i in range(partitions)]
+        room = range(len(nodes) if replicas is None else replicas)
+        placed = [[nodes[(i + j) % len(nodes)] for j in room] for i in range(partitions)]
         create_topic(self.open, name, placed, {key.replace("_", "."): value for key, value in configs.items()})
 
         def led() -> bool:
