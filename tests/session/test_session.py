@@ -25,6 +25,8 @@ from kproxy.session import (
 )
 from tests.support.conversation import broker, client, closing, converse, events_of, new_session, tell
 from tests.support.frames import (
+    FRANZ_GO_API_VERSIONS,
+    KAFKA_4_3_REFUSAL,
     api_versions,
     api_versions_answer,
     api_versions_refusal,
@@ -234,6 +236,29 @@ def test_an_api_versions_answer_at_its_own_version() -> None:
     (exchange,) = exchanges(client >> api_versions(0), broker >> api_versions_answer(0))
     assert exchange.response is not None
     assert (exchange.response.body_version, exchange.undecoded) == (3, None)
+
+
+def test_an_api_versions_request_that_the_broker_lacks_is_read_as_far_as_the_broker_reads_it() -> None:
+    session = new_session()
+    (exchange,) = events_of(client >> FRANZ_GO_API_VERSIONS, broker >> KAFKA_4_3_REFUSAL, session=session)
+    assert isinstance(exchange, Exchange) and exchange.request is not None
+    assert (exchange.api_version, exchange.undecoded, exchange.request.unread) == (5, None, True)
+    assert session.connection.client_software_name == "kgo"
+    assert session.connection.client_software_version == "v1.22.2"
+
+
+def test_an_api_versions_request_that_only_the_broker_knows_says_that_it_was_not_read() -> None:
+    answer = response(0, bytes([0, 0, 1, 0, 0, 0, 0, 0]))  # v3+: error_code, no api_keys, throttle_time_ms, no tags
+    (exchange,) = events_of(client >> FRANZ_GO_API_VERSIONS, broker >> answer)
+    assert isinstance(exchange, Exchange) and exchange.request is not None and exchange.response is not None
+    assert exchange.response.message is not None and not exchange.request.unread
+    assert exchange.undecoded == "request: ApiVersionsRequest v4: 5 bytes are left over after the message (at byte 13)"
+
+
+def test_a_known_version_that_an_older_broker_lacks_is_not_read_either() -> None:
+    (exchange,) = events_of(client >> api_versions(0, "app", "1"), broker >> KAFKA_4_3_REFUSAL)
+    assert isinstance(exchange, Exchange) and exchange.request is not None
+    assert exchange.request.unread and exchange.undecoded is None
 
 
 def test_the_client_says_what_software_it_is() -> None:
