@@ -32,7 +32,8 @@ def open_subscription(data: bytes, assignor: str | None = None) -> dict[str, Any
     """``version``, ``assignor``, ``value``, and ``userData``: the meaning of value.userData, null where there is none.
 
     Without an assignor, only version and value. ``readAs`` and ``extraBytes`` tell of a version newer than the facts,
-    ``readAs`` also of one that is not laid out as it says; ``userDataError`` says why user data could not be read. Raises DecodeError.
+    ``readAs`` also of one that is not laid out as it says; ``userDataError`` says why user data could not be read.
+    Raises DecodeError.
     """
     opened, user_data = _open(message("ConsumerProtocolSubscription"), data)
     if assignor is None:
