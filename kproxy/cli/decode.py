@@ -247,6 +247,9 @@ class Run:
         """The summary, on standard error."""
         for line in self.summary.lines(self._passed_over):
             print(line, file=sys.stderr)
+        if self.summary.encrypted and self._secrets.file_given:
+            taken, odd = self._keylog.lines, self._keylog.passed_over
+            print(f"  in the key log are {taken:,} secrets; {odd:,} lines of it are none", file=sys.stderr)
         for note in self._condition.notes if self._condition is not None else ():
             print(note, file=sys.stderr)
 
