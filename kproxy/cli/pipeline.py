@@ -39,6 +39,7 @@ RUN_PIECES = 16  # of a direction without its beginning: how many are tried as o
 ENOUGH = 2048  # bytes of a direction that are enough to tell what it begins with
 DIRECTIONS = (Direction.REQUEST, Direction.RESPONSE)
 UNKNOWN = "no Kafka request at its start, and nothing else that kproxy knows"
+CUT_SHORT = "too little of each packet was captured to tell what it is: record whole packets (tcpdump -s 0)"
 HEADERS_ONLY = "none of its bytes were captured, only headers: record whole packets (tcpdump -s 0)"
 UNHEARD = (
     "nothing the client sent is in the capture, and Kafka is known by its requests: was only one direction recorded?"
@@ -103,6 +104,7 @@ class FlowReader:
         self._forgotten: dict[int, int] = {}  # of each side: bytes that do not wait any more
         self._sizes = [0, 0]  # bytes of each direction so far
         self._start = (bytearray(), bytearray())  # what each direction begins with, up to ENOUGH
+        self._missing = 0
         self._lost = False  # bytes are missing, so that what came is not the beginning
         self._sides = Sides()
         self._foreign: Foreign | None = None  # what a flow without beginning seems to be, unless a request is found
@@ -121,6 +123,7 @@ class FlowReader:
             verdict = self._probe(item.direction, item.data)
         elif isinstance(item, Gap):
             self._lost = True
+            self._missing += item.size or 0
         elif isinstance(item, Closed):
             verdict = self._give_up()
         if verdict is UNDECIDED:
@@ -193,6 +196,8 @@ class FlowReader:
         if client is not None and self._can_be(client):
             return self._with_client(client)
         what = UNKNOWN if self._from_start else UNKNOWN_MIDSTREAM
+        if self._missing > sum(self._sizes):
+            what = CUT_SHORT
         return self._foreign or Foreign("unknown", Direction.REQUEST, what)
 
     def _judge_one_sided(self, direction: int) -> Foreign | None:

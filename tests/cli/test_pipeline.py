@@ -271,3 +271,22 @@ def test_the_search_for_a_request_ends(tmp_path: Path, monkeypatch: pytest.Monke
     path = write(tmp_path / "a.pcap", [*inside, *conversation(range(5), client_is_high=True)], syn=False)
     (event,) = events(path)
     assert isinstance(event, NotKafka) and "nothing in it looks like a Kafka request" in event.what
+
+
+def test_when_next_to_nothing_of_each_packet_was_captured_that_is_said(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.pcap", list(conversation(range(8), client_is_high=True)), syn=True)
+    packets = rdpcap(str(path))
+    for packet in packets:
+        packet.wirelen = len(packet)
+    wrpcap(str(path), [Ether(bytes(packet)[:56]) for packet in packets])  # Ethernet, IP, TCP: 54
+    data = bytearray(path.read_bytes())
+    at = 24
+    for packet in packets:
+        data[at + 12 : at + 16] = len(packet).to_bytes(4, "little")  # the packet's size on the wire
+        at += 16 + int.from_bytes(data[at + 8 : at + 12], "little")
+    path.write_bytes(data)
+    (event,) = events(path)
+    assert isinstance(event, NotKafka)
+    assert (
+        event.what == "too little of each packet was captured to tell what it is: record whole packets (tcpdump -s 0)"
+    )
