@@ -48,6 +48,7 @@ from tests.support.frames import (
     sasl_authenticate_answer,
     sasl_handshake,
     sasl_handshake_answer,
+    string,
 )
 
 UNASKED = "which no request in flight has: the request may be missing in the capture"
@@ -321,6 +322,27 @@ def test_a_token_that_parses_as_a_request_before_any_answer_is_a_token() -> None
 def test_a_token_that_parses_as_a_request_of_another_client_is_a_token() -> None:
     said = converse(*TOKENS, client >> heartbeat(2, client_id="other"))
     assert said[3:] == ["token of 27 bytes in the request"]
+
+
+@pytest.mark.parametrize("client_id", ["", None])
+def test_a_consumer_of_0_10_names_itself_only_after_the_tokens(client_id: str | None) -> None:
+    """As Java's consumer of Kafka 0.10.0 without client.id did with GSSAPI: the handshake is by "", the rest by "consumer-1"."""
+    said = converse(
+        client >> request(17, 0, 1, string("GSSAPI"), client_id=client_id),
+        broker >> sasl_handshake_answer(1),
+        client >> frame(b"\x60\x82\x02\xc8 and so on"),
+        broker >> frame(b"\x60\x1e challenge"),
+        client >> frame(b"\x05\x04\x04\xff wrapped"),
+        client >> heartbeat(2, client_id="consumer-1"),
+        broker >> heartbeat_answer(2),
+        client >> heartbeat(3, client_id="consumer-1"),
+        broker >> heartbeat_answer(3),
+    )
+    assert [line for line in said if "token" not in line] == [
+        "SaslHandshake v0 #1 answered",
+        "Heartbeat v0 #2 answered",
+        "Heartbeat v0 #3 answered",
+    ]
 
 
 def test_several_rounds_of_tokens_and_empty_ones() -> None:
