@@ -1,7 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
 """What a lane looks up of an API at a version; made once for a configuration, shared by all links that began under it."""
 
-from kproxy.filters.addresses import tail_start
+from kproxy.filters.addresses import responses_with_addresses, tail_start
 from kproxy.filters.contract import Direction, Want
 from kproxy.protocol import facts, message, request_header_version, response_header_version
 from kproxy.protocol.program cimport Program
@@ -43,7 +43,7 @@ cdef class Plan:
             if chain is not None:
                 row.want_request = chain.wanted(Direction.REQUEST, key, version)
                 row.want_response = chain.wanted(Direction.RESPONSE, key, version)
-                if row.want_response == WANT_TAIL:
+                if responses_with_addresses().get((key, version)) is Want.TAIL:
                     self._fill_tail(row, api.name, version, chain)
             if key == 0:
                 self._fill_produce(version)

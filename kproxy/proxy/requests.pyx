@@ -80,7 +80,7 @@ cdef class RequestLane(Lane):
                 self.begin_tap(row)
                 self.state = HOLDING
                 return 0
-            if not link.owner.on_oversized(link, self.side, api_key, api_version, self.left):
+            if link.owner.on_oversized(link, self.side, api_key, api_version, self.left) == WANT_REFUSE:
                 return self.refuse(at, FRAME_TOO_BIG)
         self.begin_tap(row)
         self.note_request(row, api_key, api_version, <int32_t>be32(at + 8), NULL, now)
