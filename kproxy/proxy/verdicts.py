@@ -17,7 +17,8 @@ REQUEST_SIDE, RESPONSE_SIDE = 0, 1
 API_VERSIONS = 18
 BEHIND_CORRELATION_ID = 8
 MOST_UNCHANGED = 64
-Current = tuple[int, int, int, RequestFacts | None]  # what a response answers: API key, version, correlation id, request
+# What a response answers: API key, version, correlation id, request
+Current = tuple[int, int, int, RequestFacts | None]
 
 
 class Verdicts:
@@ -133,4 +134,3 @@ class Verdicts:
 def _request_of(current: Current) -> RequestFacts:
     api_key, api_version, correlation_id, held = current
     return held or RequestFacts(api_key, api_version, correlation_id)
-
