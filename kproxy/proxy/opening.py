@@ -1,4 +1,4 @@
-"""Links for which there is more to do than connecting two sockets: TLS, names, a proxy on the way, PROXY headers, original targets.
+"""Links for which there is more to do than connecting two sockets: TLS, names, a proxy on the way, PROXY headers.
 
 Order: PROXY header, TLS towards the client, which broker, connecting, PROXY header out, TLS towards the broker, joined.
 """

@@ -122,9 +122,7 @@ class Verdicts:
         data = frame[4:]
         if link.sasl is None:
             link.sasl = SaslPhase()
-            if link.sasl.begins_with_token(data):
-                return True
-            return False
+            return bool(link.sasl.begins_with_token(data))
         if not link.sasl.ends_with(data):
             return True
         link.sasl.leave()

@@ -1,7 +1,7 @@
 """One bootstrap address of ours in front of the brokers of one Kafka cluster, in one worker: listeners, plan, targets, links.
 
-A link whose two sides are plain sockets, and whose broker's address is a number, is made and connected by its acceptor alone; this
-class is asked whether it may be, and told how it ended. Every other link begins in opening.py.
+A link whose two sides are plain sockets, and whose broker's address is a number, is made and connected by its acceptor
+alone; this class is asked whether it may be, and told how it ended. Every other link begins in opening.py.
 """
 
 import asyncio
