@@ -48,9 +48,7 @@ def is_flexible(name: str, version: int) -> bool:
 
 
 @given(messages(), st.integers(0, 1 << 30), st.binary(max_size=5))
-def test_it_finds_the_end_or_the_tags_however_it_is_cut(
-    made: tuple[str, int, Any], seed: int, behind: bytes
-) -> None:
+def test_it_finds_the_end_or_the_tags_however_it_is_cut(made: tuple[str, int, Any], seed: int, behind: bytes) -> None:
     name, version, value = made
     data = message(name).encode(version, value)
     program = message(name).programs(version)[0]
