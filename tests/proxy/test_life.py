@@ -1,4 +1,4 @@
-"""The life of `kproxy run` before a broker of a few lines: it drains, outlives, reloads and mends itself (promises 14, 15, 16)."""
+"""The life of `kproxy run` before a broker of a few lines: it drains, outlives, reloads, mends itself (promises 14, 15, 16)."""
 
 import os
 import shutil
