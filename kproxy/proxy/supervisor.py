@@ -220,8 +220,8 @@ def allow_files(config: Config) -> None:
     allowed = wanted if most == resource.RLIM_INFINITY else min(wanted, most)
     if now != resource.RLIM_INFINITY and now < allowed:
         resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, most))
-    if allowed < wanted:
-        clients = max(allowed - OTHER_FILES, 0) // 2
+    clients = max(allowed - OTHER_FILES, 0) // 2
+    if clients < 0.9 * config.limits.connections:
         reason = f"the limit of open files (ulimit -n) is {most}, which is enough for about {clients} clients"
         log("warning", "limits.connections will not be reached", reason=reason)
 
