@@ -21,6 +21,7 @@ cdef class Link(Joint):
     cdef public object place  # where the connections of its client's host are counted, if they are
     cdef readonly uint64_t opened_at  # ns, monotonic
     cdef uint64_t tap_epoch
+    cdef bint tap_missed  # bytes have passed that no reader has had
     cdef int reset_by  # the lane of which side lost its source: 1 requests, 2 responses; 0: neither
     cdef public bint broker_first  # the broker was done before the client
 

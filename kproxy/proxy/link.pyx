@@ -211,6 +211,7 @@ cdef class Link(Joint):
             return
         epoch = tap.reader_epoch()
         if epoch == 0:
+            self.tap_missed = True
             return
         at += self.worker.clock_offset
         if self.worker.tap_paused:
@@ -231,7 +232,7 @@ cdef class Link(Joint):
         """Tell a new reader of this connection."""
         cdef bytes text
         try:
-            text = self.owner.describe(self, self.bytes_in[0] == 0 and self.bytes_in[1] == 0)
+            text = self.owner.describe(self, self.tap_epoch == 0 and not self.tap_missed)
         except Exception:
             return False
         if self.worker.tap.write(TAP_OPEN, self.number, 0, at, <const uint8_t *>PyBytes_AS_STRING(text), PyBytes_GET_SIZE(text)) < 0:
@@ -242,6 +243,7 @@ cdef class Link(Joint):
 
     cdef void tap_dropped(self, Lane lane, size_t size) noexcept:
         lane.tap_lost += size
+        self.tap_missed = True
         self.worker.counters.total(TAP_DROPPED_CHUNKS)[0] += 1
         self.worker.counters.total(TAP_DROPPED_BYTES)[0] += size
 
