@@ -15,6 +15,10 @@ progress.py       the bar on a terminal
 summary.py        what is said at the end
 api.py            kproxy api: the protocol reference
 protocol_text.py  fields and differences as text
+demo.py           kproxy demo: a mock cluster, kproxy run in front of it, clients at work
+demo_workload.py  the cluster and the clients
+demo_proxy.py     the proxy, and its capture as text while it is written
+demo_summary.py   the one screen at the end
 """
 
 import gc
