@@ -109,7 +109,7 @@ class Workload:
             while not self._ending.is_set():
                 record = consumer.poll(POLL_S)
                 if record is not None and record.error() is None:
-                    self._consumed(record.partition(), record.offset())
+                    self._consumed(record.partition() or 0, record.offset() or 0)
         except KafkaException:
             self.counts.failed += 1
         finally:

@@ -64,6 +64,20 @@ cdef class Plan:
         self.produce_stop[version] = stop_of(program, "acks")
         self.produce_tags[version] = request_header_version(0, version) > 1
 
+    def wanted(self, int side, int api_key, int api_version):
+        """What is done with frames of an API at a version; *side* 0 is the client's."""
+        cdef Row *row = self.row(api_key, api_version)
+        return Want(row.want_response if side else row.want_request)
+
+    def is_tapped(self, int api_key, int api_version):
+        """Whether the tap gets frames of an API."""
+        return bool(self.row(api_key, api_version).tapped)
+
+    def tail_step(self, int api_key, int api_version):
+        """The top-level step of a response where the end begins that is looked at, -1 for the tags; None: it is not TAIL."""
+        cdef Row *row = self.row(api_key, api_version)
+        return row.tail_stop if row.tail != NULL else None
+
     cdef Row *row(self, int api_key, int api_version) noexcept nogil:
         if not 0 <= api_key < PLAN_KEYS or not self.keys[api_key]:
             return &self.unknown

@@ -77,6 +77,7 @@ cdef class ResponseLane(Lane):
         entry.held = NULL
         drop_first(&link.in_flight)
         link.worker.counters.total(IN_FLIGHT)[0] -= 1
+        self.state = IN_BODY  # no answer may come before this frame
         if self.other.blocked & BY_IN_FLIGHT and link.in_flight.count <= link.in_flight_limit // 2:
             self.other.unblock(BY_IN_FLIGHT)
         self.left = <uint64_t>size + 4
@@ -86,6 +87,8 @@ cdef class ResponseLane(Lane):
         cdef Joint link = self.link
         cdef int api_key = self.current.api_key
         cdef int want = row.want_response
+        if link.closed:  # by what the client had sent, which was taken up meanwhile
+            return 0
         self.count_response(now)
         if api_key == API_SASL_AUTHENTICATE:
             link.authenticating = False
@@ -141,8 +144,7 @@ cdef class ResponseLane(Lane):
         link.authenticating = False
         if link.sasl is not None:
             link.sasl.on_server_token()
-        self.tapping = True
-        self.tap_left = <uint64_t>-1
+        self.begin_tap(link.plan.row(API_SASL_HANDSHAKE, 0))
         self.left = <uint64_t>size + 4
         self.state = IN_BODY
         return 0

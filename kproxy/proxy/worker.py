@@ -170,7 +170,7 @@ async def _main(arguments: list[str]) -> None:
     channel = await Channel.of(given.control)
     logging.getLogger().handlers[:] = [ToSupervisor(channel)]
     logging.getLogger().setLevel(logging.INFO)
-    counters = [Counters(given.counters)]
+    counters = [Counters(fd) for fd in (given.counters, *given.others)]
     await Forwarding(channel, counters, TapWriter(given.taps[0]) if given.taps else None).run()
 
 
