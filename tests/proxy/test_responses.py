@@ -41,8 +41,7 @@ def big_response(api_key: int, version: int, size: int, seed: int) -> bytes:
         inner = [part(name, "PartitionProduceResponse", index=1, record_errors=errors)]
         topics = [part(name, "TopicProduceResponse", partition_responses=inner)]
     else:
-        kind = "PartitionData" if api_key == 78 else "PartitionData"
-        inner = [part(name, kind, partition_index=3, records=chance.randbytes(size))]
+        inner = [part(name, "PartitionData", partition_index=3, records=chance.randbytes(size))]
         outer = "ShareFetchableTopicResponse" if api_key == 78 else "FetchableTopicResponse"
         topics = [part(name, outer, partitions=inner)]
     value = make(name, responses=topics, node_endpoints=nodes)
