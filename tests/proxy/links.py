@@ -66,8 +66,9 @@ class Owner:
         self.told.append(("mispaired",))
         return not self.strict
 
-    def on_refused(self, link: Link, side: int, cause: int, start: bytes) -> None:
+    def on_refused(self, link: Link, side: int, cause: int, start: bytes) -> int:
         self.told.append(("refused", side, CloseCause(cause), start))
+        return cause
 
     def on_handshake(self, link: Link, frame: bytes) -> bool:
         return frame[6:8] == b"\0\0"
