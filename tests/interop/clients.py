@@ -161,7 +161,7 @@ def unsecured_token(subject: str = "alice") -> str:
     return f"{part({'alg': 'none'})}.{part({'sub': subject, 'iat': now, 'exp': now + 3600})}."
 
 
-def _KafkaPythonTokens() -> Any:  # noqa: N802 - makes an instance of a class that only the client's package knows
+def _KafkaPythonTokens() -> Any:
     from kafka.net.sasl.oauth import AbstractTokenProvider
 
     class Tokens(AbstractTokenProvider):  # type: ignore[misc]

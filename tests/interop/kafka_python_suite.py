@@ -18,7 +18,7 @@ from tests.support.kafka.jars import NEWEST
 
 VERSION = "3.0.12"
 PATIENCE = 900
-_SERVICE = '''
+_SERVICE = """
 class ExternalService:
     def __init__(self, host, port):
         self.host, self.port = host, port
@@ -27,7 +27,7 @@ class ExternalService:
     def dump_logs(self): ...
 
 class SpawnedService(ExternalService): ...
-'''
+"""
 
 
 def suite(folder: Path) -> Path:

@@ -5,8 +5,18 @@ import re
 import uuid
 
 import pytest
-from confluent_kafka.admin import AclBinding, AclBindingFilter, AclOperation, AclPermissionType, AdminClient, ConfigResource
-from confluent_kafka.admin import NewPartitions, NewTopic, ResourcePatternType, ResourceType
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+    ResourcePatternType,
+    ResourceType,
+)
 
 from tests.interop.clients import CLIENTS
 from tests.support.kafka.brokers import CLUSTER_ID

@@ -74,7 +74,9 @@ def healthy(cluster: Cluster, *topics: str) -> None:
 def stored(cluster: Cluster, topic: str) -> Counter[bytes]:
     """How often each value stands in *topic*, read past the proxy."""
     ends = end_offsets(cluster.open, topic)
-    reader = Consumer({"bootstrap.servers": cluster.open, "group.id": f"count-{topic}", "auto.offset.reset": "earliest"})
+    reader = Consumer(
+        {"bootstrap.servers": cluster.open, "group.id": f"count-{topic}", "auto.offset.reset": "earliest"}
+    )
     reader.subscribe([topic])
     found: Counter[bytes] = Counter()
     try:
@@ -147,7 +149,8 @@ def test_elections_and_moved_replicas_under_load(entrance_to_three: Entrance, to
         before = metadata(cluster.open, [topic]).leaders
         _reassign(entrance_to_three, topic)
         eventually(
-            lambda: not set(before.items()) & set(metadata(cluster.open, [topic]).leaders.items()), what="all leaders move"
+            lambda: not set(before.items()) & set(metadata(cluster.open, [topic]).leaders.items()),
+            what="all leaders move",
         )
         load.more()
     finally:
