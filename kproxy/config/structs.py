@@ -112,7 +112,7 @@ class Analysis(Struct, frozen=True):
     """The tap and what is made of it."""
 
     enabled: bool = True
-    ring_size: Size = 8_388_608
+    ring_size: Size = 4_194_304
     snaplen: Annotated[int, Meta(ge=0, le=1 << 48, extra_json_schema={UNIT: "bytes"})] = (
         0  # of a frame are tapped; 0: all
     )
@@ -127,6 +127,7 @@ class Config(Struct, frozen=True):
 
     clusters: Annotated[list[Cluster], Meta(min_length=1, max_length=1_000)]
     admin: str | None = "127.0.0.1:9644"
+    admin_hosts: list[str] = []  # names under which it is asked, beside localhost and any IP address; others are refused
     workers: Annotated[int, Meta(ge=1, le=MOST_WORKERS)] = 1
     outlive: bool = False  # asked to stop, serve on until no client is connected: for a sidecar
     logs: Literal["auto", "json", "text"] = "auto"  # on standard error; auto: text on a terminal

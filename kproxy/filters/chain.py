@@ -7,7 +7,6 @@ from struct import unpack_from
 
 from kproxy.filters.addresses import tail_start
 from kproxy.filters.contract import (
-    Answer,
     Close,
     ConnectionFacts,
     Direction,
@@ -23,7 +22,7 @@ from kproxy.filters.narrow_api_versions import (
     NarrowApiVersions,
     is_known,
     is_refused,
-    unsupported_version,
+    refused_version,
 )
 from kproxy.filters.passage import Passage
 from kproxy.filters.rewrite_addresses import RewriteAddresses
@@ -83,8 +82,8 @@ class Chain:
 
     def unknown(self, direction: Direction, api_key: int) -> Want:
         """What is to be done with frames of an API that the facts lack, or at a version that they lack."""
-        if self.narrows and api_key == API_VERSIONS and direction is Direction.REQUEST:
-            return Want.HOLD  # answered here, as a broker does that lacks the version (KIP-511)
+        if self.narrows and api_key == API_VERSIONS and direction is Direction.RESPONSE:
+            return Want.HOLD  # what it offers could not be narrowed
         return Want.REFUSE if is_refused(self.filters, api_key) else Want.PASS
 
     def table(self, direction: Direction) -> dict[tuple[int, int], Want]:
@@ -119,7 +118,7 @@ class Chain:
             return Close(f"a request of {len(frame)} bytes has no header")
         api_key, api_version, correlation_id = unpack_from(">hhi", frame, 4)
         if not is_known(api_key, api_version):
-            return self._unknown_request(api_key, api_version, correlation_id, frame)
+            return self._unknown(Direction.REQUEST, api_key, api_version, frame)
         request = RequestFacts(api_key, api_version, correlation_id)
         way = self.way(Direction.REQUEST, api_key, api_version)
         return Passage(self, connection, Direction.REQUEST, request, frame, way).go() if way else Send(frame)
@@ -130,8 +129,7 @@ class Chain:
         """Take a whole response frame, size field included, through the filters that want it, last to first."""
         api_key, api_version = request.api_key, request.api_version
         if not is_known(api_key, api_version):
-            refused = self.unknown(Direction.RESPONSE, api_key) is Want.REFUSE
-            return Close(_nobody_reads(api_key, api_version)) if refused else Send(frame)
+            return self._unknown(Direction.RESPONSE, api_key, api_version, frame)
         way = self.way(Direction.RESPONSE, api_key, api_version)
         return Passage(self, connection, Direction.RESPONSE, request, frame, way).go() if way else Send(frame)
 
@@ -184,12 +182,12 @@ class Chain:
             said = fault if isinstance(fault, str) else _in_short(fault)
             _log.warning("filter %s failed on %s: %s; %s (fault %d)", name, judged, said, end, times)
 
-    def _unknown_request(self, api_key: int, api_version: int, correlation_id: int, frame: bytes) -> Outcome:
-        match self.unknown(Direction.REQUEST, api_key):
+    def _unknown(self, direction: Direction, api_key: int, api_version: int, frame: bytes) -> Outcome:
+        match self.unknown(direction, api_key):
             case Want.HOLD:
-                return Answer(unsupported_version(correlation_id))
+                return Send(refused_version(frame))
             case Want.REFUSE:
-                return Close(_nobody_reads(api_key, api_version))
+                return Close(f"api_key {api_key} at version {api_version}: a required filter cannot read it")
         return Send(frame)
 
 
@@ -200,10 +198,6 @@ def name_of(filter_: Filter) -> str:
 
 def _strongest(wants: Iterable[Want]) -> Want:
     return max(wants, key=WANTS_BY_STRENGTH.index, default=Want.PASS)
-
-
-def _nobody_reads(api_key: int, api_version: int) -> str:
-    return f"api_key {api_key} at version {api_version}: a required filter cannot read it"
 
 
 def _in_short(error: Exception) -> str:

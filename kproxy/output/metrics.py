@@ -166,7 +166,7 @@ _COUNTS = {
     "kproxy_responses": "responses",
     "kproxy_response_bytes": "response_bytes",
 }
-_FAMILIES = {
+_FAMILIES: dict[str, Any] = {
     "counter": CounterMetricFamily,
     "gauge": GaugeMetricFamily,
     "histogram": HistogramMetricFamily,
@@ -176,14 +176,16 @@ _FAMILIES = {
 def _family(description: Description) -> Metric:
     if description.kind == "info":
         return InfoMetricFamily(description.name, description.help)
-    return _FAMILIES[description.kind](description.name, description.help, labels=description.labels)
+    family: Metric = _FAMILIES[description.kind](description.name, description.help, labels=description.labels)
+    return family
 
 
 def _filled(description: Description, samples: Iterable[Sample]) -> Metric:
-    family: Any = _family(description)
+    family = _FAMILIES[description.kind](description.name, description.help, labels=description.labels)
     for labels, value in samples:
         family.add_metric(labels, value)
-    return family  # type: ignore[no-any-return]
+    filled: Metric = family
+    return filled
 
 
 def _histogram(description: Description, apis: Mapping[tuple[str, ...], list[int]], bounds: Sequence[int]) -> Metric:

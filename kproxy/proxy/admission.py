@@ -4,7 +4,6 @@ import time
 from collections.abc import Sequence
 
 from kproxy.config import Limits
-from kproxy.proxy.counted import Total
 from kproxy.proxy.counters import Counters, address_hash, connections_from
 
 SOCKADDR_IN = 16  # bytes; sockaddr_in6 has 28
@@ -30,15 +29,14 @@ class Admission:
     def configure(self, limits: Limits, workers: int) -> None:
         """Take other limits; each of *workers* takes its share."""
         self._limits = limits
-        self._most = -(-limits.connections // workers)
+        self.most_connections = -(-limits.connections // workers)
+        self.choosy = bool(limits.connections_per_address or limits.connections_per_second)
         self._share = limits.connections_per_second / workers
         self._allowance = self._share
 
     def refusal(self, peer: bytes) -> str | None:
-        """Why a client may not come in, in a word; None: it may."""
+        """Why a client may not come in, the number of connections apart; None: it may."""
         limits = self._limits
-        if self._own.total_of(Total.CONNECTIONS_OPEN) >= self._most:
-            return "connections"
         if limits.connections_per_address:
             if connections_from(self._all, self._place_of(peer)) >= limits.connections_per_address:
                 return "connections_per_address"
@@ -46,13 +44,15 @@ class Admission:
             return "connections_per_second"
         return None
 
-    def came(self, peer: bytes) -> None:
-        """A client has come in."""
-        self._own.add_address(self._place_of(peer), 1)
+    def came(self, peer: bytes) -> int:
+        """A client has come in; gives where its host is counted."""
+        place = self._place_of(peer)
+        self._own.add_address(place, 1)
+        return place
 
-    def left(self, peer: bytes) -> None:
+    def left(self, place: int) -> None:
         """And is gone."""
-        self._own.add_address(self._place_of(peer), -1)
+        self._own.add_address(place, -1)
 
     def _place_of(self, peer: bytes) -> int:
         """Where the connections of a client's host are counted."""

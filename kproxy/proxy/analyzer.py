@@ -132,6 +132,11 @@ class Analyzer:
                 sessions.close(time.time_ns())  # the writer tells anew what is open
         return len(items)
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether some ring has more."""
+        return any(reader.waiting for reader in self._readers)
+
     def read_all(self) -> int:
         """A batch of each ring; the largest."""
         return max(map(self.read, range(len(self._readers))), default=0)
@@ -202,7 +207,7 @@ async def _look(analyzer: Analyzer, stop: asyncio.Event) -> None:
     wait = SHORTEST_WAIT
     while not stop.is_set():
         most = analyzer.read_all()
-        if most >= BATCH:
+        if most and analyzer.is_behind:
             await asyncio.sleep(0)
             continue
         if not most and wait == LONGEST_WAIT:

@@ -49,7 +49,8 @@ async def _ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> li
     request = message("MetadataRequest")
     wish = request.from_json(version, _wish(version))
     answer = await _exchange(reader, writer, METADATA, version, request.encode(version, wish))
-    found = message("MetadataResponse").decode(version, answer)
+    metadata = message("MetadataResponse")
+    found = metadata.decode(version, answer[: metadata.walk(version, answer)])  # librdkafka's mock cluster sends more
     return [(broker.node_id, broker.host, broker.port) for broker in found.brokers]
 
 

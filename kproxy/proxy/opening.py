@@ -4,6 +4,7 @@ Order: PROXY header, TLS towards the client, which broker, connecting, PROXY hea
 """
 
 import asyncio
+import contextlib
 import socket
 import ssl
 from typing import TYPE_CHECKING, Any
@@ -69,7 +70,7 @@ class Opening:
             return cls(owner, cluster, config, None, None)
         from kproxy.proxy.tls import Contexts  # noqa: PLC0415 (OpenSSL is loaded where it is used)
 
-        listener = Contexts(cluster.listener_tls) if cluster.listener_tls else None
+        listener = Contexts(cluster.listener_tls, names=cluster.addresses.mode == "sni") if cluster.listener_tls else None
         broker = Contexts(cluster.broker_tls) if cluster.broker_tls else None
         return cls(owner, cluster, config, listener, broker)
 
@@ -147,18 +148,22 @@ class Opening:
         seen = 0
         try:
             while True:
-                data = peeked.recv(MOST_PROXY_HEADER, socket.MSG_PEEK) if seen or await _readable(loop, client) else b""
-                if len(data) == seen:
-                    raise _Refused(CloseCause.PROXY_PROTOCOL, "the client left within its PROXY header")
+                peeked.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, seen + 1)  # what was seen is no news
+                await _readable(loop, client)
+                data = peeked.recv(MOST_PROXY_HEADER, socket.MSG_PEEK)
                 header = read_header(data)
                 if header is not None:
                     peeked.recv(header.size)
                     self._owner.facts_of(link).client = header.source or self._owner.client_of(link)
                     return header.destination
-                seen = 0
+                if len(data) == seen:
+                    raise _Refused(CloseCause.PROXY_PROTOCOL, "the client left within its PROXY header")
+                seen = len(data)
         except ProxyProtocolError as error:
             raise _Refused(CloseCause.PROXY_PROTOCOL, str(error)) from error
         finally:
+            with contextlib.suppress(OSError):
+                peeked.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1)
             peeked.detach()
 
     async def _client_tls(self, link: Link) -> Leg:
@@ -200,9 +205,11 @@ class Opening:
         """Where this client goes; None: any bootstrap broker."""
         mode = self._cluster.addresses.mode
         if mode == "transparent":
-            from kproxy.proxy.transparent import original_destination  # noqa: PLC0415
+            from kproxy.proxy.transparent import OWN, original_destination  # noqa: PLC0415
 
-            found = original_destination(socket.socket(fileno=link.client_socket()))
+            if OWN.has(split(self._owner.client_of(link))):
+                raise _Refused(CloseCause.LOOP, "kproxy's own connection to a broker was redirected back to it")
+            found = original_destination(link.client_socket())
             if found is None:
                 raise _Refused(CloseCause.LOOP, "the client came to the listener itself: nothing was redirected")
             return found

@@ -65,10 +65,10 @@ class Verdicts:
             link.worker.counters.add(Total.REWRITTEN_FRAMES)
         return changed
 
-    def on_oversized(self, link: Link, side: int, api_key: int, api_version: int, size: int) -> bool:
-        """Whether a frame too big to be held may pass unseen."""
+    def on_oversized(self, link: Link, side: int, api_key: int, api_version: int, size: int) -> Want:
+        """What is done with a frame too big to be held: PASS, TAIL or REFUSE."""
         direction = Direction.REQUEST if side == REQUEST_SIDE else Direction.RESPONSE
-        return self.chain.too_big(direction, api_key, api_version) is Want.PASS
+        return self.chain.too_big(direction, api_key, api_version)
 
     def _done(self, link: Link, side: int, outcome: Outcome | Awaitable[Outcome], frame: bytes) -> bool:
         if isinstance(outcome, Awaitable):

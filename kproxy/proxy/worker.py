@@ -91,13 +91,15 @@ class Forwarding:
             self._admission = Admission(config.limits, config.workers, self._counters, key)
         else:
             self._admission.configure(config.limits, config.workers)
+        self._worker.most_connections = self._admission.most_connections
+        self._worker.choosy = self._admission.choosy
         self._config = config
         wanted = {cluster.name: cluster for cluster in config.clusters}
         for name in [name for name in self._clusters if name not in wanted]:
             self._clusters.pop(name).stop()
         for name, cluster in wanted.items():
             running = self._clusters.get(name)
-            if running is not None and running.cluster.listen == cluster.listen:
+            if running is not None and running.serves(cluster):
                 running.configure(cluster, config)
                 continue
             fresh = VirtualCluster(cluster, config, self._worker, self._admission, self._tell)
@@ -168,7 +170,7 @@ async def _main(arguments: list[str]) -> None:
     channel = await Channel.of(given.control)
     logging.getLogger().handlers[:] = [ToSupervisor(channel)]
     logging.getLogger().setLevel(logging.INFO)
-    counters = [Counters(given.counters)]
+    counters = [Counters(fd) for fd in (given.counters, *given.others)]
     await Forwarding(channel, counters, TapWriter(given.taps[0]) if given.taps else None).run()
 
 

@@ -9,6 +9,7 @@
     sasl.py         which frames are raw SASL tokens
     learning.py     what exchanges tell beyond themselves: client software, topic names, fetch sessions
     session.py      Session: pairs requests with responses, says what happens as events
+    software.py     which software an ApiVersions request newer than the facts names
     tls_facts.py    what is known of a connection's TLS
     recognise.py    what the first bytes are when they are not Kafka: TLS, HTTP, ... said in words
     cluster.py      ClusterView: what connections to one cluster have shown: topic ids, brokers, cluster id; bounded
@@ -51,6 +52,7 @@ from kproxy.session.fetch_session import FetchPartition, FetchSession
 from kproxy.session.framing import FrameBuffer, Limits
 from kproxy.session.recognise import KAFKA, Foreign, looks_like_request, looks_like_responses, recognise
 from kproxy.session.session import Session
+from kproxy.session.software import client_software
 from kproxy.session.tls_facts import TlsFacts, TlsTraffic
 
 __all__ = [
@@ -74,6 +76,7 @@ __all__ = [
     "Tls",
     "TlsFacts",
     "TlsTraffic",
+    "client_software",
     "looks_like_request",
     "looks_like_responses",
     "recognise",

@@ -2,8 +2,9 @@
 
 After SaslHandshake v0, and for 0.9 clients from the first byte, both sides send a size and an opaque token until
 authentication completes (SaslServerAuthenticator). The end is not on the wire: the phase is over when the broker has
-answered a token and the client's next frame is, to the last byte, a request by the same client. Whether every token
-was answered says nothing: the last one of GSSAPI never is (GssKrb5Server has no challenge left, so the broker is silent).
+answered a token and the client's next frame is, to the last byte, a request by the same client (or by any, where the
+handshake named none). Whether every token was answered says nothing: the last one of GSSAPI never is (GssKrb5Server has
+no challenge left, so the broker is silent).
 Not here: SaslHandshake v1, whose tokens travel in SaslAuthenticate requests like any other.
 """
 
@@ -12,7 +13,6 @@ from typing import Any
 
 from kproxy.errors import DecodeError
 from kproxy.protocol import read_request_header
-from kproxy.protocol.embedded.sasl import open_token
 from kproxy.session.events import Connection, Direction, SaslToken
 from kproxy.session.recognise import is_request
 
@@ -37,6 +37,9 @@ class SaslPhase:
         first = not self._begun
         self._begun = self.may_be_token = True
         self._client_id = client_id
+        # Java's consumers and producers up to 0.11 shake hands with the configured client id, and if there is none then go on as
+        # "consumer-1" (KafkaConsumer's constructor makes it up after the channel builder was configured).
+        self._any_client_id = not client_id
         self._answered = False
         self.in_tokens = api_version == 0
         return first
@@ -73,6 +76,8 @@ class SaslPhase:
 
 def token_event(connection: Connection, direction: Direction, data: bytes, at: int) -> SaslToken:
     """The event of a raw token: who sent it, its size, and its parts that are no secret."""
+    from kproxy.protocol.embedded.sasl import open_token  # noqa: PLC0415 (most connections have no token: 4 MB of code less)
+
     mechanism = connection.sasl_mechanism or "GSSAPI"
     parts: dict[str, Any] | None = None
     with contextlib.suppress(DecodeError):  # a token that is not what its mechanism demands stays opaque

@@ -20,8 +20,8 @@ from kproxy.session.framing import FrameBuffer, Limits
 from kproxy.session.hunting import Hunt, RequestHunt, ResponseHunt
 from kproxy.session.in_flight import InFlight, correlation_id_of
 from kproxy.session.learning import Learning
-from kproxy.session.recognise import Foreign, foreign_request, foreign_size, is_request, sane_client_id
-from kproxy.session.routes import Route, Step, failed, read_body, route_of
+from kproxy.session.recognise import Foreign, foreign_request, foreign_size, is_request, may_be_newer
+from kproxy.session.routes import Route, Step, failed, is_refusal, read_body, route_of
 from kproxy.session.sasl import SaslPhase, token_event
 from kproxy.session.stream import Stream
 
@@ -32,8 +32,6 @@ _NO_NAMES: dict[str, str] = {}  # shared by all exchanges without topic ids; nev
 # Of bytes that may be a password nothing is told, not even as a number.
 _NO_REQUEST_BUT_TOKEN = "no request where authentication is not done; it may be a SASL token, so nothing in it is shown"
 _NO_SASL_AUTHENTICATE = "the body is not laid out so; it may hold a SASL token, so nothing in it is shown"
-_NEWEST_API_KEY = 1_000  # room for APIs that are newer than the facts
-_NEWEST_API_VERSION = 100
 _SASL_AUTHENTICATE = 36
 _AUTHENTICATING = (17, 18, _SASL_AUTHENTICATE)  # what a broker takes before authentication is done
 _ONE_SIDED_FROM = 2  # requests, without a byte of the broker
@@ -195,7 +193,7 @@ class Session:
         ):  # so it is done, whatever was captured of it
             self._sasl.leave()
             self._lift_limit()
-        if route is None and not _may_be_newer(header):
+        if route is None and not may_be_newer(header):
             self._on_bad_request(frame, f"API key {header.api_key} v{header.api_version} is none of Kafka's", events)
             return
         frame.header = header
@@ -232,6 +230,12 @@ class Session:
 
     def _request_step(self, route: Route, frame: Frame, exchange: Exchange, events: list[Event]) -> bool:
         """What some requests need beyond pairing; False when the exchange is complete without a response."""
+        if route.request_step is Step.API_VERSIONS:
+            named = self._learning.from_api_versions(route, frame)
+            if frame.error is not None and named:
+                frame.unread = True  # so far: a broker that knows the version would read on
+                exchange.undecoded = None
+            return True
         if frame.message is None:
             self._lossy |= route.request_step is Step.PRODUCE  # nobody can tell whether it is answered
             return True
@@ -242,9 +246,7 @@ class Session:
             self._learning.name_topics(route, exchange)
             events.append(exchange)
             return False
-        if route.request_step is Step.API_VERSIONS:
-            self._learning.from_api_versions(route, frame)
-        elif route.request_step is Step.SASL_HANDSHAKE:
+        if route.request_step is Step.SASL_HANDSHAKE:
             self._learning.from_handshake(frame)
             if self._sasl.on_handshake(route.api_version, exchange.client_id):
                 self._requests.frames.limit = self.limits.unauthenticated_frame_size
@@ -318,6 +320,8 @@ class Session:
         exchange.at = frame.ended_at
         if route is not None:
             route.read_response(frame)
+            if route.request_step is Step.API_VERSIONS and exchange.request is not None:
+                self._judge_api_versions(exchange, exchange.request, frame)
             if frame.error is not None:
                 said = f"response: {frame.error}"
                 exchange.undecoded = said if exchange.undecoded is None else f"{exchange.undecoded}; {said}"
@@ -325,6 +329,12 @@ class Session:
                 self._learning.from_exchange(route, exchange)
                 self._response_step(route, frame)
         events.append(exchange)
+
+    def _judge_api_versions(self, exchange: Exchange, request: Frame, response: Frame) -> None:
+        """Only the response tells whether the broker read the request's body."""
+        request.unread = is_refusal(response)
+        error = None if request.unread else request.error
+        exchange.undecoded = None if error is None else f"request: {error}"
 
     def _response_step(self, route: Route, frame: Frame) -> None:
         if route.response_step is Step.SASL_HANDSHAKE and failed(frame):
@@ -462,11 +472,4 @@ class Session:
 
 def _is_of_authentication(header: RequestHeader, data: bytes) -> bool:
     """Whether a frame where a token may come is a request: one that can be read, or SaslAuthenticate newer than the facts."""
-    return is_request(data) or (header.api_key == _SASL_AUTHENTICATE and _may_be_newer(header))
-
-
-def _may_be_newer(header: RequestHeader) -> bool:
-    """Whether an API that the facts lack could be one of a newer release."""
-    if not (0 <= header.api_key <= _NEWEST_API_KEY and 0 <= header.api_version <= _NEWEST_API_VERSION):
-        return False
-    return sane_client_id(header.client_id)
+    return is_request(data) or (header.api_key == _SASL_AUTHENTICATE and may_be_newer(header))

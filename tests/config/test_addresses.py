@@ -50,7 +50,7 @@ def test_the_host_may_be_missing_where_one_listens() -> None:
         ("kafka:port", "from 1 to 65535"),
         ("kafka:0", "from 1 to 65535"),
         ("kafka:65536", "from 1 to 65535"),
-        ("kafka:９", "from 1 to 65535"),
+        ("kafka:\uff19", "from 1 to 65535"),
         ("::1:9092", 'in brackets: "\\[::1\\]:9092"'),
         ("[::1:9092", "no IPv6 address"),
         ("[::1]x:9092", "no IPv6 address"),

@@ -99,6 +99,7 @@ def test_two_clusters_of_one_name() -> None:
     ("parts", "path", "words"),
     [
         ({"admin": "nowhere"}, "admin", "no port"),
+        ({"admin_hosts": ["a", "b:1"]}, "admin_hosts[1]", "b:1"),
         ({"limits": {"frame_size": 100}}, "limits.frame_size", "too few"),
         ({"limits": {"frame_size": 1 << 31}}, "limits.frame_size", "int32"),
         ({"limits": {"memory": 1 << 20}}, "limits.held_frame_size", "16,777,216 is more than memory, 1,048,576"),

@@ -1,5 +1,7 @@
 """The schema is one by its own meta-schema, and agrees with the parser about what is right."""
 
+import re
+from pathlib import Path
 from typing import Any
 
 import jsonschema
@@ -10,6 +12,7 @@ from kproxy.config.reading import parse_config
 from kproxy.config.schema import config_schema
 from kproxy.errors import ConfigError
 
+README = Path(__file__).parents[2] / "README.md"
 VALIDATOR = jsonschema.Draft202012Validator
 CLUSTER = {"listen": ":19092", "bootstrap": ["kafka:9092"]}
 
@@ -22,6 +25,12 @@ def both(config: dict[str, Any]) -> tuple[bool, bool]:
     except ConfigError:
         taken = False
     return VALIDATOR(config_schema()).is_valid(config), taken
+
+
+def test_the_example_of_the_readme_is_right_for_both() -> None:
+    (example,) = re.findall(r"```yaml\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+    assert VALIDATOR(config_schema()).is_valid(yaml.safe_load(example))
+    assert [cluster.name for cluster in parse_config(example, "kproxy.yaml").clusters] == ["orders", "audit"]
 
 
 def test_it_is_a_schema() -> None:

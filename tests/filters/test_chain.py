@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from kproxy.filters.chain import Chain, name_of
 from kproxy.filters.contract import (
-    Answer,
     Close,
     ConnectionFacts,
     Direction,
@@ -78,7 +77,7 @@ def test_attack_13_what_the_facts_lack_passes_unless_a_required_filter_asks() ->
     assert strict.unknown(RESPONSE, 3) is strict.unknown(REQUEST, 3) is strict.unknown(REQUEST, 999) is Want.REFUSE
     assert strict.unknown(RESPONSE, 12) is Want.PASS
     assert strict.wanted(RESPONSE, 3, 14) is strict.wanted(RESPONSE, 3, -1) is Want.REFUSE
-    assert strict.unknown(REQUEST, 18) is Want.HOLD
+    assert (strict.unknown(REQUEST, 18), strict.unknown(RESPONSE, 18)) == (Want.PASS, Want.HOLD)
     bounded = Chain([Asking(forward, responses=(3,), required=True, versions=Versions.parse("0-5"))])
     assert bounded.unknown(RESPONSE, 3) is Want.PASS
 
@@ -98,10 +97,18 @@ def test_attack_13_frames_that_nobody_knows() -> None:
     )
 
 
-def test_api_versions_of_an_unknown_version_is_answered_as_a_broker_that_lacks_it_does() -> None:
+def test_api_versions_of_an_unknown_version_is_the_brokers_to_refuse_and_else_ours() -> None:
     chain = Chain([RewriteAddresses()])
-    answer = asked(chain, request(18, 99, 7, b"?", tags=b"\0"))
-    assert answer == Answer(api_versions_refusal(7).replace(pack(">hhh", 18, 0, 2), pack(">hhh", 18, 0, 4)))
+    asked_for = request(18, 99, 7, b"?", tags=b"\0")
+    assert asked(chain, asked_for) == Send(asked_for)
+    refusal = api_versions_refusal(7)
+    outcome = responded(chain, connection(), 18, 99, refusal)
+    assert isinstance(outcome, Send)
+    assert outcome.frame is refusal
+    ours = refusal.replace(pack(">hhh", 18, 0, 2), pack(">hhh", 18, 0, 4))
+    for offer in (b"something new", refusal[8:].replace(pack(">h", 35), pack(">h", 0), 1), b""):
+        assert responded(chain, connection(), 18, 99, frame(pack(">i", 7) + offer)) == Send(ours)
+    assert responded(Chain([]), connection(), 18, 99, frame(b"1234?")) == Send(frame(b"1234?"))
 
 
 def test_a_request_too_short_for_a_header_closes() -> None:
@@ -354,7 +361,7 @@ def test_any_bytes_are_forwarded_or_close_and_nothing_is_raised(
     at = connection(Served())
     given = frame(pack(">hh", key, version) + noise)
     outcome = asked(chain, given, at)
-    assert isinstance(outcome, Close | Answer) or outcome.frame == given
+    assert isinstance(outcome, Close) or outcome.frame == given
     if is_open and len(given) >= 12:
         assert isinstance(outcome, Send)
     answer = frame(noise)

@@ -1,5 +1,6 @@
 """Filters by dotted path and by name, and one sentence for every mistake."""
 
+import importlib.metadata
 import sys
 import tomllib
 from importlib.metadata import EntryPoint, EntryPoints
@@ -11,7 +12,6 @@ import pytest
 
 from kproxy.config import Addresses, Cluster, FilterUse
 from kproxy.errors import UsageError
-from kproxy.filters import loading
 from kproxy.filters.contract import Filter
 from kproxy.filters.loading import BUILT_IN, GROUP, load_chain, load_filter
 from kproxy.filters.narrow_api_versions import NarrowApiVersions
@@ -67,7 +67,7 @@ def test_built_ins_are_registered_under_the_same_names() -> None:
 
 def test_by_name_of_an_installed_package(monkeypatch: pytest.MonkeyPatch, modules: None) -> None:
     installed = EntryPoints([EntryPoint("picky", "good_filters:Picky", GROUP), EntryPoint("gone", "no_such:X", GROUP)])
-    monkeypatch.setattr(loading, "entry_points", lambda group: installed.select(group=group))
+    monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: installed.select(group=group))
     assert type(load_filter("picky", {"level": 2})).__name__ == "Picky"
     assert mistake("gone") == "'gone': there is no module 'no_such' where Python looks (PYTHONPATH)"
     assert mistake("pick") == (

@@ -8,7 +8,7 @@ import pytest
 
 from kproxy.filters.chain import Chain
 from kproxy.filters.contract import Filter, Forward, Send
-from kproxy.filters.narrow_api_versions import is_known, unsupported_version
+from kproxy.filters.narrow_api_versions import is_known, refused_version
 from kproxy.filters.rewrite_addresses import RewriteAddresses
 from kproxy.protocol import Versions, message
 from tests.conftest import Require
@@ -102,12 +102,13 @@ def test_real_answers_of_brokers_up_to_4_3_1_are_not_touched() -> None:
     assert not chain.faults
 
 
-def test_the_answer_to_an_unknown_version_is_read_in_the_layout_of_version_0() -> None:
-    data = unsupported_version(-2)
+def test_the_refusal_of_a_version_is_read_in_the_layout_of_version_0() -> None:
+    data = refused_version(frame(pack(">i", -2) + b"new"))
     assert data[:8] == pack(">ii", len(data) - 4, -2)
     value: Any = message("ApiVersionsResponse").decode(0, data, 8)
     assert value.error_code == 35
     assert offered(0, data[8:]) == [(18, 0, 4)]
+    assert refused_version(data) is data
 
 
 def test_what_is_known() -> None:

@@ -318,3 +318,19 @@ def test_a_response_frame_of_another_header_version_is_a_fault() -> None:
     chain = Chain([Asking(forward, **BOTH, name="reader")])
     cut = response_frame(HEARTBEAT, 4, b"")[:-1]
     assert responded(chain, connection(), HEARTBEAT, 4, cut) == Close("filter reader failed")
+
+
+def test_what_is_behind_a_response_is_passed_over_and_kept() -> None:
+    """As librdkafka's mock cluster ends Metadata; a request may have nothing behind it, so that no policy reads less than a broker."""
+
+    def judge(at: Any) -> Replace:
+        at.message.throttle_time_ms = 7
+        return Replace(at.message)
+
+    chain = Chain([Asking(judge, requests=(HEARTBEAT,), responses=(HEARTBEAT,), fails_open=False)])
+    answer = pack(">iiihb", 11, 5, 0, 27, 0)  # v1: size, correlation id, throttle time, error code, and one byte more
+    outcome = chain.on_response(connection(), RequestFacts(HEARTBEAT, 1, 5), answer)
+    assert outcome == Send(pack(">iiihb", 11, 5, 7, 27, 0))
+    request = heartbeat(5, "payments")
+    longer = pack(">i", len(request) - 3) + request[4:] + b"\0"
+    assert isinstance(asked(chain, longer), Close)

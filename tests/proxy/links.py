@@ -9,6 +9,7 @@ from typing import Any
 
 import uvloop
 
+from kproxy.filters.contract import Want
 from kproxy.proxy.counted import CloseCause
 from kproxy.proxy.counters import Counters
 from kproxy.proxy.lane import Worker
@@ -56,9 +57,9 @@ class Owner:
         self.told.append(("tail", tail))
         return tail if self.judge_tail is None else self.judge_tail(tail)
 
-    def on_oversized(self, link: Link, side: int, api_key: int, api_version: int, size: int) -> bool:
+    def on_oversized(self, link: Link, side: int, api_key: int, api_version: int, size: int) -> Want:
         self.told.append(("oversized", side, api_key, size))
-        return not self.strict
+        return Want.REFUSE if self.strict else Want.PASS
 
     def on_mispaired(self, link: Link) -> bool:
         self.told.append(("mispaired",))

@@ -169,6 +169,12 @@ def test_attack_26_foreign_names_are_refused(client: Client, host: str, status: 
         assert client.get(path, headers={"host": host}).status_code == status
 
 
+def test_attack_26_two_names_are_none(client: Client) -> None:
+    both = [("Host", "127.0.0.1:9644"), ("Host", "evil.example")]
+    assert client.get("/metrics", headers=both).status_code == 421
+    assert client.get("/metrics", headers=both[::-1]).status_code == 421
+
+
 def test_browsers_are_told_to_keep_out(client: Client) -> None:
     for path in ("/metrics", "/nowhere"):
         headers = client.get(path).headers

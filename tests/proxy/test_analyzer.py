@@ -4,6 +4,7 @@ import base64
 import errno
 import json
 import os
+import random
 import resource
 import shutil
 import signal
@@ -18,7 +19,7 @@ import pytest
 
 from kproxy.config import Analysis, Rotated
 from kproxy.proxy.analyzer import Analyzer
-from kproxy.proxy.ring import TapReader, create_ring
+from kproxy.proxy.ring import TapReader, TapWriter, create_ring
 from kproxy.proxy.tapped import TapItem, TapKind
 from kproxy.proxy.tapped_sessions import Stuck
 from kproxy.session import Session
@@ -62,7 +63,7 @@ def exchange(number: int, correlation_id: int, at: int = 5) -> list[TapItem]:
     ]
 
 
-@pytest.mark.parametrize("name", WHOLE)
+@pytest.mark.parametrize("name", [*WHOLE, "03-classic-rebalance-range.pcap", "05-admin.pcap"])
 def test_the_log_is_that_of_kproxy_decode(tmp_path: Path, name: str) -> None:
     log = tmp_path / "kafka.jsonl"
     with AnalyzerProcess(Analysis(log=Rotated(path=str(log)))) as analyzer:
@@ -84,6 +85,28 @@ def test_kproxy_decode_reads_the_parts_of_its_log_and_capture(tmp_path: Path, na
     parts = sorted(tmp_path.iterdir())
     assert len(parts) > 1
     assert told([line for part in parts for line in decode(part)]) == told(decode(CAPTURES / name))
+
+
+def test_an_assignment_is_opened_with_what_a_join_told_before(tmp_path: Path) -> None:
+    """JoinGroup v0 names the group's protocol, SyncGroup does so from version 5 only (KIP-559)."""
+    asked = string("g") + pack(">i", 10_000) + string("") + string("connect") + pack(">i", 0)
+    joined = pack(">hi", 0, 1) + string("default") + string("m") + string("m") + pack(">i", 0)
+    # org.apache.kafka.connect.runtime.distributed.ConnectProtocol: version, error, leader, its URL, offset, assignment
+    assignment = pack(">hh", 0, 0) + string("m") + string("http://worker/") + pack(">q", 5) + pack(">i", 0)
+    log = tmp_path / "kafka.jsonl"
+    with AnalyzerProcess(Analysis(log=Rotated(path=str(log)))) as analyzer:
+        analyzer.tap(
+            [
+                opened(1, *ADDRESSES),
+                (TapKind.DATA, 1, 0, 5, request(11, 0, 1, asked)),
+                (TapKind.DATA, 1, 1, 6, response(1, joined)),
+                (TapKind.DATA, 1, 0, 7, request(14, 0, 2, string("g") + pack(">i", 1) + string("m") + pack(">i", 0))),
+                (TapKind.DATA, 1, 1, 8, response(2, pack(">hi", 0, len(assignment)) + assignment)),
+            ]
+        )
+        analyzer.drain()
+    _, synced = map(json.loads, log.read_text().splitlines())
+    assert [one["kind"] for one in synced["embedded"]] == ["connect-assignment"]
 
 
 def test_tshark_reads_every_part_of_its_capture(tmp_path: Path, require: Require) -> None:
@@ -243,6 +266,47 @@ def test_attack_21_no_secret_is_in_any_file_or_message(tmp_path: Path) -> None:
                 assert form not in data, f"{secret!r} is in {name}"
 
 
+def changed(data: bytes, rng: random.Random) -> bytes:
+    """Other bytes in their place."""
+    other = bytearray(data)
+    for _ in range(rng.randrange(1, 8)):
+        other[rng.randrange(min(len(other), rng.choice((12, 60, 100_000))))] = rng.choice((0, 255, 127, 128, 1))
+    return rng.choice((bytes(other), data[: rng.randrange(len(data))], data + data, rng.randbytes(50)))
+
+
+def mutated(items: list[TapItem], rng: random.Random, number: int) -> Iterator[TapItem]:
+    """Records of one connection with bytes changed, lost, doubled, out of place."""
+    for kind, _, direction, at, data in items:
+        said = changed(data, rng) if kind == TapKind.DATA and rng.random() < 0.3 else data
+        if rng.random() < 0.05:
+            yield TapKind.LOST, number, direction, at, rng.choice((0, 1, 1000, 2**64 - 1)).to_bytes(8, "little")
+        elif rng.random() > 0.02:
+            yield kind, number, direction if rng.random() > 0.02 else 1 - direction, at, said
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_no_traffic_harms_the_analysis_of_other_connections(tmp_path: Path, name: str) -> None:
+    """Attacks 2, 3, 6, 7, 10, 12, 14 and 28, thrown at everything that stands behind the tap."""
+    analysis = Analysis(
+        log=Rotated(path=str(tmp_path / "kafka.jsonl")), capture=Rotated(path=str(tmp_path / "kafka.pcapng"))
+    )
+    rng = random.Random(name)
+    connections: dict[int, list[TapItem]] = {}
+    for item in tap_items(CAPTURES / name):
+        connections.setdefault(item[1], []).append(item)
+    with AnalyzerProcess(analysis) as analyzer:
+        analyzer.tap([opened(1, *ADDRESSES)])
+        for round_number in range(10):
+            for number, items in enumerate(connections.values(), 1000 * (round_number + 1)):
+                analyzer.tap([opened(number, "10.1.1.1:5", ADDRESSES[1], from_start=rng.random() < 0.5)])
+                analyzer.tap(list(mutated(items[1:], rng, number)))
+            analyzer.tap(exchange(1, round_number))
+        counts = analyzer.drain()
+    assert counts["faults"] == {}
+    rows = [json.loads(line) for line in (tmp_path / "kafka.jsonl").read_text().splitlines()]
+    assert [row["correlationId"] for row in rows if row["connection"] == 1] == list(range(10))
+
+
 @pytest.fixture
 def analyzer() -> Iterator[Analyzer]:
     fd = create_ring(65_536)
@@ -264,6 +328,19 @@ def test_an_analysis_that_hangs_is_given_up(analyzer: Analyzer, monkeypatch: pyt
     assert analyzer.counts.exchanges == 1
     assert analyzer.counts_said()["faults"] == {"Stuck": 1}
     assert analyzer.messages[0]["connection"] == 1 and analyzer.messages[0]["reason"] == "Stuck"
+
+
+def test_a_ring_that_holds_what_cannot_be_begins_anew(analyzer: Analyzer) -> None:
+    (reader,) = analyzer._readers
+    reader.attach()
+    writer = TapWriter(reader.fd)
+    for item in (opened(1, *ADDRESSES), *exchange(1, 1)):
+        assert writer.put(*item)
+    assert analyzer.read_all() == 3
+    os.pwrite(reader.fd, pack("<Q", 2**63), 0)  # the ring's head
+    assert analyzer.read_all() == 0
+    counts = analyzer.counts_said()
+    assert (counts["ring_faults"], counts["connections"], counts["exchanges"]) == (1, 0, 1)
 
 
 def test_much_work_is_no_hang(analyzer: Analyzer) -> None:

@@ -26,8 +26,10 @@ class Body:
 
 
 def read_body(frame: Frame | None) -> tuple[Body | None, str | None]:
-    """The body of a frame, or why there is none although the frame is; (None, None) where no frame is."""
+    """The body of a frame, or why there is none although the frame is; (None, None) where no frame is, or none of it read."""
     if frame is None:
+        return None, None
+    if frame.unread:
         return None, None
     message = frame.message
     if message is None or frame.error is not None:
@@ -43,6 +45,8 @@ def read_body(frame: Frame | None) -> tuple[Body | None, str | None]:
 
 def json_of(frame: Frame | None) -> bytes | None:
     """Kafka's JSON of the body, credentials withheld; None where there is none."""
+    if frame is not None and frame.unread:
+        return b"{}"
     if frame is None or frame.message is None or frame.error is not None:
         return None
     try:
