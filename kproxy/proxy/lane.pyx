@@ -311,8 +311,7 @@ cdef class Lane:
     cdef int refuse(self, const uint8_t *at, int cause) except -1:
         """Close the connection over a frame; *at* is where it begins, if it is there."""
         cdef Joint link = self.link
-        link.owner.on_refused(link, self.side, cause, b"" if at == NULL else at[:4])
-        link.close(cause)
+        link.close(link.owner.on_refused(link, self.side, cause, b"" if at == NULL else at[:4]))
         return 0
 
     # Standing still, and going on
