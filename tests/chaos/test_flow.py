@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from struct import unpack_from
 
+from kproxy.config import Timeouts
 from tests.chaos.conftest import Start
 from tests.chaos.peers import (
     Peer,
@@ -141,6 +142,7 @@ def test_promise_6_stalled_connections_stay_within_the_budget(
     eventually(stands, pause=0.3, what="all stand still")
     record_property("resident bytes grown, of 500 stalled", highest)
     record_property("buffered bytes", proxy.count("kproxy_buffered_bytes"))
+    print(highest, proxy.count("kproxy_buffered_bytes"), proxy.count("kproxy_connections_open"))
     assert highest < budget * 1.1
     for one in stalled:
         one.reset()

@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 import tarfile
+import tempfile
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 from pathlib import Path
@@ -75,8 +76,6 @@ def _outcome(case: ET.Element) -> tuple[str, str]:
 
 def main() -> None:
     """Run it from the command line."""
-    import tempfile
-
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("bootstrap", metavar="HOST:PORT")
     parser.add_argument("--release", default=NEWEST)
