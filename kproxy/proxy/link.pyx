@@ -313,12 +313,13 @@ cdef class Link(Joint):
         self.reset_by = lane.side + 1
         self.on_eof(lane)
 
-    def sink_lost(self, Lane lane not None):
-        """The side a lane writes to is gone. What it has sent before may still be read."""
+    def sink_lost(self, Lane lane not None, bint farewell=False):
+        """The side a lane writes to is gone, with or without a *farewell*. What it has sent before may still be read."""
         if self.closed:
             return
         lane.discarding = True
-        self.reset_by = 2 - lane.side
+        if not farewell:
+            self.reset_by = 2 - lane.side
         if lane.side == REQUEST_SIDE:
             lane.eof = True
             lane.pipe.stop_reading()
