@@ -47,7 +47,8 @@ Shared memory and channels
 Seams
 
     Tap ring records (ring.pyx): kind, connection number, direction, at (ns since the epoch), bytes. OPEN (JSON: number,
-    cluster, client, broker, from_start), DATA, LOST (bytes that did not fit), END (FIN), CLOSE (cause). ``TapReader.read(most) -> list[TapItem]``.
+    cluster, client, broker, from_start), DATA, LOST (bytes that did not fit), END (FIN), CLOSE (cause).
+    ``TapReader.read(most) -> list[TapItem]``.
     Counters (counters.pyx): ``Counters.create()`` / ``Counters(fd)``; ``.apis()``, ``.closes()``, ``.totals()`` give
     plain Python values.
 """
