@@ -27,7 +27,11 @@ Around it
     upstream.py     resolving and connecting, SOCKS5 and HTTP CONNECT, PROXY protocol out
     proxy_protocol.py   PROXY protocol v1 and v2 (bytes only)
     tls.py          contexts for both legs, made anew when files change
-    worker.py, analyzer.py, rotation.py, admin.py
+    worker.py
+    analyzer.py     reads the taps and tells the supervisor; tapped_sessions.py: their Sessions, none of which harms another
+    analysis_counts.py, analysis_outputs.py, rotation.py   what it counts, what it writes, in which parts
+    admin.py        the admin port: metrics, health, connections; nothing can be changed there
+    counted.py, tapped.py   the names of what is counted and of what is in a tap, for Python; sealed.py: the memory of both
     supervisor.py   one run: signals, changed files, the exit code
     fleet.py        workers and analyzer together; child.py: one place for a process; processes.py: how they are started
     control.py      the channel between supervisor and children, and all that is said on it

@@ -32,7 +32,9 @@ from kproxy.proxy.tapped_sessions import Clusters, Key, Stuck, TappedSessions
 from kproxy.session import Event, Exchange, Limits
 
 BATCH = 256  # records of one ring before the next one has its turn
-SHORTEST_WAIT, LONGEST_WAIT = 0.0005, 0.02  # seconds between looks at rings that are empty
+SHORTEST_WAIT, LONGER_WAIT, LONGEST_WAIT = 0.001, 0.004, 0.02  # seconds between looks at the rings, each of which costs CPU
+MANY = 32  # records at a look, after which the next one comes soon; fewer may wait longer, and none the longest
+FEW = 65_536  # bytes of a ring that may wait
 SAY_EVERY = 1.0  # seconds
 STUCK_TICKS = 3  # seconds of CPU on one record, after which its connection is given up
 SILENT = 3_600 * 10**9  # ns after which a connection that said nothing is closed: brokers do so after ten minutes
@@ -134,8 +136,8 @@ class Analyzer:
 
     @property
     def is_behind(self) -> bool:
-        """Whether some ring has more."""
-        return any(reader.waiting for reader in self._readers)
+        """Whether some ring has so much that it is read at once."""
+        return any(reader.waiting > FEW for reader in self._readers)
 
     def read_all(self) -> int:
         """A batch of each ring; the largest."""
@@ -212,7 +214,7 @@ async def _look(analyzer: Analyzer, stop: asyncio.Event) -> None:
             continue
         if not most and wait == LONGEST_WAIT:
             analyzer.flush()
-        wait = SHORTEST_WAIT if most else min(2 * wait, LONGEST_WAIT)
+        wait = SHORTEST_WAIT if most >= MANY else min(2 * wait, LONGER_WAIT if most else LONGEST_WAIT)
         await asyncio.sleep(wait)
 
 

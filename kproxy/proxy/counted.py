@@ -40,8 +40,6 @@ class Total(_FromZero):
     ACCEPT_ERRORS = auto()
     BUFFERED_BYTES = auto()
     LOOP_LAG_MAX_NS = auto()
-    TAPPED_CHUNKS = auto()
-    TAPPED_BYTES = auto()
 
 
 GAUGES = frozenset({Total.CONNECTIONS_OPEN, Total.IN_FLIGHT, Total.BUFFERED_BYTES, Total.LOOP_LAG_MAX_NS})
@@ -80,7 +78,7 @@ class ApiTotals(NamedTuple):
     api_key: int | None
     api_version: int | None
     requests: int
-    request_bytes: int  # size fields included or not as the worker counts them
+    request_bytes: int  # with their size fields
     responses: int
     response_bytes: int
     latency_ns: int  # sum over the responses

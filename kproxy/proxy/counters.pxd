@@ -39,8 +39,6 @@ cdef enum TotalPlace:
     ACCEPT_ERRORS
     BUFFERED_BYTES
     LOOP_LAG_MAX_NS
-    TAPPED_CHUNKS
-    TAPPED_BYTES
 
 
 cdef enum CausePlace:

@@ -86,6 +86,10 @@ class Upstream:
         known = self._resolver.known(host, port) if self.direct else []
         return known[0] if known and not self._refusal(known[0]) else None
 
+    def sole(self, host: str, port: int) -> Address | None:
+        """As ``resolved``, where there is no other address to try."""
+        return self.resolved(host, port) if len(self._resolver.known(host, port)) == 1 else None
+
     async def connect(self, host: str, port: int) -> socket.socket:
         """A connected, non-blocking socket without Nagle's delay and with keep-alive.
 

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -121,6 +122,24 @@ def test_23_without_file_descriptors_none_can_be_started_and_nothing_else_happen
         told = Told()
         child, keeping = await keep(told)
         while len(told.codes) < 3:
+            await asyncio.sleep(0)
+        child.stop()
+        await keeping
+        return told.codes
+
+    assert set(run("asyncio", main())) == {None}
+
+
+def test_23_nor_without_any_for_a_channel(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_more() -> None:
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr(child_module, "socket", SimpleNamespace(socketpair=no_more))
+
+    async def main() -> Any:
+        told = Told()
+        child, keeping = await keep(told)
+        while len(told.codes) < 2:
             await asyncio.sleep(0)
         child.stop()
         await keeping

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from kproxy.config import Analysis, Cluster, Config, Timeouts
@@ -78,7 +79,7 @@ def test_a_worker_that_cannot_take_its_place_tries_again() -> None:
 
     async def test(fleet: Fleet, _: str) -> Any:
         pids = set()
-        fleet.config = config("plain.die")
+        fleet._plain = msgspec.to_builtins(config("plain.die"))
         child = fleet.posts[0].child
         assert child.pid
         os.kill(child.pid, signal.SIGKILL)
@@ -96,6 +97,21 @@ def test_a_change_that_one_refuses_is_taken_back_by_all() -> None:
         return why, fleet.config.clusters[0].name, all(post.child.ready for post in fleet.posts)
 
     assert with_fleet(config(workers=2), test) == ("127.0.0.1:1: address already in use", "plain", True)
+
+
+def test_a_worker_that_begins_during_a_change_takes_it_as_well() -> None:
+    async def test(fleet: Fleet, _: str) -> Any:
+        child = fleet.posts[1].child
+        changing = asyncio.ensure_future(fleet.change(config("other", workers=2)))
+        assert child.pid
+        os.kill(child.pid, signal.SIGKILL)  # it may or may not have answered
+        why = await changing
+        while not child.ready:
+            await asyncio.sleep(0.01)
+        return why, child.given["clusters"][0]["name"], fleet.config.clusters[0].name
+
+    why, given, name = with_fleet(config(workers=2), test)
+    assert given == name == ("plain" if why else "other")
 
 
 def test_the_number_of_workers_changes_and_memory_is_given_back() -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import select
 import shutil
 import signal
@@ -225,3 +226,18 @@ def test_its_start_can_be_interrupted(run: Run) -> None:
     process.until("begun")
     assert process.tell(signal.SIGINT).ended() == 0
     assert process.events("serving") == []
+
+
+def test_23_files_are_allowed_for_as_many_clients_as_are_taken(run: Run) -> None:
+    process = run.start("plain", limits={"connections": 3_000})
+    children = pids(process, 2)
+    for pid in children.values():
+        soft, _ = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+        assert soft >= min(6_000, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+
+
+def test_23_too_few_files_are_told_of(run: Run) -> None:
+    process = run.start("plain", limits={"connections": 10_000_000})
+    told = process.until("limits.connections will not be reached")
+    assert "ulimit -n" in told["reason"]
+    process.until("serving")
