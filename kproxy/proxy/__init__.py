@@ -24,7 +24,11 @@ Around it
 
     plan.py         Chain and facts -> the tables a Lane looks up
     brokers.py      BrokerTable: node ids, where they are, which port of ours stands for them; what may not be mapped
-    upstream.py     resolving and connecting, SOCKS5 and HTTP CONNECT, PROXY protocol out
+    upstream.py     from "host:port" to a connected socket: every address of a name in turn, in bounded time; PROXY protocol out
+    resolver.py     names to addresses, remembered; what failed lately comes last
+    through.py      SOCKS5 and HTTP CONNECT
+    endpoint.py     "host:port" as text; numbers and names
+    transparent.py  where a redirected client wanted to go; own connections that come back
     proxy_protocol.py   PROXY protocol v1 and v2 (bytes only)
     tls.py          contexts for both legs, made anew when files change
     worker.py
