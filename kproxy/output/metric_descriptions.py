@@ -115,6 +115,8 @@ DESCRIPTIONS: Final[tuple[Description, ...]] = (
         1 / NANOSECONDS,
         "max",
     ),
+    Description("kproxy_tapped_chunks", "counter", "Pieces of traffic copied to the analyzer.", (), "tapped_chunks"),
+    Description("kproxy_tapped_bytes", "counter", "Bytes of traffic copied to the analyzer.", (), "tapped_bytes"),
     Description(
         "kproxy_tap_dropped_chunks",
         "counter",

@@ -40,6 +40,8 @@ class Total(_FromZero):
     ACCEPT_ERRORS = auto()
     BUFFERED_BYTES = auto()
     LOOP_LAG_MAX_NS = auto()
+    TAPPED_CHUNKS = auto()
+    TAPPED_BYTES = auto()
 
 
 GAUGES = frozenset({Total.CONNECTIONS_OPEN, Total.IN_FLIGHT, Total.BUFFERED_BYTES, Total.LOOP_LAG_MAX_NS})

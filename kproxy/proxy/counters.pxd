@@ -39,6 +39,8 @@ cdef enum TotalPlace:
     ACCEPT_ERRORS
     BUFFERED_BYTES
     LOOP_LAG_MAX_NS
+    TAPPED_CHUNKS
+    TAPPED_BYTES
 
 
 cdef enum CausePlace:

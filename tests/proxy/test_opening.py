@@ -1,227 +1,264 @@
-"""Links that begin with more than two sockets: names, PROXY headers in and out, SNI, targets that the kernel knows."""
+"""How links begin that are more than two sockets, in a real `kproxy run`: PROXY headers, a proxy on the way, TLS on both legs."""
 
-import asyncio
+import contextlib
+import json
 import os
-import resource
+import shutil
 import socket
+import ssl
+import threading
 import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kproxy.config import Addresses, BrokerTls, ListenerTls, Timeouts
-from kproxy.proxy.counted import CloseCause, Total
-from kproxy.proxy.tls import broker_context
-from tests.proxy.certificates import certificates
-from tests.proxy.clusters import Broker, ask, front, listening
-from tests.proxy.links import request, run
+from kproxy.proxy.endpoint import join
+from kproxy.proxy.proxy_protocol import Header, read_header, write_v1, write_v2
+from tests.conftest import Require
+from tests.proxy.certificates import Authority, certificates
+from tests.proxy.test_through import program
+from tests.support.haproxy import free_port
+from tests.support.kafka.proxies import Proxy, cluster
+from tests.support.redirected import REQUEST, RESPONSE
 
-FIXED = Addresses(mode="fixed")
-LISTENER = ListenerTls(certificate=certificates().server.certificate, key=certificates().server.key)
-BEAT = request(12, 0, 1)
-# From the examples of haproxy's doc/proxy-protocol.txt, sections 2.1 and 2.2
-V1 = b"PROXY TCP4 203.0.113.7 198.51.100.2 56324 443\r\n"
-V2 = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c" + bytes((203, 0, 113, 7, 198, 51, 100, 2)) + b"\xdc\x04\x01\xbb"
-LOCAL = b"\r\n\r\n\0\r\nQUIT\n\x20\0\0\0"
+PATIENCE_S = 20
+CLIENT, BALANCER = "192.0.2.7:1234", "198.51.100.9:9092"
 
 
-def test_a_broker_that_has_a_name_is_found_and_then_connected_to_straight() -> None:
-    async def work() -> None:
-        broker = Broker()
-        async with listening(broker.serve) as broker.port, front(f"localhost:{broker.port}", addresses=FIXED) as proxy:
-            for number in range(4):
-                reader, writer = await proxy.connect()
-                assert len(await ask(reader, writer, request(12, 0, number))) == 11
-                writer.close()
-            assert broker.came == 4
+class Broker:
+    """Answers every request as one for ApiVersions; ``headers`` are the PROXY headers that connections began with."""
 
-    run(work)
+    def __init__(self, *, expects_header: bool = False, tls: ssl.SSLContext | None = None) -> None:
+        self.headers: list[Header] = []
+        self.subjects: list[Any] = []
+        self._expects_header, self._tls = expects_header, tls
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
 
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = self._listener.accept()
+                threading.Thread(target=self._serve, args=(client,), daemon=True).start()
 
-@pytest.mark.parametrize("piece", [1, 5, 1_000])
-@pytest.mark.parametrize(("header", "client"), [(V1, "203.0.113.7:56324"), (V2, "203.0.113.7:56324"), (LOCAL, None)])
-def test_the_client_is_who_the_balancer_says(header: bytes, client: str | None, piece: int) -> None:
-    async def work() -> None:
-        broker = Broker()
-        async with (
-            listening(broker.serve) as broker.port,
-            front(f"127.0.0.1:{broker.port}", addresses=FIXED, proxy_protocol=True) as proxy,
-        ):
-            reader, writer = await proxy.connect()
-            writer.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            sent = header + BEAT
-            for at in range(0, len(sent), piece):
-                writer.write(sent[at : at + piece])
-                await asyncio.sleep(0)
-            assert await reader.readexactly(11) == b"\0\0\0\7\0\0\0\1\0\1t"
-            link = next(iter(proxy.worker.links))
-            own = "{}:{}".format(*writer.get_extra_info("sockname"))
-            assert proxy.cluster.row_of(link, 0)["client"] == (client or own)
-            writer.close()
+    def _serve(self, client: socket.socket) -> None:
+        with contextlib.suppress(OSError), client:
+            if self._expects_header:
+                self._read_header(client)
+            with self._tls.wrap_socket(client, server_side=True) if self._tls else client as talking:
+                if isinstance(talking, ssl.SSLSocket):
+                    self.subjects.append(talking.getpeercert())
+                while size := talking.recv(4):
+                    request = talking.recv(int.from_bytes(size))
+                    talking.sendall(RESPONSE[:4] + request[4:8] + RESPONSE[8:])
 
-    run(work)
+    def _read_header(self, client: socket.socket) -> None:
+        received, header = b"", None
+        while header is None:
+            received += client.recv(1) or b"GET"  # an end where more should come is refused
+            header = read_header(received)
+        self.headers.append(header)
 
-
-@pytest.mark.parametrize("start", [b"GET / HTTP/1.1\r\n", BEAT, b"PROXY TCP4 nobody\r\n", V2[:12] + b"\x31" + V2[13:]])
-def test_without_a_proxy_header_nobody_comes_in(start: bytes) -> None:
-    async def work() -> None:
-        async with front("127.0.0.1:1", addresses=FIXED, proxy_protocol=True) as proxy:
-            reader, writer = await proxy.connect()
-            writer.write(start)
-            try:
-                assert await reader.read() == b""
-            except ConnectionResetError:
-                pass
-            await proxy.until(lambda: not proxy.worker.links)
-            assert proxy.causes == {CloseCause.PROXY_PROTOCOL: 1}
-            writer.close()
-
-    run(work)
+    def close(self) -> None:
+        self._listener.close()
 
 
-def test_promise_4_half_a_header_costs_no_time() -> None:
-    """Whoever waits for the rest must not be woken by what has come already."""
+@pytest.fixture
+def begin(tmp_path: Path) -> Iterator[Callable[..., Proxy]]:
+    with contextlib.ExitStack() as stack:
 
-    async def work() -> None:
-        async with front("127.0.0.1:1", addresses=FIXED, proxy_protocol=True) as proxy:
-            clients = [await proxy.connect() for _ in range(20)]
-            for _, writer in clients:
-                writer.write(V1[:20])
-            await proxy.until(lambda: proxy.total(Total.CONNECTIONS_OPEN) == 20)
-            await asyncio.sleep(0.05)
-            before = resource.getrusage(resource.RUSAGE_SELF)
-            await asyncio.sleep(0.5)
-            after = resource.getrusage(resource.RUSAGE_SELF)
-            assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 0.25
-            for _, writer in clients:
-                writer.close()
-            await proxy.until(lambda: not proxy.worker.links)
+        def start(
+            broker: Broker, *, host: str = "127.0.0.1", timeouts: dict[str, Any] | None = None, **settings: Any
+        ) -> Proxy:
+            stack.callback(broker.close)
+            ours = cluster([f"{host}:{broker.port}"], **settings)
+            proxy = Proxy(tmp_path / "kproxy", [ours], analysis={"enabled": False}, timeouts=timeouts or {})
+            stack.callback(proxy.close)
+            return proxy.start()
 
-    run(work)
+        yield start
 
 
-def test_a_link_that_is_closed_while_it_opens_leaves_the_next_connection_alone() -> None:
-    """Its socket's number is soon another's: nothing of the first may still watch it."""
+def connected(proxy: Proxy) -> socket.socket:
+    host, _, port = proxy.bootstrap().rpartition(":")
+    return socket.create_connection((host, int(port)), timeout=PATIENCE_S)
 
-    async def work() -> None:
-        broker = Broker()
-        quick = Timeouts(first_request=0.2, connect=0.3)
-        async with (
-            listening(broker.serve) as broker.port,
-            front(f"127.0.0.1:{broker.port}", addresses=FIXED, proxy_protocol=True, timeouts=quick) as proxy,
-        ):
-            for _ in range(3):
-                reader, writer = await proxy.connect()
-                writer.write(V1[:10])
-                await proxy.until(lambda: proxy.worker.links)
-                await asyncio.sleep(0.21)
-                proxy.cluster.tick(time.monotonic_ns())
-                assert not proxy.worker.links
-                others = [await proxy.connect() for _ in range(5)]
-                for reader, other in others:
-                    other.write(V1 + BEAT)
-                    assert await reader.readexactly(11) == b"\0\0\0\7\0\0\0\1\0\1t"
-                await asyncio.sleep(0.5)  # until the first one's time to open is over
-                for reader, other in others:
-                    other.write(BEAT)
-                    assert await reader.readexactly(11) == b"\0\0\0\7\0\0\0\1\0\1t"
-                    other.close()
-                writer.close()
-                await proxy.until(lambda: not proxy.worker.links)
-            assert proxy.causes[CloseCause.FIRST_REQUEST_TIMEOUT] == 3
 
-    run(work)
+def ask(client: socket.socket) -> bytes:
+    client.sendall(REQUEST)
+    received = b""
+    while len(received) < len(RESPONSE) and (piece := client.recv(100)):
+        received += piece
+    return received
+
+
+def known(proxy: Proxy) -> list[str]:
+    rows = proxy.connections()
+    rows = rows["connections"] if isinstance(rows, dict) else rows
+    return [row["client"] for row in rows]
+
+
+@pytest.mark.parametrize("write", [write_v1, write_v2])
+@pytest.mark.parametrize("piece", [1_000, 1], ids=["whole", "bytewise"])
+def test_a_client_is_who_the_balancer_says(
+    begin: Callable[..., Proxy], write: Callable[[str, str], bytes], piece: int
+) -> None:
+    proxy = begin(Broker(), proxy_protocol=True)
+    header = write(CLIENT, BALANCER)
+    with connected(proxy) as client:
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for at in range(0, len(header), piece):
+            client.sendall(header[at : at + piece])
+        assert ask(client) == RESPONSE
+        assert known(proxy) == [CLIENT]
+
+
+@pytest.mark.parametrize("start", [REQUEST, b"PROXY TCP9 x\r\n", b"\r\n\r\n\x00\r\nQUIX\n"], ids=repr)
+def test_who_does_not_begin_with_a_header_is_turned_away_and_counted(begin: Callable[..., Proxy], start: bytes) -> None:
+    proxy = begin(Broker(), proxy_protocol=True)
+    with connected(proxy) as client:
+        client.sendall(start)
+        with contextlib.suppress(ConnectionError):
+            assert client.recv(100) == b""
+    assert proxy.count("kproxy_connections_closed_total", "proxy_protocol") == 1, proxy.metrics()
+
+
+def ticks(proxy: Proxy) -> int:
+    """CPU that the worker has used, in clock ticks."""
+    (worker,) = proxy.workers()
+    fields = Path(f"/proc/{worker}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    return int(fields[11]) + int(fields[12])
+
+
+def test_half_a_header_costs_no_cpu_and_its_time_ends(begin: Callable[..., Proxy]) -> None:
+    proxy = begin(Broker(), proxy_protocol=True, timeouts={"first_request": "1s", "connect": "1s"})
+    with connected(proxy) as client:
+        client.sendall(b"PROXY TCP4 ")
+        before = ticks(proxy)
+        with contextlib.suppress(ConnectionError):
+            assert client.recv(100) == b""
+        assert ticks(proxy) - before < os.sysconf("SC_CLK_TCK") / 2  # of about two seconds
 
 
 @pytest.mark.parametrize("version", ["v1", "v2"])
-def test_the_broker_is_told_who_the_client_is(version: str) -> None:
-    async def work() -> None:
-        broker = Broker()
-        async with (
-            listening(broker.serve) as broker.port,
-            front(f"127.0.0.1:{broker.port}", addresses=FIXED, send_proxy_protocol=version) as proxy,
-        ):
-            reader, writer = await proxy.connect()
-            host, port = writer.get_extra_info("sockname")
-            line = f"PROXY TCP4 {host} 127.0.0.1 {port} {proxy.port}\r\n".encode()
-            ends = port.to_bytes(2, "big") + proxy.port.to_bytes(2, "big")
-            expected = line if version == "v1" else V2[:16] + socket.inet_aton("127.0.0.1") * 2 + ends
-            broker.reads_preamble = len(expected)
-            assert len(await ask(reader, writer, BEAT)) == 11
-            assert broker.preamble == expected
-            writer.close()
-
-    run(work)
+def test_a_broker_is_told_who_the_client_is(begin: Callable[..., Proxy], version: str) -> None:
+    broker = Broker(expects_header=True)
+    proxy = begin(broker, send_proxy_protocol=version)
+    with connected(proxy) as client:
+        assert ask(client) == RESPONSE
+        told = broker.headers[-1]
+        assert broker.headers[0].source is None  # kproxy's own question, which brokers there are
+        assert (f"v{told.version}", told.source, told.destination) == (
+            version,
+            join(*client.getsockname()),
+            proxy.bootstrap(),
+        )
 
 
-def test_the_servers_name_says_which_broker() -> None:
-    async def work() -> None:
-        here, there = Broker(), Broker()
-        async with listening(here.serve) as here.port, listening(there.serve) as there.port:
-            here.brokers = there.brokers = [(4, "localhost", here.port), (5, "localhost", there.port)]
-            sni = Addresses(mode="sni", broker_name="broker-{node_id}.kafka.test")
-            async with front(f"localhost:{here.port}", addresses=sni, listener_tls=LISTENER) as proxy:
-                context = broker_context(BrokerTls(ca=certificates().ca))
-                came = {}
-                for name in ("broker-5.kafka.test", "broker-4.kafka.test", "localhost"):
-                    before = here.came, there.came
-                    reader, writer = await proxy.connect(ssl=context, server_hostname=name)
-                    await ask(reader, writer, BEAT)
-                    came[name] = here.came - before[0], there.came - before[1]
-                    told: Any = await ask(reader, writer, request(3, 1, 9, b"\xff\xff\xff\xff"))
-                    assert b"broker-4.kafka.test" in told and b"broker-5.kafka.test" in told
-                    assert told.count(proxy.port.to_bytes(4, "big")) == 2
-                    writer.close()
-                assert came == {"broker-5.kafka.test": (0, 1), "broker-4.kafka.test": (1, 0), "localhost": (1, 0)}
-
-    run(work)
+def test_from_balancer_to_broker_the_client_stays_who_it_is(begin: Callable[..., Proxy]) -> None:
+    broker = Broker(expects_header=True)
+    proxy = begin(broker, proxy_protocol=True, send_proxy_protocol="v2")
+    with connected(proxy) as client:
+        client.sendall(write_v1(CLIENT, BALANCER))
+        assert ask(client) == RESPONSE
+        assert (broker.headers[-1].source, broker.headers[-1].destination) == (CLIENT, BALANCER)
 
 
-def test_a_name_that_is_nobodys() -> None:
-    async def work() -> None:
-        async with front("no-such-host.invalid:9092", addresses=FIXED) as proxy:
-            reader, writer = await proxy.connect()
-            assert await reader.read() == b""
-            assert proxy.causes == {CloseCause.UPSTREAM_UNREACHABLE: 1}
-            assert proxy.total(Total.UPSTREAM_CONNECT_FAILURES) == 1
-            writer.close()
-
-    run(work)
-
-
-def test_attack_20_whom_nothing_redirected_goes_nowhere() -> None:
-    async def work() -> None:
-        async with front("", addresses=Addresses(mode="transparent")) as proxy:
-            reader, writer = await proxy.connect()
-            assert await reader.read() == b""
-            assert proxy.causes == {CloseCause.LOOP: 1}
-            writer.close()
-
-    run(work)
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_brokers_behind_a_socks_proxy(require: Require, begin: Callable[..., Proxy], host: str) -> None:
+    require("proxies", shutil.which("microsocks"), "microsocks is not installed")
+    port = free_port()
+    with program(port, "microsocks", "-i", "127.0.0.1", "-p", str(port), "-u", "alice", "-P", "s3cr3t"):
+        proxy = begin(Broker(), host=host, through=f"socks5://alice:s3cr3t@127.0.0.1:{port}")
+        with connected(proxy) as client:
+            assert ask(client) == RESPONSE
+    assert "s3cr3t" not in proxy.log.read_text(encoding="utf-8")
 
 
-def test_every_way_of_not_beginning_leaves_no_descriptor() -> None:
-    async def work() -> None:
-        silent = socket.create_server(("127.0.0.1", 0))
-        where = silent.getsockname()[1]
-        quick = Timeouts(first_request=0.05, connect=0.05)
-        words: dict[str, Any] = {"listener_tls": LISTENER, "broker_tls": BrokerTls(ca=certificates().ca)}
-        context = broker_context(BrokerTls(ca=certificates().ca))
-        async with front(f"localhost:{where}", addresses=FIXED, timeouts=quick, **words) as proxy:
-            counts = []
-            for _ in range(3):
-                for tls in ({}, {"ssl": context, "server_hostname": "localhost"}):
-                    try:
-                        _, writer = await proxy.connect(**tls)
-                    except OSError:
-                        continue
-                    await asyncio.sleep(0.12)
-                    proxy.cluster.tick(time.monotonic_ns())
-                    writer.transport.abort()
-                await proxy.until(lambda: not proxy.worker.links)
-                await asyncio.sleep(0.15)
-                counts.append(len(os.listdir("/proc/self/fd")))
-            assert counts[0] == counts[1] == counts[2]
-        silent.close()
+def test_a_broker_that_cannot_be_reached_by_the_proxy_on_the_way(begin: Callable[..., Proxy]) -> None:
+    proxy = begin(Broker(), through=f"http://alice:s3cr3t@127.0.0.1:{free_port()}")
+    with connected(proxy) as client:
+        client.sendall(REQUEST)
+        with contextlib.suppress(ConnectionError):
+            assert client.recv(100) == b""
+    log = proxy.log.read_text(encoding="utf-8")
+    assert "Connection refused" in log
+    assert "s3cr3t" not in log
 
-    run(work)
+
+def client_context(ca: str) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=ca)
+    context.load_cert_chain(certificates().client.certificate, certificates().client.key)
+    return context
+
+
+def test_tls_on_both_legs_each_with_its_own_identity(begin: Callable[..., Proxy]) -> None:
+    files = certificates()
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=files.ca)
+    context.load_cert_chain(files.server.certificate, files.server.key)
+    context.verify_mode = ssl.CERT_REQUIRED
+    broker = Broker(tls=context)
+    listener = {"certificate": files.server.certificate, "key": files.server.key}
+    proxy = begin(
+        broker,
+        listener_tls={**listener, "client_ca": files.ca, "client_auth": "required"},
+        broker_tls={"ca": files.ca, "certificate": files.client.certificate, "key": files.client.key},
+    )
+    with (
+        connected(proxy) as plain,
+        client_context(files.ca).wrap_socket(plain, server_hostname="broker.test") as client,
+    ):
+        assert ask(client) == RESPONSE
+        assert ((("commonName", "alice"),)) in broker.subjects[-1]["subject"]
+    with connected(proxy) as plain:
+        plain.sendall(REQUEST)  # no TLS
+        with contextlib.suppress(ConnectionError):
+            assert RESPONSE not in plain.recv(100)
+    assert proxy.count("kproxy_connections_closed_total", "tls_client") == 1, proxy.metrics()
+
+
+def test_a_broker_with_a_certificate_of_nobody_is_not_talked_to(begin: Callable[..., Proxy]) -> None:
+    files = certificates()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(files.stranger.certificate, files.stranger.key)
+    proxy = begin(Broker(tls=context), broker_tls={"ca": files.ca})
+    with connected(proxy) as client:
+        client.sendall(REQUEST)
+        with contextlib.suppress(ConnectionError):
+            assert client.recv(100) == b""
+    assert "certificate verify failed" in proxy.log.read_text(encoding="utf-8")
+
+
+def test_a_new_certificate_is_served_without_dropping_a_connection(begin: Callable[..., Proxy]) -> None:
+    authority = Authority()
+    pair = authority.issue("server")
+    proxy = begin(Broker(), listener_tls={"certificate": pair.certificate, "key": pair.key})
+    context = ssl.create_default_context(cafile=authority.ca)
+
+    def talk() -> tuple[ssl.SSLSocket, bytes]:
+        client = context.wrap_socket(connected(proxy), server_hostname="localhost")
+        assert ask(client) == RESPONSE
+        return client, client.getpeercert(True) or b""
+
+    old, before = talk()
+    with old:
+        Path(pair.key).write_bytes(b"half a key")
+        until = time.monotonic() + PATIENCE_S
+        while pair.key not in proxy.log.read_text(encoding="utf-8") and time.monotonic() < until:
+            time.sleep(0.05)
+        again, still = talk()
+        again.close()
+        assert still == before
+        authority.issue("server")
+        now = before
+        while now == before and time.monotonic() < until:
+            client, now = talk()
+            client.close()
+        assert now != before
+        assert ask(old) == RESPONSE
+    events = [json.loads(line) for line in proxy.log.read_text(encoding="utf-8").splitlines()]
+    assert [event for event in events if event["event"] == "a fault"] == []
+    assert any(event["level"] == "error" and pair.key in str(event) for event in events)

@@ -1,6 +1,7 @@
 """One address in front of a cluster: brokers and their ports, reloads, and the time that things may take."""
 
 import asyncio
+import contextlib
 import json
 import socket
 import time
@@ -51,18 +52,21 @@ def test_every_broker_has_a_port_of_ours_before_the_first_client_comes() -> None
 def test_a_broker_that_appears_later_is_served_before_a_client_hears_of_it() -> None:
     async def work() -> None:
         here, late = Broker(), Broker()
-        async with listening(here.serve) as here.port, listening(late.serve) as late.port:
-            async with front(f"127.0.0.1:{here.port}") as proxy:
-                assert not accepts(proxy.port + 8)
-                here.brokers = [(0, "127.0.0.1", here.port), (7, "127.0.0.1", late.port)]
-                reader, writer = await proxy.connect()
-                await ask(reader, writer, ASK_METADATA)
-                other, second = await proxy.connect(proxy.port + 8)  # at once
-                assert await ask(other, second, BEAT) == BEATEN
-                assert late.came == 1
-                assert (7, "127.0.0.1", late.port) in proxy.told[-1]["brokers"]
-                second.close()
-                writer.close()
+        async with (
+            listening(here.serve) as here.port,
+            listening(late.serve) as late.port,
+            front(f"127.0.0.1:{here.port}") as proxy,
+        ):
+            assert not accepts(proxy.port + 8)
+            here.brokers = [(0, "127.0.0.1", here.port), (7, "127.0.0.1", late.port)]
+            reader, writer = await proxy.connect()
+            await ask(reader, writer, ASK_METADATA)
+            other, second = await proxy.connect(proxy.port + 8)  # at once
+            assert await ask(other, second, BEAT) == BEATEN
+            assert late.came == 1
+            assert (7, "127.0.0.1", late.port) in proxy.told[-1]["brokers"]
+            second.close()
+            writer.close()
 
     run(work)
 
@@ -70,15 +74,18 @@ def test_a_broker_that_appears_later_is_served_before_a_client_hears_of_it() -> 
 def test_what_another_worker_has_learned_is_served_here_too() -> None:
     async def work() -> None:
         here, late = Broker(), Broker()
-        async with listening(here.serve) as here.port, listening(late.serve) as late.port:
-            async with front(f"127.0.0.1:{here.port}") as proxy:
-                told = len(proxy.told)
-                proxy.cluster.learn([(6, "127.0.0.1", late.port)])
-                reader, writer = await proxy.connect(proxy.port + 7)
-                assert await ask(reader, writer, BEAT) == BEATEN
-                assert late.came == 1
-                assert len(proxy.told) == told  # who told us knows
-                writer.close()
+        async with (
+            listening(here.serve) as here.port,
+            listening(late.serve) as late.port,
+            front(f"127.0.0.1:{here.port}") as proxy,
+        ):
+            told = len(proxy.told)
+            proxy.cluster.learn([(6, "127.0.0.1", late.port)])
+            reader, writer = await proxy.connect(proxy.port + 7)
+            assert await ask(reader, writer, BEAT) == BEATEN
+            assert late.came == 1
+            assert len(proxy.told) == told  # who told us knows
+            writer.close()
 
     run(work)
 
@@ -86,16 +93,19 @@ def test_what_another_worker_has_learned_is_served_here_too() -> None:
 def test_a_broker_that_moves_is_followed() -> None:
     async def work() -> None:
         here, there = Broker(), Broker()
-        async with listening(here.serve) as here.port, listening(there.serve) as there.port:
-            async with front(f"127.0.0.1:{here.port}") as proxy:
-                here.brokers = [(0, "127.0.0.1", there.port)]
-                reader, writer = await proxy.connect()
-                await ask(reader, writer, ASK_METADATA)
-                other, second = await proxy.connect(proxy.port + 1)
-                assert await ask(other, second, BEAT) == BEATEN
-                assert there.came == 1
-                second.close()
-                writer.close()
+        async with (
+            listening(here.serve) as here.port,
+            listening(there.serve) as there.port,
+            front(f"127.0.0.1:{here.port}") as proxy,
+        ):
+            here.brokers = [(0, "127.0.0.1", there.port)]
+            reader, writer = await proxy.connect()
+            await ask(reader, writer, ASK_METADATA)
+            other, second = await proxy.connect(proxy.port + 1)
+            assert await ask(other, second, BEAT) == BEATEN
+            assert there.came == 1
+            second.close()
+            writer.close()
 
     run(work)
 
@@ -137,18 +147,21 @@ def test_a_port_that_is_taken_is_said_when_the_configuration_names_it() -> None:
 def test_promise_15_a_reload_takes_new_targets_and_drops_no_connection() -> None:
     async def work() -> None:
         here, there = Broker(), Broker()
-        async with listening(here.serve) as here.port, listening(there.serve) as there.port:
-            async with front(f"127.0.0.1:{here.port}", addresses=FIXED) as proxy:
-                reader, writer = await proxy.connect()
-                assert await ask(reader, writer, BEAT) == BEATEN
-                now = Cluster(listen=f"127.0.0.1:{proxy.port}", bootstrap=[f"127.0.0.1:{there.port}"], addresses=FIXED)
-                proxy.cluster.configure(now, proxy.with_cluster(now))
-                assert await ask(reader, writer, BEAT) == BEATEN
-                other, second = await proxy.connect()
-                assert await ask(other, second, BEAT) == BEATEN
-                assert (here.came, there.came) == (1, 1)
-                writer.close()
-                second.close()
+        async with (
+            listening(here.serve) as here.port,
+            listening(there.serve) as there.port,
+            front(f"127.0.0.1:{here.port}", addresses=FIXED) as proxy,
+        ):
+            reader, writer = await proxy.connect()
+            assert await ask(reader, writer, BEAT) == BEATEN
+            now = Cluster(listen=f"127.0.0.1:{proxy.port}", bootstrap=[f"127.0.0.1:{there.port}"], addresses=FIXED)
+            proxy.cluster.configure(now, proxy.with_cluster(now))
+            assert await ask(reader, writer, BEAT) == BEATEN
+            other, second = await proxy.connect()
+            assert await ask(other, second, BEAT) == BEATEN
+            assert (here.came, there.came) == (1, 1)
+            writer.close()
+            second.close()
 
     run(work)
 
@@ -199,7 +212,7 @@ def test_promise_7_what_takes_too_long_is_closed_with_its_cause() -> None:
     async def work() -> None:
         async with listening(silent) as port, front(f"127.0.0.1:{port}", addresses=FIXED, timeouts=times) as proxy:
             for sent, ends, seconds, cause in cases:
-                reader, writer = await proxy.connect()
+                _, writer = await proxy.connect()
                 writer.write(sent)
                 await proxy.until(lambda: proxy.worker.links)
                 link = next(iter(proxy.worker.links))
@@ -314,10 +327,8 @@ def test_a_stranger_is_told_apart_from_a_broken_client() -> None:
             ):
                 reader, writer = await proxy.connect()
                 writer.write(start)
-                try:
+                with contextlib.suppress(ConnectionResetError):
                     assert await reader.read() == b""
-                except ConnectionResetError:
-                    pass
                 writer.close()
             assert proxy.causes == {CloseCause.NOT_KAFKA: 2, CloseCause.BAD_FRAME: 1}
 
