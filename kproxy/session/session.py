@@ -46,8 +46,8 @@ class Session:
         client, broker: addresses as "address:port".
         cluster: what is shared with the other connections to the same cluster; one of its own when not given.
         limits: what the connection may take.
-        from_start: whether the first byte given of each direction is the first of the connection. If not, each
-            direction begins at the first plausible frame.
+        from_start: whether the first byte given of each direction is the first of the connection, for both or as
+            (requests, responses). A direction of which it is not begins at the first plausible frame.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Session:
         broker: str,
         cluster: ClusterView | None = None,
         limits: Limits | None = None,
-        from_start: bool = True,
+        from_start: bool | tuple[bool, bool] = True,
     ) -> None:
         self.connection = Connection(number, client, broker)
         self.cluster = ClusterView() if cluster is None else cluster
@@ -68,14 +68,15 @@ class Session:
         self._in_flight = InFlight(self.limits)
         self._learning = Learning(self.connection, self.cluster, self.limits.fetch_partitions)
         self._sasl = SaslPhase()
-        self._lossy = not from_start  # whether bytes are missing, so that a response may lack its request
-        self._from_start = from_start
+        starts = from_start if isinstance(from_start, tuple) else (from_start, from_start)
+        self._from_start = dict(zip((Direction.REQUEST, Direction.RESPONSE), starts, strict=True))
+        self._lossy = not all(starts)  # whether bytes are missing, so that a response may lack its request
         self._heard = False  # whether any byte of the broker was captured
-        self._ended = False
+        self._end_words = CAPTURE_ENDED  # why nothing more will be answered
         self._skipped = 0  # bytes passed over in hunts
-        if not from_start:
-            self._requests.hunt()
-            self._responses.hunt()
+        for stream in (self._requests, self._responses):
+            if not self._from_start[stream.direction]:
+                stream.hunt()
 
     def _stream(self, direction: Direction) -> Stream:
         is_request = direction is Direction.REQUEST
@@ -117,7 +118,8 @@ class Session:
     def end(self, direction: Direction, at: int) -> list[Event]:
         """Learn that one side said it is done (FIN): after the broker's, nothing is answered any more."""
         events: list[Event] = []
-        self._ended = True
+        if self._end_words is not BROKER_CLOSED:
+            self._end_words = BROKER_CLOSED if direction is Direction.RESPONSE else CONNECTION_CLOSED
         stream = self._requests if direction is Direction.REQUEST else self._responses
         self._end_stream(stream, at, events)
         if direction is Direction.RESPONSE:
@@ -129,8 +131,8 @@ class Session:
         events: list[Event] = []
         self._end_stream(self._requests, at, events)
         self._end_stream(self._responses, at, events)
-        self._give_up_all(self._why_at_end(CONNECTION_CLOSED if self._ended else CAPTURE_ENDED), at, events)
-        if self._skipped and not self._requests.frames.count and not self._from_start:
+        self._give_up_all(self._why_at_end(self._end_words), at, events)
+        if self._skipped and not self._requests.frames.count and not self._from_start[Direction.REQUEST]:
             what = "no Kafka request is in what was captured of the connection, which began before the capture"
             events.append(NotKafka(self.connection, at, "unknown", Direction.REQUEST, what))
         self._requests.stop()  # session and streams know each other: until the collector comes, only they shall stay
@@ -159,7 +161,7 @@ class Session:
 
     def _at_start(self, stream: Stream, frames: int) -> bool:
         """Whether the direction is still at its first frame, that many having been cut."""
-        return self._from_start and stream.frames.count == frames and not stream.hunting
+        return self._from_start[stream.direction] and stream.frames.count == frames and not stream.hunting
 
     def on_found(self, stream: Stream, skipped: int, at: int, events: list[Event]) -> None:
         """See stream.Owner."""
