@@ -58,6 +58,11 @@ def pieces(chance: random.Random, data: bytes) -> list[bytes]:
     return [data[start:end] for start, end in zip([0, *cuts], [*cuts, len(data)], strict=True) if start != end]
 
 
+def send_in_pieces(peer: Peer, seed: int, data: bytes) -> None:
+    for piece in pieces(random.Random(seed), data):
+        peer.send(piece)
+
+
 def _never_mispaired(count: int, scripted: Scripted, proxied: Start, record_property: Record) -> None:
     """Answers carry a number of their own: what the client reads is byte for byte what the broker said, in its order."""
     received: list[bytes] = []
@@ -79,8 +84,7 @@ def _never_mispaired(count: int, scripted: Scripted, proxied: Start, record_prop
         asked = [each for each in sent if is_answered(each)]
         expected = [answer(each, pack(">q", number) + bytes(number % 97)) for number, each in enumerate(asked)]
         with client(proxy.bootstrap()) as one:
-            chance = random.Random(seed)
-            sending = threading.Thread(target=lambda: [one.send(piece) for piece in pieces(chance, b"".join(sent))])
+            sending = threading.Thread(target=send_in_pieces, args=(one, seed, b"".join(sent)))
             sending.start()
             assert [one.frame() for _ in expected] == expected
             sending.join()
@@ -99,9 +103,7 @@ def test_promise_12_never_mispaired(scripted: Scripted, proxied: Start, record_p
 
 
 @pytest.mark.long
-def test_promise_12_never_mispaired_in_a_million(
-    scripted: Scripted, proxied: Start, record_property: Record
-) -> None:
+def test_promise_12_never_mispaired_in_a_million(scripted: Scripted, proxied: Start, record_property: Record) -> None:
     _never_mispaired(1_000_000, scripted, proxied, record_property)
 
 
@@ -305,5 +307,3 @@ def test_promise_10_a_slow_broker_gets_all_of_it(scripted: Scripted, proxied: St
         with client(proxy.bootstrap()) as one:
             one.send(sent)
     assert set(recorder.wait(10)) == {sent}
-
-
