@@ -1,7 +1,7 @@
 """One bootstrap address of ours in front of the brokers of one Kafka cluster, in one worker: listeners, plan, targets, links.
 
-A link whose two sides are plain sockets, and whose broker's address is a number, is made and connected by its acceptor alone; this
-class is asked whether it may be, and told how it ended. Every other link begins in opening.py.
+A link whose two sides are plain sockets, and whose broker's address is a number, is made and connected by its acceptor
+alone; this class is asked whether it may be, and told how it ended. Every other link begins in opening.py.
 """
 
 import asyncio
@@ -25,8 +25,8 @@ from kproxy.proxy.discovery import discover
 from kproxy.proxy.endpoint import join, split
 from kproxy.proxy.lane import Worker
 from kproxy.proxy.link import Link
-from kproxy.proxy.logs import log
 from kproxy.proxy.listening import ListenError, endpoint_of, listen, sockaddr
+from kproxy.proxy.logs import log
 from kproxy.proxy.opening import Opening
 from kproxy.proxy.plan import Plan
 from kproxy.proxy.pump import close_sockets
@@ -36,6 +36,7 @@ from kproxy.session.recognise import foreign_size
 
 ACCEPT_PAUSE_S = 0.1  # when the process has no file descriptor left
 REDISCOVER_S = 5.0
+AIMED_NS = 5_000_000_000
 
 
 class VirtualCluster(Verdicts):
@@ -58,7 +59,11 @@ class VirtualCluster(Verdicts):
         self.accepting = False
         self.stopped = False
         self.brokers = BrokerTable(
-            cluster.addresses, split(cluster.listen), serve=self._serve, changed=self._broker_changed, withheld=self._on_withheld
+            cluster.addresses,
+            split(cluster.listen),
+            serve=self._serve,
+            changed=self._broker_changed,
+            withheld=self._on_withheld,
         )
         self.configure(cluster, config)
 
@@ -82,8 +87,7 @@ class VirtualCluster(Verdicts):
         self.plan = Plan(chain, tapped, analysis.snaplen)
         for link in self.links():
             link.use(self.plan)
-        for acceptor, _ in self._listeners.values():
-            self._aim(acceptor)
+        self._aim_all()
 
     def serves(self, cluster: Cluster) -> bool:
         """Whether the listeners are those that a configuration asks for."""
@@ -161,19 +165,24 @@ class VirtualCluster(Verdicts):
     def learn(self, brokers: list[tuple[int, str, int]]) -> None:
         """What another worker has learned."""
         self.brokers.merge(brokers)
-        for acceptor, _ in self._listeners.values():
-            self._aim(acceptor)
+        self._aim_all()
 
     def target_of(self, node_id: int | None) -> tuple[str, int] | None:
         """Where clients of a node's port go; None: to any bootstrap broker, who can at least tell them more."""
         return None if node_id is None else self.brokers.target(node_id)
+
+    def _aim_all(self) -> None:
+        """Names of brokers may stand for other addresses by now."""
+        self._aimed_at = time.monotonic_ns()
+        for acceptor, _ in self._listeners.values():
+            self._aim(acceptor)
 
     def _aim(self, acceptor: Acceptor) -> None:
         """Let the acceptor connect by itself, where that is all there is to do."""
         target = self.target_of(acceptor.node_id)
         if target is None and len(self.cluster.bootstrap) == 1:
             target = split(self.cluster.bootstrap[0])
-        address = self.opening.upstream.resolved(*target) if target and self.opening.is_plain else None
+        address = self.opening.upstream.sole(*target) if target and self.opening.is_plain else None
         if address is None or target is None:
             acceptor.aim(None, None)
         else:
@@ -214,11 +223,16 @@ class VirtualCluster(Verdicts):
 
     def begin(self, link: Link, acceptor: Acceptor, client: int) -> None:
         """Open a link for which there is more to do than connecting two sockets."""
-        self._keep(self.opening.open(link, client))
+        self._keep(self.opening.open(link))
+        self._aim(acceptor)  # a name may have been resolved since
 
     def on_unreachable(self, link: Link, error: int) -> None:
-        """The broker could not be connected to at once: other addresses of it are tried, where there are any."""
+        """A broker's address does not answer: other addresses of it are tried first from now on, where there are any."""
         self.worker.counters.add(Total.UPSTREAM_CONNECT_FAILURES)
+        address = self.opening.upstream.resolved(*link.target) if link.target else None
+        if address is not None:
+            self.opening.upstream.note(address, False)
+            self._aim_all()
         self._keep(self.opening.give_up(link, os.strerror(error)))
 
     def on_accept_error(self, acceptor: Acceptor, error: int) -> None:
@@ -243,10 +257,15 @@ class VirtualCluster(Verdicts):
         log("warning", "a response without its request", connection=link.number, client=self.client_of(link))
         return not self.strict
 
-    def on_refused(self, link: Link, side: int, cause: int, start: bytes) -> None:
-        """A frame for which the connection is closed."""
-        said = {"connection": link.number, "client": self.client_of(link), "cause": CloseCause(cause).name.lower()}
-        log("info", "closed over a frame", direction="response" if side else "request", reason=_start(start), **said)
+    def on_refused(self, link: Link, side: int, cause: int, start: bytes) -> int:
+        """A frame for which the connection is closed; gives the cause that is counted."""
+        direction = Direction.RESPONSE if side else Direction.REQUEST
+        foreign = foreign_size(start, direction) if cause == CloseCause.BAD_FRAME and len(start) == 4 else None
+        found = CloseCause.NOT_KAFKA if foreign else CloseCause(cause)
+        why = foreign.what if foreign else f"it begins with {start.hex(' ')}"
+        said = {"connection": link.number, "client": self.client_of(link), "cause": found.name.lower()}
+        log("info", "closed over a frame", direction=direction.value, reason=why, **said)
+        return found
 
     def on_closed(self, link: Link, cause: int) -> None:
         """The link has ended."""
@@ -285,7 +304,7 @@ class VirtualCluster(Verdicts):
                 broker=self.broker_of(link),
                 addresses=self.brokers if self.cluster.addresses.mode in ("port", "sni") else None,
             )
-        return link.facts  # type: ignore[no-any-return]
+        return link.facts
 
     def listener_of(self, link: Link) -> str:
         """The address the client came to."""
@@ -318,6 +337,8 @@ class VirtualCluster(Verdicts):
     def tick(self, now: int) -> None:
         """Close what has taken too long; *now* in ns of the monotonic clock."""
         timeouts = self.config.timeouts
+        if now > self._aimed_at + AIMED_NS:
+            self._aim_all()
         for link in self.links():
             idle = (now - link.last_at) / 1e9
             stalled = link.inside_frame
@@ -356,12 +377,6 @@ class LinkLimits:
         self.unauthenticated_frame_size = config.limits.unauthenticated_frame_size
         self.held_frame_size = config.limits.held_frame_size
         self.in_flight = 16_384
-
-
-def _start(start: bytes) -> str:
-    """What a frame that was refused began with, in words."""
-    foreign = foreign_size(start, Direction.REQUEST) if len(start) == 4 else None
-    return foreign.what if foreign else f"it begins with {start.hex(' ')}"
 
 
 def clock_offset() -> int:
