@@ -10,18 +10,8 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.string cimport memset
 
 from kproxy.errors import DecodeError, Malformed, TrailingBytes, Truncated
+from kproxy.protocol.slots cimport slot_offset
 from kproxy.protocol.wire cimport FAULT_SHORT, FAULT_TAG_SIZE, FAULT_VARINT
-
-cdef extern from *:
-    """
-    #include <Python.h>
-    #include <structmember.h>
-    static Py_ssize_t kp_slot_offset(PyObject *descriptor) {
-        if (!Py_IS_TYPE(descriptor, &PyMemberDescr_Type)) return -1;
-        return ((PyMemberDescrObject *)descriptor)->d_member->offset;
-    }
-    """
-    Py_ssize_t slot_offset "kp_slot_offset"(object descriptor)
 
 KINDS = {
     "bool": KIND_BOOL, "int8": KIND_INT8, "int16": KIND_INT16, "uint16": KIND_UINT16, "int32": KIND_INT32,

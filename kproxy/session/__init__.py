@@ -1,7 +1,8 @@
 """One connection as a conversation: bytes of both directions with their times in, events out. No I/O, no clock.
 
-    events.py       Direction, Frame, Exchange and the other things a session can say
-    framing.py      FrameBuffer: cuts one direction into frames, whatever the chunks; Limits
+    events.pyx      Direction, Frame, Exchange and the other things a session can say
+    framing.pyx     FrameBuffer: cuts one direction into frames, whatever the chunks
+    limits.py       Limits: what one connection may take
     hunting.py      finds the next plausible frame after a gap or a mid-stream start
     stream.py       one direction: in frames, passing over, hunting, or opaque
     routes.py       what is done with an API at a version: messages, headers, the exceptions of the protocol
@@ -48,7 +49,8 @@ from kproxy.session.events import (
     Tls,
 )
 from kproxy.session.fetch_session import FetchPartition, FetchSession
-from kproxy.session.framing import FrameBuffer, Limits
+from kproxy.session.framing import FrameBuffer
+from kproxy.session.limits import Limits
 from kproxy.session.recognise import KAFKA, Foreign, looks_like_request, looks_like_responses, recognise
 from kproxy.session.session import Session
 from kproxy.session.tls_facts import TlsFacts, TlsTraffic

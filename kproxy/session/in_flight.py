@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from kproxy.errors import DecodeError
 from kproxy.protocol import read_response_header
 from kproxy.session.events import Exchange, Frame
-from kproxy.session.framing import Limits
+from kproxy.session.limits import Limits
 from kproxy.session.routes import Route
 
 Entry = tuple[Exchange | None, Route | None]  # without an exchange: a token; without a route: an API nobody knows

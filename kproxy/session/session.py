@@ -16,10 +16,11 @@ from kproxy.session.events import (
     Gap,
     NotKafka,
 )
-from kproxy.session.framing import FrameBuffer, Limits
+from kproxy.session.framing import FrameBuffer
 from kproxy.session.hunting import Hunt, RequestHunt, ResponseHunt
 from kproxy.session.in_flight import InFlight, correlation_id_of
 from kproxy.session.learning import Learning
+from kproxy.session.limits import Limits
 from kproxy.session.recognise import Foreign, foreign_request, foreign_size, is_request, sane_client_id
 from kproxy.session.routes import Route, Step, failed, read_body, route_of
 from kproxy.session.sasl import SaslPhase, token_event

@@ -1,8 +1,8 @@
 """What is not answered yet."""
 
 from kproxy.session.events import Connection, Exchange, Frame
-from kproxy.session.framing import Limits
 from kproxy.session.in_flight import TOKEN, InFlight, correlation_id_of
+from kproxy.session.limits import Limits
 from kproxy.session.routes import Route, route_of
 from tests.support.frames import heartbeat, heartbeat_answer, produce_answer
 

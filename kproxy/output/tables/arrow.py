@@ -2,10 +2,11 @@
 
 import functools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kproxy.errors import UsageError
+from kproxy.output.tables.columns import Columns
 from kproxy.output.tables.contracts import Column, Table
 
 if TYPE_CHECKING:
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
 LIST = re.compile(r"list<(.+)>")
 STRUCT = re.compile(r"struct<(.+)>")
-ROWS = 8_192  # tuples that are held until they become Arrow's
+ROWS = 8_192  # held until they are given on
 BYTES = 4 * 1024 * 1024
 
 
@@ -56,29 +57,27 @@ def _field(column: Column) -> "pyarrow.Field":
 
 
 class Rows:
-    """Rows of a table as tuples in the order of its columns, given on as Arrow's when there are enough."""
+    """Rows of a table, given on as Arrow's when there are enough."""
 
-    def __init__(self, table: Table, give: Callable[["pyarrow.RecordBatch"], None]) -> None:
+    def __init__(self, table: Table, give: Callable[[Table, "pyarrow.RecordBatch"], None]) -> None:
         self.table = table
         self._schema = schema_of(table)
+        self._kinds = [(column.type, column.nullable) for column in table.columns]
         self._give = give
-        self._rows: list[Sequence[Any]] = []
-        self._size = 0
+        self._columns = Columns(self._kinds)
 
-    def append(self, row: Sequence[Any], size: int = 0) -> None:
-        """Take a row; *size* is about how many bytes it holds beyond its numbers."""
-        self._rows.append(row)
-        self._size += size
-        if len(self._rows) >= ROWS or self._size >= BYTES:
+    def append(self, row: tuple[Any, ...]) -> None:
+        """Take a row, a value a column in their order."""
+        columns = self._columns
+        columns.append(row)
+        if columns.count >= ROWS or columns.size >= BYTES:
             self.flush()
 
     def flush(self) -> None:
         """Give on what is held."""
-        if not self._rows:
+        if not self._columns.count:
             return
         import pyarrow as pa  # noqa: PLC0415
 
-        rows, self._rows, self._size = self._rows, [], 0
-        columns = zip(*rows, strict=True)
-        arrays = [pa.array(column, field.type) for column, field in zip(columns, self._schema, strict=True)]
-        self._give(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
+        columns, self._columns = self._columns, Columns(self._kinds)
+        self._give(self.table, pa.RecordBatch.from_arrays(columns.arrays(self._schema.types), schema=self._schema))

@@ -1,31 +1,32 @@
+# cython: language_level=3
 """Bodies as objects, for the tables; one that is too large to be taken apart is left alone."""
 
-from dataclasses import dataclass
+from kproxy.output.tables.gather cimport Found, gather, Plan, plan_of
+from kproxy.session.events cimport Frame
 
 from kproxy.errors import DecodeError
-from kproxy.output.tables.gather import Found, gather, plan_of
-from kproxy.protocol import Message
-from kproxy.protocol.structs import MessageStruct
-from kproxy.session import Frame
 
 LARGEST = 16 * 1024 * 1024  # bytes; as objects a body can be many times its size
 WITH_RECORDS = frozenset({"ProduceRequest", "FetchResponse", "ShareFetchResponse", "FetchSnapshotResponse"})
 
 
-@dataclass(slots=True)
-class Body:
-    """One body that was read."""
+cdef class Body:
+    """One body that was read: a message at a version, and the object."""
 
-    message: Message
-    version: int
-    struct: MessageStruct
+    def __init__(self, message, int version, struct):
+        self.message = message
+        self.version = version
+        self.struct = struct
 
-    def gather(self, found: Found) -> None:
+    cdef Plan plan(self):
+        return plan_of(self.message.name, self.version)
+
+    def gather(self, Found found not None):
         """Add what it holds to *found*."""
-        gather(plan_of(self.message.name, self.version), self.struct, found)
+        gather(self.plan(), self.struct, found)
 
 
-def read_body(frame: Frame | None) -> tuple[Body | None, str | None]:
+cpdef tuple read_body(Frame frame):
     """The body of a frame, or why there is none although the frame is; (None, None) where no frame is."""
     if frame is None:
         return None, None
@@ -41,7 +42,7 @@ def read_body(frame: Frame | None) -> tuple[Body | None, str | None]:
     return Body(message, frame.body_version, struct), None
 
 
-def json_of(frame: Frame | None) -> bytes | None:
+def json_of(Frame frame):
     """Kafka's JSON of the body, credentials withheld; None where there is none."""
     if frame is None or frame.message is None or frame.error is not None:
         return None
