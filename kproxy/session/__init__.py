@@ -4,12 +4,12 @@
     framing.pyx     FrameBuffer: cuts one direction into frames, whatever the chunks
     limits.py       Limits: what one connection may take
     hunting.py      finds the next plausible frame after a gap or a mid-stream start
-    stream.py       one direction: in frames, passing over, hunting, or opaque
-    routes.py       what is done with an API at a version: messages, headers, the exceptions of the protocol
-    in_flight.py    requests that are not answered yet, bounded
+    stream.pyx      one direction: in frames, passing over, hunting, or opaque
+    routes.pyx      what is done with an API at a version: messages, headers, the exceptions of the protocol
+    in_flight.pyx   requests that are not answered yet, bounded
     sasl.py         which frames are raw SASL tokens
     learning.py     what exchanges tell beyond themselves: client software, topic names, fetch sessions
-    session.py      Session: pairs requests with responses, says what happens as events
+    session.pyx     Session: pairs requests with responses, says what happens as events
     tls_facts.py    what is known of a connection's TLS
     recognise.py    what the first bytes are when they are not Kafka: TLS, HTTP, ... said in words
     cluster.py      ClusterView: what connections to one cluster have shown: topic ids, brokers, cluster id; bounded

@@ -17,6 +17,7 @@ cdef class FrameBuffer:
     cdef int64_t needed  # bytes of partial that make it whole
     cdef int64_t started_at  # ns: of partial
 
+    cpdef int push(self, bytes chunk, int64_t at) except -1
     cpdef Frame next(self)
     cdef Frame next_from_pieces(self)
     cdef int take(self, bytearray partial, int64_t until) except -1

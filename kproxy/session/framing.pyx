@@ -48,11 +48,14 @@ cdef class FrameBuffer:
             return 0
         return self.needed - len(self.partial) if len(self.partial) >= SIZE_FIELD else None
 
-    def push(self, bytes chunk not None, int64_t at):
+    cpdef int push(self, bytes chunk, int64_t at) except -1:
         """Take a chunk that arrived at *at* (ns); the one before must have been used up."""
+        if chunk is None:
+            raise TypeError("bytes are wanted, not None")
         self.chunk = chunk
         self.position = 0
         self.at = at
+        return 0
 
     cpdef Frame next(self):
         """The next whole frame, or None when the chunk is used up or a size was refused."""

@@ -66,10 +66,10 @@ class Rows:
         self._give = give
         self._columns = Columns(self._kinds)
 
-    def append(self, row: tuple[Any, ...]) -> None:
-        """Take a row, a value a column in their order."""
+    def append(self, *parts: tuple[Any, ...]) -> None:
+        """Take a row, a value a column in their order; it may come in parts."""
         columns = self._columns
-        columns.append(row)
+        columns.append(*parts)
         if columns.count >= ROWS or columns.size >= BYTES:
             self.flush()
 

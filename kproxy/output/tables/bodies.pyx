@@ -1,4 +1,4 @@
-# cython: language_level=3
+# cython: language_level=3, nonecheck=True
 """Bodies as objects, for the tables; one that is too large to be taken apart is left alone."""
 
 from kproxy.output.tables.gather cimport Found, gather, Plan, plan_of

@@ -19,8 +19,8 @@ class Columns:
     def size(self) -> int:
         """Bytes of text and of lists in them: what is not bounded by their number."""
 
-    def append(self, row: tuple[Any, ...]) -> None:
-        """Take a row, a value a column."""
+    def append(self, *parts: tuple[Any, ...]) -> None:
+        """Take a row, a value a column; it may come in parts, one tuple behind the other."""
 
     def arrays(self, kinds: Iterable[Any]) -> list[Any]:
         """The columns as Arrow's, of the types *kinds*."""

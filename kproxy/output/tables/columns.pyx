@@ -2,6 +2,7 @@
 """Rows into Arrow's memory, value by value: no list of rows is held, and no value is looked at twice."""
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.list cimport PyList_GET_ITEM
 from cpython.long cimport PyLong_AsLongLong
 from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE
 from libc.stdint cimport int32_t, int64_t, uint8_t
@@ -38,6 +39,7 @@ cdef class Column:
     cdef Buffer validity
     cdef Py_ssize_t count
     cdef Py_ssize_t nulls
+    cdef Py_ssize_t pending  # nulls that are counted, and not yet put
     cdef Column elements
 
     def __init__(self, str kind not None, bint nullable=True):
@@ -64,32 +66,55 @@ cdef class Column:
         free(self.values.data)
         free(self.validity.data)
 
-    cdef Py_ssize_t append(self, object value) except -1:
-        """Take a value; bytes of text in it."""
-        cdef bint known = value is not None
+    cdef inline Py_ssize_t append(self, object value) except -1:
+        """Take a value; bytes of text in it. Nulls are only counted until a value follows them: most columns have few."""
+        if value is None:
+            if not self.nullable:
+                raise TypeError("null in a column that has none")
+            self.pending += 1
+            return 0
+        if self.pending:
+            self.put_nulls()
+        return self.put_value(value)
+
+    cdef Py_ssize_t put_value(self, object value) except -1:
         cdef Py_ssize_t before = self.elements.count if self.kind == TEXT else 0
         cdef Py_ssize_t size = 0
-        if not known and not self.nullable:
-            raise TypeError("null in a column that has none")
-        self.put_bit(&self.validity, known)
-        self.nulls += not known
+        if self.nullable:
+            self.put_bit(&self.validity, True)
         if self.kind == INTEGER:
-            self.put_integer(PyLong_AsLongLong(value) if known else 0)
+            self.put_integer(PyLong_AsLongLong(value))
         elif self.kind == TEXT:
-            if known:
-                self.put_text(value)
+            self.put_text(value)
             self.put_offset()
+            size = self.elements.count - before
         elif self.kind == LIST:
-            if known:
-                for each in value:
-                    size += LEAST_ELEMENT + self.elements.append(each)
+            for each in value:
+                size += LEAST_ELEMENT + self.elements.append(each)
             self.put_offset()
         elif self.kind == BOOL:
-            self.put_bit(&self.values, known and value)
+            self.put_bit(&self.values, value)
         else:
-            self.put_float(value if known else 0.0)
+            self.put_float(value)
         self.count += 1
-        return size if self.kind != TEXT else self.elements.count - before
+        return size
+
+    cdef int put_nulls(self) except -1:
+        cdef Py_ssize_t number
+        for number in range(self.pending):
+            self.put_bit(&self.validity, False)
+            if self.kind == INTEGER:
+                self.put_integer(0)
+            elif self.kind == FLOAT:
+                self.put_float(0.0)
+            elif self.kind == BOOL:
+                self.put_bit(&self.values, False)
+            else:
+                self.put_offset()
+            self.count += 1
+        self.nulls += self.pending
+        self.pending = 0
+        return 0
 
     cdef inline int put_bit(self, Buffer *bits, bint bit) except -1:
         cdef uint8_t empty = 0
@@ -133,6 +158,7 @@ cdef class Column:
         """What was appended as a pyarrow.Array of the type *kind*."""
         import pyarrow as pa  # noqa: PLC0415 - heavy, and an extra
 
+        self.put_nulls()
         buffers = [pa.py_buffer(_bytes(&self.validity)) if self.nulls else None, pa.py_buffer(_bytes(&self.values))]
         children = None
         if self.kind == TEXT:
@@ -160,13 +186,17 @@ cdef class Columns:
     def __init__(self, kinds):
         self.columns = [Column(kind, nullable) for kind, nullable in kinds]
 
-    def append(self, tuple row not None):
-        """Take a row, a value a column."""
+    def append(self, *parts):
+        """Take a row, a value a column; it may come in parts, one tuple behind the other."""
+        cdef tuple part
         cdef Py_ssize_t index
-        if PyTuple_GET_SIZE(row) != len(self.columns):
-            raise ValueError(f"a row of {len(row)} values for {len(self.columns)} columns")
-        for index in range(PyTuple_GET_SIZE(row)):
-            self.size += (<Column>self.columns[index]).append(<object>PyTuple_GET_ITEM(row, index))
+        cdef Py_ssize_t at = 0
+        if sum([len(part) for part in parts]) != len(self.columns):
+            raise ValueError(f"a row of {sum(map(len, parts))} values for {len(self.columns)} columns")
+        for part in parts:
+            for index in range(PyTuple_GET_SIZE(part)):
+                self.size += (<Column>PyList_GET_ITEM(self.columns, at)).append(<object>PyTuple_GET_ITEM(part, index))
+                at += 1
         self.count += 1
 
     def arrays(self, kinds):

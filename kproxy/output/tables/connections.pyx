@@ -1,4 +1,4 @@
-# cython: language_level=3
+# cython: language_level=3, nonecheck=True
 """Rows of the table connections: what is counted while a connection lasts."""
 
 from hashlib import blake2b

@@ -1,4 +1,4 @@
-# cython: language_level=3
+# cython: language_level=3, nonecheck=True
 """Rows of the table exchanges; the contract says what the columns are."""
 
 from operator import attrgetter

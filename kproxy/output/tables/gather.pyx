@@ -1,4 +1,4 @@
-# cython: language_level=3
+# cython: language_level=3, nonecheck=True
 """What a body holds anywhere in it: error codes, topics, groups, transactional ids, partitions.
 
 The facts say which fields these are (names of error codes, entity types), so that no API is forgotten. What leads nowhere is

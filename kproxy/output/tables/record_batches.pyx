@@ -1,14 +1,16 @@
-# cython: language_level=3
+# cython: language_level=3, nonecheck=True
 """Rows of the table record_batches: headers of batches, straight from their bytes."""
 
 from libc.stdint cimport int64_t
 
 from kproxy.output.tables.bodies cimport Body
+from kproxy.output.tables.gather cimport Slot
 from kproxy.output.tables.times cimport record_instant
 from kproxy.output.tables.topics cimport topic_of
 from kproxy.protocol.records.batches cimport Batch
 
 from kproxy.protocol.records import DEFAULT_LIMITS, read_batches
+from kproxy.protocol.structs import struct_types
 
 cdef int64_t LARGEST_OFFSET = 0x7FFFFFFFFFFFFFFF
 
@@ -35,36 +37,80 @@ cdef class RecordsField:
 
 cpdef list records_fields(Body request, Body response, object names):
     """The records fields of an exchange; None for an API that has none."""
+    cdef FetchSlots fetched
     if request is not None and request.message.name == "ProduceRequest":
         return _produced(request.struct, None if response is None else response.struct, names)
-    if response is not None and response.message.name in FETCHED:
-        topics, index, records = FETCHED[response.message.name]
-        return _fetched(response.struct, topics, index, records, names)
-    return None
+    fetched = None if response is None else FETCHED.get(response.message.name)
+    return None if fetched is None else _fetched(response.struct, fetched, names)
 
 
-FETCHED = {  # the topics, a partition's number, its records field
-    "FetchResponse": ("responses", "partition_index", "records"),
-    "ShareFetchResponse": ("responses", "partition_index", "records"),
-    "FetchSnapshotResponse": ("topics", "index", "unaligned_records"),
+cdef Slot _slot(str message, str struct, str name):
+    return Slot(struct_types(message)[struct], name)
+
+
+cdef class FetchSlots:
+    """Where the records fields are in the struct of a message that fetches."""
+
+    cdef Slot topics
+    cdef Slot name  # None where topics are called by their ids alone
+    cdef Slot topic_id  # None where they have none
+    cdef Slot partitions
+    cdef Slot index
+    cdef Slot error_code
+    cdef Slot records
+    cdef bint unaligned
+
+    def __init__(self, str message, str topics, str topic, str name, str partition, str index, str records):
+        has_id = "topic_id" in struct_types(message)[topic].by_attribute
+        self.topics = _slot(message, message, topics)
+        self.name = None if name is None else _slot(message, topic, name)
+        self.topic_id = _slot(message, topic, "topic_id") if has_id else None
+        self.partitions = _slot(message, topic, "partitions")
+        self.index = _slot(message, partition, index)
+        self.error_code = _slot(message, partition, "error_code")
+        self.records = _slot(message, partition, records)
+        self.unaligned = records == "unaligned_records"
+
+
+cdef dict FETCHED = {
+    message: FetchSlots(message, *slots)
+    for message, slots in {
+        "FetchResponse": ("responses", "FetchableTopicResponse", "topic", "PartitionData", "partition_index", "records"),
+        "ShareFetchResponse": ("responses", "ShareFetchableTopicResponse", None, "PartitionData", "partition_index", "records"),
+        "FetchSnapshotResponse": ("topics", "TopicSnapshot", "name", "PartitionSnapshot", "index", "unaligned_records"),
+    }.items()
 }
+cdef Slot TOPIC_DATA = _slot("ProduceRequest", "ProduceRequest", "topic_data")
+cdef Slot TOPIC = _slot("ProduceRequest", "TopicProduceData", "name")
+cdef Slot TOPIC_ID = _slot("ProduceRequest", "TopicProduceData", "topic_id")
+cdef Slot PARTITION_DATA = _slot("ProduceRequest", "TopicProduceData", "partition_data")
+cdef Slot INDEX = _slot("ProduceRequest", "PartitionProduceData", "index")
+cdef Slot RECORDS = _slot("ProduceRequest", "PartitionProduceData", "records")
+cdef Slot RESPONSES = _slot("ProduceResponse", "ProduceResponse", "responses")
+cdef Slot ANSWERED_TOPIC = _slot("ProduceResponse", "TopicProduceResponse", "name")
+cdef Slot ANSWERED_ID = _slot("ProduceResponse", "TopicProduceResponse", "topic_id")
+cdef Slot ANSWERS = _slot("ProduceResponse", "TopicProduceResponse", "partition_responses")
+cdef Slot ANSWERED_INDEX = _slot("ProduceResponse", "PartitionProduceResponse", "index")
+cdef Slot ERROR_CODE = _slot("ProduceResponse", "PartitionProduceResponse", "error_code")
+cdef Slot BASE_OFFSET = _slot("ProduceResponse", "PartitionProduceResponse", "base_offset")
 
 
 cdef list _produced(request, response, names):
     cdef dict answers = _answers(response)
     cdef list fields = []
-    for topic in request.topic_data:
-        given, given_id = topic.name, topic.topic_id
+    for topic in TOPIC_DATA.of(request):
+        given, given_id = TOPIC.of(topic), TOPIC_ID.of(topic)
         name, topic_id = topic_of(given, given_id, names)
-        for partition in topic.partition_data:
-            index = partition.index
+        for partition in PARTITION_DATA.of(topic):
+            index = INDEX.of(partition)
             answer = answers.get((given, given_id, index))
             error = offset = None
             if answer is not None:
-                error, offset = answer.error_code, answer.base_offset
+                error, offset = ERROR_CODE.of(answer), BASE_OFFSET.of(answer)
                 if error or offset < 0:
                     offset = None
-            fields.append(RecordsField("produce", name, topic_id, index, error, offset, partition.records or b""))
+            data = RECORDS.of(partition) or b""
+            fields.append(new_field("produce", name, topic_id, index, error, offset, data, False))
     return fields
 
 
@@ -72,24 +118,38 @@ cdef dict _answers(response):
     cdef dict answers = {}
     if response is None:
         return answers
-    for topic in response.responses:
-        name, topic_id = topic.name, topic.topic_id
-        for partition in topic.partition_responses:
-            answers[name, topic_id, partition.index] = partition
+    for topic in RESPONSES.of(response):
+        name, topic_id = ANSWERED_TOPIC.of(topic), ANSWERED_ID.of(topic)
+        for partition in ANSWERS.of(topic):
+            answers[name, topic_id, ANSWERED_INDEX.of(partition)] = partition
     return answers
 
 
-cdef list _fetched(response, topics, index, records, names):
+cdef list _fetched(response, FetchSlots slots, names):
     cdef list fields = []
-    cdef bint unaligned = records == "unaligned_records"
-    for topic in getattr(response, topics):
-        given = getattr(topic, "topic", None) or getattr(topic, "name", None)
-        name, topic_id = topic_of(given, getattr(topic, "topic_id", None), names)
-        for partition in topic.partitions:
-            data = getattr(partition, records) or b""
-            number, error = getattr(partition, index), partition.error_code
-            fields.append(RecordsField("fetch", name, topic_id, number, error, None, data, unaligned))
+    for topic in slots.topics.of(response):
+        given = None if slots.name is None else slots.name.of(topic)
+        given_id = None if slots.topic_id is None else slots.topic_id.of(topic)
+        name, topic_id = topic_of(given, given_id, names)
+        for partition in slots.partitions.of(topic):
+            number, error, data = slots.index.of(partition), slots.error_code.of(partition), slots.records.of(partition)
+            fields.append(new_field("fetch", name, topic_id, number, error, None, data or b"", slots.unaligned))
     return fields
+
+
+cdef RecordsField new_field(
+    str direction, topic, topic_id, int partition, error_code, appended_offset, bytes data, bint unaligned
+):
+    cdef RecordsField field = RecordsField.__new__(RecordsField)
+    field.direction = direction
+    field.topic = topic
+    field.topic_id = topic_id
+    field.partition = partition
+    field.error_code = error_code
+    field.appended_offset = appended_offset
+    field.data = data
+    field.unaligned = unaligned
+    return field
 
 
 cpdef list batch_rows(RecordsField field, object batches, object problems):

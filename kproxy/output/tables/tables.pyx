@@ -1,4 +1,4 @@
-# cython: language_level=3
+# cython: language_level=3, nonecheck=True
 """Tables: events in, rows of all tables out."""
 
 import dataclasses
@@ -110,14 +110,11 @@ cdef class Tables:
             return 0
         if request is not None and request.message.name in ROWS:
             for offset in offset_rows(exchange, request, response):
-                self._offsets.append((seen.connection_id, number, *offset))
+                self._offsets.append((seen.connection_id, number), offset)
         fields = records_fields(request, response, exchange.topic_names)
         counts = NO_RECORDS if fields is None else self._take_records(seen.connection_id, number, exchange, fields)
         row = exchange_row(number, exchange, found, top_fields(request, response), undecoded)
-        if self._bodies:
-            self._exchanges.append((seen.connection_id, *row, *counts, *_json(exchange, bodies)))
-        else:
-            self._exchanges.append((seen.connection_id, *row, *counts))
+        self._exchanges.append((seen.connection_id,), row, counts, _json(exchange, bodies) if self._bodies else ())
         return 0
 
     cdef tuple _take_records(self, str connection_id, int64_t number, Exchange exchange, list fields):
@@ -137,7 +134,7 @@ cdef class Tables:
             size += len(field.data)
             for row in batch_rows(field, found, problems):
                 records += max(0, row[COUNT] or 0)
-                self._batches.append((connection_id, number, at, *row))
+                self._batches.append((connection_id, number, at), row)
         return batches, records, size
 
 
@@ -149,10 +146,10 @@ cdef object _sent_at(Exchange exchange, str direction):
     return None if frame is None else instant(frame.ended_at)
 
 
-cdef list _json(Exchange exchange, bodies):
+cdef tuple _json(Exchange exchange, bodies):
     """The columns of both bodies."""
     both = (json_of(exchange.request), json_of(exchange.response)) if bodies is None else (bodies.request, bodies.response)
-    return [None if body is None else body.decode("utf-8", "replace") for body in both]
+    return tuple([None if body is None else body.decode("utf-8", "replace") for body in both])
 
 
 cdef object _user(request, mechanism):

@@ -1,35 +1,33 @@
+# cython: language_level=3, annotation_typing=False, nonecheck=True
 """Session: one connection as a conversation. Pairs requests with responses and says what happens as events.
 
 Where frames begin is stream.py's business, tokens are sasl.py's, words for foreign protocols are recognise.py's.
 """
 
+from libc.stdint cimport int64_t
+
+from kproxy.protocol.headers cimport read_request_header, read_response_header, RequestHeader, ResponseHeader
+from kproxy.session.events cimport Exchange, Frame
+from kproxy.session.in_flight cimport InFlight
+from kproxy.session.routes cimport Route, route_of
+from kproxy.session.stream cimport Stream
+
 from kproxy.errors import DecodeError, Malformed, Truncated
-from kproxy.protocol import RequestHeader, read_request_header, read_response_header
 from kproxy.session.cluster import ClusterView
-from kproxy.session.events import (
-    BadFrame,
-    Connection,
-    Direction,
-    Event,
-    Exchange,
-    Frame,
-    Gap,
-    NotKafka,
-)
+from kproxy.session.events import BadFrame, Connection, Direction, Gap, NotKafka
 from kproxy.session.framing import FrameBuffer
-from kproxy.session.hunting import Hunt, RequestHunt, ResponseHunt
-from kproxy.session.in_flight import InFlight, correlation_id_of
+from kproxy.session.hunting import RequestHunt, ResponseHunt
+from kproxy.session.in_flight import correlation_id_of
 from kproxy.session.learning import Learning
 from kproxy.session.limits import Limits
-from kproxy.session.recognise import Foreign, foreign_request, foreign_size, is_request, sane_client_id
-from kproxy.session.routes import Route, Step, failed, read_body, route_of
+from kproxy.session.recognise import foreign_request, foreign_size, is_request, sane_client_id
+from kproxy.session.routes import Step, failed
 from kproxy.session.sasl import SaslPhase, token_event
-from kproxy.session.stream import Stream
 
 BROKER_CLOSED = "the broker closed the connection before the response"
 CONNECTION_CLOSED = "the connection closed before the response"
 CAPTURE_ENDED = "the capture ended before the response"
-_NO_NAMES: dict[str, str] = {}  # shared by all exchanges without topic ids; never written to
+cdef dict _NO_NAMES = {}  # shared by all exchanges without topic ids; never written to
 # Of bytes that may be a password nothing is told, not even as a number.
 _NO_REQUEST_BUT_TOKEN = "no request where authentication is not done; it may be a SASL token, so nothing in it is shown"
 _NO_SASL_AUTHENTICATE = "the body is not laid out so; it may hold a SASL token, so nothing in it is shown"
@@ -38,10 +36,11 @@ _NEWEST_API_VERSION = 100
 _SASL_AUTHENTICATE = 36
 _AUTHENTICATING = (17, 18, _SASL_AUTHENTICATE)  # what a broker takes before authentication is done
 _ONE_SIDED_FROM = 2  # requests, without a byte of the broker
+_REQUEST, _RESPONSE = Direction.REQUEST, Direction.RESPONSE
 _BROKER_UNHEARD = "nothing the broker sent is in the capture: was only one direction recorded?"
 
 
-class Session:
+cdef class Session:
     """One connection. Bytes with their times go in, events come out; never raises for what the bytes say.
 
     Args:
@@ -52,6 +51,20 @@ class Session:
         from_start: whether the first byte given of each direction is the first of the connection. If not, each
             direction begins at the first plausible frame.
     """
+
+    cdef readonly object connection
+    cdef readonly object cluster
+    cdef readonly object limits
+    cdef Stream _requests
+    cdef Stream _responses
+    cdef InFlight _in_flight
+    cdef object _learning
+    cdef object _sasl
+    cdef bint _lossy  # whether bytes are missing, so that a response may lack its request
+    cdef bint _from_start
+    cdef bint _heard  # whether any byte of the broker was captured
+    cdef bint _ended
+    cdef int64_t _skipped  # bytes passed over in hunts
 
     def __init__(
         self,
@@ -71,16 +84,13 @@ class Session:
         self._in_flight = InFlight(self.limits)
         self._learning = Learning(self.connection, self.cluster, self.limits.fetch_partitions)
         self._sasl = SaslPhase()
-        self._lossy = not from_start  # whether bytes are missing, so that a response may lack its request
+        self._lossy = not from_start
         self._from_start = from_start
-        self._heard = False  # whether any byte of the broker was captured
-        self._ended = False
-        self._skipped = 0  # bytes passed over in hunts
         if not from_start:
             self._requests.hunt()
             self._responses.hunt()
 
-    def _stream(self, direction: Direction) -> Stream:
+    def _stream(self, direction: Direction):
         is_request = direction is Direction.REQUEST
         return Stream(
             direction,
@@ -90,10 +100,10 @@ class Session:
             new_hunt=self._hunt_requests if is_request else self._hunt_responses,
         )
 
-    def receive(self, direction: Direction, data: bytes, at: int) -> list[Event]:
+    def receive(self, direction: Direction, bytes data not None, int64_t at) -> list[Event]:
         """Take bytes as they came, in order; *at* in ns since the epoch."""
-        events: list[Event] = []
-        if direction is Direction.REQUEST:
+        cdef list events = []
+        if direction is _REQUEST:
             self._requests.receive(data, at, events)
         else:
             self._heard = True
@@ -102,7 +112,7 @@ class Session:
 
     def gap(self, direction: Direction, size: int | None, at: int) -> list[Event]:
         """Learn that bytes are missing; *size* None when nobody knows how many."""
-        events: list[Event] = []
+        events = []
         stream = self._requests if direction is Direction.REQUEST else self._responses
         if stream.opaque:
             return events
@@ -119,7 +129,7 @@ class Session:
 
     def end(self, direction: Direction, at: int) -> list[Event]:
         """Learn that one side said it is done (FIN): after the broker's, nothing is answered any more."""
-        events: list[Event] = []
+        events = []
         self._ended = True
         stream = self._requests if direction is Direction.REQUEST else self._responses
         self._end_stream(stream, at, events)
@@ -129,7 +139,7 @@ class Session:
 
     def close(self, at: int) -> list[Event]:
         """Learn that nothing more will come: what is unanswered is told now."""
-        events: list[Event] = []
+        events = []
         self._end_stream(self._requests, at, events)
         self._end_stream(self._responses, at, events)
         self._give_up_all(self._why_at_end(CONNECTION_CLOSED if self._ended else CAPTURE_ENDED), at, events)
@@ -178,7 +188,10 @@ class Session:
 
     # Requests
 
-    def _on_request(self, frame: Frame, events: list[Event]) -> None:
+    def _on_request(self, Frame frame not None, list events not None):
+        cdef RequestHeader header
+        cdef Route route
+        cdef Exchange exchange
         if self._sasl.in_tokens and self._is_token(frame):
             self._on_client_token(frame, events)
             return
@@ -188,50 +201,60 @@ class Session:
             self._on_bad_request(frame, str(error), events)
             return
         route = route_of(header.api_key, header.api_version)
-        if self._sasl.may_be_token and not _is_of_authentication(header, frame.data):
+        if self._sasl.may_be_token and not self._is_past_tokens(header, frame):
             self._on_bad_request(frame, _NO_REQUEST_BUT_TOKEN, events)
             return
-        if (
-            self._sasl.may_be_token and header.api_key not in _AUTHENTICATING
-        ):  # so it is done, whatever was captured of it
-            self._sasl.leave()
-            self._lift_limit()
         if route is None and not _may_be_newer(header):
             self._on_bad_request(frame, f"API key {header.api_key} v{header.api_version} is none of Kafka's", events)
             return
         frame.header = header
         frame.body_start = header.size
-        exchange = Exchange(
-            self.connection,
-            frame.ended_at,
-            header.api_key,
-            header.api_version,
-            header.correlation_id,
-            header.client_id,
-            frame,
-            None,
-            True,
-            None,
-            None,
-            _NO_NAMES,
-        )
+        exchange = self._begin_exchange(frame, header)
         if route is None:
             exchange.undecoded = f"API key {header.api_key} is not known"
         else:
-            read_body(frame, route.request, header.api_version)
-            if frame.error is not None:
-                if route.response_step is Step.SASL_AUTHENTICATE:
-                    frame.error = Malformed(_NO_SASL_AUTHENTICATE, message=route.name, version=route.api_version)
-                exchange.undecoded = f"request: {frame.error}"
-                if self._at_start(self._requests, 1) and (foreign := foreign_request(frame.data)):
-                    self._stop(foreign, frame.ended_at, events)
-                    return
+            route.read_request(frame)
+            if frame.error is not None and not self._on_odd_body(route, exchange, events):
+                return
             if route.request_step and not self._request_step(route, frame, exchange, events):
                 return
         if self._in_flight.add(exchange, route, len(frame.data)):
             self._shed(frame.ended_at, events)
 
-    def _request_step(self, route: Route, frame: Frame, exchange: Exchange, events: list[Event]) -> bool:
+    cdef Exchange _begin_exchange(self, Frame frame, RequestHeader header):
+        cdef Exchange exchange = Exchange.__new__(Exchange)
+        exchange.connection = self.connection
+        exchange.at = frame.ended_at
+        exchange.api_key = header.api_key
+        exchange.api_version = header.api_version
+        exchange.correlation_id = header.correlation_id
+        exchange.client_id = header.client_id
+        exchange.request = frame
+        exchange.expects_response = True
+        exchange.topic_names = _NO_NAMES
+        return exchange
+
+    def _is_past_tokens(self, header: RequestHeader, Frame frame) -> bool:
+        """Whether a frame is a request where a token may come; one that no broker would take before says that none comes."""
+        if not _is_of_authentication(header, frame.data):
+            return False
+        if header.api_key not in _AUTHENTICATING:  # so it is done, whatever was captured of it
+            self._sasl.leave()
+            self._lift_limit()
+        return True
+
+    def _on_odd_body(self, Route route, Exchange exchange, list events) -> bool:
+        """A request whose body cannot be read; False when that shows that it is none."""
+        cdef Frame frame = exchange.request
+        if route.response_step is Step.SASL_AUTHENTICATE:
+            frame.error = Malformed(_NO_SASL_AUTHENTICATE, message=route.name, version=route.api_version)
+        exchange.undecoded = f"request: {frame.error}"
+        if self._at_start(self._requests, 1) and (foreign := foreign_request(frame.data)):
+            self._stop(foreign, frame.ended_at, events)
+            return False
+        return True
+
+    def _request_step(self, Route route, Frame frame, Exchange exchange, list events) -> bool:
         """What some requests need beyond pairing; False when the exchange is complete without a response."""
         if frame.message is None:
             self._lossy |= route.request_step is Step.PRODUCE  # nobody can tell whether it is answered
@@ -276,7 +299,10 @@ class Session:
 
     # Responses
 
-    def _on_response(self, frame: Frame, events: list[Event]) -> None:
+    def _on_response(self, Frame frame not None, list events not None):
+        cdef Exchange exchange
+        cdef Route route
+        cdef ResponseHeader header
         queue = self._in_flight.queue
         if not queue:
             self._on_unasked(frame, events)
@@ -313,7 +339,7 @@ class Session:
         exchange.undecoded = f"response header: {error}"
         self._finish(exchange, None, frame, events)
 
-    def _finish(self, exchange: Exchange, route: Route | None, frame: Frame, events: list[Event]) -> None:
+    cdef int _finish(self, Exchange exchange, Route route, Frame frame, list events) except -1:
         """Read the body of a response whose header is read, and say the exchange."""
         exchange.response = frame
         exchange.at = frame.ended_at
@@ -326,6 +352,7 @@ class Session:
                 self._learning.from_exchange(route, exchange)
                 self._response_step(route, frame)
         events.append(exchange)
+        return 0
 
     def _response_step(self, route: Route, frame: Frame) -> None:
         if route.response_step is Step.SASL_HANDSHAKE and failed(frame):
@@ -461,12 +488,12 @@ class Session:
             events.append(Gap(self.connection, at, stream.direction, missing, held, 1))
 
 
-def _is_of_authentication(header: RequestHeader, data: bytes) -> bool:
+cdef bint _is_of_authentication(RequestHeader header, bytes data) except -1:
     """Whether a frame where a token may come is a request: one that can be read, or SaslAuthenticate newer than the facts."""
     return is_request(data) or (header.api_key == _SASL_AUTHENTICATE and _may_be_newer(header))
 
 
-def _may_be_newer(header: RequestHeader) -> bool:
+cdef bint _may_be_newer(RequestHeader header) except -1:
     """Whether an API that the facts lack could be one of a newer release."""
     if not (0 <= header.api_key <= _NEWEST_API_KEY and 0 <= header.api_version <= _NEWEST_API_VERSION):
         return False
