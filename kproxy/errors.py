@@ -9,10 +9,16 @@
     │   │   └── UnknownVersion    no layout is known for that message at that version
     │   └── EncodeError           an object that cannot be written at that version
     ├── CaptureError              a capture file that cannot be read on; says where
+    ├── ProxyProtocolError        a connection that does not begin with the PROXY header it was to begin with
+    ├── UpstreamError             a broker that cannot be reached: one sentence with its address
     └── UsageError                bad input from a person: one sentence with its place
+        └── ConfigError           a configuration with mistakes, all of them, each with its place
 
 Anything else that leaves a public function is a bug.
 """
+
+from collections.abc import Sequence
+from typing import NamedTuple
 
 
 class KproxyError(Exception):
@@ -86,5 +92,47 @@ class CaptureError(KproxyError):
     """A capture file that cannot be read on; the text says at which byte and why."""
 
 
+class ProxyProtocolError(KproxyError):
+    """A connection that does not begin with a PROXY protocol header, or with a wrong one; the text says what is wrong with it."""
+
+
+class UpstreamError(KproxyError):
+    """A broker, or the proxy on the way to it, that cannot be reached; one sentence with its address and the cause."""
+
+
 class UsageError(KproxyError):
     """Bad input from a person; the text is one sentence that says where and what to do instead."""
+
+
+class Mistake(NamedTuple):
+    """One thing wrong in a configuration: where (counted from 1; 0: not in a file), at which path, and what to do."""
+
+    line: int
+    column: int
+    path: str  # "clusters[0].listen", or an option: "--listen"
+    message: str
+
+
+class ConfigError(UsageError):
+    """A configuration that cannot be run; ``mistakes`` holds everything wrong with it, in the order of the file.
+
+    Args:
+        mistakes: at least one.
+        source: name of the file; "" where options were given instead.
+    """
+
+    def __init__(self, mistakes: Sequence[Mistake], source: str = "") -> None:
+        super().__init__(source)
+        self.mistakes = list(mistakes)
+        self.source = source
+
+    def lines(self) -> list[str]:
+        """``file:line:column: path: what is wrong``, one a mistake."""
+        return [self._line(mistake) for mistake in self.mistakes]
+
+    def _line(self, mistake: Mistake) -> str:
+        place = f"{self.source}:{mistake.line}:{mistake.column}" if mistake.line else self.source
+        return ": ".join(part for part in (place, mistake.path, mistake.message) if part)
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())

@@ -6,6 +6,8 @@ from collections.abc import Callable
 import hypothesis
 import pytest
 
+pytest_plugins = ["tests.support.kafka.fixtures"]
+
 Require = Callable[[str, object, str], None]
 
 hypothesis.settings.register_profile(
@@ -15,7 +17,7 @@ hypothesis.settings.register_profile("thorough", max_examples=2_000, deadline=No
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "deterministic"))
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def require() -> Require:
     """``require(name, condition, reason)``: skip the test unless *condition* holds.
 

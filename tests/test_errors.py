@@ -32,7 +32,10 @@ def test_every_way_of_not_decoding_is_a_decode_error(kind: type[errors.DecodeErr
     assert issubclass(kind, errors.KproxyError)
 
 
-@pytest.mark.parametrize("kind", [errors.EncodeError, errors.CaptureError, errors.UsageError])
+@pytest.mark.parametrize(
+    "kind",
+    [errors.EncodeError, errors.CaptureError, errors.ProxyProtocolError, errors.UpstreamError, errors.UsageError],
+)
 def test_other_errors_are_not_decode_errors(kind: type[errors.KproxyError]) -> None:
     assert issubclass(kind, errors.KproxyError)
     assert not issubclass(kind, errors.DecodeError)

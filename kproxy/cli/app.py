@@ -15,8 +15,10 @@ import typer
 
 from kproxy import __version__
 from kproxy.cli.api import api
+from kproxy.cli.check import check
 from kproxy.cli.decode import DAMAGED, INTERRUPTED, decode
-from kproxy.errors import CaptureError, KproxyError, UsageError
+from kproxy.cli.run import run
+from kproxy.errors import CaptureError, ConfigError, KproxyError, UsageError
 
 # Typer's own, or Click's where Typer is older and does not carry its own copy; both are bases of BadParameter.
 ClickError: type[Exception] = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
@@ -37,6 +39,8 @@ app = typer.Typer(
 )
 app.command()(decode)
 app.command()(api)
+app.command()(run)
+app.command()(check)
 
 
 def _show_version(asked: bool) -> None:
@@ -62,6 +66,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = INTERRUPTED
     except ClickError as error:
         code = _show_help(error) if type(error).__name__ == "NoArgsIsHelpError" else _say(_click_words(error), USAGE)
+    except ConfigError as error:
+        code = _list_mistakes(error)
     except UsageError as error:
         code = _say(str(error), USAGE)
     except CaptureError as error:
@@ -77,6 +83,13 @@ def _say(sentence: str, code: int) -> int:
     if sentence:
         print(f"kproxy: {sentence}", file=sys.stderr)
     return code
+
+
+def _list_mistakes(error: ConfigError) -> int:
+    """One a line; those of a file as its name, line and column, which editors jump to."""
+    for line in error.lines():
+        print(line if error.source else f"kproxy: {line}", file=sys.stderr)
+    return USAGE
 
 
 def _show_help(error: Exception) -> int:

@@ -1,0 +1,227 @@
+"""What no single value can say: modes that exclude each other, addresses that are none, limits that contradict. No I/O.
+
+Every check yields (path, message) and goes on; reading.py adds the places.
+"""
+
+import re
+import string
+from collections.abc import Callable, Iterator
+from urllib.parse import urlsplit
+
+from kproxy.config.addresses import parse_address, parse_host
+from kproxy.config.structs import Addresses, BrokerTls, Cluster, Config, Limits, ListenerTls
+from kproxy.config.units import quoted
+
+Complaint = tuple[str, str]
+
+NODE_RANGE = re.compile(r"([0-9]{1,10})\s*-\s*([0-9]{1,10})", re.ASCII)
+MOST_NODE = (1 << 31) - 1
+SMALLEST_FRAME = 1_024  # smaller ones hold no ApiVersions response: 600 bytes for Kafka 4.3
+PROXY_SCHEMES = ("socks5", "socks5h", "http")
+
+
+def check_values(config: Config) -> Iterator[Complaint]:
+    """Everything that can be said without looking at the machine."""
+    yield from _check_address("admin", config.admin, any_host=True)
+    names = [cluster.name for cluster in config.clusters]
+    for at, cluster in enumerate(config.clusters):
+        if cluster.name in names[:at]:
+            yield f"clusters[{at}].name", f"{quoted(cluster.name)} is the name of another cluster: give each its own"
+        yield from _check_cluster(f"clusters[{at}]", cluster)
+    yield from _check_limits(config.limits)
+    yield from _check_analysis(config)
+
+
+def parse_node_ids(node_ids: list[int | str]) -> list[int]:
+    """[0, "100-102"] -> [0, 100, 101, 102]; ValueError names the entry that is none."""
+    found: list[int] = []
+    for entry in node_ids:
+        first, last = _node_range(entry)
+        if last - first >= 60_000:
+            raise ValueError(f"{entry}: that is more nodes than there are ports")
+        found.extend(range(first, last + 1))
+    return found
+
+
+def _node_range(entry: int | str) -> tuple[int, int]:
+    match = NODE_RANGE.fullmatch(str(entry)) if isinstance(entry, str) else None
+    first, last = (int(match[1]), int(match[2])) if match else (entry, entry)
+    if isinstance(first, str) or isinstance(last, str):
+        raise ValueError(f'{quoted(str(entry))} is neither a node id nor a range: write 3 or "0-5"')
+    if not 0 <= first <= last <= MOST_NODE:
+        raise ValueError(f"{entry}: node ids go from 0 to {MOST_NODE:,}, the smaller one first")
+    return first, last
+
+
+def _check_address(path: str, text: str | None, *, any_host: bool = False) -> Iterator[Complaint]:
+    if text is None:
+        return
+    try:
+        parse_address(text, any_host=any_host)
+    except ValueError as error:
+        yield path, f"{quoted(text)}: {error}"
+
+
+def _check_cluster(path: str, cluster: Cluster) -> Iterator[Complaint]:
+    yield from _check_address(f"{path}.listen", cluster.listen, any_host=True)
+    for at, address in enumerate(cluster.bootstrap):
+        yield from _check_address(f"{path}.bootstrap[{at}]", address)
+    yield from _check_bootstrap(path, cluster)
+    yield from _check_advertised(f"{path}.addresses", cluster.addresses)
+    yield from MODES[cluster.addresses.mode](path, cluster)
+    yield from _check_unused(f"{path}.addresses", cluster.addresses)
+    yield from _check_tls(path, cluster.listener_tls, cluster.broker_tls)
+    yield from _check_through(f"{path}.through", cluster.through)
+
+
+def _check_bootstrap(path: str, cluster: Cluster) -> Iterator[Complaint]:
+    transparent = cluster.addresses.mode == "transparent"
+    if not cluster.bootstrap and not transparent:
+        yield f"{path}.bootstrap", 'it is missing: name a broker of the cluster, as ["host:port"]'
+    if cluster.bootstrap and transparent:
+        message = "transparent mode takes each connection where it was going: leave bootstrap out"
+        yield f"{path}.bootstrap", message
+    for at, address in enumerate(cluster.bootstrap):
+        if address == cluster.listen:
+            yield f"{path}.bootstrap[{at}]", f"{quoted(address)} is where this cluster listens: it would call itself"
+
+
+def _check_advertised(path: str, addresses: Addresses) -> Iterator[Complaint]:
+    if addresses.advertise is not None:
+        try:
+            parse_host(addresses.advertise)
+        except ValueError as error:
+            yield f"{path}.advertise", f"{quoted(addresses.advertise)}: {error}"
+    try:
+        parse_node_ids(addresses.node_ids)
+    except ValueError as error:
+        yield f"{path}.node_ids", str(error)
+
+
+def _check_port_mode(path: str, cluster: Cluster) -> Iterator[Complaint]:
+    return iter(())  # its ports: see ports.py
+
+
+def _check_sni(path: str, cluster: Cluster) -> Iterator[Complaint]:
+    if cluster.listener_tls is None:
+        yield f"{path}.listener_tls", "it is missing: SNI mode tells brokers apart by the name in the TLS handshake"
+    name = cluster.addresses.broker_name
+    if name is None:
+        message = 'it is missing: SNI mode needs one such as "broker-{node_id}.kafka.example.com"'
+        yield f"{path}.addresses.broker_name", message
+        return
+    try:
+        fields = [field for _, field, _, _ in string.Formatter().parse(name) if field is not None]
+        if fields != ["node_id"]:
+            raise ValueError("{node_id} has to be in it, once, and nothing else in braces")
+        parse_host(name.replace("{node_id}", str(MOST_NODE)))
+    except ValueError as error:
+        yield f"{path}.addresses.broker_name", f"{quoted(name)}: {error}"
+
+
+def _check_transparent(path: str, cluster: Cluster) -> Iterator[Complaint]:
+    if cluster.proxy_protocol:
+        message = "transparent mode asks the kernel for the destination: a PROXY header would be that of another hop"
+        yield f"{path}.proxy_protocol", message
+
+
+def _check_fixed(path: str, cluster: Cluster) -> Iterator[Complaint]:
+    if len(cluster.bootstrap) > 1:
+        yield f"{path}.bootstrap", "fixed mode has one target: name one, or use another addresses.mode"
+
+
+MODES: dict[str, Callable[[str, Cluster], Iterator[Complaint]]] = {
+    "port": _check_port_mode,
+    "sni": _check_sni,
+    "transparent": _check_transparent,
+    "fixed": _check_fixed,
+}
+USED_BY = {
+    "first_port": ("port",),
+    "node_ids": ("port", "sni"),
+    "broker_name": ("sni",),
+    "advertise": ("port",),
+    "allow_link_local": ("port", "sni"),
+}
+
+
+def _check_unused(path: str, addresses: Addresses) -> Iterator[Complaint]:
+    """What is set but has no meaning in the mode: whoever wrote it believes otherwise."""
+    unset = Addresses()
+    for name, modes in USED_BY.items():
+        if addresses.mode not in modes and getattr(addresses, name) != getattr(unset, name):
+            yield f"{path}.{name}", f"it means nothing in {addresses.mode} mode, only in {' and '.join(modes)} mode"
+
+
+def _check_tls(path: str, listener: ListenerTls | None, broker: BrokerTls | None) -> Iterator[Complaint]:
+    if listener is not None and listener.client_auth != "none" and listener.client_ca is None:
+        message = f"it is missing: with client_auth {listener.client_auth} it says whose certificates to believe"
+        yield f"{path}.listener_tls.client_ca", message
+    if listener is not None and listener.client_ca is not None and listener.client_auth == "none":
+        message = "no client is asked for a certificate: set it to required or requested, or leave client_ca out"
+        yield f"{path}.listener_tls.client_auth", message
+    if broker is None:
+        return
+    if (broker.certificate is None) != (broker.key is None):
+        missing = "key" if broker.key is None else "certificate"
+        yield f"{path}.broker_tls.{missing}", "it is missing: certificate and key go together"
+    if not broker.verify and broker.ca is not None:
+        yield f"{path}.broker_tls.verify", "false means that ca is not looked at: leave one of them out"
+
+
+def _check_through(path: str, through: str | None) -> Iterator[Complaint]:
+    if through is None:
+        return
+    scheme, _, rest = through.partition("://")
+    try:
+        if scheme not in PROXY_SCHEMES or not rest:
+            raise ValueError('write "socks5://host:port" or "http://host:port"')
+        parts = urlsplit(through)
+        parse_address(parts.netloc.rpartition("@")[2])
+        if parts.path.strip("/") or parts.query or parts.fragment:
+            raise ValueError("nothing goes after the port")
+    except ValueError as error:
+        yield path, str(error)  # not the text itself: it may hold a password
+
+
+def _check_limits(limits: Limits) -> Iterator[Complaint]:
+    if limits.frame_size < SMALLEST_FRAME:
+        yield "limits.frame_size", f"{limits.frame_size:,} bytes are too few for Kafka's own requests: at least 1 KiB"
+    if limits.frame_size > MOST_NODE:
+        yield "limits.frame_size", f"a frame's size is an int32: at most {MOST_NODE:,} bytes"
+    pairs = (
+        ("held_frame_size", "memory"),
+        ("connections_per_address", "connections"),
+    )
+    for small, big in pairs:
+        low, high = getattr(limits, small), getattr(limits, big)
+        if low > high:
+            yield f"limits.{small}", f"{low:,} is more than {big}, {high:,}"
+
+
+def _check_analysis(config: Config) -> Iterator[Complaint]:
+    analysis = config.analysis
+    if not 1 << 16 <= analysis.ring_size <= 1 << 30:
+        yield "analysis.ring_size", f"{analysis.ring_size:,} is out of range: from 64KiB to 1GiB"
+    yield from _check_apis(analysis.apis)
+    for part in ("log", "capture"):
+        rotated = getattr(analysis, part)
+        if rotated is not None and not rotated.path:
+            yield f"analysis.{part}.path", "it is empty"
+    if not analysis.enabled and (analysis.log or analysis.capture):
+        yield "analysis.enabled", "log and capture are made by the analysis: switch it on, or leave them out"
+    if analysis.log and analysis.capture and analysis.log.path == analysis.capture.path:
+        yield "analysis.capture.path", "the log goes to the same file"
+
+
+def _check_apis(names: list[str]) -> Iterator[Complaint]:
+    if not names:
+        return
+    from kproxy.protocol.facts import facts  # noqa: PLC0415 - 3 MB that the supervisor can mostly do without
+
+    known = {api.name.lower(): api.name for api in facts().apis.values()}
+    for at, name in enumerate(names):
+        if name not in known.values():
+            meant = known.get(name.lower())
+            hint = f"did you mean {meant}?" if meant else "kproxy api lists them"
+            yield f"analysis.apis[{at}]", f"no API is called {quoted(name)}: {hint}"

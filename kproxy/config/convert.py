@@ -1,0 +1,293 @@
+"""YAML nodes -> the structs, by their types; every mistake on the way is kept with its place and the walk goes on.
+
+What a value is does not hang on how YAML 1.1 reads it where the type is text: ``name: no`` is "no" and ``listen: 12:30`` no
+number of minutes. Integers are decimal.
+"""
+
+import difflib
+import operator
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar, cast
+
+import yaml
+from msgspec import inspect
+
+from kproxy.config.structs import UNIT, Struct
+from kproxy.config.units import EXAMPLES, parse_quantity, quoted
+from kproxy.config.yaml_tree import MOST_DEPTH, Node
+from kproxy.errors import Mistake
+
+MOST_VALUES = 50_000  # aliases followed
+MOST_MISTAKES = 100
+TAG = "tag:yaml.org,2002:"
+PLAIN_TAGS = {"str", "int", "float", "bool", "null", "timestamp", "seq", "map", "value"}
+TRUE, FALSE = {"true", "yes", "on"}, {"false", "no", "off"}  # YAML 1.1
+WHOLE = re.compile(r"[-+]?(?:0|[1-9][0-9_]{0,18})", re.ASCII)
+IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}", re.ASCII)
+
+LONGEST_TEXT = 4_096
+RANGES: tuple[tuple[str, Callable[[Any, Any], bool], str], ...] = (
+    ("ge", operator.ge, "at least"),
+    ("gt", operator.gt, "more than"),
+    ("le", operator.le, "at most"),
+    ("lt", operator.lt, "less than"),
+)
+PLAIN_KINDS: dict[str, inspect.Type] = {  # where any value may stand
+    "int": inspect.IntType(),
+    "float": inspect.FloatType(),
+    "bool": inspect.BoolType(),
+}
+EXPECTED: dict[type[inspect.Type], str] = {
+    inspect.StrType: "text",
+    inspect.IntType: "a whole number",
+    inspect.FloatType: "a number",
+    inspect.BoolType: "true or false",
+}
+
+S = TypeVar("S", bound=Struct)
+Place = tuple[int, int]
+
+
+class Broken:
+    """Stands for a value that could not be read; its mistake has been told."""
+
+
+BROKEN = Broken()
+
+
+class TooMuch(Exception):
+    """The walk has met more than it is willing to: its last mistake says of what."""
+
+
+class Conversion:
+    """One walk. ``mistakes`` and ``places`` (path -> line and column, from 1) are there when it is done."""
+
+    def __init__(self) -> None:
+        self.mistakes: list[Mistake] = []
+        self.places: dict[str, Place] = {}
+        self._values = 0
+        self._readers: dict[type[inspect.Type], Callable[[Node, Any, str, int], Any]] = {
+            inspect.UnionType: self._union,
+            inspect.AnyType: self._any,
+            inspect.StructType: self._struct,
+            inspect.ListType: self._list,
+            inspect.DictType: self._dict,
+        }
+
+    def convert(self, root: Node, kind: type[S]) -> S:
+        """A *kind* in any case: what is broken has its default, or an empty value where there is none."""
+        try:
+            made = self._struct(root, cast(inspect.StructType, inspect.type_info(kind)), "", 0)
+        except TooMuch:
+            made = BROKEN
+        return made if isinstance(made, kind) else cast(S, _empty(inspect.type_info(kind)))
+
+    def blame(self, node: Node, path: str, message: str) -> Broken:
+        """Keep a mistake."""
+        mark = node.start_mark
+        self.mistakes.append(Mistake(mark.line + 1, mark.column + 1, path, message))
+        if len(self.mistakes) >= MOST_MISTAKES:
+            raise TooMuch
+        return BROKEN
+
+    def _value(self, node: Node, kind: inspect.Type, path: str, depth: int) -> Any:
+        kind, unit = _bare(kind)
+        self._count(node, path, depth)
+        self.places.setdefault(path, (node.start_mark.line + 1, node.start_mark.column + 1))
+        if not node.tag.startswith(TAG) or node.tag.removeprefix(TAG) not in PLAIN_TAGS:
+            return self.blame(node, path, f"the tag {quoted(_short_tag(node.tag))} is not allowed: write a plain value")
+        read = self._readers.get(type(kind))
+        return read(node, kind, path, depth) if read else self._scalar(node, kind, unit, path)
+
+    def _count(self, node: Node, path: str, depth: int) -> None:
+        self._values += 1
+        if depth > MOST_DEPTH or self._values > MOST_VALUES:
+            self.blame(node, path, "aliases (*name) make this too big: write out what is meant")
+            raise TooMuch
+
+    def _union(self, node: Node, kind: inspect.UnionType, path: str, depth: int) -> Any:
+        kinds = [member for member in kind.types if not isinstance(member, inspect.NoneType)]
+        if _is_null(node) and node.value and len(kinds) < len(kind.types):
+            return None
+        if len(kinds) > 1:  # int | str
+            whole = isinstance(node, yaml.ScalarNode) and node.tag == f"{TAG}int" and WHOLE.fullmatch(node.value)
+            kinds = [member for member in kinds if isinstance(member, inspect.IntType) is bool(whole)]
+        return self._value(node, kinds[0], path, depth + 1)
+
+    def _struct(self, node: Node, kind: inspect.StructType, path: str, depth: int) -> Any:
+        self.places.setdefault(path, (node.start_mark.line + 1, node.start_mark.column + 1))
+        fields = {field.encode_name: field for field in kind.fields}
+        if not isinstance(node, yaml.MappingNode):
+            return self.blame(node, path, f"{_is_what(node)} where there should be a group of {_listed(fields)}")
+        found = self._members(node, fields, path, depth)
+        for name, field in fields.items():
+            if field.required and name not in found:
+                self.blame(node, _join(path, name), "it is missing")
+        values = {fields[name].name: value for name, value in found.items() if value is not BROKEN}
+        empty = {field.name: _empty(field.type) for field in kind.fields if field.required}
+        return kind.cls(**{**empty, **values})
+
+    def _members(self, node: Node, fields: dict[str, inspect.Field], path: str, depth: int) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for name, key, value in self._items(node, path):
+            field = fields.get(name)
+            if field is None:
+                self.blame(key, _join(path, name), f"this name is not known{_did_you_mean(name, fields)}")
+            else:
+                found[name] = self._value(value, field.type, _join(path, name), depth + 1)
+        return found
+
+    def _items(self, node: Node, path: str) -> Iterator[tuple[str, Node, Node]]:
+        """Names, their nodes and their values' nodes; what is no name or comes twice is a mistake."""
+        seen: set[str] = set()
+        for key, value in node.value:
+            if not isinstance(key, yaml.ScalarNode) or key.tag == f"{TAG}merge":
+                self.blame(key, path, "names have to be plain text; << (merging) is not read")
+            elif key.value in seen:
+                self.blame(key, _join(path, key.value), "it is there twice")
+            else:
+                seen.add(key.value)
+                yield key.value, key, value
+
+    def _list(self, node: Node, kind: inspect.ListType, path: str, depth: int) -> Any:
+        if not isinstance(node, yaml.SequenceNode):
+            return self.blame(node, path, f"{_is_what(node)} where there should be a list: [..] or lines with -")
+        if len(node.value) < (kind.min_length or 0):
+            return self.blame(node, path, "the list is empty")
+        items = [self._value(item, kind.item_type, f"{path}[{at}]", depth + 1) for at, item in enumerate(node.value)]
+        empty = _empty(kind.item_type)
+        return [empty if item is BROKEN else item for item in items]
+
+    def _dict(self, node: Node, _kind: inspect.Type, path: str, depth: int) -> Any:
+        if not isinstance(node, yaml.MappingNode):
+            return self.blame(node, path, f"{_is_what(node)} where there should be names with values")
+        anything = inspect.AnyType()
+        return {
+            name: self._value(value, anything, _join(path, name), depth + 1)
+            for name, _, value in self._items(node, path)
+        }
+
+    def _any(self, node: Node, kind: inspect.Type, path: str, depth: int) -> Any:
+        if isinstance(node, yaml.MappingNode):
+            return self._dict(node, kind, path, depth)
+        if isinstance(node, yaml.SequenceNode):
+            return self._list(node, inspect.ListType(kind), path, depth)
+        word = node.tag.removeprefix(TAG)
+        if word == "null":
+            return None
+        return self._scalar(node, PLAIN_KINDS.get(word, inspect.StrType()), None, path)
+
+    def _scalar(self, node: Node, kind: inspect.Type, unit: str | None, path: str) -> Any:
+        if not isinstance(node, yaml.ScalarNode):
+            return self.blame(node, path, f"{_is_what(node)} where there should be {_expected(kind, unit)}")
+        if _is_null(node):
+            return self.blame(node, path, f"it is empty: write {_expected(kind, unit)}, or leave the line out")
+        try:
+            return _within(_plain(node, kind, unit), kind)
+        except ValueError as error:
+            return self.blame(node, path, str(error))
+
+
+def _plain(node: yaml.ScalarNode, kind: inspect.Type, unit: str | None) -> Any:
+    """The scalar as a value of *kind*; ValueError says what it should be."""
+    text: str = node.value
+    match kind:
+        case inspect.StrType():
+            return text
+        case inspect.LiteralType(values=choices):
+            if text not in choices:
+                raise ValueError(f"{quoted(text)} is none of {_listed(choices)}{_did_you_mean(text, choices)}")
+            return text
+        case inspect.BoolType():
+            if text.lower() not in TRUE | FALSE:
+                raise ValueError(f"{quoted(text)} is neither true nor false")
+            return text.lower() in TRUE
+        case inspect.IntType() | inspect.FloatType():
+            return _number(text, isinstance(kind, inspect.IntType), unit)
+    raise TypeError(f"the configuration has a {kind}, which nothing reads")  # a mistake in structs.py
+
+
+def _number(text: str, whole: bool, unit: str | None) -> int | float:
+    if unit is not None and not text.startswith("-"):
+        value = parse_quantity(text.replace("_", ""), unit)
+        return int(value) if whole else value
+    if whole:
+        if not WHOLE.fullmatch(text):
+            raise ValueError(f"{quoted(text)} is no whole number")
+        return int(text)
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"{quoted(text)} is no number") from None
+
+
+def _within(value: Any, kind: inspect.Type) -> Any:
+    """The value itself; ValueError where it is not in the range that the type allows."""
+    for name, holds, words in RANGES:
+        limit = getattr(kind, name, None)
+        if limit is not None and not holds(value, limit):
+            raise ValueError(f"{value} is out of range: it has to be {words} {limit:,}")
+    if isinstance(kind, inspect.StrType):
+        if not (kind.min_length or 0) <= len(value) <= (kind.max_length or LONGEST_TEXT):
+            raise ValueError(f"it has to have {kind.min_length or 0} to {kind.max_length or LONGEST_TEXT:,} characters")
+        if kind.pattern and not re.search(kind.pattern, value):
+            raise ValueError(f"{quoted(value)} does not look like {kind.pattern}")
+    return value
+
+
+def _bare(kind: inspect.Type) -> tuple[inspect.Type, str | None]:
+    """The type without its notes, and the unit that they name."""
+    unit = None
+    while isinstance(kind, inspect.Metadata):
+        unit = (kind.extra_json_schema or {}).get(UNIT, unit)
+        kind = kind.type
+    return kind, unit
+
+
+def _empty(kind: inspect.Type) -> Any:
+    """What stands for a required value that could not be read."""
+    match _bare(kind)[0]:
+        case inspect.StructType(cls=cls, fields=fields):
+            return cls(**{field.name: _empty(field.type) for field in fields if field.required})
+        case inspect.ListType():
+            return []
+        case inspect.StrType():
+            return ""
+    return 0
+
+
+def _is_null(node: Node) -> bool:
+    return bool(node.tag == f"{TAG}null")
+
+
+def _is_what(node: Node) -> str:
+    if isinstance(node, yaml.ScalarNode):
+        return f"there is {quoted(node.value)}" if node.value else "there is nothing"
+    return "there is a list" if isinstance(node, yaml.SequenceNode) else "there are names with values"
+
+
+def _expected(kind: inspect.Type, unit: str | None) -> str:
+    if unit is not None:
+        return f"{'a time' if unit == 'seconds' else 'a size'} ({EXAMPLES[unit]})"
+    if isinstance(kind, inspect.LiteralType):
+        return f"one of {_listed(kind.values)}"
+    return EXPECTED.get(type(kind), "a value")
+
+
+def _listed(names: Iterable[Any]) -> str:
+    return ", ".join(str(name) for name in names)
+
+
+def _did_you_mean(name: str, known: Iterable[Any]) -> str:
+    close = difflib.get_close_matches(name[:100].replace("-", "_"), [str(word) for word in known], n=1)
+    return f": did you mean {close[0]}?" if close else f"; known are {_listed(known)}"
+
+
+def _short_tag(tag: str) -> str:
+    return f"!!{tag.removeprefix(TAG)}" if tag.startswith(TAG) else tag
+
+
+def _join(path: str, name: str) -> str:
+    name = name if IDENTIFIER.fullmatch(name) else quoted(name)
+    return f"{path}.{name}" if path else name

@@ -1,0 +1,164 @@
+"""Text, a file or options -> a Config that can be run, or a ConfigError with everything that is wrong."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+
+from kproxy.config.checks import Complaint, check_values
+from kproxy.config.convert import Conversion, Place
+from kproxy.config.files import check_files, check_filters
+from kproxy.config.ports import check_ports
+from kproxy.config.structs import Addresses, Analysis, Cluster, Config, Rotated
+from kproxy.config.yaml_tree import MOST_TEXT, read_tree
+from kproxy.errors import ConfigError, Mistake, UsageError
+
+# Where a person said on the command line what a path of the configuration says.
+OPTIONS = {
+    "clusters[0].listen": "--listen",
+    "clusters[0].bootstrap": "--bootstrap",
+    "clusters[0].addresses.advertise": "--advertise",
+    "clusters[0].addresses": "--listen",
+    "analysis.log": "--log",
+    "analysis.capture": "--capture",
+    "analysis.enabled": "--no-analysis",
+    "admin": "--admin",
+    "workers": "--workers",
+}
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """What the command line of `kproxy run` says; None: nothing. ``file`` or ``listen`` and ``bootstrap`` have to be there."""
+
+    file: str | None = None
+    listen: str | None = None
+    bootstrap: list[str] = []
+    advertise: str | None = None
+    admin: str | None = None  # "off": none
+    analysis: bool = True
+    workers: int | None = None
+    outlive: bool = False
+    log: str | None = None
+    capture: str | None = None
+
+
+def parse_config(text: str, path: str) -> Config:
+    """The configuration that the YAML *text* of the file *path* holds. Looks at the files that it names.
+
+    Raises ConfigError with every mistake: names, types, values, contradictions, ports taken twice, files, filters.
+    """
+    return _parse(text, path, Options())
+
+
+def read_config(path: str) -> Config:
+    """`parse_config` of a file; a file that cannot be read is a ConfigError as well."""
+    return _parse(_read(path), path, Options())
+
+
+def config_from_options(options: Options, *, filters: bool = True) -> Config:
+    """What the command line asks for; with ``file`` it goes before what the file says.
+
+    Args:
+        options: the command line.
+        filters: load them to see whether they can be.
+
+    Raises ConfigError with every mistake; those of options are named by them.
+    """
+    if options.file is not None:
+        return _parse(_read(options.file), options.file, _without_addresses(options), filters)
+    missing = [Mistake(0, 0, name, "it is missing (or -c FILE)") for name, given in _needed(options) if not given]
+    if missing:
+        raise ConfigError(missing)
+    addresses = Addresses(advertise=options.advertise)
+    cluster = Cluster(listen=cast(str, options.listen), bootstrap=options.bootstrap, addresses=addresses)
+    config = _with_options(Config(clusters=[cluster]), options)
+    _raise_if_any(_complaints(config, filters), {}, [], "")
+    return config
+
+
+def _parse(text: str, path: str, options: Options, filters: bool = True) -> Config:
+    conversion = Conversion()
+    config = _with_options(conversion.convert(read_tree(text, path), Config), options)
+    _raise_if_any(_complaints(config, filters), conversion.places, conversion.mistakes, path)
+    return config
+
+
+def _read(path: str) -> str:
+    try:
+        with Path(path).open("rb") as file:
+            return file.read(MOST_TEXT + 1).decode("utf-8-sig")
+    except OSError as error:
+        raise ConfigError([Mistake(0, 0, "", error.strerror or str(error))], path) from None
+    except ValueError as error:
+        raise ConfigError([Mistake(0, 0, "", f"it is not UTF-8: {error}")], path) from None
+
+
+def _needed(options: Options) -> Iterable[tuple[str, object]]:
+    return (("--listen", options.listen), ("--bootstrap", options.bootstrap))
+
+
+def _without_addresses(options: Options) -> Options:
+    for name in ("listen", "bootstrap", "advertise"):
+        if getattr(options, name):
+            raise UsageError(f"--{name} and -c exclude each other: the file says it")
+    return options
+
+
+def _with_options(config: Config, options: Options) -> Config:
+    changes: dict[str, Any] = {}
+    if options.admin is not None:
+        changes["admin"] = None if options.admin == "off" else options.admin
+    if options.workers is not None:
+        changes["workers"] = options.workers
+    if options.outlive:
+        changes["outlive"] = True
+    return msgspec.structs.replace(config, analysis=_with_analysis(config.analysis, options), **changes)
+
+
+def _with_analysis(analysis: Analysis, options: Options) -> Analysis:
+    changes: dict[str, Any] = {} if options.analysis else {"enabled": False}
+    if options.log is not None:
+        changes["log"] = Rotated(path=options.log)
+    if options.capture is not None:
+        changes["capture"] = Rotated(path=options.capture)
+    return msgspec.structs.replace(analysis, **changes)
+
+
+def _complaints(config: Config, filters: bool) -> Iterator[Complaint]:
+    yield from check_values(config)
+    yield from check_ports(config)
+    yield from check_files(config)
+    if filters:
+        yield from check_filters(config)
+
+
+def _raise_if_any(
+    complaints: Iterable[Complaint], places: Mapping[str, Place], mistakes: Sequence[Mistake], source: str
+) -> None:
+    """Add to *mistakes* the complaints about values that could be read, with their places, and raise them all."""
+    broken = {mistake.path for mistake in mistakes}
+    found = list(mistakes)
+    for path, message in complaints:
+        if not broken.intersection(_lineage(path)):
+            line, column = _place(path, places)
+            found.append(Mistake(line, column, path if source else _option(path), message))
+    if found:
+        raise ConfigError(sorted(dict.fromkeys(found), key=lambda mistake: (mistake.line, mistake.column)), source)
+
+
+def _lineage(path: str) -> Iterator[str]:
+    """ "a[0].b" -> itself, "a[0]", "a", ""."""
+    yield path
+    while path:
+        path = path[: max(path.rfind("."), path.rfind("["), 0)]
+        yield path
+
+
+def _place(path: str, places: Mapping[str, Place]) -> Place:
+    """Where the path, or what it is part of, stands in the file; (0, 0) where there is none."""
+    return next((places[part] for part in _lineage(path) if part in places), (0, 0))
+
+
+def _option(path: str) -> str:
+    return next((OPTIONS[part] for part in _lineage(path) if part in OPTIONS), path)

@@ -1,0 +1,47 @@
+"""What a configuration would run, in a few lines for people."""
+
+from collections.abc import Iterator
+
+from kproxy.config.ports import broker_ports, first_broker_port
+from kproxy.config.structs import Analysis, Cluster, Config
+
+
+def render_summary(config: Config) -> list[str]:
+    """One line a cluster, then what holds for all."""
+    lines = [_cluster_line(cluster) for cluster in config.clusters]
+    workers = "1 worker" if config.workers == 1 else f"{config.workers} workers"
+    lines.append(f"{workers}, {_analysis_words(config.analysis)}")
+    lines.append(f"admin on {config.admin}" if config.admin else "no admin server")
+    return lines
+
+
+def _cluster_line(cluster: Cluster) -> str:
+    target = ", ".join(cluster.bootstrap) or "where each connection was going"
+    return "; ".join([f"{cluster.name}: {cluster.listen} -> {target}", *_details(cluster)])
+
+
+def _details(cluster: Cluster) -> Iterator[str]:
+    addresses = cluster.addresses
+    ports = broker_ports(cluster)
+    match addresses.mode:
+        case "port" if ports:
+            yield f"brokers on ports {min(ports.values())} to {max(ports.values())}"
+        case "port":
+            yield f"brokers on port {first_broker_port(cluster)} + node id"
+        case "sni":
+            yield f"brokers by name, {addresses.broker_name}"
+        case mode:
+            yield f"addresses as they are ({mode})"
+    if cluster.listener_tls:
+        yield "TLS from clients"
+    if cluster.broker_tls:
+        yield "TLS to brokers"
+    if cluster.filters:
+        yield f"filters {', '.join(use.use for use in cluster.filters)}"
+
+
+def _analysis_words(analysis: Analysis) -> str:
+    if not analysis.enabled:
+        return "no analysis"
+    files = [rotated.path for rotated in (analysis.log, analysis.capture) if rotated]
+    return f"analysis to {' and '.join(files)}" if files else "analysis for metrics alone"

@@ -1,0 +1,41 @@
+"""Numbers with a unit: "500ms", "10s", "5m", "1h"; "64KiB", "16MiB", "10MB"."""
+
+import re
+
+SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
+BYTES: dict[str, float] = {
+    "B": 1,
+    "KiB": 1 << 10,
+    "MiB": 1 << 20,
+    "GiB": 1 << 30,
+    "KB": 10**3,
+    "MB": 10**6,
+    "GB": 10**9,
+}
+UNITS: dict[str, dict[str, float]] = {"seconds": SECONDS, "bytes": BYTES}
+EXAMPLES = {"seconds": '10, "500ms", "10s", "5m" or "1h"', "bytes": '65536, "64KiB", "16MiB" or "1GiB"'}
+NUMBER = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?)\s?([A-Za-z]{1,3})?", re.ASCII)
+
+
+def parse_quantity(text: str, unit: str) -> float:
+    """The number of *unit* ("seconds" or "bytes") that *text* names; ValueError says what it may look like."""
+    match = NUMBER.fullmatch(text.strip())
+    factor = UNITS[unit].get(match[2]) if match and match[2] else 1.0
+    if match is None or factor is None:
+        raise ValueError(f"{quoted(text)} is no number of {unit}: write {EXAMPLES[unit]}")
+    value = float(match[1]) * factor
+    if unit == "bytes" and value != int(value):
+        raise ValueError(f"{quoted(text)} is no whole number of bytes")
+    return value
+
+
+def unit_pattern(unit: str) -> str:
+    """A regular expression for JSON Schema."""
+    names = "|".join(UNITS[unit])
+    return rf"^[0-9]{{1,15}}(\.[0-9]{{1,9}})? ?({names})?$"
+
+
+def quoted(text: str) -> str:
+    """*text* as a person may be shown it: on one line, escaped, not longer than one reads."""
+    shown = ascii(text) if any(not character.isprintable() for character in text) else f'"{text}"'
+    return shown if len(shown) <= 80 else f"{shown[:76]}…{shown[-1]}"

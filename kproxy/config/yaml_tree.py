@@ -1,0 +1,72 @@
+"""YAML text -> nodes with their places. What a hostile file says makes nothing big: size, depth, tokens and aliases are bounded,
+and tags are refused, so no object but plain values can come of it.
+
+An alias bomb (nine lists of nine aliases each stand for 10^9 values) is small as nodes; convert.py counts what they
+stand for when it walks them.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import yaml
+
+from kproxy.errors import ConfigError, Mistake
+
+MOST_TEXT = 1 << 20  # bytes
+MOST_EVENTS = 50_000  # a scalar is one, a collection two
+MOST_DEPTH = 32
+MOST_ALIASES = 1_000
+
+Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml's where PyYAML was built with it
+Node = yaml.nodes.Node
+
+
+def read_tree(text: str, source: str) -> Node:
+    """The document's root node.
+
+    Raises ConfigError: no YAML, more or less than one document, or too much of it. A mistake of the syntax hides all others.
+    """
+    if len(text) > MOST_TEXT:
+        raise ConfigError([Mistake(1, 1, "", f"the file is bigger than {MOST_TEXT:,} characters")], source)
+    try:
+        _measure(yaml.parse(text, Loader=Loader), source)
+        root = yaml.compose(text, Loader=Loader)
+    except yaml.MarkedYAMLError as error:
+        raise ConfigError([_syntax_mistake(error)], source) from None
+    except (yaml.YAMLError, ValueError) as error:  # a character that YAML does not allow
+        raise ConfigError([Mistake(1, 1, "", f"it is no YAML: {_one_line(str(error))}")], source) from None
+    if root is None:
+        raise ConfigError([Mistake(1, 1, "", "the file is empty: it needs at least clusters")], source)
+    return root
+
+
+def _measure(events: Iterator[yaml.Event], source: str) -> None:
+    """Refuse what is too much before any node is made; composing recurses, parsing does not."""
+    depth = aliases = 0
+    for count, event in enumerate(events):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        aliases += isinstance(event, yaml.AliasEvent)
+        why = _too_much(count, depth, aliases)
+        if why:
+            mark: Any = event.start_mark
+            raise ConfigError([Mistake(mark.line + 1, mark.column + 1, "", why)], source)
+
+
+def _too_much(count: int, depth: int, aliases: int) -> str:
+    if depth > MOST_DEPTH:
+        return f"values are nested deeper than {MOST_DEPTH} levels"
+    if aliases > MOST_ALIASES:
+        return f"there are more than {MOST_ALIASES:,} aliases (*name)"
+    return f"there are more than {MOST_EVENTS:,} values" if count > MOST_EVENTS else ""
+
+
+def _syntax_mistake(error: yaml.MarkedYAMLError) -> Mistake:
+    mark = error.problem_mark or error.context_mark
+    line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
+    problem = _one_line(" ".join(part for part in (error.context, error.problem) if part))
+    hint = "; indent with spaces" if "\\t" in problem else ""
+    return Mistake(line, column, "", f"it is no YAML: {problem}{hint}")
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

@@ -1,0 +1,130 @@
+"""Where responses carry the addresses of brokers, worked out from the facts.
+
+The rule: a struct with a host (a string whose name ends in "Host") and a port, and the id of a broker (an int32 of Kafka's entity
+type "brokerId") in the same struct or in the one around it. What looks alike and is none of them: ``clientHost`` of
+DescribeGroups and its kin is the group member's own and has no port; the user endpoint of Streams groups (KIP-1071) is
+where an application serves its own queries (``application.server``) and has no broker's id; hosts of ACLs are conditions
+on clients. Requests carry addresses only between brokers and controllers, and to them.
+"""
+
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kproxy.filters.contract import Want
+from kproxy.protocol import Versions, facts
+from kproxy.protocol.facts import Field, Layout
+from kproxy.protocol.versions import OPEN
+
+SHARE_ACKNOWLEDGE = 79
+EVERY_VERSION = Versions(((0, OPEN),))
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One struct of a response with the host and port of a broker, and where it is."""
+
+    path: tuple[Field, ...]  # from the message to the struct; empty: the message itself
+    node_id: str  # attribute of the struct, or of the one around it where names_listeners
+    host: str  # attributes of the struct
+    port: str
+    has_error_code: bool  # the struct can say that it has no address to give
+    names_listeners: bool  # every listener of the node by its name, not the one of the connection (DescribeQuorum)
+    versions: Versions
+
+
+@functools.cache
+def places(api_key: int) -> tuple[Place, ...]:
+    """The places of an API's response at all its versions; none for an API that the facts lack."""
+    api = facts().apis.get(api_key)
+    if api is None:
+        return ()
+    layouts = facts().layouts(f"{api.name}Response")
+    found = [place for layout in layouts for place in _find(layout.fields, (), (), layout.versions)]
+    return tuple(dict.fromkeys(found))
+
+
+@functools.cache
+def responses_with_addresses() -> dict[tuple[int, int], Want]:
+    """(api_key, api_version) -> HOLD, or TAIL where the addresses come last in a response that is big or frequent."""
+    found = {}
+    for api_key in facts().apis:
+        for version in sorted({version for place in places(api_key) for version in place.versions}):
+            found[api_key, version] = Want.TAIL if _is_tail(api_key, version) else Want.HOLD
+    return found
+
+
+def tail_start(api_key: int, api_version: int) -> str | None:
+    """The top-level untagged field (Kafka's JSON name) where the addresses begin; None: they are in the tag section.
+
+    Only for responses that are TAIL. From there on there is nothing but these fields and the tag section.
+    """
+    layout = layout_of(api_key, api_version)
+    return next((field.json_name for field in untagged(layout, api_version) if _leads(api_key, field)), None)
+
+
+def layout_of(api_key: int, api_version: int) -> Layout:
+    """The newest layout of a response at a version."""
+    layouts = facts().layouts(f"{facts().apis[api_key].name}Response")
+    return next(layout for layout in layouts if api_version in layout.versions)
+
+
+def untagged(layout: Layout, api_version: int) -> list[Field]:
+    """The top-level fields that come before the tag section."""
+    return [field for field in layout.fields if api_version in field.versions and api_version not in field.tagged]
+
+
+def _find(
+    fields: tuple[Field, ...], around: tuple[Field, ...], path: tuple[Field, ...], versions: Versions
+) -> Iterator[Place]:
+    here = _place(fields, around, path, versions)
+    if here is not None:
+        yield here
+    for field in fields:
+        if field.is_struct:
+            yield from _find(field.fields, fields, (*path, field), versions.intersect(field.versions))
+
+
+def _place(
+    fields: tuple[Field, ...], around: tuple[Field, ...], path: tuple[Field, ...], versions: Versions
+) -> Place | None:
+    host = next((field for field in fields if field.type == "string" and field.name.endswith("Host")), None)
+    port = next((field for field in fields if "int" in field.type and field.name.endswith("Port")), None)
+    node_id, outer = _broker_id(fields), _broker_id(around)
+    if host is None or port is None or (node_id or outer) is None:
+        return None
+    return Place(
+        path=path,
+        node_id=(node_id or outer).attribute,  # type: ignore[union-attr]
+        host=host.attribute,
+        port=port.attribute,
+        has_error_code=any(field.name == "ErrorCode" for field in fields),
+        names_listeners=node_id is None,
+        versions=versions.intersect(host.versions),
+    )
+
+
+def _broker_id(fields: tuple[Field, ...]) -> Field | None:
+    ids = (field for field in fields if field.entity == "brokerId" and not field.is_array)
+    return next(ids, None)
+
+
+def _is_tail(api_key: int, version: int) -> bool:
+    """Whether addresses are in the last field or the tag section of a response to, or full of, records.
+
+    ShareAcknowledge carries none, but is sent as often as ShareFetch and has its form (KIP-932).
+    """
+    name = facts().apis[api_key].name
+    layouts = [*facts().layouts(f"{name}Response"), *facts().layouts(f"{name}Request")]
+    if api_key != SHARE_ACKNOWLEDGE and not any(_has_records(layout.fields) for layout in layouts):
+        return False
+    *before, _ = untagged(layout_of(api_key, version), version)
+    return not any(_leads(api_key, field) for field in before)
+
+
+def _has_records(fields: tuple[Field, ...]) -> bool:
+    return any(field.type == "records" or _has_records(field.fields) for field in fields)
+
+
+def _leads(api_key: int, field: Field) -> bool:
+    return any(place.path[:1] == (field,) for place in places(api_key))

@@ -1,0 +1,207 @@
+"""Chain: which frames somebody wants, and their way through the filters that do."""
+
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable
+from struct import unpack_from
+
+from kproxy.filters.addresses import tail_start
+from kproxy.filters.contract import (
+    Answer,
+    Close,
+    ConnectionFacts,
+    Direction,
+    Filter,
+    Outcome,
+    RequestFacts,
+    Send,
+    Verdict,
+    Want,
+)
+from kproxy.filters.narrow_api_versions import (
+    API_VERSIONS,
+    NarrowApiVersions,
+    is_known,
+    is_refused,
+    unsupported_version,
+)
+from kproxy.filters.passage import Passage
+from kproxy.filters.tail import withheld_tail
+from kproxy.protocol import facts, request_message, response_message
+
+Wait = Callable[[Awaitable[Verdict], float], Awaitable[Verdict]]  # awaits at most so many seconds: asyncio.wait_for
+
+SMALLEST_REQUEST = 12  # size, api_key, api_version, correlation_id
+LARGEST_FRAME = 104_857_600  # socket.request.max.bytes of a broker
+OWN_MODULES = "kproxy.filters."
+WANTS_BY_STRENGTH = (Want.PASS, Want.TAIL, Want.HOLD)
+_log = logging.getLogger("kproxy.filters")
+
+
+async def wait_for_ever(pending: Awaitable[Verdict], seconds: float) -> Verdict:
+    """Await without a limit: for whoever has no clock. A worker gives asyncio.wait_for in its place."""
+    return await pending
+
+
+class Chain:
+    """The filters of a virtual cluster in a worker. Requests meet them first to last, responses last to first.
+
+    Where one of them is ``required``, NarrowApiVersions is put before them. The first ``built_in`` of ``filters`` are kproxy's
+    own. ``faults`` counts by the name of the filter.
+
+    Args:
+        filters: in order.
+        wait: awaits a verdict for at most so many seconds, else TimeoutError: asyncio.wait_for.
+        most_frame_size: what a filter may let a frame grow to, size field excluded.
+    """
+
+    def __init__(
+        self, filters: Iterable[Filter], *, wait: Wait = wait_for_ever, most_frame_size: int = LARGEST_FRAME
+    ) -> None:
+        given = tuple(filters)
+        self.narrows = any(filter_.required for filter_ in given)
+        self.filters: tuple[Filter, ...] = (NarrowApiVersions(given), *given) if self.narrows else given
+        self.built_in = sum(type(filter_).__module__.startswith(OWN_MODULES) for filter_ in self.filters)
+        self.wait = wait
+        self.most_frame_size = most_frame_size
+        self.faults: Counter[str] = Counter()
+        self._ways: dict[tuple[Direction, int, int], tuple[Filter, ...]] = {}
+
+    def wanted(self, direction: Direction, api_key: int, api_version: int) -> Want:
+        """What is to be done with frames of an API at a version."""
+        if not is_known(api_key, api_version):
+            return self.unknown(direction, api_key)
+        return _strongest(filter_.wants(direction, api_key, api_version) for filter_ in self.filters)
+
+    def unknown(self, direction: Direction, api_key: int) -> Want:
+        """What is to be done with frames of an API that the facts lack, or at a version that they lack."""
+        if self.narrows and api_key == API_VERSIONS and direction is Direction.REQUEST:
+            return Want.HOLD  # answered here, as a broker does that lacks the version (KIP-511)
+        return Want.REFUSE if is_refused(self.filters, api_key) else Want.PASS
+
+    def table(self, direction: Direction) -> dict[tuple[int, int], Want]:
+        """(api_key, api_version) -> Want, for all that the facts know."""
+        message_of = request_message if direction is Direction.REQUEST else response_message
+        messages = ((api_key, message_of(api_key)) for api_key in facts().apis)
+        pairs = ((api_key, version) for api_key, message in messages if message for version in message.versions)
+        return {pair: self.wanted(direction, *pair) for pair in pairs}
+
+    def tail_start(self, api_key: int, api_version: int) -> str | None:
+        """Where the end that ``on_tail`` is given begins: an untagged field (its JSON name) or, None, the tag section."""
+        return tail_start(api_key, api_version)
+
+    def too_big(self, direction: Direction, api_key: int, api_version: int) -> Want:
+        """What is to be done with a frame that should be held and is too big: PASS, TAIL, or REFUSE (the connection is closed).
+
+        A fault of every filter that wanted to see it whole: observers let it pass.
+        """
+        wants = [(filter_, filter_.wants(direction, api_key, api_version)) for filter_ in self.filters]
+        blind = [filter_ for filter_, want in wants if want is Want.HOLD]
+        for filter_ in blind:
+            self.note_fault(
+                filter_, f"{direction} of api_key {api_key}, version {api_version}", "it is too big to be held"
+            )
+        if not all(filter_.fails_open for filter_ in blind):
+            return Want.REFUSE
+        return _strongest(want for _, want in wants if want is not Want.HOLD)
+
+    def on_request(self, connection: ConnectionFacts, frame: bytes) -> Outcome | Awaitable[Outcome]:
+        """Take a whole request frame, size field included, through the filters that want it."""
+        if len(frame) < SMALLEST_REQUEST:
+            return Close(f"a request of {len(frame)} bytes has no header")
+        api_key, api_version, correlation_id = unpack_from(">hhi", frame, 4)
+        if not is_known(api_key, api_version):
+            return self._unknown_request(api_key, api_version, correlation_id, frame)
+        request = RequestFacts(api_key, api_version, correlation_id)
+        way = self.way(Direction.REQUEST, api_key, api_version)
+        return Passage(self, connection, Direction.REQUEST, request, frame, way).go() if way else Send(frame)
+
+    def on_response(
+        self, connection: ConnectionFacts, request: RequestFacts, frame: bytes
+    ) -> Outcome | Awaitable[Outcome]:
+        """Take a whole response frame, size field included, through the filters that want it, last to first."""
+        api_key, api_version = request.api_key, request.api_version
+        if not is_known(api_key, api_version):
+            refused = self.unknown(Direction.RESPONSE, api_key) is Want.REFUSE
+            return Close(_nobody_reads(api_key, api_version)) if refused else Send(frame)
+        way = self.way(Direction.RESPONSE, api_key, api_version)
+        return Passage(self, connection, Direction.RESPONSE, request, frame, way).go() if way else Send(frame)
+
+    def on_tail(self, connection: ConnectionFacts, request: RequestFacts, tail: bytes) -> bytes:
+        """Have the end of a response looked at, from ``addresses.tail_start`` to the frame's end; gives as many bytes."""
+        given = len(tail)
+        for filter_ in self.way(Direction.RESPONSE, request.api_key, request.api_version):
+            if filter_.wants(Direction.RESPONSE, request.api_key, request.api_version) is not Want.TAIL:
+                continue
+            try:
+                said = filter_.on_tail(connection, request, tail)
+                if not isinstance(said, bytes) or len(said) != given:
+                    raise TypeError(f"on_tail must give {given} bytes for as many")
+            except Exception as error:
+                self.note_fault(filter_, f"the end of a response of api_key {request.api_key}", error)
+                said = tail if filter_.fails_open else withheld_tail(request.api_key, request.api_version, given)
+            tail = said
+        return tail
+
+    def on_close(self, connection: ConnectionFacts) -> None:
+        """Tell every filter that the connection is gone; what they raise is counted."""
+        for filter_ in self.filters:
+            try:
+                filter_.on_close(connection)
+            except Exception as error:
+                self.note_fault(filter_, "the end of a connection", error)
+
+    def way(self, direction: Direction, api_key: int, api_version: int) -> tuple[Filter, ...]:
+        """The filters that want frames of a known API and version, in the order they meet them."""
+        asked = (direction, api_key, api_version)
+        found = self._ways.get(asked)
+        if found is None:
+            want_it = [f for f in self.filters if f.wants(direction, api_key, api_version) is not Want.PASS]
+            found = self._ways[asked] = tuple(want_it if direction is Direction.REQUEST else reversed(want_it))
+        return found
+
+    def way_back(self, filter_: Filter, api_key: int, api_version: int) -> tuple[Filter, ...]:
+        """The filters that a response which *filter_* gives itself meets: those its request has passed."""
+        passed = set(map(id, self.filters[: self.filters.index(filter_)]))
+        return tuple(f for f in self.way(Direction.RESPONSE, api_key, api_version) if id(f) in passed)
+
+    def note_fault(self, filter_: Filter, judged: str, fault: Exception | str) -> None:
+        """Count a fault, and log it the first, tenth, hundredth ... time."""
+        name = name_of(filter_)
+        self.faults[name] += 1
+        times = self.faults[name]
+        if str(times).strip("0") == "1":
+            end = "traffic passes it by" if filter_.fails_open else "the connection is closed"
+            said = fault if isinstance(fault, str) else _in_short(fault)
+            _log.warning("filter %s failed on %s: %s; %s (fault %d)", name, judged, said, end, times)
+
+    def _unknown_request(self, api_key: int, api_version: int, correlation_id: int, frame: bytes) -> Outcome:
+        match self.unknown(Direction.REQUEST, api_key):
+            case Want.HOLD:
+                return Answer(unsupported_version(correlation_id))
+            case Want.REFUSE:
+                return Close(_nobody_reads(api_key, api_version))
+        return Send(frame)
+
+
+def name_of(filter_: Filter) -> str:
+    """Its name in logs and metrics."""
+    return filter_.name or type(filter_).__name__
+
+
+def _strongest(wants: Iterable[Want]) -> Want:
+    return max(wants, key=WANTS_BY_STRENGTH.index, default=Want.PASS)
+
+
+def _nobody_reads(api_key: int, api_version: int) -> str:
+    return f"api_key {api_key} at version {api_version}: a required filter cannot read it"
+
+
+def _in_short(error: Exception) -> str:
+    """The error on one line, and the line of code that raised it."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    where = f" at {trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}" if trace else ""
+    text = ascii(str(error))[:300]
+    return f"{type(error).__name__}({text}){where}"

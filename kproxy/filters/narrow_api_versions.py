@@ -1,0 +1,80 @@
+"""ApiVersions offers no version that a required filter could not read, so that no client asks for one."""
+
+from collections.abc import Iterable
+from struct import pack
+from typing import Any
+
+from kproxy.filters.contract import Direction, Filter, Forward, Replace, Response, Verdict, Want
+from kproxy.protocol import facts, request_message, response_message
+
+API_VERSIONS = 18
+UNSUPPORTED_VERSION = 35
+
+
+def is_known(api_key: int, api_version: int) -> bool:
+    """Whether the facts have that version of the request and the response of an API."""
+    request, response = request_message(api_key), response_message(api_key)
+    return bool(request and response and api_version in request.versions and api_version in response.versions)
+
+
+def is_refused(filters: Iterable[Filter], api_key: int) -> bool:
+    """Whether some required filter wants the API, either direction, at versions that the facts lack."""
+    message = request_message(api_key)
+    beyond = message.versions.highest + 1 if message else 0
+    return any(
+        filter_.required and filter_.wants(direction, api_key, beyond) is not Want.PASS
+        for filter_ in filters
+        for direction in Direction
+    )
+
+
+def unsupported_version(correlation_id: int) -> bytes:
+    """The frame with which a broker answers an ApiVersions request of a version it lacks: version 0, error 35 (KIP-511)."""
+    highest = facts().apis[API_VERSIONS].versions.highest
+    body = pack(">hihhh", UNSUPPORTED_VERSION, 1, API_VERSIONS, 0, highest)
+    return pack(">ii", 4 + len(body), correlation_id) + body
+
+
+class NarrowApiVersions(Filter):
+    """Cuts off the versions that a required filter would have to refuse. A Chain adds it by itself.
+
+    Responses that offer nothing of the kind pass byte for byte, and so do errors in the layout of version 0.
+    """
+
+    name = "narrow_api_versions"
+    responses = (API_VERSIONS,)
+
+    def __init__(self, filters: Iterable[Filter]) -> None:
+        self._filters = tuple(filters)
+        self._limits: dict[int, tuple[int, int] | None] = {}
+
+    def on_response(self, response: Response) -> Verdict:
+        """Replace where a version or a whole API must go."""
+        message: Any = response.message
+        offered = message.api_keys
+        kept = [api for api in offered if self._is_readable(api)]
+        changed = len(kept) < len(offered)
+        for api in kept:
+            limits = self._limit(api.api_key)
+            if limits is not None and not limits[0] <= api.min_version <= api.max_version <= limits[1]:
+                api.min_version, api.max_version = max(api.min_version, limits[0]), min(api.max_version, limits[1])
+                changed = True
+        message.api_keys = kept
+        return Replace(message) if changed else Forward()
+
+    def _is_readable(self, api: Any) -> bool:
+        limits = self._limit(api.api_key)
+        return limits is None or max(api.min_version, limits[0]) <= min(api.max_version, limits[1])
+
+    def _limit(self, api_key: int) -> tuple[int, int] | None:
+        """The versions a required filter can read; None: no required filter asks."""
+        if api_key not in self._limits:
+            self._limits[api_key] = self._readable(api_key) if is_refused(self._filters, api_key) else None
+        return self._limits[api_key]
+
+    def _readable(self, api_key: int) -> tuple[int, int]:
+        request, response = request_message(api_key), response_message(api_key)
+        if request is None or response is None:
+            return 0, -1
+        both = request.versions.intersect(response.versions)
+        return both.lowest, both.highest

@@ -1,0 +1,175 @@
+"""What the analyzer counts, bounded: names that come from traffic have at most MOST_SERIES places and one for all others.
+
+``said()`` is what the supervisor is told each second, and what becomes metrics:
+
+    said            "counts"
+    at              ns since the epoch
+    exchanges       int; frames: int, those that were analysed; undecoded frames included
+    undecoded       [[api, count]]: exchanges in which something could not be read
+    unanswered      int: requests that were due an answer and got none
+    errors          [[api, error, count]]: exchanges whose response has that error code, an API and an error by name
+    topics          [[topic, direction, bytes]]: of records fields; direction is "produce" or "fetch"
+    rebalances      [[group, count]]: new generations of classic groups
+    gaps, bad_frames, not_kafka, sasl_tokens   int: events of these kinds
+    faults          {exception: count}: analyses of a connection that failed
+    given_up        int: connections that were too many or held too much
+    lost_bytes      int: the tap had no room for
+    ring_faults     int: a ring held what cannot be
+    connections     int: analysed now
+    lag_ns, most_lag_ns   int: how far behind the traffic; the largest since said last
+    outputs         {"log" | "capture": {written, dropped, failures}}: bytes, bytes, times
+
+Counts are since the analyzer started and never go down.
+"""
+
+from collections import Counter, OrderedDict
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from kproxy.errors import DecodeError
+from kproxy.output.bodies import NONZERO_ERROR, Bodies, count_errors
+from kproxy.output.body_fields import FetchResponse, ProduceRequest
+from kproxy.output.body_fields import Topic as TopicFields
+from kproxy.output.escaping import well_formed, word
+from kproxy.protocol.error_codes import error_name
+from kproxy.protocol.facts import facts
+from kproxy.session import BadFrame, Event, Exchange, Frame, Gap, NotKafka, SaslToken
+
+MOST_SERIES = 1_000
+OTHER = "__other__"
+MOST_GROUPS = 10_000
+LONGEST_NAME = 64  # characters of a group's name
+LARGEST_COUNTED = 4 * 1024 * 1024  # bytes of JSON that topics are looked up in
+PRODUCE, FETCH, JOIN_GROUP = 0, 1, 11
+
+_produce = msgspec.json.Decoder(ProduceRequest)
+_fetch = msgspec.json.Decoder(FetchResponse)
+
+
+class BoundedCounter:
+    """Counts by names from traffic; what comes after *most* names is counted as OTHER."""
+
+    def __init__(self, most: int = MOST_SERIES) -> None:
+        self._counts: dict[tuple[str, ...], int] = {}
+        self._most = most
+
+    def add(self, *name: str, n: int = 1) -> None:
+        """Count *n* of a name."""
+        counts = self._counts
+        known = counts.get(name)
+        if known is None and len(counts) >= self._most:
+            name = (OTHER,) * len(name)
+            known = counts.get(name)
+        counts[name] = n + (known or 0)
+
+    def rows(self) -> list[list[Any]]:
+        """[*name, count] of each name; text that is no Unicode is escaped."""
+        return [[*map(well_formed, name), count] for name, count in self._counts.items()]
+
+
+class AnalysisCounts:
+    """Counts what sessions say."""
+
+    def __init__(self) -> None:
+        self.exchanges = 0
+        self.frames = 0
+        self.unanswered = 0
+        self.events: Counter[type[Event]] = Counter()
+        self.undecoded = BoundedCounter()
+        self.errors = BoundedCounter()
+        self.topics = BoundedCounter()
+        self.rebalances = BoundedCounter()
+        self._generations: OrderedDict[str, int] = OrderedDict()
+        self._names = {key: api.name for key, api in facts().apis.items()}
+
+    def take(self, event: Event, bodies: Bodies | None) -> None:
+        """Count an event; with its bodies, if they were read for another purpose. Never raises for what the bytes say."""
+        if not isinstance(event, Exchange):
+            self.events[type(event)] += 1
+            return
+        self.exchanges += 1
+        self.frames += (event.request is not None) + (event.response is not None)
+        if event.undecoded is not None or (bodies is not None and bodies.undecoded is not None):
+            self.undecoded.add(self._name(event))
+        if event.unanswered is not None:
+            self.unanswered += 1
+        response = _json(event.response, None if bodies is None else bodies.response)
+        if response is not None and NONZERO_ERROR.search(response) is not None:
+            for code in count_errors(response):
+                self.errors.add(self._name(event), error_name(code))
+        if event.api_key == PRODUCE:
+            self._count_produced(event, None if bodies is None else bodies.request)
+        elif event.api_key == FETCH:
+            self._count_fetched(event, response)
+        elif event.api_key == JOIN_GROUP:
+            self._count_generation(event)
+
+    def said(self, at: int) -> dict[str, Any]:
+        """As this module's docstring says, without what the caller knows better."""
+        return {
+            "said": "counts",
+            "at": at,
+            "exchanges": self.exchanges,
+            "frames": self.frames,
+            "undecoded": self.undecoded.rows(),
+            "unanswered": self.unanswered,
+            "errors": self.errors.rows(),
+            "topics": self.topics.rows(),
+            "rebalances": self.rebalances.rows(),
+            "gaps": self.events[Gap],
+            "bad_frames": self.events[BadFrame],
+            "not_kafka": self.events[NotKafka],
+            "sasl_tokens": self.events[SaslToken],
+        }
+
+    def _name(self, exchange: Exchange) -> str:
+        return self._names.get(-1 if exchange.api_key is None else exchange.api_key, OTHER)
+
+    def _count_produced(self, exchange: Exchange, body: bytes | None) -> None:
+        body = _json(exchange.request, body)
+        if body is not None and len(body) <= LARGEST_COUNTED:
+            self._count_sizes("produce", _produce.decode(body).topicData, exchange)
+
+    def _count_fetched(self, exchange: Exchange, body: bytes | None) -> None:
+        if body is not None and len(body) <= LARGEST_COUNTED and b'ecordsSizeInBytes":' in body:
+            self._count_sizes("fetch", _fetch.decode(body).responses, exchange)
+
+    def _count_sizes(self, direction: str, topics: Iterable[TopicFields], exchange: Exchange) -> None:
+        for topic in topics:
+            size = sum(partition.size for partition in topic.all_partitions())
+            if size:
+                self.topics.add(topic.label(exchange.topic_names), direction, n=size)
+
+    def _count_generation(self, exchange: Exchange) -> None:
+        """A JoinGroup that was answered with a generation not heard of before ended a rebalance."""
+        try:
+            request, response = _object(exchange.request), _object(exchange.response)
+        except DecodeError:
+            return
+        if request is None or response is None or response.error_code or response.generation_id < 0:
+            return
+        group, generation = str(request.group_id), int(response.generation_id)
+        known = self._generations.pop(group, None)
+        self._generations[group] = generation
+        if len(self._generations) > MOST_GROUPS:
+            self._generations.popitem(last=False)
+        if known != generation:
+            self.rebalances.add(word(group, LONGEST_NAME))
+
+
+def _json(frame: Frame | None, body: bytes | None) -> bytes | None:
+    """The body, if it was read or can be."""
+    if body is not None or frame is None or frame.message is None or frame.error is not None:
+        return body
+    try:
+        return frame.message.to_json(frame.body_version, frame.data, frame.body_start, withhold=True)
+    except DecodeError:
+        return None
+
+
+def _object(frame: Frame | None) -> Any:
+    if frame is None or frame.message is None or frame.error is not None:
+        return None
+    return frame.message.decode(frame.body_version, frame.data, frame.body_start)

@@ -1,0 +1,87 @@
+"""What is counted: names for the places in counters.pxd, whose enums these repeat for Python."""
+
+from enum import IntEnum, auto
+from typing import NamedTuple
+
+HISTOGRAM_BUCKETS = 24
+FIRST_BOUND_BITS = 14  # bucket i holds latencies below 2 ** (i + 14) ns, 16 µs and up; the last one all the rest
+
+
+class _FromZero(IntEnum):
+    @staticmethod
+    def _generate_next_value_(_name: str, _start: int, count: int, _last: list[int]) -> int:
+        return count
+
+
+class Total(_FromZero):
+    """Totals of a worker. Those in GAUGES go up and down."""
+
+    CONNECTIONS_OPENED = auto()
+    CONNECTIONS_OPEN = auto()
+    IN_FLIGHT = auto()
+    BYTES_REQUEST = auto()
+    BYTES_RESPONSE = auto()
+    TAP_DROPPED_CHUNKS = auto()
+    TAP_DROPPED_BYTES = auto()
+    MISPAIRED = auto()
+    OPAQUE_CONNECTIONS = auto()
+    UNKNOWN_APIS = auto()
+    HELD_FRAMES = auto()
+    REWRITTEN_FRAMES = auto()
+    WITHHELD_ADDRESSES = auto()
+    FILTER_FAULTS = auto()
+    TLS_HANDSHAKES_OK_CLIENT = auto()
+    TLS_HANDSHAKES_FAILED_CLIENT = auto()
+    TLS_HANDSHAKES_OK_BROKER = auto()
+    TLS_HANDSHAKES_FAILED_BROKER = auto()
+    UPSTREAM_CONNECTS = auto()
+    UPSTREAM_CONNECT_FAILURES = auto()
+    REFUSED_CONNECTIONS = auto()
+    ACCEPT_ERRORS = auto()
+    BUFFERED_BYTES = auto()
+    LOOP_LAG_MAX_NS = auto()
+    TAPPED_CHUNKS = auto()
+    TAPPED_BYTES = auto()
+
+
+GAUGES = frozenset({Total.CONNECTIONS_OPEN, Total.IN_FLIGHT, Total.BUFFERED_BYTES, Total.LOOP_LAG_MAX_NS})
+
+
+class CloseCause(_FromZero):
+    """Why a connection ended."""
+
+    CLIENT_CLOSED = auto()
+    BROKER_CLOSED = auto()
+    CLIENT_RESET = auto()
+    BROKER_RESET = auto()
+    IDLE = auto()
+    FIRST_REQUEST_TIMEOUT = auto()
+    FRAME_TIMEOUT = auto()
+    HALF_CLOSED_TIMEOUT = auto()
+    BAD_FRAME = auto()
+    NOT_KAFKA = auto()
+    FRAME_TOO_BIG = auto()
+    FILTER = auto()
+    REFUSED_VERSION = auto()
+    UPSTREAM_UNREACHABLE = auto()
+    LIMIT = auto()
+    TLS_CLIENT = auto()
+    TLS_BROKER = auto()
+    DRAIN = auto()
+    LOOP = auto()
+    ERROR = auto()
+    PROXY_PROTOCOL = auto()
+    WORKER_DIED = auto()
+
+
+class ApiTotals(NamedTuple):
+    """What was counted of one API at one version; None is ``other``: a key, or a version of this API, that is not known."""
+
+    api_key: int | None
+    api_version: int | None
+    requests: int
+    request_bytes: int  # size fields included or not as the worker counts them
+    responses: int
+    response_bytes: int
+    latency_ns: int  # sum over the responses
+    histogram: tuple[int, ...]  # responses by latency, HISTOGRAM_BUCKETS of them

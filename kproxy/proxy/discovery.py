@@ -1,0 +1,76 @@
+"""Asking a bootstrap broker which brokers there are, before any client does: ApiVersions, then Metadata without topics."""
+
+import asyncio
+import ssl
+from struct import pack
+
+from kproxy.errors import DecodeError, UpstreamError
+from kproxy.protocol import message, request_header_version, response_header_version
+from kproxy.proxy.endpoint import split
+from kproxy.proxy.upstream import Upstream
+
+API_VERSIONS, METADATA = 18, 3
+CLIENT_ID = b"kproxy"
+MOST_ANSWER = 16_777_216  # bytes
+Broker = tuple[int, str, int]  # node id, host, port
+
+
+async def discover(upstream: Upstream, tls: ssl.SSLContext | None, server_name: str | None) -> list[Broker]:
+    """The brokers that the cluster tells of.
+
+    Raises:
+        UpstreamError: no bootstrap broker could be reached, or none answers a client that has not logged in.
+    """
+    connected, endpoint = await upstream.connect_bootstrap()
+    host, _ = split(endpoint)
+    try:
+        options = {"ssl": tls, "server_hostname": server_name or host} if tls else {}
+        reader, writer = await asyncio.open_connection(sock=connected, **options)
+    except (OSError, ssl.SSLError) as error:
+        connected.close()
+        raise UpstreamError(f"{endpoint}: {error}") from error
+    try:
+        return await _ask(reader, writer)
+    except (OSError, EOFError, DecodeError, asyncio.IncompleteReadError) as error:
+        said = str(error) or type(error).__name__
+        raise UpstreamError(f"{endpoint} does not say which brokers there are: {said}") from error
+    finally:
+        writer.close()
+
+
+async def _ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> list[Broker]:
+    versions = message("ApiVersionsResponse").decode(0, await _exchange(reader, writer, API_VERSIONS, 0, b""))
+    offered = next((api for api in versions.api_keys if api.api_key == METADATA), None)
+    known = message("MetadataRequest").versions.highest
+    version = 0 if offered is None else min(offered.max_version, known)
+    request = message("MetadataRequest")
+    wish = request.from_json(version, _wish(version))
+    answer = await _exchange(reader, writer, METADATA, version, request.encode(version, wish))
+    found = message("MetadataResponse").decode(version, answer)
+    return [(broker.node_id, broker.host, broker.port) for broker in found.brokers]
+
+
+def _wish(version: int) -> str:
+    """Metadata of no topic, or of all where version 0 knows no other wish; creates none."""
+    fields = ['"topics": []']
+    if version >= 4:
+        fields.append('"allowAutoTopicCreation": false')
+    if 8 <= version <= 10:
+        fields.append('"includeClusterAuthorizedOperations": false')
+    if version >= 8:
+        fields.append('"includeTopicAuthorizedOperations": false')
+    return "{" + ", ".join(fields) + "}"
+
+
+async def _exchange(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, api_key: int, version: int, body: bytes
+) -> bytes:
+    """The body of the response."""
+    tags = b"\0" if request_header_version(api_key, version) > 1 else b""
+    header = pack(">hhih", api_key, version, api_key, len(CLIENT_ID)) + CLIENT_ID + tags
+    writer.write(pack(">i", len(header) + len(body)) + header + body)
+    size = int.from_bytes(await reader.readexactly(4), "big", signed=True)
+    if not 4 <= size <= MOST_ANSWER:
+        raise EOFError(f"an answer of {size} bytes")
+    answer = await reader.readexactly(size)
+    return answer[4 + (1 if response_header_version(api_key, version) > 0 else 0) :]

@@ -1,0 +1,255 @@
+"""Links for which there is more to do than connecting two sockets: TLS, names, a proxy on the way, PROXY headers, original targets.
+
+Order: PROXY header, TLS towards the client, which broker, connecting, PROXY header out, TLS towards the broker, joined.
+"""
+
+import asyncio
+import socket
+import ssl
+from typing import TYPE_CHECKING, Any
+
+from kproxy.config import Cluster, Config
+from kproxy.errors import ProxyProtocolError, UpstreamError
+from kproxy.proxy.counted import CloseCause, Total
+from kproxy.proxy.endpoint import join, split
+from kproxy.proxy.link import Link
+from kproxy.proxy.logs import log
+from kproxy.proxy.proxy_protocol import read_header
+from kproxy.proxy.pump import pump
+from kproxy.proxy.streams import Leg, join_legs
+from kproxy.proxy.upstream import Upstream
+
+if TYPE_CHECKING:
+    from kproxy.proxy.tls import BrokerContext, ListenerContext
+    from kproxy.proxy.virtual_cluster import VirtualCluster
+
+WRITE_BUFFER = 262_144  # bytes a transport takes before its lane stands still
+MOST_PROXY_HEADER = 16 + 4_096  # bytes; see proxy_protocol.py
+BEGINNING, CLIENT_TLS, CONNECTING, BROKER_TLS = range(4)
+
+
+class _Refused(Exception):
+    """The client is turned away; *cause* says why to the counters, the text to the log."""
+
+    def __init__(self, cause: CloseCause, why: str) -> None:
+        super().__init__(why)
+        self.cause = cause
+
+
+class Opening:
+    """How links of a virtual cluster are opened, under one configuration."""
+
+    def __init__(
+        self,
+        owner: "VirtualCluster",
+        cluster: Cluster,
+        config: Config,
+        listener_tls: "ListenerContext | None",
+        broker_tls: "BrokerContext | None",
+    ) -> None:
+        self.upstream = Upstream.of(cluster, config.timeouts.connect)
+        self.listener_tls = listener_tls
+        self.broker_tls = broker_tls
+        self._owner = owner
+        self._cluster = cluster
+        self._timeouts = config.timeouts
+        self.is_plain = not (
+            listener_tls
+            or broker_tls
+            or cluster.proxy_protocol
+            or cluster.send_proxy_protocol
+            or cluster.through
+            or cluster.addresses.mode == "transparent"
+        )
+
+    @classmethod
+    def of(cls, owner: "VirtualCluster", cluster: Cluster, config: Config) -> "Opening":
+        """As the configuration says. Raises UsageError: a certificate or a key does not do."""
+        if cluster.listener_tls is None and cluster.broker_tls is None:
+            return cls(owner, cluster, config, None, None)
+        from kproxy.proxy.tls import BrokerContext, ListenerContext  # OpenSSL is loaded where it is used
+
+        listener = ListenerContext(cluster.listener_tls) if cluster.listener_tls else None
+        broker = BrokerContext(cluster.broker_tls) if cluster.broker_tls else None
+        return cls(owner, cluster, config, listener, broker)
+
+    async def open(self, link: Link, client: int) -> None:
+        """Bring a link from an accepted socket to two joined sides, or close it with the cause."""
+        try:
+            async with asyncio.timeout(self._timeouts.first_request + self._timeouts.connect):
+                await self._open(link, client)
+        except _Refused as refused:
+            self._close(link, refused.cause, str(refused))
+        except UpstreamError as error:
+            self._owner.worker.counters.add(Total.UPSTREAM_CONNECT_FAILURES)
+            await self.give_up(link, str(error))
+        except TimeoutError:
+            self._close(link, CloseCause.FIRST_REQUEST_TIMEOUT, "the client did not begin in time")
+        except OSError as error:
+            self._close(link, CloseCause.ERROR, error.strerror or str(error))
+
+    async def give_up(self, link: Link, why: str) -> None:
+        """Close a link whose broker cannot be reached: after a moment, so that the client does not come back at once."""
+        said = {"connection": link.number, "client": self._owner.client_of(link), "broker": self._owner.broker_of(link)}
+        log("warning", "no connection to a broker", reason=why, **said)
+        await asyncio.sleep(self.upstream.delay())
+        link.close(CloseCause.UPSTREAM_UNREACHABLE)
+
+    def _close(self, link: Link, cause: CloseCause, why: str) -> None:
+        said = {"connection": link.number, "client": self._owner.client_of(link), "cause": cause.name.lower()}
+        log("info", "closed before it began", reason=why, **said)
+        link.close(cause)
+
+    async def _open(self, link: Link, client: int) -> None:
+        facts = None
+        if self._cluster.proxy_protocol:
+            facts = await self._read_proxy_header(link, client)
+        client_leg = await self._client_tls(link) if self.listener_tls else None
+        connected = await self._connect(link, client_leg)
+        try:
+            await self._send_proxy_header(link, connected, facts)
+            broker_leg = await self._broker_tls(link, connected) if self.broker_tls else None
+        except BaseException:
+            connected.close()
+            raise
+        await self._join(link, client_leg, broker_leg, connected)
+
+    async def _join(self, link: Link, client: Leg | None, broker: Leg | None, connected: socket.socket) -> None:
+        if link.closed:
+            connected.close()
+        elif client is None and broker is None:
+            pump(link, link.take_client(), connected.detach())
+        else:
+            if client is None:
+                client = await self._plain_leg(socket.socket(fileno=link.take_client()))
+            if broker is None:
+                broker = await self._plain_leg(connected)
+            join_legs(link, client, broker)
+
+    async def _read_proxy_header(self, link: Link, client: int) -> str | None:
+        """Who the balancer in front says the client is; the header is taken off the stream."""
+        loop = asyncio.get_running_loop()
+        peeked = socket.socket(fileno=client)
+        seen = 0
+        try:
+            while True:
+                data = peeked.recv(MOST_PROXY_HEADER, socket.MSG_PEEK) if seen or await _readable(loop, client) else b""
+                if len(data) == seen:
+                    raise _Refused(CloseCause.PROXY_PROTOCOL, "the client left within its PROXY header")
+                header = read_header(data)
+                if header is not None:
+                    peeked.recv(header.size)
+                    self._owner.facts_of(link).client = header.source or self._owner.client_of(link)
+                    return header.destination
+                seen = 0
+        except ProxyProtocolError as error:
+            raise _Refused(CloseCause.PROXY_PROTOCOL, str(error)) from error
+        finally:
+            peeked.detach()
+
+    async def _client_tls(self, link: Link) -> Leg:
+        assert self.listener_tls is not None
+        counters = self._owner.worker.counters
+        leg = Leg(True)
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(
+                lambda: leg,  # type: ignore[arg-type,return-value]
+                socket.socket(fileno=link.take_client()),
+                ssl=self.listener_tls.get(),
+                ssl_handshake_timeout=self._timeouts.first_request,
+            )
+        except (OSError, ssl.SSLError) as error:
+            counters.add(Total.TLS_HANDSHAKES_FAILED_CLIENT)
+            raise _Refused(CloseCause.TLS_CLIENT, f"TLS with the client: {error}") from error
+        counters.add(Total.TLS_HANDSHAKES_OK_CLIENT)
+        self._own(link, leg)
+        from kproxy.proxy.tls import principal_of
+
+        self._owner.facts_of(link).principal = principal_of(leg.transport.get_extra_info("ssl_object"))
+        return leg
+
+    async def _connect(self, link: Link, client: Leg | None) -> socket.socket:
+        target = self._target(link, client)
+        self._owner.worker.counters.add(Total.UPSTREAM_CONNECTS)
+        if target is None:
+            connected, endpoint = await self.upstream.connect_bootstrap()
+            target = split(endpoint)
+        else:
+            link.target = target
+            connected = await self.upstream.connect(*target)
+        link.target = target
+        if link.facts is not None:
+            link.facts.broker = join(*target)
+        return connected
+
+    def _target(self, link: Link, client: Leg | None) -> tuple[str, int] | None:
+        """Where this client goes; None: any bootstrap broker."""
+        mode = self._cluster.addresses.mode
+        if mode == "transparent":
+            from kproxy.proxy.transparent import original_destination
+
+            found = original_destination(socket.socket(fileno=link.client_socket()))
+            if found is None:
+                raise _Refused(CloseCause.LOOP, "the client came to the listener itself: nothing was redirected")
+            return found
+        if mode == "sni" and client is not None:
+            from kproxy.proxy.tls import server_name_of
+
+            name = server_name_of(client.transport.get_extra_info("ssl_object"))
+            return self._sni_target(name)
+        return self._owner.target_of(link.node_id)
+
+    def _sni_target(self, name: str | None) -> tuple[str, int] | None:
+        pattern = self._cluster.addresses.broker_name or ""
+        from kproxy.proxy.tls import broker_of
+
+        broker = broker_of(name, pattern)
+        if not isinstance(broker, int):
+            return None
+        return self._owner.brokers.target(broker)
+
+    async def _send_proxy_header(self, link: Link, connected: socket.socket, destination: str | None) -> None:
+        header = self.upstream.header(self._owner.client_of(link), destination or self._owner.listener_of(link))
+        if header:
+            await asyncio.get_running_loop().sock_sendall(connected, header)
+
+    async def _broker_tls(self, link: Link, connected: socket.socket) -> Leg:
+        assert self.broker_tls is not None
+        counters = self._owner.worker.counters
+        leg = Leg(True)
+        host = link.target[0]
+        try:
+            await asyncio.get_running_loop().create_connection(
+                lambda: leg,  # type: ignore[arg-type,return-value]
+                sock=connected,
+                ssl=self.broker_tls.get(),
+                server_hostname=self.broker_tls.server_name or host,
+                ssl_handshake_timeout=self._timeouts.connect,
+            )
+        except (OSError, ssl.SSLError) as error:
+            counters.add(Total.TLS_HANDSHAKES_FAILED_BROKER)
+            raise _Refused(CloseCause.TLS_BROKER, f"TLS with {join(*link.target)}: {error}") from error
+        counters.add(Total.TLS_HANDSHAKES_OK_BROKER)
+        leg.transport.set_write_buffer_limits(WRITE_BUFFER)
+        return leg
+
+    async def _plain_leg(self, connected: socket.socket) -> Leg:
+        leg = Leg(False)
+        loop: Any = asyncio.get_running_loop()
+        await loop.connect_accepted_socket(lambda: leg, connected)
+        leg.transport.set_write_buffer_limits(WRITE_BUFFER)
+        return leg
+
+    def _own(self, link: Link, leg: Leg) -> None:
+        leg.transport.set_write_buffer_limits(WRITE_BUFFER)
+        link.legs = (leg,)
+
+
+async def _readable(loop: asyncio.AbstractEventLoop, fd: int) -> bool:
+    ready = loop.create_future()
+    loop.add_reader(fd, lambda: ready.done() or ready.set_result(None))
+    try:
+        await ready
+    finally:
+        loop.remove_reader(fd)
+    return True

@@ -1,0 +1,29 @@
+"""Are the addresses free? Workers share theirs (SO_REUSEPORT), so they would share them with another kproxy too, and half of the
+clients would be served by the other's configuration, without a word.
+"""
+
+import socket
+
+from kproxy.config import Config
+from kproxy.config.addresses import Address, parse_address
+from kproxy.config.ports import broker_ports
+
+
+def probe(config: Config) -> None:
+    """Bind every address alone for a moment. Raises OSError, ``filename`` the address, where it is in use or not this machine's."""
+    for cluster in config.clusters:
+        listen = parse_address(cluster.listen, any_host=True)
+        ports = broker_ports(cluster).values() if cluster.addresses.mode == "port" else ()
+        for port in (listen.port, *ports):
+            _bind(Address(listen.host, port))
+
+
+def _bind(address: Address) -> None:
+    try:
+        found = socket.getaddrinfo(*address, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, kind, protocol, _, name = found[0]
+        with socket.socket(family, kind, protocol) as alone:
+            alone.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            alone.bind(name)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(address)) from None

@@ -1,0 +1,54 @@
+"""How our processes are started: the supervisor in place of the command line, children beside it."""
+
+import asyncio
+import os
+import sys
+import sysconfig
+from pathlib import Path
+from typing import NoReturn
+
+import msgspec
+
+from kproxy.config.reading import Options
+from kproxy.proxy.control import ChildArguments
+
+WORKER = "kproxy.proxy.worker"
+ANALYZER = "kproxy.proxy.analyzer"
+SUPERVISOR = "kproxy.proxy.supervisor"
+NAMES = {ANALYZER: ["kproxy-analyzer"]}  # what `ps` and those who count CPU apart look for
+
+
+def become_supervisor(options: Options) -> NoReturn:
+    """Replace this process by the supervisor: same pid and terminal, without the command line's libraries (17 MB)."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    words = [*_python(SUPERVISOR), msgspec.json.encode(options).decode()]
+    os.execve(sys.executable, words, _environment())
+
+
+async def start_child(module: str, arguments: ChildArguments) -> asyncio.subprocess.Process:
+    """Start a child: a process group of its own, so that Ctrl-C on the terminal reaches the supervisor alone."""
+    return await asyncio.create_subprocess_exec(
+        *_python(module),
+        *NAMES.get(module, []),
+        *arguments.words(),
+        stdin=asyncio.subprocess.DEVNULL,
+        pass_fds=arguments.fds(),
+        process_group=0,
+        env=_environment(),
+    )
+
+
+def _python(module: str) -> list[str]:
+    """-P: modules of the directory that one happens to be in are not ours."""
+    return [sys.executable, "-P", "-m", module]
+
+
+def _environment() -> dict[str, str]:
+    """The environment, in which kproxy is found where it was found this time."""
+    root = str(Path(__file__).parents[2])
+    installed = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
+    before = [part for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part]
+    if root in installed or root in before:
+        return dict(os.environ)
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([root, *before])}

@@ -1,0 +1,38 @@
+# The tap: a ring in shared memory with one writer, a worker, and one reader, the analyzer.
+
+from libc.stdint cimport uint8_t, uint64_t
+
+
+cdef enum TapRecord:
+    TAP_SKIP = 0  # nothing more before the end of the ring: go on at its start
+    TAP_OPEN = 1
+    TAP_DATA = 2
+    TAP_LOST = 3
+    TAP_END = 4
+    TAP_CLOSE = 5
+
+
+cdef class TapWriter:
+    cdef uint8_t* shared
+    cdef uint8_t* data
+    cdef uint64_t capacity
+    cdef uint64_t head  # bytes ever written
+    cdef uint64_t tail  # bytes known to be read
+    cdef readonly int fd
+
+    cdef int write(
+        self, int kind, uint64_t connection, int direction, uint64_t at, const uint8_t* data, size_t size
+    ) noexcept nogil
+    cdef int write_lost(self, uint64_t connection, int direction, uint64_t at, uint64_t size) noexcept nogil
+    cdef uint64_t reader_epoch(self) noexcept nogil
+
+
+cdef class TapReader:
+    cdef uint8_t* shared
+    cdef const uint8_t* data
+    cdef uint64_t capacity
+    cdef uint64_t tail
+    cdef readonly int fd
+    cdef readonly uint64_t faults
+
+    cdef int _next(self, uint64_t head, list items) except -1

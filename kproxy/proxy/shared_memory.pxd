@@ -1,0 +1,29 @@
+# Memory that processes share: mapped from a memfd whose size is sealed, so that no holder can shrink it under another.
+
+from libc.stdint cimport uint8_t, uint64_t
+
+
+cdef extern from * nogil:
+    """
+    #include <stddef.h>
+    #include <stdint.h>
+    #include <sys/mman.h>
+
+    static inline void *kproxy_map(int fd, size_t size) {
+        void *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        return at == MAP_FAILED ? NULL : at;
+    }
+    static inline void kproxy_unmap(void *at, size_t size) { munmap(at, size); }
+    static inline int kproxy_forget(void *at, size_t size) { return madvise(at, size, MADV_REMOVE); }
+    static inline uint64_t kproxy_load(const void *at) {
+        return __atomic_load_n((const uint64_t *)at, __ATOMIC_ACQUIRE);
+    }
+    static inline void kproxy_store(void *at, uint64_t value) {
+        __atomic_store_n((uint64_t *)at, value, __ATOMIC_RELEASE);
+    }
+    """
+    void* map_shared "kproxy_map"(int fd, size_t size)
+    void unmap_shared "kproxy_unmap"(void* at, size_t size)
+    int forget_shared "kproxy_forget"(void* at, size_t size)  # whole pages: 0 from now on, without costing memory; 0 or -1
+    uint64_t load_acquire "kproxy_load"(const void* at)  # once, whole, before whatever is read after it
+    void store_release "kproxy_store"(void* at, uint64_t value)  # whole, after whatever was written before it

@@ -1,0 +1,117 @@
+"""What becomes of held frames: the chain is asked, and what it says is done, at once or when it has made up its mind."""
+
+import asyncio
+from collections.abc import Awaitable
+
+from kproxy.errors import DecodeError
+from kproxy.filters.chain import Chain
+from kproxy.filters.contract import Answer, Close, ConnectionFacts, Direction, Outcome, RequestFacts, Want
+from kproxy.protocol import read_request_header
+from kproxy.proxy.counted import CloseCause, Total
+from kproxy.proxy.link import Link
+from kproxy.proxy.logs import log
+from kproxy.session.sasl import SaslPhase
+
+REQUEST_SIDE, RESPONSE_SIDE = 0, 1
+Current = tuple[int, int, int, RequestFacts | None]  # what a response answers: API key, version, correlation id, request
+
+
+class Verdicts:
+    """Between links and a chain of filters. A link's owner is one of these, and more: see VirtualCluster."""
+
+    chain: Chain
+
+    def __init__(self) -> None:
+        self._thinking: set[asyncio.Task[None]] = set()
+
+    def facts_of(self, link: Link) -> ConnectionFacts:
+        """What filters may know of the connection."""
+        raise TypeError("a virtual cluster knows")
+
+    # Requests
+
+    def on_request(self, link: Link, frame: bytes) -> bool:
+        """Judge a whole request frame; False: the verdict comes later, and resumes the link."""
+        return self._done(link, REQUEST_SIDE, self.chain.on_request(self.facts_of(link), frame), frame)
+
+    def on_response(self, link: Link, current: Current, frame: bytes) -> bool:
+        """Judge a whole response frame; False: the verdict comes later, and resumes the link."""
+        outcome = self.chain.on_response(self.facts_of(link), _request_of(current), frame)
+        return self._done(link, RESPONSE_SIDE, outcome, frame)
+
+    def on_tail(self, link: Link, current: Current, tail: bytes) -> bytes:
+        """The end of a response that was not held, as many bytes as it had."""
+        changed = self.chain.on_tail(self.facts_of(link), _request_of(current), tail)
+        if changed != tail:
+            link.worker.counters.add(Total.REWRITTEN_FRAMES)
+        return changed
+
+    def on_oversized(self, link: Link, side: int, api_key: int, api_version: int, size: int) -> bool:
+        """Whether a frame too big to be held may pass unseen."""
+        direction = Direction.REQUEST if side == REQUEST_SIDE else Direction.RESPONSE
+        return self.chain.too_big(direction, api_key, api_version) is Want.PASS
+
+    def _done(self, link: Link, side: int, outcome: Outcome | Awaitable[Outcome], frame: bytes) -> bool:
+        if isinstance(outcome, Awaitable):
+            task = asyncio.ensure_future(self._wait(link, side, outcome, frame))
+            self._thinking.add(task)
+            task.add_done_callback(self._thinking.discard)
+            return False
+        self._act(link, side, outcome, frame)
+        return True
+
+    async def _wait(self, link: Link, side: int, outcome: Awaitable[Outcome], frame: bytes) -> None:
+        try:
+            self._act(link, side, await outcome, frame)
+            link.resume(side)
+        except Exception as error:
+            log("error", "a verdict could not be carried out", connection=link.number, reason=repr(error))
+            link.close(CloseCause.ERROR)
+
+    def _act(self, link: Link, side: int, outcome: Outcome, frame: bytes) -> None:
+        match outcome:
+            case Close(reason):
+                log("info", "closed by a filter", connection=link.number, reason=reason)
+                link.close(CloseCause.FILTER)
+            case Answer(answer):
+                if answer:  # empty: nothing is waited for
+                    link.answer(answer)
+            case _:
+                if outcome.frame != frame:
+                    link.worker.counters.add(Total.REWRITTEN_FRAMES)
+                if side == REQUEST_SIDE:
+                    link.forward_request(outcome.frame, outcome.request)
+                else:
+                    link.forward_response(outcome.frame)
+
+    # Raw SASL tokens
+
+    def on_handshake(self, link: Link, frame: bytes) -> bool:
+        """A SaslHandshake request; whether raw tokens follow."""
+        phase: SaslPhase = link.sasl or SaslPhase()
+        link.sasl = phase
+        try:
+            header = read_request_header(frame, 4)
+        except DecodeError:
+            return False
+        phase.on_handshake(header.api_version, header.client_id)
+        return phase.in_tokens
+
+    def is_token(self, link: Link, frame: bytes) -> bool:
+        """Whether a client's frame is a raw token; of a connection's first frame too, which may be GSSAPI's."""
+        data = frame[4:]
+        if link.sasl is None:
+            link.sasl = SaslPhase()
+            if link.sasl.begins_with_token(data):
+                return True
+            return False
+        if not link.sasl.ends_with(data):
+            return True
+        link.sasl.leave()
+        return False
+
+
+def _request_of(current: Current) -> RequestFacts:
+    api_key, api_version, correlation_id, held = current
+    return held or RequestFacts(api_key, api_version, correlation_id)
+

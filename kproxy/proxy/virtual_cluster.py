@@ -1,0 +1,368 @@
+"""One bootstrap address of ours in front of the brokers of one Kafka cluster, in one worker: listeners, plan, targets, links.
+
+A link whose two sides are plain sockets, and whose broker's address is a number, is made and connected by its acceptor alone; this
+class is asked whether it may be, and told how it ended. Every other link begins in opening.py.
+"""
+
+import asyncio
+import json
+import os
+import random
+import socket
+import time
+from itertools import count
+from typing import Any
+
+from kproxy.config import Cluster, Config
+from kproxy.errors import UpstreamError
+from kproxy.filters.contract import ConnectionFacts, Direction
+from kproxy.filters.loading import load_chain
+from kproxy.filters.narrow_api_versions import NarrowApiVersions
+from kproxy.filters.rewrite_addresses import RewriteAddresses
+from kproxy.protocol import facts
+from kproxy.proxy.acceptor import Acceptor
+from kproxy.proxy.admission import Admission
+from kproxy.proxy.brokers import BrokerTable
+from kproxy.proxy.counted import CloseCause, Total
+from kproxy.proxy.discovery import discover
+from kproxy.proxy.endpoint import join, split
+from kproxy.proxy.lane import Worker
+from kproxy.proxy.link import Link
+from kproxy.proxy.logs import log
+from kproxy.proxy.listening import ListenError, endpoint_of, listen, sockaddr
+from kproxy.proxy.opening import Opening
+from kproxy.proxy.plan import Plan
+from kproxy.proxy.pump import close_sockets
+from kproxy.proxy.streams import close_legs
+from kproxy.proxy.verdicts import Verdicts
+from kproxy.session.recognise import foreign_size
+
+ACCEPT_PAUSE_S = 0.1  # when the process has no file descriptor left
+REDISCOVER_S = 5.0
+OUR_OWN = (RewriteAddresses, NarrowApiVersions)  # filters that a connection may do without when its frames are lost
+_numbers = count(1)
+
+
+class VirtualCluster(Verdicts):
+    """The owner of its links: what Cython asks and tells is answered here.
+
+    Args:
+        cluster, config: what it is, and the limits and timeouts it shares with others.
+        worker: what all links of the process share.
+        admission: whether one more client may come.
+        tell: passes what it learned about brokers to the supervisor.
+    """
+
+    def __init__(self, cluster: Cluster, config: Config, worker: Worker, admission: Admission, tell: Any) -> None:
+        super().__init__()
+        self.worker = worker
+        self.admission = admission
+        self._tell = tell
+        self._listeners: dict[int | None, tuple[Acceptor, socket.socket]] = {}
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self.accepting = False
+        self.stopped = False
+        self.brokers = BrokerTable(
+            cluster.addresses, split(cluster.listen), serve=self._serve, changed=self._broker_changed
+        )
+        self.configure(cluster, config)
+
+    # Configuration
+
+    def configure(self, cluster: Cluster, config: Config) -> None:
+        """Take a configuration: what begins from now on is under it. Raises UsageError, and then nothing has changed."""
+        chain = load_chain(cluster, wait=asyncio.wait_for, most_frame_size=config.limits.frame_size)
+        opening = Opening.of(self, cluster, config)
+        self.cluster, self.config, self.chain, self.opening = cluster, config, chain, opening
+        self.limits = LinkLimits(config)
+        self.strict = any(not filter_.fails_open and not isinstance(filter_, OUR_OWN) for filter_ in chain.filters)
+        analysis = config.analysis
+        keys = {api.name: key for key, api in facts().apis.items()}
+        tapped = {keys[name] for name in analysis.apis} if analysis.apis else None
+        self.plan = Plan(chain, tapped, analysis.snaplen)
+        for link in self.links():
+            link.use(self.plan)
+        for acceptor, _ in self._listeners.values():
+            self._aim(acceptor)
+
+    def links(self) -> list[Link]:
+        """Those of this cluster, in this worker."""
+        return [link for link in self.worker.links if link.owner is self]
+
+    # Listeners
+
+    async def start(self) -> None:
+        """Find out which brokers there are, listen on all ports, and only then accept.
+
+        Raises ListenError: the cluster's own address, or a port that the configuration names, cannot be listened on.
+        """
+        self._listen(None, *split(self.cluster.listen))
+        mode = self.cluster.addresses.mode
+        if mode == "port":
+            for node_id in self.brokers.expected():
+                self._listen(node_id, split(self.cluster.listen)[0], self.brokers.port_of(node_id))
+        if mode in ("port", "sni") and not await self._discover():
+            self._keep(self._discover_later())
+        self.accepting = True
+        for acceptor, _ in self._listeners.values():
+            self._aim(acceptor)
+            acceptor.start()
+
+    async def _discover(self) -> bool:
+        """Whether a broker has said which brokers there are; not, where clients have to log in first."""
+        tls = self.opening.broker_tls
+        context = tls.get() if tls else None
+        server_name = self.cluster.broker_tls.server_name if self.cluster.broker_tls else None
+        try:
+            async with asyncio.timeout(self.config.timeouts.connect):
+                found = await discover(self.opening.upstream, context, server_name)
+        except (UpstreamError, TimeoutError) as error:
+            why = str(error) or "no answer in time"
+            log("warning", "brokers are not known yet", cluster=self.cluster.name, reason=why)
+            return False
+        for node_id, host, port in found:
+            self.brokers.learn(node_id, host, port)
+        return True
+
+    async def _discover_later(self) -> None:
+        while not self.stopped and not self.brokers.as_list():
+            await asyncio.sleep(REDISCOVER_S)
+            if not self.brokers.as_list() and await self._discover():
+                return
+
+    def _serve(self, node_id: int, port: int) -> bool:
+        """Have a broker's port listened on; False: it cannot be."""
+        if node_id in self._listeners:
+            return True
+        if self.stopped:
+            return False
+        try:
+            self._listen(node_id, split(self.cluster.listen)[0], port)
+        except ListenError as error:
+            log("warning", "a broker is not served", cluster=self.cluster.name, node_id=node_id, reason=str(error))
+            return False
+        return True
+
+    def _listen(self, node_id: int | None, host: str, port: int) -> None:
+        listener = listen(host, port)
+        acceptor = Acceptor(self.worker, self, listener.fileno(), node_id)
+        self._listeners[node_id] = acceptor, listener
+        if self.accepting:
+            acceptor.start()
+
+    def _broker_changed(self, node_id: int) -> None:
+        if node_id in self._listeners:
+            self._aim(self._listeners[node_id][0])
+        self._tell({"said": "brokers", "cluster": self.cluster.name, "brokers": self.brokers.as_list()})
+
+    def learn(self, brokers: list[tuple[int, str, int]]) -> None:
+        """What another worker has learned."""
+        self.brokers.merge(brokers)
+        for acceptor, _ in self._listeners.values():
+            self._aim(acceptor)
+
+    def target_of(self, node_id: int | None) -> tuple[str, int] | None:
+        """Where clients of a node's port go; None: to any bootstrap broker, who can at least tell them more."""
+        return None if node_id is None else self.brokers.target(node_id)
+
+    def _aim(self, acceptor: Acceptor) -> None:
+        """Let the acceptor connect by itself, where that is all there is to do."""
+        target = self.target_of(acceptor.node_id)
+        if target is None and len(self.cluster.bootstrap) == 1:
+            target = split(self.cluster.bootstrap[0])
+        address = self.opening.upstream.resolved(*target) if target and self.opening.is_plain else None
+        if address is None or target is None:
+            acceptor.aim(None, None)
+        else:
+            acceptor.aim(sockaddr(*address), target)
+
+    def pause(self) -> None:
+        """Accept nobody; who comes waits in the backlog."""
+        if self.accepting:
+            self.accepting = False
+            for acceptor, _ in self._listeners.values():
+                acceptor.pause()
+
+    def go_on(self) -> None:
+        """Accept again."""
+        if not self.accepting and not self.stopped:
+            self.accepting = True
+            for acceptor, _ in self._listeners.values():
+                acceptor.start()
+
+    def stop(self) -> None:
+        """Listen no more; who has come already is served."""
+        self.stopped = True
+        for acceptor, listener in self._listeners.values():
+            if self.accepting:
+                acceptor.stop()
+            listener.close()
+        self._listeners.clear()
+
+    # What acceptors and links ask and tell
+
+    def refusal(self, peer: bytes) -> str | None:
+        """Why a client may not come in; None: it may."""
+        return self.admission.refusal(peer)
+
+    def new_link(self, acceptor: Acceptor, peer: bytes) -> Link:
+        """A link for a client that has been accepted."""
+        link = Link(self.worker, self, self.plan, next(_numbers), self.limits)
+        link.peer = peer
+        link.node_id = acceptor.node_id
+        sample = self.config.analysis.sample
+        link.tapped = sample >= 1.0 or random.random() < sample
+        self.admission.came(peer)
+        return link
+
+    def begin(self, link: Link, acceptor: Acceptor, client: int) -> None:
+        """Open a link for which there is more to do than connecting two sockets."""
+        self._keep(self.opening.open(link, client))
+
+    def on_unreachable(self, link: Link, error: int) -> None:
+        """The broker could not be connected to at once: other addresses of it are tried, where there are any."""
+        self.worker.counters.add(Total.UPSTREAM_CONNECT_FAILURES)
+        self._keep(self.opening.give_up(link, os.strerror(error)))
+
+    def on_accept_error(self, acceptor: Acceptor, error: int) -> None:
+        """The process cannot take one more socket: who waits is taken when others have left."""
+        log("warning", "clients cannot be accepted", cluster=self.cluster.name, reason=os.strerror(error))
+        self.pause()
+        asyncio.get_running_loop().call_later(ACCEPT_PAUSE_S, self.go_on)
+
+    def on_fault(self, link: Link | None, error: Exception) -> None:
+        """Something of kproxy's own went wrong on a connection."""
+        connection = link.number if link else None
+        log("error", "a fault", cluster=self.cluster.name, connection=connection, reason=repr(error))
+
+    def on_mispaired(self, link: Link) -> bool:
+        """A response that answers nothing; whether the connection may go on without its frames being known."""
+        log("warning", "a response without its request", connection=link.number, client=self.client_of(link))
+        return not self.strict
+
+    def on_refused(self, link: Link, side: int, cause: int, start: bytes) -> None:
+        """A frame for which the connection is closed."""
+        said = {"connection": link.number, "client": self.client_of(link), "cause": CloseCause(cause).name.lower()}
+        log("info", "closed over a frame", direction="response" if side else "request", reason=_start(start), **said)
+
+    def on_closed(self, link: Link, cause: int) -> None:
+        """The link has ended."""
+        self.admission.left(link.peer)
+        close_sockets(link)
+        if link.legs:
+            close_legs(link)
+        if link.facts is not None:
+            self.chain.on_close(link.facts)
+
+    def describe(self, link: Link, from_start: bool) -> bytes:
+        """What an analyzer is told of a link before its first bytes."""
+        said = {
+            "number": link.number,
+            "cluster": self.cluster.name,
+            "client": self.client_of(link),
+            "broker": self.broker_of(link),
+            "from_start": from_start,
+        }
+        return json.dumps(said).encode()
+
+    def client_of(self, link: Link) -> str:
+        """The client's address; with PROXY protocol the one it names."""
+        return link.facts.client if link.facts is not None else join(*endpoint_of(link.peer))
+
+    def broker_of(self, link: Link) -> str:
+        """The broker's address."""
+        return join(*link.target) if link.target else ""
+
+    def facts_of(self, link: Link) -> ConnectionFacts:
+        """What filters may know of the connection."""
+        if link.facts is None:
+            link.facts = ConnectionFacts(
+                number=link.number,
+                cluster=self.cluster.name,
+                client=join(*endpoint_of(link.peer)),
+                listener=self.listener_of(link),
+                broker=self.broker_of(link),
+                addresses=self.brokers if self.cluster.addresses.mode in ("port", "sni") else None,
+            )
+        return link.facts  # type: ignore[no-any-return]
+
+    def listener_of(self, link: Link) -> str:
+        """The address the client came to."""
+        return join(*endpoint_of(link.local_address()))
+
+    def row_of(self, link: Link, now: int) -> dict[str, Any]:
+        """A connection as /connections shows it."""
+        requests, responses = link.frames_received
+        received, sent = link.bytes_received
+        api = facts().apis.get(link.last_request)
+        return {
+            "number": link.number,
+            "cluster": self.cluster.name,
+            "client": self.client_of(link),
+            "broker": self.broker_of(link),
+            "node_id": link.node_id,
+            "age_s": round((now - link.opened_at) / 1e9, 3),
+            "idle_s": round((now - link.last_at) / 1e9, 3),
+            "requests": requests,
+            "responses": responses,
+            "request_bytes": received,
+            "response_bytes": sent,
+            "in_flight": link.in_flight_count,
+            "last_api": api.name if api else None,
+            "tls": bool(link.legs and link.legs[0].tls),
+        }
+
+    # Time
+
+    def tick(self, now: int) -> None:
+        """Close what has taken too long; *now* in ns of the monotonic clock."""
+        timeouts = self.config.timeouts
+        for link in self.links():
+            idle = (now - link.last_at) / 1e9
+            stalled = link.inside_frame
+            if not link.requested and (now - link.opened_at) / 1e9 > timeouts.first_request:
+                link.close(CloseCause.FIRST_REQUEST_TIMEOUT)
+            elif stalled and (now - stalled) / 1e9 > timeouts.frame:
+                link.close(CloseCause.FRAME_TIMEOUT)
+            elif link.half_closed and idle > timeouts.half_closed:
+                link.close(CloseCause.HALF_CLOSED_TIMEOUT)
+            elif idle > timeouts.idle:
+                link.close(CloseCause.IDLE)
+            elif link.connecting and (now - link.opened_at) / 1e9 > timeouts.connect:
+                link.stop_connecting()
+                self.on_unreachable(link, 110)  # ETIMEDOUT
+
+    def _keep(self, work: Any) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def close(self) -> None:
+        """End everything that has not ended."""
+        for task in list(self._tasks):
+            task.cancel()
+        for link in self.links():
+            link.close(CloseCause.DRAIN)
+
+
+class LinkLimits:
+    """What a link may take; sizes in bytes."""
+
+    __slots__ = ("frame_size", "held_frame_size", "in_flight", "unauthenticated_frame_size")
+
+    def __init__(self, config: Config) -> None:
+        self.frame_size = config.limits.frame_size
+        self.unauthenticated_frame_size = config.limits.unauthenticated_frame_size
+        self.held_frame_size = config.limits.held_frame_size
+        self.in_flight = 16_384
+
+
+def _start(start: bytes) -> str:
+    """What a frame that was refused began with, in words."""
+    foreign = foreign_size(start, Direction.REQUEST) if len(start) == 4 else None
+    return foreign.what if foreign else f"it begins with {start.hex(' ')}"
+
+
+def clock_offset() -> int:
+    """ns from the monotonic clock to the epoch."""
+    return time.time_ns() - time.monotonic_ns()

@@ -1,0 +1,129 @@
+"""ApiVersions: what brokers of today offer is not touched; what a required filter could not read is not offered."""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from struct import pack
+from typing import Any
+
+import pytest
+
+from kproxy.capture import open_capture, read_flows
+from kproxy.cli.pipeline import Pipeline
+from kproxy.filters.chain import Chain
+from kproxy.filters.contract import Filter, Forward, Send
+from kproxy.filters.narrow_api_versions import is_known, unsupported_version
+from kproxy.filters.rewrite_addresses import RewriteAddresses
+from kproxy.protocol import Versions, message
+from kproxy.session import Exchange
+from tests.conftest import Require
+from tests.support import referees
+from tests.support.filtering import Asking, Served, connection, make, part, responded, response_frame
+from tests.support.frames import frame
+
+API_VERSIONS = 18
+VERSIONS = range(5)
+CAPTURES = Path(__file__).parents[2] / "captures"
+Offered = list[tuple[int, int, int]]  # api_key, min_version, max_version
+
+
+def offer(version: int, *offered: tuple[int, int, int], **values: Any) -> bytes:
+    keys = [
+        part("ApiVersionsResponse", "ApiVersion", api_key=key, min_version=low, max_version=high)
+        for key, low, high in offered
+    ]
+    return message("ApiVersionsResponse").encode(version, make("ApiVersionsResponse", api_keys=keys, **values))
+
+
+def narrowed(version: int, body: bytes, filters: Iterable[Filter]) -> bytes:
+    chain = Chain(filters)
+    outcome = responded(chain, connection(Served()), API_VERSIONS, version, response_frame(API_VERSIONS, version, body))
+    assert isinstance(outcome, Send), outcome
+    assert not chain.faults
+    return outcome.frame[8:]
+
+
+def offered(version: int, body: bytes) -> Offered:
+    value: Any = message("ApiVersionsResponse").decode(version, body)
+    return [(api.api_key, api.min_version, api.max_version) for api in value.api_keys]
+
+
+def required(*responses: int, **attributes: Any) -> Filter:
+    return Asking(lambda _: Forward(), responses=responses, required=True, **attributes)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_what_a_required_filter_cannot_read_is_not_offered(version: int, require: Require) -> None:
+    body = offer(version, (1, 4, 19), (3, 0, 13), (10, 7, 9), (12, 0, 99), (18, 0, 4), (999, 0, 3))
+    told = narrowed(version, body, [RewriteAddresses()])
+    expected = [(1, 4, 18), (3, 0, 13), (12, 0, 99), (18, 0, 4), (999, 0, 3)]
+    assert offered(version, told) == expected
+    require("referees", referees.AVAILABLE, "kio or kafka-python is not installed")
+    value = referees.kafka_python_decoded("ApiVersionsResponse", version, told)
+    assert [(api.api_key, api.min_version, api.max_version) for api in value.api_keys] == expected
+
+
+def test_an_api_that_nobody_knows_is_not_offered_where_a_required_filter_wants_it() -> None:
+    assert offered(3, narrowed(3, offer(3, (999, 0, 3), (3, 0, 12)), [required(999)])) == [(3, 0, 12)]
+
+
+def test_features_and_what_else_is_said_stays() -> None:
+    body = offer(
+        4, (3, 0, 99), (17, 0, 1), finalized_features_epoch=9, unknown_tags=((9, b"nine"),), throttle_time_ms=4
+    )
+    expected = offer(
+        4, (3, 0, 13), (17, 0, 1), finalized_features_epoch=9, unknown_tags=((9, b"nine"),), throttle_time_ms=4
+    )
+    assert narrowed(4, body, [RewriteAddresses()]) == expected
+
+
+def test_a_required_filter_that_asks_for_some_versions_alone_narrows_nothing_above_them() -> None:
+    body = offer(3, (3, 0, 99))
+    assert narrowed(3, body, [required(3, versions=Versions.parse("0-9"))]) == body
+    assert offered(3, narrowed(3, body, [required(3, versions=Versions.parse("9+"))])) == [(3, 0, 13)]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_without_a_required_filter_nobody_looks(version: int) -> None:
+    data = response_frame(API_VERSIONS, version, offer(version, (3, 0, 99)))
+    chain = Chain([Asking(lambda _: Forward(), responses=(3,))])
+    outcome = responded(chain, connection(), API_VERSIONS, version, data)
+    assert isinstance(outcome, Send)
+    assert outcome.frame is data
+
+
+def captured() -> Iterator[tuple[str, Exchange]]:
+    for path in sorted(CAPTURES.glob("*.pcap*")):
+        with open_capture(path) as capture:
+            for event in Pipeline(read_flows(capture)):
+                if isinstance(event, Exchange) and event.api_key == API_VERSIONS and event.response is not None:
+                    yield path.name, event
+
+
+def test_real_answers_of_brokers_up_to_4_3_1_are_not_touched() -> None:
+    chain = Chain([RewriteAddresses(), required(*range(100))])
+    files = set()
+    for name, exchange in captured():
+        assert exchange.response is not None
+        assert exchange.api_version is not None
+        data = frame(exchange.response.data)
+        outcome = responded(chain, connection(Served()), API_VERSIONS, exchange.api_version, data)
+        assert isinstance(outcome, Send)
+        assert outcome.frame is data, name
+        files.add(name[:2])
+    assert len(files) >= 8
+    assert not chain.faults
+
+
+def test_the_answer_to_an_unknown_version_is_read_in_the_layout_of_version_0() -> None:
+    data = unsupported_version(-2)
+    assert data[:8] == pack(">ii", len(data) - 4, -2)
+    value: Any = message("ApiVersionsResponse").decode(0, data, 8)
+    assert value.error_code == 35
+    assert offered(0, data[8:]) == [(18, 0, 4)]
+
+
+def test_what_is_known() -> None:
+    assert is_known(3, 13)
+    assert not is_known(3, 14)
+    assert not is_known(3, -1)
+    assert not is_known(999, 0)

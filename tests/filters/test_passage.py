@@ -1,0 +1,313 @@
+"""One frame on its way: what filters are shown, what replaces it, what answers it, and in which order it waits."""
+
+import asyncio
+from collections.abc import Awaitable
+from struct import pack
+from typing import Any
+
+import pytest
+
+from kproxy.filters.chain import Chain
+from kproxy.filters.contract import Answer, Close, Direction, Forward, Outcome, Replace, Reply, RequestFacts, Send
+from kproxy.filters.rewrite_addresses import RewriteAddresses
+from kproxy.protocol import Message, message
+from tests.support.filtering import (
+    Asking,
+    Served,
+    connection,
+    make,
+    ours,
+    part,
+    request_frame,
+    responded,
+    response_frame,
+)
+from tests.support.frames import api_versions_answer, api_versions_refusal, frame, heartbeat, heartbeat_answer, produce
+
+HEARTBEAT = 12
+BOTH: dict[str, Any] = {"requests": (HEARTBEAT,), "responses": (HEARTBEAT,)}
+
+
+def forward(_: object) -> Forward:
+    return Forward()
+
+
+def renamed(group: str) -> Any:
+    """A judge that gives the request another group."""
+
+    def judge(at: Any) -> Replace:
+        at.message.group_id = group
+        return Replace(at.message)
+
+    return judge
+
+
+def asked(chain: Chain, data: bytes) -> Outcome:
+    outcome = chain.on_request(connection(), data)
+    assert not isinstance(outcome, Awaitable)
+    return outcome
+
+
+def test_what_a_filter_is_shown() -> None:
+    filter_ = Asking(forward, **BOTH)
+    chain = Chain([filter_])
+    at = connection()
+    chain.on_request(at, heartbeat(5, "payments", client_id="checkout"))
+    chain.on_response(at, RequestFacts(HEARTBEAT, 0, 5), heartbeat_answer(5, 27))
+    (_, request), (_, response) = filter_.seen
+    assert (request.connection, request.api_key, request.api_version, request.correlation_id) == (at, HEARTBEAT, 0, 5)
+    assert (request.client_id, request.message.group_id, request.message.member_id) == ("checkout", "payments", "m-1")
+    assert (response.connection, response.message.error_code) == (at, 27)
+
+
+def test_a_replaced_request_keeps_its_header_and_is_what_the_next_filter_sees() -> None:
+    second = Asking(forward, **BOTH)
+    outcome = asked(Chain([Asking(renamed("longer-than-before"), **BOTH), second]), heartbeat(5, "g"))
+    assert outcome == Send(heartbeat(5, "longer-than-before"))
+    assert second.seen[0][1].message.group_id == "longer-than-before"
+
+
+def test_unknown_tags_survive_a_replacement_in_header_and_body() -> None:
+    tags = b"\1\x09\3abc"
+    body = b"\2g\0\0\0\1\2m\0" + b"\1\x0a\2xy"
+    renamed_body = body.replace(b"\2g", b"\3hh")
+    head = pack(">hhih", HEARTBEAT, 4, 7, -1) + tags
+    chain = Chain([Asking(renamed("hh"), **BOTH)])
+    assert asked(chain, frame(head + body)) == Send(frame(head + renamed_body))
+    answer = frame(pack(">i", 7) + tags + pack(">ih", 0, 27) + b"\1\x0b\1z")
+
+    def calm(at: Any) -> Replace:
+        at.message.error_code = 0
+        return Replace(at.message)
+
+    outcome = responded(Chain([Asking(calm, **BOTH)]), connection(), HEARTBEAT, 4, answer)
+    assert outcome == Send(answer.replace(pack(">ih", 0, 27), pack(">ih", 0, 0)))
+
+
+def test_attack_22_another_correlation_id_or_version_is_not_listened_to() -> None:
+    def judge(at: Any) -> Replace:
+        at.correlation_id, at.api_version, at.api_key, at.client_id = 999, 4, 3, "me"
+        return Replace(at.message)
+
+    assert asked(Chain([Asking(judge, **BOTH)]), heartbeat(5)) == Send(heartbeat(5))
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_what_a_filter_changes_without_saying_so_no_other_sees(fails: bool) -> None:
+    def careless(at: Any) -> Forward:
+        at.message.group_id = "changed"
+        if fails:
+            raise RuntimeError("half way")
+        return Forward()
+
+    second = Asking(renamed("g2"), **BOTH)
+    third = Asking(forward, **BOTH)
+    chain = Chain([Asking(careless, fails_open=True, **BOTH), second, Asking(careless, fails_open=True, **BOTH), third])
+    assert asked(chain, heartbeat(5, "g")) == Send(heartbeat(5, "g2"))
+    assert third.seen[0][1].message.group_id == "g2"
+
+
+def test_a_frame_is_decoded_once_for_one_filter(monkeypatch: pytest.MonkeyPatch) -> None:
+    decoded = []
+    decode = Message.decode
+    monkeypatch.setattr(Message, "decode", lambda self, *args: decoded.append(self.name) or decode(self, *args))
+    asked(Chain([Asking(forward, requests=(HEARTBEAT,))]), heartbeat(5))
+    assert decoded == ["HeartbeatRequest"]
+    asked(
+        Chain([Asking(renamed("a"), requests=(HEARTBEAT,)), Asking(renamed("b"), requests=(HEARTBEAT,))]), heartbeat(5)
+    )
+    assert decoded == ["HeartbeatRequest"] * 2
+
+
+def test_after_a_verdict_that_ends_it_no_filter_is_asked() -> None:
+    last = Asking(forward, **BOTH)
+    assert asked(Chain([Asking(lambda _: Close("no"), **BOTH), last]), heartbeat(5)) == Close("no")
+    assert last.seen == []
+
+
+def test_the_request_is_kept_for_filters_that_want_both_as_it_went_to_the_broker() -> None:
+    both = Asking(forward, **BOTH)
+    outcome = asked(Chain([both, Asking(renamed("g2"), requests=(HEARTBEAT,))]), heartbeat(5, "g"))
+    assert isinstance(outcome, Send)
+    assert outcome.request == RequestFacts(
+        HEARTBEAT, 0, 5, "app", make("HeartbeatRequest", group_id="g2", generation_id=5, member_id="m-1")
+    )
+    apart = Chain([Asking(forward, requests=(HEARTBEAT,)), Asking(forward, responses=(HEARTBEAT,))])
+    outcome = asked(apart, heartbeat(5, "g"))
+    assert isinstance(outcome, Send)
+    assert outcome.request == RequestFacts(HEARTBEAT, 0, 5, "app")
+
+
+# Replies
+
+
+def refuse(request: Any) -> Reply:
+    return Reply(request.new_response(error_code=25))
+
+
+def test_a_reply_is_a_response_to_that_request() -> None:
+    assert asked(Chain([Asking(refuse, requests=(HEARTBEAT,))]), heartbeat(5)) == Answer(heartbeat_answer(5, 25))
+
+
+@pytest.mark.parametrize("version", range(5))
+def test_a_reply_at_every_version(version: int) -> None:
+    request = request_frame("HeartbeatRequest", version, make("HeartbeatRequest"), 9)
+    outcome = asked(Chain([Asking(refuse, requests=(HEARTBEAT,))]), request)
+    throttle = b"" if version == 0 else pack(">i", 0)
+    tags = b"\0" if version == 4 else b""
+    assert outcome == Answer(frame(pack(">i", 9) + tags + throttle + pack(">h", 25) + tags))
+
+
+def test_a_reply_meets_the_filters_its_request_has_passed_and_no_other() -> None:
+    first, last = Asking(forward, **BOTH), Asking(forward, **BOTH)
+    chain = Chain([first, Asking(refuse, **BOTH), last])
+    assert asked(chain, heartbeat(5)) == Answer(heartbeat_answer(5, 25))
+    assert [direction for direction, _ in first.seen] == [Direction.REQUEST, Direction.RESPONSE]
+    assert last.seen == []
+
+
+def test_a_reply_leaks_no_address_either() -> None:
+    def cached(request: Any) -> Reply:
+        broker = part("MetadataResponse", "MetadataResponseBroker", node_id=3, host="real", port=9092)
+        return Reply(request.new_response(brokers=[broker]))
+
+    chain = Chain([RewriteAddresses(), Asking(cached, requests=(3,))])
+    request = request_frame("MetadataRequest", 1, make("MetadataRequest", topics=None))
+    outcome = chain.on_request(connection(Served()), request)
+    assert isinstance(outcome, Answer)
+    value: Any = message("MetadataResponse").decode(1, outcome.frame, 8)
+    assert [(broker.host, broker.port) for broker in value.brokers] == [ours(3)]
+
+
+def test_a_reply_that_a_filter_before_refuses_closes() -> None:
+    def judge(at: Any) -> Any:
+        return Close("not that answer") if hasattr(at, "request") else Forward()
+
+    chain = Chain([Asking(judge, **BOTH), Asking(refuse, **BOTH)])
+    assert asked(chain, heartbeat(5)) == Close("not that answer")
+
+
+def test_a_produce_that_wants_no_answer_gets_none() -> None:
+    def empty(request: Any) -> Reply:
+        return Reply(request.new_response())
+
+    chain = Chain([Asking(empty, requests=(0,))])
+    assert asked(chain, produce(5, 0)) == Answer(b"")
+    assert asked(chain, produce(5, 1)) == Answer(frame(pack(">iii", 5, 0, 0)))
+
+
+# ApiVersions
+
+
+def test_attack_13_api_versions_in_another_layout_pass_unseen() -> None:
+    filter_ = Asking(lambda at: Replace(at.message), responses=(18,))
+    chain = Chain([filter_])
+    for odd in (api_versions_refusal(7), frame(pack(">i", 7) + b"nothing anybody reads")):
+        outcome = responded(chain, connection(), 18, 3, odd)
+        assert isinstance(outcome, Send)
+        assert outcome.frame is odd
+    assert filter_.seen == []
+    assert responded(chain, connection(), 18, 3, api_versions_answer(7)) == Send(api_versions_answer(7))
+    assert len(filter_.seen) == 1
+    assert not chain.faults
+
+
+# Filters that wait
+
+
+def test_waiting_filters_keep_their_order_and_others_go_on_after_them() -> None:
+    said: list[str] = []
+
+    def waiting(name: str, group: str) -> Any:
+        async def judge(at: Any) -> Any:
+            said.append(f"{name} sees {at.message.group_id}")
+            await asyncio.sleep(0)
+            said.append(f"{name} is done")
+            at.message.group_id = group
+            return Replace(at.message)
+
+        return judge
+
+    async def go() -> None:
+        chain = Chain(
+            [Asking(waiting("a", "g1"), **BOTH), Asking(renamed("g2"), **BOTH), Asking(waiting("b", "g3"), **BOTH)],
+            wait=asyncio.wait_for,
+        )
+        outcome = chain.on_request(connection(), heartbeat(5, "g"))
+        assert isinstance(outcome, Awaitable)
+        assert said == []
+        assert await outcome == Send(heartbeat(5, "g3"))
+        assert said == ["a sees g", "a is done", "b sees g2", "b is done"]
+
+    asyncio.run(go())
+
+
+def test_a_reply_waits_for_the_filters_before_it() -> None:
+    async def judge(at: Any) -> Forward:
+        await asyncio.sleep(0)
+        return Forward()
+
+    async def go() -> None:
+        chain = Chain([Asking(judge, responses=(HEARTBEAT,)), Asking(refuse, requests=(HEARTBEAT,))])
+        outcome = chain.on_request(connection(), heartbeat(5))
+        assert isinstance(outcome, Awaitable)
+        assert await outcome == Answer(heartbeat_answer(5, 25))
+
+    asyncio.run(go())
+
+
+def test_attack_22_a_filter_that_hangs_is_given_its_time_and_told() -> None:
+    cancelled: list[str] = []
+
+    async def hang(_: object) -> Any:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            cancelled.append("cancelled")
+            raise
+
+    async def go(fails_open: bool) -> tuple[Outcome, Chain]:
+        slow = Asking(hang, requests=(HEARTBEAT,), fails_open=fails_open, timeout=0.01, name="slow")
+        chain = Chain([slow, Asking(renamed("g2"), requests=(HEARTBEAT,))], wait=asyncio.wait_for)
+        outcome = chain.on_request(connection(), heartbeat(5))
+        assert isinstance(outcome, Awaitable)
+        return await outcome, chain
+
+    assert asyncio.run(go(False))[0] == Close("filter slow failed")
+    outcome, chain = asyncio.run(go(True))
+    assert outcome == Send(heartbeat(5, "g2"))
+    assert chain.faults == {"slow": 1}
+    assert cancelled == ["cancelled"] * 2
+
+
+def test_a_worker_that_gives_up_waiting_is_no_fault_of_the_filter() -> None:
+    """The connection is gone: its task is cancelled."""
+
+    async def hang(_: object) -> Any:
+        await asyncio.Event().wait()
+
+    async def go() -> Chain:
+        chain = Chain([Asking(hang, responses=(HEARTBEAT,))], wait=asyncio.wait_for)
+        outcome = chain.on_response(connection(), RequestFacts(HEARTBEAT, 0, 5), heartbeat_answer(5))
+        assert isinstance(outcome, Awaitable)
+        task = asyncio.ensure_future(outcome)
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return chain
+
+    assert not asyncio.run(go()).faults
+
+
+def test_a_frame_grown_past_the_cap_is_not_sent() -> None:
+    chain = Chain([Asking(renamed("g" * 300), **BOTH, name="growing")], most_frame_size=100)
+    assert asked(chain, heartbeat(5)) == Close("filter growing failed")
+    fits = Chain([Asking(renamed("g" * 30), **BOTH)], most_frame_size=len(heartbeat(5, "g" * 30)) - 4)
+    assert asked(fits, heartbeat(5)) == Send(heartbeat(5, "g" * 30))
+
+
+def test_a_response_frame_of_another_header_version_is_a_fault() -> None:
+    chain = Chain([Asking(forward, **BOTH, name="reader")])
+    cut = response_frame(HEARTBEAT, 4, b"")[:-1]
+    assert responded(chain, connection(), HEARTBEAT, 4, cut) == Close("filter reader failed")

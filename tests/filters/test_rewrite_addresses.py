@@ -1,0 +1,191 @@
+"""What becomes of addresses in what Kafka itself wrote, at every version of every response that has them."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from kproxy.filters.addresses import responses_with_addresses
+from kproxy.filters.chain import Chain
+from kproxy.filters.contract import Close, Direction, RequestFacts, Send, Want
+from kproxy.filters.rewrite_addresses import MOST_ADDRESSES, RewriteAddresses
+from kproxy.protocol import facts, message
+from tests.conftest import Require
+from tests.support import referees
+from tests.support.corpus import golden_lines
+from tests.support.filtering import Served, connection, make, ours, part, responded, response_frame
+
+PAIRS = sorted(responses_with_addresses())
+NODE_IDS = ("nodeId", "brokerId", "leaderId")
+
+
+def samples(api_key: int, api_version: int, *kinds: str) -> Iterator[tuple[str, dict[str, Any], bytes]]:
+    """Kafka's own bodies: name, JSON (as tests/golden finds it to be Kafka's, and with unknown tags) and body."""
+    for line in golden_lines("messages"):
+        found = (line["direction"], line["apiKey"], line["version"]) == ("response", api_key, api_version)
+        if found and (not kinds or line["kind"] in kinds):
+            name, body = line["message"], bytes.fromhex(line["hex"])
+            yield name, json.loads(message(name).to_json(api_version, body)), body
+
+
+def node_ids(value: Any) -> Iterator[int]:
+    if isinstance(value, dict):
+        if "host" in value:
+            yield next((value[name] for name in NODE_IDS if name in value), -1)
+        value = list(value.values())
+    if isinstance(value, list):
+        for entry in value:
+            yield from node_ids(entry)
+
+
+WITHHELD = object()
+
+
+def mapped(value: Any, served: set[int]) -> Any:
+    """Kafka's JSON with our addresses in it: what a client should be told."""
+    if isinstance(value, list):
+        told = [mapped(entry, served) for entry in value]
+        return [entry for entry in told if entry is not WITHHELD]
+    if not isinstance(value, dict):
+        return value
+    told = {name: mapped(entry, served) for name, entry in value.items()}
+    told = {name: entry for name, entry in told.items() if entry is not WITHHELD}
+    if value.get("host"):
+        node_id = next((name for name in NODE_IDS if name in value), "")
+        if value.get(node_id) in served:
+            told["host"], told["port"] = ours(value[node_id])
+        elif "errorCode" not in value:
+            return WITHHELD
+        else:
+            told |= {node_id: -1, "host": "", "port": -1, "errorCode": 15}
+            if "errorMessage" in value:
+                told["errorMessage"] = "the coordinator's address cannot be served by the proxy"
+    return told
+
+
+def without_empty_tags(value: dict[str, Any], name: str) -> dict[str, Any]:
+    """A tagged array that has become empty is not written, and Kafka's JSON does not have it then."""
+    tagged = {field.json_name for layout in facts().layouts(name) for field in layout.fields if field.tag is not None}
+    return {key: entry for key, entry in value.items() if entry != [] or key not in tagged}
+
+
+def rewritten(api_key: int, api_version: int, body: bytes, served: Served) -> bytes:
+    frame = response_frame(api_key, api_version, body)
+    chain = Chain([RewriteAddresses()])
+    outcome = responded(chain, connection(served), api_key, api_version, frame)
+    assert isinstance(outcome, Send), outcome
+    assert not chain.faults
+    head = len(frame) - len(body)
+    assert outcome.frame[4:head] == frame[4:head]
+    assert int.from_bytes(outcome.frame[:4], "big") == len(outcome.frame) - 4
+    return outcome.frame[head:]
+
+
+@pytest.mark.parametrize(("api_key", "api_version"), PAIRS)
+@pytest.mark.parametrize("share", ["all", "none", "every second"])
+def test_clients_are_told_our_addresses_and_nothing_else_changes(api_key: int, api_version: int, share: str) -> None:
+    changed = 0
+    for name, kafkas_json, body in samples(api_key, api_version):
+        nodes = sorted(set(node_ids(kafkas_json)))
+        served = {"all": set(nodes), "none": set(), "every second": set(nodes[::2])}[share]
+        told = rewritten(api_key, api_version, body, Served(served))
+        expected = without_empty_tags(mapped(kafkas_json, served), name)
+        said = json.loads(message(name).to_json(api_version, told))
+        assert without_empty_tags(said, name) == expected
+        changed += told != body
+    assert changed > 3
+
+
+@pytest.mark.parametrize(("api_key", "api_version"), PAIRS)
+def test_other_peoples_decoders_read_our_addresses(api_key: int, api_version: int, require: Require) -> None:
+    require("referees", referees.AVAILABLE, "kio or kafka-python is not installed")
+    read = 0
+    for name, kafkas_json, body in samples(api_key, api_version, "typical", "many"):
+        nodes = set(sorted(set(node_ids(kafkas_json)))[::2])
+        told = rewritten(api_key, api_version, body, Served(nodes))
+        for decoded in (referees.kio_decoded, referees.kafka_python_decoded):
+            value = decoded(name, api_version, told)
+            if value is not None:
+                found = [(node, host, port) for node, host, port in referees.addresses(value) if host]
+                assert all((host, port) == ours(node) for node, host, port in found)
+                read += len(found)
+    assert read or (api_key, api_version) in {(55, 2), (78, 0), (79, 0)}  # no listener stays; kio has no early access
+
+
+def test_the_listeners_of_a_quorum_stay_where_clients_are_connected_to_them() -> None:
+    node = part(
+        "DescribeQuorumResponse",
+        "Node",
+        node_id=1,
+        listeners=[
+            part("DescribeQuorumResponse", "Listener", name="CONTROLLER", host="c1.internal", port=9093),
+            part("DescribeQuorumResponse", "Listener", name="OTHER", host="c1.internal", port=9094),
+        ],
+    )
+    body = message("DescribeQuorumResponse").encode(2, make("DescribeQuorumResponse", nodes=[node]))
+    served = Served({1}, known={(1, "c1.internal", 9093)})
+    told: Any = message("DescribeQuorumResponse").decode(2, rewritten(55, 2, body, served))
+    assert [(listener.name, listener.host, listener.port) for listener in told.nodes[0].listeners] == [
+        ("CONTROLLER", *ours(1))
+    ]
+    assert served.asked == []  # nothing is learned of controllers from a broker
+
+
+def metadata(*brokers: tuple[int, str, int]) -> bytes:
+    parts = [
+        part("MetadataResponse", "MetadataResponseBroker", node_id=node_id, host=host, port=port, rack="r1")
+        for node_id, host, port in brokers
+    ]
+    return message("MetadataResponse").encode(5, make("MetadataResponse", brokers=parts, controller_id=1))
+
+
+def test_what_needs_no_change_is_the_very_frame_that_came() -> None:
+    frame = response_frame(3, 5, metadata((1, *ours(1)), (2, *ours(2))))
+    outcome = responded(Chain([RewriteAddresses()]), connection(Served()), 3, 5, frame)
+    assert isinstance(outcome, Send)
+    assert outcome.frame is frame
+
+
+def test_a_connection_without_a_map_keeps_its_addresses() -> None:
+    frame = response_frame(3, 5, metadata((1, "broker", 9092)))
+    outcome = responded(Chain([RewriteAddresses()]), connection(None), 3, 5, frame)
+    assert isinstance(outcome, Send)
+    assert outcome.frame is frame
+
+
+def test_an_error_answer_without_a_coordinator_stays_as_it_is() -> None:
+    value = make("FindCoordinatorResponse", error_code=15, error_message="x", node_id=-1, host="", port=-1)
+    body = message("FindCoordinatorResponse").encode(3, value)
+    served = Served()
+    assert rewritten(10, 3, body, served) == body
+    assert served.asked == []
+
+
+def test_attack_19_addresses_past_counting_close_the_connection() -> None:
+    body = metadata(*((node, "b", 1) for node in range(MOST_ADDRESSES + 1)))
+    served = Served()
+    outcome = responded(Chain([RewriteAddresses()]), connection(served), 3, 5, response_frame(3, 5, body))
+    assert outcome == Close("a response with more than 10000 addresses of brokers")
+    assert served.asked == []
+
+
+def test_attack_20_a_response_that_cannot_be_read_closes_the_connection() -> None:
+    frame = response_frame(3, 5, metadata((1, "broker", 9092)) + b"\0")
+    chain = Chain([RewriteAddresses()])
+    assert responded(chain, connection(Served()), 3, 5, frame) == Close("filter rewrite_addresses failed")
+    assert chain.faults == {"rewrite_addresses": 1}
+
+
+def test_what_it_wants() -> None:
+    wants = RewriteAddresses().wants
+    assert wants(Direction.RESPONSE, 3, 0) is Want.HOLD
+    assert wants(Direction.RESPONSE, 1, 16) is Want.TAIL
+    assert wants(Direction.RESPONSE, 1, 15) is Want.PASS
+    assert wants(Direction.REQUEST, 3, 0) is Want.PASS
+    assert wants(Direction.RESPONSE, 1, 99) is Want.HOLD  # which a Chain makes REFUSE
+    assert wants(Direction.RESPONSE, 999, 0) is Want.PASS
+
+
+def test_the_end_of_a_response_of_a_connection_without_a_map_stays() -> None:
+    assert RewriteAddresses().on_tail(connection(None), RequestFacts(1, 16, 7), b"\1\0\1\1") == b"\1\0\1\1"

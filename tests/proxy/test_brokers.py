@@ -1,0 +1,299 @@
+"""What clients are told of brokers, and which addresses nobody is led to."""
+
+import logging
+from typing import Any
+
+import pytest
+
+from kproxy.config import Addresses
+from kproxy.filters.contract import ConnectionFacts
+from kproxy.proxy.brokers import BrokerTable, is_internal, parse_address
+
+LISTEN = ("10.0.0.1", 19_092)
+CLIENTS = ConnectionFacts(1, "default", "10.0.0.5:51234", "10.0.0.1:19092", "10.0.0.9:9092")
+
+
+def table(listen: tuple[str, int] = LISTEN, *, hooks: Any = None, **rules: Any) -> BrokerTable:
+    return BrokerTable(Addresses(**rules), listen, **(hooks or {}))
+
+
+def told(brokers: BrokerTable, node_id: int = 1, host: str = "kafka-1.internal", port: int = 9092) -> Any:
+    return brokers.advertise(node_id, host, port, CLIENTS)
+
+
+def reason(brokers: BrokerTable, node_id: int = 1, host: str = "kafka-1.internal", port: int = 9092) -> str:
+    """The one reason for which that address is refused."""
+    assert told(brokers, node_id, host, port) is None
+    assert brokers.target(node_id) != (host, port)
+    ((said, times),) = brokers.refused.items()
+    assert times == 1
+    return said
+
+
+def test_a_port_for_each_broker_from_the_listeners_on() -> None:
+    brokers = table()
+    assert [told(brokers, node, f"kafka-{node}") for node in (0, 1, 300)] == [
+        ("10.0.0.1", 19_093),
+        ("10.0.0.1", 19_094),
+        ("10.0.0.1", 19_393),
+    ]
+    assert brokers.as_list() == [(0, "kafka-0", 9092), (1, "kafka-1", 9092), (300, "kafka-300", 9092)]
+    assert brokers.target(300) == ("kafka-300", 9092)
+    assert brokers.target(2) is None
+    assert not brokers.refused
+
+
+def test_the_port_is_the_same_after_a_restart_whoever_is_seen_first() -> None:
+    first, second = table(first_port=30_000), table(first_port=30_000)
+    assert told(first, 7) == told(second, 7) == ("10.0.0.1", 30_007)
+    told(second, 3, "kafka-3")
+    assert told(second, 7) == ("10.0.0.1", 30_007)
+
+
+def test_the_host_is_the_one_clients_came_to_or_the_configured_one() -> None:
+    over_ipv6 = ConnectionFacts(2, "default", "[::1]:5", "[2001:db8::1]:19092", "10.0.0.9:9092")
+    brokers = table(("::", 19_092))
+    assert brokers.advertise(1, "kafka-1", 9092, over_ipv6) == ("2001:db8::1", 19_094)
+    assert brokers.advertise(1, "kafka-1", 9092, CLIENTS) == ("10.0.0.1", 19_094)
+    assert told(table(advertise="kafka.example.com")) == ("kafka.example.com", 19_094)
+
+
+def test_with_sni_every_broker_has_a_name_on_one_port() -> None:
+    served: list[tuple[int, int]] = []
+    hooks = {"serve": lambda node_id, port: served.append((node_id, port)) or True}
+    brokers = table(hooks=hooks, mode="sni", broker_name="broker-{node_id}.kafka.example.com")
+    assert told(brokers, 70_000) == ("broker-70000.kafka.example.com", 19_092)
+    assert served == []
+
+
+@pytest.mark.parametrize(
+    ("server_name", "node_id"),
+    [
+        ("b-0.kafka.example.com", 0),
+        ("B-12.Kafka.Example.com.", 12),
+        ("b-2147483647.kafka.example.com", 2_147_483_647),
+        ("b-2147483648.kafka.example.com", None),
+        ("b-01.kafka.example.com", None),
+        ("b--1.kafka.example.com", None),
+        ("b-٣.kafka.example.com", None),
+        ("b-.kafka.example.com", None),
+        ("kafka.example.com", None),
+        ("b-1.kafka.example.com.evil.net", None),
+        ("1", None),
+        ("", None),
+    ],
+)
+def test_which_broker_a_server_name_is(server_name: str, node_id: int | None) -> None:
+    assert table(mode="sni", broker_name="b-{node_id}.kafka.example.com").node_of_name(server_name) == node_id
+
+
+def test_a_broker_that_moves_keeps_its_port() -> None:
+    changes: list[int] = []
+    served: list[tuple[int, int]] = []
+    hooks = {"changed": changes.append, "serve": lambda node_id, port: served.append((node_id, port)) or True}
+    brokers = table(hooks=hooks)
+    assert told(brokers, 1, "old", 9092) == told(brokers, 1, "old", 9092) == told(brokers, 1, "new", 9093)
+    assert brokers.target(1) == ("new", 9093)
+    assert changes == [1, 1]
+    assert served == [(1, 19_094)]
+
+
+def test_a_bad_address_of_a_known_broker_does_not_take_its_place() -> None:
+    brokers = table()
+    told(brokers, 1, "good")
+    assert told(brokers, 1, "169.254.169.254", 80) is None
+    assert brokers.target(1) == ("good", 9092)
+
+
+def test_a_port_that_cannot_be_listened_on_is_not_told() -> None:
+    may = [False]
+    brokers = table(hooks={"serve": lambda node_id, port: may[0]})
+    assert reason(brokers) == "its port cannot be listened on"
+    may[0] = True
+    assert told(brokers) == ("10.0.0.1", 19_094)
+
+
+def test_known_addresses_are_looked_up_and_not_learned() -> None:
+    brokers = table()
+    assert brokers.known(1, "kafka-1", 9092, CLIENTS) is None
+    told(brokers, 1, "kafka-1", 9092)
+    assert brokers.known(1, "kafka-1", 9092, CLIENTS) == ("10.0.0.1", 19_094)
+    assert brokers.known(1, "kafka-1", 9093, CLIENTS) is None
+    assert brokers.as_list() == [(1, "kafka-1", 9092)]
+
+
+def test_what_another_worker_learned_is_served_here_too() -> None:
+    served: list[int] = []
+    changes: list[int] = []
+    there = table()
+    told(there, 1, "a")
+    told(there, 2, "b")
+    here = table(
+        hooks={"serve": lambda node_id, port: served.append(port) or node_id != 2, "changed": changes.append},
+        allow_link_local=True,
+    )
+    here.merge(there.as_list())
+    assert here.as_list() == [(1, "a", 9092)]
+    assert served == [19_094, 19_095]
+    assert changes == []  # else two workers would tell each other for ever
+    assert told(here, 1, "a") == ("10.0.0.1", 19_094)
+
+
+def test_the_brokers_that_the_configuration_names() -> None:
+    assert table(node_ids=[7, "0", "100-103", "102-104"]).expected() == [0, 7, 100, 101, 102, 103, 104]
+    assert table().expected() == []
+
+
+# Attack 20: what brokers may not make of this proxy
+
+
+@pytest.mark.parametrize(
+    ("node_id", "port", "said"),
+    [
+        (-1, 9092, "a node id that is none"),
+        (1 << 31, 9092, "a node id that is none"),
+        (1, 0, "a port that is none"),
+        (1, -1, "a port that is none"),
+        (1, 65_536, "a port that is none"),
+        (46_443, 9092, "a node id too high for first_port"),
+    ],
+)
+def test_attack_20_numbers_that_cannot_be(node_id: int, port: int, said: str) -> None:
+    assert reason(table(), node_id, "kafka", port) == said
+
+
+def test_the_highest_node_id_that_has_a_port() -> None:
+    assert told(table(), 46_442) == ("10.0.0.1", 65_535)
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "169.254.169.254",
+        "169.254.0.1",
+        "fe80::1",
+        "fe80::1%eth0",
+        "::ffff:169.254.169.254",
+        "fd00:ec2::254",
+        "2852039166",  # inet_aton(3) takes these, and getaddrinfo with it
+        "0xA9FEA9FE",
+        "0251.0376.0251.0376",
+        "169.254.43518",
+        "0xa9.254.169.254",
+        "169.254.169.254.",
+    ],
+)
+def test_attack_20_link_local_addresses(host: str) -> None:
+    assert reason(table(), host=host) == "a link-local address (allow_link_local)"
+    assert told(table(allow_link_local=True), host=host) == ("10.0.0.1", 19_094)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "0", "224.0.0.1", "ff02::1"])
+def test_attack_20_addresses_of_nobody(host: str) -> None:
+    assert reason(table(allow_link_local=True), host=host) == "an address that is nobody's"
+
+
+@pytest.mark.parametrize("host", ["", "a b", "x\n", "a/b", "http://x", "x\0y", "é", "a" * 254, "user@host", "a\u202eb"])
+def test_attack_20_hosts_that_are_no_names(host: str) -> None:
+    assert reason(table(), host=host) == "a host that is no name"
+
+
+@pytest.mark.parametrize(
+    ("listen", "rules", "host", "port"),
+    [
+        (("10.0.0.1", 19_092), {}, "10.0.0.1", 19_092),
+        (("10.0.0.1", 19_092), {}, "10.0.0.1", 19_094),  # the port of this very broker
+        (("10.0.0.1", 19_092), {}, "10.0.0.1", 19_093),  # of another one, served already
+        (("10.0.0.1", 19_092), {}, "167772161", 19_092),
+        (("0.0.0.0", 19_092), {}, "localhost", 19_092),
+        (("0.0.0.0", 19_092), {}, "127.0.0.1", 19_092),
+        (("::", 19_092), {}, "LOCALHOST", 19_092),
+        (("localhost", 19_092), {}, "127.0.0.1", 19_092),
+        (("127.0.0.1", 19_092), {}, "localhost", 19_093),
+        (("0.0.0.0", 19_092), {"advertise": "kafka.example.com"}, "Kafka.example.com", 19_092),
+    ],
+)
+def test_attack_20_no_loop(listen: tuple[str, int], rules: dict[str, Any], host: str, port: int) -> None:
+    brokers = table(listen, **rules)
+    assert told(brokers, 0, "kafka-0")
+    assert reason(brokers, 1, host, port) == "an address of this proxy's own"
+
+
+@pytest.mark.parametrize(
+    ("listen", "host", "port"),
+    [
+        (("127.0.0.1", 19_092), "127.0.0.1", 9_092),
+        (("127.0.0.1", 19_092), "localhost", 19_099),
+        (("10.0.0.1", 9_092), "127.0.0.1", 9_092),  # a sidecar on the broker's machine, on another address
+        (("10.0.0.1", 9_092), "kafka", 9_092),
+        (("0.0.0.0", 9_092), "10.0.0.7", 9_092),
+    ],
+)
+def test_what_is_no_loop(listen: tuple[str, int], host: str, port: int) -> None:
+    assert told(table(listen), 1, host, port) is not None
+
+
+def test_attack_20_other_listeners_of_this_proxy() -> None:
+    brokers = table(hooks={"is_ours": lambda host, port: (host, port) == ("10.0.0.1", 29_092)})
+    assert reason(brokers, host="10.0.0.1", port=29_092) == "an address of this proxy's own"
+
+
+def test_a_broker_does_not_get_the_bootstrap_port() -> None:
+    assert reason(table(first_port=19_091), 1) == "its port would be the listener's own"
+
+
+def test_attack_19_no_more_brokers_than_allowed() -> None:
+    served: list[int] = []
+    brokers = table(hooks={"serve": lambda node_id, port: served.append(port) or True}, most_brokers=3)
+    answers = [told(brokers, node, "kafka") for node in range(10_000)]
+    assert [answer is not None for answer in answers] == [True] * 3 + [False] * 9_997
+    assert len(served) == 3
+    assert brokers.refused == {"more brokers than most_brokers": 9_997}
+    assert told(brokers, 2, "moved") is not None
+
+
+def test_every_reason_is_logged_once_and_on_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    brokers = table()
+    with caplog.at_level(logging.WARNING, "kproxy.brokers"):
+        for node in range(50):
+            told(brokers, node, "evil\nhost\x1b[31m")
+            told(brokers, node, "kafka", 0)
+    lines = [record.getMessage() for record in caplog.records]
+    assert lines == [
+        "node 0 at 'evil\\nhost\\x1b[31m':9092 is not served to clients: a host that is no name",
+        "node 0 at 'kafka':0 is not served to clients: a port that is none",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("host", "address"),
+    [
+        ("kafka", None),
+        ("1.2.3.4.5", None),
+        ("256.1", None),
+        ("1.16777216", None),
+        ("1.16777215", "1.255.255.255"),
+        ("10.1", "10.0.0.1"),
+        ("08.1.1.1", None),
+        ("[2001:db8::1]", "2001:db8::1"),
+        ("::ffff:10.0.0.1", "10.0.0.1"),
+        ("4294967296", None),
+        ("-1", None),
+    ],
+)
+def test_addresses_in_every_form(host: str, address: str | None) -> None:
+    parsed = parse_address(host)
+    assert (None if parsed is None else str(parsed)) == address
+
+
+def test_resolved_addresses_can_be_asked_about() -> None:
+    assert [is_internal(parse_address(host)) for host in ("169.254.1.1", "fe80::1", "10.0.0.1")] == [True, True, False]  # type: ignore[arg-type]
+
+
+def test_what_discovery_found_is_learned() -> None:
+    changes: list[int] = []
+    brokers = table(hooks={"changed": changes.append})
+    assert brokers.learn(1, "kafka-1", 9092)
+    assert brokers.learn(1, "kafka-1", 9092)
+    assert not brokers.learn(2, "169.254.169.254", 80)
+    assert (brokers.as_list(), changes) == ([(1, "kafka-1", 9092)], [1])

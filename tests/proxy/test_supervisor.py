@@ -1,0 +1,227 @@
+"""The supervisor as a process of its own, over children that forward nothing: what it does with signals, files and deaths."""
+
+import json
+import os
+import select
+import shutil
+import signal
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.supervised import Supervised, supervised
+from tests.support.tls import certificates
+
+
+class Run:
+    """A configuration file, and a supervisor that runs it."""
+
+    def __init__(self, folder: Path, stack: ExitStack) -> None:
+        self.file = folder / "kproxy.yaml"
+        self._stack = stack
+
+    def write(self, words: str, **parts: Any) -> None:
+        cluster = {
+            "name": words,
+            "listen": "127.0.0.1:19092",
+            "bootstrap": ["127.0.0.1:9092"],
+            **parts.pop("cluster", {}),
+        }
+        config = {"clusters": [cluster], "admin": None, "timeouts": {"drain": parts.pop("drain", 20)}, **parts}
+        aside = self.file.with_suffix(".new")
+        aside.write_text(json.dumps(config), encoding="utf-8")  # JSON is YAML
+        aside.replace(self.file)
+
+    def start(self, words: str, **parts: Any) -> Supervised:
+        self.write(words, **parts)
+        return self._stack.enter_context(supervised(json.dumps({"file": str(self.file)})))
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Any:
+    with ExitStack() as stack:
+        yield Run(tmp_path, stack)
+
+
+def pids(process: Supervised, count: int) -> dict[Any, int]:
+    """Process ids of the children by worker (None: the analyzer), once so many have been configured."""
+    found: dict[Any, int] = {}
+    while len(found) < count:
+        event = process.until("told to configure")
+        found[event.get("worker")] = event["pid"]
+    return found
+
+
+def wait_until_gone(pid: int) -> None:
+    """By its pidfd, which becomes readable when the process ends."""
+    try:
+        fd = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    try:
+        assert select.select([fd], [], [], 20)[0], f"process {pid} goes on"
+    finally:
+        os.close(fd)
+
+
+def test_it_serves_when_all_workers_are_ready_and_ends_with_them(run: Run) -> None:
+    process = run.start("plain", workers=2)
+    children = pids(process, 3)
+    serving = process.until("serving")
+    assert set(children) == {0, 1, None}
+    assert serving["listen"] == ["127.0.0.1:19092"]
+    assert (serving["workers"], serving["analysis"]) == (2, True)
+    assert process.tell(signal.SIGTERM).ended() == 0
+    assert process.seen[-1]["event"] == "stopped"
+    for pid in children.values():
+        assert not Path(f"/proc/{pid}").exists()
+
+
+def test_without_analysis_there_is_no_analyzer(run: Run) -> None:
+    process = run.start("plain", analysis={"enabled": False})
+    process.until("serving")
+    assert process.tell(signal.SIGINT).ended() == 0
+    assert {event.get("process", "worker") for event in process.events("told to configure")} == {"worker"}
+
+
+@pytest.mark.parametrize("which", [0, None])
+def test_a_killed_child_is_replaced_at_once(run: Run, which: int | None) -> None:
+    process = run.start("plain")
+    before = pids(process, 2)
+    os.kill(before[which], signal.SIGKILL)
+    ended = process.until("a process ended")
+    assert (ended["exit_code"], ended["restart_in"]) == (-9, 0.0)
+    assert ended.get("worker") == which
+    after = process.until("told to configure")
+    assert after.get("worker") == which
+    assert after["pid"] != before[which]
+    assert process.tell(signal.SIGTERM).ended() == 0
+
+
+def test_the_analyzer_hears_of_a_workers_death(run: Run) -> None:
+    process = run.start("plain")
+    before = pids(process, 2)
+    os.kill(before[0], signal.SIGKILL)
+    assert process.until("told to forget")["process"] == "analyzer"
+
+
+def test_what_one_worker_learns_the_others_are_told_and_so_is_one_that_comes_later(run: Run) -> None:
+    process = run.start("plain", workers=2, analysis={"enabled": False})
+    before = pids(process, 2)
+    process.until("serving")
+    os.kill(before[1], signal.SIGKILL)
+    after = process.until("told to configure", worker=1)["pid"]
+    told = process.until("told to brokers", worker=1, pid=after)
+    assert "9092" in told["reason"]
+
+
+def test_nothing_is_left_when_the_supervisor_is_killed(run: Run) -> None:
+    process = run.start("deaf", workers=2)
+    children = pids(process, 3)
+    process.until("serving")
+    process.tell(signal.SIGKILL)
+    for pid in children.values():
+        wait_until_gone(pid)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ("x.fail", "kproxy: 127.0.0.1:1: address already in use"),
+        ("x.die", "kproxy: worker 0 ended with exit code 7 before it was ready"),
+    ],
+)
+def test_a_start_that_fails_is_one_sentence_and_exit_code_1(run: Run, words: str, sentence: str) -> None:
+    process = run.start(words, analysis={"enabled": False})
+    assert process.ended() == 1
+    assert process.sentences == [sentence]
+
+
+def test_who_does_not_drain_in_time_is_killed(run: Run) -> None:
+    process = run.start("deaf", drain="100ms")
+    children = pids(process, 2)
+    process.until("serving")
+    assert process.tell(signal.SIGTERM).ended() == 1
+    assert process.events("stopped before all was answered")
+    wait_until_gone(children[0])
+
+
+def test_the_second_signal_ends_it_at_once(run: Run) -> None:
+    process = run.start("deaf", drain=3600)
+    process.until("serving")
+    process.tell(signal.SIGINT).until("told to drain")
+    assert process.tell(signal.SIGINT).ended() == 130
+
+
+def test_it_outlives_its_clients(run: Run) -> None:
+    process = run.start("clients", outlive=True, analysis={"enabled": False})
+    process.until("serving")
+    process.tell(signal.SIGTERM).until("told to outlive")  # which has the stand-in count no client any more
+    assert process.until("draining")["count"] == 0
+    assert process.ended() == 0
+
+
+def test_a_changed_file_is_read_again(run: Run) -> None:
+    process = run.start("one", analysis={"enabled": False})
+    process.until("serving")
+    run.write("two", analysis={"enabled": False})
+    process.until("told to configure")
+    process.until("the configuration was taken")
+    assert process.tell(signal.SIGTERM).ended() == 0
+
+
+def test_a_signal_has_it_read_again_even_if_nothing_changed(run: Run) -> None:
+    process = run.start("one")
+    process.until("serving")
+    process.tell(signal.SIGHUP).until("the configuration was taken")
+
+
+def test_mistakes_are_told_and_the_configuration_before_stays(run: Run) -> None:
+    process = run.start("one")
+    children = pids(process, 2)
+    process.until("serving")
+    run.file.write_text("clusters:\n  - listen: nowhere\n    bootstap: [b:1]\n", encoding="utf-8")
+    first = process.until("a mistake in the configuration")
+    assert (first["file"], first["line"], first["column"]) == (str(run.file), 2, 5)
+    assert process.until("the configuration before stays")["count"] == 3
+    os.kill(children[0], signal.SIGKILL)
+    process.until("told to configure")  # with what was there before: another name would not be ready
+    assert process.tell(signal.SIGTERM).ended() == 0
+
+
+def test_a_configuration_that_workers_refuse_is_taken_back(run: Run) -> None:
+    process = run.start("one", analysis={"enabled": False})
+    process.until("serving")
+    run.write("one.fail", analysis={"enabled": False})
+    assert "address already in use" in process.until("the configuration before stays")["reason"]
+    assert process.tell(signal.SIGTERM).ended() == 0
+
+
+def test_workers_come_and_go_with_the_configuration(run: Run) -> None:
+    process = run.start("one")
+    process.until("serving")
+    run.write("one", workers=3)
+    assert process.until("told to configure", worker=2)
+    run.write("one", workers=1)
+    process.until("the configuration was taken", workers=1)
+    assert process.tell(signal.SIGTERM).ended() == 0
+
+
+def test_a_renewed_certificate_is_passed_on_without_configuring(run: Run, tmp_path: Path) -> None:
+    pem = shutil.copy(certificates() / "broker.pem", tmp_path)
+    tls = {"listener_tls": {"certificate": pem, "key": pem}}
+    process = run.start("one", cluster=tls)
+    process.until("serving")
+    os.utime(pem, ns=(1, 1))
+    process.until("told to certificates")
+    assert process.tell(signal.SIGTERM).ended() == 0
+    assert len(process.events("told to configure")) == 2  # worker and analyzer, at the start
+
+
+def test_its_start_can_be_interrupted(run: Run) -> None:
+    process = run.start("mute", drain=3600)
+    process.until("begun")
+    assert process.tell(signal.SIGINT).ended() == 0
+    assert process.events("serving") == []

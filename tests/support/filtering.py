@@ -1,0 +1,98 @@
+"""What tests of filters need: a connection, an address map that says what it was asked, and frames around bodies."""
+
+from collections.abc import Awaitable, Callable, Collection
+from struct import pack
+from typing import Any
+
+from kproxy.filters.chain import Chain
+from kproxy.filters.contract import ConnectionFacts, Direction, Filter, Outcome, RequestFacts, Verdict
+from kproxy.protocol import MessageStruct, message, response_header_version
+from kproxy.protocol.structs import struct_types
+from tests.support.frames import frame, request
+
+Judge = Callable[[Any], Any]
+
+
+class Served:
+    """An AddressMap: brokers in *node_ids* (None: all above -1) are at proxy.example, 20000 and their id on."""
+
+    def __init__(self, node_ids: Collection[int] | None = None, known: Collection[tuple[int, str, int]] = ()) -> None:
+        self.node_ids = node_ids
+        self.known_addresses = known
+        self.asked: list[tuple[int, str, int]] = []
+
+    def advertise(self, node_id: int, host: str, port: int, connection: ConnectionFacts) -> tuple[str, int] | None:
+        self.asked.append((node_id, host, port))
+        served = node_id >= 0 if self.node_ids is None else node_id in self.node_ids
+        return ours(node_id) if served else None
+
+    def known(self, node_id: int, host: str, port: int, connection: ConnectionFacts) -> tuple[str, int] | None:
+        return ours(node_id) if (node_id, host, port) in self.known_addresses else None
+
+
+def ours(node_id: int) -> tuple[str, int]:
+    """What Served gives for a node."""
+    return "proxy.example", 20_000 + node_id % 40_000
+
+
+def connection(addresses: Any = None) -> ConnectionFacts:
+    """A connection between addresses that matter to nobody."""
+    return ConnectionFacts(1, "default", "10.0.0.5:51234", "10.0.0.1:9092", "10.0.0.9:9092", addresses)
+
+
+def response_frame(api_key: int, api_version: int, body: bytes, correlation_id: int = 7) -> bytes:
+    """A response frame around a body."""
+    tags = b"\0" * response_header_version(api_key, api_version)
+    return frame(pack(">i", correlation_id) + tags + body)
+
+
+def request_frame(name: str, version: int, value: MessageStruct, correlation_id: int = 7) -> bytes:
+    """A request frame of kproxy's own writing."""
+    codec = message(name)
+    assert codec.api_key is not None
+    tags = b"\0" if version in codec.flexible_versions else b""
+    return request(codec.api_key, version, correlation_id, codec.encode(version, value), tags=tags)
+
+
+def make(name: str, **values: Any) -> Any:
+    """A message."""
+    return struct_types(name)[name](**values)
+
+
+def part(name: str, struct: str, /, **values: Any) -> Any:
+    """A struct in a message."""
+    return struct_types(name)[struct](**values)
+
+
+def responded(chain: Chain, at: ConnectionFacts, api_key: int, api_version: int, frame: bytes) -> Outcome:
+    """The outcome of a response that no filter makes wait."""
+    outcome = chain.on_response(at, RequestFacts(api_key, api_version, 7), frame)
+    assert not isinstance(outcome, Awaitable)
+    return outcome
+
+
+class Asking(Filter):
+    """A filter for tests: wants the API keys given, answers as *judge* says, and keeps what it was shown."""
+
+    def __init__(
+        self,
+        judge: Judge,
+        *,
+        requests: Collection[int] = (),
+        responses: Collection[int] = (),
+        **attributes: Any,
+    ) -> None:
+        self.judge = judge
+        self.requests = requests
+        self.responses = responses
+        self.seen: list[tuple[Direction, Any]] = []
+        for name, value in attributes.items():
+            setattr(self, name, value)
+
+    def on_request(self, request: Any) -> Verdict | Awaitable[Verdict]:
+        self.seen.append((Direction.REQUEST, request))
+        return self.judge(request)  # type: ignore[no-any-return]
+
+    def on_response(self, response: Any) -> Verdict | Awaitable[Verdict]:
+        self.seen.append((Direction.RESPONSE, response))
+        return self.judge(response)  # type: ignore[no-any-return]

@@ -1,0 +1,192 @@
+"""Fixtures of the tests that need brokers: clusters for as long as the run, ways into them with a proxy or without.
+
+KPROXY_INTEROP=direct takes the proxy away: the same tests then say what the clients and the broker do alone.
+"""
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import Require
+from tests.support.kafka import jars
+from tests.support.kafka.brokers import Cluster
+from tests.support.kafka.pki import Authority
+from tests.support.kafka.proxies import Proxy, cluster as virtual_cluster
+from tests.support.kafka.security import PLAINTEXT, Security
+
+DIRECT = os.environ.get("KPROXY_INTEROP") == "direct"
+
+
+@dataclass(frozen=True)
+class Way:
+    """Which listener of the brokers; what is spoken before the proxy and behind it."""
+
+    listener: str = "PLAIN"
+    client: str = "PLAINTEXT"
+    mechanism: str | None = None
+    mutual: bool = False
+
+    @property
+    def client_tls(self) -> bool:
+        return self.client.endswith("SSL")
+
+    @property
+    def broker_tls(self) -> bool:
+        return self.listener in {"TLS", "MUTUAL", "SASL_TLS"}
+
+
+@dataclass
+class Entrance:
+    """Where a client is sent and with what; the proxy is None when it is sent straight to the brokers."""
+
+    cluster: Cluster
+    bootstrap: str
+    security: Security = PLAINTEXT
+    proxy: Proxy | None = None
+
+    @property
+    def release(self) -> str:
+        return self.cluster.release
+
+
+_DIRECT_LISTENERS = {"PLAINTEXT": "PLAIN", "SSL": "TLS", "SASL_PLAINTEXT": "SASL", "SASL_SSL": "SASL_TLS"}
+
+
+@dataclass
+class Entrances:
+    """The ways into a cluster; a proxy is started for a way when somebody first takes it."""
+
+    cluster: Cluster
+    folder: Path
+    _proxies: dict[tuple[str, bool, bool], Proxy] = field(default_factory=dict)
+    _authority: Authority | None = None
+
+    def __call__(self, way: Way = Way()) -> Entrance:
+        proxy = None if DIRECT else self._proxy(way)
+        trusted = self._brokers() if DIRECT else self._proxies_own()
+        certificate, key = trusted.issue("client") if way.mutual else (None, None)
+        ca = trusted.ca if way.client_tls else None
+        security = Security(way.client, way.mechanism, ca, certificate, key)
+        listener = "MUTUAL" if way.mutual else _DIRECT_LISTENERS[way.client]
+        bootstrap = proxy.bootstrap() if proxy else ",".join(self.cluster.bootstrap(listener))
+        return Entrance(self.cluster, bootstrap, security, proxy)
+
+    def _brokers(self) -> Authority:
+        if self.cluster.authority is None:  # of a cluster without TLS nobody asks
+            return self._proxies_own()
+        return self.cluster.authority
+
+    def _proxies_own(self) -> Authority:
+        if self._authority is None:
+            self._authority = Authority(self.folder / "pki", "proxy")
+        return self._authority
+
+    def _proxy(self, way: Way) -> Proxy:
+        kind = (way.listener, way.client_tls, way.mutual)
+        found = self._proxies.get(kind)
+        if found is None or not found.running:
+            folder = self.folder / "-".join(map(str, kind))
+            settings = {**self._listener_tls(way), **self._broker_tls(way)}
+            found = Proxy(folder, [virtual_cluster(self.cluster.bootstrap(way.listener), **settings)])
+            self._proxies[kind] = found
+            found.start()
+        return found
+
+    def _listener_tls(self, way: Way) -> dict[str, Any]:
+        if not way.client_tls:
+            return {}
+        authority = self._proxies_own()
+        certificate, key = authority.issue("kproxy")
+        tls = {"certificate": str(certificate), "key": str(key)}
+        if way.mutual:
+            tls |= {"client_ca": str(authority.ca), "client_auth": "required"}
+        return {"listener_tls": tls}
+
+    def _broker_tls(self, way: Way) -> dict[str, Any]:
+        if not way.broker_tls:
+            return {}
+        authority = self._brokers()
+        tls = {"ca": str(authority.ca)}
+        if way.mutual:
+            certificate, key = authority.issue("kproxy-as-client")
+            tls |= {"certificate": str(certificate), "key": str(key)}
+        return {"broker_tls": tls}
+
+    def strangers(self) -> list[str]:
+        """Who has come to the gates since the last time without being a proxy of ours."""
+        marks = {proxy.mark for proxy in self._proxies.values()}
+        return [f"{each.pid} {each.command}" for each in self.cluster.gates.visitors() if each.mark not in marks]
+
+    def logs(self) -> str:
+        """The ends of the proxies' logs."""
+        return "\n".join(f"{proxy.log.parent.name}: {proxy.said()}" for proxy in self._proxies.values())
+
+    def close(self) -> None:
+        for proxy in self._proxies.values():
+            proxy.close()
+
+
+Folder = Callable[[str], Path]
+
+
+def started(folder: Path, release: str, **options: Any) -> Cluster:
+    """A cluster that is up; what it needs must be there."""
+    cluster = Cluster(folder, release, **options)
+    try:
+        cluster.start()
+    except BaseException:
+        cluster.close()
+        raise
+    return cluster
+
+
+@pytest.fixture(scope="session")
+def kafka(require: Require) -> None:
+    """Brokers can be run here."""
+    reason = jars.missing()
+    require("kafka", reason is None, reason or "")
+
+
+@pytest.fixture(scope="session", params=jars.RELEASES)
+def single(kafka: None, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """One broker with every listener, of each release in turn."""
+    cluster = started(tmp_path_factory.mktemp(f"kafka-{request.param}"), request.param, secure=True)
+    yield cluster
+    cluster.close()
+
+
+@pytest.fixture(scope="session")
+def three(kafka: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Three brokers of the newest release, PLAIN and OPEN only."""
+    cluster = started(tmp_path_factory.mktemp("kafka-three"), jars.NEWEST, nodes=3)
+    yield cluster
+    cluster.close()
+
+
+def _entrances(cluster: Cluster, folder: Path) -> Iterator[Entrances]:
+    entrances = Entrances(cluster, folder)
+    yield entrances
+    entrances.close()
+
+
+@pytest.fixture(scope="session")
+def ways(single: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Entrances]:
+    """The ways into ``single``."""
+    yield from _entrances(single, tmp_path_factory.mktemp("proxies"))
+
+
+@pytest.fixture(scope="session")
+def ways_to_three(three: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Entrances]:
+    """The ways into ``three``."""
+    yield from _entrances(three, tmp_path_factory.mktemp("proxies"))
+
+
+@pytest.fixture
+def topic_name(request: pytest.FixtureRequest) -> str:
+    """A name for this test's topics."""
+    return re.sub(r"[^\w.]+", "-", request.node.name).strip("-")[:200]

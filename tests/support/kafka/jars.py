@@ -1,0 +1,77 @@
+"""Apache Kafka's own broker and tools: the jars of a release, fetched once by Maven."""
+
+import os
+import shutil
+import subprocess
+import tempfile
+from functools import cache
+from pathlib import Path
+
+NEWEST = "4.3.1"
+LAST_WITH_ZOOKEEPER = "3.9.2"
+RELEASES = (NEWEST, LAST_WITH_ZOOKEEPER)
+_COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
+_PATIENCE = 900  # seconds, for a first download over a slow line
+_ARTIFACTS = (
+    ("org.apache.kafka", "kafka_2.13", None),
+    ("org.apache.kafka", "kafka-tools", None),
+    ("org.slf4j", "slf4j-simple", "1.7.36"),
+)
+
+
+def _folder() -> Path:
+    """Where jars are kept: KPROXY_KAFKA_JARS, or a directory in the user's cache."""
+    named = os.environ.get("KPROXY_KAFKA_JARS")
+    cache_home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return Path(named) if named else cache_home / "kproxy" / "kafka"
+
+
+def missing() -> str | None:
+    """Why brokers cannot be run here; None when they can."""
+    if not shutil.which("java"):
+        return "brokers need java"
+    if not shutil.which("mvn") and not all((_folder() / release).is_dir() for release in RELEASES):
+        return "Kafka's jars are fetched with Maven (mvn)"
+    return None
+
+
+def _project(release: str) -> str:
+    dependencies = "".join(
+        f"<dependency><groupId>{group}</groupId><artifactId>{module}</artifactId>"
+        f"<version>{version or release}</version></dependency>"
+        for group, module, version in _ARTIFACTS
+    )
+    return (
+        '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion><groupId>kproxy</groupId>'
+        f"<artifactId>broker</artifactId><version>1</version><dependencies>{dependencies}</dependencies></project>\n"
+    )
+
+
+@cache
+def jars(release: str) -> Path:
+    """The directory with everything that `java -cp 'DIRECTORY/*'` needs of *release*."""
+    kept = _folder() / release
+    if kept.is_dir():
+        return kept
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=kept.parent) as name:
+        project = Path(name) / "pom.xml"
+        project.write_text(_project(release), encoding="utf-8")
+        fetched = Path(name) / "jars"
+        command = ["mvn", "-q", "-B", "-f", str(project), _COPY, f"-DoutputDirectory={fetched}"]
+        subprocess.run(command, check=True, timeout=_PATIENCE, stdin=subprocess.DEVNULL)
+        for binding in fetched.glob("slf4j-reload4j-*.jar"):  # 3.9 brings another one than slf4j-simple
+            binding.unlink()
+        try:
+            fetched.rename(kept)  # whole or not at all, whoever else is at it
+        except OSError:
+            if not kept.is_dir():
+                raise
+    return kept
+
+
+def java(release: str, main: str, *words: str, heap: str = "192m") -> list[str]:
+    """The command that runs class *main* of *release*."""
+    quick = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", f"-Xmx{heap}"]
+    logging = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
+    return ["java", *quick, logging, "-cp", f"{jars(release)}/*", main, *words]

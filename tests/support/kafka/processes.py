@@ -1,0 +1,115 @@
+"""Processes that do not outlive the tests, and free ports for them."""
+
+import ctypes
+import os
+import random
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import TypeVar
+
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
+_LIBC = ctypes.CDLL(None, use_errno=True)
+T = TypeVar("T")
+_FIRST, _LAST = 20_000, 32_000  # below the ports that the kernel gives to clients
+
+
+def _die_with_parent() -> None:
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def spawn(
+    words: Sequence[str],
+    log: Path,
+    *,
+    environment: Mapping[str, str] | None = None,
+    piped: bool = False,
+    folder: Path | None = None,
+) -> subprocess.Popen[bytes]:
+    """Start *words* in a session of its own; it is killed when the tests die. Output goes to *log*, or to pipes."""
+    with log.open("ab") as out:
+        return subprocess.Popen(
+            list(words),
+            stdin=subprocess.PIPE if piped else subprocess.DEVNULL,
+            stdout=subprocess.PIPE if piped else out,
+            stderr=out,
+            start_new_session=True,
+            preexec_fn=_die_with_parent,
+            env={**os.environ, **(environment or {})},
+            cwd=folder,
+        )
+
+
+def stop(process: subprocess.Popen[bytes], *, patience: float = 0) -> int:
+    """End *process* and its group: SIGTERM when there is *patience* (seconds), then SIGKILL. Returns its exit status."""
+    if process.poll() is None and patience:
+        process.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(patience)
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    return process.wait()
+
+
+def tail(log: Path, size: int = 4_000) -> str:
+    """The end of a log, for the message of a failure."""
+    return log.read_text(encoding="utf-8", errors="replace")[-size:] if log.exists() else ""
+
+
+def free_ports(count: int = 1) -> int:
+    """The first of *count* ports in a row that nobody listens on, at any address of 127.0.0.0/8."""
+    for _ in range(200):
+        first = random.randrange(_FIRST, _LAST - count)
+        with ExitStack() as held, suppress(OSError):
+            for port in range(first, first + count):
+                one = held.enter_context(socket.socket())
+                one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                one.bind(("0.0.0.0", port))
+            return first
+    raise RuntimeError(f"no {count} free ports in a row")
+
+
+def eventually(ask: Callable[[], T], *, patience: float = 60, what: str = "", pause: float = 0.05) -> T:
+    """Ask until the answer is true or *patience* (seconds) ends. OSError, EOFError and AssertionError count as no."""
+    end = time.monotonic() + patience
+    last: object = None
+    while time.monotonic() < end:
+        try:
+            answer = ask()
+            if answer:
+                return answer
+            last = answer
+        except (OSError, EOFError, AssertionError) as error:
+            last = error
+        time.sleep(pause)
+    raise TimeoutError(f"{what or ask}: not within {patience} s: {last!r}")
+
+
+def children(pid: int) -> Iterator[int]:
+    """*pid* and everything that descends from it."""
+    yield pid
+    tasks = Path(f"/proc/{pid}/task")
+    with suppress(OSError):
+        for task in tasks.iterdir():
+            for child in (task / "children").read_text().split():
+                yield from children(int(child))
+
+
+def command_line(pid: int) -> str:
+    """What *pid* was started with; empty when it is gone."""
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    return ""
+
+
+def resident_size(pid: int) -> int:
+    """Rss of smaps_rollup, in bytes; 0 when *pid* is gone."""
+    with suppress(OSError):
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Rss:"):
+                return int(line.split()[1]) * 1024
+    return 0

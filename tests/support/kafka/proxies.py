@@ -1,0 +1,148 @@
+"""`kproxy run` as a process, as a user starts it: by a configuration file."""
+
+import json
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+import uuid
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tests.support.kafka.gate import MARK
+from tests.support.kafka.processes import (
+    children,
+    command_line,
+    eventually,
+    free_ports,
+    resident_size,
+    spawn,
+    stop,
+    tail,
+)
+
+ROOT = Path(__file__).parents[3]
+ROOM = 12  # ports for a listener: its own and those of brokers 0 to 10
+HOST = "127.0.0.1"
+
+
+def cluster(bootstrap: Sequence[str], **settings: Any) -> dict[str, Any]:
+    """A virtual cluster in front of *bootstrap*, listening on ports nobody uses."""
+    return {"listen": f"{HOST}:{free_ports(ROOM)}", "bootstrap": list(bootstrap), **settings}
+
+
+class Proxy:
+    """One `kproxy run`. ``settings`` are those of the configuration file beside clusters."""
+
+    def __init__(
+        self,
+        folder: Path,
+        clusters: Sequence[Mapping[str, Any]],
+        *,
+        environment: Mapping[str, str] | None = None,
+        options: Sequence[str] = (),
+        **settings: Any,
+    ) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.mark = uuid.uuid4().hex
+        self.file = folder / "kproxy.yaml"
+        self.log = folder / "kproxy.log"
+        self.config: dict[str, Any] = {
+            "clusters": [dict(each) for each in clusters],
+            "admin": f"{HOST}:{free_ports()}",
+            **settings,
+        }
+        self._environment = {MARK: self.mark, "PYTHONPATH": str(ROOT), **(environment or {})}
+        self._options = options
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self, *, patience: float = 30) -> "Proxy":
+        """Write the configuration, start, and wait for /readyz. Raises RuntimeError with the end of its log."""
+        self.write()
+        words = [sys.executable, "-m", "kproxy", "run", "-c", str(self.file), *self._options]
+        self._process = spawn(words, self.log, environment=self._environment, folder=self.file.parent)
+
+        def ready() -> bool:
+            if self.process.poll() is not None:
+                raise RuntimeError(f"kproxy ended with {self.process.returncode}: {self.said()}")
+            return self.get("/readyz", but=(503,))[0] == 200
+
+        try:
+            eventually(ready, patience=patience, what="/readyz")
+        except TimeoutError as error:
+            raise RuntimeError(f"{error}; its log: {self.said()}") from error
+        return self
+
+    def write(self) -> None:
+        """Write ``config`` to its file (JSON is YAML), in one step, as whoever watches it wants."""
+        beside = self.file.with_suffix(".new")
+        beside.write_text(json.dumps(self.config, indent=1), encoding="utf-8")
+        beside.rename(self.file)
+
+    @property
+    def process(self) -> subprocess.Popen[bytes]:
+        assert self._process is not None, "not started"
+        return self._process
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def bootstrap(self, number: int = 0) -> str:
+        """What clients of a virtual cluster are given."""
+        return str(self.config["clusters"][number]["listen"])
+
+    def get(self, path: str, *, but: Sequence[int] = ()) -> tuple[int, str]:
+        """Status and text from the admin port; a status in *but* is no error."""
+        try:
+            with urllib.request.urlopen(f"http://{self.config['admin']}{path}", timeout=10) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            with error:
+                if error.code in but:
+                    return error.code, error.read().decode()
+                raise
+
+    def metrics(self) -> dict[str, float]:
+        """Prometheus text by 'name{labels}'."""
+        lines = self.get("/metrics")[1].splitlines()
+        pairs = (line.rsplit(" ", 1) for line in lines if line and not line.startswith("#"))
+        return {name: float(value) for name, value in pairs}
+
+    def count(self, prefix: str, *parts: str) -> float:
+        """The sum of the metrics whose name begins with *prefix* and has all *parts* in it."""
+        found = self.metrics().items()
+        return sum(value for name, value in found if name.startswith(prefix) and all(part in name for part in parts))
+
+    def connections(self) -> Any:
+        """/connections, as JSON."""
+        return json.loads(self.get("/connections")[1])
+
+    def pids(self) -> list[int]:
+        """All its processes."""
+        return list(children(self.process.pid))
+
+    def named(self, part: str) -> list[int]:
+        """Its processes with *part* in their command line."""
+        return [pid for pid in self.pids() if part in command_line(pid)]
+
+    def workers(self) -> list[int]:
+        """The processes that forward."""
+        return self.named("kproxy.proxy.worker")
+
+    def resident_size(self) -> int:
+        """Rss of the processes that forward, bytes."""
+        return sum(map(resident_size, self.workers()))
+
+    def said(self) -> str:
+        """The end of its log."""
+        return tail(self.log)
+
+    def stop(self, *, patience: float = 0) -> int:
+        """Kill it, or with *patience* (seconds) send SIGTERM first. Returns its exit status."""
+        return stop(self.process, patience=patience)
+
+    def close(self) -> None:
+        if self._process is not None:
+            self.stop()

@@ -1,0 +1,115 @@
+"""Tap records made of captures, and an analyzer process to give them to."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import msgspec
+
+from kproxy.capture import Closed, Data, Ended, Gap, open_capture, read_flows
+from kproxy.config import Analysis, Cluster, Config
+from kproxy.proxy.control import ChildArguments
+from kproxy.proxy.ring import TapWriter, create_ring
+from kproxy.proxy.tapped import TapItem, TapKind
+
+RING_SIZE = 4 << 20
+PATIENCE = 30  # seconds until a test that waits for another process fails
+
+
+def opened(number: int, client: str, broker: str, *, at: int = 0, from_start: bool = True) -> TapItem:
+    """The record that tells of a connection."""
+    told = {"number": number, "cluster": "test", "client": client, "broker": broker, "from_start": from_start}
+    return TapKind.OPEN, number, 0, at, json.dumps(told).encode()
+
+
+def tap_items(capture: Path) -> Iterator[TapItem]:
+    """What a tap would have told of the connections in a capture, in the order of its packets."""
+    seen: set[int] = set()
+    with open_capture(capture) as opened_capture:
+        for item in read_flows(opened_capture):
+            flow = item.flow
+            if flow.number not in seen:
+                seen.add(flow.number)
+                yield opened(flow.number, flow.client, flow.server, at=item.time_ns)
+            match item:
+                case Data():
+                    yield TapKind.DATA, flow.number, item.direction, item.time_ns, bytes(item.data)
+                case Gap():
+                    size = (item.size or 0).to_bytes(8, "little")
+                    yield TapKind.LOST, flow.number, item.direction, item.time_ns, size
+                case Ended():
+                    yield TapKind.END, flow.number, item.direction, item.time_ns, b""
+                case Closed():
+                    yield TapKind.CLOSE, flow.number, 0, item.time_ns, b"\0"
+
+
+class AnalyzerProcess:
+    """A running analyzer, seen from where the supervisor and the workers stand."""
+
+    def __init__(self, analysis: Analysis, *, rings: int = 1) -> None:
+        self.rings = [create_ring(RING_SIZE) for _ in range(rings)]
+        self.writers = [TapWriter(fd) for fd in self.rings]
+        self._config = Config(clusters=[Cluster(listen="127.0.0.1:1")], analysis=analysis)
+        self.heard: list[dict[str, Any]] = []
+        self.start()
+
+    def start(self) -> None:
+        """Start it (again)."""
+        ours, theirs = socket.socketpair()
+        ours.settimeout(PATIENCE)
+        self.control = ours
+        self._lines = ours.makefile("rb")
+        arguments = ChildArguments(os.getpid(), theirs.fileno(), taps=tuple(self.rings))
+        command = [sys.executable, "-m", "kproxy.proxy.analyzer", "kproxy-analyzer", *arguments.words()]
+        self.process = subprocess.Popen(command, pass_fds=arguments.fds())
+        theirs.close()
+        self.configure(self._config.analysis)
+        assert self.until("ready", "failed")["said"] == "ready"
+
+    def configure(self, analysis: Analysis) -> None:
+        """Tell it what to write."""
+        config = Config(clusters=self._config.clusters, analysis=analysis)
+        self.say({"do": "configure", "config": msgspec.to_builtins(config)})
+
+    def say(self, message: dict[str, Any]) -> None:
+        """Tell it something."""
+        self.control.sendall(json.dumps(message).encode() + b"\n")
+
+    def until(self, *said: str) -> dict[str, Any]:
+        """The next message of these kinds; all others are kept in ``heard``."""
+        for line in self._lines:
+            message: dict[str, Any] = json.loads(line)
+            self.heard.append(message)
+            if message["said"] in said:
+                return message
+        raise AssertionError(f"the analyzer ended without saying {said}")
+
+    def tap(self, items: Iterator[TapItem] | list[TapItem], *, ring: int = 0) -> None:
+        """Write records, waiting for room."""
+        for item in items:
+            while not self.writers[ring].put(*item):
+                assert self.process.poll() is None, "the analyzer ended"
+
+    def drain(self) -> dict[str, Any]:
+        """Have it finish; its last counts."""
+        self.say({"do": "drain", "seconds": 5})
+        self.until("drained")
+        assert self.process.wait(PATIENCE) == 0
+        return next(message for message in reversed(self.heard) if message["said"] == "counts")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exception: type[BaseException] | BaseException | TracebackType | None) -> None:
+        self.process.kill()
+        self.process.wait()
+        self._lines.close()
+        self.control.close()
+        for fd in self.rings:
+            os.close(fd)
