@@ -31,9 +31,7 @@ class AnalysisOutput(Protocol):
         """Learn that there is no more of a connection."""
 
 
-def rotating_file(
-    options: Rotated, clock: Clock, report: Report, begin: Callable[[], bytes] = bytes
-) -> RotatingFile:
+def rotating_file(options: Rotated, clock: Clock, report: Report, begin: Callable[[], bytes] = bytes) -> RotatingFile:
     """A file as the configuration says."""
     return RotatingFile(
         Path(options.path),

@@ -76,12 +76,14 @@ class Analyzer:
     def closed(self, key: Key, at: int, fault: BaseException | None) -> None:
         """See tapped_sessions.Listener."""
         if fault is not None:
-            self.messages.append({
-                "level": "error",
-                "event": "analysis of a connection failed",
-                "connection": key[1],
-                "reason": type(fault).__name__,  # its words may quote traffic
-            })
+            self.messages.append(
+                {
+                    "level": "error",
+                    "event": "analysis of a connection failed",
+                    "connection": key[1],
+                    "reason": type(fault).__name__,  # its words may quote traffic
+                }
+            )
         for output in self.outputs.values():
             output.closed(key, at)
 

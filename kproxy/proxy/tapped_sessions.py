@@ -155,7 +155,9 @@ class TappedSessions:
         if tapped is None:
             return  # given up, or told as lost
         if kind == LOST:
-            self._listener.said(tapped.key, tapped.session.gap(DIRECTIONS[direction], int.from_bytes(data[:8], "little"), at))
+            self._listener.said(
+                tapped.key, tapped.session.gap(DIRECTIONS[direction], int.from_bytes(data[:8], "little"), at)
+            )
         elif kind == END:
             self._listener.said(tapped.key, tapped.session.end(DIRECTIONS[direction], at))
         elif kind == CLOSE:

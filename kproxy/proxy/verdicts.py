@@ -13,7 +13,9 @@ from kproxy.proxy.logs import log
 from kproxy.session.sasl import SaslPhase
 
 REQUEST_SIDE, RESPONSE_SIDE = 0, 1
-Current = tuple[int, int, int, RequestFacts | None]  # what a response answers: API key, version, correlation id, request
+Current = tuple[
+    int, int, int, RequestFacts | None
+]  # what a response answers: API key, version, correlation id, request
 
 
 class Verdicts:
@@ -114,4 +116,3 @@ class Verdicts:
 def _request_of(current: Current) -> RequestFacts:
     api_key, api_version, correlation_id, held = current
     return held or RequestFacts(api_key, api_version, correlation_id)
-

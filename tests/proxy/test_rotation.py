@@ -25,8 +25,12 @@ def clock() -> Clock:
     return Clock()
 
 
-def rotating(path: Path, clock: Clock, *, size: int = 100, age: float = 60, keep: int = 3, **more: object) -> RotatingFile:
-    return RotatingFile(path, most_size=size, most_age=age, keep=keep, clock=clock, **{"block": 0, "report": str} | more)  # type: ignore[arg-type]
+def rotating(
+    path: Path, clock: Clock, *, size: int = 100, age: float = 60, keep: int = 3, **more: object
+) -> RotatingFile:
+    return RotatingFile(
+        path, most_size=size, most_age=age, keep=keep, clock=clock, **{"block": 0, "report": str} | more
+    )  # type: ignore[arg-type]
 
 
 def contents(folder: Path) -> dict[str, bytes]:

@@ -3,5 +3,5 @@
 
 from libc.stdint cimport int64_t
 
-cpdef int64_t instant(int64_t at) noexcept
+cpdef object instant(int64_t at)
 cdef object record_instant(int64_t at)

@@ -1,10 +1,10 @@
 """Times for Arrow: what the file formats and their readers can say, null for the rest."""
 
-FIRST_YEAR_US: int  # the years 1 to 9999, as SQL's
-LAST_YEAR_US: int
+EARLIEST_US: int  # the beginning of 1900: what is before, Spark does not read
+LATEST_US: int  # the end of 9999
 
-def instant(at: int) -> int:
-    """Nanoseconds since the epoch as microseconds: 64 bits of them do not leave the years that SQL has."""
+def instant(at: int) -> int | None:
+    """Nanoseconds since the epoch as microseconds; None before 1900, which only a damaged capture says."""
 
 def record_time(at: int | None) -> int | None:
-    """A record's milliseconds; None for None, for -1 (no timestamp) and for what no calendar has."""
+    """A record's milliseconds; None for None, for -1 (no timestamp) and for what is before 1900 or after 9999."""

@@ -23,7 +23,9 @@ from tests.support.kafka.wire import Metadata, Wire, create_topic, end_offsets, 
 USER, PASSWORD = "alice", "alice-secret"
 _HOST = "127.0.0.1"
 _CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qk"
-_DIRECTORY_IDS = {node: base64.urlsafe_b64encode(f"kproxy broker {node}!".encode()).decode()[:22] for node in range(1, 4)}
+_DIRECTORY_IDS = {
+    node: base64.urlsafe_b64encode(f"kproxy broker {node}!".encode()).decode()[:22] for node in range(1, 4)
+}
 _INNER = ("INNER", "CONTROL")
 _PLAIN = {"PLAIN": "PLAINTEXT", "OPEN": "PLAINTEXT"}
 _SECURE = {"SASL": "SASL_PLAINTEXT", "TLS": "SSL", "MUTUAL": "SSL", "SASL_TLS": "SASL_SSL"}
@@ -194,9 +196,7 @@ class Cluster:
     @property
     def open(self) -> str:
         """The tests' own bootstrap address, past every gate: of a broker that runs."""
-        return next(
-            f"{_HOST}:{broker.ports['OPEN']}" for broker in self.brokers.values() if broker.running
-        )
+        return next(f"{_HOST}:{broker.ports['OPEN']}" for broker in self.brokers.values() if broker.running)
 
     def bootstrap(self, listener: str = "PLAIN") -> list[str]:
         """The addresses that clients and the proxy are given of a listener."""
