@@ -41,10 +41,12 @@ cdef class BadBytes(Exception):
     """
 
 
-def decode(Program program not None, bytes data not None, Py_ssize_t start=0):
+cpdef object decode(Program program, bytes data, Py_ssize_t start=0):
     """The object of a message that fills *data* from *start* on. Raises DecodeError."""
     cdef Cursor c
     cdef const uint8_t *base = slice_start(data, &start)
+    if program is None:
+        raise TypeError("a program is wanted, not None")
     begin(&c, base, PyBytes_GET_SIZE(data) - start)
     try:
         message = read_struct(program.root, &c)

@@ -1,12 +1,10 @@
-"""Contracts as Arrow schemas, rows as Arrow columns. Needs pyarrow: ``pip install kproxy[parquet]``."""
+"""Contracts as Arrow schemas. Needs pyarrow: ``pip install kproxy[parquet]``."""
 
 import functools
 import re
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kproxy.errors import UsageError
-from kproxy.output.tables.columns import Columns
 from kproxy.output.tables.contracts import Column, Table
 
 if TYPE_CHECKING:
@@ -14,8 +12,6 @@ if TYPE_CHECKING:
 
 LIST = re.compile(r"list<(.+)>")
 STRUCT = re.compile(r"struct<(.+)>")
-ROWS = 8_192  # held until they are given on
-BYTES = 4 * 1024 * 1024
 
 
 def check_available() -> None:
@@ -54,30 +50,3 @@ def _field(column: Column) -> "pyarrow.Field":
 
     words = {"comment": column.meaning, **({"unit": column.unit} if column.unit else {})}
     return pa.field(column.name, arrow_type(column.type), column.nullable, words)
-
-
-class Rows:
-    """Rows of a table, given on as Arrow's when there are enough."""
-
-    def __init__(self, table: Table, give: Callable[[Table, "pyarrow.RecordBatch"], None]) -> None:
-        self.table = table
-        self._schema = schema_of(table)
-        self._kinds = [(column.type, column.nullable) for column in table.columns]
-        self._give = give
-        self._columns = Columns(self._kinds)
-
-    def append(self, *parts: tuple[Any, ...]) -> None:
-        """Take a row, a value a column in their order; it may come in parts."""
-        columns = self._columns
-        columns.append(*parts)
-        if columns.count >= ROWS or columns.size >= BYTES:
-            self.flush()
-
-    def flush(self) -> None:
-        """Give on what is held."""
-        if not self._columns.count:
-            return
-        import pyarrow as pa  # noqa: PLC0415
-
-        columns, self._columns = self._columns, Columns(self._kinds)
-        self._give(self.table, pa.RecordBatch.from_arrays(columns.arrays(self._schema.types), schema=self._schema))

@@ -1,26 +1,33 @@
 """Rows into Arrow's memory, value by value: no list of rows is held, and no value is looked at twice."""
 
-from collections.abc import Iterable
+from collections.abc import Callable
 from typing import Any
 
-class Columns:
-    """Rows of a table so far: *kinds* are the types of its columns and whether they may be null, as the contracts say.
+from kproxy.output.tables.contracts import Table
+
+ROWS: int  # held until they are given on
+BYTES: int  # of text and of lists in them
+
+class Rows:
+    """Rows of a table, given on as Arrow's (a pyarrow.RecordBatch) when there are enough.
 
     Strings may hold lone surrogates (bytes that were not UTF-8): they become U+FFFD. Raises TypeError, OverflowError for
-    what is of another type than its column.
+    what is of another type than its column; nothing is to be appended afterwards.
     """
 
-    def __init__(self, kinds: Iterable[tuple[str, bool]]) -> None: ...
+    def __init__(self, table: Table, give: Callable[[Table, Any], None]) -> None: ...
+    @property
+    def table(self) -> Table: ...
     @property
     def count(self) -> int:
-        """Rows."""
+        """Rows that are held."""
 
     @property
     def size(self) -> int:
-        """Bytes of text and of lists in them: what is not bounded by their number."""
+        """Bytes of text and of lists in them."""
 
-    def append(self, *parts: tuple[Any, ...]) -> None:
-        """Take a row, a value a column; it may come in parts, one tuple behind the other."""
+    def append(self, row: tuple[Any, ...]) -> None:
+        """Take a row, a value a column in their order."""
 
-    def arrays(self, kinds: Iterable[Any]) -> list[Any]:
-        """The columns as Arrow's, of the types *kinds*."""
+    def flush(self) -> None:
+        """Give on what is held."""

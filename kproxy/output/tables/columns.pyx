@@ -2,7 +2,7 @@
 """Rows into Arrow's memory, value by value: no list of rows is held, and no value is looked at twice."""
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
-from cpython.list cimport PyList_GET_ITEM
+from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
 from cpython.long cimport PyLong_AsLongLong
 from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE
 from libc.stdint cimport int32_t, int64_t, uint8_t
@@ -11,6 +11,7 @@ from libc.stdlib cimport free
 from kproxy.protocol.wire cimport Buffer, put, reserve
 
 from kproxy.output.escaping import well_formed
+from kproxy.output.tables.arrow import schema_of
 
 cdef extern from "Python.h":
     const char *PyUnicode_AsUTF8AndSize(object text, Py_ssize_t *size) except NULL
@@ -25,22 +26,15 @@ cdef enum Kind:
 cdef enum:
     MOST = 0x7FFFFFFF  # Arrow's offsets are int32
     LEAST_ELEMENT = 4  # bytes of an element of a list, beside its text
+    MOST_ROWS = 8_192  # held until they are given on
+    MOST_BYTES = 4_194_304  # of text and of lists in them
 
+ROWS, BYTES = MOST_ROWS, MOST_BYTES
 WIDTHS = {"int8": 1, "int16": 2, "int32": 4, "int64": 8}
 
 
 cdef class Column:
     """The values of one column so far. *kind* is Arrow's name of its type, as the contracts write it."""
-
-    cdef int kind
-    cdef int width  # bytes of a value; of text and lists those of an offset
-    cdef bint nullable
-    cdef Buffer values
-    cdef Buffer validity
-    cdef Py_ssize_t count
-    cdef Py_ssize_t nulls
-    cdef Py_ssize_t pending  # nulls that are counted, and not yet put
-    cdef Column elements
 
     def __init__(self, str kind not None, bint nullable=True):
         self.nullable = nullable
@@ -66,7 +60,7 @@ cdef class Column:
         free(self.values.data)
         free(self.validity.data)
 
-    cdef inline Py_ssize_t append(self, object value) except -1:
+    cdef Py_ssize_t append(self, object value) except -1:
         """Take a value; bytes of text in it. Nulls are only counted until a value follows them: most columns have few."""
         if value is None:
             if not self.nullable:
@@ -116,7 +110,7 @@ cdef class Column:
         self.pending = 0
         return 0
 
-    cdef inline int put_bit(self, Buffer *bits, bint bit) except -1:
+    cdef int put_bit(self, Buffer *bits, bint bit) except -1:
         cdef uint8_t empty = 0
         if self.count & 7 == 0:
             put(bits, &empty, 1)
@@ -124,7 +118,7 @@ cdef class Column:
             bits.data[self.count >> 3] |= <uint8_t>(1 << (self.count & 7))
         return 0
 
-    cdef inline int put_integer(self, int64_t value) except -1:
+    cdef int put_integer(self, int64_t value) except -1:
         cdef int64_t most
         if self.width < 8:
             most = (<int64_t>1 << (8 * self.width - 1)) - 1
@@ -132,7 +126,7 @@ cdef class Column:
                 raise OverflowError(f"{value} does not fit in {self.width} bytes")
         return put(&self.values, &value, self.width)  # little-endian, as Arrow's memory is
 
-    cdef inline int put_float(self, double value) except -1:
+    cdef int put_float(self, double value) except -1:
         return put(&self.values, &value, 8)
 
     cdef int put_text(self, object text) except -1:
@@ -147,7 +141,7 @@ cdef class Column:
         self.elements.count += size
         return 0
 
-    cdef inline int put_offset(self) except -1:
+    cdef int put_offset(self) except -1:
         cdef int32_t end
         if self.elements.count > MOST:
             raise OverflowError("the rows held are larger than Arrow's columns may be")
@@ -172,33 +166,57 @@ cdef bytes _bytes(Buffer *buffer):
     return PyBytes_FromStringAndSize(<const char *>buffer.data, buffer.size)
 
 
-cdef class Columns:
-    """Rows of a table so far: *kinds* are the types of its columns and whether they may be null, as the contracts say.
+cdef class Rows:
+    """Rows of a table, given on as Arrow's when there are enough.
 
     Strings may hold lone surrogates (bytes that were not UTF-8): they become U+FFFD. Raises TypeError, OverflowError for
-    what is of another type than its column.
+    what is of another type than its column; nothing is to be appended afterwards.
     """
 
-    cdef readonly Py_ssize_t count  # rows
-    cdef readonly Py_ssize_t size  # bytes of text and of lists in them
-    cdef list columns
+    def __init__(self, table, give):
+        self.table = table
+        self.schema = schema_of(table)
+        self.give = give
+        self.begin()
 
-    def __init__(self, kinds):
-        self.columns = [Column(kind, nullable) for kind, nullable in kinds]
+    cdef int begin(self) except -1:
+        self.columns = [Column(column.type, column.nullable) for column in self.table.columns]
+        self.count = self.size = self.at = 0
+        return 0
 
-    def append(self, *parts):
-        """Take a row, a value a column; it may come in parts, one tuple behind the other."""
-        cdef tuple part
+    cdef int put(self, tuple part) except -1:
+        """Take the next values of a row."""
         cdef Py_ssize_t index
-        cdef Py_ssize_t at = 0
-        if sum([len(part) for part in parts]) != len(self.columns):
-            raise ValueError(f"a row of {sum(map(len, parts))} values for {len(self.columns)} columns")
-        for part in parts:
-            for index in range(PyTuple_GET_SIZE(part)):
-                self.size += (<Column>PyList_GET_ITEM(self.columns, at)).append(<object>PyTuple_GET_ITEM(part, index))
-                at += 1
-        self.count += 1
+        cdef Py_ssize_t width = PyTuple_GET_SIZE(part)
+        if width > PyList_GET_SIZE(self.columns) - self.at:
+            raise ValueError(f"a row of more than {len(self.columns)} values")
+        for index in range(width):
+            self.size += (<Column>PyList_GET_ITEM(self.columns, self.at)).append(<object>PyTuple_GET_ITEM(part, index))
+            self.at += 1
+        return 0
 
-    def arrays(self, kinds):
-        """The columns as Arrow's, of the types *kinds*."""
-        return [column.array(kind) for column, kind in zip(self.columns, kinds, strict=True)]
+    cdef int end(self) except -1:
+        """The row is whole."""
+        if self.at != PyList_GET_SIZE(self.columns):
+            raise ValueError(f"a row of {self.at} values for {len(self.columns)} columns")
+        self.at = 0
+        self.count += 1
+        if self.count >= MOST_ROWS or self.size >= MOST_BYTES:
+            self.flush()
+        return 0
+
+    def append(self, tuple row not None):
+        """Take a row, a value a column in their order."""
+        self.put(row)
+        self.end()
+
+    cpdef int flush(self) except -1:
+        """Give on what is held."""
+        if not self.count:
+            return 0
+        import pyarrow as pa  # noqa: PLC0415
+
+        arrays = [column.array(kind) for column, kind in zip(self.columns, self.schema.types, strict=True)]
+        self.begin()
+        self.give(self.table, pa.RecordBatch.from_arrays(arrays, schema=self.schema))
+        return 0

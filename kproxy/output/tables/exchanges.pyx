@@ -52,7 +52,6 @@ TOP_FIELDS = (
 SAYS_NOTHING = {"fetch_session_id": (None, 0), "fetch_session_epoch": (None,)}  # others: null, "" and -1
 cdef tuple NOTHING = (None, "", -1)
 cdef dict _api_names = {key: api.name for key, api in facts().apis.items()}
-cdef dict _all_getters = {}  # as many as there are versions of messages
 
 
 cpdef tuple exchange_row(int64_t number, Exchange exchange, Found found, list top, object undecoded):
@@ -100,8 +99,7 @@ cpdef tuple exchange_row(int64_t number, Exchange exchange, Found found, list to
         groups,
         groups[0] if groups else None,
         next(iter(found.transactional_ids)) if found.transactional_ids else None,
-        *top,
-    )
+    ) + tuple(top)
 
 
 cpdef Found gather_bodies(Exchange exchange, Body request, Body response):
@@ -109,13 +107,13 @@ cpdef Found gather_bodies(Exchange exchange, Body request, Body response):
     cdef Found found = Found()
     cdef Found answered
     if request is not None:
-        gather(request.plan(), request.struct, found)
+        gather(request.form.plan, request.struct, found)
         found.error_codes.clear()  # a few requests repeat what another said
         if exchange.api_key == FIND_COORDINATOR:
             _coordinator_keys(request.struct, found)
     if response is not None:
         answered = Found(found.error_codes)
-        gather(response.plan(), response.struct, answered)
+        gather(response.form.plan, response.struct, answered)
         if exchange.api_key != METADATA:
             found.topics.update(answered.topics)
             found.topic_ids.update(answered.topic_ids)
@@ -156,11 +154,9 @@ cdef inline object value_of(tuple getter, object struct):
 
 cdef tuple getters(Body body, bint is_response):
     """(number in TOP_FIELDS, how to get it, values that say nothing) of what the message has at that version."""
-    cdef tuple asked = (body.message, body.version)
-    found = _all_getters.get(asked)
-    if found is None:
-        found = _all_getters[asked] = _getters(body.message.name, body.version, is_response)
-    return found
+    if body.form.getters is None:
+        body.form.getters = _getters(body.message.name, body.version, is_response)
+    return body.form.getters
 
 
 def _getters(message, version, is_response):

@@ -38,9 +38,9 @@ cdef class RecordsField:
 cpdef list records_fields(Body request, Body response, object names):
     """The records fields of an exchange; None for an API that has none."""
     cdef FetchSlots fetched
-    if request is not None and request.message.name == "ProduceRequest":
+    if request is not None and request.form.name == "ProduceRequest":
         return _produced(request.struct, None if response is None else response.struct, names)
-    fetched = None if response is None else FETCHED.get(response.message.name)
+    fetched = None if response is None else FETCHED.get(response.form.name)
     return None if fetched is None else _fetched(response.struct, fetched, names)
 
 
@@ -158,6 +158,7 @@ cpdef list batch_rows(RecordsField field, object batches, object problems):
     cdef tuple where = (field.direction, field.topic, field.topic_id, field.partition, field.error_code)
     cdef int64_t spent = 0
     cdef Batch batch
+    cdef tuple header
     offset = field.appended_offset
     for batch in batches:
         count = None
@@ -166,7 +167,8 @@ cpdef list batch_rows(RecordsField field, object batches, object problems):
             spent += unpacked
         header = _header(batch, count)
         count = header[2]
-        rows.append((*where, offset, *header, problems.get(batch.position) if problems else None))
+        problem = problems.get(batch.position) if problems else None
+        rows.append(where + (offset,) + header + (problem,))  # sums: unpacking makes a list of each row first
         if offset is not None:
             offset = None if count is None or not 0 <= count <= LARGEST_OFFSET - offset else offset + count
     tail = batches.tail
@@ -199,7 +201,12 @@ cdef tuple _header(Batch batch, count):
             said[4],
             record_instant(said[5]),
             record_instant(said[6]),
-            *said[7:],
+            said[7],
+            said[8],
+            said[9],
+            said[10],
+            said[11],
+            said[12],
             batch.has_valid_crc(),
         )
     return (

@@ -6,6 +6,7 @@ import dataclasses
 from libc.stdint cimport int64_t
 
 from kproxy.output.tables.bodies cimport Body, read_body
+from kproxy.output.tables.columns cimport Rows
 from kproxy.output.tables.connections cimport Seen
 from kproxy.output.tables.exchanges cimport exchange_row, gather_bodies, top_fields
 from kproxy.output.tables.gather cimport Found
@@ -14,7 +15,6 @@ from kproxy.output.tables.times cimport instant
 from kproxy.session.events cimport Event, Exchange, Frame
 
 from kproxy.errors import DecodeError
-from kproxy.output.tables.arrow import Rows
 from kproxy.output.tables.bodies import json_of
 from kproxy.output.tables.contracts import BODIES, CONNECTIONS, EXCHANGES, OFFSETS, RECORD_BATCHES, RECORDS
 from kproxy.output.tables.offsets import offset_rows, ROWS
@@ -39,10 +39,10 @@ cdef class Tables:
     cdef object _give
     cdef bint _bodies
     cdef bint _records
-    cdef object _connections
-    cdef object _exchanges
-    cdef object _batches
-    cdef object _offsets
+    cdef Rows _connections
+    cdef Rows _exchanges
+    cdef Rows _batches
+    cdef Rows _offsets
     cdef dict _seen  # connection number -> Seen
 
     def __init__(self, give, *, bint bodies=False, bint records=False):
@@ -108,13 +108,20 @@ cdef class Tables:
             seen.user_name = _user(request.struct, exchange.connection.sasl_mechanism)
         if not shown:
             return 0
-        if request is not None and request.message.name in ROWS:
+        if request is not None and request.form.name in ROWS:
             for offset in offset_rows(exchange, request, response):
-                self._offsets.append((seen.connection_id, number), offset)
+                self._offsets.put((seen.connection_id, number))
+                self._offsets.put(offset)
+                self._offsets.end()
         fields = records_fields(request, response, exchange.topic_names)
         counts = NO_RECORDS if fields is None else self._take_records(seen.connection_id, number, exchange, fields)
         row = exchange_row(number, exchange, found, top_fields(request, response), undecoded)
-        self._exchanges.append((seen.connection_id,), row, counts, _json(exchange, bodies) if self._bodies else ())
+        self._exchanges.put((seen.connection_id,))
+        self._exchanges.put(row)
+        self._exchanges.put(counts)
+        if self._bodies:
+            self._exchanges.put(_json(exchange, bodies))
+        self._exchanges.end()
         return 0
 
     cdef tuple _take_records(self, str connection_id, int64_t number, Exchange exchange, list fields):
@@ -134,7 +141,9 @@ cdef class Tables:
             size += len(field.data)
             for row in batch_rows(field, found, problems):
                 records += max(0, row[COUNT] or 0)
-                self._batches.append((connection_id, number, at), row)
+                self._batches.put((connection_id, number, at))
+                self._batches.put(row)
+                self._batches.end()
         return batches, records, size
 
 

@@ -6,16 +6,24 @@ import pyarrow as pa
 import pytest
 
 from kproxy.output.tables.arrow import arrow_type
-from kproxy.output.tables.columns import Columns
+from kproxy.output.tables.columns import BYTES, ROWS, Rows
+from kproxy.output.tables.contracts import Column, Table
+
+TABLE = Table(
+    "things", 1, "a thing", (Column("name", "string", "its name"), Column("size", "int64", "how large", "bytes"))
+)
 
 
 def column(kind: str, values: list[Any], *, nullable: bool = True) -> pa.Array:
-    columns = Columns([(kind, nullable)])
+    given: list[pa.RecordBatch] = []
+    table = Table("one", 1, "a value", (Column("value", kind, "it", nullable=nullable),))
+    rows = Rows(table, lambda table, batch: given.append(batch))
     for value in values:
-        columns.append((value,))
-    (array,) = columns.arrays([arrow_type(kind)])
-    array.validate(full=True)
-    return array
+        rows.append((value,))
+    rows.flush()
+    for batch in given:
+        batch.validate(full=True)
+    return pa.chunked_array([batch["value"] for batch in given], arrow_type(kind)).combine_chunks()
 
 
 MANY = [None if number % 3 == 0 else number for number in range(1_000)]
@@ -76,7 +84,34 @@ def test_no_null_where_the_contract_has_none() -> None:
 
 
 def test_what_is_held_is_counted() -> None:
-    columns = Columns([("string", True), ("list<string>", True), ("int64", True)])
-    columns.append(("abc", ["de", "é"], 1))
-    assert columns.count == 1
-    assert 7 <= columns.size <= 7 + 2 * 8
+    columns = (Column("a", "string", ""), Column("b", "list<string>", ""), Column("c", "int64", ""))
+    rows = Rows(Table("three", 1, "", columns), lambda table, batch: None)
+    rows.append(("abc", ["de", "é"], 1))
+    assert rows.count == 1
+    assert 7 <= rows.size <= 7 + 2 * 8
+
+
+def test_rows_are_given_on_when_there_are_enough() -> None:
+    given: list[pa.RecordBatch] = []
+    rows = Rows(TABLE, lambda table, batch: given.append(batch))
+    for number in range(ROWS + 1):
+        rows.append((f"n{number}", number))
+    assert [batch.num_rows for batch in given] == [ROWS]
+    rows.flush()
+    rows.flush()
+    assert [batch.num_rows for batch in given] == [ROWS, 1]
+    assert given[1].to_pylist() == [{"name": f"n{ROWS}", "size": ROWS}]
+
+
+def test_large_rows_are_given_on_early() -> None:
+    given: list[pa.RecordBatch] = []
+    rows = Rows(TABLE, lambda table, batch: given.append(batch))
+    rows.append(("a" * (BYTES // 2), 1))
+    assert not given
+    rows.append(("b" * (BYTES // 2), 2))
+    assert [batch.num_rows for batch in given] == [2]
+
+
+def test_a_row_of_another_shape_is_refused() -> None:
+    with pytest.raises(ValueError, match="more than 2 values"):
+        Rows(TABLE, lambda table, batch: None).append(("a", 1, "one too many"))
