@@ -43,9 +43,13 @@ def decompress(data: memoryview, magic: int, limits: Limits) -> Unpacked:
     chunks: list[bytes] = []
     size, chunk, ended = 0, FIRST_CHUNK, False
     try:
-        lz4.frame.decompress_chunk(context, plain)
+        if plain is None:  # nothing to be put in its place: the frame can be read as it is
+            position = 0
+        else:
+            lz4.frame.decompress_chunk(context, plain)
         while not ended and size <= allowed:
-            out, taken, ended = lz4.frame.decompress_chunk(context, data[position:], max_length=chunk)
+            rest = data[position:] if position else data
+            out, taken, ended = lz4.frame.decompress_chunk(context, rest, max_length=chunk)
             position += taken
             if not out and not taken:
                 break
@@ -59,8 +63,13 @@ def decompress(data: memoryview, magic: int, limits: Limits) -> Unpacked:
     return Unpacked(b"".join(chunks), error=None if ended else "an LZ4 frame that is cut off")
 
 
-def _plain_header(data: memoryview, magic: int) -> tuple[bytes, int] | str:
-    """A header without content size and checksum, and where the blocks start; or what is wrong with it."""
+def _plain_header(data: memoryview, magic: int) -> tuple[bytes | None, int] | str:
+    """A header without content size and checksum, and where the blocks start; or what is wrong with it.
+
+    None stands for the header that is there, where it is such a one.
+    """
+    if magic > 0 and bytes(data[:SHORTEST]) in PLAIN:  # of what clients write, nearly always
+        return None, SHORTEST
     if bytes(data[:4]) != MAGIC:
         return "not LZ4: another magic number"
     flags, block = (data[4], data[5]) if len(data) > 5 else (0, 0)
@@ -94,3 +103,17 @@ def header_checksum(descriptor: bytes | memoryview) -> int:
 
 def _rotated(value: int, bits: int) -> int:
     return value << bits & _MASK | value >> 32 - bits
+
+
+def _plain_headers() -> frozenset[bytes]:
+    """The headers that have neither content size nor checksum, as they stand in batches of magic 1 and 2."""
+    descriptors = (
+        bytes([VERSION | flags, code << 4])
+        for flags in (0, INDEPENDENT, BLOCK_CHECKSUM, INDEPENDENT | BLOCK_CHECKSUM)
+        for code in BLOCK_SIZES
+    )
+    return frozenset(MAGIC + descriptor + bytes([header_checksum(descriptor)]) for descriptor in descriptors)
+
+
+SHORTEST = 7  # bytes of a header without the content's size
+PLAIN = _plain_headers()
