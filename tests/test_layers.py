@@ -88,6 +88,12 @@ def test_imports_go_one_way(source: Path) -> None:
         ("session", "asyncio.tasks", True),
         ("protocol", "pathlib.Path", True),
         ("capture", "pathlib.Path", False),
+        ("filters", "asyncio", True),
+        ("filters", "kproxy.config", True),
+        ("config", "ssl", False),
+        ("config", "socket", True),
+        ("proxy", "asyncio", False),
+        ("config", "kproxy.proxy.supervisor", True),
     ],
 )
 def test_the_law_knows_right_from_wrong(room: str, name: str, breaks: bool) -> None:

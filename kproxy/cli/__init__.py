@@ -9,12 +9,15 @@ sides.py          who is the client of a flow whose beginning was not captured
 tls_flow.py       a flow of TLS -> what is inside of it; where the secrets come from
 sink.py           where the output goes
 pcapng_output.py  events to a capture: packets in order, comments, how connections begin and end
+late_names.py     holds events back until the topics in them have names
 time_order.py     sorts more than memory holds
 parquet.py        or a directory of tables
 progress.py       the bar on a terminal
 summary.py        what is said at the end
 api.py            kproxy api: the protocol reference
 protocol_text.py  fields and differences as text
+run.py            kproxy run: options, then this process becomes the supervisor of kproxy.proxy
+check.py          kproxy check: mistakes of a configuration, or what it would run; its JSON Schema
 """
 
 import gc

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 
 from kproxy.output.escaping import printable
 from kproxy.output.times import render_size
-from kproxy.output.tls import KEYS_HINT
+from kproxy.output.tls import JOINED_LATE_HINT, KEYS_HINT, joined_late
 from kproxy.session import BadFrame, Event, Exchange, Gap, NotKafka, SaslToken, Tls
 
 REASONS = 5
@@ -29,7 +29,8 @@ class Summary:
         self.bad_frames: Counter[str] = Counter()
         self.not_kafka: Counter[str] = Counter()
         self.decrypted = 0  # TLS connections
-        self.encrypted = 0
+        self.encrypted = 0  # those that keys would open
+        self.joined_late = 0  # those that they would not
 
     def count(self, event: Event) -> None:
         """Take one event into account."""
@@ -57,7 +58,9 @@ class Summary:
             case NotKafka():
                 facts = event.connection.tls
                 closed = facts is not None and facts.missing
-                self.encrypted += bool(closed)
+                if facts is not None and closed:
+                    self.joined_late += joined_late(facts)
+                    self.encrypted += not joined_late(facts)
                 what = f"not decrypted: {'; '.join(facts.missing)}" if facts is not None and closed else event.what
                 _add(self.not_kafka, f"{event.kind}: {what}")
             case Tls():
@@ -82,6 +85,8 @@ class Summary:
             yield f"  {_many(self.decrypted, 'TLS connection')} decrypted"
         if self.encrypted:
             yield f"  to read TLS, {KEYS_HINT}"
+        if self.joined_late:
+            yield f"  to read TLS that the capture joins late, {JOINED_LATE_HINT}"
         if self.lost or self.skipped:
             yield f"  gaps: {render_size(self.lost)} missing, {render_size(self.skipped)} passed over"
         for name, count in (counters or {}).items():

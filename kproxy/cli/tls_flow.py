@@ -98,6 +98,11 @@ class Secrets:
         self._capture: Capture | None = None
         self._blocks = 0
 
+    @property
+    def file_given(self) -> bool:
+        """Whether there is a file beside what captures have."""
+        return self._file is not None
+
     def read_from(self, capture: Capture) -> None:
         """Take the key logs of this capture from now on."""
         self._capture = capture

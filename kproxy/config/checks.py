@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from urllib.parse import urlsplit
 
 from kproxy.config.addresses import parse_address, parse_host
-from kproxy.config.structs import Addresses, BrokerTls, Cluster, Config, Limits, ListenerTls
+from kproxy.config.structs import MOST_WORKERS, Addresses, BrokerTls, Cluster, Config, Limits, ListenerTls
 from kproxy.config.units import quoted
 
 Complaint = tuple[str, str]
@@ -23,6 +23,10 @@ PROXY_SCHEMES = ("socks5", "socks5h", "http")
 def check_values(config: Config) -> Iterator[Complaint]:
     """Everything that can be said without looking at the machine."""
     yield from _check_address("admin", config.admin, any_host=True)
+    for at, host in enumerate(config.admin_hosts):
+        yield from _check_host(f"admin_hosts[{at}]", host)
+    if not 1 <= config.workers <= MOST_WORKERS:  # an option: in a file the type says it
+        yield "workers", f"{config.workers} is out of range: from 1 to {MOST_WORKERS}"
     names = [cluster.name for cluster in config.clusters]
     for at, cluster in enumerate(config.clusters):
         if cluster.name in names[:at]:
@@ -62,6 +66,13 @@ def _check_address(path: str, text: str | None, *, any_host: bool = False) -> It
         yield path, f"{quoted(text)}: {error}"
 
 
+def _check_host(path: str, host: str) -> Iterator[Complaint]:
+    try:
+        parse_host(host)
+    except ValueError as error:
+        yield path, f"{quoted(host)}: {error}"
+
+
 def _check_cluster(path: str, cluster: Cluster) -> Iterator[Complaint]:
     yield from _check_address(f"{path}.listen", cluster.listen, any_host=True)
     for at, address in enumerate(cluster.bootstrap):
@@ -88,10 +99,7 @@ def _check_bootstrap(path: str, cluster: Cluster) -> Iterator[Complaint]:
 
 def _check_advertised(path: str, addresses: Addresses) -> Iterator[Complaint]:
     if addresses.advertise is not None:
-        try:
-            parse_host(addresses.advertise)
-        except ValueError as error:
-            yield f"{path}.advertise", f"{quoted(addresses.advertise)}: {error}"
+        yield from _check_host(f"{path}.advertise", addresses.advertise)
     try:
         parse_node_ids(addresses.node_ids)
     except ValueError as error:

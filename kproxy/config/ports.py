@@ -23,7 +23,7 @@ class Taken(NamedTuple):
 
 def check_ports(config: Config) -> Iterator[Complaint]:
     """Ports beyond the last, and ports that two parts want. Addresses that are none are passed over."""
-    taken: list[Taken] = []
+    taken = list(_listener("admin", config.admin)) if config.admin else []
     for at, cluster in enumerate(config.clusters):
         path = f"clusters[{at}]"
         taken.extend(_listener(path, cluster.listen))
@@ -31,8 +31,6 @@ def check_ports(config: Config) -> Iterator[Complaint]:
             ports = broker_ports(cluster)
             yield from _beyond(path, ports)
             taken.extend(_brokers(path, cluster, ports))
-    if config.admin:
-        taken.extend(_listener("admin", config.admin))
     for one, other in combinations(taken, 2):
         both = one.ports & other.ports
         if both and _same_host(one.host, other.host):

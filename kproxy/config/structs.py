@@ -11,6 +11,8 @@ from msgspec import Meta
 
 UNIT = "x-unit"  # mark of a number that may be written with a unit; schema.py and convert.py look for it
 
+MOST_WORKERS = 256
+
 Seconds = Annotated[float, Meta(gt=0, le=31_536_000, extra_json_schema={UNIT: "seconds"})]
 Size = Annotated[int, Meta(ge=1, le=1 << 48, extra_json_schema={UNIT: "bytes"})]
 Count = Annotated[int, Meta(ge=0, le=1_000_000_000)]
@@ -110,7 +112,7 @@ class Analysis(Struct, frozen=True):
     """The tap and what is made of it."""
 
     enabled: bool = True
-    ring_size: Size = 8_388_608
+    ring_size: Size = 4_194_304
     snaplen: Annotated[int, Meta(ge=0, le=1 << 48, extra_json_schema={UNIT: "bytes"})] = (
         0  # of a frame are tapped; 0: all
     )
@@ -125,7 +127,8 @@ class Config(Struct, frozen=True):
 
     clusters: Annotated[list[Cluster], Meta(min_length=1, max_length=1_000)]
     admin: str | None = "127.0.0.1:9644"
-    workers: Annotated[int, Meta(ge=1, le=256)] = 1
+    admin_hosts: list[str] = []  # names under which it is asked, beside localhost and any IP address; others are refused
+    workers: Annotated[int, Meta(ge=1, le=MOST_WORKERS)] = 1
     outlive: bool = False  # asked to stop, serve on until no client is connected: for a sidecar
     logs: Literal["auto", "json", "text"] = "auto"  # on standard error; auto: text on a terminal
     limits: Limits = Limits()

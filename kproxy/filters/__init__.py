@@ -9,6 +9,19 @@
     rewrite_addresses.py  clients are told the proxy's addresses; what cannot be mapped is withheld
     narrow_api_versions.py  ApiVersions offers no version that a required filter could not read
 
+A filter, whole; ``use: mine:TopicPrefix`` and ``with: {prefix: team-a.}`` in the configuration make it
+
+    class TopicPrefix(Filter):  # topics are made under one prefix only
+        requests = (19,)  # CreateTopics
+
+        def __init__(self, prefix: str) -> None:
+            self.prefix = prefix
+
+        def on_request(self, request: Request) -> Verdict:
+            if all(topic.name.startswith(self.prefix) for topic in request.message.topics):
+                return Forward()
+            return Close(f"a topic outside of {self.prefix}")
+
 What is true of Kafka and what is promised to a filter
 
 * A connection carries requests one way and responses the other, in order: responses come in the order of their requests

@@ -7,7 +7,6 @@ from struct import unpack_from
 
 from kproxy.filters.addresses import tail_start
 from kproxy.filters.contract import (
-    Answer,
     Close,
     ConnectionFacts,
     Direction,
@@ -23,9 +22,10 @@ from kproxy.filters.narrow_api_versions import (
     NarrowApiVersions,
     is_known,
     is_refused,
-    unsupported_version,
+    refused_version,
 )
 from kproxy.filters.passage import Passage
+from kproxy.filters.rewrite_addresses import RewriteAddresses
 from kproxy.filters.tail import withheld_tail
 from kproxy.protocol import facts, request_message, response_message
 
@@ -33,7 +33,7 @@ Wait = Callable[[Awaitable[Verdict], float], Awaitable[Verdict]]  # awaits at mo
 
 SMALLEST_REQUEST = 12  # size, api_key, api_version, correlation_id
 LARGEST_FRAME = 104_857_600  # socket.request.max.bytes of a broker
-OWN_MODULES = "kproxy.filters."
+BUILT_IN = (NarrowApiVersions, RewriteAddresses)  # which stand first, see kproxy.filters.loading
 WANTS_BY_STRENGTH = (Want.PASS, Want.TAIL, Want.HOLD)
 _log = logging.getLogger("kproxy.filters")
 
@@ -53,17 +53,24 @@ class Chain:
         filters: in order.
         wait: awaits a verdict for at most so many seconds, else TimeoutError: asyncio.wait_for.
         most_frame_size: what a filter may let a frame grow to, size field excluded.
+        on_fault: called with the name of the filter, at every fault.
     """
 
     def __init__(
-        self, filters: Iterable[Filter], *, wait: Wait = wait_for_ever, most_frame_size: int = LARGEST_FRAME
+        self,
+        filters: Iterable[Filter],
+        *,
+        wait: Wait = wait_for_ever,
+        most_frame_size: int = LARGEST_FRAME,
+        on_fault: Callable[[str], None] = lambda name: None,
     ) -> None:
         given = tuple(filters)
         self.narrows = any(filter_.required for filter_ in given)
         self.filters: tuple[Filter, ...] = (NarrowApiVersions(given), *given) if self.narrows else given
-        self.built_in = sum(type(filter_).__module__.startswith(OWN_MODULES) for filter_ in self.filters)
+        self.built_in = sum(isinstance(filter_, BUILT_IN) for filter_ in self.filters)
         self.wait = wait
         self.most_frame_size = most_frame_size
+        self.on_fault = on_fault
         self.faults: Counter[str] = Counter()
         self._ways: dict[tuple[Direction, int, int], tuple[Filter, ...]] = {}
 
@@ -75,8 +82,8 @@ class Chain:
 
     def unknown(self, direction: Direction, api_key: int) -> Want:
         """What is to be done with frames of an API that the facts lack, or at a version that they lack."""
-        if self.narrows and api_key == API_VERSIONS and direction is Direction.REQUEST:
-            return Want.HOLD  # answered here, as a broker does that lacks the version (KIP-511)
+        if self.narrows and api_key == API_VERSIONS and direction is Direction.RESPONSE:
+            return Want.HOLD  # what it offers could not be narrowed
         return Want.REFUSE if is_refused(self.filters, api_key) else Want.PASS
 
     def table(self, direction: Direction) -> dict[tuple[int, int], Want]:
@@ -111,7 +118,7 @@ class Chain:
             return Close(f"a request of {len(frame)} bytes has no header")
         api_key, api_version, correlation_id = unpack_from(">hhi", frame, 4)
         if not is_known(api_key, api_version):
-            return self._unknown_request(api_key, api_version, correlation_id, frame)
+            return self._unknown(Direction.REQUEST, api_key, api_version, frame)
         request = RequestFacts(api_key, api_version, correlation_id)
         way = self.way(Direction.REQUEST, api_key, api_version)
         return Passage(self, connection, Direction.REQUEST, request, frame, way).go() if way else Send(frame)
@@ -122,8 +129,7 @@ class Chain:
         """Take a whole response frame, size field included, through the filters that want it, last to first."""
         api_key, api_version = request.api_key, request.api_version
         if not is_known(api_key, api_version):
-            refused = self.unknown(Direction.RESPONSE, api_key) is Want.REFUSE
-            return Close(_nobody_reads(api_key, api_version)) if refused else Send(frame)
+            return self._unknown(Direction.RESPONSE, api_key, api_version, frame)
         way = self.way(Direction.RESPONSE, api_key, api_version)
         return Passage(self, connection, Direction.RESPONSE, request, frame, way).go() if way else Send(frame)
 
@@ -169,18 +175,19 @@ class Chain:
         """Count a fault, and log it the first, tenth, hundredth ... time."""
         name = name_of(filter_)
         self.faults[name] += 1
+        self.on_fault(name)
         times = self.faults[name]
         if str(times).strip("0") == "1":
             end = "traffic passes it by" if filter_.fails_open else "the connection is closed"
             said = fault if isinstance(fault, str) else _in_short(fault)
             _log.warning("filter %s failed on %s: %s; %s (fault %d)", name, judged, said, end, times)
 
-    def _unknown_request(self, api_key: int, api_version: int, correlation_id: int, frame: bytes) -> Outcome:
-        match self.unknown(Direction.REQUEST, api_key):
+    def _unknown(self, direction: Direction, api_key: int, api_version: int, frame: bytes) -> Outcome:
+        match self.unknown(direction, api_key):
             case Want.HOLD:
-                return Answer(unsupported_version(correlation_id))
+                return Send(refused_version(frame))
             case Want.REFUSE:
-                return Close(_nobody_reads(api_key, api_version))
+                return Close(f"api_key {api_key} at version {api_version}: a required filter cannot read it")
         return Send(frame)
 
 
@@ -191,10 +198,6 @@ def name_of(filter_: Filter) -> str:
 
 def _strongest(wants: Iterable[Want]) -> Want:
     return max(wants, key=WANTS_BY_STRENGTH.index, default=Want.PASS)
-
-
-def _nobody_reads(api_key: int, api_version: int) -> str:
-    return f"api_key {api_key} at version {api_version}: a required filter cannot read it"
 
 
 def _in_short(error: Exception) -> str:

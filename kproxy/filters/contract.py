@@ -45,7 +45,7 @@ class Request:
     client_id: str | None
     message: MessageStruct
 
-    def new_response(self, **values: Any) -> MessageStruct:
+    def new_response(self, **values: Any) -> Any:
         """An empty response to it, for ``Reply``; keyword arguments set fields. Its ``struct_types`` has the structs for them.
 
         Raises TypeError for a name that is not a field.

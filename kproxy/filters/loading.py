@@ -2,8 +2,7 @@
 
 import importlib
 import inspect
-from collections.abc import Mapping, Sequence
-from importlib.metadata import EntryPoint, entry_points
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from kproxy.errors import UsageError
@@ -43,7 +42,13 @@ class Uses(Protocol):
     def filters(self) -> Sequence[Use]: ...
 
 
-def load_chain(cluster: Uses, *, wait: Wait = wait_for_ever, most_frame_size: int = LARGEST_FRAME) -> Chain:
+def load_chain(
+    cluster: Uses,
+    *,
+    wait: Wait = wait_for_ever,
+    most_frame_size: int = LARGEST_FRAME,
+    on_fault: Callable[[str], None] = lambda name: None,
+) -> Chain:
     """The chain of a virtual cluster: RewriteAddresses first where addresses are rewritten, so that it has the last word
     on responses; then what the configuration lists. Raises UsageError.
     """
@@ -55,7 +60,7 @@ def load_chain(cluster: Uses, *, wait: Wait = wait_for_ever, most_frame_size: in
             raise UsageError(f"filters[{number}]: {error}") from error
     others = [filter_ for filter_ in filters if not isinstance(filter_, RewriteAddresses)]
     first = [RewriteAddresses()] if cluster.addresses.mode in MODES_THAT_REWRITE else []
-    return Chain([*first, *others], wait=wait, most_frame_size=most_frame_size)
+    return Chain([*first, *others], wait=wait, most_frame_size=most_frame_size, on_fault=on_fault)
 
 
 def load_filter(use: str, options: Mapping[str, Any]) -> Filter:
@@ -80,30 +85,32 @@ def _find(use: str) -> object:
     module, _, attributes = path.partition(":")
     if not all(part.isidentifier() for part in [*module.split("."), *attributes.split(".")]):
         raise UsageError(f'{use!r} is no dotted path like "package.module:Class"')
-    return _load(use, EntryPoint(name=use, value=path, group=GROUP))
+    return _load(use, module, attributes)
 
 
 def _by_name(name: str) -> object:
+    from importlib.metadata import entry_points  # noqa: PLC0415 - 2 MB that few workers need
+
     registered = {entry.name: entry for entry in entry_points(group=GROUP)}
     if name not in registered:
         names = ", ".join(sorted({*registered, *BUILT_IN}))
         raise UsageError(f'there is no filter {name!r}; there are {names}, or give "package.module:Class"')
-    return _load(name, registered[name])
+    return _load(name, registered[name].module, registered[name].attr)
 
 
-def _load(use: str, entry: EntryPoint) -> object:
+def _load(use: str, module: str, path: str) -> object:
     try:
-        found: object = importlib.import_module(entry.module)
+        found: object = importlib.import_module(module)
     except ModuleNotFoundError as error:
         needed = error.name or ""
-        if needed == entry.module or entry.module.startswith(f"{needed}."):
+        if needed == module or module.startswith(f"{needed}."):
             raise UsageError(f"{use!r}: there is no module {needed!r} where Python looks (PYTHONPATH)") from error
-        raise UsageError(f"{use!r}: module {entry.module!r} needs {needed!r}, which is not installed") from error
+        raise UsageError(f"{use!r}: module {module!r} needs {needed!r}, which is not installed") from error
     except Exception as error:
-        raise UsageError(f"{use!r}: module {entry.module!r} cannot be imported: {_in_words(error)}") from error
-    for attribute in entry.attr.split("."):
+        raise UsageError(f"{use!r}: module {module!r} cannot be imported: {_in_words(error)}") from error
+    for attribute in path.split("."):
         if not hasattr(found, attribute):
-            raise UsageError(f"{use!r}: {entry.module!r} has no {entry.attr!r}")
+            raise UsageError(f"{use!r}: {module!r} has no {path!r}")
         found = getattr(found, attribute)
     return found
 

@@ -4,11 +4,13 @@ from collections.abc import Iterable
 from struct import pack
 from typing import Any
 
+from kproxy.errors import DecodeError
 from kproxy.filters.contract import Direction, Filter, Forward, Replace, Response, Verdict, Want
-from kproxy.protocol import facts, request_message, response_message
+from kproxy.protocol import request_message, response_message
 
 API_VERSIONS = 18
 UNSUPPORTED_VERSION = 35
+BODY_START = 8  # size, correlation id: the header of these responses has no tags at any version (KIP-511)
 
 
 def is_known(api_key: int, api_version: int) -> bool:
@@ -28,11 +30,21 @@ def is_refused(filters: Iterable[Filter], api_key: int) -> bool:
     )
 
 
-def unsupported_version(correlation_id: int) -> bytes:
-    """The frame with which a broker answers an ApiVersions request of a version it lacks: version 0, error 35 (KIP-511)."""
-    highest = facts().apis[API_VERSIONS].versions.highest
-    body = pack(">hihhh", UNSUPPORTED_VERSION, 1, API_VERSIONS, 0, highest)
-    return pack(">ii", 4 + len(body), correlation_id) + body
+def refused_version(frame: bytes) -> bytes:
+    """What a client gets that asked for ApiVersions at a version that the facts lack: the answer of a broker that lacks it, too.
+
+    That is in the layout of version 0 with error 35 (KIP-511). A broker's own passes as it is; the answer of a broker
+    that has the version gives way to ours, and the client asks again for one that can be narrowed.
+    """
+    message = response_message(API_VERSIONS)
+    assert message is not None
+    try:
+        if message.decode(0, frame[BODY_START:]).error_code == UNSUPPORTED_VERSION:
+            return frame
+    except DecodeError:
+        pass
+    body = pack(">hihhh", UNSUPPORTED_VERSION, 1, API_VERSIONS, 0, message.versions.highest)
+    return pack(">i", 4 + len(body)) + frame[4:BODY_START].ljust(4, b"\0") + body
 
 
 class NarrowApiVersions(Filter):

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Iterable
 from struct import pack
 from typing import Protocol
 
-from kproxy.errors import DecodeError
+from kproxy.errors import DecodeError, TrailingBytes
 from kproxy.filters.contract import (
     Answer,
     Close,
@@ -67,6 +67,7 @@ class Passage:
         self._way = iter(way)
         self._given: MessageStruct | None = None  # says what the frame says, and nobody has had it since
         self._body_start = 0  # 0: the header is not read yet
+        self._rest = b""  # behind the message
         self._unread: DecodeError | None = None
 
     def go(self) -> Outcome | Awaitable[Outcome]:
@@ -154,10 +155,21 @@ class Passage:
         try:
             if not self._body_start:
                 self._read_header()
-            return self._message().decode(self._request.api_version, self._frame, self._body_start)
+            return self._decoded()
         except DecodeError as error:
             self._unread = error
             raise
+
+    def _decoded(self) -> MessageStruct:
+        """Clients look at no byte behind a response (Java's parseResponse, librdkafka), and librdkafka's mock cluster sends one."""
+        message, version = self._message(), self._request.api_version
+        try:
+            return message.decode(version, self._frame, self._body_start)
+        except TrailingBytes as error:
+            if self._direction is Direction.REQUEST or not error.left:
+                raise
+            self._rest = self._frame[-error.left :]
+            return message.decode(version, self._frame[: -error.left], self._body_start)
 
     def _read_header(self) -> None:
         request = self._request
@@ -174,7 +186,8 @@ class Passage:
         if self._request.api_key != API_VERSIONS or self._direction is Direction.REQUEST:
             return False
         try:
-            self._message().check(self._request.api_version, self._frame, SIZE_FIELD + 4)
+            self._read_header()
+            self._message().check(self._request.api_version, self._frame, self._body_start)
         except DecodeError:
             return True
         return False
@@ -182,7 +195,7 @@ class Passage:
     def _written(self, message: MessageStruct) -> bytes:
         """The frame with that message in place of its own. Raises EncodeError, ValueError."""
         header = self._frame[SIZE_FIELD : self._body_start]
-        return self._framed(header + self._message().encode(self._request.api_version, message))
+        return self._framed(header + self._message().encode(self._request.api_version, message) + self._rest)
 
     def _framed(self, data: bytes) -> bytes:
         if len(data) > self._chain.most_frame_size:

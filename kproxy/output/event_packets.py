@@ -1,4 +1,4 @@
-"""Events as packets of a capture: the bytes of frames, credentials withheld in them, each with a comment, and holes for what is not there.
+"""Events as packets of a capture: the bytes of frames without credentials, each with a comment; holes for what is not there.
 
 EventPieces says what of an event is to be written, in the order of its bytes; Conversation makes packets of it.
 """

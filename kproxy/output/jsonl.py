@@ -17,7 +17,8 @@ An exchange, ``"event": "exchange"``, has all of these fields, in this order:
     requestSize     int: bytes on the wire with the size field; null without a request
     responseSize    int: likewise
     requestHeader   object: Kafka's JSON of the header, or null
-    request         object: Kafka's JSON of the body, or null; what is secret is the string "(withheld)"
+    request         object: Kafka's JSON of the body, or null; what is secret is the string "(withheld)"; {} for an ApiVersions
+                    request at a version the broker lacks, which then reads none of it: what it says is in embedded ("unread")
     responseHeader  object or null
     response        object or null, as request
     embedded        list: what is inside bytes and records fields: objects of path, in, kind, json (error where it is broken);

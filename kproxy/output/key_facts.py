@@ -199,6 +199,8 @@ def _metadata(line: Line) -> None:
 
 def _api_versions(line: Line) -> None:
     request: ApiVersionsRequest = line.request(ApiVersionsRequest)
+    for unread in line.bodies.embedded:
+        request = msgspec.convert(unread.value(), ApiVersionsRequest)
     if request.clientSoftwareName is not None:
         line.words.append(f"{word(request.clientSoftwareName)} {word(request.clientSoftwareVersion or '')}")
     if line.bodies.response is not None:

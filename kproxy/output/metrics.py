@@ -1,75 +1,78 @@
-"""What /metrics says: one registry of descriptions, and a collector that fills them with numbers when somebody scrapes.
+"""What /metrics says: the metrics of metric_descriptions.py, with the numbers of the moment in which somebody scrapes.
 
-DESCRIPTIONS has every metric's name, type, help and labels; dashboards and rules are made from it. Labels are bounded: APIs, versions
-and causes by what kproxy knows (``other`` for the rest), names from traffic by the analyzer (``__other__``).
-
-Text format: Prometheus exposition format 0.0.4, or OpenMetrics 1.0 where the scraper asks for it.
+Prometheus text format 0.0.4, or OpenMetrics 1.0 where the scraper asks for it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, Protocol
+from itertools import accumulate
+from typing import Any, Protocol
 
 from prometheus_client import CollectorRegistry
-from prometheus_client.core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    HistogramMetricFamily,
-    InfoMetricFamily,
-)
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, InfoMetricFamily
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from kproxy import __version__
+from kproxy.output.metric_descriptions import BY_NAME, DESCRIPTIONS, NANOSECONDS, Description
 from kproxy.protocol.facts import facts
 
 OTHER = "other"
-NANOSECONDS = 1e9
 
-Kind = Literal["counter", "gauge", "histogram", "info"]
 Sample = tuple[tuple[str, ...], float]  # values of the labels, number
 
 
 class Counted(Protocol):
-    """An API at a version, as the workers count it; None stands for what is not known."""
+    """An API at a version, as a worker counts it; None stands for what is not known."""
 
     @property
-    def api_key(self) -> int | None: ...
+    def api_key(self) -> int | None:
+        """Its key."""
+
     @property
-    def api_version(self) -> int | None: ...
+    def api_version(self) -> int | None:
+        """Its version."""
+
     @property
-    def requests(self) -> int: ...
+    def requests(self) -> int:
+        """How many."""
+
     @property
-    def request_bytes(self) -> int: ...
+    def request_bytes(self) -> int:
+        """Their bytes."""
+
     @property
-    def responses(self) -> int: ...
+    def responses(self) -> int:
+        """How many."""
+
     @property
-    def response_bytes(self) -> int: ...
+    def response_bytes(self) -> int:
+        """Their bytes."""
+
     @property
-    def latency_ns(self) -> int: ...
+    def latency_ns(self) -> int:
+        """Of all responses together."""
+
     @property
-    def histogram(self) -> Sequence[int]: ...
+    def histogram(self) -> Sequence[int]:
+        """Responses by latency."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scrape:
-    """Plain numbers of one moment, summed over nothing: a list entry a worker.
+    """Plain numbers of one moment; lists have an entry a worker.
 
-    Names of totals and of causes are those of the enums in kproxy.proxy.counted, in small letters. *analysis* is what the analyzer
-    said last (kproxy.proxy.analysis_counts), empty when it said nothing yet.
+    Names of totals and of causes are those of the enums in kproxy.proxy.counted, in small letters. *analysis* is what the
+    analyzer said last (kproxy.proxy.analysis_counts); empty when it said nothing.
     """
 
     apis: Sequence[Sequence[Counted]]
     totals: Sequence[Mapping[str, int]]
     closes: Sequence[Mapping[str, int]]
-    bounds: Sequence[
-        int
-    ] = ()  # ns: the upper bounds of the histogram's buckets, the last one, for all the rest, left out
-    analysis: Mapping[str, Any] | None = None
-    analysis_enabled: bool = False
-    workers: int = 0  # that listen
-    restarts: Mapping[str, int] | None = None  # "worker", "analyzer" -> times it was started again
+    bounds: Sequence[int]  # ns: upper bounds of the histogram's buckets but the last one, which holds all the rest
+    analysis: Mapping[str, Any]
+    analysis_up: bool = False
 
 
 class Source(Protocol):
@@ -78,154 +81,6 @@ class Source(Protocol):
     def scrape(self) -> Scrape:
         """The numbers of this moment."""
 
-
-@dataclass(frozen=True, slots=True)
-class Description:
-    """One metric, as users see it: counters without ``_total``."""
-
-    name: str
-    kind: Kind
-    help: str
-    labels: tuple[str, ...] = ()
-    total: str = ""  # the worker's total that it is, or those with a place for the value of its only label
-    of: tuple[str, ...] = ()  # values of that label
-    scale: float = 1.0
-    merge: Literal["sum", "max"] = "sum"  # over the workers
-
-
-API: Final = ("api", "api_version")
-
-DESCRIPTIONS: Final[tuple[Description, ...]] = (
-    Description("kproxy_build", "info", "The version of kproxy."),
-    Description("kproxy_requests", "counter", "Requests that passed, by API and version.", API),
-    Description("kproxy_request_bytes", "counter", "Bytes of these requests.", API),
-    Description("kproxy_responses", "counter", "Responses that passed, by API and version of their request.", API),
-    Description("kproxy_response_bytes", "counter", "Bytes of these responses.", API),
-    Description(
-        "kproxy_latency_seconds",
-        "histogram",
-        "Time from a request's header to its response's header, as the proxy saw it.",
-        API,
-    ),
-    Description(
-        "kproxy_bytes", "counter", "Bytes forwarded, by direction.", ("direction",), "bytes_{}", ("request", "response")
-    ),
-    Description(
-        "kproxy_connections_opened", "counter", "Connections of clients that were accepted.", (), "connections_opened"
-    ),
-    Description("kproxy_connections_open", "gauge", "Connections of clients that are open.", (), "connections_open"),
-    Description("kproxy_connections_closed", "counter", "Connections that ended, by cause.", ("cause",)),
-    Description(
-        "kproxy_connections_refused", "counter", "Connections refused because of a limit.", (), "refused_connections"
-    ),
-    Description("kproxy_accept_errors", "counter", "Failures to accept a connection.", (), "accept_errors"),
-    Description("kproxy_in_flight_requests", "gauge", "Requests that wait for their response.", (), "in_flight"),
-    Description("kproxy_buffered_bytes", "gauge", "Bytes that wait in the proxy's buffers.", (), "buffered_bytes"),
-    Description(
-        "kproxy_upstream_connects", "counter", "Connections to brokers that were made.", (), "upstream_connects"
-    ),
-    Description(
-        "kproxy_upstream_connect_failures",
-        "counter",
-        "Connections to brokers that failed.",
-        (),
-        "upstream_connect_failures",
-    ),
-    Description(
-        "kproxy_tls_handshakes",
-        "counter",
-        "TLS handshakes that succeeded, by leg.",
-        ("leg",),
-        "tls_handshakes_ok_{}",
-        ("client", "broker"),
-    ),
-    Description(
-        "kproxy_tls_handshake_failures",
-        "counter",
-        "TLS handshakes that failed, by leg.",
-        ("leg",),
-        "tls_handshakes_failed_{}",
-        ("client", "broker"),
-    ),
-    Description(
-        "kproxy_unknown_apis",
-        "counter",
-        "Requests of an API or version that kproxy does not know, forwarded.",
-        (),
-        "unknown_apis",
-    ),
-    Description(
-        "kproxy_mispaired_responses", "counter", "Responses whose correlation id was not the one due.", (), "mispaired"
-    ),
-    Description(
-        "kproxy_opaque_connections",
-        "counter",
-        "Connections forwarded blindly since frames could not be told apart.",
-        (),
-        "opaque_connections",
-    ),
-    Description("kproxy_held_frames", "counter", "Frames held whole for a filter.", (), "held_frames"),
-    Description("kproxy_rewritten_frames", "counter", "Frames that a filter changed.", (), "rewritten_frames"),
-    Description(
-        "kproxy_withheld_addresses", "counter", "Brokers' addresses withheld from clients.", (), "withheld_addresses"
-    ),
-    Description(
-        "kproxy_filter_faults", "counter", "Filters that raised, hung or answered what cannot be.", (), "filter_faults"
-    ),
-    Description(
-        "kproxy_loop_lag_seconds",
-        "gauge",
-        "Longest turn of a worker's event loop.",
-        (),
-        "loop_lag_max_ns",
-        (),
-        1 / NANOSECONDS,
-        "max",
-    ),
-    Description("kproxy_tapped_chunks", "counter", "Pieces of traffic copied to the analyzer.", (), "tapped_chunks"),
-    Description("kproxy_tapped_bytes", "counter", "Bytes of traffic copied to the analyzer.", (), "tapped_bytes"),
-    Description(
-        "kproxy_tap_dropped_chunks",
-        "counter",
-        "Pieces that the analyzer did not get: it was behind.",
-        (),
-        "tap_dropped_chunks",
-    ),
-    Description("kproxy_tap_dropped_bytes", "counter", "Bytes that the analyzer did not get.", (), "tap_dropped_bytes"),
-    Description("kproxy_workers", "gauge", "Workers that listen."),
-    Description("kproxy_restarts", "counter", "Processes that ended and were started again.", ("process",)),
-    Description("kproxy_analysis_up", "gauge", "1 if the analyzer runs and says what it counts."),
-    Description(
-        "kproxy_analysis_lag_seconds",
-        "gauge",
-        "How far the analyzer was behind the traffic at most, in the last second.",
-    ),
-    Description("kproxy_analysis_connections", "gauge", "Connections being analyzed."),
-    Description("kproxy_analyzed_frames", "counter", "Requests and responses analyzed."),
-    Description("kproxy_analyzed_exchanges", "counter", "Requests analyzed, with their responses."),
-    Description(
-        "kproxy_undecoded_exchanges", "counter", "Exchanges in which something could not be read, by API.", ("api",)
-    ),
-    Description("kproxy_unanswered_requests", "counter", "Requests that were due an answer and got none."),
-    Description(
-        "kproxy_response_errors", "counter", "Responses with an error code, by API and error.", ("api", "error")
-    ),
-    Description(
-        "kproxy_topic_bytes", "counter", "Bytes of records, by topic and by produce or fetch.", ("topic", "operation")
-    ),
-    Description("kproxy_rebalances", "counter", "Rebalances of classic consumer groups.", ("group",)),
-    Description("kproxy_analysis_gaps", "counter", "Times that bytes were missing in a connection's analysis."),
-    Description("kproxy_analysis_lost_bytes", "counter", "Bytes missing in the analysis."),
-    Description("kproxy_analysis_bad_frames", "counter", "Frames that no peer would accept."),
-    Description("kproxy_analysis_not_kafka", "counter", "Connections that did not speak Kafka."),
-    Description(
-        "kproxy_analysis_faults", "counter", "Connections whose analysis failed, by exception.", ("exception",)
-    ),
-    Description("kproxy_analysis_given_up", "counter", "Connections no longer analyzed for lack of room."),
-    Description("kproxy_output_bytes", "counter", "Bytes written to the analyzer's files.", ("output",)),
-    Description("kproxy_output_dropped_bytes", "counter", "Bytes that could not be written to them.", ("output",)),
-    Description("kproxy_output_failures", "counter", "Times that they could not be written.", ("output",)),
-)
 
 # What the analyzer says -> the metric it is.
 _NUMBERS = {
@@ -250,3 +105,124 @@ _OUTPUTS = {
     "dropped": "kproxy_output_dropped_bytes",
     "failures": "kproxy_output_failures",
 }
+
+
+class Metrics(Collector):
+    """Collects from *source* whenever it is scraped; ``render`` is what a scraper gets."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._registry = CollectorRegistry(auto_describe=False)
+        self._registry.register(self)
+        self._names = {key: api.name for key, api in facts().apis.items()}
+
+    def render(self, accept: str) -> tuple[bytes, str]:
+        """The text of a scrape and its content type; *accept* is the scraper's header of that name."""
+        encode, content_type = choose_encoder(accept)
+        return encode(self._registry), content_type
+
+    def describe(self) -> Iterator[Metric]:
+        """The families without numbers."""
+        return (_family(description) for description in DESCRIPTIONS)
+
+    def collect(self) -> Iterator[Metric]:
+        """The families with their numbers; those that have none are left out."""
+        scrape = self._source.scrape()
+        values: dict[str, list[Sample]] = {
+            "kproxy_workers": [((), len(scrape.totals))],
+            "kproxy_analysis_up": [((), scrape.analysis_up)],
+            "kproxy_connections_closed": _summed(((cause,), n) for one in scrape.closes for cause, n in one.items()),
+        }
+        apis = self._apis(scrape)
+        for position, name in enumerate(_COUNTS):
+            values[name] = [(labels, counts[position]) for labels, counts in apis.items()]
+        for description in DESCRIPTIONS:
+            if description.total:
+                values[description.name] = list(_totals(description, scrape.totals))
+        values |= _of_analysis(scrape.analysis)
+        for description in DESCRIPTIONS:
+            if description.kind == "histogram":
+                yield _histogram(description, apis, scrape.bounds)
+            elif description.kind == "info":
+                yield InfoMetricFamily(description.name, description.help, value={"version": __version__})
+            elif samples := values.get(description.name):
+                yield _filled(description, samples)
+
+    def _apis(self, scrape: Scrape) -> dict[tuple[str, ...], list[int]]:
+        """Labels of an API at a version -> the four counts, the latency, and the histogram, over all workers."""
+        found: dict[tuple[str, ...], list[int]] = {}
+        for one in (one for worker in scrape.apis for one in worker):
+            name = OTHER if one.api_key is None else self._names.get(one.api_key, OTHER)
+            labels = name, OTHER if one.api_version is None else str(one.api_version)
+            counts = [getattr(one, attribute) for attribute in _COUNTS.values()] + [one.latency_ns, *one.histogram]
+            before = found.get(labels)
+            found[labels] = counts if before is None else [a + b for a, b in zip(before, counts, strict=True)]
+        return found
+
+
+_COUNTS = {
+    "kproxy_requests": "requests",
+    "kproxy_request_bytes": "request_bytes",
+    "kproxy_responses": "responses",
+    "kproxy_response_bytes": "response_bytes",
+}
+_FAMILIES: dict[str, Any] = {
+    "counter": CounterMetricFamily,
+    "gauge": GaugeMetricFamily,
+    "histogram": HistogramMetricFamily,
+}
+
+
+def _family(description: Description) -> Metric:
+    if description.kind == "info":
+        return InfoMetricFamily(description.name, description.help)
+    family: Metric = _FAMILIES[description.kind](description.name, description.help, labels=description.labels)
+    return family
+
+
+def _filled(description: Description, samples: Iterable[Sample]) -> Metric:
+    family = _FAMILIES[description.kind](description.name, description.help, labels=description.labels)
+    for labels, value in samples:
+        family.add_metric(labels, value)
+    filled: Metric = family
+    return filled
+
+
+def _histogram(description: Description, apis: Mapping[tuple[str, ...], list[int]], bounds: Sequence[int]) -> Metric:
+    family = HistogramMetricFamily(description.name, description.help, labels=description.labels)
+    edges = [repr(bound / NANOSECONDS) for bound in bounds] + ["+Inf"]
+    for labels, counts in apis.items():
+        latency, *buckets = counts[len(_COUNTS) :]
+        if any(buckets):
+            heights = list(accumulate(buckets))
+            family.add_metric(labels, list(zip(edges, heights, strict=True)), sum_value=latency / NANOSECONDS)
+    return family
+
+
+def _totals(description: Description, totals: Sequence[Mapping[str, int]]) -> Iterator[Sample]:
+    merge = sum if description.merge == "sum" else max
+    for value in description.of or ("",):
+        name = description.total.format(value)
+        numbers = [worker.get(name, 0) for worker in totals]
+        if numbers:
+            yield (value,) if description.labels else (), merge(numbers) * description.scale
+
+
+def _summed(samples: Iterable[tuple[tuple[str, ...], int]]) -> list[Sample]:
+    found: dict[tuple[str, ...], float] = {}
+    for labels, value in samples:
+        found[labels] = found.get(labels, 0) + value
+    return list(found.items())
+
+
+def _of_analysis(said: Mapping[str, Any]) -> dict[str, list[Sample]]:
+    values: dict[str, list[Sample]] = {metric: [((), said[name])] for name, metric in _NUMBERS.items() if name in said}
+    for name, metric in _ROWS.items():
+        width = len(BY_NAME[metric].labels)
+        values[metric] = [(tuple(row[:width]), row[width]) for row in said.get(name, ())]
+    for name, metric in _OUTPUTS.items():
+        values[metric] = [((output,), counts[name]) for output, counts in said.get("outputs", {}).items()]
+    values["kproxy_analysis_faults"] = [((name,), count) for name, count in said.get("faults", {}).items()]
+    if "most_lag_ns" in said:
+        values["kproxy_analysis_lag_seconds"] = [((), said["most_lag_ns"] / NANOSECONDS)]
+    return values

@@ -10,7 +10,7 @@ from typing import Any
 from kproxy.errors import DecodeError
 from kproxy.protocol.embedded import Context, Embedded, Viewers, holds_payloads, open_request, open_response
 from kproxy.protocol.facts import facts
-from kproxy.session import Event, Exchange, Frame
+from kproxy.session import Event, Exchange, Frame, client_software
 
 JOIN_GROUP, SYNC_GROUP = 11, 14
 MOST_GROUPS = 10_000
@@ -35,6 +35,8 @@ class Opener:
 
     def open(self, exchange: Exchange) -> list[Embedded]:
         """What is inside the request, then inside the response. Never raises for what the bytes say."""
+        if exchange.request is not None and exchange.request.unread:
+            return _unread(exchange.request)
         if exchange.api_key not in HOLDING_APIS:
             return []
         asked, answered = _holder(exchange.request), _holder(exchange.response)
@@ -71,6 +73,15 @@ class Opener:
         if exchange.api_key == SYNC_GROUP and request is not None:
             protocol = self._groups.get(request.group_id, protocol)
         return Context(exchange.topic_names, *protocol, exchange.connection.sasl_mechanism, request, self._viewers)
+
+
+def _unread(api_versions: Frame) -> list[Embedded]:
+    """What a client said of itself to a broker that did not read it."""
+    software = client_software(api_versions.data, api_versions.body_start)
+    if software is None:
+        return []
+    name, version = software
+    return [Embedded("", "request", "unread", {"clientSoftwareName": name, "clientSoftwareVersion": version})]
 
 
 def _holder(frame: Frame | None) -> Frame | None:

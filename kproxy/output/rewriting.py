@@ -19,7 +19,7 @@ from kproxy.protocol.facts import Field
 from kproxy.protocol.records import Record, RecordBatch
 from kproxy.protocol.secrets import Secrecy, is_secret_setting, secrecy
 from kproxy.protocol.structs import Struct, struct_types
-from kproxy.session import Connection, Exchange, Frame
+from kproxy.session import Connection, Exchange, Frame, client_software
 from kproxy.session.routes import Route, read_body, route_of
 
 CORRELATION_ID = 4  # bytes: all that is known of a response whose request was not seen
@@ -78,10 +78,9 @@ class Rewriter:
         """A frame written anew, and a note."""
         header = self.header(frame)
         if frame.message is None:
-            keep = self.keeps_unread(api_key)
-            return (
-                (_with(frame, header, frame.data[len(header) :]), "") if keep else _blank(frame, header, "unreadable")
-            )
+            if self.keeps_unread(api_key):
+                return _with(frame, header, frame.data[len(header) :]), ""
+            return _blank(frame, header, "unreadable", keep=_software_size(frame))
         if not self.wants(frame):
             return _with(frame, header, frame.data[len(header) :]), ""
         try:
@@ -272,11 +271,19 @@ def _with(frame: Frame, header: bytes, body: bytes) -> Frame:
     return frame if data == frame.data else replace(frame, data=data)
 
 
-def _blank(frame: Frame, header: bytes, why: str) -> tuple[Frame, str]:
-    """The frame with a body of zeros."""
-    note = f"body of {len(frame.data) - len(header)} bytes blanked: {why}"
-    blank = replace(frame, data=header + bytes(len(frame.data) - len(header)), message=None)
+def _blank(frame: Frame, header: bytes, why: str, *, keep: int = 0) -> tuple[Frame, str]:
+    """The frame with a body of zeros, but for what it begins with."""
+    start = len(header)
+    size = len(frame.data) - start - keep
+    note = f"body of {size} bytes blanked: {why}"
+    blank = replace(frame, data=header + frame.data[start : start + keep] + bytes(size), message=None)
     return blank, note
+
+
+def _software_size(frame: Frame) -> int:
+    """Bytes with which an ApiVersions request newer than the facts names the client's software, which is no secret."""
+    named = client_software(frame.data, frame.body_start) if frame.unread else None
+    return 0 if named is None else sum(1 + len(name) for name in named)
 
 
 def _inner_route(envelope: Frame) -> Route | None:

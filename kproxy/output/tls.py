@@ -31,6 +31,7 @@ from typing import Any
 from kproxy.output.times import render_duration, render_instant, render_size
 from kproxy.session.tls_facts import TlsFacts, TlsTraffic
 
+JOINED_LATE_HINT = "record connections from their beginning: without its handshake, keys cannot be matched with one"
 KEYS_HINT = "give kproxy the session keys (--keylog FILE; kproxy decode --help says how to get them)"
 
 
@@ -83,7 +84,13 @@ def undecrypted_words(facts: TlsFacts) -> str:
     """As tls_words, of a connection that could not be read: why, and what to do."""
     if not facts.missing:
         return f"{tls_words(facts)}; the handshake did not come to its end"
-    return f"{tls_words(facts)}; not decrypted: {'; '.join(facts.missing)}; {KEYS_HINT}"
+    hint = JOINED_LATE_HINT if joined_late(facts) else KEYS_HINT
+    return f"{tls_words(facts)}; not decrypted: {'; '.join(facts.missing)}; {hint}"
+
+
+def joined_late(facts: TlsFacts) -> bool:
+    """Whether the capture begins after the ClientHello, so that session keys alone are no help."""
+    return facts.client_hello_at is None
 
 
 def _protocol(facts: TlsFacts) -> list[str]:

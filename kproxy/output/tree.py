@@ -80,6 +80,8 @@ class Tree:
             words.append(f"laid out as in Kafka {frame.layout}")
         if frame.assumed_version is not None:
             words.append(f"read as version {frame.assumed_version}, the newest that kproxy knows")
+        if frame.unread:
+            words.append("of which a broker that lacks the version reads the header only")
         return self.style.paint(self.style.dim, ", ".join(words))
 
     def _below(self, frame: Frame, body: bytes | None, bodies: Bodies) -> Iterator[str]:
@@ -88,6 +90,8 @@ class Tree:
             header = msgspec.json.decode(frame.header.to_json())
             kind = "RequestHeader" if isinstance(frame.header, RequestHeader) else "ResponseHeader"
             yield from self._branch(kind, ("header",), "header", header, "  ", last=body == b"{}")
+        if frame.unread:
+            return
         if body is None or frame.message is None:
             yield f"  {LAST}{self.style.paint(self.style.error, printable(bodies.undecoded or 'not decoded', 1000))}"
         elif len(body) > READABLE:

@@ -17,6 +17,7 @@ from kproxy.output.escaping import well_formed
 from kproxy.output.jsonl import event_line
 from kproxy.output.opening import Opener
 from kproxy.output.times import render_instant, render_size
+from kproxy.output.where_types import check_types
 from kproxy.protocol.facts import facts
 from kproxy.session import Event, Exchange, Frame
 
@@ -38,8 +39,8 @@ POSITION = re.compile(r"<input>:(\d+):(\d+): (?:Syntax error: )?([^\n]*)")
 class Where:
     """A compiled condition; ``where(event)`` tells whether the event is wanted.
 
-    Raises UsageError, one sentence, when the expression is malformed, names what does not exist, or gives something
-    other than true or false. ``notes`` collects what was odd at run time, each thing once.
+    Raises UsageError, one sentence, when the expression is malformed, names what does not exist, compares what is never
+    equal, or gives something other than true or false. ``notes`` collects what was odd at run time, each thing once.
     """
 
     def __init__(self, expression: str) -> None:
@@ -48,6 +49,7 @@ class Where:
         self._program = _compile(expression)
         self._names = sorted(_check_names(self._program, expression))
         _check_functions(self._program)
+        check_types(expression)
         self._cheap = all(name in CHEAP for name in self._names)
 
     @property

@@ -27,7 +27,13 @@ Around it
     upstream.py     resolving and connecting, SOCKS5 and HTTP CONNECT, PROXY protocol out
     proxy_protocol.py   PROXY protocol v1 and v2 (bytes only)
     tls.py          contexts for both legs, made anew when files change
-    worker.py, supervisor.py, control.py (the channel between them), analyzer.py, rotation.py, admin.py
+    worker.py, analyzer.py, rotation.py, admin.py
+    supervisor.py   one run: signals, changed files, the exit code
+    fleet.py        workers and analyzer together; child.py: one place for a process; processes.py: how they are started
+    control.py      the channel between supervisor and children, and all that is said on it
+    overview.py     what the admin server is told; admin_server.py: it on its port
+    logs.py         events on standard error, and the only keys they have
+    watch.py, probe.py  files that have changed; addresses that another process serves
 
 Shared memory and channels
 

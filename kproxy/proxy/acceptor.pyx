@@ -5,9 +5,9 @@ Where nothing but two plain sockets is to be joined, and the broker's address is
 (TLS, names, a proxy on the way, a PROXY header) is the owner's, who awaits.
 """
 
-from libc.errno cimport EAGAIN, ECONNABORTED, EINPROGRESS, EINTR, EISCONN, EMFILE, ENFILE, ENOBUFS, ENOMEM, errno
+from libc.errno cimport EAGAIN, EALREADY, ECONNABORTED, ECONNREFUSED, EINPROGRESS, EINTR, EISCONN, EMFILE, ENFILE, ENOBUFS, ENOMEM, errno
 from libc.stdint cimport uint8_t, uint64_t
-from libc.string cimport memcpy
+from libc.string cimport memcmp
 from posix.unistd cimport close as close_fd
 
 from kproxy.proxy.counters cimport (
@@ -30,6 +30,8 @@ cdef extern from "<sys/socket.h>" nogil:
     int c_connect "connect"(int, const sockaddr *, socklen_t)
     int setsockopt(int, int, int, const void *, socklen_t)
     int getsockopt(int, int, int, void *, socklen_t *)
+    int getsockname(int, sockaddr *, socklen_t *)
+    int getpeername(int, sockaddr *, socklen_t *)
     int SOCK_NONBLOCK, SOCK_CLOEXEC, SOCK_STREAM, SOL_SOCKET, SO_KEEPALIVE, SO_ERROR
 
 cdef extern from "<netinet/in.h>" nogil:
@@ -80,7 +82,8 @@ cdef class Acceptor:
     def stop(self):
         """Accept no more; what waits in the backlog is taken first, so that no client is turned away."""
         self.worker.loop.remove_reader(self.fd)
-        self.readable()
+        while self.accept_some():
+            pass
 
     def pause(self):
         """Accept nothing for now; who comes waits in the backlog."""
@@ -88,6 +91,10 @@ cdef class Acceptor:
 
     def readable(self):
         """Clients are waiting."""
+        self.accept_some()
+
+    cdef bint accept_some(self) except -1:
+        """Accept up to MOST_AT_ONCE; whether more may be waiting."""
         cdef sockaddr_storage address
         cdef socklen_t size
         cdef int client
@@ -99,32 +106,51 @@ cdef class Acceptor:
                 if errno in (EMFILE, ENFILE, ENOBUFS, ENOMEM):
                     self.worker.counters.total(ACCEPT_ERRORS)[0] += 1
                     self.owner.on_accept_error(self, errno)
-                    return
+                    return False
                 if errno in (EINTR, ECONNABORTED):
                     continue
-                return
-            try:
-                self.accept(client, (<char *>&address)[:size])
-            except Exception as error:
-                close_fd(client)
-                self.owner.on_fault(None, error)
+                return False
+            self.accept(client, (<char *>&address)[:size])
+        return True
 
     cdef int accept(self, int client, bytes peer) except -1:
         cdef Link link
-        why = self.owner.refusal(peer)
-        if why is not None:
-            self.worker.counters.total(REFUSED_CONNECTIONS)[0] += 1
+        cdef Worker worker = self.worker
+        try:
+            if worker.counters.total(CONNECTIONS_OPEN)[0] >= worker.most_connections or worker.choosy and self.owner.refuses(peer):
+                worker.counters.total(REFUSED_CONNECTIONS)[0] += 1
+                close_fd(client)
+                return 0
+            link = self.make_link(peer)
+        except Exception as error:
             close_fd(client)
+            self.owner.on_fault(None, error)
             return 0
-        link = self.owner.new_link(self, peer)
-        self.worker.counters.total(CONNECTIONS_OPENED)[0] += 1
-        self.worker.counters.total(CONNECTIONS_OPEN)[0] += 1
+        worker.counters.total(CONNECTIONS_OPENED)[0] += 1
+        worker.counters.total(CONNECTIONS_OPEN)[0] += 1
         link.client_fd = client
-        if self.target is None:
-            self.owner.begin(link, self, client)
-            return 0
-        link.target = self._told
-        return self.connect(link)
+        try:
+            if self.target is None:
+                self.owner.begin(link, self, client)
+            else:
+                link.target = self._told
+                self.connect(link)
+        except Exception as error:
+            self.owner.on_fault(link, error)
+            link.close(ERROR)
+        return 0
+
+    cdef Link make_link(self, bytes peer):
+        cdef Link link
+        place = self.owner.came(peer) if self.worker.choosy else None
+        self.worker.last_number += 1
+        link = Link(self.worker, self.owner, self.owner.plan, self.worker.last_number, self.owner.limits)
+        link.peer = peer
+        link.node_id = self.node_id
+        if self.owner.sampled is not None:
+            link.tapped = self.owner.sampled()
+        link.place = place
+        return link
 
     cdef int connect(self, Link link) except -1:
         cdef const uint8_t *target = <const uint8_t *><char *>self.target
@@ -143,7 +169,7 @@ cdef class Acceptor:
             return self.fail(link, errno)
         if c_connect(broker, <const sockaddr *>target, size) == 0 or errno == EISCONN:  # on loopback it is done by now
             return self.join(link)
-        if errno not in (EINPROGRESS, EAGAIN) and errno != 114:  # EALREADY
+        if errno not in (EINPROGRESS, EAGAIN, EALREADY):
             return self.fail(link, errno)
         link.connecting = True
         self.worker.loop.add_writer(broker, self.connected, link)
@@ -157,14 +183,30 @@ cdef class Acceptor:
             return
         link.stop_connecting()
         getsockopt(link.broker_fd, SOL_SOCKET, SO_ERROR, &error, &size)
-        if error:
-            self.fail(link, error)
-        else:
-            self.join(link)
+        try:
+            if error:
+                self.fail(link, error)
+            else:
+                self.join(link)
+        except Exception as fault:
+            self.owner.on_fault(link, fault)
+            link.close(ERROR)
 
     cdef int join(self, Link link) except -1:
+        if self.is_joined_to_itself(link.broker_fd):
+            return self.fail(link, ECONNREFUSED)
         pump(link, link.client_fd, link.broker_fd)
         return 0
+
+    cdef bint is_joined_to_itself(self, int broker) noexcept:
+        """Whether the kernel joined a free port of this host with itself: nobody listens there."""
+        cdef sockaddr_storage ours
+        cdef sockaddr_storage theirs
+        cdef socklen_t size = sizeof(sockaddr_storage)
+        cdef socklen_t other = sizeof(sockaddr_storage)
+        if getsockname(broker, <sockaddr *>&ours, &size) != 0 or getpeername(broker, <sockaddr *>&theirs, &other) != 0:
+            return False
+        return size == other and memcmp(&ours, &theirs, size) == 0
 
     cdef int fail(self, Link link, int error) except -1:
         self.owner.on_unreachable(link, error)

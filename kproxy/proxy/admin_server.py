@@ -1,6 +1,7 @@
 """The admin application on its address, in the supervisor's event loop."""
 
 import socket
+from collections.abc import Iterable
 
 import uvicorn
 
@@ -30,9 +31,9 @@ def listen_admin(address: str) -> socket.socket:
 class AdminServer:
     """Uvicorn without its main loop, which wakes up ten times a second to look for signals that are ours."""
 
-    def __init__(self, listener: socket.socket, source: AdminSource) -> None:
+    def __init__(self, listener: socket.socket, source: AdminSource, hosts: Iterable[str]) -> None:
         settings = uvicorn.Config(
-            admin_app(source),
+            admin_app(source, hosts),
             http="h11",
             ws="none",
             lifespan="off",

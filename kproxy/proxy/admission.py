@@ -4,8 +4,9 @@ import time
 from collections.abc import Sequence
 
 from kproxy.config import Limits
-from kproxy.proxy.counted import Total
 from kproxy.proxy.counters import Counters, address_hash, connections_from
+
+SOCKADDR_IN = 16  # bytes; sockaddr_in6 has 28
 
 
 class Admission:
@@ -13,61 +14,56 @@ class Admission:
 
     Args:
         limits: as configured, for all workers together.
-        own: what this worker counts.
-        all_workers: what each worker counts, this one among them.
-        key: that addresses are hashed with; the same in all workers.
+        workers: how many there are.
+        counters: what each worker counts, this one first.
+        key: that addresses are hashed with, the same in all workers.
     """
 
-    def __init__(self, limits: Limits, own: Counters, all_workers: Sequence[Counters], key: bytes) -> None:
-        self._own = own
-        self._all = all_workers
+    def __init__(self, limits: Limits, workers: int, counters: Sequence[Counters], key: bytes) -> None:
         self._key = key
-        self._allowance = 0.0
+        self._own = counters[0]
+        self._all = counters
         self._filled_at = time.monotonic()
-        self.configure(limits)
+        self.configure(limits, workers)
 
-    def configure(self, limits: Limits) -> None:
-        """Take other limits."""
+    def configure(self, limits: Limits, workers: int) -> None:
+        """Take other limits; each of *workers* takes its share."""
         self._limits = limits
-        self._allowance = float(limits.connections_per_second)
+        self.most_connections = -(-limits.connections // workers)
+        self.choosy = bool(limits.connections_per_address or limits.connections_per_second)
+        self._share = limits.connections_per_second / workers
+        self._allowance = self._share
 
     def refusal(self, peer: bytes) -> str | None:
-        """Why a client may not come in, in a word; None: it may."""
+        """Why a client may not come in, the number of connections apart; None: it may."""
         limits = self._limits
-        if self._connections() >= limits.connections:
-            return "connections"
         if limits.connections_per_address:
-            place = address_hash(_host_of(peer), self._key)
-            if connections_from(self._all, place) >= limits.connections_per_address:
+            if connections_from(self._all, self._place_of(peer)) >= limits.connections_per_address:
                 return "connections_per_address"
-        if limits.connections_per_second and not self._allowed(limits.connections_per_second):
+        if self._share and not self._allowed():
             return "connections_per_second"
         return None
 
-    def came(self, peer: bytes) -> None:
-        """A client has come in."""
-        if self._limits.connections_per_address:
-            self._own.add_address(address_hash(_host_of(peer), self._key), 1)
+    def came(self, peer: bytes) -> int:
+        """A client has come in; gives where its host is counted."""
+        place = self._place_of(peer)
+        self._own.add_address(place, 1)
+        return place
 
-    def left(self, peer: bytes) -> None:
+    def left(self, place: int) -> None:
         """And is gone."""
-        if self._limits.connections_per_address:
-            self._own.add_address(address_hash(_host_of(peer), self._key), -1)
+        self._own.add_address(place, -1)
 
-    def _connections(self) -> int:
-        return sum(counters.total_of(Total.CONNECTIONS_OPEN) for counters in self._all)
+    def _place_of(self, peer: bytes) -> int:
+        """Where the connections of a client's host are counted."""
+        return address_hash((peer[4:8] if len(peer) == SOCKADDR_IN else peer[8:24]).hex(), self._key)
 
-    def _allowed(self, per_second: int) -> bool:
+    def _allowed(self) -> bool:
         """A token bucket of this worker's share, a second deep."""
-        share = per_second / len(self._all)
         now = time.monotonic()
-        self._allowance = min(self._allowance + (now - self._filled_at) * share, max(share, 1.0))
+        self._allowance = min(self._allowance + (now - self._filled_at) * self._share, max(self._share, 1.0))
         self._filled_at = now
         if self._allowance < 1.0:
             return False
         self._allowance -= 1.0
         return True
-
-
-def _host_of(peer: bytes) -> str:
-    return peer[4:8].hex() if len(peer) == 16 else peer[8:24].hex()

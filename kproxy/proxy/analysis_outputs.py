@@ -61,8 +61,8 @@ class DecodedLog:
 class Capture:
     """The decrypted conversations as pcapng, credentials withheld, with a comment on each frame.
 
-    Exchanges are written when they are complete. Every part is a capture of its own: in each a connection begins with a handshake,
-    at a frame's start.
+    Exchanges are written when they are complete. Every part is a capture of its own: in each a connection begins with a
+    handshake, at a frame's start.
     """
 
     def __init__(self, options: Rotated, clock: Clock, report: Report) -> None:

@@ -100,7 +100,8 @@ class Analyzer:
             if name in self.outputs:
                 self.outputs.pop(name).file.close()
             if after is not None:
-                self.outputs[name] = make(after, time.monotonic, self._reporter(after.path))
+                output = self.outputs[name] = make(after, time.monotonic, self._reporter(after.path))
+                output.file.is_open()  # so that it is there, or said not to be, before traffic is
         self._options = options
 
     def _reporter(self, path: str) -> Any:
@@ -130,6 +131,11 @@ class Analyzer:
                 self._faults[ring] = reader.faults
                 sessions.close(time.time_ns())  # the writer tells anew what is open
         return len(items)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether some ring has more."""
+        return any(reader.waiting for reader in self._readers)
 
     def read_all(self) -> int:
         """A batch of each ring; the largest."""
@@ -201,7 +207,7 @@ async def _look(analyzer: Analyzer, stop: asyncio.Event) -> None:
     wait = SHORTEST_WAIT
     while not stop.is_set():
         most = analyzer.read_all()
-        if most >= BATCH:
+        if most and analyzer.is_behind:
             await asyncio.sleep(0)
             continue
         if not most and wait == LONGEST_WAIT:

@@ -51,6 +51,7 @@ class BrokerTable:
         serve: has a broker's port listened on before it returns; False: that cannot be. Of port mode alone.
         changed: called when a broker is new or has moved.
         is_ours: whether an address is another listener of this proxy.
+        withheld: called with the reason, for every address that is refused.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class BrokerTable:
         serve: Callable[[int, int], bool] = lambda node_id, port: True,
         changed: Callable[[int], None] = lambda node_id: None,
         is_ours: Callable[[str, int], bool] = lambda host, port: False,
+        withheld: Callable[[str], None] = lambda reason: None,
     ) -> None:
         self.refused: Counter[str] = Counter()  # by reason
         self._rules = rules
@@ -69,6 +71,7 @@ class BrokerTable:
         self._serve = serve
         self._changed = changed
         self._is_ours = is_ours
+        self._withheld = withheld
         self._targets: dict[int, tuple[str, int]] = {}
 
     def advertise(self, node_id: int, host: str, port: int, connection: ConnectionFacts) -> tuple[str, int] | None:
@@ -84,10 +87,6 @@ class BrokerTable:
         self._targets[node_id] = host, port
         self._changed(node_id)
         return True
-
-    def learn(self, node_id: int, host: str, port: int) -> bool:
-        """Take in what a broker was heard to say; False: it is refused, and counted."""
-        return self._targets.get(node_id) == (host, port) or self._learn(node_id, host, port)
 
     def known(self, node_id: int, host: str, port: int, connection: ConnectionFacts) -> tuple[str, int] | None:
         """The address that clients use for a broker that is known to be there; None: it is not."""
@@ -186,6 +185,7 @@ class BrokerTable:
 
     def _refuse(self, node_id: int, host: str, port: int, reason: str) -> None:
         self.refused[reason] += 1
+        self._withheld(reason)
         if self.refused[reason] == 1:
             _log.warning(
                 "node %d at %s:%d is not served to clients: %s", node_id, ascii(host[:LONGEST_HOST]), port, reason

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import os
-import signal
 import socket
 import time
 from collections.abc import Callable
@@ -11,7 +10,7 @@ from typing import Any, Protocol
 
 from kproxy.proxy.control import Channel, ChannelError, ChildArguments, Message
 from kproxy.proxy.logs import Relay, log
-from kproxy.proxy.processes import start_child
+from kproxy.proxy.processes import Process, start_child
 
 FIRST_DELAY, MOST_DELAY = 0.1, 1.5  # seconds before a restart; the very first one is at once
 LONG_ENOUGH = 10.0  # seconds: who lived so long did not die of its beginning
@@ -66,7 +65,7 @@ class Child:
         self._backoff = Backoff()
         self._stopping = asyncio.Event()
         self._channel: Channel | None = None
-        self._process: asyncio.subprocess.Process | None = None
+        self._process: Process | None = None
         self._answer: asyncio.Future[str] | None = None
 
     @property
@@ -124,21 +123,20 @@ class Child:
         ours, theirs = socket.socketpair()
         try:
             with theirs:
-                self._process = await start_child(self._module, self._arguments(theirs.fileno()))
+                self._process = process = start_child(self._module, self._arguments(theirs.fileno()))
         except OSError as error:
             ours.close()
             log("error", "a process could not be started", **self._about(), reason=os.strerror(error.errno or 0))
             return None
         self._channel = await Channel.of(ours)
-        waiting = asyncio.ensure_future(self._process.wait())
-        waiting.add_done_callback(self._read_out)
+        process.ended.add_done_callback(self._read_out)
         await self._keeper.started(self)
         await self._listen(self._channel)
         self._channel = None
         with contextlib.suppress(TimeoutError):
-            return await asyncio.wait_for(asyncio.shield(waiting), LAST_WORDS)
-        self._kill()
-        return await waiting
+            return await asyncio.wait_for(asyncio.shield(process.ended), LAST_WORDS)
+        process.kill()
+        return await process.ended
 
     async def _listen(self, channel: Channel) -> None:
         try:
@@ -184,9 +182,8 @@ class Child:
             await asyncio.wait_for(self._stopping.wait(), delay)
 
     def _kill(self) -> None:
-        if self._process and self._process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                self._process.send_signal(signal.SIGKILL)
+        if self._process:
+            self._process.kill()
 
     def _about(self) -> dict[str, Any]:
         return {"process": "analyzer"} if self.number is None else {"process": "worker", "worker": self.number}

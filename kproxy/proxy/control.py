@@ -89,10 +89,10 @@ class Channel:
 
     async def __aiter__(self) -> AsyncIterator[Message]:
         """Messages as they come. Raises ChannelError for a line that is no JSON object or too long."""
-        while line := await self._line():
+        while (line := await self._line()).endswith(b"\n"):  # half a line: the other end died over it
             try:
                 yield _decoder.decode(line)
-            except msgspec.MsgspecError as error:
+            except (msgspec.MsgspecError, UnicodeDecodeError) as error:
                 raise ChannelError(f"a line cannot be understood: {error}") from None
 
     async def _line(self) -> bytes:
@@ -114,23 +114,27 @@ class ChildArguments(NamedTuple):
     parent: int  # process id of the supervisor
     control: int
     counters: int = -1  # a worker's; -1: none
-    taps: tuple[int, ...] = ()  # a worker's one; of all workers for the analyzer; () without analysis
+    taps: tuple[int, ...] = ()  # a worker's one; of all workers for the analyzer
+    others: tuple[int, ...] = ()  # counters of the other workers: limits hold for all together
 
     def words(self) -> list[str]:
         """For the command line."""
-        taps = ",".join(str(fd) for fd in self.taps)
-        return [f"parent={self.parent}", f"control={self.control}", f"counters={self.counters}", f"taps={taps}"]
+        return [f"{name}={_joined(value)}" for name, value in self._asdict().items()]
 
     def fds(self) -> list[int]:
         """What the child inherits."""
-        return [fd for fd in (self.control, self.counters, *self.taps) if fd >= 0]
+        return [fd for fd in (self.control, self.counters, *self.taps, *self.others) if fd >= 0]
 
 
 def parse_child_arguments(words: Sequence[str]) -> ChildArguments:
     """The inverse of ``words()``; other words are passed over. Raises ValueError or KeyError."""
     found = dict(word.split("=", 1) for word in words if "=" in word)
-    taps = tuple(int(fd) for fd in found["taps"].split(",") if fd)
-    return ChildArguments(int(found["parent"]), int(found["control"]), int(found["counters"]), taps)
+    taps, others = (tuple(int(fd) for fd in found[name].split(",") if fd) for name in ("taps", "others"))
+    return ChildArguments(int(found["parent"]), int(found["control"]), int(found["counters"]), taps, others)
+
+
+def _joined(value: int | tuple[int, ...]) -> str:
+    return str(value) if isinstance(value, int) else ",".join(str(fd) for fd in value)
 
 
 def begin_child(arguments: ChildArguments) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import ssl
+from collections.abc import Callable
 from struct import pack
 
 from kproxy.errors import DecodeError, UpstreamError
@@ -15,8 +16,10 @@ MOST_ANSWER = 16_777_216  # bytes
 Broker = tuple[int, str, int]  # node id, host, port
 
 
-async def discover(upstream: Upstream, tls: ssl.SSLContext | None, server_name: str | None) -> list[Broker]:
-    """The brokers that the cluster tells of.
+async def discover(
+    upstream: Upstream, tls: ssl.SSLContext | None, server_name: Callable[[str], str]
+) -> list[Broker]:
+    """The brokers that the cluster tells of; *server_name* gives what a host's certificate must have.
 
     Raises:
         UpstreamError: no bootstrap broker could be reached, or none answers a client that has not logged in.
@@ -24,7 +27,7 @@ async def discover(upstream: Upstream, tls: ssl.SSLContext | None, server_name: 
     connected, endpoint = await upstream.connect_bootstrap()
     host, _ = split(endpoint)
     try:
-        options = {"ssl": tls, "server_hostname": server_name or host} if tls else {}
+        options = {"ssl": tls, "server_hostname": server_name(host)} if tls else {}
         reader, writer = await asyncio.open_connection(sock=connected, **options)
     except (OSError, ssl.SSLError) as error:
         connected.close()
@@ -46,7 +49,8 @@ async def _ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> li
     request = message("MetadataRequest")
     wish = request.from_json(version, _wish(version))
     answer = await _exchange(reader, writer, METADATA, version, request.encode(version, wish))
-    found = message("MetadataResponse").decode(version, answer)
+    metadata = message("MetadataResponse")
+    found = metadata.decode(version, answer[: metadata.walk(version, answer)])  # librdkafka's mock cluster sends more
     return [(broker.node_id, broker.host, broker.port) for broker in found.brokers]
 
 

@@ -33,7 +33,7 @@ class Post(NamedTuple):
 
     child: Child
     counters: Counters
-    tap: int
+    tap: tuple[int, ...]  # the ring's file descriptor; () where we were started without analysis: a ring is memory
     first: asyncio.Future[str]  # how the first process took its configuration: "" or why not
 
 
@@ -47,7 +47,9 @@ class Fleet:
         self.told: dict[str, Callable[[Message], None]] = {}  # what else may be said, and who hears it
         self.posts: list[Post] = []
         self._modules = modules
+        self._tapped = config.analysis.enabled
         self._leaving: list[Post] = []  # more workers than asked for by now, draining
+        self._retired: list[Counters] = []  # of workers that left: what was counted stays counted
         self._analyzer: Child | None = None
         self._brokers: dict[str, Message] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -101,8 +103,8 @@ class Fleet:
         await asyncio.gather(*(child.gone.wait() for child in children))
 
     def counters(self) -> list[Counters]:
-        """Of all workers, those that are leaving too."""
-        return [post.counters for post in self._all_posts()]
+        """Of all workers, those that are leaving or have left too."""
+        return [post.counters for post in self._all_posts()] + self._retired
 
     # A Keeper: what happens to children.
 
@@ -120,9 +122,8 @@ class Fleet:
 
     def ended(self, child: Child, code: int | None) -> None:
         """What it counted as open is open no more; what it had of the rings nobody has."""
-        if child is self._analyzer:
-            for post in self._all_posts():
-                detach_reader(post.tap)
+        if child.number is None:
+            self._detach_reader()
             return
         post = next(post for post in self._all_posts() if post.child is child)
         post.counters.close_open_gauges()
@@ -132,7 +133,9 @@ class Fleet:
             self._keep(self._analyzer.send({"do": "forget", "worker": child.number}), "forget")
         if post in self._leaving:
             self._leaving.remove(post)
-            os.close(post.tap)
+            for tap in post.tap:
+                os.close(tap)
+            self._retired.append(post.counters)
 
     def _all_posts(self) -> list[Post]:
         return [*self.posts, *self._leaving]
@@ -144,10 +147,12 @@ class Fleet:
             self._keep(post.child.keep(), post.child.name)
 
     def _new_post(self, number: int) -> Post:
-        counters, tap = Counters.create(), create_ring(self.config.analysis.ring_size)
+        counters = self._retired.pop() if self._retired else Counters.create()
+        tap = (create_ring(self.config.analysis.ring_size),) if self._tapped else ()
 
         def arguments(control: int) -> ChildArguments:
-            return ChildArguments(os.getpid(), control, counters.fd, (tap,))
+            others = tuple(one.fd for one in self.counters() if one is not counters)
+            return ChildArguments(os.getpid(), control, counters.fd, tap, others)
 
         child = Child(self._modules.worker, number, arguments, self)
         return Post(child, counters, tap, asyncio.get_running_loop().create_future())
@@ -161,12 +166,17 @@ class Fleet:
             self._keep(_end([post.child for post in leaving], seconds, end), "fewer workers")
 
     def _set_analyzer(self) -> None:
-        if self.config.analysis.enabled and self._analyzer is None:
+        if self.config.analysis.enabled and self._tapped and self._analyzer is None:
             self._analyzer = Child(self._modules.analyzer, None, self._analyzer_arguments, self)
             self._keep(self._analyzer.keep(), "analyzer")
 
     def _analyzer_arguments(self, control: int) -> ChildArguments:
-        return ChildArguments(os.getpid(), control, taps=tuple(post.tap for post in self.posts))
+        return ChildArguments(os.getpid(), control, taps=tuple(tap for post in self.posts for tap in post.tap))
+
+    def _detach_reader(self) -> None:
+        for post in self._all_posts():
+            for tap in post.tap:
+                detach_reader(tap)
 
     async def _change_analyzer(self, before: Config) -> None:
         if self._analyzer is None or not self.config.analysis.enabled:
@@ -178,14 +188,14 @@ class Fleet:
             await self._configure([self._analyzer], self.config)
         if before.analysis.ring_size != self.config.analysis.ring_size:
             log("warning", "not taken before a restart", path="analysis.ring_size")
+        if self.config.analysis.enabled and not self._tapped:
+            log("warning", "not taken before a restart", path="analysis.enabled")
 
     async def _stop_analyzer(self) -> None:
         analyzer, self._analyzer = self._analyzer, None
         if analyzer:
             seconds = self.config.timeouts.drain
             await _end([analyzer], seconds, asyncio.get_running_loop().time() + seconds)
-            for post in self._all_posts():
-                detach_reader(post.tap)
 
     async def _configure(self, children: list[Child], config: Config) -> str:
         """Returns "" or why one of them cannot."""

@@ -29,6 +29,7 @@ cdef enum Block:  # why a lane does not read
     BY_VERDICT = 2  # a filter is thinking
     BY_IN_FLIGHT = 4  # too many requests are unanswered
     BY_DRAIN = 8  # no further request is begun
+    BY_ANSWERS = 16  # the client does not take what filters have answered
 
 
 cdef uint64_t monotonic_ns() noexcept nogil
@@ -42,6 +43,9 @@ cdef class Worker:
     cdef public int64_t clock_offset  # ns from the monotonic clock to the epoch
     cdef public bint tap_paused
     cdef public uint64_t memory
+    cdef public uint64_t most_connections
+    cdef public bint choosy  # whether more than that number decides who may come in
+    cdef public uint64_t last_number
     cdef public set links
     cdef public list gone  # closed, and not forgotten yet
 
@@ -55,6 +59,7 @@ cdef class Pipe:
     cdef int stop_reading(self) except -1
     cdef int end_output(self) except -1
     cdef int detach(self) except -1
+    cdef void forget(self) noexcept
 
 
 cdef class Joint:
@@ -66,6 +71,7 @@ cdef class Joint:
     cdef readonly bint tokens  # frames of the client may be raw SASL tokens
     cdef readonly bint authenticating  # between SaslHandshake and the broker's word
     cdef readonly bint closed
+    cdef uint32_t answers  # of filters, that wait for their turn
     cdef readonly bint draining
     cdef readonly bint requested  # whether a request's header has come
     cdef public bint tapped  # chosen by sampling
@@ -106,16 +112,22 @@ cdef class Lane:
     cdef size_t held_capacity
     cdef uint8_t *stash  # bytes that came and wait until it is unblocked
     cdef size_t stash_size
+    cdef bint stash_is_tapped
+    cdef const uint8_t *untapped  # of the chunk in hand, where it goes to the tap in pieces; else NULL
+    cdef const uint8_t *untapped_end
     cdef uint64_t progress_at  # ns, monotonic: when bytes last came
     cdef uint64_t tap_lost
     cdef uint64_t tap_left
     cdef bint tapping
+    cdef size_t tapped_ahead  # bytes that come again and have been given to the tap
 
     cdef int process(self, uint8_t *data, size_t size, uint64_t now) except -1
+    cdef uint8_t *end_frame(self, uint8_t *run, uint8_t *at) except NULL
     cdef int gather(self, const uint8_t *data, size_t size) except -1
     cdef int complete(self, const uint8_t *data, size_t size) except -1
     cdef void let_go(self) noexcept
     cdef void begin_tap(self, Row *row) noexcept
+    cdef void tap_up_to(self, const uint8_t *at, uint64_t now) noexcept
     cdef void tap_piece(self, const uint8_t *data, size_t size, uint64_t now) noexcept
     cdef int refuse(self, const uint8_t *at, int cause) except -1
     cdef int block(self, int why) except -1

@@ -49,6 +49,7 @@ cdef class Worker:
         self.buffered = counters.total(BUFFERED_BYTES)
         self.links = set()
         self.gone = []
+        self.most_connections = <uint64_t>-1
 
     @property
     def buffered_bytes(self):
@@ -79,6 +80,10 @@ cdef class Pipe:
     cdef int detach(self) except -1:
         """Let go of source and sink."""
         return 0
+
+    cdef void forget(self) noexcept:
+        """Nobody is inside: let go of what points back."""
+        self.lane = None
 
 
 cdef class Joint:
@@ -126,7 +131,12 @@ cdef class Lane:
         link.last_at = self.progress_at = now
         link.bytes_in[self.side] += size
         link.worker.counters.total(BYTES_REQUEST if self.side == REQUEST_SIDE else BYTES_RESPONSE)[0] += size
-        if not link.plan.selective:
+        if link.plan.selective:
+            pass
+        elif self.side == RESPONSE_SIDE and link.answers:  # they come between frames on the tap as they do on the wire
+            self.untapped = data
+            self.untapped_end = limit
+        else:
             link.copy(self.side, TAP_DATA, data, size, now)
         if self.carried:
             data -= self.carried
@@ -144,12 +154,13 @@ cdef class Lane:
                         if frame != NULL and frame >= run and self.left - stopped <= MOST_TAIL:
                             self.pipe.emit(run, frame - run)
                             self.left += at - frame
+                            self.tapped_ahead = at + n - frame if link.plan.selective else 0
                             at = run = frame
                             self.state = HOLDING
-                            self.tapping = False  # it has been
                             continue
                         at += stopped
                         self.left -= stopped
+                        self.tapped_ahead = n - stopped if link.plan.selective else 0
                         self.pipe.emit(run, at - run)
                         run = at
                         if self.left > MOST_TAIL:
@@ -159,11 +170,7 @@ cdef class Lane:
                 at += n
                 self.left -= n
                 if self.left == 0:
-                    self.state = AT_HEADER
-                    if self.side == RESPONSE_SIDE and link.answer_is_next():
-                        self.pipe.emit(run, at - run)
-                        run = at
-                        link.answers_due()
+                    run = self.end_frame(run, at)
             elif self.state == HOLDING or self.state == HOLDING_TAIL:
                 n = min(self.left, <uint64_t>(limit - at))
                 if link.plan.selective:
@@ -174,18 +181,22 @@ cdef class Lane:
                 at += n
                 run = at
                 if self.left == 0:
+                    self.tap_up_to(at, now)
                     self.complete(at - n, n)
                     if link.closed:
                         return 0
-                    if self.blocked & BY_VERDICT:
+                    if self.blocked & (BY_VERDICT | BY_ANSWERS):
                         return self.keep(at, limit - at)
             elif self.state == OPAQUE:
+                if link.plan.selective:
+                    self.tap_lost += limit - at
                 at = limit
             else:
                 why = self.waits_for()
                 if why:
                     self.pipe.emit(run, at - run)
                     self.block(why)
+                    self.tap_up_to(at, now)
                     return self.keep(at, limit - at)
                 n = self.header_size(at, limit - at)
                 if <size_t>(limit - at) < n:
@@ -204,14 +215,29 @@ cdef class Lane:
                     if link.plan.selective:
                         self.tap_piece(at, n, now)
                     at += n
+                    self.left -= n
+                    if self.left == 0:
+                        run = self.end_frame(run, at)
                 elif self.state == HOLDING:
                     self.pipe.emit(run, at - run)
                     run = at
         if not link.closed:
+            self.tap_up_to(self.untapped_end, now)
+            self.untapped = NULL
             self.pipe.emit(run, at - run)
             if link.draining or self.other.eof:
                 link.settle()
         return 0
+
+    cdef uint8_t *end_frame(self, uint8_t *run, uint8_t *at) except NULL:
+        """A frame has passed; gives what has not gone yet from there on, as answers whose turn it is come behind it."""
+        self.state = AT_HEADER
+        if self.side == REQUEST_SIDE or not self.link.answer_is_next():
+            return run
+        self.tap_up_to(at, self.progress_at)
+        self.pipe.emit(run, at - run)
+        self.link.answers_due()
+        return at
 
     # Frames that are held
 
@@ -260,10 +286,23 @@ cdef class Lane:
         self.tapping = row.tapped
         self.tap_left = self.link.plan.snaplen if self.link.plan.snaplen else <uint64_t>-1
 
+    cdef void tap_up_to(self, const uint8_t *at, uint64_t now) noexcept:
+        """Give the tap what it has not got of the chunk in hand, up to *at*."""
+        cdef const uint8_t *begin = self.untapped
+        if begin == NULL or at <= begin:
+            return
+        self.untapped = at
+        self.link.copy(self.side, TAP_DATA, begin, at - begin, now)
+
     cdef void tap_piece(self, const uint8_t *data, size_t size, uint64_t now) noexcept:
-        cdef size_t n = min(self.tap_left, <uint64_t>size)
+        cdef size_t n = min(self.tapped_ahead, size)
+        if n:
+            self.tapped_ahead -= n
+            data += n
+            size -= n
         if not self.tapping:
             return
+        n = min(self.tap_left, <uint64_t>size)
         if n:
             self.link.copy(self.side, TAP_DATA, data, n, now)
             self.tap_left -= n
@@ -309,7 +348,7 @@ cdef class Lane:
     cdef int take_up(self, uint8_t *data, size_t size) except -1:
         """As process, for bytes that have been counted and tapped."""
         cdef bint tapped = self.link.tapped
-        self.link.tapped = False
+        self.link.tapped = tapped and not self.stash_is_tapped
         self.link.bytes_in[self.side] -= size
         self.link.worker.counters.total(BYTES_REQUEST if self.side == REQUEST_SIDE else BYTES_RESPONSE)[0] -= size
         try:
@@ -319,6 +358,8 @@ cdef class Lane:
 
     cdef int keep(self, const uint8_t *data, size_t size) except -1:
         """Bytes that came and may not be looked at yet."""
+        self.stash_is_tapped = self.untapped == NULL and not self.link.plan.selective
+        self.untapped = NULL
         if not size:
             return 0
         self.stash = <uint8_t *>malloc(size + HEADROOM)
@@ -343,7 +384,9 @@ cdef class Lane:
 
     cdef int finish(self) except -1:
         """Tell the sink that nothing more comes, once that is so."""
-        if not self.eof or self.ended or self.stash != NULL or self.blocked & BY_VERDICT or not self.pipe.is_flushed():
+        if not self.eof or self.ended:
+            return 0
+        if not self.discarding and (self.stash != NULL or self.blocked & BY_VERDICT or not self.pipe.is_flushed()):
             return 0
         self.ended = True
         if self.side == RESPONSE_SIDE and not self.other.eof:
@@ -357,11 +400,14 @@ cdef class Lane:
 
     def stalled_since(self):
         """When the last byte of a frame came that is not whole (ns, monotonic); 0: between frames, or not its own fault."""
-        return 0 if self.blocked or self.state == AT_HEADER and not self.carried else self.progress_at
+        if self.blocked or self.state == OPAQUE or self.state == AT_HEADER and not self.carried:
+            return 0
+        return self.progress_at
 
     cdef void release(self) noexcept:
         if self.held != NULL:
             self.let_go()
+        self.untapped = NULL
         if self.stash != NULL:
             free(self.stash)
             self.stash = NULL

@@ -12,7 +12,7 @@ from kproxy.proxy.counters cimport (
 )
 from kproxy.proxy.in_flight cimport ANSWER_ENTRY, Entry, drop_all, drop_first, first_entry, push_entry
 from kproxy.proxy.lane cimport (
-    AT_HEADER, BY_VERDICT, Joint, Lane, Pipe, REQUEST_SIDE, RESPONSE_SIDE, Worker, monotonic_ns,
+    AT_HEADER, BY_ANSWERS, BY_IN_FLIGHT, BY_VERDICT, Joint, Lane, OPAQUE, Pipe, REQUEST_SIDE, RESPONSE_SIDE, Worker, monotonic_ns,
 )
 from kproxy.proxy.plan cimport Plan
 from kproxy.proxy.requests cimport RequestLane
@@ -35,6 +35,10 @@ cdef int CLIENT_RESET = CloseCause.CLIENT_RESET
 cdef int BROKER_RESET = CloseCause.BROKER_RESET
 cdef int BAD_FRAME = CloseCause.BAD_FRAME
 cdef int DRAIN = CloseCause.DRAIN
+cdef int FILTER = CloseCause.FILTER
+
+cdef enum:
+    REQUEST_HEAD = 12  # bytes: size, API key, version, correlation id
 
 
 cdef class Link(Joint):
@@ -64,6 +68,9 @@ cdef class Link(Joint):
         requests.lane, responses.lane = self.requests, self.responses
         self.requests.link = self.responses.link = self
         self.last_at = self.requests.progress_at = self.responses.progress_at = monotonic_ns()
+        if self.draining:
+            self.settle()
+            return
         requests.start_reading()
         responses.start_reading()
 
@@ -95,17 +102,22 @@ cdef class Link(Joint):
     def take_client(self):
         """The client's socket (file descriptor), which is the caller's from now on."""
         cdef int client = self.client_fd
+        self.local_address()
         self.client_fd = -1
         return client
+
+    def client_socket(self):
+        """The client's socket (file descriptor), which stays the link's; -1 when it has been taken or closed."""
+        return self.client_fd
 
     def local_address(self):
         """The address the client came to (sockaddr); empty when that cannot be told."""
         cdef sockaddr_storage address
         cdef socklen_t size = sizeof(sockaddr_storage)
-        if self.client_fd >= 0:
+        if self.local is None and self.client_fd >= 0:
             if getsockname(self.client_fd, <sockaddr *>&address, &size) == 0:
-                return (<char *>&address)[:size]
-        return b""
+                self.local = (<char *>&address)[:size]
+        return self.local or b""
 
     @property
     def inside_frame(self):
@@ -135,7 +147,13 @@ cdef class Link(Joint):
 
     def forward_request(self, bytes frame not None, held=None):
         """Send a held request, or what stands for it, on to the broker; *held* is its RequestFacts, for whoever sees the response."""
-        if not self.closed:
+        if PyBytes_GET_SIZE(frame) < REQUEST_HEAD:
+            raise ValueError(f"a request of {PyBytes_GET_SIZE(frame)} bytes has no header")
+        if self.closed:
+            return
+        if self.requests.state == OPAQUE:
+            self.requests.pipe.emit(<const uint8_t *>PyBytes_AS_STRING(frame), PyBytes_GET_SIZE(frame))
+        else:
             (<RequestLane>self.requests).send_request(frame, held)
 
     def forward_response(self, bytes frame not None):
@@ -148,11 +166,16 @@ cdef class Link(Joint):
         cdef Entry *entry
         if self.closed:
             return
+        if self.responses.state == OPAQUE:  # nobody knows any more where an answer could be put
+            self.close(FILTER)
+            return
         entry = push_entry(&self.in_flight)
         memset(entry, 0, sizeof(Entry))
         entry.kind = ANSWER_ENTRY
+        entry.api_key = self.last_api_key
         Py_INCREF(frame)
         entry.held = <PyObject *>frame
+        self.answers += 1
         self.worker.counters.total(IN_FLIGHT)[0] += 1
         self.answers_due()
 
@@ -174,15 +197,21 @@ cdef class Link(Joint):
         """Give the client the answers whose turn it is; only at a frame boundary of the responses."""
         cdef Entry *entry
         cdef bytes frame
+        cdef bint tapped
         while self.in_flight.count and not self.closed:
             entry = first_entry(&self.in_flight)
             if entry.kind != ANSWER_ENTRY or self.responses.state != AT_HEADER or self.responses.carried:
                 return 0
             frame = <bytes><object>entry.held
+            tapped = self.plan.row(entry.api_key, -1).tapped
             drop_first(&self.in_flight)
+            self.answers -= 1
             self.worker.counters.total(IN_FLIGHT)[0] -= 1
-            self.copy(RESPONSE_SIDE, TAP_DATA, <const uint8_t *>PyBytes_AS_STRING(frame), PyBytes_GET_SIZE(frame), monotonic_ns())
+            if tapped:
+                self.copy(RESPONSE_SIDE, TAP_DATA, <const uint8_t *>PyBytes_AS_STRING(frame), PyBytes_GET_SIZE(frame), monotonic_ns())
             self.responses.pipe.emit(<const uint8_t *>PyBytes_AS_STRING(frame), PyBytes_GET_SIZE(frame))
+        if not self.closed and not self.responses.pipe.is_flushed():
+            self.requests.block(BY_ANSWERS)
         return 0
 
     cdef int go_opaque(self) except -1:
@@ -194,8 +223,10 @@ cdef class Link(Joint):
         self.worker.counters.total(OPAQUE_CONNECTIONS)[0] += 1
         self.worker.counters.total(IN_FLIGHT)[0] -= self.in_flight.count
         drop_all(&self.in_flight)
+        self.answers = 0
         self.requests.pass_on()
         self.responses.pass_on()
+        self.requests.unblock(BY_IN_FLIGHT)
         return 0
 
     cdef void copy(self, int side, int kind, const uint8_t *data, size_t size, uint64_t at) noexcept:
@@ -207,19 +238,20 @@ cdef class Link(Joint):
             return
         epoch = tap.reader_epoch()
         if epoch == 0:
+            self.tap_missed = True
             return
         at += self.worker.clock_offset
         if self.worker.tap_paused:
+            self.tap_missed |= epoch != self.tap_epoch
             self.tap_dropped(lane, size)
             return
         if epoch != self.tap_epoch and not self.tap_open(epoch, at):
+            self.tap_missed = True
             self.tap_dropped(lane, size)
             return
-        if lane.tap_lost:
-            if tap.write_lost(self.number, side, at, lane.tap_lost) < 0:
-                self.tap_dropped(lane, size)
-                return
-            lane.tap_lost = 0
+        if not self.tap_tell_lost(lane, at):
+            self.tap_dropped(lane, size)
+            return
         if tap.write(kind, self.number, side, at, data, size) < 0:
             self.tap_dropped(lane, size)
 
@@ -227,13 +259,19 @@ cdef class Link(Joint):
         """Tell a new reader of this connection."""
         cdef bytes text
         try:
-            text = self.owner.describe(self, self.bytes_in[0] == 0 and self.bytes_in[1] == 0)
+            text = self.owner.describe(self, self.tap_epoch == 0 and not self.tap_missed)
         except Exception:
             return False
         if self.worker.tap.write(TAP_OPEN, self.number, 0, at, <const uint8_t *>PyBytes_AS_STRING(text), PyBytes_GET_SIZE(text)) < 0:
             return False
         self.tap_epoch = epoch
         self.requests.tap_lost = self.responses.tap_lost = 0
+        return True
+
+    cdef bint tap_tell_lost(self, Lane lane, uint64_t at) noexcept:
+        if lane.tap_lost and self.worker.tap.write_lost(self.number, lane.side, at, lane.tap_lost) < 0:
+            return False
+        lane.tap_lost = 0
         return True
 
     cdef void tap_dropped(self, Lane lane, size_t size) noexcept:
@@ -284,9 +322,13 @@ cdef class Link(Joint):
         cdef Lane responses = self.responses
         if self.closed or requests is None:
             return 0
+        if requests.blocked & BY_ANSWERS and (responses.discarding or responses.pipe.is_flushed()):
+            requests.unblock(BY_ANSWERS)
+            if self.closed:
+                return 0
         requests.finish()
         responses.finish()
-        if requests.ended and (responses.ended or not self.awaits_broker()) and responses.pipe.is_flushed():
+        if requests.ended and (responses.ended or not self.awaits_broker()) and (responses.discarding or responses.pipe.is_flushed()):
             self.close(self.cause_of_end())
         elif self.draining and requests.at_boundary() and not self.in_flight.count and responses.at_boundary() and responses.pipe.is_flushed():
             self.close(DRAIN)
@@ -314,17 +356,18 @@ cdef class Link(Joint):
         if self.requests is not None:
             self.tap_close(cause)
             for lane in (self.requests, self.responses):
-                (<Lane>lane).detach()
+                (<Lane>lane).pipe.detach()
                 (<Lane>lane).release()
         drop_all(&self.in_flight)
-        self.owner.on_closed(self, cause)
         self.worker.gone.append(self)
+        self.owner.on_closed(self, cause)
 
     def forget(self):
         """Nobody is inside the link any more: it lets go of its lanes, so that the collector need not come for them."""
         if self.requests is not None:
             for lane in (self.requests, self.responses):
                 (<Lane>lane).other = None
+                (<Lane>lane).pipe.forget()
                 (<Lane>lane).pipe = None
                 (<Lane>lane).link = None
         self.requests = self.responses = None
@@ -332,6 +375,9 @@ cdef class Link(Joint):
     cdef void tap_close(self, int cause) noexcept:
         cdef uint8_t byte = cause
         if self.worker.tap is not None and self.tap_epoch:
+            self.responses.tap_up_to(self.responses.untapped_end, monotonic_ns())
+            if self.tap_epoch == self.worker.tap.reader_epoch() and not self.worker.tap_paused:
+                self.tap_tell_lost(self.responses, monotonic_ns() + self.worker.clock_offset)
             self.copy(REQUEST_SIDE, TAP_CLOSE, &byte, 1, monotonic_ns())
 
 

@@ -4,6 +4,7 @@ Order: PROXY header, TLS towards the client, which broker, connecting, PROXY hea
 """
 
 import asyncio
+import contextlib
 import socket
 import ssl
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,7 @@ from kproxy.proxy.streams import Leg, join_legs
 from kproxy.proxy.upstream import Upstream
 
 if TYPE_CHECKING:
-    from kproxy.proxy.tls import BrokerContext, ListenerContext
+    from kproxy.proxy.tls import Contexts
     from kproxy.proxy.virtual_cluster import VirtualCluster
 
 WRITE_BUFFER = 262_144  # bytes a transport takes before its lane stands still
@@ -44,8 +45,8 @@ class Opening:
         owner: "VirtualCluster",
         cluster: Cluster,
         config: Config,
-        listener_tls: "ListenerContext | None",
-        broker_tls: "BrokerContext | None",
+        listener_tls: "Contexts | None",
+        broker_tls: "Contexts | None",
     ) -> None:
         self.upstream = Upstream.of(cluster, config.timeouts.connect)
         self.listener_tls = listener_tls
@@ -67,11 +68,25 @@ class Opening:
         """As the configuration says. Raises UsageError: a certificate or a key does not do."""
         if cluster.listener_tls is None and cluster.broker_tls is None:
             return cls(owner, cluster, config, None, None)
-        from kproxy.proxy.tls import BrokerContext, ListenerContext  # OpenSSL is loaded where it is used
+        from kproxy.proxy.tls import Contexts  # noqa: PLC0415 (OpenSSL is loaded where it is used)
 
-        listener = ListenerContext(cluster.listener_tls) if cluster.listener_tls else None
-        broker = BrokerContext(cluster.broker_tls) if cluster.broker_tls else None
+        listener = Contexts(cluster.listener_tls, names=cluster.addresses.mode == "sni") if cluster.listener_tls else None
+        broker = Contexts(cluster.broker_tls) if cluster.broker_tls else None
         return cls(owner, cluster, config, listener, broker)
+
+    def server_name(self, host: str) -> str:
+        """The name that a broker's certificate must have."""
+        from kproxy.proxy.tls import server_name  # noqa: PLC0415
+
+        assert self._cluster.broker_tls is not None
+        return server_name(self._cluster.broker_tls, host)
+
+    def reload(self) -> None:
+        """Read certificates and keys anew; where one does not do, those before stay."""
+        for side, contexts in (("listener", self.listener_tls), ("broker", self.broker_tls)):
+            why = contexts.reload() if contexts else None
+            if why:
+                log("warning", "certificates are kept as they were", cluster=self._cluster.name, path=side, reason=why)
 
     async def open(self, link: Link, client: int) -> None:
         """Bring a link from an accepted socket to two joined sides, or close it with the cause."""
@@ -133,18 +148,22 @@ class Opening:
         seen = 0
         try:
             while True:
-                data = peeked.recv(MOST_PROXY_HEADER, socket.MSG_PEEK) if seen or await _readable(loop, client) else b""
-                if len(data) == seen:
-                    raise _Refused(CloseCause.PROXY_PROTOCOL, "the client left within its PROXY header")
+                peeked.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, seen + 1)  # what was seen is no news
+                await _readable(loop, client)
+                data = peeked.recv(MOST_PROXY_HEADER, socket.MSG_PEEK)
                 header = read_header(data)
                 if header is not None:
                     peeked.recv(header.size)
                     self._owner.facts_of(link).client = header.source or self._owner.client_of(link)
                     return header.destination
-                seen = 0
+                if len(data) == seen:
+                    raise _Refused(CloseCause.PROXY_PROTOCOL, "the client left within its PROXY header")
+                seen = len(data)
         except ProxyProtocolError as error:
             raise _Refused(CloseCause.PROXY_PROTOCOL, str(error)) from error
         finally:
+            with contextlib.suppress(OSError):
+                peeked.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1)
             peeked.detach()
 
     async def _client_tls(self, link: Link) -> Leg:
@@ -163,7 +182,7 @@ class Opening:
             raise _Refused(CloseCause.TLS_CLIENT, f"TLS with the client: {error}") from error
         counters.add(Total.TLS_HANDSHAKES_OK_CLIENT)
         self._own(link, leg)
-        from kproxy.proxy.tls import principal_of
+        from kproxy.proxy.tls import principal_of  # noqa: PLC0415
 
         self._owner.facts_of(link).principal = principal_of(leg.transport.get_extra_info("ssl_object"))
         return leg
@@ -186,27 +205,20 @@ class Opening:
         """Where this client goes; None: any bootstrap broker."""
         mode = self._cluster.addresses.mode
         if mode == "transparent":
-            from kproxy.proxy.transparent import original_destination
+            from kproxy.proxy.transparent import OWN, original_destination  # noqa: PLC0415
 
-            found = original_destination(socket.socket(fileno=link.client_socket()))
+            if OWN.has(split(self._owner.client_of(link))):
+                raise _Refused(CloseCause.LOOP, "kproxy's own connection to a broker was redirected back to it")
+            found = original_destination(link.client_socket())
             if found is None:
                 raise _Refused(CloseCause.LOOP, "the client came to the listener itself: nothing was redirected")
             return found
         if mode == "sni" and client is not None:
-            from kproxy.proxy.tls import server_name_of
+            from kproxy.proxy.tls import server_name_of  # noqa: PLC0415
 
             name = server_name_of(client.transport.get_extra_info("ssl_object"))
-            return self._sni_target(name)
+            link.node_id = self._owner.brokers.node_of_name(name or "")
         return self._owner.target_of(link.node_id)
-
-    def _sni_target(self, name: str | None) -> tuple[str, int] | None:
-        pattern = self._cluster.addresses.broker_name or ""
-        from kproxy.proxy.tls import broker_of
-
-        broker = broker_of(name, pattern)
-        if not isinstance(broker, int):
-            return None
-        return self._owner.brokers.target(broker)
 
     async def _send_proxy_header(self, link: Link, connected: socket.socket, destination: str | None) -> None:
         header = self.upstream.header(self._owner.client_of(link), destination or self._owner.listener_of(link))
@@ -223,7 +235,7 @@ class Opening:
                 lambda: leg,  # type: ignore[arg-type,return-value]
                 sock=connected,
                 ssl=self.broker_tls.get(),
-                server_hostname=self.broker_tls.server_name or host,
+                server_hostname=self.server_name(host),
                 ssl_handshake_timeout=self._timeouts.connect,
             )
         except (OSError, ssl.SSLError) as error:

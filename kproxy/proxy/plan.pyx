@@ -1,7 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
 """What a lane looks up of an API at a version; made once for a configuration, shared by all links that began under it."""
 
-from kproxy.filters.addresses import tail_start
+from kproxy.filters.addresses import responses_with_addresses, tail_start
 from kproxy.filters.contract import Direction, Want
 from kproxy.protocol import facts, message, request_header_version, response_header_version
 from kproxy.protocol.program cimport Program
@@ -43,7 +43,7 @@ cdef class Plan:
             if chain is not None:
                 row.want_request = chain.wanted(Direction.REQUEST, key, version)
                 row.want_response = chain.wanted(Direction.RESPONSE, key, version)
-                if row.want_response == WANT_TAIL:
+                if responses_with_addresses().get((key, version)) is Want.TAIL:
                     self._fill_tail(row, api.name, version, chain)
             if key == 0:
                 self._fill_produce(version)
@@ -63,6 +63,20 @@ cdef class Plan:
         self.produce[version] = program.root
         self.produce_stop[version] = stop_of(program, "acks")
         self.produce_tags[version] = request_header_version(0, version) > 1
+
+    def wanted(self, int side, int api_key, int api_version):
+        """What is done with frames of an API at a version; *side* 0 is the client's."""
+        cdef Row *row = self.row(api_key, api_version)
+        return Want(row.want_response if side else row.want_request)
+
+    def is_tapped(self, int api_key, int api_version):
+        """Whether the tap gets frames of an API."""
+        return bool(self.row(api_key, api_version).tapped)
+
+    def tail_step(self, int api_key, int api_version):
+        """The top-level step of a response where the end begins that is looked at, -1 for the tags; None: it is not TAIL."""
+        cdef Row *row = self.row(api_key, api_version)
+        return row.tail_stop if row.tail != NULL else None
 
     cdef Row *row(self, int api_key, int api_version) noexcept nogil:
         if not 0 <= api_key < PLAN_KEYS or not self.keys[api_key]:

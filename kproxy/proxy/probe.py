@@ -10,7 +10,7 @@ from kproxy.config.ports import broker_ports
 
 
 def probe(config: Config) -> None:
-    """Bind every address alone for a moment. Raises OSError, ``filename`` the address, where it is in use or not this machine's."""
+    """Bind every address alone for a moment. Raises OSError with the address as ``filename``."""
     for cluster in config.clusters:
         listen = parse_address(cluster.listen, any_host=True)
         ports = broker_ports(cluster).values() if cluster.addresses.mode == "port" else ()

@@ -2,6 +2,8 @@
 
 import asyncio
 import os
+import signal
+import subprocess
 import sys
 import sysconfig
 from pathlib import Path
@@ -26,17 +28,48 @@ def become_supervisor(options: Options) -> NoReturn:
     os.execve(sys.executable, words, _environment())
 
 
-async def start_child(module: str, arguments: ChildArguments) -> asyncio.subprocess.Process:
-    """Start a child: a process group of its own, so that Ctrl-C on the terminal reaches the supervisor alone."""
-    return await asyncio.create_subprocess_exec(
-        *_python(module),
-        *NAMES.get(module, []),
-        *arguments.words(),
-        stdin=asyncio.subprocess.DEVNULL,
+class Process:
+    """A child process by its pidfd (pidfd_open(2)): no thread waits for it, and no signal goes to another with its number."""
+
+    def __init__(self, started: subprocess.Popen[bytes]) -> None:
+        self.pid = started.pid
+        self._started = started
+        self._loop = asyncio.get_running_loop()
+        self._pidfd = os.pidfd_open(started.pid)
+        self._code: asyncio.Future[int] = self._loop.create_future()
+        self._loop.add_reader(self._pidfd, self._bury)
+
+    @property
+    def ended(self) -> asyncio.Future[int]:
+        """Its exit code, negative for a signal, once it is there."""
+        return self._code
+
+    def kill(self) -> None:
+        """SIGKILL, if it is not gone."""
+        if not self._code.done():
+            signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+
+    def _bury(self) -> None:
+        self._loop.remove_reader(self._pidfd)
+        self._code.set_result(self._started.wait())
+        os.close(self._pidfd)
+
+
+def start_child(module: str, arguments: ChildArguments) -> Process:
+    """Start a child: a process group of its own, so that Ctrl-C on the terminal reaches the supervisor alone. Raises OSError."""
+    started = subprocess.Popen(
+        [*_python(module), *NAMES.get(module, []), *arguments.words()],
+        stdin=subprocess.DEVNULL,
         pass_fds=arguments.fds(),
         process_group=0,
         env=_environment(),
     )
+    try:
+        return Process(started)
+    except OSError:
+        started.kill()
+        started.wait()
+        raise
 
 
 def _python(module: str) -> list[str]:

@@ -9,9 +9,9 @@ from libc.string cimport memset
 
 from kproxy.protocol.wire cimport be16, be32
 from kproxy.proxy.counters cimport ApiCounts, HELD_FRAMES, IN_FLIGHT, UNKNOWN_APIS
-from kproxy.proxy.in_flight cimport Entry, REQUEST_ENTRY, TOKEN_ENTRY, drop_last, push_entry
+from kproxy.proxy.in_flight cimport Entry, InFlight, REQUEST_ENTRY, TOKEN_ENTRY, drop_last, last_entry, push_entry
 from kproxy.proxy.lane cimport (
-    AT_HEADER, BY_DRAIN, BY_IN_FLIGHT, BY_VERDICT, HOLDING, IN_BODY, Joint, Lane, REQUEST_SIDE, monotonic_ns,
+    BY_DRAIN, BY_IN_FLIGHT, BY_VERDICT, HOLDING, IN_BODY, Joint, Lane, REQUEST_SIDE, monotonic_ns,
 )
 from kproxy.proxy.plan cimport Row, WANT_HOLD, WANT_REFUSE
 from kproxy.proxy.walker cimport WALK_MORE, WALK_STOPPED, begin_walk, walk_on
@@ -44,9 +44,9 @@ cdef class RequestLane(Lane):
 
     cdef bint is_bad_size(self, const uint8_t *at) noexcept:
         cdef int32_t size = <int32_t>be32(at)
-        if self.link.tokens or self.link.authenticating:
+        if self.link.tokens:
             return size < 0 or size > self.link.unauthenticated_limit
-        return size < 8 or size > self.link.frame_limit
+        return size < 8 or size > (self.link.unauthenticated_limit if self.link.authenticating else self.link.frame_limit)
 
     cdef int begin_frame(self, const uint8_t *at, uint64_t now) except -1:
         """Look at a request's header and decide what becomes of the frame."""
@@ -63,6 +63,7 @@ cdef class RequestLane(Lane):
         self.left = <uint64_t>size + 4
         if link.tokens or first and at[4] == FIRST_GSSAPI_BYTE and size <= link.unauthenticated_limit:
             link.tokens = True
+            self.begin_tap(link.plan.row(API_SASL_HANDSHAKE, 0))
             self.state = HOLDING
             return 0
         api_key = <int16_t>be16(at + 4)
@@ -76,16 +77,14 @@ cdef class RequestLane(Lane):
             return self.refuse(at, REFUSED_VERSION)
         if row.want_request == WANT_HOLD or api_key == API_SASL_HANDSHAKE:
             if self.left <= link.held_limit:
+                self.begin_tap(row)
                 self.state = HOLDING
                 return 0
-            if not link.owner.on_oversized(link, self.side, api_key, api_version, self.left):
+            if link.owner.on_oversized(link, self.side, api_key, api_version, self.left) == WANT_REFUSE:
                 return self.refuse(at, FRAME_TOO_BIG)
         self.begin_tap(row)
         self.note_request(row, api_key, api_version, <int32_t>be32(at + 8), NULL, now)
         self.state = IN_BODY
-        self.left -= 12
-        if self.left == 0:
-            self.state = AT_HEADER
         return 0
 
     cdef void count_request(self, Row *row, int api_key, int api_version, uint64_t size) noexcept:
@@ -113,6 +112,7 @@ cdef class RequestLane(Lane):
                 link.plan.produce_tags[api_version], True,
             )
             self.walking = True
+            self.walked_id = correlation_id
         return 0
 
     cdef int64_t walk_body(self, const uint8_t *at, size_t size) noexcept:
@@ -123,9 +123,20 @@ cdef class RequestLane(Lane):
             return -1
         self.walking = False
         if done == WALK_STOPPED and <int16_t>self.walker.value == 0:  # acks=0: nothing comes back
-            drop_last(&self.link.in_flight)
-            self.link.worker.counters.total(IN_FLIGHT)[0] -= 1
+            self.drop_walked()
         return -1
+
+    cdef int drop_walked(self) noexcept:
+        """The request that passes by gets no answer; a broker that gave it one before it was whole has taken it out itself."""
+        cdef InFlight *in_flight = &self.link.in_flight
+        cdef Entry *entry
+        if in_flight.count == 0:
+            return 0
+        entry = last_entry(in_flight)
+        if entry.kind == REQUEST_ENTRY and entry.api_key == API_PRODUCE and entry.correlation_id == self.walked_id:
+            drop_last(in_flight)
+            self.link.worker.counters.total(IN_FLIGHT)[0] -= 1
+        return 0
 
     cdef int give(self, bytes frame) except -1:
         """A whole request: a token, a handshake, or what a filter wants to see."""

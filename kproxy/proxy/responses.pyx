@@ -9,7 +9,7 @@ from libc.stdint cimport int64_t, uint32_t
 from kproxy.protocol.wire cimport be32
 from kproxy.proxy.counters cimport ApiCounts, HELD_FRAMES, IN_FLIGHT, latency_bucket
 from kproxy.proxy.in_flight cimport Entry, InFlight, TOKEN_ENTRY, drop_first, first_entry
-from kproxy.proxy.lane cimport AT_HEADER, BY_IN_FLIGHT, BY_VERDICT, HOLDING, IN_BODY, Joint, Lane, RESPONSE_SIDE
+from kproxy.proxy.lane cimport BY_IN_FLIGHT, BY_VERDICT, HOLDING, IN_BODY, Joint, Lane, RESPONSE_SIDE
 from kproxy.proxy.plan cimport Row, WANT_HOLD, WANT_REFUSE, WANT_TAIL
 from kproxy.proxy.walker cimport WALK_MORE, WALK_STOPPED, begin_walk, walk_on
 
@@ -77,6 +77,7 @@ cdef class ResponseLane(Lane):
         entry.held = NULL
         drop_first(&link.in_flight)
         link.worker.counters.total(IN_FLIGHT)[0] -= 1
+        self.state = IN_BODY  # no answer may come before this frame
         if self.other.blocked & BY_IN_FLIGHT and link.in_flight.count <= link.in_flight_limit // 2:
             self.other.unblock(BY_IN_FLIGHT)
         self.left = <uint64_t>size + 4
@@ -85,26 +86,27 @@ cdef class ResponseLane(Lane):
     cdef int route_response(self, Row *row, const uint8_t *at, uint64_t now) except -1:
         cdef Joint link = self.link
         cdef int api_key = self.current.api_key
+        cdef int want = row.want_response
+        if link.closed:  # by what the client had sent, which was taken up meanwhile
+            return 0
         self.count_response(now)
         if api_key == API_SASL_AUTHENTICATE:
             link.authenticating = False
         elif api_key == API_SASL_HANDSHAKE and link.sasl is not None:
             link.sasl.on_server_token()  # a refusal, too, may be followed by a request
-        if row.want_response == WANT_REFUSE:
+        if want == WANT_REFUSE:
             return self.refuse(at, REFUSED_VERSION)
         self.state = IN_BODY
-        if row.want_response == WANT_HOLD:
+        if want == WANT_HOLD:
             if self.left <= link.held_limit:
                 self.state = HOLDING
                 self.begin_tap(row)
                 return 0
-            if not link.owner.on_oversized(link, self.side, api_key, self.current.api_version, self.left):
+            want = link.owner.on_oversized(link, self.side, api_key, self.current.api_version, self.left)
+            if want == WANT_REFUSE:
                 return self.refuse(at, FRAME_TOO_BIG)
         self.begin_tap(row)
-        self.left -= 8
-        if self.left == 0:
-            self.state = AT_HEADER
-        elif row.want_response == WANT_TAIL:
+        if want == WANT_TAIL and row.tail != NULL:
             begin_walk(&self.walker, row.tail, row.tail_stop, False, row.header_tags, False)
             self.walking = True
         return 0
@@ -142,10 +144,9 @@ cdef class ResponseLane(Lane):
         link.authenticating = False
         if link.sasl is not None:
             link.sasl.on_server_token()
-        self.tapping = True
-        self.tap_left = <uint64_t>-1
-        self.left = size
-        self.state = IN_BODY if size else AT_HEADER
+        self.begin_tap(link.plan.row(API_SASL_HANDSHAKE, 0))
+        self.left = <uint64_t>size + 4
+        self.state = IN_BODY
         return 0
 
     cdef int give(self, bytes frame) except -1:

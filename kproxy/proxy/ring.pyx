@@ -19,7 +19,7 @@ from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport uint8_t, uint64_t
 from libc.string cimport memcpy
 
-from kproxy.proxy.shared_memory cimport load_acquire, map_shared, store_release, unmap_shared
+from kproxy.proxy.shared_memory cimport load_acquire, map_shared, store_release, touch_shared, unmap_shared
 
 from kproxy.proxy.sealed import create_sealed, sealed_size
 
@@ -31,6 +31,7 @@ cdef enum:
     READERS = 192
     RECORD = 24  # bytes of a record's header
     TELL_EVERY = 65536  # bytes: how often the reader says in the midst of a batch how far it is
+    MOST_AT_ONCE = 524_288
 
 SMALLEST_RING = 65_536
 
@@ -59,6 +60,7 @@ cdef uint8_t* _map(int fd, uint64_t capacity) except NULL:
     cdef uint8_t* shared = <uint8_t*>map_shared(fd, capacity + PAGE)
     if shared == NULL:
         raise OSError("the tap ring cannot be mapped")
+    touch_shared(shared, capacity + PAGE)
     return shared
 
 
@@ -179,13 +181,16 @@ cdef class TapReader:
     def read(self, most):
         """Up to *most* records, as (kind, connection, direction, at, bytes), in the order in which they were written.
 
+        Fewer, where they are big: about MOST_AT_ONCE bytes are copied out at a time.
+
         Direction is 0 for client to broker and 1 for broker to client. Bytes of LOST are their number as 8 bytes little-endian.
         """
         cdef list items = []
         cdef uint64_t head = load_acquire(self.shared + HEAD)
         cdef uint64_t told = self.tail
+        cdef uint64_t begun = self.tail
         cdef Py_ssize_t limit = most
-        while self.tail != head and len(items) < limit:
+        while self.tail != head and len(items) < limit and self.tail - begun < MOST_AT_ONCE:
             if self._next(head, items) == 0:
                 self.faults += 1
                 self.attach()

@@ -1,7 +1,7 @@
 """Files that are begun anew when they are big or old enough, and that a full disk or a lost folder cannot make anybody wait for.
 
 ``path`` is the part being written. A part that is done gets the next number before its suffixes: ``kafka.jsonl`` becomes
-``kafka.000007.jsonl``. No name comes from traffic; no link is followed and nothing that exists is opened; only the owner may read.
+``kafka.000007.jsonl``. No name comes from traffic; no link is followed and nothing that exists is opened; only the owner reads.
 """
 
 import os

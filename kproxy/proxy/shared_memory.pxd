@@ -8,11 +8,15 @@ cdef extern from * nogil:
     #include <stddef.h>
     #include <stdint.h>
     #include <sys/mman.h>
+    #ifndef MADV_POPULATE_WRITE
+    #define MADV_POPULATE_WRITE 23  /* Linux 5.14; older kernels refuse it, and pages come one by one */
+    #endif
 
     static inline void *kproxy_map(int fd, size_t size) {
         void *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
         return at == MAP_FAILED ? NULL : at;
     }
+    static inline void kproxy_touch(void *at, size_t size) { madvise(at, size, MADV_POPULATE_WRITE); }
     static inline void kproxy_unmap(void *at, size_t size) { munmap(at, size); }
     static inline int kproxy_forget(void *at, size_t size) { return madvise(at, size, MADV_REMOVE); }
     static inline uint64_t kproxy_load(const void *at) {
@@ -24,6 +28,7 @@ cdef extern from * nogil:
     """
     void* map_shared "kproxy_map"(int fd, size_t size)
     void unmap_shared "kproxy_unmap"(void* at, size_t size)
+    void touch_shared "kproxy_touch"(void* at, size_t size)  # have the pages now, so that traffic does not pay for them later
     int forget_shared "kproxy_forget"(void* at, size_t size)  # whole pages: 0 from now on, without costing memory; 0 or -1
     uint64_t load_acquire "kproxy_load"(const void* at)  # once, whole, before whatever is read after it
     void store_release "kproxy_store"(void* at, uint64_t value)  # whole, after whatever was written before it

@@ -11,10 +11,11 @@ from libc.stdint cimport uint8_t
 from libc.string cimport memcpy
 
 from kproxy.proxy.counted import CloseCause
-from kproxy.proxy.lane cimport BY_OUTPUT, HEADROOM, Lane, Pipe, RESPONSE_SIDE, monotonic_ns
+from kproxy.proxy.lane cimport BY_OUTPUT, HEADROOM, Joint, Lane, Pipe, RESPONSE_SIDE, monotonic_ns
 from kproxy.proxy.link cimport Link
 
 cdef enum:
+    LINGER_S = 30  # what a peer has not taken of a closed connection by then is thrown away
     MOST_EARLY = 1_048_576  # bytes a side may send before the other is there
 
 cdef int ERROR = CloseCause.ERROR
@@ -32,6 +33,7 @@ cdef class Leg:
     cdef list early
     cdef size_t early_size
     cdef bint early_end
+    cdef bint over  # its link has been forgotten
 
     def __init__(self, bint tls):
         self.tls = tls
@@ -43,6 +45,8 @@ cdef class Leg:
     def data_received(self, bytes data):
         if self.reads is not None:
             self.reads.take(data)
+            return
+        if self.over:
             return
         self.early.append(data)
         self.early_size += len(data)
@@ -75,7 +79,7 @@ cdef class Leg:
         self.early = []
         for data in early:
             self.reads.take(data)
-        if early and not self.lost:
+        if early and not self.lost and not self.reads.lane.blocked and not self.reads.lane.link.closed:
             self.transport.resume_reading()
         if self.early_end:
             self.reads.end()
@@ -92,6 +96,7 @@ cdef class TransportPipe(Pipe):
     cdef list waiting  # what came while the lane was blocked
     cdef bint stalled
     cdef bint ended
+    cdef size_t counted  # bytes that the sink's transport keeps, as the gauge knows them
 
     def __init__(self, Leg source not None, Leg sink not None):
         self.source = source
@@ -112,8 +117,13 @@ cdef class TransportPipe(Pipe):
         try:
             self.give(data)
         except Exception as error:
-            link.owner.on_fault(link, error)
-            link.close(ERROR)
+            self.fault(link, error)
+        return 0
+
+    cdef int fault(self, Link link, error) except -1:
+        """Never into the loop: it would close one side alone."""
+        link.owner.on_fault(link, error)
+        link.close(ERROR)
         return 0
 
     cdef int give(self, bytes data) except -1:
@@ -131,34 +141,56 @@ cdef class TransportPipe(Pipe):
         """The source sends no more."""
         cdef Link link = <Link>self.lane.link
         self.ended = True
-        if link is not None and not link.closed and not self.waiting:
+        if link is None or link.closed or self.waiting:
+            return
+        try:
             link.on_eof(self.lane)
+        except Exception as error:
+            self.fault(link, error)
 
     def lose(self, error):
         """The source is gone."""
         cdef Link link = <Link>self.lane.link
         if link is None or link.closed:
             return
-        if error is None:
-            self.end()
-            link.sink_lost(self.lane.other)
-        else:
-            link.source_lost(self.lane)
+        try:
+            if error is None:
+                self.end()
+                link.sink_lost(self.lane.other)
+            else:
+                link.source_lost(self.lane)
+        except Exception as fault:
+            self.fault(link, fault)
 
     def stall(self):
         """The sink takes no more for now."""
+        cdef Joint link = self.lane.link
         self.stalled = True
-        if self.lane.link is not None and not self.lane.link.closed:
+        if link is None or link.closed:
+            return
+        self.count_output(self.sink.transport.get_write_buffer_size())
+        try:
             self.lane.block(BY_OUTPUT)
+        except Exception as error:
+            self.fault(<Link>link, error)
 
     def go_on(self):
         """The sink takes more."""
         cdef Link link = <Link>self.lane.link
         self.stalled = False
         if link is not None and not link.closed:
+            self.count_output(0)
             link.note_progress()
-            self.lane.unblock(BY_OUTPUT)
-            link.settle()
+            try:
+                self.lane.unblock(BY_OUTPUT)
+                link.settle()
+            except Exception as error:
+                self.fault(link, error)
+
+    cdef int count_output(self, size_t size) except -1:
+        self.lane.link.worker.buffered[0] += size - self.counted
+        self.counted = size
+        return 0
 
     cdef int emit(self, const uint8_t *data, size_t size) except -1:
         if size and not self.lane.discarding and not self.sink.lost:
@@ -169,15 +201,11 @@ cdef class TransportPipe(Pipe):
         return not self.stalled and not self.waiting
 
     cdef int start_reading(self) except -1:
-        cdef list waiting = self.waiting
-        if waiting:
-            self.waiting = []
-            for place, data in enumerate(waiting):
-                if self.lane.blocked or self.lane.link.closed:
-                    self.waiting = waiting[place:]
-                    return 0
-                self.lane.link.worker.buffered[0] -= PyBytes_GET_SIZE(data)
-                self.give(data)
+        cdef bytes data
+        while self.waiting and not self.lane.blocked and not self.lane.link.closed:
+            data = self.waiting.pop(0)
+            self.lane.link.worker.buffered[0] -= PyBytes_GET_SIZE(data)
+            self.give(data)
         if self.lane.blocked or self.lane.link.closed:
             return 0
         if self.ended:
@@ -204,7 +232,14 @@ cdef class TransportPipe(Pipe):
         for data in self.waiting:
             self.lane.link.worker.buffered[0] -= PyBytes_GET_SIZE(data)
         self.waiting = []
+        self.count_output(0)
         return 0
+
+    cdef void forget(self) noexcept:
+        for leg in (self.source, self.sink):
+            (<Leg>leg).over = True
+            (<Leg>leg).reads = (<Leg>leg).writes = None
+        self.lane = None
 
 
 def join_legs(Link link not None, Leg client not None, Leg broker not None):
@@ -222,3 +257,5 @@ def close_legs(Link link not None):
     for leg in link.legs or ():
         if leg.transport is not None and not leg.lost:
             leg.transport.close()
+            if not leg.tls and leg.transport.get_write_buffer_size():  # TLS has ssl_shutdown_timeout
+                link.worker.loop.call_later(LINGER_S, leg.transport.abort)

@@ -57,7 +57,7 @@ class Supervisor:
     async def _run(self) -> int:
         try:
             probe(self._config)
-            await self._admin.move(self._config.admin)
+            await self._admin.move(self._config)
         except OSError as error:
             return _say(f"{error.filename or self._config.admin}: {error.strerror}")
         first = await _first_of(self._fleet.start(), self._next_stop())
@@ -144,16 +144,16 @@ class Supervisor:
         why = await self._fleet.change(config)
         if why:
             raise UsageError(why)
-        await self._move_admin(config.admin)
+        await self._move_admin(config)
         self._config = config
         self._watch_files()
         log("info", "the configuration was taken", workers=config.workers)
 
-    async def _move_admin(self, address: str | None) -> None:
+    async def _move_admin(self, config: Config) -> None:
         try:
-            await self._admin.move(address)
+            await self._admin.move(config)
         except OSError as error:
-            log("error", "the admin server stays where it is", admin=address, reason=error.strerror)
+            log("error", "the admin server stays where it is", admin=config.admin, reason=error.strerror)
 
     def _say_serving(self) -> None:
         config = self._config
@@ -176,8 +176,9 @@ class Admin:
         self._address: str | None = None
         self._server: Any = None
 
-    async def move(self, address: str | None) -> None:
-        """Serve on another address from now on; on none: stop. Raises OSError, and all is as before."""
+    async def move(self, config: Config) -> None:
+        """Serve where *config* says from now on; nowhere: stop. Raises OSError, and all is as before."""
+        address = config.admin
         if address == self._address:
             return
         if address is None:
@@ -185,7 +186,7 @@ class Admin:
             return
         from kproxy.proxy.admin_server import AdminServer, listen_admin  # noqa: PLC0415
 
-        server = AdminServer(listen_admin(address), self._overview)
+        server = AdminServer(listen_admin(address), self._overview, config.admin_hosts)
         await self.stop()
         await server.start()
         self._address, self._server = address, server

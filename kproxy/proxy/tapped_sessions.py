@@ -1,4 +1,4 @@
-"""Sessions of the connections that a worker taps: records of its ring in, events out. Bounded, and no connection can harm another.
+"""Sessions of the connections that a worker taps: records of its ring in, events out. No connection can harm another.
 
 What goes wrong inside of a Session (an exception, no memory left, a second of CPU spent on one record) ends the analysis of that
 connection and is counted; the others go on.

@@ -15,6 +15,7 @@ from kproxy.proxy.endpoint import join, split
 from kproxy.proxy.proxy_protocol import write_v1, write_v2
 from kproxy.proxy.resolver import Address, Resolver
 from kproxy.proxy.through import Through
+from kproxy.proxy.transparent import OWN, OwnConnections
 
 KEEPALIVE = {  # seconds, seconds, probes: a broker that is gone is noticed within two minutes
     socket.TCP_KEEPIDLE: 60,
@@ -22,6 +23,7 @@ KEEPALIVE = {  # seconds, seconds, probes: a broker that is gone is noticed with
     socket.TCP_KEEPCNT: 6,
 }
 MOST_SHOWN = 3  # problems in one error
+CLOUD_METADATA = ip_address("fd00:ec2::254")  # EC2's over IPv6; over IPv4 it is link-local
 LEAST_DELAY_S, MOST_DELAY_S = 0.1, 1.0  # Kafka's connection.failed.authentication.delay.ms is 100 ms
 
 Endpoint = tuple[str, int]  # host and port
@@ -41,15 +43,20 @@ class Upstream:
         through: str | None = None,
         send_proxy_protocol: Literal["v1", "v2"] | None = None,
         allow_link_local: bool = False,
+        own: OwnConnections | None = None,
         timeout: float = 5.0,
         resolver: Resolver | None = None,
     ) -> None:
-        """*timeout*: seconds for all addresses of one attempt together. Raises UsageError for a wrong endpoint or URL."""
+        """*own* is told of direct connections; *timeout*: seconds for all addresses of one attempt together.
+
+        Raises UsageError for a wrong endpoint or URL.
+        """
         self._bootstrap = [split(endpoint) for endpoint in bootstrap]
         self._first = random.randrange(len(self._bootstrap) or 1)  # workers begin at different brokers
         self._through = Through.from_url(through) if through else None
         self._send_proxy_protocol = send_proxy_protocol
         self._allow_link_local = allow_link_local
+        self._own = own
         self._timeout = timeout
         self._failures = 0
         self._resolver = resolver or Resolver()
@@ -62,6 +69,7 @@ class Upstream:
             through=cluster.through,
             send_proxy_protocol=cluster.send_proxy_protocol,
             allow_link_local=cluster.addresses.allow_link_local,
+            own=OWN if cluster.addresses.mode == "transparent" else None,
             timeout=timeout,
         )
 
@@ -149,12 +157,11 @@ class Upstream:
             problem = "" if trusted or not self.direct else self._refusal(address)
             if problem:
                 continue
-            part = _part(until, left)
             try:
-                async with asyncio.timeout_at(part):
+                async with asyncio.timeout_at(_part(until, left)):
                     connected = await self._connect_address(address, host, port)
             except OSError as error:  # TimeoutError is one
-                problem = _words(error, late=_now() >= part)
+                problem = _words(error)
                 self._resolver.failed(address)
             else:
                 self._resolver.reached(address)
@@ -176,9 +183,33 @@ class Upstream:
         if self._through:
             connected = await self._through.connect(address, host, port)
         else:
-            connected = await _connect_straight(address)
+            connected = await self._connect_straight(address)
         set_options(connected)
         return connected
+
+    async def _connect_straight(self, address: Address) -> socket.socket:
+        connected = socket.socket(address[0], socket.SOCK_STREAM)
+        try:
+            connected.setblocking(False)
+            await self._watched(connected, address)
+            if (
+                connected.getsockname() == connected.getpeername()
+            ):  # the kernel joined a free port of this host with itself
+                raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
+        except BaseException:
+            connected.close()
+            raise
+        return connected
+
+    async def _watched(self, connected: socket.socket, address: Address) -> None:
+        loop = asyncio.get_running_loop()
+        if self._own is None:
+            return await loop.sock_connect(connected, address[1])
+        self._own.begin(connected)
+        try:
+            await loop.sock_connect(connected, address[1])
+        finally:
+            self._own.end(connected)
 
     def _failed_lately(self, endpoint: Endpoint) -> bool:
         return self.direct and self._resolver.failed_lately(*endpoint)
@@ -187,8 +218,8 @@ class Upstream:
         """Why a broker said to be there is not connected to: cloud providers' metadata services are link-local."""
         number = ip_address(address[1][0].partition("%")[0])
         number = getattr(number, "ipv4_mapped", None) or number
-        if number.is_link_local and not self._allow_link_local:
-            return f"{number} is link-local, which addresses.allow_link_local does not allow"
+        if (number.is_link_local or number == CLOUD_METADATA) and not self._allow_link_local:
+            return f"{number} is link-local or a cloud's own, which addresses.allow_link_local does not allow"
         if number.is_unspecified or number.is_multicast:
             return f"{number} is no address of a broker"
         return ""
@@ -203,19 +234,6 @@ def set_options(connected: socket.socket) -> None:
         connected.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
-async def _connect_straight(address: Address) -> socket.socket:
-    connected = socket.socket(address[0], socket.SOCK_STREAM)
-    try:
-        connected.setblocking(False)
-        await asyncio.get_running_loop().sock_connect(connected, address[1])
-        if connected.getsockname() == connected.getpeername():  # the kernel joined a free port of this host with itself
-            raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
-    except BaseException:
-        connected.close()
-        raise
-    return connected
-
-
 def _now() -> float:
     return asyncio.get_running_loop().time()
 
@@ -226,7 +244,7 @@ def _part(until: float, left: int) -> float:
     return now + max(until - now, 0.0) / left
 
 
-def _words(error: OSError, late: bool) -> str:
-    if late and isinstance(error, TimeoutError):
+def _words(error: OSError) -> str:
+    if isinstance(error, TimeoutError) and not error.errno:  # asyncio's, not the kernel's
         return "no answer in time"
     return os.strerror(error.errno) if error.errno else str(error) or type(error).__name__

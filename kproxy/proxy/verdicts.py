@@ -5,7 +5,8 @@ from collections.abc import Awaitable
 
 from kproxy.errors import DecodeError
 from kproxy.filters.chain import Chain
-from kproxy.filters.contract import Answer, Close, ConnectionFacts, Direction, Outcome, RequestFacts, Want
+from kproxy.filters.contract import Answer, Close, ConnectionFacts, Direction, Outcome, RequestFacts, Send, Want
+from kproxy.filters.narrow_api_versions import NarrowApiVersions
 from kproxy.protocol import read_request_header
 from kproxy.proxy.counted import CloseCause, Total
 from kproxy.proxy.link import Link
@@ -13,18 +14,23 @@ from kproxy.proxy.logs import log
 from kproxy.session.sasl import SaslPhase
 
 REQUEST_SIDE, RESPONSE_SIDE = 0, 1
-Current = tuple[
-    int, int, int, RequestFacts | None
-]  # what a response answers: API key, version, correlation id, request
+API_VERSIONS = 18
+BEHIND_CORRELATION_ID = 8
+MOST_UNCHANGED = 64
+Current = tuple[int, int, int, RequestFacts | None]  # what a response answers: API key, version, correlation id, request
 
 
 class Verdicts:
     """Between links and a chain of filters. A link's owner is one of these, and more: see VirtualCluster."""
 
-    chain: Chain
-
-    def __init__(self) -> None:
+    def __init__(self, chain: Chain) -> None:
+        self.judge_by(chain)
         self._thinking: set[asyncio.Task[None]] = set()
+
+    def judge_by(self, chain: Chain) -> None:
+        """Ask this chain from now on."""
+        self.chain = chain
+        self._unchanged: set[bytes] = set()  # ApiVersions responses, without size and correlation id
 
     def facts_of(self, link: Link) -> ConnectionFacts:
         """What filters may know of the connection."""
@@ -38,8 +44,19 @@ class Verdicts:
 
     def on_response(self, link: Link, current: Current, frame: bytes) -> bool:
         """Judge a whole response frame; False: the verdict comes later, and resumes the link."""
+        if current[0] == API_VERSIONS and frame[BEHIND_CORRELATION_ID:] in self._unchanged:
+            link.forward_response(frame)
+            return True
         outcome = self.chain.on_response(self.facts_of(link), _request_of(current), frame)
+        if current[0] == API_VERSIONS and isinstance(outcome, Send) and outcome.frame == frame:
+            self._note_unchanged(current[1], frame)
         return self._done(link, RESPONSE_SIDE, outcome, frame)
+
+    def _note_unchanged(self, api_version: int, frame: bytes) -> None:
+        """Every connection begins with the same ApiVersions: what kproxy's own filter left as it was need not be read again."""
+        way = self.chain.way(Direction.RESPONSE, API_VERSIONS, api_version)
+        if len(way) == 1 and isinstance(way[0], NarrowApiVersions) and len(self._unchanged) < MOST_UNCHANGED:
+            self._unchanged.add(frame[BEHIND_CORRELATION_ID:])
 
     def on_tail(self, link: Link, current: Current, tail: bytes) -> bytes:
         """The end of a response that was not held, as many bytes as it had."""
@@ -48,10 +65,10 @@ class Verdicts:
             link.worker.counters.add(Total.REWRITTEN_FRAMES)
         return changed
 
-    def on_oversized(self, link: Link, side: int, api_key: int, api_version: int, size: int) -> bool:
-        """Whether a frame too big to be held may pass unseen."""
+    def on_oversized(self, link: Link, side: int, api_key: int, api_version: int, size: int) -> Want:
+        """What is done with a frame too big to be held: PASS, TAIL or REFUSE."""
         direction = Direction.REQUEST if side == REQUEST_SIDE else Direction.RESPONSE
-        return self.chain.too_big(direction, api_key, api_version) is Want.PASS
+        return self.chain.too_big(direction, api_key, api_version)
 
     def _done(self, link: Link, side: int, outcome: Outcome | Awaitable[Outcome], frame: bytes) -> bool:
         if isinstance(outcome, Awaitable):
@@ -116,3 +133,4 @@ class Verdicts:
 def _request_of(current: Current) -> RequestFacts:
     api_key, api_version, correlation_id, held = current
     return held or RequestFacts(api_key, api_version, correlation_id)
+

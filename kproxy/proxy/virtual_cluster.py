@@ -5,20 +5,17 @@ class is asked whether it may be, and told how it ended. Every other link begins
 """
 
 import asyncio
-import json
 import os
 import random
 import socket
 import time
-from itertools import count
 from typing import Any
 
 from kproxy.config import Cluster, Config
 from kproxy.errors import UpstreamError
+from kproxy.filters.chain import Chain
 from kproxy.filters.contract import ConnectionFacts, Direction
 from kproxy.filters.loading import load_chain
-from kproxy.filters.narrow_api_versions import NarrowApiVersions
-from kproxy.filters.rewrite_addresses import RewriteAddresses
 from kproxy.protocol import facts
 from kproxy.proxy.acceptor import Acceptor
 from kproxy.proxy.admission import Admission
@@ -39,8 +36,6 @@ from kproxy.session.recognise import foreign_size
 
 ACCEPT_PAUSE_S = 0.1  # when the process has no file descriptor left
 REDISCOVER_S = 5.0
-OUR_OWN = (RewriteAddresses, NarrowApiVersions)  # filters that a connection may do without when its frames are lost
-_numbers = count(1)
 
 
 class VirtualCluster(Verdicts):
@@ -54,7 +49,7 @@ class VirtualCluster(Verdicts):
     """
 
     def __init__(self, cluster: Cluster, config: Config, worker: Worker, admission: Admission, tell: Any) -> None:
-        super().__init__()
+        super().__init__(Chain(()))
         self.worker = worker
         self.admission = admission
         self._tell = tell
@@ -63,7 +58,7 @@ class VirtualCluster(Verdicts):
         self.accepting = False
         self.stopped = False
         self.brokers = BrokerTable(
-            cluster.addresses, split(cluster.listen), serve=self._serve, changed=self._broker_changed
+            cluster.addresses, split(cluster.listen), serve=self._serve, changed=self._broker_changed, withheld=self._on_withheld
         )
         self.configure(cluster, config)
 
@@ -71,12 +66,17 @@ class VirtualCluster(Verdicts):
 
     def configure(self, cluster: Cluster, config: Config) -> None:
         """Take a configuration: what begins from now on is under it. Raises UsageError, and then nothing has changed."""
-        chain = load_chain(cluster, wait=asyncio.wait_for, most_frame_size=config.limits.frame_size)
+        chain = load_chain(
+            cluster, wait=asyncio.wait_for, most_frame_size=config.limits.frame_size, on_fault=self._on_filter_fault
+        )
         opening = Opening.of(self, cluster, config)
-        self.cluster, self.config, self.chain, self.opening = cluster, config, chain, opening
+        self.judge_by(chain)
+        self.cluster, self.config, self.opening = cluster, config, opening
         self.limits = LinkLimits(config)
-        self.strict = any(not filter_.fails_open and not isinstance(filter_, OUR_OWN) for filter_ in chain.filters)
+        self.strict = any(not filter_.fails_open for filter_ in chain.filters[chain.built_in :])
         analysis = config.analysis
+        sample = analysis.sample
+        self.sampled = None if sample >= 1.0 else lambda: random.random() < sample
         keys = {api.name: key for key, api in facts().apis.items()}
         tapped = {keys[name] for name in analysis.apis} if analysis.apis else None
         self.plan = Plan(chain, tapped, analysis.snaplen)
@@ -84,6 +84,10 @@ class VirtualCluster(Verdicts):
             link.use(self.plan)
         for acceptor, _ in self._listeners.values():
             self._aim(acceptor)
+
+    def serves(self, cluster: Cluster) -> bool:
+        """Whether the listeners are those that a configuration asks for."""
+        return (self.cluster.listen, self.cluster.addresses) == (cluster.listen, cluster.addresses)
 
     def links(self) -> list[Link]:
         """Those of this cluster, in this worker."""
@@ -112,10 +116,9 @@ class VirtualCluster(Verdicts):
         """Whether a broker has said which brokers there are; not, where clients have to log in first."""
         tls = self.opening.broker_tls
         context = tls.get() if tls else None
-        server_name = self.cluster.broker_tls.server_name if self.cluster.broker_tls else None
         try:
             async with asyncio.timeout(self.config.timeouts.connect):
-                found = await discover(self.opening.upstream, context, server_name)
+                found = await discover(self.opening.upstream, context, self.opening.server_name)
         except (UpstreamError, TimeoutError) as error:
             why = str(error) or "no answer in time"
             log("warning", "brokers are not known yet", cluster=self.cluster.name, reason=why)
@@ -201,19 +204,13 @@ class VirtualCluster(Verdicts):
 
     # What acceptors and links ask and tell
 
-    def refusal(self, peer: bytes) -> str | None:
-        """Why a client may not come in; None: it may."""
-        return self.admission.refusal(peer)
+    def refuses(self, peer: bytes) -> bool:
+        """Whether a client may not come in, for other reasons than the number of connections."""
+        return self.admission.refusal(peer) is not None
 
-    def new_link(self, acceptor: Acceptor, peer: bytes) -> Link:
-        """A link for a client that has been accepted."""
-        link = Link(self.worker, self, self.plan, next(_numbers), self.limits)
-        link.peer = peer
-        link.node_id = acceptor.node_id
-        sample = self.config.analysis.sample
-        link.tapped = sample >= 1.0 or random.random() < sample
-        self.admission.came(peer)
-        return link
+    def came(self, peer: bytes) -> int:
+        """A client has come in: where its host is counted."""
+        return self.admission.came(peer)
 
     def begin(self, link: Link, acceptor: Acceptor, client: int) -> None:
         """Open a link for which there is more to do than connecting two sockets."""
@@ -235,6 +232,12 @@ class VirtualCluster(Verdicts):
         connection = link.number if link else None
         log("error", "a fault", cluster=self.cluster.name, connection=connection, reason=repr(error))
 
+    def _on_filter_fault(self, *_: object) -> None:
+        self.worker.counters.add(Total.FILTER_FAULTS)
+
+    def _on_withheld(self, *_: object) -> None:
+        self.worker.counters.add(Total.WITHHELD_ADDRESSES)
+
     def on_mispaired(self, link: Link) -> bool:
         """A response that answers nothing; whether the connection may go on without its frames being known."""
         log("warning", "a response without its request", connection=link.number, client=self.client_of(link))
@@ -247,7 +250,8 @@ class VirtualCluster(Verdicts):
 
     def on_closed(self, link: Link, cause: int) -> None:
         """The link has ended."""
-        self.admission.left(link.peer)
+        if link.place is not None:
+            self.admission.left(link.place)
         close_sockets(link)
         if link.legs:
             close_legs(link)
@@ -256,14 +260,11 @@ class VirtualCluster(Verdicts):
 
     def describe(self, link: Link, from_start: bool) -> bytes:
         """What an analyzer is told of a link before its first bytes."""
-        said = {
-            "number": link.number,
-            "cluster": self.cluster.name,
-            "client": self.client_of(link),
-            "broker": self.broker_of(link),
-            "from_start": from_start,
-        }
-        return json.dumps(said).encode()
+        client, broker = self.client_of(link), self.broker_of(link)
+        return (
+            f'{{"number":{link.number},"cluster":"{self.cluster.name}","client":"{client}","broker":"{broker}",'
+            f'"from_start":{"true" if from_start else "false"}}}'
+        ).encode()
 
     def client_of(self, link: Link) -> str:
         """The client's address; with PROXY protocol the one it names."""

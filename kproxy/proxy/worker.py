@@ -6,6 +6,7 @@ It lives as long as its control channel: when the supervisor is gone, so is the 
 import asyncio
 import gc
 import logging
+import os
 import sys
 import time
 from typing import Any
@@ -32,10 +33,10 @@ MOST_EVENTS_WAITING = 1_000
 class Forwarding:
     """All virtual clusters of one worker, and what the supervisor asks of them."""
 
-    def __init__(self, index: int, channel: Channel, counters: list[Counters], tap: TapWriter | None) -> None:
+    def __init__(self, channel: Channel, counters: list[Counters], tap: TapWriter | None) -> None:
         self._channel = channel
         self._counters = counters
-        self._own = counters[index]
+        self._own = counters[0]
         self._worker = Worker(self._own, tap, asyncio.get_running_loop())
         self._worker.clock_offset = clock_offset()
         self._clusters: dict[str, VirtualCluster] = {}
@@ -86,16 +87,19 @@ class Forwarding:
     async def _take(self, config: Config) -> None:
         self._worker.memory = config.limits.memory
         if self._admission is None:
-            self._admission = Admission(config.limits, self._own, self._counters, b"kproxy")
+            key = str(os.getppid()).encode()
+            self._admission = Admission(config.limits, config.workers, self._counters, key)
         else:
-            self._admission.configure(config.limits)
+            self._admission.configure(config.limits, config.workers)
+        self._worker.most_connections = self._admission.most_connections
+        self._worker.choosy = self._admission.choosy
         self._config = config
         wanted = {cluster.name: cluster for cluster in config.clusters}
         for name in [name for name in self._clusters if name not in wanted]:
             self._clusters.pop(name).stop()
         for name, cluster in wanted.items():
             running = self._clusters.get(name)
-            if running is not None and running.cluster.listen == cluster.listen:
+            if running is not None and running.serves(cluster):
                 running.configure(cluster, config)
                 continue
             fresh = VirtualCluster(cluster, config, self._worker, self._admission, self._tell)
@@ -166,8 +170,8 @@ async def _main(arguments: list[str]) -> None:
     channel = await Channel.of(given.control)
     logging.getLogger().handlers[:] = [ToSupervisor(channel)]
     logging.getLogger().setLevel(logging.INFO)
-    counters = [Counters(given.counters)]
-    await Forwarding(0, channel, counters, TapWriter(given.taps[0]) if given.taps else None).run()
+    counters = [Counters(fd) for fd in (given.counters, *given.others)]
+    await Forwarding(channel, counters, TapWriter(given.taps[0]) if given.taps else None).run()
 
 
 class ToSupervisor(logging.Handler):

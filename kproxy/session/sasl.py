@@ -12,7 +12,6 @@ from typing import Any
 
 from kproxy.errors import DecodeError
 from kproxy.protocol import read_request_header
-from kproxy.protocol.embedded.sasl import open_token
 from kproxy.session.events import Connection, Direction, SaslToken
 from kproxy.session.recognise import is_request
 
@@ -73,6 +72,8 @@ class SaslPhase:
 
 def token_event(connection: Connection, direction: Direction, data: bytes, at: int) -> SaslToken:
     """The event of a raw token: who sent it, its size, and its parts that are no secret."""
+    from kproxy.protocol.embedded.sasl import open_token  # noqa: PLC0415 (most connections have no token: 4 MB of code less)
+
     mechanism = connection.sasl_mechanism or "GSSAPI"
     parts: dict[str, Any] | None = None
     with contextlib.suppress(DecodeError):  # a token that is not what its mechanism demands stays opaque

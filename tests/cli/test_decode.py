@@ -167,6 +167,13 @@ def test_tls_without_keys_is_told_in_words(kproxy: Kproxy, tmp_path: Path) -> No
     assert "to read TLS, give kproxy the session keys (--keylog FILE" in err
 
 
+def test_a_key_log_with_nothing_in_it_is_said_to_be_that(kproxy: Kproxy, tmp_path: Path) -> None:
+    (tmp_path / "bare.pcapng").write_bytes(without_secrets(TLS.read_bytes())[0])
+    (tmp_path / "keys.log").write_text("these are\nno keys\n", encoding="ascii")
+    _, _, err = kproxy("decode", "--keylog", tmp_path / "keys.log", tmp_path / "bare.pcapng")
+    assert "in the key log are 0 secrets; 2 lines of it are none" in err
+
+
 def test_a_key_log_that_is_not_there(kproxy: Kproxy, tmp_path: Path) -> None:
     code, _, err = kproxy("decode", "--keylog", tmp_path / "keys.log", TLS)
     assert code == 2

@@ -11,8 +11,9 @@ from scapy.packet import Raw
 from scapy.utils import rdpcap, wrpcap
 
 from kproxy.capture import Closed, open_capture, read_flows
+from kproxy.cli import pipeline
 from kproxy.cli.pipeline import Pipeline
-from kproxy.session import Event, Exchange, NotKafka
+from kproxy.session import Direction, Event, Exchange, Gap, NotKafka
 from tests.support.frames import heartbeat, heartbeat_answer
 from tests.support.traffic import CAPTURES
 
@@ -251,3 +252,41 @@ def test_close_judges_what_is_undecided_and_says_nothing_after_the_end(tmp_path:
         pipeline = Pipeline(read_flows(capture))
         assert len(list(pipeline)) == 1
         assert list(pipeline.close()) == []
+
+
+@pytest.mark.parametrize("size", [300_000, 3_000_000])
+def test_a_capture_that_begins_inside_a_large_message_goes_on_at_the_next_one(tmp_path: Path, size: int) -> None:
+    inside = [(True, bytes(60_000)) for _ in range(size // 60_000)]
+    path = write(tmp_path / "a.pcap", [*inside, *conversation(range(5), client_is_high=True)], syn=False)
+    found = events(path)
+    assert [event.correlation_id for event in found if isinstance(event, Exchange)] == list(range(5))
+    gaps = [event for event in found if isinstance(event, Gap)]
+    assert sum(gap.skipped for gap in gaps) == size
+    assert {gap.direction for gap in gaps} == {Direction.REQUEST}
+
+
+def test_the_search_for_a_request_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipeline, "JOINED_SIZE", 1_000_000)
+    inside = [(True, bytes(60_000)) for _ in range(20)]
+    path = write(tmp_path / "a.pcap", [*inside, *conversation(range(5), client_is_high=True)], syn=False)
+    (event,) = events(path)
+    assert isinstance(event, NotKafka) and "nothing in it looks like a Kafka request" in event.what
+
+
+def test_when_next_to_nothing_of_each_packet_was_captured_that_is_said(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.pcap", list(conversation(range(8), client_is_high=True)), syn=True)
+    packets = rdpcap(str(path))
+    for packet in packets:
+        packet.wirelen = len(packet)
+    wrpcap(str(path), [Ether(bytes(packet)[:56]) for packet in packets])  # Ethernet, IP, TCP: 54
+    data = bytearray(path.read_bytes())
+    at = 24
+    for packet in packets:
+        data[at + 12 : at + 16] = len(packet).to_bytes(4, "little")  # the packet's size on the wire
+        at += 16 + int.from_bytes(data[at + 8 : at + 12], "little")
+    path.write_bytes(data)
+    (event,) = events(path)
+    assert isinstance(event, NotKafka)
+    assert (
+        event.what == "too little of each packet was captured to tell what it is: record whole packets (tcpdump -s 0)"
+    )

@@ -7,7 +7,9 @@ import pytest
 from kproxy.capture import open_capture, read_flows
 from kproxy.capture.tls import KeyLog
 from kproxy.cli.pipeline import Pipeline
+from kproxy.cli.summary import Summary
 from kproxy.cli.tls_flow import Secrets, begins_tls, is_client_hello
+from kproxy.output.tls import JOINED_LATE_HINT, KEYS_HINT
 from kproxy.session import Event, Exchange, Gap, NotKafka, Tls
 from tests.cli.test_pipeline import write
 from tests.support.frames import heartbeat, heartbeat_answer
@@ -63,6 +65,11 @@ def test_in_the_middle_of_it_even_the_client_is_unknown(tmp_path: Path) -> None:
     (event,) = events(write(tmp_path / "a.pcap", segments(pair)[3:], syn=False), log_of(pair.keylog))
     assert isinstance(event, NotKafka)
     assert "the ClientHello is not in the capture" in event.what
+    assert "--keylog" not in event.what and event.what.endswith(JOINED_LATE_HINT)
+    summary = Summary()
+    summary.count(event)
+    assert any("joins late" in line for line in summary.lines())
+    assert not any(KEYS_HINT in line for line in summary.lines())
 
 
 def test_a_lost_packet_costs_the_exchange_it_hit(tmp_path: Path) -> None:

@@ -7,11 +7,12 @@ from collections.abc import Awaitable
 from struct import pack
 from typing import Any
 
+import hypothesis
 import pytest
+from hypothesis import strategies as st
 
 from kproxy.filters.chain import Chain, name_of
 from kproxy.filters.contract import (
-    Answer,
     Close,
     ConnectionFacts,
     Direction,
@@ -29,7 +30,7 @@ from kproxy.filters.rewrite_addresses import RewriteAddresses
 from kproxy.filters.tail import withheld_tail
 from kproxy.protocol import Versions, facts
 from tests.support.filtering import Asking, Served, connection, make, request_frame, responded, response_frame
-from tests.support.frames import api_versions_refusal, heartbeat, heartbeat_answer, request
+from tests.support.frames import api_versions_refusal, frame, heartbeat, heartbeat_answer, request
 
 HEARTBEAT = 12
 REQUEST, RESPONSE = Direction.REQUEST, Direction.RESPONSE
@@ -76,7 +77,7 @@ def test_attack_13_what_the_facts_lack_passes_unless_a_required_filter_asks() ->
     assert strict.unknown(RESPONSE, 3) is strict.unknown(REQUEST, 3) is strict.unknown(REQUEST, 999) is Want.REFUSE
     assert strict.unknown(RESPONSE, 12) is Want.PASS
     assert strict.wanted(RESPONSE, 3, 14) is strict.wanted(RESPONSE, 3, -1) is Want.REFUSE
-    assert strict.unknown(REQUEST, 18) is Want.HOLD
+    assert (strict.unknown(REQUEST, 18), strict.unknown(RESPONSE, 18)) == (Want.PASS, Want.HOLD)
     bounded = Chain([Asking(forward, responses=(3,), required=True, versions=Versions.parse("0-5"))])
     assert bounded.unknown(RESPONSE, 3) is Want.PASS
 
@@ -96,10 +97,18 @@ def test_attack_13_frames_that_nobody_knows() -> None:
     )
 
 
-def test_api_versions_of_an_unknown_version_is_answered_as_a_broker_that_lacks_it_does() -> None:
+def test_api_versions_of_an_unknown_version_is_the_brokers_to_refuse_and_else_ours() -> None:
     chain = Chain([RewriteAddresses()])
-    answer = asked(chain, request(18, 99, 7, b"?", tags=b"\0"))
-    assert answer == Answer(api_versions_refusal(7).replace(pack(">hhh", 18, 0, 2), pack(">hhh", 18, 0, 4)))
+    asked_for = request(18, 99, 7, b"?", tags=b"\0")
+    assert asked(chain, asked_for) == Send(asked_for)
+    refusal = api_versions_refusal(7)
+    outcome = responded(chain, connection(), 18, 99, refusal)
+    assert isinstance(outcome, Send)
+    assert outcome.frame is refusal
+    ours = refusal.replace(pack(">hhh", 18, 0, 2), pack(">hhh", 18, 0, 4))
+    for offer in (b"something new", refusal[8:].replace(pack(">h", 35), pack(">h", 0), 1), b""):
+        assert responded(chain, connection(), 18, 99, frame(pack(">i", 7) + offer)) == Send(ours)
+    assert responded(Chain([]), connection(), 18, 99, frame(b"1234?")) == Send(frame(b"1234?"))
 
 
 def test_a_request_too_short_for_a_header_closes() -> None:
@@ -340,3 +349,22 @@ def test_which_are_kproxys_own() -> None:
     assert Chain([RewriteAddresses(), Asking(forward)]).built_in == 2
     assert Chain([Asking(forward, required=True)]).built_in == 1
     assert Chain([Asking(forward)]).built_in == 0
+
+
+@hypothesis.given(st.integers(0, 95), st.integers(-2, 20), st.binary(max_size=60), st.booleans())
+def test_any_bytes_are_forwarded_or_close_and_nothing_is_raised(
+    key: int, version: int, noise: bytes, is_open: bool
+) -> None:
+    everything = range(100)
+    observer = Asking(forward, requests=everything, responses=everything, fails_open=True)
+    chain = Chain([RewriteAddresses(), observer]) if not is_open else Chain([observer])
+    at = connection(Served())
+    given = frame(pack(">hh", key, version) + noise)
+    outcome = asked(chain, given, at)
+    assert isinstance(outcome, Close) or outcome.frame == given
+    if is_open and len(given) >= 12:
+        assert isinstance(outcome, Send)
+    answer = frame(noise)
+    outcome = responded(chain, at, key, version, answer)
+    assert isinstance(outcome, Close | Send)
+    assert not is_open or isinstance(outcome, Send)

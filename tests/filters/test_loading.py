@@ -1,5 +1,6 @@
 """Filters by dotted path and by name, and one sentence for every mistake."""
 
+import importlib.metadata
 import sys
 import tomllib
 from importlib.metadata import EntryPoint, EntryPoints
@@ -11,7 +12,6 @@ import pytest
 
 from kproxy.config import Addresses, Cluster, FilterUse
 from kproxy.errors import UsageError
-from kproxy.filters import loading
 from kproxy.filters.contract import Filter
 from kproxy.filters.loading import BUILT_IN, GROUP, load_chain, load_filter
 from kproxy.filters.narrow_api_versions import NarrowApiVersions
@@ -67,7 +67,7 @@ def test_built_ins_are_registered_under_the_same_names() -> None:
 
 def test_by_name_of_an_installed_package(monkeypatch: pytest.MonkeyPatch, modules: None) -> None:
     installed = EntryPoints([EntryPoint("picky", "good_filters:Picky", GROUP), EntryPoint("gone", "no_such:X", GROUP)])
-    monkeypatch.setattr(loading, "entry_points", lambda group: installed.select(group=group))
+    monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: installed.select(group=group))
     assert type(load_filter("picky", {"level": 2})).__name__ == "Picky"
     assert mistake("gone") == "'gone': there is no module 'no_such' where Python looks (PYTHONPATH)"
     assert mistake("pick") == (
@@ -140,6 +140,9 @@ def test_the_chain_is_given_what_it_needs() -> None:
     async def wait(pending: Any, seconds: float) -> Any:
         return await pending
 
-    chain = load_chain(cluster("port"), wait=wait, most_frame_size=99)
+    faults: list[str] = []
+    chain = load_chain(cluster("port"), wait=wait, most_frame_size=99, on_fault=faults.append)
     assert (chain.wait, chain.most_frame_size) == (wait, 99)
+    chain.note_fault(RewriteAddresses(), "a response", "it is odd")
+    assert faults == ["rewrite_addresses"]
     assert load_chain(SimpleNamespace(addresses=Addresses(), filters=())).filters

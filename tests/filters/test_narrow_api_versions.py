@@ -1,28 +1,24 @@
 """ApiVersions: what brokers of today offer is not touched; what a required filter could not read is not offered."""
 
-from collections.abc import Iterable, Iterator
-from pathlib import Path
+from collections.abc import Iterable
 from struct import pack
 from typing import Any
 
 import pytest
 
-from kproxy.capture import open_capture, read_flows
-from kproxy.cli.pipeline import Pipeline
 from kproxy.filters.chain import Chain
 from kproxy.filters.contract import Filter, Forward, Send
-from kproxy.filters.narrow_api_versions import is_known, unsupported_version
+from kproxy.filters.narrow_api_versions import is_known, refused_version
 from kproxy.filters.rewrite_addresses import RewriteAddresses
 from kproxy.protocol import Versions, message
-from kproxy.session import Exchange
 from tests.conftest import Require
 from tests.support import referees
+from tests.support.captured import captured_exchanges
 from tests.support.filtering import Asking, Served, connection, make, part, responded, response_frame
 from tests.support.frames import frame
 
 API_VERSIONS = 18
 VERSIONS = range(5)
-CAPTURES = Path(__file__).parents[2] / "captures"
 Offered = list[tuple[int, int, int]]  # api_key, min_version, max_version
 
 
@@ -53,9 +49,9 @@ def required(*responses: int, **attributes: Any) -> Filter:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_what_a_required_filter_cannot_read_is_not_offered(version: int, require: Require) -> None:
-    body = offer(version, (1, 4, 19), (3, 0, 13), (10, 7, 9), (12, 0, 99), (18, 0, 4), (999, 0, 3))
+    body = offer(version, (1, 4, 19), (3, 0, 13), (10, 7, 9), (12, 0, 99), (18, 0, 4), (999, 0, 3), (60, -1, 2))
     told = narrowed(version, body, [RewriteAddresses()])
-    expected = [(1, 4, 18), (3, 0, 13), (12, 0, 99), (18, 0, 4), (999, 0, 3)]
+    expected = [(1, 4, 18), (3, 0, 13), (12, 0, 99), (18, 0, 4), (999, 0, 3), (60, 0, 2)]
     assert offered(version, told) == expected
     require("referees", referees.AVAILABLE, "kio or kafka-python is not installed")
     value = referees.kafka_python_decoded("ApiVersionsResponse", version, told)
@@ -91,20 +87,12 @@ def test_without_a_required_filter_nobody_looks(version: int) -> None:
     assert outcome.frame is data
 
 
-def captured() -> Iterator[tuple[str, Exchange]]:
-    for path in sorted(CAPTURES.glob("*.pcap*")):
-        with open_capture(path) as capture:
-            for event in Pipeline(read_flows(capture)):
-                if isinstance(event, Exchange) and event.api_key == API_VERSIONS and event.response is not None:
-                    yield path.name, event
-
-
 def test_real_answers_of_brokers_up_to_4_3_1_are_not_touched() -> None:
     chain = Chain([RewriteAddresses(), required(*range(100))])
     files = set()
-    for name, exchange in captured():
-        assert exchange.response is not None
-        assert exchange.api_version is not None
+    for name, exchange in captured_exchanges():
+        if exchange.api_key != API_VERSIONS or exchange.response is None or exchange.api_version is None:
+            continue
         data = frame(exchange.response.data)
         outcome = responded(chain, connection(Served()), API_VERSIONS, exchange.api_version, data)
         assert isinstance(outcome, Send)
@@ -114,12 +102,13 @@ def test_real_answers_of_brokers_up_to_4_3_1_are_not_touched() -> None:
     assert not chain.faults
 
 
-def test_the_answer_to_an_unknown_version_is_read_in_the_layout_of_version_0() -> None:
-    data = unsupported_version(-2)
+def test_the_refusal_of_a_version_is_read_in_the_layout_of_version_0() -> None:
+    data = refused_version(frame(pack(">i", -2) + b"new"))
     assert data[:8] == pack(">ii", len(data) - 4, -2)
     value: Any = message("ApiVersionsResponse").decode(0, data, 8)
     assert value.error_code == 35
     assert offered(0, data[8:]) == [(18, 0, 4)]
+    assert refused_version(data) is data
 
 
 def test_what_is_known() -> None:

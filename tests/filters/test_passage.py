@@ -196,6 +196,12 @@ def test_a_produce_that_wants_no_answer_gets_none() -> None:
     assert asked(chain, produce(5, 1)) == Answer(frame(pack(">iii", 5, 0, 0)))
 
 
+def test_a_response_is_not_replied_to() -> None:
+    chain = Chain([Asking(lambda at: Reply(at.message), **BOTH, name="replying")])
+    outcome = responded(chain, connection(), HEARTBEAT, 0, heartbeat_answer(5))
+    assert outcome == Close("filter replying failed")
+
+
 # ApiVersions
 
 
@@ -256,7 +262,7 @@ def test_a_reply_waits_for_the_filters_before_it() -> None:
     asyncio.run(go())
 
 
-def test_attack_22_a_filter_that_hangs_is_given_its_time_and_told() -> None:
+def test_attack_22_a_filter_that_hangs_is_given_its_time_and_told(caplog: pytest.LogCaptureFixture) -> None:
     cancelled: list[str] = []
 
     async def hang(_: object) -> Any:
@@ -278,6 +284,7 @@ def test_attack_22_a_filter_that_hangs_is_given_its_time_and_told() -> None:
     assert outcome == Send(heartbeat(5, "g2"))
     assert chain.faults == {"slow": 1}
     assert cancelled == ["cancelled"] * 2
+    assert "filter slow failed on a request of api_key 12, version 0: no verdict within 0.01 s" in caplog.text
 
 
 def test_a_worker_that_gives_up_waiting_is_no_fault_of_the_filter() -> None:
@@ -311,3 +318,19 @@ def test_a_response_frame_of_another_header_version_is_a_fault() -> None:
     chain = Chain([Asking(forward, **BOTH, name="reader")])
     cut = response_frame(HEARTBEAT, 4, b"")[:-1]
     assert responded(chain, connection(), HEARTBEAT, 4, cut) == Close("filter reader failed")
+
+
+def test_what_is_behind_a_response_is_passed_over_and_kept() -> None:
+    """As librdkafka's mock cluster ends Metadata; a request may have nothing behind it, so that no policy reads less than a broker."""
+
+    def judge(at: Any) -> Replace:
+        at.message.throttle_time_ms = 7
+        return Replace(at.message)
+
+    chain = Chain([Asking(judge, requests=(HEARTBEAT,), responses=(HEARTBEAT,), fails_open=False)])
+    answer = pack(">iiihb", 11, 5, 0, 27, 0)  # v1: size, correlation id, throttle time, error code, and one byte more
+    outcome = chain.on_response(connection(), RequestFacts(HEARTBEAT, 1, 5), answer)
+    assert outcome == Send(pack(">iiihb", 11, 5, 7, 27, 0))
+    request = heartbeat(5, "payments")
+    longer = pack(">i", len(request) - 3) + request[4:] + b"\0"
+    assert isinstance(asked(chain, longer), Close)

@@ -13,6 +13,7 @@ from kproxy.filters.rewrite_addresses import MOST_ADDRESSES, RewriteAddresses
 from kproxy.protocol import facts, message
 from tests.conftest import Require
 from tests.support import referees
+from tests.support.captured import captured_exchanges
 from tests.support.corpus import golden_lines
 from tests.support.filtering import Served, connection, make, ours, part, responded, response_frame
 
@@ -189,3 +190,36 @@ def test_what_it_wants() -> None:
 
 def test_the_end_of_a_response_of_a_connection_without_a_map_stays() -> None:
     assert RewriteAddresses().on_tail(connection(None), RequestFacts(1, 16, 7), b"\1\0\1\1") == b"\1\0\1\1"
+
+
+def addresses_in(value: Any) -> Iterator[tuple[str, int]]:
+    if isinstance(value, dict):
+        if "host" in value and "port" in value:
+            yield value["host"], value["port"]
+        value = list(value.values())
+    if isinstance(value, list):
+        for entry in value:
+            yield from addresses_in(entry)
+
+
+def test_no_address_of_real_traffic_leads_round_the_proxy() -> None:
+    chain = Chain([RewriteAddresses()])
+    ours_, theirs, seen = set(), set(), set()
+    for name, exchange in captured_exchanges():
+        key, version, response = exchange.api_key, exchange.api_version, exchange.response
+        if key is None or version is None or response is None or response.message is None:
+            continue
+        frame = len(response.data).to_bytes(4, "big") + response.data
+        outcome = responded(chain, connection(Served()), key, version, frame)
+        assert isinstance(outcome, Send), name
+        codec, start = response.message, response.body_start
+        before = set(addresses_in(json.loads(codec.to_json(response.body_version, response.data, start))))
+        after = set(addresses_in(json.loads(codec.to_json(response.body_version, outcome.frame, 4 + start))))
+        assert (outcome.frame is frame) == (before == after), name
+        theirs |= {address for address in before if address[0]}
+        ours_ |= {address for address in after if address[0]}
+        seen |= {name[:2]} if before else set()
+    assert {host for host, _ in ours_} == {"proxy.example"}
+    assert len(theirs) >= 8
+    assert len(seen) >= 9
+    assert not chain.faults

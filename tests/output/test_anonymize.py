@@ -15,7 +15,8 @@ from kproxy.protocol.records import Record, RecordBatch, read_records, write_bat
 from kproxy.session import Exchange
 from kproxy.session.events import Direction
 from kproxy.session.session import Session
-from tests.support.frames import request, response, string
+from tests.support.conversation import broker, client, events_of
+from tests.support.frames import FRANZ_GO_API_VERSIONS, KAFKA_4_3_REFUSAL, request, response, string
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "messages.jsonl.gz"
 NAMES = Pseudonyms(b"a key of the tests")
@@ -169,3 +170,13 @@ def test_nothing_unread_stays() -> None:
     assert done.exchange.request.data.endswith(bytes(11))
     assert len(done.exchange.request.data) == len(event.request.data)
     assert "11 bytes blanked" in done.request_note
+
+
+def test_what_a_client_newer_than_the_facts_calls_itself_stays_and_the_rest_is_zeros() -> None:
+    said = FRANZ_GO_API_VERSIONS.replace(bytes.fromhex("00ffffffff00"), b"\4abc\0\0")  # a cluster id
+    (exchange,) = events_of(client >> said, broker >> KAFKA_4_3_REFUSAL)
+    assert isinstance(exchange, Exchange)
+    request = ANONYMIZER.exchange(exchange).exchange.request
+    assert request is not None and request.unread
+    assert request.data.endswith(b"\4kgo\x08v1.22.2" + bytes(6))
+    assert b"franz" not in request.data and len(request.data) == len(said) - 4

@@ -3,12 +3,25 @@
 from struct import pack
 from typing import Any
 
+from kproxy.output.bodies import read_bodies
 from kproxy.output.opening import MOST_GROUPS, Opener
+from kproxy.output.tables.bodies import json_of, read_body
+from kproxy.output.text import TextLines
+from kproxy.output.tree import Tree
 from kproxy.protocol.embedded import Viewers
 from kproxy.session import Event, Exchange
 from tests.support.conversation import broker, client, events_of
 from tests.support.corpus import payloads
-from tests.support.frames import array, heartbeat, heartbeat_answer, request, response, string
+from tests.support.frames import (
+    FRANZ_GO_API_VERSIONS,
+    KAFKA_4_3_REFUSAL,
+    array,
+    heartbeat,
+    heartbeat_answer,
+    request,
+    response,
+    string,
+)
 
 CONNECT = max((bytes.fromhex(line["hex"]) for line in payloads("connect-assignment")), key=len)
 CONNECT_METADATA = bytes.fromhex(payloads("connect-metadata")[0]["hex"])
@@ -114,3 +127,21 @@ def test_records_of_ordinary_topics_are_shown_on_demand() -> None:
     assert "records" not in closed
     assert len(shown["records"]) == closed["count"] > 0
     assert shown["records"][0].keys() == {"offset", "timestamp", "key", "value", "headers"}
+
+
+def test_what_a_client_said_to_a_broker_that_did_not_read_it() -> None:
+    (exchange,) = events_of(client >> FRANZ_GO_API_VERSIONS, broker >> KAFKA_4_3_REFUSAL)
+    assert isinstance(exchange, Exchange)
+    (found,) = Opener().open(exchange)
+    assert (found.path, found.where, found.kind) == ("", "request", "unread")
+    assert found.json == {"clientSoftwareName": "kgo", "clientSoftwareVersion": "v1.22.2"}
+    bodies = read_bodies(exchange)
+    # as in the broker's own request log
+    assert bodies.request == b"{}"
+    assert bodies.response == b'{"errorCode":35,"apiKeys":[{"apiKey":18,"minVersion":0,"maxVersion":4}]}'
+    assert "kgo v1.22.2" in TextLines().render(exchange, bodies)
+    assert any(
+        "of which a broker that lacks the version reads the header only" in line
+        for line in Tree().render(exchange, bodies)
+    )
+    assert read_body(exchange.request) == (None, None) and json_of(exchange.request) == b"{}"

@@ -244,10 +244,13 @@ def test_a_broker_does_not_get_the_bootstrap_port() -> None:
 
 def test_attack_19_no_more_brokers_than_allowed() -> None:
     served: list[int] = []
-    brokers = table(hooks={"serve": lambda node_id, port: served.append(port) or True}, most_brokers=3)
+    withheld: list[str] = []
+    hooks = {"serve": lambda node_id, port: served.append(port) or True, "withheld": withheld.append}
+    brokers = table(hooks=hooks, most_brokers=3)
     answers = [told(brokers, node, "kafka") for node in range(10_000)]
     assert [answer is not None for answer in answers] == [True] * 3 + [False] * 9_997
     assert len(served) == 3
+    assert withheld == ["more brokers than most_brokers"] * 9_997
     assert brokers.refused == {"more brokers than most_brokers": 9_997}
     assert told(brokers, 2, "moved") is not None
 

@@ -199,5 +199,5 @@ def test_no_garbage_crashes_the_reader(ring: int) -> None:
 def test_a_ring_must_be_one() -> None:
     with pytest.raises(ValueError, match="too small"):
         create_ring(SMALLEST_RING - 1)
-    with pytest.raises(ValueError, match="no memfd|not sealed"):
+    with pytest.raises(ValueError, match=r"no memfd|not sealed"):
         TapReader(0)

@@ -121,6 +121,24 @@ def test_attack_24_a_link_is_never_written_through(tmp_path: Path, clock: Clock)
     assert (tmp_path / "a.000001.log").is_symlink()  # moved out of the way, not followed
 
 
+def test_attack_24_nor_is_one_that_is_made_in_between(
+    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "victim").write_bytes(b"precious")
+    (tmp_path / "a.log").write_bytes(b"before")
+    rename = Path.rename
+
+    def race(path: Path, target: Path) -> Path:
+        moved = rename(path, target)
+        (tmp_path / "a.log").symlink_to(tmp_path / "victim")
+        return moved
+
+    monkeypatch.setattr(Path, "rename", race)
+    file = rotating(tmp_path / "a.log", clock)
+    assert not file.write(b"x\n")
+    assert (tmp_path / "victim").read_bytes() == b"precious"
+
+
 def fail(monkeypatch: pytest.MonkeyPatch, code: int, after: int = 0) -> None:
     """A disk that takes *after* more bytes."""
     real = os.write

@@ -30,7 +30,7 @@ def test_a_memfd_that_can_shrink_is_refused() -> None:
 
 
 def test_another_file_is_refused() -> None:
-    with tempfile.TemporaryFile() as file, pytest.raises(ValueError, match="no memfd|not sealed"):
+    with tempfile.TemporaryFile() as file, pytest.raises(ValueError, match=r"no memfd|not sealed"):
         sealed_size(file.fileno())
 
 

@@ -185,6 +185,7 @@ def test_a_proxy_that_does_not_answer_does_not_hang_a_client() -> None:
     [
         ("169.254.169.254", "link-local"),
         ("fe80::1", "link-local"),
+        ("fd00:ec2::254", "link-local"),
         ("::ffff:169.254.169.254", "link-local"),
         ("0.0.0.0", "no address of a broker"),
         ("::", "no address of a broker"),

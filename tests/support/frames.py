@@ -5,6 +5,13 @@ Layouts are those of the protocol guide (the grammar of Kafka 3.6's documentatio
 
 from struct import pack
 
+# What franz-go 1.22.2 wrote first on a connection to Kafka 4.3.1: ApiVersions v5 (KIP-1242), with the cluster id null and the
+# node id -1 behind the client's software. And what the broker, which knows versions up to 4, answered.
+FRANZ_GO_API_VERSIONS = bytes.fromhex(
+    "000000280012000500000000000b6672616e7a2dc3a92dc3bc00046b676f0876312e32322e3200ffffffff00"
+)
+KAFKA_4_3_REFUSAL = bytes.fromhex("00000010000000000023000000010012" + "00000004")
+
 
 def frame(data: bytes) -> bytes:
     """int32 size and *data*."""

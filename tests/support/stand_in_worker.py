@@ -1,7 +1,7 @@
 """A child of the supervisor that speaks the protocol of control.py, and forwards nothing: what is done to it can be seen.
 
-What it does is written in the name of the cluster it is configured with, as words between dots: ``fail`` says failed, ``die`` exits
-before it is ready, ``mute`` says nothing, ``deaf`` does not end when drained. It logs what it is told, with its process id.
+What it does is written in the name of the cluster it is configured with, as words between dots: ``fail`` says failed, ``die``
+exits before it is ready, ``mute`` says nothing, ``deaf`` does not end when drained. It logs what it is told, with its process id.
 """
 
 import asyncio

@@ -22,10 +22,8 @@ from tests.support.kafka.wire import Metadata, Wire, create_topic, end_offsets, 
 
 USER, PASSWORD = "alice", "alice-secret"
 _HOST = "127.0.0.1"
-_CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qk"
-_DIRECTORY_IDS = {
-    node: base64.urlsafe_b64encode(f"kproxy broker {node}!".encode()).decode()[:22] for node in range(1, 4)
-}
+CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qk"
+_DIRECTORY_IDS = {node: base64.urlsafe_b64encode(f"kproxy broker {node}!".encode()).decode()[:22] for node in range(4)}
 _INNER = ("INNER", "CONTROL")
 _PLAIN = {"PLAIN": "PLAINTEXT", "OPEN": "PLAINTEXT"}
 _SECURE = {"SASL": "SASL_PLAINTEXT", "TLS": "SSL", "MUTUAL": "SSL", "SASL_TLS": "SASL_SSL"}
@@ -101,7 +99,7 @@ class Broker:
 
     def format(self) -> subprocess.Popen[bytes]:
         """Make its storage ready (StorageTool): the process, to be waited for."""
-        words = ["format", "-t", _CLUSTER_ID, "-c", str(self.file), *self._cluster.format_options()]
+        words = ["format", "-t", CLUSTER_ID, "-c", str(self.file), *self._cluster.format_options()]
         return spawn(java(self._cluster.release, "kafka.tools.StorageTool", *words), self.log)
 
     def start(self) -> None:
@@ -128,7 +126,7 @@ _IN_SYNC = ("transaction.state.log.min.isr", "share.coordinator.state.topic.min.
 
 
 class Cluster:
-    """A cluster of *nodes* brokers of a Kafka release, node ids from 1."""
+    """A cluster of *nodes* brokers of a Kafka release, node ids from *first*."""
 
     def __init__(
         self,
@@ -136,6 +134,7 @@ class Cluster:
         release: str,
         *,
         nodes: int = 1,
+        first: int = 1,
         secure: bool = False,
         extra: Mapping[str, str] | None = None,
     ) -> None:
@@ -146,10 +145,8 @@ class Cluster:
         self.authority = Authority(folder / "pki", "brokers") if secure else None
         self.security = _security(self.authority) if self.authority else {}
         room = len(_INNER) + len(self.protocols)
-        first = free_ports(room * nodes)
-        self.brokers: dict[int, Broker] = {}
-        for node in range(1, nodes + 1):
-            self.brokers[node] = Broker(self, node, first + (node - 1) * room)
+        ports = free_ports(room * nodes)
+        self.brokers = {first + i: Broker(self, first + i, ports + i * room) for i in range(nodes)}
         gated = [(node, name) for node in self.brokers for name in self.protocols if name != "OPEN"]
         targets = [f"{_HOST}:{self.brokers[node].ports[name]}" for node, name in gated]
         self.gates = Gates(folder, targets)
@@ -196,19 +193,24 @@ class Cluster:
     @property
     def open(self) -> str:
         """The tests' own bootstrap address, past every gate: of a broker that runs."""
-        return next(f"{_HOST}:{broker.ports['OPEN']}" for broker in self.brokers.values() if broker.running)
+        return next(
+            f"{_HOST}:{broker.ports['OPEN']}" for broker in self.brokers.values() if broker.running
+        )
 
     def bootstrap(self, listener: str = "PLAIN") -> list[str]:
         """The addresses that clients and the proxy are given of a listener."""
         return [self.told[node, listener] for node in self.brokers]
 
-    def topic(self, name: str, partitions: int = 1, **configs: str) -> str:
-        """Create a topic, leaders spread in turn, as many replicas as brokers; returns its name when it has leaders.
+    def topic(self, name: str, partitions: int = 1, *, replicas: int | None = None, **configs: str) -> str:
+        """Create a topic, leaders in turn from the first broker, by default a replica on every broker.
+
+        Returns its name when the leaders lead.
 
         Configs are written with underscores: ``cleanup_policy="compact"``.
         """
         nodes = sorted(self.brokers)
-        placed = [[nodes[(i + j) % len(nodes)] for j in range(len(nodes))] for i in range(partitions)]
+        room = range(len(nodes) if replicas is None else replicas)
+        placed = [[nodes[(i + j) % len(nodes)] for j in room] for i in range(partitions)]
         create_topic(self.open, name, placed, {key.replace("_", "."): value for key, value in configs.items()})
 
         def led() -> bool:

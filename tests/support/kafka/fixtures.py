@@ -118,9 +118,13 @@ class Entrances:
         return {"broker_tls": tls}
 
     def strangers(self) -> list[str]:
-        """Who has come to the gates since the last time without being a proxy of ours."""
+        """Who has come to the gates since the last time without being a proxy of ours.
+
+        Whoever was gone again before the gate could see who it was (number 0) is left out: no client uses such a connection.
+        """
         marks = {proxy.mark for proxy in self._proxies.values()}
-        return [f"{each.pid} {each.command}" for each in self.cluster.gates.visitors() if each.mark not in marks]
+        strangers = (each for each in self.cluster.gates.visitors() if each.pid and each.mark not in marks)
+        return [f"{each.pid} {each.command}" for each in strangers]
 
     def logs(self) -> str:
         """The ends of the proxies' logs."""

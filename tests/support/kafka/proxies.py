@@ -1,6 +1,7 @@
 """`kproxy run` as a process, as a user starts it: by a configuration file."""
 
 import json
+import socket
 import subprocess
 import sys
 import urllib.error
@@ -21,6 +22,7 @@ from tests.support.kafka.processes import (
     stop,
     tail,
 )
+from tests.support.kafka.wire import address
 
 ROOT = Path(__file__).parents[3]
 ROOM = 12  # ports for a listener: its own and those of brokers 0 to 10
@@ -58,7 +60,7 @@ class Proxy:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self, *, patience: float = 30) -> "Proxy":
-        """Write the configuration, start, and wait for /readyz. Raises RuntimeError with the end of its log."""
+        """Write the configuration, start, and wait for /readyz, or where there is no admin port until it accepts. Raises RuntimeError with the end of its log."""
         self.write()
         words = [sys.executable, "-m", "kproxy", "run", "-c", str(self.file), *self._options]
         self._process = spawn(words, self.log, environment=self._environment, folder=self.file.parent)
@@ -66,7 +68,11 @@ class Proxy:
         def ready() -> bool:
             if self.process.poll() is not None:
                 raise RuntimeError(f"kproxy ended with {self.process.returncode}: {self.said()}")
-            return self.get("/readyz", but=(503,))[0] == 200
+            if self.config["admin"]:
+                return self.get("/readyz", but=(503,))[0] == 200
+            for number in range(len(self.config["clusters"])):
+                socket.create_connection(address(self.bootstrap(number)), 5).close()
+            return True
 
         try:
             eventually(ready, patience=patience, what="/readyz")

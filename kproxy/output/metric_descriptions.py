@@ -1,0 +1,162 @@
+"""Every metric of kproxy: name, type, help and labels. Dashboards and rules are made from these.
+
+Labels are bounded: APIs, versions and causes by what kproxy knows (``other`` for the rest), names from traffic by the analyzer
+(``__other__``). Values: metrics.py.
+"""
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+NANOSECONDS = 1e9  # of a second
+
+Kind = Literal["counter", "gauge", "histogram", "info"]
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """One metric, as users see it: counters without ``_total``."""
+
+    name: str
+    kind: Kind
+    help: str
+    labels: tuple[str, ...] = ()
+    total: str = ""  # the workers' total that it is (kproxy.proxy.counted); with {}: one for each value of its label
+    of: tuple[str, ...] = ()  # these values
+    scale: float = 1.0
+    merge: Literal["sum", "max"] = "sum"  # over the workers
+
+
+API: Final = ("api", "api_version")
+
+DESCRIPTIONS: Final[tuple[Description, ...]] = (
+    Description("kproxy_build", "info", "The version of kproxy."),
+    Description("kproxy_requests", "counter", "Requests that passed, by API and version.", API),
+    Description("kproxy_request_bytes", "counter", "Bytes of these requests.", API),
+    Description("kproxy_responses", "counter", "Responses that passed, by API and version of their request.", API),
+    Description("kproxy_response_bytes", "counter", "Bytes of these responses.", API),
+    Description(
+        "kproxy_latency_seconds",
+        "histogram",
+        "Time from a request's header to its response's header, as the proxy saw it.",
+        API,
+    ),
+    Description(
+        "kproxy_bytes", "counter", "Bytes forwarded, by direction.", ("direction",), "bytes_{}", ("request", "response")
+    ),
+    Description(
+        "kproxy_connections_opened", "counter", "Connections of clients that were accepted.", (), "connections_opened"
+    ),
+    Description("kproxy_connections_open", "gauge", "Connections of clients that are open.", (), "connections_open"),
+    Description("kproxy_connections_closed", "counter", "Connections that ended, by cause.", ("cause",)),
+    Description(
+        "kproxy_connections_refused", "counter", "Connections refused because of a limit.", (), "refused_connections"
+    ),
+    Description("kproxy_accept_errors", "counter", "Failures to accept a connection.", (), "accept_errors"),
+    Description("kproxy_in_flight_requests", "gauge", "Requests that wait for their response.", (), "in_flight"),
+    Description("kproxy_buffered_bytes", "gauge", "Bytes that wait in the proxy's buffers.", (), "buffered_bytes"),
+    Description(
+        "kproxy_upstream_connects", "counter", "Connections to brokers that were made.", (), "upstream_connects"
+    ),
+    Description(
+        "kproxy_upstream_connect_failures",
+        "counter",
+        "Connections to brokers that failed.",
+        (),
+        "upstream_connect_failures",
+    ),
+    Description(
+        "kproxy_tls_handshakes",
+        "counter",
+        "TLS handshakes that succeeded, by leg.",
+        ("leg",),
+        "tls_handshakes_ok_{}",
+        ("client", "broker"),
+    ),
+    Description(
+        "kproxy_tls_handshake_failures",
+        "counter",
+        "TLS handshakes that failed, by leg.",
+        ("leg",),
+        "tls_handshakes_failed_{}",
+        ("client", "broker"),
+    ),
+    Description(
+        "kproxy_unknown_apis",
+        "counter",
+        "Requests of an API or version that kproxy does not know, forwarded.",
+        (),
+        "unknown_apis",
+    ),
+    Description(
+        "kproxy_mispaired_responses", "counter", "Responses whose correlation id was not the one due.", (), "mispaired"
+    ),
+    Description(
+        "kproxy_opaque_connections",
+        "counter",
+        "Connections forwarded blindly since frames could not be told apart.",
+        (),
+        "opaque_connections",
+    ),
+    Description("kproxy_held_frames", "counter", "Frames held whole for a filter.", (), "held_frames"),
+    Description("kproxy_rewritten_frames", "counter", "Frames that a filter changed.", (), "rewritten_frames"),
+    Description(
+        "kproxy_withheld_addresses", "counter", "Brokers' addresses withheld from clients.", (), "withheld_addresses"
+    ),
+    Description(
+        "kproxy_filter_faults", "counter", "Filters that raised, hung or answered what cannot be.", (), "filter_faults"
+    ),
+    Description(
+        "kproxy_loop_lag_seconds",
+        "gauge",
+        "Longest turn of a worker's event loop.",
+        (),
+        "loop_lag_max_ns",
+        (),
+        1 / NANOSECONDS,
+        "max",
+    ),
+    Description("kproxy_tapped_chunks", "counter", "Pieces of traffic copied to the analyzer.", (), "tapped_chunks"),
+    Description("kproxy_tapped_bytes", "counter", "Bytes of traffic copied to the analyzer.", (), "tapped_bytes"),
+    Description(
+        "kproxy_tap_dropped_chunks",
+        "counter",
+        "Pieces that the analyzer did not get: it was behind.",
+        (),
+        "tap_dropped_chunks",
+    ),
+    Description("kproxy_tap_dropped_bytes", "counter", "Bytes that the analyzer did not get.", (), "tap_dropped_bytes"),
+    Description("kproxy_workers", "gauge", "Workers there are."),
+    Description("kproxy_analysis_up", "gauge", "1 if the analyzer runs and says what it counts."),
+    Description(
+        "kproxy_analysis_lag_seconds",
+        "gauge",
+        "How far the analyzer was behind the traffic at most, in the last second.",
+    ),
+    Description("kproxy_analysis_connections", "gauge", "Connections being analyzed."),
+    Description("kproxy_analyzed_frames", "counter", "Requests and responses analyzed."),
+    Description("kproxy_analyzed_exchanges", "counter", "Requests analyzed, with their responses."),
+    Description(
+        "kproxy_undecoded_exchanges", "counter", "Exchanges in which something could not be read, by API.", ("api",)
+    ),
+    Description("kproxy_unanswered_requests", "counter", "Requests that were due an answer and got none."),
+    Description(
+        "kproxy_response_errors", "counter", "Responses with an error code, by API and error.", ("api", "error")
+    ),
+    Description(
+        "kproxy_topic_bytes", "counter", "Bytes of records, by topic and by produce or fetch.", ("topic", "operation")
+    ),
+    Description("kproxy_rebalances", "counter", "Rebalances of classic consumer groups.", ("group",)),
+    Description("kproxy_analysis_gaps", "counter", "Times that bytes were missing in a connection's analysis."),
+    Description("kproxy_analysis_lost_bytes", "counter", "Bytes missing in the analysis."),
+    Description("kproxy_analysis_bad_frames", "counter", "Frames that no peer would accept."),
+    Description("kproxy_analysis_not_kafka", "counter", "Connections that did not speak Kafka."),
+    Description(
+        "kproxy_analysis_faults", "counter", "Connections whose analysis failed, by exception.", ("exception",)
+    ),
+    Description("kproxy_analysis_given_up", "counter", "Connections no longer analyzed for lack of room."),
+    Description("kproxy_output_bytes", "counter", "Bytes written to the analyzer's files.", ("output",)),
+    Description("kproxy_output_dropped_bytes", "counter", "Bytes that could not be written to them.", ("output",)),
+    Description("kproxy_output_failures", "counter", "Times that they could not be written.", ("output",)),
+)
+
+BY_NAME: Final = {description.name: description for description in DESCRIPTIONS}

@@ -1,0 +1,96 @@
+"""Comparisons in a ``--where`` expression that can never hold, because the two sides are of different types.
+
+CEL has no mistake in ``apiKey == "3"``: values of different types are not equal, and that is its answer for every exchange.
+Whoever writes it means something else. Seen is what stands beside a literal: a name of the decoded log, or ``code`` or ``name``
+of an element of ``errors``.
+"""
+
+import re
+from collections.abc import Iterator
+
+from kproxy.errors import UsageError
+
+NUMBERS = {
+    *("connection", "apiKey", "apiVersion", "correlationId", "latencyMs", "requestSize", "responseSize"),
+    *("assumedVersion", "size", "skipped"),
+}
+TEXTS = {
+    *("event", "client", "broker", "apiName", "clientId", "requestAt", "responseAt", "unanswered", "undecoded"),
+    *("layout", "at", "direction", "reason", "kind", "what"),
+}
+TRUTHS = {"expectsResponse"}
+_WORDS = {"number": "a number", "text": "a text", "truth": "true or false"}
+_TYPES = dict.fromkeys(NUMBERS, "number") | dict.fromkeys(TEXTS, "text") | dict.fromkeys(TRUTHS, "truth")
+_OF_ERRORS = {"code": "number", "name": "text", "path": "text"}
+_ELEMENT = re.compile(r"\berrors\s*\.\s*(?:all|exists|exists_one|filter|map)\s*\(\s*([A-Za-z_]\w*)\s*,")
+
+_TOKEN = re.compile(
+    r"""
+    (?P<text>[rb]{0,2}(?:"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'))
+    | (?P<number>(?:\d+\.?\d*(?:[eE][+-]?\d+)?|0x[0-9a-fA-F]+)u?)
+    | (?P<name>[A-Za-z_]\w*)
+    | (?P<operator>[=!<>]=|[<>])
+    | (?P<other>\S)
+    """,
+    re.VERBOSE,
+)
+_OPERATORS = {"==", "!=", "<", "<=", ">", ">=", "in"}
+_MORE = {".", "[", "(", "+", "-", "*", "/", "%", "?"}  # what makes something else of an operand
+Token = tuple[str, str]  # kind, what it says
+
+
+def check_types(expression: str) -> None:
+    """Raise UsageError for a name that is compared with a literal of another type, which says what to write."""
+    tokens = [(str(found.lastgroup), found[0]) for found in _TOKEN.finditer(expression)]
+    elements = set(_ELEMENT.findall(expression))
+    for name, kind, literal in _comparisons(tokens, elements):
+        if literal[0] != kind:
+            hint = _hint(kind, literal)
+            raise UsageError(
+                f"--where {expression!r}: {name} is {_WORDS[kind]} and {literal[1]} is {_WORDS[literal[0]]}, "
+                f"which are never equal{hint}"
+            )
+
+
+def _comparisons(tokens: list[Token], elements: set[str]) -> Iterator[tuple[str, str, Token]]:
+    """Names with their types, and the literals they are compared with."""
+    padded = [("other", ""), ("other", ""), ("other", ""), *tokens, ("other", ""), ("other", "")]
+    for at in range(3, len(padded) - 2):
+        if padded[at][1] not in _OPERATORS:
+            continue
+        left, right, after = padded[at - 1], padded[at + 1], padded[at + 2]
+        if right[1] == "[" and padded[at][1] == "in":
+            right, after = after, ("other", "")
+        if after[1] in _MORE:
+            continue
+        kind, literal = _type(padded, at - 1, elements), _literal(right)
+        if kind is not None and literal is not None:
+            yield left[1], kind, literal
+        kind, literal = _TYPES.get(right[1]), _literal(left)
+        if kind is not None and literal is not None and padded[at - 2][1] not in _MORE - {"("}:
+            yield right[1], kind, literal
+
+
+def _type(tokens: list[Token], at: int, elements: set[str]) -> str | None:
+    """The type of the operand that ends at a token; None where it is not known."""
+    name, before = tokens[at][1], tokens[at - 1][1]
+    if tokens[at][0] != "name":
+        return None
+    if before == ".":
+        owner = tokens[at - 2][1]
+        return _OF_ERRORS.get(name) if owner in elements and tokens[at - 3][1] != "." else None
+    return None if before in _MORE - {"("} else _TYPES.get(name)
+
+
+def _literal(token: Token) -> Token | None:
+    """A literal with its type; None of what is none. Null equals nothing but null, which any name may be."""
+    if token[0] in ("text", "number"):
+        return token
+    return ("truth", token[1]) if token[1] in ("true", "false") else None
+
+
+def _hint(kind: str, literal: Token) -> str:
+    said = literal[1].strip("rb").strip("'\"")
+    if kind == "number" and literal[0] == "text":
+        return f"; write {said}" if re.fullmatch(r"\d+(\.\d+)?", said) else ""
+    return f'; write "{said}"' if kind == "text" else ""

@@ -1,0 +1,113 @@
+"""`kproxy run` as a person runs it: mistakes in its options, and the process that it becomes."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.support.supervised import Supervised
+
+ROOT = Path(__file__).parents[2]
+
+
+@contextmanager
+def started(*words: str) -> Iterator[Supervised]:
+    command = [sys.executable, "-m", "kproxy", "run", *words]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=ROOT, env=environment) as process:
+        try:
+            yield Supervised(process)
+        finally:
+            process.kill()
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+@pytest.mark.parametrize(
+    ("words", "sentences"),
+    [
+        ((), ["kproxy: --listen: it is missing (or -c FILE)", "kproxy: --bootstrap: it is missing (or -c FILE)"]),
+        (("--listen", ":1", "--bootstrap", "b"), ['kproxy: --bootstrap: "b": it has no port: write "host:port"']),
+        (("-c", "/no/such.yaml"), ["/no/such.yaml: No such file or directory"]),
+        (("--listen", ":1", "-c", "x.yaml"), ["x.yaml: No such file or directory"]),
+    ],
+)
+def test_mistakes_in_options(words: tuple[str, ...], sentences: list[str]) -> None:
+    with started(*words) as process:
+        assert process.ended() == 2
+        assert process.sentences == sentences
+
+
+def test_it_becomes_the_supervisor_and_listens() -> None:
+    port, admin = free_port(), free_port()
+    listen = f"127.0.0.1:{port}"
+    with started("--listen", listen, "--bootstrap", "127.0.0.1:9", "--admin", f"127.0.0.1:{admin}") as process:
+        serving = process.until("serving")
+        assert serving["listen"] == [listen]
+        command = Path(f"/proc/{process.process.pid}/cmdline").read_bytes()
+        assert b"kproxy.proxy.supervisor" in command
+        socket.create_connection(("127.0.0.1", port), timeout=20).close()
+        with urllib.request.urlopen(f"http://127.0.0.1:{admin}/readyz", timeout=20) as answer:
+            assert answer.read() == b"ready\n"
+        assert process.tell(signal.SIGTERM).ended() == 0
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port), timeout=20)
+
+
+@pytest.mark.parametrize("share", [False, True], ids=["alone", "shared"])
+def test_an_address_in_use_is_one_sentence(share: bool) -> None:
+    with socket.socket() as other:
+        if share:
+            other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        listen = f"127.0.0.1:{other.getsockname()[1]}"
+        with started("--listen", listen, "--bootstrap", "127.0.0.1:9", "--admin", "off", "--no-analysis") as process:
+            assert process.ended() == 1
+            assert process.sentences == [f"kproxy: {listen}: Address already in use"]
+
+
+def test_an_admin_address_in_use_too() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        admin = f"127.0.0.1:{other.getsockname()[1]}"
+        listen = f"127.0.0.1:{free_port()}"
+        with started("--listen", listen, "--bootstrap", "127.0.0.1:9", "--admin", admin) as process:
+            assert process.ended() == 1
+            assert process.sentences == [f"kproxy: {admin}: Address already in use"]
+
+
+def rss(pid: int) -> int:
+    """KiB, shared pages counted in full."""
+    fields = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii").splitlines()
+    return next(int(field.split()[1]) for field in fields if field.startswith("Rss:"))
+
+
+def test_promise_of_memory_of_fresh_processes() -> None:
+    """The issue's figures: a worker at most 45 MB, all processes together at most 150 MB."""
+    words = [
+        "--listen",
+        f"127.0.0.1:{free_port()}",
+        "--bootstrap",
+        "127.0.0.1:9",
+        "--admin",
+        f"127.0.0.1:{free_port()}",
+    ]
+    with started(*words) as process:
+        process.until("serving")
+        own = process.process.pid
+        children = Path(f"/proc/{own}/task/{own}/children").read_text(encoding="ascii").split()
+        commands = {pid: Path(f"/proc/{pid}/cmdline").read_bytes() for pid in map(int, children)}
+        worker = next(pid for pid, command in commands.items() if b"kproxy.proxy.worker" in command)
+        assert rss(worker) <= 45_000
+        assert rss(own) + sum(rss(pid) for pid in commands) <= 150_000

@@ -1,0 +1,109 @@
+"""Certificates and keys made by the cryptography package: what OpenSSL will load passes, the rest is named."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from kproxy.config.files import check_files, check_filters, watched_files
+from kproxy.config.structs import Analysis, BrokerTls, Cluster, Config, FilterUse, ListenerTls, Rotated
+from tests.support.tls import certificates
+
+PEM = serialization.Encoding.PEM
+PKCS8 = serialization.PrivateFormat.PKCS8
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    """broker.pem and client.pem with a key and its certificate each, ca.pem."""
+    return Path(shutil.copytree(certificates(), tmp_path / "tls"))
+
+
+def listener(**tls: str) -> list[tuple[str, str]]:
+    part = ListenerTls(**tls)  # type: ignore[arg-type]
+    return list(check_files(Config(clusters=[Cluster(listen=":1", listener_tls=part)])))
+
+
+def test_what_belongs_together_passes(files: Path) -> None:
+    pem, ca = str(files / "broker.pem"), str(files / "ca.pem")
+    assert listener(certificate=pem, key=pem, client_ca=ca) == []
+    broker = BrokerTls(ca=ca, certificate=pem, key=pem)
+    assert list(check_files(Config(clusters=[Cluster(listen=":1", broker_tls=broker)]))) == []
+
+
+def key_alone(files: Path, password: bytes | None = None) -> str:
+    how = serialization.BestAvailableEncryption(password) if password else serialization.NoEncryption()
+    key = ec.generate_private_key(ec.SECP256R1())
+    (files / "key.pem").write_bytes(key.private_bytes(PEM, PKCS8, how))
+    return str(files / "key.pem")
+
+
+def test_a_key_of_another_certificate(files: Path) -> None:
+    pem = str(files / "broker.pem")
+    for key in (str(files / "client.pem"), key_alone(files)):
+        ((path, message),) = listener(certificate=pem, key=key)
+        assert path == "clusters[0].listener_tls.key"
+        assert "is not the key of" in message or "no private key" in message
+
+
+def test_an_encrypted_key_asks_nobody_for_its_password(files: Path) -> None:
+    ((path, message),) = listener(certificate=str(files / "broker.pem"), key=key_alone(files, b"geheim"))
+    assert path == "clusters[0].listener_tls.key"
+    assert "is encrypted" in message
+
+
+@pytest.mark.parametrize("content", [b"", b"hello", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"])
+def test_what_is_no_certificate(files: Path, content: bytes) -> None:
+    (files / "bad.pem").write_bytes(content)
+    bad, good = str(files / "bad.pem"), str(files / "broker.pem")
+    ((path, message),) = listener(certificate=bad, key=good)
+    assert path == "clusters[0].listener_tls.certificate"
+    assert "holds no certificate in PEM" in message
+    assert [path for path, _ in listener(certificate=good, key=bad)] == ["clusters[0].listener_tls.key"]
+    assert [path for path, _ in listener(certificate=good, key=good, client_ca=bad)] == [
+        "clusters[0].listener_tls.client_ca"
+    ]
+
+
+def test_files_that_cannot_be_read(files: Path) -> None:
+    good = str(files / "broker.pem")
+    found = listener(certificate=str(files / "none.pem"), key=str(files), client_ca="a\0b")
+    assert [path.rpartition(".")[2] for path, _ in found] == ["certificate", "key", "client_ca"]
+    assert "No such file" in found[0][1]
+    assert "Is a directory" in found[1][1]
+    assert "no name of a file" in found[2][1]
+    os.mkfifo(files / "pipe")
+    opened = os.open(files / "pipe", os.O_RDWR)  # so that who opens it for reading does not wait
+    assert "no regular file" in listener(certificate=good, key=str(files / "pipe"))[0][1]
+    os.close(opened)
+    with (files / "big.pem").open("wb") as big:
+        big.truncate(1 << 30)
+    assert "no PEM file" in listener(certificate=good, key=str(files / "big.pem"))[0][1]
+
+
+def test_places_for_logs_and_captures(tmp_path: Path) -> None:
+    def place(path: str) -> list[tuple[str, str]]:
+        return list(check_files(Config(clusters=[], analysis=Analysis(capture=Rotated(path=path)))))
+
+    assert place(str(tmp_path / "a.pcapng")) == []
+    assert place("a.pcapng") == []
+    assert "is no directory" in place(str(tmp_path / "no" / "a.pcapng"))[0][1]
+    assert "is a directory" in place(str(tmp_path))[0][1]
+    assert "no name" in place("a\0b")[0][1]
+    assert list(tmp_path.iterdir()) == [], "looking makes no file"
+
+
+def test_files_to_watch() -> None:
+    tls, broker = ListenerTls(certificate="c", key="k", client_ca="a"), BrokerTls(ca="b")
+    clusters = [Cluster(listen=":1", listener_tls=tls), Cluster(listen=":2", broker_tls=broker, listener_tls=tls)]
+    assert watched_files(Config(clusters=clusters)) == ["a", "b", "c", "k"]
+
+
+def test_filters_are_loaded() -> None:
+    uses = [FilterUse(use="rewrite_addresses"), FilterUse(use="no.such.module:Filter")]
+    ((path, message),) = check_filters(Config(clusters=[Cluster(listen=":1", filters=uses)]))
+    assert path == "clusters[0].filters[1].use"
+    assert "no.such" in message

@@ -1,0 +1,140 @@
+"""Files and options to a configuration; places of contradictions; all mistakes at once."""
+
+from pathlib import Path
+
+import pytest
+
+from kproxy.config.reading import Options, config_from_options, parse_config, read_config
+from kproxy.config.structs import Analysis, Cluster, Config, Rotated
+from kproxy.errors import ConfigError, UsageError
+
+GOOD = "clusters:\n  - listen: 127.0.0.1:19092\n    bootstrap: [kafka:9092]\n"
+WRONG = """\
+clusters:
+  - listen: 9092
+    bootstrap: [kafka:9092, kafka]
+    listener_tls:
+      certificate: none.pem
+      key: none.pem
+      client_auth: required
+  - name: two
+    listen: 127.0.0.1:9644
+    bootstrap: kafka:9092
+    addresses:
+      mode: fixed
+      first_port: 1
+worker: 2
+analysis:
+  apis: [Nope]
+"""
+
+
+def lines(text: str) -> list[str]:
+    with pytest.raises(ConfigError) as caught:
+        parse_config(text, "k.yaml")
+    return caught.value.lines()
+
+
+def test_the_smallest_file() -> None:
+    cluster = Cluster(listen="127.0.0.1:19092", bootstrap=["kafka:9092"])
+    assert parse_config(GOOD, "k.yaml") == Config(clusters=[cluster])
+
+
+def test_every_mistake_is_told_at_once_in_the_order_of_the_file() -> None:
+    assert [line.split(": ", 2)[:2] for line in lines(WRONG)] == [
+        ["k.yaml:2:13", "clusters[0].listen"],
+        ["k.yaml:3:29", "clusters[0].bootstrap[1]"],
+        ["k.yaml:5:7", "clusters[0].listener_tls.client_ca"],
+        ["k.yaml:5:20", "clusters[0].listener_tls.certificate"],
+        ["k.yaml:6:12", "clusters[0].listener_tls.key"],
+        ["k.yaml:9:13", "clusters[1].listen"],
+        ["k.yaml:10:16", "clusters[1].bootstrap"],
+        ["k.yaml:13:19", "clusters[1].addresses.first_port"],
+        ["k.yaml:14:1", "worker"],
+        ["k.yaml:16:10", "analysis.apis[0]"],
+    ]
+
+
+def test_what_is_broken_is_not_told_twice() -> None:
+    (line,) = lines("clusters: [{listen: [], bootstrap: ['b:1'], addresses: {node_ids: [1]}}]")
+    assert "clusters[0].listen" in line
+
+
+def test_a_port_taken_twice_is_told_where_the_second_stands() -> None:
+    text = f"{GOOD}  - name: other\n    listen: 127.0.0.1:19092\n    bootstrap: [b:1]\n    addresses: {{first_port: 20000}}\n"
+    (line,) = lines(text)
+    assert line.startswith("k.yaml:5:13: clusters[1].listen: port 19092 is where clusters[0] listens")
+
+
+def test_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "k.yaml"
+    file.write_bytes(b"\xef\xbb\xbf" + GOOD.encode())
+    assert read_config(str(file)) == parse_config(GOOD, "")
+    file.write_bytes(b"\xff\xfe")
+    with pytest.raises(ConfigError, match="not UTF-8"):
+        read_config(str(file))
+    with pytest.raises(ConfigError, match="No such file"):
+        read_config(str(tmp_path / "none"))
+    with pytest.raises(ConfigError, match="Is a directory"):
+        read_config(str(tmp_path))
+
+
+def test_options_are_a_configuration() -> None:
+    options = Options(
+        listen=":19092",
+        bootstrap=["a:1", "b:2"],
+        advertise="proxy.example.com",
+        admin="off",
+        workers=3,
+        outlive=True,
+        log="log.jsonl",
+        capture="c.pcapng",
+    )
+    config = config_from_options(options)
+    assert (config.admin, config.workers, config.outlive) == (None, 3, True)
+    assert config.clusters[0].bootstrap == ["a:1", "b:2"]
+    assert config.clusters[0].addresses.advertise == "proxy.example.com"
+    assert config.analysis == Analysis(log=Rotated(path="log.jsonl"), capture=Rotated(path="c.pcapng"))
+
+
+@pytest.mark.parametrize(
+    ("options", "lines"),
+    [
+        (Options(), ["--listen: it is missing (or -c FILE)", "--bootstrap: it is missing (or -c FILE)"]),
+        (Options(listen="x", bootstrap=["b:1"]), ['--listen: "x": it has no port: write "host:port"']),
+        (Options(listen=":1", bootstrap=["b"]), ['--bootstrap: "b": it has no port: write "host:port"']),
+        (Options(listen=":1", bootstrap=["b:1"], admin="x"), ['--admin: "x": it has no port: write "host:port"']),
+        (
+            Options(listen=":1", bootstrap=["b:1"], log="/no/such/x"),
+            ['--log: "/no/such" is no directory: make it first'],
+        ),
+        (
+            Options(listen=":1", bootstrap=["b:1"], analysis=False, log="x"),
+            ["--no-analysis: log and capture are made by the analysis: switch it on, or leave them out"],
+        ),
+        (
+            Options(listen=":1", bootstrap=["b:1"], advertise="a b"),
+            ['--advertise: "a b": the host is no name: letters, digits, hyphens and dots'],
+        ),
+    ],
+)
+def test_mistakes_in_options_are_named_by_them(options: Options, lines: list[str]) -> None:
+    with pytest.raises(ConfigError) as caught:
+        config_from_options(options)
+    assert caught.value.lines() == lines
+
+
+@pytest.mark.parametrize("workers", [0, -1, 257])
+def test_the_number_of_workers_has_limits(workers: int) -> None:
+    with pytest.raises(ConfigError, match="--workers"):
+        config_from_options(Options(listen=":1", bootstrap=["b:1"], workers=workers))
+
+
+def test_options_go_before_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "k.yaml"
+    file.write_text(GOOD + "workers: 2\nanalysis: {sample: 0.5}\n", encoding="utf-8")
+    config = config_from_options(Options(file=str(file), workers=4, admin="127.0.0.1:1", log="x.jsonl"))
+    assert (config.workers, config.admin, config.analysis.sample) == (4, "127.0.0.1:1", 0.5)
+    assert config.analysis.log == Rotated(path="x.jsonl")
+    with pytest.raises(UsageError, match="--listen and -c exclude each other"):
+        config_from_options(Options(file=str(file), listen=":1"))

@@ -1,0 +1,74 @@
+"""The schema is one by its own meta-schema, and agrees with the parser about what is right."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+from kproxy.config.reading import parse_config
+from kproxy.config.schema import config_schema
+from kproxy.errors import ConfigError
+
+README = Path(__file__).parents[2] / "README.md"
+VALIDATOR = jsonschema.Draft202012Validator
+CLUSTER = {"listen": ":19092", "bootstrap": ["kafka:9092"]}
+
+
+def both(config: dict[str, Any]) -> tuple[bool, bool]:
+    """Whether the schema, and whether the parser, takes it."""
+    try:
+        parse_config(yaml.safe_dump(config), "x")
+        taken = True
+    except ConfigError:
+        taken = False
+    return VALIDATOR(config_schema()).is_valid(config), taken
+
+
+def test_the_example_of_the_readme_is_right_for_both() -> None:
+    (example,) = re.findall(r"```yaml\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+    assert VALIDATOR(config_schema()).is_valid(yaml.safe_load(example))
+    assert [cluster.name for cluster in parse_config(example, "kproxy.yaml").clusters] == ["orders", "audit"]
+
+
+def test_it_is_a_schema() -> None:
+    VALIDATOR.check_schema(config_schema())
+    assert "x-unit" not in str(config_schema())
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {},
+        {"workers": 4, "admin": None, "outlive": True},
+        {"timeouts": {"idle": "12m", "connect": 0.5, "frame": "500ms"}},
+        {"limits": {"memory": "512MiB", "frame_size": 104857600}},
+        {"analysis": {"snaplen": "1KiB", "log": {"path": "x", "most_size": "10MB", "most_age": "1h"}}},
+        {"clusters": [{**CLUSTER, "addresses": {"node_ids": [0, "1-5"], "first_port": 20000}}]},
+    ],
+)
+def test_what_is_right_is_right_for_both(parts: dict[str, Any]) -> None:
+    assert both({"clusters": [CLUSTER], **parts}) == (True, True)
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"clusters": []},
+        {"clusters": [{"bootstrap": ["a:1"]}]},
+        {"worker": 4},
+        {"workers": 0},
+        {"workers": "4.5"},
+        {"timeouts": {"idle": "12 minutes"}},
+        {"limits": {"memory": "x"}},
+        {"limits": {"memory": 0}},
+        {"logs": "xml"},
+        {"clusters": [{**CLUSTER, "name": "a b"}]},
+        {"clusters": [{**CLUSTER, "addresses": {"first_port": 70000}}]},
+        {"clusters": [{**CLUSTER, "listener_tls": {"certificate": "x"}}]},
+    ],
+)
+def test_what_is_wrong_is_wrong_for_both(parts: dict[str, Any]) -> None:
+    assert both({"clusters": [CLUSTER], **parts}) == (False, False)

@@ -1,0 +1,59 @@
+"""Sizes and times with units, against the meaning that IEC 80000-13 and the SI give their prefixes."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kproxy.config.units import parse_quantity, quoted, unit_pattern
+
+
+@pytest.mark.parametrize(
+    ("text", "unit", "value"),
+    [
+        ("10", "seconds", 10),
+        ("0.5", "seconds", 0.5),
+        ("500ms", "seconds", 0.5),
+        ("10 s", "seconds", 10),
+        ("5m", "seconds", 300),
+        ("1h", "seconds", 3600),
+        ("1d", "seconds", 86_400),
+        ("4096", "bytes", 4096),
+        ("64KiB", "bytes", 65_536),
+        ("1.5 MiB", "bytes", 1_572_864),
+        ("1GiB", "bytes", 1_073_741_824),
+        ("10MB", "bytes", 10_000_000),
+    ],
+)
+def test_what_may_be_written(text: str, unit: str, value: float) -> None:
+    assert parse_quantity(text, unit) == value
+    assert re.search(unit_pattern(unit), text), "an editor with the schema would call it wrong"
+
+
+@pytest.mark.parametrize(
+    ("text", "unit"),
+    [
+        ("10 minutes", "seconds"),
+        ("-1s", "seconds"),
+        ("1e3", "seconds"),
+        ("inf", "seconds"),
+        ("nan", "bytes"),
+        ("64kib", "bytes"),
+        ("10s", "bytes"),
+        ("0.3", "bytes"),
+        ("", "bytes"),
+        ("٣s", "seconds"),
+        ("9" * 20, "bytes"),
+    ],
+)
+def test_what_may_not(text: str, unit: str) -> None:
+    with pytest.raises(ValueError, match=r"number of"):
+        parse_quantity(text, unit)
+
+
+@given(st.text(max_size=200))
+def test_a_quoted_text_is_one_short_line(text: str) -> None:
+    shown = quoted(text)
+    assert shown.isprintable()
+    assert len(shown) <= 80

@@ -1,0 +1,155 @@
+"""Administration by Kafka's own tools through the proxy; what came of it is asked of the broker past the proxy."""
+
+import json
+import re
+import uuid
+
+import pytest
+from confluent_kafka.admin import AclBinding, AclBindingFilter, AclOperation, AclPermissionType, AdminClient, ConfigResource
+from confluent_kafka.admin import NewPartitions, NewTopic, ResourcePatternType, ResourceType
+
+from tests.interop.clients import CLIENTS
+from tests.support.kafka.brokers import CLUSTER_ID
+from tests.support.kafka.fixtures import DIRECT, Entrance
+from tests.support.kafka.jars import NEWEST
+from tests.support.kafka.tools import run_tool
+from tests.support.kafka.wire import end_offsets, metadata
+
+TOOLS = "org.apache.kafka.tools"
+
+_PARTS = ("restype", "name", "resource_pattern_type", "principal", "host", "operation", "permission_type")
+
+
+def tool(entrance: Entrance, main: str, *words: str) -> str:
+    return run_tool(entrance.release, main, "--bootstrap-server", entrance.bootstrap, *words)
+
+
+def admin(bootstrap: str) -> AdminClient:
+    return AdminClient({"bootstrap.servers": bootstrap})
+
+
+def retention(bootstrap: str, topic: str) -> str:
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
+    straight = admin(bootstrap)
+    return str(straight.describe_configs([resource])[resource].result(30)["retention.ms"].value)
+
+
+def test_topics_are_created_described_altered_and_deleted(entrance: Entrance, topic_name: str) -> None:
+    topic, main = topic_name, f"{TOOLS}.TopicCommand"
+    tool(entrance, main, "--create", "--topic", topic, "--partitions", "3", "--config", "retention.ms=123456")
+    assert retention(entrance.cluster.open, topic) == "123456"
+    described = tool(entrance, main, "--describe", "--topic", topic)
+    assert re.findall(r"Partition: (\d)\s+Leader: (\d)", described) == [("0", "1"), ("1", "1"), ("2", "1")]
+    tool(entrance, main, "--alter", "--topic", topic, "--partitions", "5")
+    assert len(metadata(entrance.cluster.open, [topic]).leaders) == 5
+    tool(entrance, main, "--delete", "--topic", topic)
+    assert (topic, 0) not in metadata(entrance.cluster.open).leaders
+
+
+def test_librdkafka_creates_grows_and_deletes(entrance: Entrance, topic_name: str) -> None:
+    through = admin(entrance.bootstrap)
+    through.create_topics([NewTopic(topic_name, 2, 1)])[topic_name].result(30)
+    through.create_partitions([NewPartitions(topic_name, 4)])[topic_name].result(30)
+    assert len(metadata(entrance.cluster.open, [topic_name]).leaders) == 4
+    through.delete_topics([topic_name])[topic_name].result(30)
+    assert (topic_name, 0) not in metadata(entrance.cluster.open).leaders
+
+
+def test_configs_are_altered(entrance: Entrance, topic_name: str) -> None:
+    topic = entrance.cluster.topic(topic_name)
+    named = ("--entity-type", "topics", "--entity-name", topic)
+    tool(entrance, "kafka.admin.ConfigCommand", "--alter", *named, "--add-config", "retention.ms=777")
+    assert retention(entrance.cluster.open, topic) == "777"
+    assert "retention.ms=777" in tool(entrance, "kafka.admin.ConfigCommand", "--describe", *named)
+
+
+def test_acls_are_added_and_removed(entrance: Entrance, topic_name: str) -> None:
+    binding = AclBinding(
+        ResourceType.TOPIC,
+        topic_name,
+        ResourcePatternType.LITERAL,
+        "User:bob",
+        "*",
+        AclOperation.READ,
+        AclPermissionType.ALLOW,
+    )
+    named = AclBindingFilter(*(getattr(binding, part) for part in _PARTS))
+    through, straight = admin(entrance.bootstrap), admin(entrance.cluster.open)
+    through.create_acls([binding])[binding].result(30)
+    assert straight.describe_acls(named).result(30) == [binding]
+    assert through.describe_acls(named).result(30) == [binding]
+    assert through.delete_acls([named])[named].result(30) == [binding]
+    assert straight.describe_acls(named).result(30) == []
+
+
+def test_acls_by_kafkas_tool(entrance: Entrance, topic_name: str) -> None:
+    main = f"{TOOLS}.AclCommand" if entrance.release >= "4" else "kafka.admin.AclCommand"
+    tool(entrance, main, "--add", "--allow-principal", "User:eve", "--operation", "Write", "--topic", topic_name)
+    assert "principal=User:eve" in tool(entrance, main, "--list", "--topic", topic_name)
+    tool(entrance, main, "--remove", "--force", "--topic", topic_name)
+    assert "User:eve" not in tool(entrance, main, "--list", "--topic", topic_name)
+
+
+def test_log_dirs_are_described(entrance: Entrance, topic_name: str) -> None:
+    topic = entrance.cluster.topic(topic_name, 2)
+    printed = tool(entrance, f"{TOOLS}.LogDirsCommand", "--describe", "--topic-list", topic)
+    found = json.loads(next(line for line in printed.splitlines() if line.startswith("{")))
+    (broker,) = found["brokers"]
+    (directory,) = broker["logDirs"]
+    assert directory["logDir"] == str(entrance.cluster.brokers[1].folder / "data")
+    assert sorted(each["partition"] for each in directory["partitions"]) == [f"{topic}-0", f"{topic}-1"]
+
+
+def test_the_cluster_describes_itself(entrance: Entrance) -> None:
+    words = ("cluster-id", "--bootstrap-server", entrance.bootstrap)
+    assert CLUSTER_ID in run_tool(entrance.release, f"{TOOLS}.ClusterTool", *words)
+    through = admin(entrance.bootstrap)
+    found = through.describe_cluster(request_timeout=30).result(30)
+    assert found.cluster_id == CLUSTER_ID
+    assert [node.id for node in found.nodes] == [1]
+    assert DIRECT or {f"{node.host}:{node.port}" for node in found.nodes} & set(entrance.cluster.bootstrap()) == set()
+
+
+def test_the_quorum_is_described(entrance: Entrance) -> None:
+    printed = tool(entrance, f"{TOOLS}.MetadataQuorumCommand", "describe", "--status")
+    assert re.search(r"LeaderId:\s+1\b", printed), printed
+    rows = tool(entrance, f"{TOOLS}.MetadataQuorumCommand", "describe", "--replication").splitlines()
+    assert rows[1].split()[0] == "1"
+    assert rows[1].split()[-1] == "Leader"
+
+
+def test_records_are_deleted(entrance: Entrance, topic_name: str) -> None:
+    topic = entrance.cluster.topic(topic_name)
+    assert CLIENTS[1].produce(entrance, topic, 100) == 100
+    printed = tool(entrance, f"{TOOLS}.GetOffsetShell", "--topic", topic, "--time", "-1")
+    assert printed.split() == [f"{topic}:0:100"]
+    through = admin(entrance.bootstrap)
+    from confluent_kafka import TopicPartition
+
+    (done,) = through.delete_records([TopicPartition(topic, 0, 40)]).values()
+    assert done.result(30).low_watermark == 40
+    assert tool(entrance, f"{TOOLS}.GetOffsetShell", "--topic", topic, "--time", "-2").split() == [f"{topic}:0:40"]
+    assert end_offsets(entrance.cluster.open, topic) == {0: 100}
+
+
+def test_offsets_of_a_group_are_reset(entrance: Entrance, topic_name: str) -> None:
+    topic = entrance.cluster.topic(topic_name)
+    assert CLIENTS[1].produce(entrance, topic, 50) == 50
+    group = f"group-{uuid.uuid4().hex}"
+    main = f"{TOOLS}.consumer.group.ConsumerGroupCommand"
+    tool(entrance, main, "--reset-offsets", "--group", group, "--topic", topic, "--to-offset", "20", "--execute")
+    read = CLIENTS[1].consume(entrance, topic, 30, group_id=group)
+    assert read == [str(number).encode() for number in range(20, 50)]
+    tool(entrance, main, "--delete", "--group", group)
+    assert group not in tool(entrance, main, "--list")
+
+
+@pytest.mark.parametrize("single", [NEWEST], indirect=True)
+def test_features_and_api_versions_are_listed(entrance: Entrance) -> None:
+    features = tool(entrance, f"{TOOLS}.FeatureCommand", "describe")
+    assert re.search(r"share\.version\s.*FinalizedVersionLevel: 1", features), features
+    apis = tool(entrance, f"{TOOLS}.BrokerApiVersionsCommand")
+    straight = run_tool(
+        entrance.release, f"{TOOLS}.BrokerApiVersionsCommand", "--bootstrap-server", entrance.cluster.open
+    )
+    assert apis.split("\n")[1:] == straight.split("\n")[1:], "all lines but the first, which has the address"

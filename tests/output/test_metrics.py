@@ -1,0 +1,150 @@
+"""Numbers as Prometheus reads them: every metric is as described, names bounded by others, scrapes quick to parse."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
+from prometheus_client.parser import text_string_to_metric_families
+
+from kproxy.output.metric_descriptions import BY_NAME
+from kproxy.output.metrics import Metrics, Scrape
+
+BOUNDS = (1_000_000, 10_000_000, 100_000_000)  # 1, 10, 100 ms
+OPENMETRICS = "application/openmetrics-text; version=1.0.0"
+
+SAID = {
+    "at": 5,
+    "exchanges": 10,
+    "frames": 19,
+    "undecoded": [["Fetch", 2]],
+    "unanswered": 1,
+    "errors": [["Metadata", "LEADER_NOT_AVAILABLE", 3], ["__other__", "__other__", 4]],
+    "topics": [['odd"topic\n\\', "produce", 1000]],
+    "rebalances": [["group", 2]],
+    "gaps": 1,
+    "bad_frames": 0,
+    "not_kafka": 0,
+    "faults": {"MemoryError": 1},
+    "given_up": 0,
+    "lost_bytes": 77,
+    "connections": 3,
+    "most_lag_ns": 1_500_000,
+    "outputs": {"log": {"written": 10, "dropped": 20, "failures": 30}},
+}
+
+
+class Api(NamedTuple):
+    api_key: int | None
+    api_version: int | None
+    requests: int = 0
+    request_bytes: int = 0
+    responses: int = 0
+    response_bytes: int = 0
+    latency_ns: int = 0
+    histogram: tuple[int, ...] = (0, 0, 0, 0)
+
+
+class Source:
+    def __init__(self, **numbers: Any) -> None:
+        given: dict[str, Any] = {"apis": [], "totals": [], "closes": [], "bounds": BOUNDS, "analysis": {}}
+        self._scrape = Scrape(**(given | numbers))
+
+    def scrape(self) -> Scrape:
+        return self._scrape
+
+
+def scraped(accept: str = "", **numbers: Any) -> str:
+    return Metrics(Source(**numbers)).render(accept)[0].decode()
+
+
+def samples(text: str) -> dict[str, float]:
+    """'name{label=value,...}' -> number, as Prometheus' own parser reads them."""
+    return {
+        f"{sample.name}{{{','.join(f'{name}={value}' for name, value in sorted(sample.labels.items()))}}}": sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def everything() -> dict[str, Any]:
+    totals: Mapping[str, int] = {
+        (description.total.format(value)): 2
+        for description in BY_NAME.values()
+        if description.total
+        for value in description.of or ("",)
+    }
+    api = Api(0, 9, 3, 300, 2, 80, 30_000_000, (1, 0, 1, 0))
+    return {
+        "apis": [[api], [api, Api(3, None, 1)]],
+        "totals": [totals, totals],
+        "closes": [{"idle": 1}, {"idle": 2}],
+        "analysis": SAID,
+        "analysis_up": True,
+    }
+
+
+def test_workers_are_summed_and_buckets_cumulated() -> None:
+    found = samples(scraped(**everything()))
+    produce = "api=Produce,api_version=9"
+    assert found[f"kproxy_requests_total{{{produce}}}"] == 6
+    assert found[f"kproxy_response_bytes_total{{{produce}}}"] == 160
+    assert [
+        found[f"kproxy_latency_seconds_bucket{{{produce},le={le}}}"] for le in ("0.001", "0.01", "0.1", "+Inf")
+    ] == [
+        2,
+        2,
+        4,
+        4,
+    ]
+    assert found[f"kproxy_latency_seconds_sum{{{produce}}}"] == 0.06
+    assert found["kproxy_requests_total{api=Metadata,api_version=other}"] == 1
+    assert found["kproxy_connections_closed_total{cause=idle}"] == 3
+    assert found["kproxy_bytes_total{direction=request}"] == 4
+    assert found["kproxy_tls_handshake_failures_total{leg=broker}"] == 4
+    assert found["kproxy_loop_lag_seconds{}"] == 2e-9  # the largest, not the sum
+    assert found["kproxy_workers{}"] == 2
+
+
+def test_what_the_analyzer_says_is_there() -> None:
+    found = samples(scraped(**everything()))
+    assert found["kproxy_response_errors_total{api=Metadata,error=LEADER_NOT_AVAILABLE}"] == 3
+    assert found["kproxy_response_errors_total{api=__other__,error=__other__}"] == 4
+    assert found['kproxy_topic_bytes_total{operation=produce,topic=odd"topic\n\\}'] == 1000
+    assert found["kproxy_undecoded_exchanges_total{api=Fetch}"] == 2
+    assert found["kproxy_analysis_lag_seconds{}"] == 0.0015
+    assert found["kproxy_output_dropped_bytes_total{output=log}"] == 20
+    assert found["kproxy_analysis_faults_total{exception=MemoryError}"] == 1
+
+
+def test_one_line_a_sample_whatever_the_names_are() -> None:
+    lines = scraped(analysis={"rebalances": [['a"\n\\\u2028b', 1]]}).split("\n")
+    assert [line for line in lines if line.startswith("kproxy_rebal")] == [
+        'kproxy_rebalances_total{group="a\\"\\n\\\\\u2028b"} 1.0'
+    ]
+
+
+@pytest.mark.parametrize(("accept", "parse"), [("", text_string_to_metric_families), (OPENMETRICS, parse_openmetrics)])
+def test_every_described_metric_appears_as_described(accept: str, parse: Any) -> None:
+    families = {family.name: family for family in parse(scraped(accept, **everything()))}
+    seen = {}
+    for name, description in BY_NAME.items():
+        family = families.get(name) or families.get(f"{name}_total") or families[f"{name}_info"]
+        seen[family.name] = description
+        assert family.documentation == description.help
+        labels = {label for sample in family.samples for label in sample.labels} - {"le", "version"}
+        assert labels == set(description.labels)
+    assert set(families) == set(seen)
+
+
+def test_descriptions_keep_to_prometheus_naming() -> None:
+    for name, description in BY_NAME.items():
+        assert name.startswith("kproxy_")
+        assert not name.endswith(("_total", "_count", "_sum", "_bucket", "_info"))
+        assert description.help.endswith(".")
+
+
+def test_nothing_counted_yet_is_no_error() -> None:
+    found = samples(scraped())
+    assert found["kproxy_workers{}"] == 0
+    assert found["kproxy_analysis_up{}"] == 0

@@ -1,0 +1,68 @@
+"""Comparisons of different types: found where they are, and only there."""
+
+import json
+from itertools import islice
+
+import pytest
+
+from kproxy.errors import UsageError
+from kproxy.output.jsonl import exchange_line
+from kproxy.output.where import CHEAP, Where
+from kproxy.output.where_types import NUMBERS, TEXTS, TRUTHS, check_types
+from tests.support.traffic import golden_exchanges
+
+
+@pytest.mark.parametrize(
+    ("expression", "said"),
+    [
+        ('apiKey == "3"', 'apiKey is a number and "3" is a text, which are never equal; write 3'),
+        ("apiKey in ['3', '4']", "apiKey is a number and '3' is a text, which are never equal; write 3"),
+        ('"3" == apiKey', "write 3"),
+        ('!(apiVersion != "12") || true', "write 12"),
+        ('true && latencyMs > "5.5"', "write 5.5"),
+        ("clientId == 5", 'clientId is a text and 5 is a number, which are never equal; write "5"'),
+        ("apiName == true", 'apiName is a text and true is true or false, which are never equal; write "true"'),
+        ('expectsResponse == "false"', "expectsResponse is true or false and"),
+        ('errors.exists(e, e.code == "16")', "code is a number"),
+        ('errors.exists(e, e.name == "A" || e.name == 16)', "name is a text and 16"),
+        ('apiKey == "three"', "never equal"),
+    ],
+)
+def test_what_is_never_equal(expression: str, said: str) -> None:
+    with pytest.raises(UsageError, match="never equal") as caught:
+        Where(expression)
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "apiKey == 3 && latencyMs > 5 && latencyMs < 0.5e3",
+        'clientId == "5" && clientId != null',
+        'string(apiKey) == "3"',
+        'int(clientId) == 5 || "3" + string(apiKey) == "33"',
+        'request.apiKey == "3"',
+        'embedded.exists(e, e.code == "16")',
+        'apiName == "apiKey == 3" || clientId == "a \\" 3 == apiKey"',
+        "apiName.size() == 5 && client[0] == 3",
+        'apiName == "a" + "b" && 3 + apiKey == 4',
+        'apiKey in [3] && "a" in [clientId]',
+        "apiKey + connection == 4",
+        'errors.map(e, e.code).exists(c, c == "x")',
+        '(apiKey == 3 ? "a" : "b") == clientId',
+    ],
+)
+def test_what_may_be_equal(expression: str) -> None:
+    check_types(expression)
+
+
+def test_the_types_are_those_of_the_decoded_log() -> None:
+    rows = [json.loads(exchange_line(exchange)) for _, _, exchange in islice(golden_exchanges(), 200)]
+    for name, value in (pair for row in rows for pair in row.items()):
+        if isinstance(value, bool):
+            assert name in TRUTHS
+        elif isinstance(value, int | float):
+            assert name in NUMBERS, name
+        elif isinstance(value, str):
+            assert name in TEXTS, name
+    assert set(CHEAP) <= NUMBERS | TEXTS | TRUTHS
