@@ -10,6 +10,7 @@ import typer
 
 from kproxy.capture import Capture, open_capture, read_flows
 from kproxy.capture.tls import KeyLog, KeyLogFile, check_available
+from kproxy.cli.late_names import LateNames
 from kproxy.cli.outputs import Format, Lines, Output, Render, open_sink, renderer
 from kproxy.cli.pipeline import Pipeline
 from kproxy.cli.progress import progress
@@ -210,26 +211,31 @@ class Run:
         with _open(file) as capture, progress(file, capture, wanted=show_progress) as advance:
             self._secrets.read_from(capture)
             self._out.begin(file)
+            names = LateNames(self._show, self._out.ended, waits=file != STDIN and file.is_file())
             pipeline = Pipeline(
-                read_flows(capture), numbers_from=self._numbers_from, keylog=self._keylog, on_end=self._out.ended
+                read_flows(capture), numbers_from=self._numbers_from, keylog=self._keylog, on_end=names.end
             )
             try:
                 for event in pipeline:
-                    self._take(event)
+                    self._take(event, names)
                     if advance is not None:
                         advance()
             except KeyboardInterrupt:
                 self.interrupted = True
                 for event in pipeline.close():
-                    self._take(event)
+                    self._take(event, names)
+            names.close()
             self._numbers_from += pipeline.flows
             if capture.damage is not None:
                 self.damages.append(str(capture.damage))
             for name, count in capture.flows.passed_over.items() if capture.flows is not None else ():
                 self._passed_over[name] = self._passed_over.get(name, 0) + count
 
-    def _take(self, event: Event) -> None:
+    def _take(self, event: Event, names: LateNames) -> None:
         self.summary.count(event)
+        names.take(event)
+
+    def _show(self, event: Event) -> None:
         condition = self._condition
         self._opener.learn(event)
         bodies, shown = None, True
@@ -243,6 +249,9 @@ class Run:
         """The summary, on standard error."""
         for line in self.summary.lines(self._passed_over):
             print(line, file=sys.stderr)
+        if self.summary.encrypted and self._secrets.file_given:
+            taken, odd = self._keylog.lines, self._keylog.passed_over
+            print(f"  in the key log are {taken:,} secrets; {odd:,} lines of it are none", file=sys.stderr)
         for note in self._condition.notes if self._condition is not None else ():
             print(note, file=sys.stderr)
 

@@ -26,13 +26,20 @@ from kproxy.session import (
     looks_like_responses,
     recognise,
 )
+from kproxy.session import Gap as PassedOver
 
-PROBE_SIZE = 256 * 1024  # bytes of a flow looked at before it is called something else
+PROBE_SIZE = (
+    256 * 1024
+)  # bytes of a flow looked at before it is called something else, and most that wait for the decision
 PROBE_PIECES = 256
+JOINED_SIZE = (
+    128 * 1024 * 1024
+)  # of a flow without its beginning: the capture may begin inside one message, of 100 MB at most
 RUN_PIECES = 16  # of a direction without its beginning: how many are tried as one, joined with as many that follow
 ENOUGH = 2048  # bytes of a direction that are enough to tell what it begins with
 DIRECTIONS = (Direction.REQUEST, Direction.RESPONSE)
 UNKNOWN = "no Kafka request at its start, and nothing else that kproxy knows"
+CUT_SHORT = "too little of each packet was captured to tell what it is: record whole packets (tcpdump -s 0)"
 HEADERS_ONLY = "none of its bytes were captured, only headers: record whole packets (tcpdump -s 0)"
 UNHEARD = (
     "nothing the client sent is in the capture, and Kafka is known by its requests: was only one direction recorded?"
@@ -93,8 +100,11 @@ class FlowReader:
         self._reader_inside: FlowReader | None = None
         self._pending: list[Item] = []  # what waits for the decision
         self._pieces = 0
+        self._held = [0, 0]  # bytes and pieces that wait
+        self._forgotten: dict[int, int] = {}  # of each side: bytes that do not wait any more
         self._sizes = [0, 0]  # bytes of each direction so far
         self._start = (bytearray(), bytearray())  # what each direction begins with, up to ENOUGH
+        self._missing = 0
         self._lost = False  # bytes are missing, so that what came is not the beginning
         self._sides = Sides()
         self._foreign: Foreign | None = None  # what a flow without beginning seems to be, unless a request is found
@@ -113,6 +123,7 @@ class FlowReader:
             verdict = self._probe(item.direction, item.data)
         elif isinstance(item, Gap):
             self._lost = True
+            self._missing += item.size or 0
         elif isinstance(item, Closed):
             verdict = self._give_up()
         if verdict is UNDECIDED:
@@ -128,14 +139,32 @@ class FlowReader:
 
     def _probe(self, direction: int, data: bytes) -> Verdict:
         self._pieces += 1
+        self._held[0] += len(data)
+        self._held[1] += 1
         self._sizes[direction] += len(data)
         start = self._start[direction]
         start += data[: ENOUGH - len(start)]
         whole = self._from_start and not self._lost
         verdict = self._probe_start(direction, data) if whole else self._probe_piece(direction, data)
-        if verdict is UNDECIDED and (sum(self._sizes) > PROBE_SIZE or self._pieces > PROBE_PIECES):
-            return self._give_up()
+        if verdict is UNDECIDED and (self._held[0] > PROBE_SIZE or self._held[1] > PROBE_PIECES):
+            if whole or sum(self._sizes) > JOINED_SIZE:
+                return self._give_up()
+            self._forget()
         return verdict
+
+    def _forget(self) -> None:
+        """Let the older half of what waits go: nothing in it was the beginning of a request."""
+        kept: list[Item] = []
+        for item in self._pending:
+            if not isinstance(item, Data | Decrypted) or (
+                self._held[0] <= PROBE_SIZE // 2 and self._held[1] <= PROBE_PIECES // 2
+            ):
+                kept.append(item)
+                continue
+            self._held[0] -= len(item.data)
+            self._held[1] -= 1
+            self._forgotten[item.side] = self._forgotten.get(item.side, 0) + len(item.data)
+        self._pending = kept
 
     def _probe_start(self, direction: int, data: bytes) -> Verdict:
         """Judge a flow by its first bytes. A response alone can only tell that it is something else."""
@@ -167,6 +196,8 @@ class FlowReader:
         if client is not None and self._can_be(client):
             return self._with_client(client)
         what = UNKNOWN if self._from_start else UNKNOWN_MIDSTREAM
+        if self._missing > sum(self._sizes):
+            what = CUT_SHORT
         return self._foreign or Foreign("unknown", Direction.REQUEST, what)
 
     def _judge_one_sided(self, direction: int) -> Foreign | None:
@@ -216,7 +247,11 @@ class FlowReader:
         if self._inside is not None:
             session.connection.tls = self._inside.facts
         pending, self._pending = self._pending, []
-        return [event for item in pending for event in _feed(session, item)]
+        passed = [
+            PassedOver(session.connection, pending[0].time_ns, DIRECTIONS[flow.direction(side)], 0, size)
+            for side, size in sorted(self._forgotten.items())
+        ]
+        return [*passed, *(event for item in pending for event in _feed(session, item))]
 
     def _is_tls(self, foreign: Foreign) -> bool:
         """Whether a flow that is not Kafka in the clear may be Kafka in TLS."""

@@ -10,6 +10,7 @@
     sasl.py         which frames are raw SASL tokens
     learning.py     what exchanges tell beyond themselves: client software, topic names, fetch sessions
     session.pyx     Session: pairs requests with responses, says what happens as events
+    software.py     which software an ApiVersions request newer than the facts names
     tls_facts.py    what is known of a connection's TLS
     recognise.py    what the first bytes are when they are not Kafka: TLS, HTTP, ... said in words
     cluster.py      ClusterView: what connections to one cluster have shown: topic ids, brokers, cluster id; bounded
@@ -53,6 +54,7 @@ from kproxy.session.framing import FrameBuffer
 from kproxy.session.limits import Limits
 from kproxy.session.recognise import KAFKA, Foreign, looks_like_request, looks_like_responses, recognise
 from kproxy.session.session import Session
+from kproxy.session.software import client_software
 from kproxy.session.tls_facts import TlsFacts, TlsTraffic
 
 __all__ = [
@@ -76,6 +78,7 @@ __all__ = [
     "Tls",
     "TlsFacts",
     "TlsTraffic",
+    "client_software",
     "looks_like_request",
     "looks_like_responses",
     "recognise",

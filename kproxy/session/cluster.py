@@ -136,12 +136,18 @@ class ClusterView:
 class TopicNames(Mapping[str, str]):
     """The names of the topic ids that occur in an exchange. Asking for one decodes nothing; going through them does."""
 
-    __slots__ = ("_cluster", "_frames", "_names")
+    __slots__ = ("_cluster", "_frames", "_ids", "_names")
 
     def __init__(self, cluster: ClusterView, *frames: Frame | None) -> None:
         self._cluster = cluster
         self._frames = frames
+        self._ids: frozenset[str] | None = None
         self._names: dict[str, str] | None = None
+
+    @property
+    def nameless(self) -> bool:
+        """Whether an id has no name, so far."""
+        return any(self._cluster.topic_name(topic_id) is None for topic_id in self._all_ids())
 
     def __getitem__(self, topic_id: str) -> str:
         name = self._cluster.topic_name(topic_id)
@@ -160,15 +166,16 @@ class TopicNames(Mapping[str, str]):
 
     def _found(self) -> dict[str, str]:
         if self._names is None:
-            ids = {
-                struct.topic_id
-                for frame in self._frames
-                for struct in _structs_of(frame)
-                if hasattr(struct, "topic_id")
-            }
-            names = ((topic_id, self._cluster.topic_name(topic_id)) for topic_id in sorted(ids))
+            names = ((topic_id, self._cluster.topic_name(topic_id)) for topic_id in sorted(self._all_ids()))
             self._names = {topic_id: name for topic_id, name in names if name is not None}
         return self._names
+
+    def _all_ids(self) -> frozenset[str]:
+        if self._ids is None:
+            structs = (struct for frame in self._frames for struct in _structs_of(frame))
+            ids = (getattr(struct, "topic_id", None) for struct in structs)
+            self._ids = frozenset(topic_id for topic_id in ids if topic_id and topic_id != NO_TOPIC_ID)
+        return self._ids
 
 
 def _decode(frame: Frame) -> Any:

@@ -16,6 +16,7 @@ cdef class Frame:
     cdef public object assumed_version
     cdef public object error
     cdef public bint cut
+    cdef public bint unread
 
 
 cdef class Event:

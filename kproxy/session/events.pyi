@@ -43,6 +43,7 @@ class Frame:
     assumed_version: int | None = None  # the newest known version whose layout fitted a version above the facts
     error: DecodeError | None = None  # why the body cannot be read
     cut: bool = False  # bytes at its end are missing in the capture
+    unread: bool = False  # an ApiVersions request of whose body a broker that lacks the version reads nothing (KIP-511)
 
     @property
     def wire_size(self) -> int:

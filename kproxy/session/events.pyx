@@ -50,6 +50,7 @@ cdef class Frame:
     assumed_version = None
     error = None
     cut = False
+    unread = False
 
     @property
     def wire_size(self):

@@ -4,6 +4,7 @@ from kproxy.session.cluster import ClusterView, TopicNames
 from kproxy.session.events import Connection, Exchange, Frame
 from kproxy.session.fetch_session import FetchSessions
 from kproxy.session.routes import Route, Step, decoded
+from kproxy.session.software import client_software
 
 _SOFTWARE_FROM = 3  # KIP-511
 _LONGEST_NAME = 255  # of what a client calls its software; Kafka's pattern for it has no limit
@@ -19,12 +20,18 @@ class Learning:
         self._cluster = cluster
         self._fetch_sessions = FetchSessions(fetch_partitions)
 
-    def from_api_versions(self, route: Route, request: Frame) -> None:
-        """The client's software, from a request that was read."""
-        if route.api_version >= _SOFTWARE_FROM:
+    def from_api_versions(self, route: Route, request: Frame) -> bool:
+        """The client's software, from a request that was read or is newer than the facts; say whether it names one."""
+        if route.api_version < _SOFTWARE_FROM or request.cut:
+            return False
+        if request.message is None:
+            named = client_software(request.data, request.body_start)
+        else:
             body = decoded(request)
-            self._connection.client_software_name = body.client_software_name[:_LONGEST_NAME]
-            self._connection.client_software_version = body.client_software_version[:_LONGEST_NAME]
+            named = body.client_software_name[:_LONGEST_NAME], body.client_software_version[:_LONGEST_NAME]
+        if named is not None:
+            self._connection.client_software_name, self._connection.client_software_version = named
+        return named is not None
 
     def from_handshake(self, request: Frame) -> None:
         """The SASL mechanism, from a request that was read."""

@@ -10,8 +10,9 @@ from enum import Enum
 from typing import Final, Literal
 
 from kproxy.errors import DecodeError, Truncated
-from kproxy.protocol import read_request_header, request_message
+from kproxy.protocol import RequestHeader, read_request_header, request_message
 from kproxy.session.events import Direction
+from kproxy.session.software import API_VERSIONS, client_software
 
 
 class _Verdict(Enum):
@@ -29,6 +30,8 @@ _RESPONSE_START = 8  # size and correlation id
 _ENOUGH_RESPONSES = 64
 _LEFT_OUT = 1_000  # correlation ids in a row without a response: acks=0
 _FRAME_LIMIT = 104_857_600  # socket.request.max.bytes of a broker
+_NEWEST_API_KEY = 1_000  # room for APIs that are newer than the facts
+_NEWEST_API_VERSION = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +90,7 @@ def recognise(first_bytes: bytes, direction: Direction) -> Foreign | Literal[_Ve
         return None
     if direction is Direction.RESPONSE:
         return KAFKA
-    if looks_like_request(first_bytes) or first_bytes[4] == 0x60:  # GSSAPI token of a 0.9 client
+    if looks_like_request(first_bytes) or _looks_newer(first_bytes) or first_bytes[4] == 0x60:  # GSSAPI token, 0.9
         return foreign_request(first_bytes[4:]) or KAFKA
     return foreign_request(first_bytes[4:]) or Foreign(
         "unknown", direction, "the first bytes are no Kafka request and nothing else kproxy knows"
@@ -150,6 +153,31 @@ def looks_like_request(data: bytes) -> bool:
     return looks_like_request_header(bytes(data[4 : 4 + HEADER_BYTES]))
 
 
+def _looks_newer(data: bytes) -> bool:
+    """Whether *data* begins with a request of a client that is newer than the facts, and says who it is.
+
+    For a connection's first bytes only: nothing but a size, small numbers and a client id is known of it.
+    """
+    if not SMALLEST_REQUEST <= int.from_bytes(data[:4], "big", signed=True) <= _FRAME_LIMIT:
+        return False
+    start = data[4 : 4 + HEADER_BYTES]
+    message = request_message(int.from_bytes(start[:2], "big", signed=True))
+    if message is not None and int.from_bytes(start[2:4], "big", signed=True) <= message.versions.highest:
+        return False
+    try:
+        header = read_request_header(start)
+    except DecodeError:
+        return False
+    return may_be_newer(header) and bool(header.client_id)
+
+
+def may_be_newer(header: RequestHeader) -> bool:
+    """Whether an API, or a version of one, that the facts lack could be one of a newer release."""
+    if not (0 <= header.api_key <= _NEWEST_API_KEY and 0 <= header.api_version <= _NEWEST_API_VERSION):
+        return False
+    return sane_client_id(header.client_id)
+
+
 def looks_like_responses(data: bytes) -> bool:
     """Whether *data* begins with frames as a broker's: responses, whole, each with a correlation id near the last one's.
 
@@ -174,16 +202,25 @@ def looks_like_responses(data: bytes) -> bool:
 
 
 def is_request(data: bytes) -> bool:
-    """Whether *data*, what follows a size field, is to its last byte a request of a known API at a known version."""
+    """Whether *data*, what follows a size field, is to its last byte a request of a known API at a known version.
+
+    Or an ApiVersions request at a newer one, by what it says first: of that, nobody knows what its last byte should be.
+    """
     try:
         header = read_request_header(data)
         message = request_message(header.api_key)
-        if message is None or header.api_version not in message.versions or not sane_client_id(header.client_id):
+        if message is None or not sane_client_id(header.client_id):
             return False
+        if header.api_version not in message.versions:
+            return _is_newer_api_versions(header, data)
         message.check(header.api_version, data, header.size)
     except DecodeError:
         return False
     return True
+
+
+def _is_newer_api_versions(header: RequestHeader, data: bytes) -> bool:
+    return header.api_key == API_VERSIONS and may_be_newer(header) and client_software(data, header.size) is not None
 
 
 def looks_like_request_header(data: bytes) -> bool:

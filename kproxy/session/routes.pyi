@@ -69,5 +69,11 @@ def decoded(frame: Frame) -> Any:
 def route_of(api_key: int, api_version: int) -> Route | None:
     """The route of an API; None when the API is not known. A version above the facts has one too."""
 
+def is_refusal(api_versions: Frame) -> bool:
+    """Whether an ApiVersions response says that the broker lacks the version, and so read only the request's header.
+
+    RequestContext.parseRequest (KIP-511): such a request is taken for one of version 0, which has no fields, and answered so.
+    """
+
 def failed(response: Frame) -> bool:
     """Whether a response with an error code at its top says that, or cannot be read."""

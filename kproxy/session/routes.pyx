@@ -28,6 +28,7 @@ class Step(IntEnum):
 
 _STEPS = {0: Step.PRODUCE, 1: Step.FETCH, 17: Step.SASL_HANDSHAKE, 18: Step.API_VERSIONS, 36: Step.SASL_AUTHENTICATE}
 _FETCH_SESSIONS_FROM = 7  # KIP-227
+_UNSUPPORTED_VERSION = 35
 
 
 cdef class Route:
@@ -138,6 +139,14 @@ cpdef Route route_of(int api_key, int api_version):
     if api_version in request.versions:  # others are anybody's invention: not kept
         _routes[api_key << 16 | api_version] = route
     return route
+
+
+def is_refusal(Frame api_versions not None):
+    """Whether an ApiVersions response says that the broker lacks the version, and so read only the request's header.
+
+    RequestContext.parseRequest (KIP-511): such a request is taken for one of version 0, which has no fields, and answered so.
+    """
+    return api_versions.message is not None and decoded(api_versions).error_code == _UNSUPPORTED_VERSION
 
 
 def failed(Frame response not None):

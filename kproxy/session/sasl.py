@@ -2,8 +2,9 @@
 
 After SaslHandshake v0, and for 0.9 clients from the first byte, both sides send a size and an opaque token until
 authentication completes (SaslServerAuthenticator). The end is not on the wire: the phase is over when the broker has
-answered a token and the client's next frame is, to the last byte, a request by the same client. Whether every token
-was answered says nothing: the last one of GSSAPI never is (GssKrb5Server has no challenge left, so the broker is silent).
+answered a token and the client's next frame is, to the last byte, a request by the same client (or by any, where the
+handshake named none). Whether every token was answered says nothing: the last one of GSSAPI never is (GssKrb5Server has
+no challenge left, so the broker is silent).
 Not here: SaslHandshake v1, whose tokens travel in SaslAuthenticate requests like any other.
 """
 
@@ -11,11 +12,19 @@ import contextlib
 from typing import Any
 
 from kproxy.errors import DecodeError
-from kproxy.protocol import read_request_header
+from kproxy.protocol import RequestHeader, read_request_header
 from kproxy.session.events import Connection, Direction, SaslToken
-from kproxy.session.recognise import is_request
+from kproxy.session.recognise import is_request, may_be_newer
 
 _GSSAPI_TOKEN = 0x60  # RFC 2743 section 3.1: an initial context token is an ASN.1 [APPLICATION 0]
+
+SASL_AUTHENTICATE = 36
+AUTHENTICATING = (17, 18, SASL_AUTHENTICATE)  # what a broker takes before authentication is done
+
+
+def is_of_authentication(header: RequestHeader, data: bytes) -> bool:
+    """Whether a frame where a token may come is a request: one that can be read, or SaslAuthenticate newer than the facts."""
+    return is_request(data) or (header.api_key == SASL_AUTHENTICATE and may_be_newer(header))
 
 
 class SaslPhase:
@@ -36,6 +45,9 @@ class SaslPhase:
         first = not self._begun
         self._begun = self.may_be_token = True
         self._client_id = client_id
+        # Java's consumers and producers up to 0.11 shake hands with the configured client id, and if there is none then go on as
+        # "consumer-1" (KafkaConsumer's constructor makes it up after the channel builder was configured).
+        self._any_client_id = not client_id
         self._answered = False
         self.in_tokens = api_version == 0
         return first

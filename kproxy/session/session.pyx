@@ -20,9 +20,9 @@ from kproxy.session.hunting import RequestHunt, ResponseHunt
 from kproxy.session.in_flight import correlation_id_of
 from kproxy.session.learning import Learning
 from kproxy.session.limits import Limits
-from kproxy.session.recognise import foreign_request, foreign_size, is_request, sane_client_id
-from kproxy.session.routes import Step, failed
-from kproxy.session.sasl import SaslPhase, token_event
+from kproxy.session.recognise import foreign_request, foreign_size, may_be_newer
+from kproxy.session.routes import Step, failed, is_refusal
+from kproxy.session.sasl import AUTHENTICATING, SaslPhase, is_of_authentication, token_event
 
 BROKER_CLOSED = "the broker closed the connection before the response"
 CONNECTION_CLOSED = "the connection closed before the response"
@@ -31,10 +31,6 @@ cdef dict _NO_NAMES = {}  # shared by all exchanges without topic ids; never wri
 # Of bytes that may be a password nothing is told, not even as a number.
 _NO_REQUEST_BUT_TOKEN = "no request where authentication is not done; it may be a SASL token, so nothing in it is shown"
 _NO_SASL_AUTHENTICATE = "the body is not laid out so; it may hold a SASL token, so nothing in it is shown"
-_NEWEST_API_KEY = 1_000  # room for APIs that are newer than the facts
-_NEWEST_API_VERSION = 100
-_SASL_AUTHENTICATE = 36
-_AUTHENTICATING = (17, 18, _SASL_AUTHENTICATE)  # what a broker takes before authentication is done
 _ONE_SIDED_FROM = 2  # requests, without a byte of the broker
 _REQUEST, _RESPONSE = Direction.REQUEST, Direction.RESPONSE
 _BROKER_UNHEARD = "nothing the broker sent is in the capture: was only one direction recorded?"
@@ -204,7 +200,7 @@ cdef class Session:
         if self._sasl.may_be_token and not self._is_past_tokens(header, frame):
             self._on_bad_request(frame, _NO_REQUEST_BUT_TOKEN, events)
             return
-        if route is None and not _may_be_newer(header):
+        if route is None and not may_be_newer(header):
             self._on_bad_request(frame, f"API key {header.api_key} v{header.api_version} is none of Kafka's", events)
             return
         frame.header = header
@@ -236,9 +232,9 @@ cdef class Session:
 
     def _is_past_tokens(self, header: RequestHeader, Frame frame) -> bool:
         """Whether a frame is a request where a token may come; one that no broker would take before says that none comes."""
-        if not _is_of_authentication(header, frame.data):
+        if not is_of_authentication(header, frame.data):
             return False
-        if header.api_key not in _AUTHENTICATING:  # so it is done, whatever was captured of it
+        if header.api_key not in AUTHENTICATING:  # so it is done, whatever was captured of it
             self._sasl.leave()
             self._lift_limit()
         return True
@@ -256,6 +252,12 @@ cdef class Session:
 
     def _request_step(self, Route route, Frame frame, Exchange exchange, list events) -> bool:
         """What some requests need beyond pairing; False when the exchange is complete without a response."""
+        if route.request_step is Step.API_VERSIONS:
+            named = self._learning.from_api_versions(route, frame)
+            if frame.error is not None and named:
+                frame.unread = True  # so far: a broker that knows the version would read on
+                exchange.undecoded = None
+            return True
         if frame.message is None:
             self._lossy |= route.request_step is Step.PRODUCE  # nobody can tell whether it is answered
             return True
@@ -266,9 +268,7 @@ cdef class Session:
             self._learning.name_topics(route, exchange)
             events.append(exchange)
             return False
-        if route.request_step is Step.API_VERSIONS:
-            self._learning.from_api_versions(route, frame)
-        elif route.request_step is Step.SASL_HANDSHAKE:
+        if route.request_step is Step.SASL_HANDSHAKE:
             self._learning.from_handshake(frame)
             if self._sasl.on_handshake(route.api_version, exchange.client_id):
                 self._requests.frames.limit = self.limits.unauthenticated_frame_size
@@ -345,6 +345,8 @@ cdef class Session:
         exchange.at = frame.ended_at
         if route is not None:
             route.read_response(frame)
+            if route.request_step is Step.API_VERSIONS and exchange.request is not None:
+                self._judge_api_versions(exchange, exchange.request, frame)
             if frame.error is not None:
                 said = f"response: {frame.error}"
                 exchange.undecoded = said if exchange.undecoded is None else f"{exchange.undecoded}; {said}"
@@ -353,6 +355,12 @@ cdef class Session:
                 self._response_step(route, frame)
         events.append(exchange)
         return 0
+
+    def _judge_api_versions(self, Exchange exchange, Frame request, Frame response):
+        """Only the response tells whether the broker read the request's body."""
+        request.unread = is_refusal(response)
+        error = None if request.unread else request.error
+        exchange.undecoded = None if error is None else f"request: {error}"
 
     def _response_step(self, route: Route, frame: Frame) -> None:
         if route.response_step is Step.SASL_HANDSHAKE and failed(frame):
@@ -486,15 +494,3 @@ cdef class Session:
         partial = stream.damage(None)
         if partial is not None:
             events.append(Gap(self.connection, at, stream.direction, missing, held, 1))
-
-
-cdef bint _is_of_authentication(RequestHeader header, bytes data) except -1:
-    """Whether a frame where a token may come is a request: one that can be read, or SaslAuthenticate newer than the facts."""
-    return is_request(data) or (header.api_key == _SASL_AUTHENTICATE and _may_be_newer(header))
-
-
-cdef bint _may_be_newer(RequestHeader header) except -1:
-    """Whether an API that the facts lack could be one of a newer release."""
-    if not (0 <= header.api_key <= _NEWEST_API_KEY and 0 <= header.api_version <= _NEWEST_API_VERSION):
-        return False
-    return sane_client_id(header.client_id)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kproxy.session import KAFKA, Direction, Foreign, looks_like_request, looks_like_responses, recognise
 from kproxy.session.recognise import is_request, sane_client_id
-from tests.support.frames import api_versions, frame, heartbeat, heartbeat_answer, request
+from tests.support.frames import FRANZ_GO_API_VERSIONS, api_versions, frame, heartbeat, heartbeat_answer, request
 
 GOLDEN_FRAMES = Path(__file__).parents[1] / "golden" / "frames.jsonl.gz"
 
@@ -136,3 +136,22 @@ def answers(*ids: int) -> bytes:
 )
 def test_responses_are_told_by_sizes_that_chain_and_ids_that_are_near(data: bytes, expected: bool) -> None:
     assert looks_like_responses(data) is expected
+
+
+def test_an_api_versions_request_newer_than_the_facts_is_one() -> None:
+    assert recognise(FRANZ_GO_API_VERSIONS, Direction.REQUEST) is KAFKA
+    assert looks_like_request(FRANZ_GO_API_VERSIONS)
+    assert not is_request(FRANZ_GO_API_VERSIONS[4:].replace(b"kgo", b"k o"))  # no name that KIP-511 allows
+
+
+@pytest.mark.parametrize(("api_key", "api_version"), [(3, 99), (93, 0), (0, 14)])
+def test_a_connection_may_begin_with_what_the_facts_lack(api_key: int, api_version: int) -> None:
+    assert recognise(request(api_key, api_version, 1, b"\0what is new"), Direction.REQUEST) is KAFKA
+    nameless = request(api_key, api_version, 1, b"\0what is new", client_id=None)
+    assert kind(nameless) == "unknown"
+    assert kind(request(api_key, api_version, 1, b"", client_id="a\0b")) == "unknown"
+
+
+@pytest.mark.parametrize(("api_key", "api_version"), [(1_001, 0), (3, 101), (-1, 0), (3, -1)])
+def test_what_no_release_will_have_is_not_kafka(api_key: int, api_version: int) -> None:
+    assert kind(request(api_key, api_version, 1, b"")) == "unknown"

@@ -25,6 +25,8 @@ from kproxy.session import (
 )
 from tests.support.conversation import broker, client, closing, converse, events_of, new_session, tell
 from tests.support.frames import (
+    FRANZ_GO_API_VERSIONS,
+    KAFKA_4_3_REFUSAL,
     api_versions,
     api_versions_answer,
     api_versions_refusal,
@@ -46,6 +48,7 @@ from tests.support.frames import (
     sasl_authenticate_answer,
     sasl_handshake,
     sasl_handshake_answer,
+    string,
 )
 
 UNASKED = "which no request in flight has: the request may be missing in the capture"
@@ -236,6 +239,29 @@ def test_an_api_versions_answer_at_its_own_version() -> None:
     assert (exchange.response.body_version, exchange.undecoded) == (3, None)
 
 
+def test_an_api_versions_request_that_the_broker_lacks_is_read_as_far_as_the_broker_reads_it() -> None:
+    session = new_session()
+    (exchange,) = events_of(client >> FRANZ_GO_API_VERSIONS, broker >> KAFKA_4_3_REFUSAL, session=session)
+    assert isinstance(exchange, Exchange) and exchange.request is not None
+    assert (exchange.api_version, exchange.undecoded, exchange.request.unread) == (5, None, True)
+    assert session.connection.client_software_name == "kgo"
+    assert session.connection.client_software_version == "v1.22.2"
+
+
+def test_an_api_versions_request_that_only_the_broker_knows_says_that_it_was_not_read() -> None:
+    answer = response(0, bytes([0, 0, 1, 0, 0, 0, 0, 0]))  # v3+: error_code, no api_keys, throttle_time_ms, no tags
+    (exchange,) = events_of(client >> FRANZ_GO_API_VERSIONS, broker >> answer)
+    assert isinstance(exchange, Exchange) and exchange.request is not None and exchange.response is not None
+    assert exchange.response.message is not None and not exchange.request.unread
+    assert exchange.undecoded == "request: ApiVersionsRequest v4: 5 bytes are left over after the message (at byte 13)"
+
+
+def test_a_known_version_that_an_older_broker_lacks_is_not_read_either() -> None:
+    (exchange,) = events_of(client >> api_versions(0, "app", "1"), broker >> KAFKA_4_3_REFUSAL)
+    assert isinstance(exchange, Exchange) and exchange.request is not None
+    assert exchange.request.unread and exchange.undecoded is None
+
+
 def test_the_client_says_what_software_it_is() -> None:
     session = new_session()
     converse(client >> api_versions(0, "apache-kafka-java", "4.3.1"), session=session)
@@ -296,6 +322,27 @@ def test_a_token_that_parses_as_a_request_before_any_answer_is_a_token() -> None
 def test_a_token_that_parses_as_a_request_of_another_client_is_a_token() -> None:
     said = converse(*TOKENS, client >> heartbeat(2, client_id="other"))
     assert said[3:] == ["token of 27 bytes in the request"]
+
+
+@pytest.mark.parametrize("client_id", ["", None])
+def test_a_consumer_of_0_10_names_itself_only_after_the_tokens(client_id: str | None) -> None:
+    """As Java's consumer of Kafka 0.10.0 without client.id did with GSSAPI: the handshake is by "", the rest by "consumer-1"."""
+    said = converse(
+        client >> request(17, 0, 1, string("GSSAPI"), client_id=client_id),
+        broker >> sasl_handshake_answer(1),
+        client >> frame(b"\x60\x82\x02\xc8 and so on"),
+        broker >> frame(b"\x60\x1e challenge"),
+        client >> frame(b"\x05\x04\x04\xff wrapped"),
+        client >> heartbeat(2, client_id="consumer-1"),
+        broker >> heartbeat_answer(2),
+        client >> heartbeat(3, client_id="consumer-1"),
+        broker >> heartbeat_answer(3),
+    )
+    assert [line for line in said if "token" not in line] == [
+        "SaslHandshake v0 #1 answered",
+        "Heartbeat v0 #2 answered",
+        "Heartbeat v0 #3 answered",
+    ]
 
 
 def test_several_rounds_of_tokens_and_empty_ones() -> None:

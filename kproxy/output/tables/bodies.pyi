@@ -22,7 +22,7 @@ class Body:
         """Add what it holds to *found*."""
 
 def read_body(frame: Frame | None) -> tuple[Body | None, str | None]:
-    """The body of a frame, or why there is none although the frame is; (None, None) where no frame is."""
+    """The body of a frame, or why there is none although the frame is; (None, None) where no frame is, or none of it read."""
 
 def json_of(frame: Frame | None) -> bytes | None:
     """Kafka's JSON of the body, credentials withheld; None where there is none."""

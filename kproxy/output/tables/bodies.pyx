@@ -47,9 +47,9 @@ cdef Form form_of(object message, int version):
 
 
 cpdef tuple read_body(Frame frame):
-    """The body of a frame, or why there is none although the frame is; (None, None) where no frame is."""
+    """The body of a frame, or why there is none although the frame is; (None, None) where no frame is, or none of it read."""
     cdef Body body
-    if frame is None:
+    if frame is None or frame.unread:
         return None, None
     message = frame.message
     if message is None or frame.error is not None:
@@ -72,6 +72,8 @@ cpdef tuple read_body(Frame frame):
 
 def json_of(Frame frame):
     """Kafka's JSON of the body, credentials withheld; None where there is none."""
+    if frame is not None and frame.unread:
+        return b"{}"
     if frame is None or frame.message is None or frame.error is not None:
         return None
     try:

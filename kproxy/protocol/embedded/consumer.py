@@ -1,9 +1,11 @@
 """The consumer protocol: what members of a classic consumer group subscribe to, and what their leader assigns to them.
 
 INT16 version, then ConsumerProtocolSubscription or ConsumerProtocolAssignment at that version. A newer version is read as
-the newest known one, and what follows is let be (ConsumerProtocol.deserializeSubscription).
+the newest known one, and what follows is let be (ConsumerProtocol.deserializeSubscription). One that ends before the fields
+of its version is read as the version whose fields it has.
 """
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -29,8 +31,9 @@ ASSIGNMENT_USER_DATA: dict[str, Callable[[bytes], Any]] = {"stream": open_assign
 def open_subscription(data: bytes, assignor: str | None = None) -> dict[str, Any]:
     """``version``, ``assignor``, ``value``, and ``userData``: the meaning of value.userData, null where there is none.
 
-    Without an assignor, only version and value. ``readAs`` and ``extraBytes`` tell of a version newer than the facts;
-    ``userDataError`` says why user data could not be read. Raises DecodeError.
+    Without an assignor, only version and value. ``readAs`` and ``extraBytes`` tell of a version newer than the facts,
+    ``readAs`` also of one that is not laid out as it says; ``userDataError`` says why user data could not be read.
+    Raises DecodeError.
     """
     opened, user_data = _open(message("ConsumerProtocolSubscription"), data)
     if assignor is None:
@@ -60,8 +63,7 @@ def _open(layout: Message, data: bytes) -> tuple[dict[str, Any], bytes | None]:
     version = reader.int16()
     if version < 0:
         raise reader.malformed(f"version {version} is below 0")
-    known = min(version, layout.versions.highest)
-    end = reader.position + layout.walk(known, data, reader.position)
+    known, end = _fit(layout, version, data, reader.position)
     opened: dict[str, Any] = {
         "version": version,
         "value": msgspec.Raw(layout.to_json(known, data[:end], reader.position)),
@@ -72,6 +74,20 @@ def _open(layout: Message, data: bytes) -> tuple[dict[str, Any], bytes | None]:
         opened["extraBytes"] = len(data) - end
     value: Any = layout.decode(known, data[:end], reader.position)
     return opened, value.user_data
+
+
+def _fit(layout: Message, version: int, data: bytes, start: int) -> tuple[int, int]:
+    """As which version the payload is read, and where it ends. Raises DecodeError."""
+    known = min(version, layout.versions.highest)
+    try:
+        return known, start + layout.walk(known, data, start)
+    except DecodeError:
+        # kafka-go says version 1 and leaves out what version 1 added (groupMetadata.writeTo)
+        for lower in range(known - 1, -1, -1):
+            with contextlib.suppress(DecodeError):
+                if start + layout.walk(lower, data, start) == len(data):
+                    return lower, len(data)
+        raise
 
 
 def _user_data(read: Callable[[bytes], Any] | None, data: bytes | None) -> dict[str, Any]:

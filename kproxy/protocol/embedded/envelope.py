@@ -3,12 +3,13 @@
 Nested are header and body without a size. Credentials in them are withheld as anywhere.
 """
 
+from dataclasses import dataclass
 from ipaddress import IPv6Address
 from typing import Any
 
 import msgspec
 
-from kproxy.errors import Malformed, UnknownVersion
+from kproxy.errors import DecodeError, Malformed, UnknownVersion
 from kproxy.protocol.embedded.reader import Reader
 from kproxy.protocol.headers import (
     read_request_header,
@@ -16,6 +17,7 @@ from kproxy.protocol.headers import (
     response_header_version,
 )
 from kproxy.protocol.message import Message, message, request_message, response_message
+from kproxy.protocol.structs import MessageStruct
 
 
 def open_nested_request(data: bytes) -> dict[str, Any]:
@@ -36,6 +38,38 @@ def open_nested_response(data: bytes, api_key: int, api_version: int) -> dict[st
     return {"headerVersion": header_version, "header": msgspec.Raw(header.to_json())} | _body(
         nested, api_version, data, header.size
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Nested:
+    """A message inside an Envelope, decoded."""
+
+    name: str
+    api_key: int
+    version: int
+    body: MessageStruct
+
+
+def nested_request(data: bytes) -> Nested | None:
+    """The request inside an Envelope; None where it cannot be read, which open_nested_request tells."""
+    try:
+        header = read_request_header(data)
+        nested = _known(request_message(header.api_key), header.api_key)
+        body = nested.decode(header.api_version, data, header.size)
+    except DecodeError:
+        return None
+    return Nested(nested.name, header.api_key, header.api_version, body)
+
+
+def nested_response(data: bytes, request: Nested) -> Nested | None:
+    """Likewise the response to that request."""
+    try:
+        nested = _known(response_message(request.api_key), request.api_key)
+        header = read_response_header(data, response_header_version(request.api_key, request.version))
+        body = nested.decode(request.version, data, header.size)
+    except DecodeError:
+        return None
+    return Nested(nested.name, request.api_key, request.version, body)
 
 
 def open_principal(data: bytes) -> dict[str, Any]:

@@ -4,6 +4,7 @@ Messages that hold none are in no table and cost a look-up.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from kproxy.errors import Malformed
@@ -109,11 +110,26 @@ def _envelope_request(body: Any, _version: int, opening: Opening) -> None:
     if body.request_principal is not None:
         opening.add("requestPrincipal", "principal", envelope.open_principal, body.request_principal)
     opening.add("clientHostAddress", "address", envelope.open_address, body.client_host_address)
+    nested = envelope.nested_request(body.request_data)
+    if nested is not None:
+        _open_nested(REQUESTS, nested, "requestData", opening, None)
 
 
 def _envelope_response(body: Any, _version: int, opening: Opening) -> None:
     if body.response_data is not None:
         opening.add("responseData", "response", _nested_response, body.response_data, opening.context.request)
+        request = envelope.nested_request(getattr(opening.context.request, "request_data", b""))
+        nested = None if request is None else envelope.nested_response(body.response_data, request)
+        if request is not None and nested is not None:
+            _open_nested(RESPONSES, nested, "responseData", opening, request.body)
+
+
+def _open_nested(table: dict[str, Open], nested: envelope.Nested, path: str, opening: Opening, request: Any) -> None:
+    """What is inside the message inside an Envelope, with the place of that message before its own; one level deep."""
+    if nested.name in table and not nested.name.startswith("Envelope"):
+        inner = Opening(opening.where, replace(opening.context, request=request))
+        table[nested.name](nested.body, nested.version, inner)
+        opening.found += [replace(one, path=f"{path}.{one.path}") for one in inner.found]
 
 
 def _nested_response(data: bytes, request: Any) -> dict[str, Any]:

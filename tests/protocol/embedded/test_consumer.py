@@ -69,6 +69,15 @@ def test_every_cut_is_refused() -> None:
     assert not is_assignment(data + b"\0")
 
 
+def test_a_subscription_of_kafka_go_lacks_what_its_version_has() -> None:
+    """From a JoinGroup of kafka-go 0.4: version 1, topics, null user data, and no owned partitions."""
+    opened = plain(open_subscription(bytes.fromhex("0001000000010003" + b"kgo".hex() + "ffffffff"), "range"))
+    assert (opened["version"], opened["readAs"]) == (1, 0)
+    assert opened["value"] == {"topics": ["kgo"], "userData": None}
+    with pytest.raises(DecodeError, match="v1: ownedPartitions"):
+        open_subscription(bytes.fromhex("0001000000010003" + b"kgo".hex() + "ffffffff00"), "range")
+
+
 def test_a_version_below_zero_is_refused() -> None:
     with pytest.raises(DecodeError, match="version -1 is below 0"):
         open_subscription(b"\xff\xff\0\0\0\0", "range")

@@ -19,6 +19,8 @@ SECRETS = {"password", "saltHex", "proofHex", "serverSignatureHex", "token", "no
 SUBSCRIPTION = bytes.fromhex(payloads("consumer-subscription")[0]["hex"])
 ASSIGNMENT = bytes.fromhex(payloads("consumer-assignment")[0]["hex"])
 
+SYNC = b"\0\1g" + pack(">i", 1) + b"\0\1m" + pack(">i", 0)  # SyncGroup v0: group, generation, member, no assignments
+
 
 def without_secrets(value: Any) -> Any:
     return {k: v for k, v in value.items() if k not in SECRETS} if isinstance(value, dict) else value
@@ -130,6 +132,45 @@ def test_an_envelope_response_without_its_request_says_what_is_missing() -> None
     (one,) = read("EnvelopeResponse", 0, bytes.fromhex(line["hex"]), Context())
     assert one.error is not None
     assert "its request was not seen" in one.error
+
+
+def compact(data: bytes) -> bytes:
+    """COMPACT_BYTES, of any size below 16 KiB."""
+    size = len(data) + 1
+    return (bytes([size]) if size < 128 else bytes([size & 127 | 128, size >> 7])) + data
+
+
+def envelope(nested: bytes) -> bytes:
+    """EnvelopeRequest v0: request_data, request_principal (null), client_host_address."""
+    return compact(nested) + b"\0" + compact(bytes([127, 0, 0, 1])) + b"\0"
+
+
+def test_payloads_inside_the_request_inside_an_envelope_are_opened() -> None:
+    join = b"\0\1g" + pack(">i", 9) + b"\0\0\0\x08consumer" + pack(">i", 1) + b"\0\5range"
+    join += pack(">i", len(SUBSCRIPTION)) + SUBSCRIPTION
+    found = read("EnvelopeRequest", 0, envelope(pack(">hhih", 11, 0, 7, -1) + join), Context())
+    assert [(one.path, one.where, one.kind) for one in found] == [
+        ("requestData", "request", "request"),
+        ("clientHostAddress", "request", "address"),
+        ("requestData.protocols[0].metadata", "request", "consumer-subscription"),
+    ]
+
+
+def test_payloads_inside_the_response_inside_an_envelope_are_opened() -> None:
+    asked = message("EnvelopeRequest").decode(0, envelope(pack(">hhih", 14, 0, 7, -1) + SYNC))
+    answer = pack(">ihi", 7, 0, len(ASSIGNMENT)) + ASSIGNMENT  # correlation id, error_code, assignment
+    data = compact(answer) + pack(">h", 0) + b"\0"
+    found = read("EnvelopeResponse", 0, data, Context(protocol_type="consumer", request=asked))
+    assert [(one.path, one.kind) for one in found] == [
+        ("responseData", "response"),
+        ("responseData.assignment", "consumer-assignment"),
+    ]
+
+
+def test_an_envelope_inside_an_envelope_is_opened_no_further() -> None:
+    inner = pack(">hhih", 58, 0, 7, -1) + b"\0" + envelope(pack(">hhih", 14, 0, 7, -1) + SYNC)
+    found = read("EnvelopeRequest", 0, envelope(inner), Context())
+    assert [one.path for one in found] == ["requestData", "clientHostAddress"]
 
 
 def test_a_broken_payload_spoils_nothing_around_it() -> None:
