@@ -5,17 +5,23 @@ import json
 import os
 import re
 import shlex
+import struct
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from kproxy.filters.chain import Chain
+from kproxy.filters.contract import Answer, ConnectionFacts, Send
+from kproxy.protocol import message
 from tests.support.tables import MANIFEST, query, tables_of
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+PYTHON = re.compile(r"```python\n(.*?)```", re.DOTALL)
 PROMPT = re.compile(r"^\$ (.+)$", re.MULTILINE)
 EXAMPLE = re.compile(r"^\$ (kproxy .+)\n((?:(?!\$ |```).*\n)*)", re.MULTILINE)
 
@@ -76,13 +82,31 @@ def test_there_are_examples() -> None:
 
 
 def test_the_library_does_what_is_shown() -> None:
-    block = re.search(r"```python\n(.*?)```", README, re.DOTALL)
-    assert block is not None
+    (block,) = (text for text in PYTHON.findall(README) if text.startswith(">>>"))
     flags = doctest.ELLIPSIS | doctest.IGNORE_EXCEPTION_DETAIL
-    session = doctest.DocTestParser().get_doctest(block.group(1), {}, "README.md", "README.md", 0)
+    session = doctest.DocTestParser().get_doctest(block, {}, "README.md", "README.md", 0)
     results = doctest.DocTestRunner(optionflags=flags).run(session)
     assert results.attempted >= 8
     assert results.failed == 0
+
+
+@pytest.mark.parametrize(("name", "answered"), [("internal-a", {"internal-a": 44}), ("orders", None)])
+def test_the_filter_does_what_it_says(name: str, answered: dict[str, int] | None) -> None:
+    (block,) = (text for text in PYTHON.findall(README) if not text.startswith(">>>"))
+    defined: dict[str, Any] = {}
+    exec(block, defined)
+    wish = {"name": name, "numPartitions": 1, "replicationFactor": 1, "assignments": [], "configs": []}
+    create = message("CreateTopicsRequest")
+    body = create.encode(5, create.from_json(5, json.dumps({"topics": [wish], "timeoutMs": 1, "validateOnly": False})))
+    header = struct.pack(">hhih", 19, 5, 7, 1) + b"x\0"
+    frame = struct.pack(">i", len(header + body)) + header + body
+    outcome = Chain([defined["DenyTopics"]("internal-")]).on_request(ConnectionFacts(1, "c", "", "", ""), frame)
+    if answered is None:
+        assert outcome == Send(frame)
+    else:
+        assert isinstance(outcome, Answer)
+        response = message("CreateTopicsResponse").decode(5, outcome.frame, 9)
+        assert {topic.name: topic.error_code for topic in response.topics} == answered
 
 
 def test_files_that_the_readme_names_are_there() -> None:

@@ -127,7 +127,8 @@ class Config(Struct, frozen=True):
 
     clusters: Annotated[list[Cluster], Meta(min_length=1, max_length=1_000)]
     admin: str | None = "127.0.0.1:9644"
-    admin_hosts: list[str] = []  # names under which it is asked, beside localhost and any IP address; others are refused
+    # Names under which it is asked, beside localhost and any IP address; others are refused
+    admin_hosts: list[str] = []
     workers: Annotated[int, Meta(ge=1, le=MOST_WORKERS)] = 1
     outlive: bool = False  # asked to stop, serve on until no client is connected: for a sidecar
     logs: Literal["auto", "json", "text"] = "auto"  # on standard error; auto: text on a terminal

@@ -37,9 +37,9 @@ class Admission:
     def refusal(self, peer: bytes) -> str | None:
         """Why a client may not come in, the number of connections apart; None: it may."""
         limits = self._limits
-        if limits.connections_per_address:
-            if connections_from(self._all, self._place_of(peer)) >= limits.connections_per_address:
-                return "connections_per_address"
+        most = limits.connections_per_address
+        if most and connections_from(self._all, self._place_of(peer)) >= most:
+            return "connections_per_address"
         if self._share and not self._allowed():
             return "connections_per_second"
         return None

@@ -4,6 +4,7 @@ import asyncio
 import ssl
 from collections.abc import Callable
 from struct import pack
+from typing import Any
 
 from kproxy.errors import DecodeError, UpstreamError
 from kproxy.protocol import message, request_header_version, response_header_version
@@ -16,9 +17,7 @@ MOST_ANSWER = 16_777_216  # bytes
 Broker = tuple[int, str, int]  # node id, host, port
 
 
-async def discover(
-    upstream: Upstream, tls: ssl.SSLContext | None, server_name: Callable[[str], str]
-) -> list[Broker]:
+async def discover(upstream: Upstream, tls: ssl.SSLContext | None, server_name: Callable[[str], str]) -> list[Broker]:
     """The brokers that the cluster tells of; *server_name* gives what a host's certificate must have.
 
     Raises:
@@ -27,7 +26,7 @@ async def discover(
     connected, endpoint = await upstream.connect_bootstrap()
     host, _ = split(endpoint)
     try:
-        options = {"ssl": tls, "server_hostname": server_name(host)} if tls else {}
+        options: dict[str, Any] = {"ssl": tls, "server_hostname": server_name(host)} if tls else {}
         reader, writer = await asyncio.open_connection(sock=connected, **options)
     except (OSError, ssl.SSLError) as error:
         connected.close()

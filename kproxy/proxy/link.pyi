@@ -69,6 +69,12 @@ class Link(Joint):
     def take_client(self) -> int:
         """The client's socket (file descriptor), which is the caller's from now on; -1: it was taken, or is closed."""
 
+    def client_socket(self) -> int:
+        """The client's socket (file descriptor), which stays the link's; -1 when it has been taken or closed."""
+
+    def give_client(self, client: int) -> None:
+        """Take back what ``take_client`` gave; where the link has been closed meanwhile, it is closed now."""
+
     def local_address(self) -> bytes:
         """The address the client came to (sockaddr); empty when that cannot be told."""
 

@@ -6,6 +6,7 @@ from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF
 from libc.stdint cimport uint8_t
 from libc.string cimport memset
+from posix.unistd cimport close as close_fd
 
 from kproxy.proxy.counters cimport (
     CONNECTIONS_OPEN, IN_FLIGHT, MISPAIRED, OPAQUE_CONNECTIONS, TAP_DROPPED_BYTES, TAP_DROPPED_CHUNKS,
@@ -105,6 +106,13 @@ cdef class Link(Joint):
         self.local_address()
         self.client_fd = -1
         return client
+
+    def give_client(self, int client):
+        """Take back what ``take_client`` gave; where the link has been closed meanwhile, it is closed now."""
+        if self.closed:
+            close_fd(client)
+        else:
+            self.client_fd = client
 
     def client_socket(self):
         """The client's socket (file descriptor), which stays the link's; -1 when it has been taken or closed."""

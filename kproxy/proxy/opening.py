@@ -1,4 +1,4 @@
-"""Links for which there is more to do than connecting two sockets: TLS, names, a proxy on the way, PROXY headers, original targets.
+"""Links for which there is more to do than connecting two sockets: TLS, names, a proxy on the way, PROXY headers.
 
 Order: PROXY header, TLS towards the client, which broker, connecting, PROXY header out, TLS towards the broker, joined.
 """
@@ -70,7 +70,9 @@ class Opening:
             return cls(owner, cluster, config, None, None)
         from kproxy.proxy.tls import Contexts  # noqa: PLC0415 (OpenSSL is loaded where it is used)
 
-        listener = Contexts(cluster.listener_tls, names=cluster.addresses.mode == "sni") if cluster.listener_tls else None
+        listener = (
+            Contexts(cluster.listener_tls, names=cluster.addresses.mode == "sni") if cluster.listener_tls else None
+        )
         broker = Contexts(cluster.broker_tls) if cluster.broker_tls else None
         return cls(owner, cluster, config, listener, broker)
 
@@ -88,11 +90,11 @@ class Opening:
             if why:
                 log("warning", "certificates are kept as they were", cluster=self._cluster.name, path=side, reason=why)
 
-    async def open(self, link: Link, client: int) -> None:
+    async def open(self, link: Link) -> None:
         """Bring a link from an accepted socket to two joined sides, or close it with the cause."""
         try:
             async with asyncio.timeout(self._timeouts.first_request + self._timeouts.connect):
-                await self._open(link, client)
+                await self._open(link)
         except _Refused as refused:
             self._close(link, refused.cause, str(refused))
         except UpstreamError as error:
@@ -102,6 +104,9 @@ class Opening:
             self._close(link, CloseCause.FIRST_REQUEST_TIMEOUT, "the client did not begin in time")
         except OSError as error:
             self._close(link, CloseCause.ERROR, error.strerror or str(error))
+        except Exception as error:
+            self._owner.on_fault(link, error)
+            link.close(CloseCause.ERROR)
 
     async def give_up(self, link: Link, why: str) -> None:
         """Close a link whose broker cannot be reached: after a moment, so that the client does not come back at once."""
@@ -115,41 +120,41 @@ class Opening:
         log("info", "closed before it began", reason=why, **said)
         link.close(cause)
 
-    async def _open(self, link: Link, client: int) -> None:
-        facts = None
-        if self._cluster.proxy_protocol:
-            facts = await self._read_proxy_header(link, client)
-        client_leg = await self._client_tls(link) if self.listener_tls else None
-        connected = await self._connect(link, client_leg)
+    async def _open(self, link: Link) -> None:
+        destination = await self._read_proxy_header(link) if self._cluster.proxy_protocol else None
+        client = await self._client_tls(link) if self.listener_tls else None
+        connected = await self._connect(link, client)
+        broker = None
         try:
-            await self._send_proxy_header(link, connected, facts)
-            broker_leg = await self._broker_tls(link, connected) if self.broker_tls else None
+            await self._send_proxy_header(link, connected, destination)
+            broker = await self._broker_tls(link, connected) if self.broker_tls else None
+            await self._join(link, client, broker, connected)
         except BaseException:
-            connected.close()
+            _drop(broker, connected)
             raise
-        await self._join(link, client_leg, broker_leg, connected)
 
     async def _join(self, link: Link, client: Leg | None, broker: Leg | None, connected: socket.socket) -> None:
         if link.closed:
-            connected.close()
+            _drop(broker, connected)
         elif client is None and broker is None:
             pump(link, link.take_client(), connected.detach())
         else:
-            if client is None:
-                client = await self._plain_leg(socket.socket(fileno=link.take_client()))
-            if broker is None:
-                broker = await self._plain_leg(connected)
-            join_legs(link, client, broker)
+            client = client or await self._plain_client(link)
+            broker = broker or await self._plain_leg(connected)
+            if link.closed:
+                _drop(broker, connected)
+            else:
+                join_legs(link, client, broker)
 
-    async def _read_proxy_header(self, link: Link, client: int) -> str | None:
+    async def _read_proxy_header(self, link: Link) -> str | None:
         """Who the balancer in front says the client is; the header is taken off the stream."""
         loop = asyncio.get_running_loop()
-        peeked = socket.socket(fileno=client)
+        peeked = socket.socket(fileno=link.take_client())  # nobody else may close what the loop is asked to watch
         seen = 0
         try:
             while True:
                 peeked.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, seen + 1)  # what was seen is no news
-                await _readable(loop, client)
+                await _readable(loop, peeked.fileno())
                 data = peeked.recv(MOST_PROXY_HEADER, socket.MSG_PEEK)
                 header = read_header(data)
                 if header is not None:
@@ -164,7 +169,7 @@ class Opening:
         finally:
             with contextlib.suppress(OSError):
                 peeked.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1)
-            peeked.detach()
+            link.give_client(peeked.detach())
 
     async def _client_tls(self, link: Link) -> Leg:
         assert self.listener_tls is not None
@@ -172,7 +177,7 @@ class Opening:
         leg = Leg(True)
         try:
             await asyncio.get_running_loop().connect_accepted_socket(
-                lambda: leg,  # type: ignore[arg-type,return-value]
+                lambda: leg,
                 socket.socket(fileno=link.take_client()),
                 ssl=self.listener_tls.get(),
                 ssl_handshake_timeout=self._timeouts.first_request,
@@ -229,10 +234,11 @@ class Opening:
         assert self.broker_tls is not None
         counters = self._owner.worker.counters
         leg = Leg(True)
-        host = link.target[0]
+        assert link.target is not None
+        host, port = link.target
         try:
             await asyncio.get_running_loop().create_connection(
-                lambda: leg,  # type: ignore[arg-type,return-value]
+                lambda: leg,
                 sock=connected,
                 ssl=self.broker_tls.get(),
                 server_hostname=self.server_name(host),
@@ -240,9 +246,14 @@ class Opening:
             )
         except (OSError, ssl.SSLError) as error:
             counters.add(Total.TLS_HANDSHAKES_FAILED_BROKER)
-            raise _Refused(CloseCause.TLS_BROKER, f"TLS with {join(*link.target)}: {error}") from error
+            raise _Refused(CloseCause.TLS_BROKER, f"TLS with {join(host, port)}: {error}") from error
         counters.add(Total.TLS_HANDSHAKES_OK_BROKER)
         leg.transport.set_write_buffer_limits(WRITE_BUFFER)
+        return leg
+
+    async def _plain_client(self, link: Link) -> Leg:
+        leg = await self._plain_leg(socket.socket(fileno=link.take_client()))
+        self._own(link, leg)
         return leg
 
     async def _plain_leg(self, connected: socket.socket) -> Leg:
@@ -255,13 +266,28 @@ class Opening:
     def _own(self, link: Link, leg: Leg) -> None:
         leg.transport.set_write_buffer_limits(WRITE_BUFFER)
         link.legs = (leg,)
+        if link.closed:
+            leg.transport.abort()
+            raise _Refused(CloseCause.FIRST_REQUEST_TIMEOUT, "it was closed before it began")
 
 
-async def _readable(loop: asyncio.AbstractEventLoop, fd: int) -> bool:
+def _drop(broker: Leg | None, connected: socket.socket) -> None:
+    """Close the broker's side of a link that is never joined."""
+    if broker is None:
+        connected.close()
+    elif not broker.lost:
+        broker.transport.abort()
+
+
+async def _readable(loop: asyncio.AbstractEventLoop, fd: int) -> None:
     ready = loop.create_future()
-    loop.add_reader(fd, lambda: ready.done() or ready.set_result(None))
+    loop.add_reader(fd, _settle, ready)
     try:
         await ready
     finally:
         loop.remove_reader(fd)
-    return True
+
+
+def _settle(ready: asyncio.Future[None]) -> None:
+    if not ready.done():
+        ready.set_result(None)

@@ -17,7 +17,8 @@ REQUEST_SIDE, RESPONSE_SIDE = 0, 1
 API_VERSIONS = 18
 BEHIND_CORRELATION_ID = 8
 MOST_UNCHANGED = 64
-Current = tuple[int, int, int, RequestFacts | None]  # what a response answers: API key, version, correlation id, request
+# What a response answers: API key, version, correlation id, request
+Current = tuple[int, int, int, RequestFacts | None]
 
 
 class Verdicts:
@@ -121,9 +122,7 @@ class Verdicts:
         data = frame[4:]
         if link.sasl is None:
             link.sasl = SaslPhase()
-            if link.sasl.begins_with_token(data):
-                return True
-            return False
+            return bool(link.sasl.begins_with_token(data))
         if not link.sasl.ends_with(data):
             return True
         link.sasl.leave()
@@ -133,4 +132,3 @@ class Verdicts:
 def _request_of(current: Current) -> RequestFacts:
     api_key, api_version, correlation_id, held = current
     return held or RequestFacts(api_key, api_version, correlation_id)
-

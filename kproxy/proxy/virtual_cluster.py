@@ -1,7 +1,7 @@
 """One bootstrap address of ours in front of the brokers of one Kafka cluster, in one worker: listeners, plan, targets, links.
 
-A link whose two sides are plain sockets, and whose broker's address is a number, is made and connected by its acceptor alone; this
-class is asked whether it may be, and told how it ended. Every other link begins in opening.py.
+A link whose two sides are plain sockets, and whose broker's address is a number, is made and connected by its acceptor
+alone; this class is asked whether it may be, and told how it ended. Every other link begins in opening.py.
 """
 
 import asyncio
@@ -25,8 +25,8 @@ from kproxy.proxy.discovery import discover
 from kproxy.proxy.endpoint import join, split
 from kproxy.proxy.lane import Worker
 from kproxy.proxy.link import Link
-from kproxy.proxy.logs import log
 from kproxy.proxy.listening import ListenError, endpoint_of, listen, sockaddr
+from kproxy.proxy.logs import log
 from kproxy.proxy.opening import Opening
 from kproxy.proxy.plan import Plan
 from kproxy.proxy.pump import close_sockets
@@ -58,7 +58,11 @@ class VirtualCluster(Verdicts):
         self.accepting = False
         self.stopped = False
         self.brokers = BrokerTable(
-            cluster.addresses, split(cluster.listen), serve=self._serve, changed=self._broker_changed, withheld=self._on_withheld
+            cluster.addresses,
+            split(cluster.listen),
+            serve=self._serve,
+            changed=self._broker_changed,
+            withheld=self._on_withheld,
         )
         self.configure(cluster, config)
 
@@ -82,8 +86,7 @@ class VirtualCluster(Verdicts):
         self.plan = Plan(chain, tapped, analysis.snaplen)
         for link in self.links():
             link.use(self.plan)
-        for acceptor, _ in self._listeners.values():
-            self._aim(acceptor)
+        self._aim_all()
 
     def serves(self, cluster: Cluster) -> bool:
         """Whether the listeners are those that a configuration asks for."""
@@ -161,12 +164,15 @@ class VirtualCluster(Verdicts):
     def learn(self, brokers: list[tuple[int, str, int]]) -> None:
         """What another worker has learned."""
         self.brokers.merge(brokers)
-        for acceptor, _ in self._listeners.values():
-            self._aim(acceptor)
+        self._aim_all()
 
     def target_of(self, node_id: int | None) -> tuple[str, int] | None:
         """Where clients of a node's port go; None: to any bootstrap broker, who can at least tell them more."""
         return None if node_id is None else self.brokers.target(node_id)
+
+    def _aim_all(self) -> None:
+        for acceptor, _ in self._listeners.values():
+            self._aim(acceptor)
 
     def _aim(self, acceptor: Acceptor) -> None:
         """Let the acceptor connect by itself, where that is all there is to do."""
@@ -214,11 +220,16 @@ class VirtualCluster(Verdicts):
 
     def begin(self, link: Link, acceptor: Acceptor, client: int) -> None:
         """Open a link for which there is more to do than connecting two sockets."""
-        self._keep(self.opening.open(link, client))
+        self._keep(self.opening.open(link))
+        self._aim(acceptor)  # a name may have been resolved since
 
     def on_unreachable(self, link: Link, error: int) -> None:
-        """The broker could not be connected to at once: other addresses of it are tried, where there are any."""
+        """A broker's address does not answer: other addresses of it are tried first from now on, where there are any."""
         self.worker.counters.add(Total.UPSTREAM_CONNECT_FAILURES)
+        address = self.opening.upstream.resolved(*link.target) if link.target else None
+        if address is not None:
+            self.opening.upstream.note(address, False)
+            self._aim_all()
         self._keep(self.opening.give_up(link, os.strerror(error)))
 
     def on_accept_error(self, acceptor: Acceptor, error: int) -> None:
@@ -285,7 +296,7 @@ class VirtualCluster(Verdicts):
                 broker=self.broker_of(link),
                 addresses=self.brokers if self.cluster.addresses.mode in ("port", "sni") else None,
             )
-        return link.facts  # type: ignore[no-any-return]
+        return link.facts
 
     def listener_of(self, link: Link) -> str:
         """The address the client came to."""

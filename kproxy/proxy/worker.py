@@ -14,13 +14,14 @@ from typing import Any
 import msgspec
 import uvloop
 
-from kproxy.config import Config
+from kproxy.config import Cluster, Config
 from kproxy.errors import KproxyError
 from kproxy.proxy.admission import Admission
 from kproxy.proxy.control import Channel, begin_child, parse_child_arguments
 from kproxy.proxy.counted import Total
 from kproxy.proxy.counters import Counters
 from kproxy.proxy.lane import Worker
+from kproxy.proxy.logs import log
 from kproxy.proxy.ring import TapWriter
 from kproxy.proxy.virtual_cluster import VirtualCluster, clock_offset
 
@@ -40,6 +41,7 @@ class Forwarding:
         self._worker = Worker(self._own, tap, asyncio.get_running_loop())
         self._worker.clock_offset = clock_offset()
         self._clusters: dict[str, VirtualCluster] = {}
+        self._retired: list[VirtualCluster] = []  # not listening any more; those who had come are still there
         self._admission: Admission | None = None
         self._config: Config | None = None
         self._draining: asyncio.Task[None] | None = None
@@ -54,7 +56,7 @@ class Forwarding:
                     return
         finally:
             ticking.cancel()
-            for cluster in self._clusters.values():
+            for cluster in self._all_clusters():
                 cluster.stop()
                 await cluster.close()
 
@@ -95,20 +97,39 @@ class Forwarding:
         self._worker.choosy = self._admission.choosy
         self._config = config
         wanted = {cluster.name: cluster for cluster in config.clusters}
-        for name in [name for name in self._clusters if name not in wanted]:
-            self._clusters.pop(name).stop()
-        for name, cluster in wanted.items():
-            running = self._clusters.get(name)
-            if running is not None and running.serves(cluster):
-                running.configure(cluster, config)
-                continue
-            fresh = VirtualCluster(cluster, config, self._worker, self._admission, self._tell)
-            await fresh.start()
-            if running is not None:
-                running.stop()
-            self._clusters[name] = fresh
+        fresh = await self._start_all([cluster for cluster in config.clusters if not self._is_served(cluster)], config)
+        for name in [name for name in self._clusters if name not in wanted or name in fresh]:
+            self._retire(self._clusters.pop(name))
+        for name, running in self._clusters.items():
+            running.configure(wanted[name], config)
+        self._clusters.update(fresh)
         gc.collect()
         gc.freeze()
+
+    def _is_served(self, cluster: Cluster) -> bool:
+        running = self._clusters.get(cluster.name)
+        return running is not None and running.serves(cluster)
+
+    async def _start_all(self, clusters: list[Cluster], config: Config) -> dict[str, VirtualCluster]:
+        """Those that begin, listening beside what still runs; where one cannot, none does."""
+        assert self._admission is not None
+        fresh: dict[str, VirtualCluster] = {}
+        try:
+            for cluster in clusters:
+                fresh[cluster.name] = VirtualCluster(cluster, config, self._worker, self._admission, self._tell)
+                await fresh[cluster.name].start()
+        except KproxyError:
+            for started in fresh.values():
+                self._retire(started)
+            raise
+        return fresh
+
+    def _retire(self, cluster: VirtualCluster) -> None:
+        cluster.stop()
+        self._retired.append(cluster)
+
+    def _all_clusters(self) -> list[VirtualCluster]:
+        return [*self._clusters.values(), *self._retired]
 
     def _tell(self, said: dict[str, Any]) -> None:
         task = asyncio.ensure_future(self._channel.send(said))
@@ -133,7 +154,7 @@ class Forwarding:
         while self._worker.links and time.monotonic() < until:
             await asyncio.sleep(0.01)
         await self._channel.send({"said": "drained", "left": len(self._worker.links)})
-        for cluster in self._clusters.values():
+        for cluster in self._all_clusters():
             await cluster.close()
         self._channel.close()
 
@@ -145,13 +166,20 @@ class Forwarding:
             late = int(max(time.monotonic() - due, 0.0) * 1e9)
             self._own.put(Total.LOOP_LAG_MAX_NS, max(late, self._own.total_of(Total.LOOP_LAG_MAX_NS)))
             due = time.monotonic() + TICK_S
-            self._worker.clock_offset = clock_offset()
-            gone, self._worker.gone = self._worker.gone, []
-            for link in gone:
-                link.forget()
-            for cluster in self._clusters.values():
-                cluster.tick(time.monotonic_ns())
-            self._keep_budget()
+            try:
+                self._look_after()
+            except Exception as error:  # a tick that ended would end all timeouts
+                log("error", "a fault", reason=repr(error))
+
+    def _look_after(self) -> None:
+        self._worker.clock_offset = clock_offset()
+        gone, self._worker.gone = self._worker.gone, []
+        for link in gone:
+            link.forget()
+        self._retired = [cluster for cluster in self._retired if cluster.links()]
+        for cluster in self._all_clusters():
+            cluster.tick(time.monotonic_ns())
+        self._keep_budget()
 
     def _keep_budget(self) -> None:
         budget = self._worker.memory

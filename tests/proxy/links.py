@@ -9,13 +9,15 @@ from typing import Any
 
 import uvloop
 
-from kproxy.filters.contract import Want
-from kproxy.proxy.counted import CloseCause
+from kproxy.filters.chain import Chain
+from kproxy.filters.contract import AddressMap, ConnectionFacts, Want
+from kproxy.proxy.counted import GAUGES, CloseCause, Total
 from kproxy.proxy.counters import Counters
 from kproxy.proxy.lane import Worker
 from kproxy.proxy.link import Link
 from kproxy.proxy.plan import Plan
 from kproxy.proxy.pump import close_sockets, pump
+from kproxy.proxy.verdicts import Verdicts
 
 
 _benches: list["Bench"] = []
@@ -86,6 +88,18 @@ class Owner:
         self.closed.set()
 
 
+class Judge(Verdicts, Owner):
+    """An owner that asks a real chain of filters; *addresses* is the BrokerTable of its connections, if they have one."""
+
+    def __init__(self, chain: Chain, addresses: AddressMap | None = None, strict: bool = False) -> None:
+        Owner.__init__(self, strict=strict)
+        Verdicts.__init__(self, chain)
+        self.facts = ConnectionFacts(1, "c", "127.0.0.1:5", "127.0.0.1:19092", "127.0.0.1:9092", addresses)
+
+    def facts_of(self, link: Link) -> ConnectionFacts:
+        return self.facts
+
+
 class Bench:
     """A link on a running uvloop; ``client`` and ``broker`` are the far ends, blocking-free sockets of the test."""
 
@@ -95,6 +109,7 @@ class Bench:
         self.loop = asyncio.get_running_loop()
         self.owner = owner or Owner()
         self.counters = Counters.create()
+        self.counters.add(Total.CONNECTIONS_OPEN)  # as an acceptor does
         self.worker = Worker(self.counters, tap, self.loop)
         self.link = Link(self.worker, self.owner, Plan(chain, **plan), 1, limits or Limits())
         self.client, ours = socket.socketpair()
@@ -111,6 +126,18 @@ class Bench:
         self.link.forget()
         self.client.close()
         self.broker.close()
+        left = {gauge: self.counters.total_of(gauge) for gauge in GAUGES if gauge is not Total.LOOP_LAG_MAX_NS}
+        assert not any(left.values()), f"a closed connection leaves {left}"
+
+    async def settled(self) -> None:
+        """Until the loop has done what it can with what was sent: nothing more moves for fifty turns."""
+        before: object = None
+        still = 0
+        while still < 50:
+            now = self.link.bytes_received, self.link.in_flight_count, self.worker.buffered_bytes, self.link.closed
+            still = still + 1 if now == before else 0
+            before = now
+            await asyncio.sleep(0)
 
     async def send(self, end: socket.socket, data: bytes) -> None:
         await self.loop.sock_sendall(end, data)
