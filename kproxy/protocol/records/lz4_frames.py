@@ -34,7 +34,9 @@ def compress(data: bytes, magic: int) -> bytes:
 
 def decompress(data: memoryview, magic: int, limits: Limits) -> Unpacked:
     """The first frame in *data*; Kafka does not look at what follows it."""
-    header = _plain_header(data, magic)
+    header: tuple[bytes, int] | str = (b"", 0)  # what clients write can be read as it is
+    if magic == 0 or bytes(data[:SHORTEST]) not in PLAIN:
+        header = _plain_header(data, magic)
     if isinstance(header, str):
         return Unpacked(b"", error=header)
     plain, position = header
@@ -43,9 +45,7 @@ def decompress(data: memoryview, magic: int, limits: Limits) -> Unpacked:
     chunks: list[bytes] = []
     size, chunk, ended = 0, FIRST_CHUNK, False
     try:
-        if plain is None:  # nothing to be put in its place: the frame can be read as it is
-            position = 0
-        else:
+        if plain:
             lz4.frame.decompress_chunk(context, plain)
         while not ended and size <= allowed:
             rest = data[position:] if position else data
@@ -63,13 +63,8 @@ def decompress(data: memoryview, magic: int, limits: Limits) -> Unpacked:
     return Unpacked(b"".join(chunks), error=None if ended else "an LZ4 frame that is cut off")
 
 
-def _plain_header(data: memoryview, magic: int) -> tuple[bytes | None, int] | str:
-    """A header without content size and checksum, and where the blocks start; or what is wrong with it.
-
-    None stands for the header that is there, where it is such a one.
-    """
-    if magic > 0 and bytes(data[:SHORTEST]) in PLAIN:  # of what clients write, nearly always
-        return None, SHORTEST
+def _plain_header(data: memoryview, magic: int) -> tuple[bytes, int] | str:
+    """A header without content size and checksum, and where the blocks start; or what is wrong with it."""
     if bytes(data[:4]) != MAGIC:
         return "not LZ4: another magic number"
     flags, block = (data[4], data[5]) if len(data) > 5 else (0, 0)
