@@ -322,10 +322,11 @@ class Pipeline:
 
     def __iter__(self) -> Iterator[Event]:
         for item in self._items:
-            session = _session_of(item.flow)
-            if session is None or type(item) is not Data:
+            reader = item.flow.attached
+            if reader is None or reader.session is None or type(item) is not Data:
                 yield from self._take(item)
                 continue
+            session: Session = reader.session
             self._at = item.time_ns  # of nearly all items: what _take would do, without the way there
             events = session.receive(DIRECTIONS[item.direction], item.data, item.time_ns)
             if events:
@@ -355,9 +356,3 @@ class Pipeline:
 
     def _reader(self, flow: Flow) -> FlowReader:
         return FlowReader(self._numbers_from + flow.number, flow, self._cluster, self._limits, keylog=self._keylog)
-
-
-def _session_of(flow: Flow) -> Session | None:
-    """The session that the flow's bytes go to, if they do in the clear."""
-    reader: FlowReader | None = flow.attached
-    return None if reader is None else reader.session

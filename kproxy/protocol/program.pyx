@@ -238,7 +238,7 @@ cdef class Program:
             return self.error(base, PyBytes_GET_SIZE(data) - start)
         return None
 
-    def peek(self, str name not None, bytes data not None, Py_ssize_t start=0):
+    cpdef object peek(self, str name, bytes data, Py_ssize_t start=0):
         """The integer that the untagged top-level field *name* (Kafka's JSON name) holds. Raises DecodeError, KeyError."""
         cdef int64_t i
         cdef Cursor c

@@ -71,6 +71,8 @@ cdef class Route:
     cpdef bint expects_response(self, Frame produce) except -1:
         """Whether a Produce request is answered: with acks=0 it is not, whatever happens (KafkaApis)."""
         try:
+            if self.newest_request is not None:
+                return self.newest_request.peek("acks", produce.data, produce.body_start) != 0
             return self.request.peek(self.api_version, "acks", produce.data, produce.body_start) != 0
         except DecodeError:
             return True
