@@ -39,3 +39,14 @@ def test_every_way_of_not_decoding_is_a_decode_error(kind: type[errors.DecodeErr
 def test_other_errors_are_not_decode_errors(kind: type[errors.KproxyError]) -> None:
     assert issubclass(kind, errors.KproxyError)
     assert not issubclass(kind, errors.DecodeError)
+
+
+def test_a_configurations_mistakes_are_told_with_their_places() -> None:
+    mistakes = [errors.Mistake(2, 13, "clusters[0].listen", "no port"), errors.Mistake(0, 0, "", "not there")]
+    assert errors.ConfigError(mistakes, "k.yaml").lines() == [
+        "k.yaml:2:13: clusters[0].listen: no port",
+        "k.yaml: not there",
+    ]
+    error = errors.ConfigError([errors.Mistake(0, 0, "--listen", "no port")])
+    assert str(error) == "--listen: no port"
+    assert isinstance(error, errors.UsageError)

@@ -18,6 +18,10 @@ api.py            kproxy api: the protocol reference
 protocol_text.py  fields and differences as text
 run.py            kproxy run: options, then this process becomes the supervisor of kproxy.proxy
 check.py          kproxy check: mistakes of a configuration, or what it would run; its JSON Schema
+demo.py           kproxy demo: a mock cluster, kproxy run in front of it, clients at work
+demo_workload.py  the cluster and the clients
+demo_proxy.py     the proxy, and its capture as text while it is written
+demo_summary.py   the one screen at the end
 """
 
 import gc

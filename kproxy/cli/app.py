@@ -17,6 +17,7 @@ from kproxy import __version__
 from kproxy.cli.api import api
 from kproxy.cli.check import check
 from kproxy.cli.decode import DAMAGED, INTERRUPTED, decode
+from kproxy.cli.demo import demo
 from kproxy.cli.run import run
 from kproxy.errors import CaptureError, ConfigError, KproxyError, UsageError
 
@@ -38,6 +39,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command()(decode)
+app.command()(demo)
 app.command()(api)
 app.command()(run)
 app.command()(check)

@@ -147,7 +147,7 @@ class FlowReader:
         whole = self._from_start and not self._lost
         verdict = self._probe_start(direction, data) if whole else self._probe_piece(direction, data)
         if verdict is UNDECIDED and (self._held[0] > PROBE_SIZE or self._held[1] > PROBE_PIECES):
-            if whole or sum(self._sizes) > JOINED_SIZE:
+            if whole or sum(self._sizes) > JOINED_SIZE or (not all(self._sizes) and self._has_responses()):
                 return self._give_up()
             self._forget()
         return verdict
@@ -242,7 +242,7 @@ class FlowReader:
             broker=flow.server,
             cluster=self.cluster,
             limits=self.limits,
-            from_start=self._inside is not None or (flow.half(0).from_start and flow.half(1).from_start),
+            from_start=self._inside is not None or (flow.half(0).from_start, flow.half(1).from_start),
         )
         if self._inside is not None:
             session.connection.tls = self._inside.facts

@@ -66,7 +66,7 @@ class Cluster(Struct, frozen=True):
 
     listen: str
     bootstrap: list[str] = []  # may be empty in transparent mode alone
-    name: Annotated[str, Meta(min_length=1, max_length=100, pattern="^[A-Za-z0-9._-]*$")] = "default"
+    name: Annotated[str, Meta(min_length=1, max_length=100, pattern="^[A-Za-z0-9_-][A-Za-z0-9._-]*$")] = "default"
     addresses: Addresses = Addresses()
     listener_tls: ListenerTls | None = None
     broker_tls: BrokerTls | None = None

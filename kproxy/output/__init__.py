@@ -18,6 +18,7 @@ Bytes, strings and Arrow come out; only parquet.py writes files itself, as table
 
     pcapng.py             a pcapng file's blocks
     synthetic_tcp.py      a conversation as packets
+    event_packets.py      events as such packets, with comments
     rewriting.py          frames decoded, changed and encoded; credentials withheld in them
     record_rewriting.py   records fields likewise
     internal_records.py   which message is in a record of an internal topic
@@ -28,6 +29,9 @@ Bytes, strings and Arrow come out; only parquet.py writes files itself, as table
 
     tables/               what the tables hold: their contracts, and rows of events
     parquet.py            a directory of them
+
+    metric_descriptions.py  every metric: name, type, help, labels
+    metrics.py            these, with numbers, for Prometheus
 
 Text is driven by Kafka's JSON of the bodies, in which credentials are already withheld; captures by the frames' objects.
 """

@@ -4,7 +4,7 @@
 
     said            "counts"
     at              ns since the epoch
-    exchanges       int; frames: int, those that were analysed; undecoded frames included
+    exchanges, frames   int: those that were analysed, whether they could be read or not
     undecoded       [[api, count]]: exchanges in which something could not be read
     unanswered      int: requests that were due an answer and got none
     errors          [[api, error, count]]: exchanges whose response has that error code, an API and an error by name
@@ -16,7 +16,8 @@
     lost_bytes      int: the tap had no room for
     ring_faults     int: a ring held what cannot be
     connections     int: analysed now
-    lag_ns, most_lag_ns   int: how far behind the traffic; the largest since said last
+    waiting_bytes   int: in the rings
+    most_lag_ns     int: how far behind the traffic at most, since said last
     outputs         {"log" | "capture": {written, dropped, failures}}: bytes, bytes, times
 
 Counts are since the analyzer started and never go down.

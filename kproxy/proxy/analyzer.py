@@ -31,8 +31,14 @@ from kproxy.proxy.ring import TapReader
 from kproxy.proxy.tapped_sessions import Clusters, Key, Stuck, TappedSessions
 from kproxy.session import Event, Exchange, Limits
 
-BATCH = 256  # records of one ring before the next one has its turn
-SHORTEST_WAIT, LONGEST_WAIT = 0.0005, 0.02  # seconds between looks at rings that are empty
+BATCH = 32  # records of one ring before others have their turn; each may hold thousands of frames
+SHORTEST_WAIT, LONGER_WAIT, LONGEST_WAIT = (
+    0.001,
+    0.004,
+    0.02,
+)  # seconds between looks at the rings, each of which costs CPU
+MANY = 32  # records at a look, after which the next one comes soon; fewer may wait longer, and none the longest
+FEW = 65_536  # bytes of a ring that may wait
 SAY_EVERY = 1.0  # seconds
 STUCK_TICKS = 3  # seconds of CPU on one record, after which its connection is given up
 SILENT = 3_600 * 10**9  # ns after which a connection that said nothing is closed: brokers do so after ten minutes
@@ -113,7 +119,7 @@ class Analyzer:
     def forget(self, ring: int) -> None:
         """A worker died: nothing more comes of its connections; its successor's are others."""
         if 0 <= ring < len(self.sessions):
-            self.read(ring)
+            self.read_rest(ring)
             with self._watched():
                 self.sessions[ring].close(time.time_ns())
 
@@ -132,10 +138,17 @@ class Analyzer:
                 sessions.close(time.time_ns())  # the writer tells anew what is open
         return len(items)
 
+    def read_rest(self, ring: int) -> None:
+        """Analyse what is in a ring now; not what a worker writes meanwhile."""
+        reader = self._readers[ring]
+        end = reader.position + reader.waiting
+        while reader.position < end and self.read(ring):
+            pass
+
     @property
     def is_behind(self) -> bool:
-        """Whether some ring has more."""
-        return any(reader.waiting for reader in self._readers)
+        """Whether some ring has so much that it is read at once."""
+        return any(reader.waiting > FEW for reader in self._readers)
 
     def read_all(self) -> int:
         """A batch of each ring; the largest."""
@@ -143,10 +156,8 @@ class Analyzer:
 
     def finish(self) -> None:
         """Analyse what is left, and close the files."""
-        left = sum(reader.waiting for reader in self._readers)
-        while self.read_all() and left > 0:
-            left -= 1  # each record has a byte at least: an end, though workers may go on writing
-        for reader, sessions in zip(self._readers, self.sessions, strict=True):
+        for ring, (reader, sessions) in enumerate(zip(self._readers, self.sessions, strict=True)):
+            self.read_rest(ring)
             reader.detach()
             with self._watched():
                 sessions.close(time.time_ns())
@@ -212,7 +223,7 @@ async def _look(analyzer: Analyzer, stop: asyncio.Event) -> None:
             continue
         if not most and wait == LONGEST_WAIT:
             analyzer.flush()
-        wait = SHORTEST_WAIT if most else min(2 * wait, LONGEST_WAIT)
+        wait = SHORTEST_WAIT if most >= MANY else min(2 * wait, LONGER_WAIT if most else LONGEST_WAIT)
         await asyncio.sleep(wait)
 
 

@@ -5,6 +5,7 @@ import contextlib
 import os
 import socket
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -66,7 +67,8 @@ class Child:
         self._stopping = asyncio.Event()
         self._channel: Channel | None = None
         self._process: Process | None = None
-        self._answer: asyncio.Future[str] | None = None
+        self._answers: deque[asyncio.Future[str]] = deque()  # of configurations, in the order in which they were sent
+        self.given: Any = None  # the last one
 
     @property
     def pid(self) -> int | None:
@@ -87,11 +89,12 @@ class Child:
             self.gone.set()
 
     async def configure(self, config: Any) -> str:
-        """Have it take a configuration. Returns "" when it is ready, else why it is not."""
-        if self._answer and not self._answer.done():
-            self._answer.set_result("there is a newer configuration")
+        """Have the process, if there is one, take a configuration. Returns "" when it is ready, else why it is not."""
+        if self._channel is None:
+            return ""
         answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self._answer = answer
+        self._answers.append(answer)
+        self.given = config
         await self.send({"do": "configure", "config": config, "worker": self.number or 0})
         return await answer
 
@@ -120,14 +123,12 @@ class Child:
 
     async def _live(self) -> int | None:
         """A whole life: start, listen until the channel ends, bury. Returns the exit code; None: it could not be started."""
-        ours, theirs = socket.socketpair()
         try:
-            with theirs:
-                self._process = process = start_child(self._module, self._arguments(theirs.fileno()))
+            ours, process = self._start()
         except OSError as error:
-            ours.close()
             log("error", "a process could not be started", **self._about(), reason=os.strerror(error.errno or 0))
             return None
+        self._process = process
         self._channel = await Channel.of(ours)
         process.ended.add_done_callback(self._read_out)
         await self._keeper.started(self)
@@ -137,6 +138,15 @@ class Child:
             return await asyncio.wait_for(asyncio.shield(process.ended), LAST_WORDS)
         process.kill()
         return await process.ended
+
+    def _start(self) -> tuple[socket.socket, Process]:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            try:
+                return ours, start_child(self._module, self._arguments(theirs.fileno()))
+            except OSError:
+                ours.close()
+                raise
 
     async def _listen(self, channel: Channel) -> None:
         try:
@@ -160,19 +170,25 @@ class Child:
             case "ready":
                 self.ready = True
                 self._settle("")
+            case "drained":
+                if left := message.get("left"):
+                    log("warning", "the time to drain is over: connections were closed", worker=self.number, count=left)
             case "failed":
                 self._settle(str(message.get("why") or "it does not say why"))
             case _:
                 await self._keeper.heard(self, message)
 
     def _settle(self, answer: str) -> None:
-        if self._answer and not self._answer.done():
-            self._answer.set_result(answer)
+        if self._answers:
+            waiting = self._answers.popleft()
+            if not waiting.cancelled():
+                waiting.set_result(answer)
 
     def _ended(self, code: int | None) -> None:
         self.ready = False
         self._process = None
-        self._settle(f"{self.name} ended {_code_words(code)} before it was ready")
+        while self._answers:
+            self._settle(f"{self.name} ended {_code_words(code)} before it was ready")
         self._keeper.ended(self, code)
 
     async def _wait_after(self, code: int | None, lived: float) -> None:

@@ -80,7 +80,7 @@ class ApiTotals(NamedTuple):
     api_key: int | None
     api_version: int | None
     requests: int
-    request_bytes: int  # size fields included or not as the worker counts them
+    request_bytes: int  # with their size fields
     responses: int
     response_bytes: int
     latency_ns: int  # sum over the responses

@@ -42,6 +42,7 @@ class Fleet:
 
     def __init__(self, config: Config, modules: Modules = OURS) -> None:
         self.config = config
+        self._plain = msgspec.to_builtins(config)
         self.draining = False
         self.failure: asyncio.Future[str] = asyncio.get_running_loop().create_future()  # why we cannot go on
         self.told: dict[str, Callable[[Message], None]] = {}  # what else may be said, and who hears it
@@ -70,11 +71,13 @@ class Fleet:
         """Have everyone take another configuration; if one cannot, all go back to the one before. Returns "" or why."""
         before = self.config
         staying = [post.child for post in self.posts[: config.workers]]
-        why = await self._configure(staying, config)
+        plain = msgspec.to_builtins(config)
+        why = await _configure(staying, plain)
         if why:
-            await self._configure(staying, before)
+            await _configure(staying, self._plain)
             return why
-        self.config = config
+        self.config, self._plain = config, plain
+        await _configure([child for child in staying if child.given is not plain], plain)  # started in between
         self._forget_brokers(before)
         self._remove_workers()
         self._add_workers()
@@ -185,7 +188,7 @@ class Fleet:
         elif before.workers != self.config.workers:  # other rings: another process inherits them
             self._analyzer.restart()
         else:
-            await self._configure([self._analyzer], self.config)
+            await _configure([self._analyzer], self._plain)
         if before.analysis.ring_size != self.config.analysis.ring_size:
             log("warning", "not taken before a restart", path="analysis.ring_size")
         if self.config.analysis.enabled and not self._tapped:
@@ -197,14 +200,8 @@ class Fleet:
             seconds = self.config.timeouts.drain
             await _end([analyzer], seconds, asyncio.get_running_loop().time() + seconds)
 
-    async def _configure(self, children: list[Child], config: Config) -> str:
-        """Returns "" or why one of them cannot."""
-        plain = msgspec.to_builtins(config)
-        answers = await asyncio.gather(*(child.configure(plain) for child in children if child.ready))
-        return next((why for why in answers if why), "")
-
     async def _prepare(self, child: Child) -> None:
-        why = await child.configure(msgspec.to_builtins(self.config))
+        why = await child.configure(self._plain)
         for message in [] if why else list(self._brokers.values()):
             await child.send(message)
         first = next((post.first for post in self.posts if post.child is child), None)
@@ -237,6 +234,12 @@ class Fleet:
         error = None if task.cancelled() else task.exception()
         if error and not self.failure.done():
             self.failure.set_result(f"a fault of kproxy's own ({task.get_name()}): {error!r}")
+
+
+async def _configure(children: list[Child], plain: Any) -> str:
+    """Returns "" or why one of them cannot."""
+    answers = await asyncio.gather(*(child.configure(plain) for child in children))
+    return next((why for why in answers if why), "")
 
 
 async def _end(children: list[Child], seconds: float, end: float) -> bool:

@@ -128,6 +128,7 @@ cdef class Lane:
         cdef size_t n
         cdef int64_t stopped
         cdef int why
+        cdef bint behind
         link.last_at = self.progress_at = now
         link.bytes_in[self.side] += size
         link.worker.counters.total(BYTES_REQUEST if self.side == REQUEST_SIDE else BYTES_RESPONSE)[0] += size
@@ -208,6 +209,10 @@ cdef class Lane:
                     limit = at
                     break
                 frame = at
+                if behind:
+                    behind = False
+                    self.tap_lost -= limit - at
+                    link.copy(self.side, TAP_DATA, at, limit - at, now)
                 self.begin_frame(at, now)
                 if link.closed:
                     return 0
@@ -311,8 +316,7 @@ cdef class Lane:
     cdef int refuse(self, const uint8_t *at, int cause) except -1:
         """Close the connection over a frame; *at* is where it begins, if it is there."""
         cdef Joint link = self.link
-        link.owner.on_refused(link, self.side, cause, b"" if at == NULL else at[:4])
-        link.close(cause)
+        link.close(link.owner.on_refused(link, self.side, cause, b"" if at == NULL else at[:4]))
         return 0
 
     # Standing still, and going on

@@ -108,8 +108,8 @@ class Link(Joint):
     def source_lost(self, lane: Lane) -> None:
         """The side a lane reads from is gone without a farewell."""
 
-    def sink_lost(self, lane: Lane) -> None:
-        """The side a lane writes to is gone. What it has sent before may still be read."""
+    def sink_lost(self, lane: Lane, farewell: bool = False) -> None:
+        """The side a lane writes to is gone, with or without a *farewell*. What it has sent before may still be read."""
 
     def forget(self) -> None:
         """Nobody is inside the link any more: it lets go of its lanes, so that the collector need not come for them."""

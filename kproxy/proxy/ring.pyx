@@ -174,6 +174,11 @@ cdef class TapReader:
         store_release(self.shared + EPOCH, 0)
 
     @property
+    def position(self):
+        """Bytes of the ring that are read or passed over, ever."""
+        return self.tail
+
+    @property
     def waiting(self):
         """Bytes that are written and not read yet."""
         return min(load_acquire(self.shared + HEAD) - self.tail, self.capacity)

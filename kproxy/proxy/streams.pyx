@@ -156,7 +156,7 @@ cdef class TransportPipe(Pipe):
         try:
             if error is None:
                 self.end()
-                link.sink_lost(self.lane.other)
+                link.sink_lost(self.lane.other, True)
             else:
                 link.source_lost(self.lane)
         except Exception as fault:

@@ -6,6 +6,7 @@ SIGHUP              read the configuration and the TLS files again; so does a ch
 """
 
 import asyncio
+import resource
 import signal
 import sys
 from collections.abc import Awaitable, Sequence
@@ -25,6 +26,7 @@ from kproxy.proxy.watch import FileWatch
 
 DONE, FAILED, USAGE = 0, 1, 2
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+OTHER_FILES = 200  # of a worker: listeners, memory, the channel
 LOOK_EVERY = 0.25  # seconds between two counts of the clients that are to be outlived
 
 
@@ -133,6 +135,8 @@ class Supervisor:
                 await self._read_again(asked)
             except UsageError as error:
                 _log_mistakes(error)
+            except OSError as error:  # no file descriptors or memory for more workers
+                log("error", "the configuration was taken in part", reason=str(error))
 
     async def _read_again(self, asked: bool) -> None:
         """Raises UsageError, of which ConfigError is one; workers look at filters and addresses and may say no, too."""
@@ -209,6 +213,19 @@ async def _first_of(*awaitables: Awaitable[Any]) -> Any:
             task.cancel()
 
 
+def allow_files(config: Config) -> None:
+    """As many open files as are needed and allowed, for us and, by inheritance, the workers; two a client."""
+    now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = 2 * config.limits.connections + OTHER_FILES
+    allowed = wanted if most == resource.RLIM_INFINITY else min(wanted, most)
+    if now != resource.RLIM_INFINITY and now < allowed:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, most))
+    clients = max(allowed - OTHER_FILES, 0) // 2
+    if clients < 0.9 * config.limits.connections:
+        reason = f"the limit of open files (ulimit -n) is {most}, which is enough for about {clients} clients"
+        log("warning", "limits.connections will not be reached", reason=reason)
+
+
 def _log_mistakes(error: UsageError) -> None:
     if not isinstance(error, ConfigError):
         log("error", "the configuration before stays", reason=str(error))
@@ -233,6 +250,7 @@ def main(words: Sequence[str], modules: Modules = OURS) -> int:
         print(error, file=sys.stderr)
         return USAGE
     start_logging(config.logs)
+    allow_files(config)
 
     async def run() -> int:
         return await Supervisor(options, config, modules).run()

@@ -13,6 +13,7 @@ from kproxy.session import ClusterView, Direction, Event, Limits, Session
 
 DIRECTIONS = (Direction.REQUEST, Direction.RESPONSE)
 MOST_CLUSTERS = 1_000
+MOST_LOST = 1 << 48  # bytes, in one record: more than a connection carries
 METADATA_TOPIC_ID, METADATA_TOPIC = "AAAAAAAAAAAAAAAAAAAAAQ", "__cluster_metadata"  # org.apache.kafka.common.Uuid
 OPEN, DATA, LOST, END, CLOSE = TapKind
 
@@ -150,14 +151,12 @@ class TappedSessions:
                 self._close(number, tapped, at)
             self._begin(number, at, data)
             return
-        if kind == LOST:
-            self.lost_bytes += int.from_bytes(data[:8], "little")
+        lost = min(int.from_bytes(data[:8], "little"), MOST_LOST) if kind == LOST else 0
+        self.lost_bytes += lost
         if tapped is None:
             return  # given up, or told as lost
         if kind == LOST:
-            self._listener.said(
-                tapped.key, tapped.session.gap(DIRECTIONS[direction], int.from_bytes(data[:8], "little"), at)
-            )
+            self._listener.said(tapped.key, tapped.session.gap(DIRECTIONS[direction], lost, at))
         elif kind == END:
             self._listener.said(tapped.key, tapped.session.end(DIRECTIONS[direction], at))
         elif kind == CLOSE:

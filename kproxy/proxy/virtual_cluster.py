@@ -36,6 +36,7 @@ from kproxy.session.recognise import foreign_size
 
 ACCEPT_PAUSE_S = 0.1  # when the process has no file descriptor left
 REDISCOVER_S = 5.0
+AIMED_NS = 5_000_000_000
 
 
 class VirtualCluster(Verdicts):
@@ -171,6 +172,8 @@ class VirtualCluster(Verdicts):
         return None if node_id is None else self.brokers.target(node_id)
 
     def _aim_all(self) -> None:
+        """Names of brokers may stand for other addresses by now."""
+        self._aimed_at = time.monotonic_ns()
         for acceptor, _ in self._listeners.values():
             self._aim(acceptor)
 
@@ -179,7 +182,7 @@ class VirtualCluster(Verdicts):
         target = self.target_of(acceptor.node_id)
         if target is None and len(self.cluster.bootstrap) == 1:
             target = split(self.cluster.bootstrap[0])
-        address = self.opening.upstream.resolved(*target) if target and self.opening.is_plain else None
+        address = self.opening.upstream.sole(*target) if target and self.opening.is_plain else None
         if address is None or target is None:
             acceptor.aim(None, None)
         else:
@@ -254,10 +257,15 @@ class VirtualCluster(Verdicts):
         log("warning", "a response without its request", connection=link.number, client=self.client_of(link))
         return not self.strict
 
-    def on_refused(self, link: Link, side: int, cause: int, start: bytes) -> None:
-        """A frame for which the connection is closed."""
-        said = {"connection": link.number, "client": self.client_of(link), "cause": CloseCause(cause).name.lower()}
-        log("info", "closed over a frame", direction="response" if side else "request", reason=_start(start), **said)
+    def on_refused(self, link: Link, side: int, cause: int, start: bytes) -> int:
+        """A frame for which the connection is closed; gives the cause that is counted."""
+        direction = Direction.RESPONSE if side else Direction.REQUEST
+        foreign = foreign_size(start, direction) if cause == CloseCause.BAD_FRAME and len(start) == 4 else None
+        found = CloseCause.NOT_KAFKA if foreign else CloseCause(cause)
+        why = foreign.what if foreign else f"it begins with {start.hex(' ')}"
+        said = {"connection": link.number, "client": self.client_of(link), "cause": found.name.lower()}
+        log("info", "closed over a frame", direction=direction.value, reason=why, **said)
+        return found
 
     def on_closed(self, link: Link, cause: int) -> None:
         """The link has ended."""
@@ -329,6 +337,8 @@ class VirtualCluster(Verdicts):
     def tick(self, now: int) -> None:
         """Close what has taken too long; *now* in ns of the monotonic clock."""
         timeouts = self.config.timeouts
+        if now > self._aimed_at + AIMED_NS:
+            self._aim_all()
         for link in self.links():
             idle = (now - link.last_at) / 1e9
             stalled = link.inside_frame
@@ -367,12 +377,6 @@ class LinkLimits:
         self.unauthenticated_frame_size = config.limits.unauthenticated_frame_size
         self.held_frame_size = config.limits.held_frame_size
         self.in_flight = 16_384
-
-
-def _start(start: bytes) -> str:
-    """What a frame that was refused began with, in words."""
-    foreign = foreign_size(start, Direction.REQUEST) if len(start) == 4 else None
-    return foreign.what if foreign else f"it begins with {start.hex(' ')}"
 
 
 def clock_offset() -> int:

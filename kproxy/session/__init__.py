@@ -19,7 +19,8 @@
 Seams
 
     session = Session(number=1, client="10.0.0.5:51234", broker="10.0.0.9:9092", cluster=ClusterView(), limits=Limits(),
-                      from_start=True)    False: the capture joined in mid-stream, look for the first plausible frame
+                      from_start=True)    False: the capture joined in mid-stream, look for the first plausible frame;
+                                          or a pair, for requests and responses
     session.receive(Direction.REQUEST, data, at) -> list[Event]   bytes as they came, in order; *at* in ns
     session.gap(Direction.RESPONSE, size, at)    -> list[Event]   that many bytes are missing (None: nobody knows)
     session.end(Direction.REQUEST, at)           -> list[Event]   that side said it is done (FIN)

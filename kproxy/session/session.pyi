@@ -16,8 +16,8 @@ class Session:
         client, broker: addresses as "address:port".
         cluster: what is shared with the other connections to the same cluster; one of its own when not given.
         limits: what the connection may take.
-        from_start: whether the first byte given of each direction is the first of the connection. If not, each
-            direction begins at the first plausible frame.
+        from_start: whether the first byte given of each direction is the first of the connection, for both or as
+            (requests, responses). A direction of which it is not begins at the first plausible frame.
     """
 
     def __init__(
@@ -28,7 +28,7 @@ class Session:
         broker: str,
         cluster: ClusterView | None = None,
         limits: Limits | None = None,
-        from_start: bool = True,
+        from_start: bool | tuple[bool, bool] = True,
     ) -> None: ...
     @property
     def connection(self) -> Connection: ...

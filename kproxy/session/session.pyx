@@ -44,8 +44,8 @@ cdef class Session:
         client, broker: addresses as "address:port".
         cluster: what is shared with the other connections to the same cluster; one of its own when not given.
         limits: what the connection may take.
-        from_start: whether the first byte given of each direction is the first of the connection. If not, each
-            direction begins at the first plausible frame.
+        from_start: whether the first byte given of each direction is the first of the connection, for both or as
+            (requests, responses). A direction of which it is not begins at the first plausible frame.
     """
 
     cdef readonly object connection
@@ -57,9 +57,9 @@ cdef class Session:
     cdef object _learning
     cdef object _sasl
     cdef bint _lossy  # whether bytes are missing, so that a response may lack its request
-    cdef bint _from_start
+    cdef dict _from_start  # of each direction
     cdef bint _heard  # whether any byte of the broker was captured
-    cdef bint _ended
+    cdef str _end_words  # why nothing more will be answered
     cdef int64_t _skipped  # bytes passed over in hunts
 
     def __init__(
@@ -70,7 +70,7 @@ cdef class Session:
         broker: str,
         cluster: ClusterView | None = None,
         limits: Limits | None = None,
-        from_start: bool = True,
+        from_start: bool | tuple[bool, bool] = True,
     ) -> None:
         self.connection = Connection(number, client, broker)
         self.cluster = ClusterView() if cluster is None else cluster
@@ -80,11 +80,13 @@ cdef class Session:
         self._in_flight = InFlight(self.limits)
         self._learning = Learning(self.connection, self.cluster, self.limits.fetch_partitions)
         self._sasl = SaslPhase()
-        self._lossy = not from_start
-        self._from_start = from_start
-        if not from_start:
-            self._requests.hunt()
-            self._responses.hunt()
+        starts = from_start if isinstance(from_start, tuple) else (from_start, from_start)
+        self._from_start = dict(zip((_REQUEST, _RESPONSE), starts, strict=True))
+        self._lossy = not all(starts)
+        self._end_words = CAPTURE_ENDED
+        for stream in (self._requests, self._responses):
+            if not self._from_start[stream.direction]:
+                stream.hunt()
 
     def _stream(self, direction: Direction):
         is_request = direction is Direction.REQUEST
@@ -126,7 +128,8 @@ cdef class Session:
     def end(self, direction: Direction, at: int) -> list[Event]:
         """Learn that one side said it is done (FIN): after the broker's, nothing is answered any more."""
         events = []
-        self._ended = True
+        if self._end_words is not BROKER_CLOSED:
+            self._end_words = BROKER_CLOSED if direction is _RESPONSE else CONNECTION_CLOSED
         stream = self._requests if direction is Direction.REQUEST else self._responses
         self._end_stream(stream, at, events)
         if direction is Direction.RESPONSE:
@@ -138,8 +141,8 @@ cdef class Session:
         events = []
         self._end_stream(self._requests, at, events)
         self._end_stream(self._responses, at, events)
-        self._give_up_all(self._why_at_end(CONNECTION_CLOSED if self._ended else CAPTURE_ENDED), at, events)
-        if self._skipped and not self._requests.frames.count and not self._from_start:
+        self._give_up_all(self._why_at_end(self._end_words), at, events)
+        if self._skipped and not self._requests.frames.count and not self._from_start[Direction.REQUEST]:
             what = "no Kafka request is in what was captured of the connection, which began before the capture"
             events.append(NotKafka(self.connection, at, "unknown", Direction.REQUEST, what))
         self._requests.stop()  # session and streams know each other: until the collector comes, only they shall stay
@@ -168,7 +171,7 @@ cdef class Session:
 
     def _at_start(self, stream: Stream, frames: int) -> bool:
         """Whether the direction is still at its first frame, that many having been cut."""
-        return self._from_start and stream.frames.count == frames and not stream.hunting
+        return self._from_start[stream.direction] and stream.frames.count == frames and not stream.hunting
 
     def on_found(self, stream: Stream, skipped: int, at: int, events: list[Event]) -> None:
         """See stream.Owner."""

@@ -22,10 +22,11 @@ def started(*words: str) -> Iterator[Supervised]:
     command = [sys.executable, "-m", "kproxy", "run", *words]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=ROOT, env=environment) as process:
+        running = Supervised(process)
         try:
-            yield Supervised(process)
+            yield running
         finally:
-            process.kill()
+            running.close()
 
 
 def free_port() -> int:

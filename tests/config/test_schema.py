@@ -8,8 +8,13 @@ import jsonschema
 import pytest
 import yaml
 
+from kproxy.config.checks import check_values
+from kproxy.config.convert import Conversion
+from kproxy.config.ports import check_ports
 from kproxy.config.reading import parse_config
 from kproxy.config.schema import config_schema
+from kproxy.config.structs import Config
+from kproxy.config.yaml_tree import read_tree
 from kproxy.errors import ConfigError
 
 README = Path(__file__).parents[2] / "README.md"
@@ -27,10 +32,15 @@ def both(config: dict[str, Any]) -> tuple[bool, bool]:
     return VALIDATOR(config_schema()).is_valid(config), taken
 
 
-def test_the_example_of_the_readme_is_right_for_both() -> None:
-    (example,) = re.findall(r"```yaml\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
-    assert VALIDATOR(config_schema()).is_valid(yaml.safe_load(example))
-    assert [cluster.name for cluster in parse_config(example, "kproxy.yaml").clusters] == ["orders", "audit"]
+def test_the_example_of_the_readme_is_right() -> None:
+    """But for what it names on a machine: files, and a filter of somebody's company."""
+    (example,) = re.findall(r"```yaml\n(clusters:.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+    assert list(VALIDATOR(config_schema()).iter_errors(yaml.safe_load(example))) == []
+    conversion = Conversion()
+    config = conversion.convert(read_tree(example, "kproxy.yaml"), Config)
+    assert conversion.mistakes == []
+    assert [*check_values(config), *check_ports(config)] == []
+    assert config.clusters[0].name == "orders"
 
 
 def test_it_is_a_schema() -> None:
@@ -66,6 +76,8 @@ def test_what_is_right_is_right_for_both(parts: dict[str, Any]) -> None:
         {"limits": {"memory": 0}},
         {"logs": "xml"},
         {"clusters": [{**CLUSTER, "name": "a b"}]},
+        {"clusters": [{**CLUSTER, "name": "../x"}]},
+        {"clusters": [{**CLUSTER, "name": ".."}]},
         {"clusters": [{**CLUSTER, "addresses": {"first_port": 70000}}]},
         {"clusters": [{**CLUSTER, "listener_tls": {"certificate": "x"}}]},
     ],

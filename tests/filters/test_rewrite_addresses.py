@@ -172,7 +172,7 @@ def test_attack_19_addresses_past_counting_close_the_connection() -> None:
 
 
 def test_attack_20_a_response_that_cannot_be_read_closes_the_connection() -> None:
-    frame = response_frame(3, 5, metadata((1, "broker", 9092)) + b"\0")
+    frame = response_frame(3, 5, metadata((1, "broker", 9092))[:-1])
     chain = Chain([RewriteAddresses()])
     assert responded(chain, connection(Served()), 3, 5, frame) == Close("filter rewrite_addresses failed")
     assert chain.faults == {"rewrite_addresses": 1}

@@ -1,12 +1,24 @@
 """Four clients that people use, each told to produce and consume in its own words."""
 
 import asyncio
+import base64
+import json
 import time
+import warnings
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+import aiokafka.abc
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from confluent_kafka import Consumer, KafkaError, Message, Producer
+
 from tests.support.kafka.fixtures import Entrance
 from tests.support.kafka.tools import config_option, events, properties_file, run_tool
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # of what it reads its own schemas with
+    import kafka.net.sasl.oauth
+    from kafka import KafkaConsumer, KafkaProducer
 
 PATIENCE = 60  # seconds until a client that gets nothing gives up
 
@@ -67,8 +79,6 @@ class Librdkafka:
     name = "librdkafka"
 
     def produce(self, entrance: Entrance, topic: str, count: int, **settings: Any) -> int:
-        from confluent_kafka import KafkaError, Message, Producer
-
         acknowledged: list[bytes | None] = []
 
         def delivered(error: KafkaError | None, message: Message) -> None:
@@ -84,8 +94,6 @@ class Librdkafka:
         return len(acknowledged)
 
     def consume(self, entrance: Entrance, topic: str, count: int, **settings: Any) -> list[bytes]:
-        from confluent_kafka import Consumer
-
         properties = {
             "bootstrap.servers": entrance.bootstrap,
             "group.id": f"librdkafka-{topic}",
@@ -114,8 +122,6 @@ class KafkaPython:
     name = "kafka-python"
 
     def produce(self, entrance: Entrance, topic: str, count: int, **settings: Any) -> int:
-        from kafka import KafkaProducer
-
         codec = settings.pop("compression_type", None)
         words = {"bootstrap_servers": entrance.bootstrap.split(","), "acks": "all", **self._words(entrance)}
         producer = KafkaProducer(**words, compression_type=None if codec == "none" else codec, **settings)
@@ -127,8 +133,6 @@ class KafkaPython:
             producer.close()
 
     def consume(self, entrance: Entrance, topic: str, count: int, **settings: Any) -> list[bytes]:
-        from kafka import KafkaConsumer
-
         words = {"group_id": f"kafka-python-{topic}", "auto_offset_reset": "earliest", **self._words(entrance)}
         consumer = KafkaConsumer(topic, bootstrap_servers=entrance.bootstrap.split(","), **{**words, **settings})
         got: list[bytes] = []
@@ -145,14 +149,12 @@ class KafkaPython:
     def _words(self, entrance: Entrance) -> dict[str, Any]:
         words = entrance.security.kafka_python()
         if entrance.security.mechanism == "OAUTHBEARER":
-            words["sasl_oauth_token_provider"] = _KafkaPythonTokens()
+            words["sasl_oauth_token_provider"] = KafkaPythonTokens()
         return words
 
 
 def unsecured_token(subject: str = "alice") -> str:
     """An unsecured JSON web token as KIP-255 has it."""
-    import base64
-    import json
 
     def part(claims: dict[str, Any]) -> str:
         return base64.urlsafe_b64encode(json.dumps(claims).encode()).decode().rstrip("=")
@@ -161,14 +163,11 @@ def unsecured_token(subject: str = "alice") -> str:
     return f"{part({'alg': 'none'})}.{part({'sub': subject, 'iat': now, 'exp': now + 3600})}."
 
 
-def _KafkaPythonTokens() -> Any:  # noqa: N802 - makes an instance of a class that only the client's package knows
-    from kafka.net.sasl.oauth import AbstractTokenProvider
+class KafkaPythonTokens(kafka.net.sasl.oauth.AbstractTokenProvider):  # type: ignore[misc]
+    """For kafka-python."""
 
-    class Tokens(AbstractTokenProvider):  # type: ignore[misc]
-        def token(self) -> str:
-            return unsecured_token()
-
-    return Tokens()
+    def token(self) -> str:
+        return unsecured_token()
 
 
 class Aiokafka:
@@ -180,8 +179,6 @@ class Aiokafka:
         return asyncio.run(self._produce(entrance, topic, count, settings))
 
     async def _produce(self, entrance: Entrance, topic: str, count: int, settings: dict[str, Any]) -> int:
-        from aiokafka import AIOKafkaProducer
-
         codec = settings.pop("compression_type", None)
         words = {"bootstrap_servers": entrance.bootstrap, "acks": "all", **self._words(entrance), **settings}
         async with AIOKafkaProducer(**words, compression_type=None if codec == "none" else codec) as producer:
@@ -192,8 +189,6 @@ class Aiokafka:
         return asyncio.run(self._consume(entrance, topic, count, settings))
 
     async def _consume(self, entrance: Entrance, topic: str, count: int, settings: dict[str, Any]) -> list[bytes]:
-        from aiokafka import AIOKafkaConsumer
-
         words = {"group_id": f"aiokafka-{topic}", "auto_offset_reset": "earliest", **self._words(entrance), **settings}
         got: list[bytes] = []
         async with AIOKafkaConsumer(topic, bootstrap_servers=entrance.bootstrap, **words) as consumer:
@@ -207,18 +202,15 @@ class Aiokafka:
     def _words(self, entrance: Entrance) -> dict[str, Any]:
         words = entrance.security.aiokafka()
         if entrance.security.mechanism == "OAUTHBEARER":
-            words["sasl_oauth_token_provider"] = _aiokafka_tokens()
+            words["sasl_oauth_token_provider"] = AiokafkaTokens()
         return words
 
 
-def _aiokafka_tokens() -> Any:
-    from aiokafka.abc import AbstractTokenProvider
+class AiokafkaTokens(aiokafka.abc.AbstractTokenProvider):  # type: ignore[misc]
+    """For aiokafka."""
 
-    class Tokens(AbstractTokenProvider):  # type: ignore[misc]
-        async def token(self) -> str:
-            return unsecured_token()
-
-    return Tokens()
+    async def token(self) -> str:
+        return unsecured_token()
 
 
 def _dotted(settings: dict[str, Any]) -> dict[str, str]:

@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 import tarfile
+import tempfile
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,7 +19,7 @@ from tests.support.kafka.jars import NEWEST
 
 VERSION = "3.0.12"
 PATIENCE = 900
-_SERVICE = '''
+_SERVICE = """
 class ExternalService:
     def __init__(self, host, port):
         self.host, self.port = host, port
@@ -27,7 +28,7 @@ class ExternalService:
     def dump_logs(self): ...
 
 class SpawnedService(ExternalService): ...
-'''
+"""
 
 
 def suite(folder: Path) -> Path:
@@ -75,8 +76,6 @@ def _outcome(case: ET.Element) -> tuple[str, str]:
 
 def main() -> None:
     """Run it from the command line."""
-    import tempfile
-
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("bootstrap", metavar="HOST:PORT")
     parser.add_argument("--release", default=NEWEST)

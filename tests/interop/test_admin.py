@@ -5,8 +5,19 @@ import re
 import uuid
 
 import pytest
-from confluent_kafka.admin import AclBinding, AclBindingFilter, AclOperation, AclPermissionType, AdminClient, ConfigResource
-from confluent_kafka.admin import NewPartitions, NewTopic, ResourcePatternType, ResourceType
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+    ResourcePatternType,
+    ResourceType,
+)
 
 from tests.interop.clients import CLIENTS
 from tests.support.kafka.brokers import CLUSTER_ID
@@ -124,8 +135,6 @@ def test_records_are_deleted(entrance: Entrance, topic_name: str) -> None:
     printed = tool(entrance, f"{TOOLS}.GetOffsetShell", "--topic", topic, "--time", "-1")
     assert printed.split() == [f"{topic}:0:100"]
     through = admin(entrance.bootstrap)
-    from confluent_kafka import TopicPartition
-
     (done,) = through.delete_records([TopicPartition(topic, 0, 40)]).values()
     assert done.result(30).low_watermark == 40
     assert tool(entrance, f"{TOOLS}.GetOffsetShell", "--topic", topic, "--time", "-2").split() == [f"{topic}:0:40"]

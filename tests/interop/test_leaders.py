@@ -1,8 +1,11 @@
 """Leaders move while producers write: nothing acknowledged is lost, nothing is there twice."""
 
+import json
 import subprocess
+import tempfile
 import threading
 from collections import Counter
+from functools import partial
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer
@@ -71,10 +74,16 @@ def healthy(cluster: Cluster, *topics: str) -> None:
     eventually(in_sync, what="all replicas are in sync")
 
 
+def leads_nothing(cluster: Cluster, topic: str, node: int) -> bool:
+    return node not in metadata(cluster.open, [topic]).leaders.values()
+
+
 def stored(cluster: Cluster, topic: str) -> Counter[bytes]:
     """How often each value stands in *topic*, read past the proxy."""
     ends = end_offsets(cluster.open, topic)
-    reader = Consumer({"bootstrap.servers": cluster.open, "group.id": f"count-{topic}", "auto.offset.reset": "earliest"})
+    reader = Consumer(
+        {"bootstrap.servers": cluster.open, "group.id": f"count-{topic}", "auto.offset.reset": "earliest"}
+    )
     reader.subscribe([topic])
     found: Counter[bytes] = Counter()
     try:
@@ -114,7 +123,7 @@ def test_a_broker_goes_and_comes_back_under_load(entrance_to_three: Entrance, to
         load.more()
         for node in (2, 3):
             cluster.brokers[node].stop(patience=patience)
-            eventually(lambda: node not in metadata(cluster.open, [topic]).leaders.values(), what="leaders move")
+            eventually(partial(leads_nothing, cluster, topic, node), what="leaders move")
             load.more()
             cluster.brokers[node].start()
             healthy(cluster, topic)
@@ -147,7 +156,8 @@ def test_elections_and_moved_replicas_under_load(entrance_to_three: Entrance, to
         before = metadata(cluster.open, [topic]).leaders
         _reassign(entrance_to_three, topic)
         eventually(
-            lambda: not set(before.items()) & set(metadata(cluster.open, [topic]).leaders.items()), what="all leaders move"
+            lambda: not set(before.items()) & set(metadata(cluster.open, [topic]).leaders.items()),
+            what="all leaders move",
         )
         load.more()
     finally:
@@ -157,9 +167,6 @@ def test_elections_and_moved_replicas_under_load(entrance_to_three: Entrance, to
 
 
 def _reassign(entrance: Entrance, topic: str) -> None:
-    import json
-    import tempfile
-
     found = metadata(entrance.cluster.open, [topic]).leaders
     moved = [
         {"topic": name, "partition": partition, "replicas": [leader % 3 + 1, (leader + 1) % 3 + 1, leader]}

@@ -19,7 +19,6 @@ from kproxy.proxy.plan import Plan
 from kproxy.proxy.pump import close_sockets, pump
 from kproxy.proxy.verdicts import Verdicts
 
-
 _benches: list["Bench"] = []
 
 
@@ -67,8 +66,9 @@ class Owner:
         self.told.append(("mispaired",))
         return not self.strict
 
-    def on_refused(self, link: Link, side: int, cause: int, start: bytes) -> None:
+    def on_refused(self, link: Link, side: int, cause: int, start: bytes) -> int:
         self.told.append(("refused", side, CloseCause(cause), start))
+        return cause
 
     def on_handshake(self, link: Link, frame: bytes) -> bool:
         return frame[6:8] == b"\0\0"
@@ -112,13 +112,17 @@ class Bench:
         self.counters.add(Total.CONNECTIONS_OPEN)  # as an acceptor does
         self.worker = Worker(self.counters, tap, self.loop)
         self.link = Link(self.worker, self.owner, Plan(chain, **plan), 1, limits or Limits())
-        self.client, ours = socket.socketpair()
-        self.broker, theirs = socket.socketpair()
+        self.client, ours = self.pair()
+        self.broker, theirs = self.pair()
         for end in (self.client, self.broker, ours, theirs):
             end.setblocking(False)
         pump(self.link, ours.detach(), theirs.detach())
 
         _benches.append(self)
+
+    @staticmethod
+    def pair() -> tuple[socket.socket, socket.socket]:
+        return socket.socketpair()
 
     def close(self) -> None:
         """Leave nothing open."""

@@ -179,6 +179,24 @@ def test_a_dead_workers_connections_are_closed_and_the_others_go_on(tmp_path: Pa
     assert [(row["correlationId"], row["response"] is None) for row in rows] == [(0, True), (1, False)]
 
 
+def test_what_a_dead_worker_wrote_last_is_analyzed_to_its_end(analyzer: Analyzer) -> None:
+    """However far behind the analyzer was: kproxy's own drain ends so, too."""
+    (reader,) = analyzer._readers
+    reader.attach()
+    writer = TapWriter(reader.fd)
+    assert writer.put(*opened(1, *ADDRESSES))
+    for correlation_id in range(200):
+        for item in exchange(1, correlation_id):
+            assert writer.put(*item)
+    analyzer.forget(0)
+    assert (analyzer.counts.exchanges, len(analyzer.sessions[0])) == (200, 0)
+    for item in (opened(2, *ADDRESSES), *exchange(2, 1)):
+        assert writer.put(*item)
+    analyzer.finish()
+    assert analyzer.counts.exchanges == 201
+    assert writer.epoch == 0
+
+
 def test_files_follow_the_configuration_without_a_restart(tmp_path: Path) -> None:
     first, second = tmp_path / "first.jsonl", tmp_path / "second.jsonl"
     with AnalyzerProcess(Analysis(log=Rotated(path=str(first)))) as analyzer:

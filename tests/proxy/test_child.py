@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -90,6 +91,27 @@ def test_a_killed_one_is_replaced() -> None:
     assert set(codes) == {-9}
 
 
+def test_one_whose_channel_another_still_holds_is_replaced_as_well() -> None:
+    async def main() -> Any:
+        told = Told("fork")
+        child, keeping = await keep(told)
+        others = []
+        for _ in range(2):
+            await told.answers.get()
+            while (message := await told.said.get())["said"] != "forked":
+                pass
+            others.append(message["pid"])
+            assert child.pid
+            os.kill(child.pid, signal.SIGKILL)
+        child.kill()
+        await keeping
+        for pid in others:
+            os.kill(pid, signal.SIGKILL)
+        return told.codes
+
+    assert run("asyncio", main()) == [-9, -9]
+
+
 @pytest.mark.parametrize(
     ("words", "why"),
     [
@@ -121,6 +143,24 @@ def test_23_without_file_descriptors_none_can_be_started_and_nothing_else_happen
         told = Told()
         child, keeping = await keep(told)
         while len(told.codes) < 3:
+            await asyncio.sleep(0)
+        child.stop()
+        await keeping
+        return told.codes
+
+    assert set(run("asyncio", main())) == {None}
+
+
+def test_23_nor_without_any_for_a_channel(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_more() -> None:
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr(child_module, "socket", SimpleNamespace(socketpair=no_more))
+
+    async def main() -> Any:
+        told = Told()
+        child, keeping = await keep(told)
+        while len(told.codes) < 2:
             await asyncio.sleep(0)
         child.stop()
         await keeping

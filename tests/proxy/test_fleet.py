@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from kproxy.config import Analysis, Cluster, Config, Timeouts
@@ -78,7 +79,7 @@ def test_a_worker_that_cannot_take_its_place_tries_again() -> None:
 
     async def test(fleet: Fleet, _: str) -> Any:
         pids = set()
-        fleet.config = config("plain.die")
+        fleet._plain = msgspec.to_builtins(config("plain.die"))
         child = fleet.posts[0].child
         assert child.pid
         os.kill(child.pid, signal.SIGKILL)
@@ -93,9 +94,26 @@ def test_a_worker_that_cannot_take_its_place_tries_again() -> None:
 def test_a_change_that_one_refuses_is_taken_back_by_all() -> None:
     async def test(fleet: Fleet, _: str) -> Any:
         why = await fleet.change(config("plain.fail", workers=2))
-        return why, fleet.config.clusters[0].name, all(post.child.ready for post in fleet.posts)
+        given = [post.child.given["clusters"][0]["name"] for post in fleet.posts]
+        return why, fleet.config.clusters[0].name, given, all(post.child.ready for post in fleet.posts)
 
-    assert with_fleet(config(workers=2), test) == ("127.0.0.1:1: address already in use", "plain", True)
+    expected = ("127.0.0.1:1: address already in use", "plain", ["plain", "plain"], True)
+    assert with_fleet(config(workers=2), test) == expected
+
+
+def test_a_worker_that_begins_during_a_change_takes_it_as_well() -> None:
+    async def test(fleet: Fleet, _: str) -> Any:
+        child = fleet.posts[1].child
+        changing = asyncio.ensure_future(fleet.change(config("other", workers=2)))
+        assert child.pid
+        os.kill(child.pid, signal.SIGKILL)  # it may or may not have answered
+        why = await changing
+        while not child.ready:
+            await asyncio.sleep(0.01)
+        return why, child.given["clusters"][0]["name"], fleet.config.clusters[0].name
+
+    why, given, name = with_fleet(config(workers=2), test)
+    assert given == name == ("plain" if why else "other")
 
 
 def test_the_number_of_workers_changes_and_memory_is_given_back() -> None:
@@ -144,7 +162,7 @@ def test_what_was_learned_of_another_cluster_is_forgotten() -> None:
 def test_all_end_in_time_or_are_ended(words: str, in_time: bool) -> None:
     async def test(fleet: Fleet, _: str) -> Any:
         pids = [post.child.pid for post in fleet.posts]
-        done = await fleet.drain(0.05)
+        done = await fleet.drain(20 if in_time else 0.05)
         return done, [pid for pid in pids if Path(f"/proc/{pid}").exists()]
 
     assert with_fleet(config(words, workers=2, analysis=True), test) == (in_time, [])

@@ -107,6 +107,21 @@ def test_half_close_gives_every_answer_that_is_in_flight():
     run(work)
 
 
+def test_what_a_client_sends_to_a_broker_that_is_done_still_goes_there():
+    async def work() -> None:
+        bench = Bench()
+        bench.broker.shutdown(1)
+        assert await bench.rest(bench.client) == b""
+        await bench.send(bench.client, request(3, 1, 1))
+        assert await bench.receive(bench.broker, len(request(3, 1, 1))) == request(3, 1, 1)
+        bench.client.shutdown(1)
+        assert await bench.rest(bench.broker) == b""
+        await bench.owner.closed.wait()
+        assert bench.owner.cause is CloseCause.BROKER_CLOSED
+
+    run(work)
+
+
 def test_the_broker_hears_all_of_a_client_that_is_gone():
     async def work() -> None:
         bench = Bench()
@@ -202,6 +217,15 @@ def test_attack_10_a_response_before_any_request_passes():
         await bench.send(bench.broker, response(5, b"early"))
         assert await bench.receive(bench.client, 13) == response(5, b"early")
         assert ("mispaired",) in bench.owner.told
+
+    run(work)
+
+
+def test_attack_10_an_answer_to_nothing_is_not_waited_for():
+    async def work() -> None:
+        bench = Bench()
+        await bench.send(bench.broker, bytes(4))
+        assert await bench.receive(bench.client, 4) == bytes(4)
 
     run(work)
 

@@ -147,6 +147,17 @@ def test_a_new_writer_goes_on_where_the_one_before_ended(ring: int) -> None:
     assert [item[4] for item in reader.read(9)] == [b"first", b"second"]
 
 
+def test_the_position_says_how_much_was_read(ring: int) -> None:
+    writer, reader = TapWriter(ring), TapReader(ring)
+    reader.attach()
+    for number in range(1, 200):
+        assert writer.put(TapKind.DATA, 1, 0, 0, bytes(1000))
+        assert reader.waiting >= HEADER + 1000
+        before = reader.position + reader.waiting
+        assert len(reader.read(1)) == 1
+        assert (reader.position, reader.waiting) == (before, 0), number
+
+
 def test_what_was_lost_is_told_as_a_number(ring: int) -> None:
     reader = TapReader(ring)
     reader.attach()

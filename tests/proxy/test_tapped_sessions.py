@@ -92,6 +92,12 @@ def test_what_the_tap_lost_is_a_gap_and_the_rest_goes_on(heard: Heard) -> None:
     assert taken.lost_bytes == len(frame) - 10
 
 
+def test_a_loss_beyond_belief_is_no_number_that_nobody_can_read(heard: Heard) -> None:
+    taken = sessions(heard)
+    taken.take([opened(1, *ADDRESSES)] + [lost(1, 0, 2**64 - 1)] * 3)
+    assert taken.lost_bytes == 3 << 48
+
+
 def test_a_connection_heard_of_in_mid_stream(heard: Heard) -> None:
     taken = sessions(heard)
     taken.take([opened(1, *ADDRESSES, from_start=False), data(1, 0, heartbeat(1)[5:]), *ask(1, 2), *ask(1, 3)])

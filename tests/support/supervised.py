@@ -30,13 +30,19 @@ class Supervised:
         self.sentences: list[str] = []
         self._claimed: list[Event] = []
         self._lines: queue.Queue[str | None] = queue.Queue()
-        threading.Thread(target=self._read, daemon=True).start()
+        self._reading = threading.Thread(target=self._read, daemon=True)
+        self._reading.start()
 
     def _read(self) -> None:
         assert self.process.stderr is not None
         for line in self.process.stderr:
             self._lines.put(line)
         self._lines.put(None)
+
+    def close(self) -> None:
+        """Kill it, and wait for its last word, which is that of its last child."""
+        self.process.kill()
+        self._reading.join(LONG)
 
     def until(self, event: str, **keys: Any) -> Event:
         """The first event of that name with those keys that was not asked for before."""
@@ -84,10 +90,11 @@ def supervised(options: str) -> Iterator[Supervised]:
     root = Path(__file__).parents[2]
     environment = {**os.environ, "PYTHONPATH": str(root)}
     with subprocess.Popen(words, stderr=subprocess.PIPE, text=True, cwd=root, env=environment) as process:
+        running = Supervised(process)
         try:
-            yield Supervised(process)
+            yield running
         finally:
-            process.kill()
+            running.close()
 
 
 if __name__ == "__main__":

@@ -193,9 +193,7 @@ class Cluster:
     @property
     def open(self) -> str:
         """The tests' own bootstrap address, past every gate: of a broker that runs."""
-        return next(
-            f"{_HOST}:{broker.ports['OPEN']}" for broker in self.brokers.values() if broker.running
-        )
+        return next(f"{_HOST}:{broker.ports['OPEN']}" for broker in self.brokers.values() if broker.running)
 
     def bootstrap(self, listener: str = "PLAIN") -> list[str]:
         """The addresses that clients and the proxy are given of a listener."""

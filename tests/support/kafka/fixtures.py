@@ -16,7 +16,8 @@ from tests.conftest import Require
 from tests.support.kafka import jars
 from tests.support.kafka.brokers import Cluster
 from tests.support.kafka.pki import Authority
-from tests.support.kafka.proxies import Proxy, cluster as virtual_cluster
+from tests.support.kafka.proxies import Proxy
+from tests.support.kafka.proxies import cluster as virtual_cluster
 from tests.support.kafka.security import PLAINTEXT, Security
 
 DIRECT = os.environ.get("KPROXY_INTEROP") == "direct"

@@ -68,9 +68,7 @@ class Gate:
                 await sink.drain()
             sink.write_eof()
 
-    async def opened(
-        self, target: tuple[str, int], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> None:
+    async def opened(self, target: tuple[str, int], reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.visitors.append(visitor(writer.get_extra_info("peername"), writer.get_extra_info("sockname")))
         try:
             inner_reader, inner_writer = await asyncio.open_connection(*target, limit=_CHUNK)

@@ -38,7 +38,7 @@ def spawn(
             stdout=subprocess.PIPE if piped else out,
             stderr=out,
             start_new_session=True,
-            preexec_fn=_die_with_parent,
+            preexec_fn=_die_with_parent,  # noqa: PLW1509 - it takes no lock
             env={**os.environ, **(environment or {})},
             cwd=folder,
         )
@@ -107,9 +107,12 @@ def command_line(pid: int) -> str:
 
 
 def resident_size(pid: int) -> int:
-    """Rss of smaps_rollup, in bytes; 0 when *pid* is gone."""
+    """Rss of smaps_rollup without what is shared memory, in bytes; 0 when *pid* is gone."""
     with suppress(OSError):
-        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
-            if line.startswith("Rss:"):
-                return int(line.split()[1]) * 1024
+        return _kib(f"/proc/{pid}/smaps_rollup", "Rss:") - _kib(f"/proc/{pid}/status", "RssShmem:")
     return 0
+
+
+def _kib(file: str, name: str) -> int:
+    line = next(line for line in Path(file).read_text().splitlines() if line.startswith(name))
+    return int(line.split()[1]) * 1024

@@ -60,7 +60,10 @@ class Proxy:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self, *, patience: float = 30) -> "Proxy":
-        """Write the configuration, start, and wait for /readyz, or where there is no admin port until it accepts. Raises RuntimeError with the end of its log."""
+        """Write the configuration, start, and wait for /readyz, or where there is no admin port until it accepts.
+
+        Raises RuntimeError with the end of its log.
+        """
         self.write()
         words = [sys.executable, "-m", "kproxy", "run", "-c", str(self.file), *self._options]
         self._process = spawn(words, self.log, environment=self._environment, folder=self.file.parent)
@@ -116,10 +119,10 @@ class Proxy:
         pairs = (line.rsplit(" ", 1) for line in lines if line and not line.startswith("#"))
         return {name: float(value) for name, value in pairs}
 
-    def count(self, prefix: str, *parts: str) -> float:
-        """The sum of the metrics whose name begins with *prefix* and has all *parts* in it."""
-        found = self.metrics().items()
-        return sum(value for name, value in found if name.startswith(prefix) and all(part in name for part in parts))
+    def count(self, name: str, *parts: str) -> float:
+        """The sum of the metric *name* over all labels, or over those that have all *parts* in them."""
+        found = ((shown.partition("{"), value) for shown, value in self.metrics().items())
+        return sum(value for (own, _, labels), value in found if own == name and all(part in labels for part in parts))
 
     def connections(self) -> Any:
         """/connections, as JSON."""
@@ -138,7 +141,7 @@ class Proxy:
         return self.named("kproxy.proxy.worker")
 
     def resident_size(self) -> int:
-        """Rss of the processes that forward, bytes."""
+        """Resident bytes of the processes that forward, without the shared memory whose size is fixed: the tap's ring."""
         return sum(map(resident_size, self.workers()))
 
     def said(self) -> str:

@@ -68,7 +68,7 @@ class Security:
 
     def aiokafka(self) -> dict[str, Any]:
         """Keyword arguments of aiokafka."""
-        from aiokafka.helpers import create_ssl_context
+        from aiokafka.helpers import create_ssl_context  # noqa: PLC0415 - this module is loaded by every run
 
         words: dict[str, Any] = {"security_protocol": self.protocol}
         if self.mechanism:

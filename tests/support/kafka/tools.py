@@ -38,5 +38,3 @@ def events(printed: str) -> list[dict[str, Any]]:
 def config_option(release: str, before: str) -> str:
     """The option for a properties file: --command-config since 4.2 (KIP-1147), *before* it another name."""
     return "--command-config" if release >= "4.2" else before
-
-

@@ -1,0 +1,133 @@
+"""What ``kproxy demo`` looks at: librdkafka's embedded mock cluster, a shop that produces orders, a group that bills them.
+
+confluent-kafka (the extra ``demo``) is imported here alone. Nothing of it is secret, and nothing leaves this machine.
+"""
+
+import json
+import random
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+try:
+    from confluent_kafka import Consumer, KafkaException, Producer
+except ImportError as missing:
+    from kproxy.errors import UsageError
+
+    raise UsageError(
+        "kproxy demo needs confluent-kafka, whose mock cluster it runs: pip install 'kproxy[demo]'"
+    ) from missing
+
+BROKERS = 3
+TOPIC, GROUP = "orders", "billing"
+ITEMS = ("espresso", "filter coffee", "green tea", "water", "croissant")
+PAUSE_S = 0.15  # between orders: as fast as can be read
+SECOND_MEMBER_S = 12.0  # when the group rebalances, which takes the mock cluster some seconds
+POLL_S = 0.2
+QUIET = {"log_level": 2}  # librdkafka's words on standard error would stand between the lines
+
+
+class MockCluster:
+    """Brokers inside this process, as long as it is kept."""
+
+    def __init__(self) -> None:
+        self._owner = Producer({"test.mock.num.brokers": BROKERS, "bootstrap.servers": "mock", **QUIET})
+        brokers = self._owner.list_topics(timeout=10).brokers.values()
+        self.bootstrap = [f"{broker.host}:{broker.port}" for broker in brokers]
+
+
+@dataclass
+class Counts:
+    """What the workload itself counted."""
+
+    produced: int = 0  # acknowledged by a broker
+    consumed: int = 0
+    failed: int = 0
+    consumers: int = 0
+
+
+class Workload:
+    """A producer and a group of two consumers, at work through *bootstrap* from ``start()`` to ``stop()``."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self.counts = Counts()
+        self._bootstrap = bootstrap
+        self._ending = threading.Event()
+        self._lock = threading.Lock()
+        self._reached: dict[int, int] = {}  # the last offset consumed of each partition
+        self._threads = [
+            threading.Thread(target=self._produce, name="demo-producer"),
+            threading.Thread(target=self._consume, args=("billing-1", 0.0), name="demo-billing-1"),
+            threading.Thread(target=self._consume, args=("billing-2", SECOND_MEMBER_S), name="demo-billing-2"),
+        ]
+
+    def start(self) -> None:
+        """Begin; returns at once."""
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> Counts:
+        """End: what was sent is flushed, offsets are committed, members leave the group. Takes a second or so."""
+        self._ending.set()
+        for thread in self._threads:
+            thread.join()
+        return self.counts
+
+    def _settings(self, client_id: str, **others: Any) -> dict[str, Any]:
+        return {"bootstrap.servers": self._bootstrap, "client.id": client_id, "error_cb": _pass_over, **QUIET, **others}
+
+    def _produce(self) -> None:
+        settings = self._settings("shop", **{"linger.ms": 50, "compression.type": "lz4", "message.timeout.ms": 5_000})
+        producer = Producer(settings)
+        number = 0
+        while not self._ending.wait(PAUSE_S):
+            for _ in range(random.randint(1, 3)):
+                number += 1
+                customer, order = _order(number)
+                producer.produce(TOPIC, order, customer, on_delivery=self._delivered)
+            producer.poll(0)
+        producer.flush(2)
+
+    def _delivered(self, error: object, _: object) -> None:
+        with self._lock:
+            if error is None:
+                self.counts.produced += 1
+            else:
+                self.counts.failed += 1
+
+    def _consume(self, client_id: str, after: float) -> None:
+        if self._ending.wait(after):
+            return
+        settings = {"group.id": GROUP, "auto.offset.reset": "earliest", "auto.commit.interval.ms": 2_000}
+        settings |= {"session.timeout.ms": 6_000, "heartbeat.interval.ms": 2_000}
+        consumer = Consumer(self._settings(client_id, **settings))
+        with self._lock:
+            self.counts.consumers += 1
+        try:
+            consumer.subscribe([TOPIC])
+            while not self._ending.is_set():
+                record = consumer.poll(POLL_S)
+                if record is not None and record.error() is None:
+                    self._consumed(record.partition() or 0, record.offset() or 0)
+        except KafkaException:
+            self.counts.failed += 1
+        finally:
+            consumer.close()
+
+    def _consumed(self, partition: int, offset: int) -> None:
+        """Count a record, once: after a rebalance some come again, as they were not committed yet."""
+        with self._lock:
+            if offset > self._reached.get(partition, -1):
+                self._reached[partition] = offset
+                self.counts.consumed += 1
+
+
+def _order(number: int) -> tuple[bytes, bytes]:
+    """Key and value of a record."""
+    customer = f"customer-{random.randrange(20):02d}"
+    order = {"order": number, "customer": customer, "item": random.choice(ITEMS), "cents": random.randrange(150, 900)}
+    return customer.encode(), json.dumps(order).encode()
+
+
+_pass_over: Callable[[object], None] = lambda _: None  # noqa: E731 - a cluster that is about to end says so

@@ -1,0 +1,186 @@
+"""Promises 1 to 3, attacks 6, 11, 13: bad sizes, odd pieces, what is answered before anything is known."""
+
+from collections.abc import Callable
+from struct import pack
+
+import pytest
+
+from tests.chaos.conftest import Start
+from tests.chaos.peers import Peer, Recorder, Script, ScriptedBroker, answer, answering, client, size_field
+from tests.support.frames import (
+    api_versions,
+    heartbeat,
+    produce,
+    request,
+    sasl_authenticate,
+    sasl_authenticate_answer,
+    sasl_handshake,
+    sasl_handshake_answer,
+)
+from tests.support.kafka.processes import eventually
+
+Scripted = Callable[[Script], ScriptedBroker]
+Record = Callable[[str, object], None]
+MIB = 1 << 20
+MOST = 104_857_600
+
+BAD_STARTS = {
+    "2^31 - 1": size_field(0x7FFFFFFF),
+    "-2^31": size_field(0x80000000),
+    "-1": size_field(-1),
+    **{str(size): size_field(size) + b"\0" * size for size in range(8)},
+    "one more than the most": size_field(MOST + 1),
+    "TLS ClientHello": bytes.fromhex("16030100c8010000c40303"),
+    "TLS alert": bytes.fromhex("15030100020228"),
+    "HTTP": b"GET / HTTP/1.1\r\nHost: kafka\r\n\r\n",
+}
+
+
+def test_promise_1_attack_6_a_bad_size_costs_nothing(
+    scripted: Scripted, proxied: Start, record_property: Record
+) -> None:
+    recorder = Recorder()
+    proxy = proxied(scripted(recorder).address)
+    for name, start in BAD_STARTS.items():
+        before = proxy.resident_size()
+        for _ in range(100):
+            with client(proxy.bootstrap()) as one:
+                one.send(start)
+                assert one.closed(), name
+        grown = proxy.resident_size() - before
+        record_property(f"resident bytes after 100 times {name}", grown)
+        assert grown < MIB, name
+    count = 100 * len(BAD_STARTS)
+    causes = {cause: proxy.count("kproxy_connections_closed_total", f'"{cause}"') for cause in CAUSES}
+    record_property("causes", str(causes))
+    assert sum(causes.values()) == count
+    assert set(recorder.wait(count)) == {b""}
+
+
+CAUSES = ("bad_frame", "not_kafka", "frame_too_big")
+
+
+def test_promise_1_a_bad_size_after_good_frames_ends_the_connection(scripted: Scripted, proxied: Start) -> None:
+    proxy = proxied(scripted(answering).address)
+    with client(proxy.bootstrap()) as one:
+        one.send(heartbeat(1))
+        assert one.frame() == answer(heartbeat(1))
+        one.send(size_field(0x7FFFFFFF))
+        assert one.closed()
+    assert proxy.count("kproxy_connections_closed_total", "client_closed") == 0
+
+
+def test_promise_1_a_big_size_reserves_nothing(scripted: Scripted, proxied: Start, record_property: Record) -> None:
+    """The biggest frame there may be is announced on a hundred connections, and nothing of it sent but the header."""
+    proxy = proxied(scripted(Recorder()).address)
+    start = size_field(MOST) + produce(1, 1)[4:]
+    before = proxy.resident_size()
+    clients = [client(proxy.bootstrap()) for _ in range(100)]
+    for one in clients:
+        one.send(start)
+    eventually(lambda: proxy.count("kproxy_bytes_total", "request") == 100 * len(start), what="all starts have passed")
+    grown = proxy.resident_size() - before
+    record_property("resident bytes of 100 connections", grown)
+    for one in clients:
+        one.close()
+    assert grown < 4 * MIB
+
+
+def sasl(peer: Peer) -> None:
+    """A script: takes any handshake and any token, then answers everything."""
+    while True:
+        frame = peer.frame()
+        kind = int.from_bytes(frame[4:6], "big")
+        number = int.from_bytes(frame[8:12], "big")
+        peer.send(
+            {17: sasl_handshake_answer, 36: sasl_authenticate_answer}[kind](number)
+            if kind in {17, 36}
+            else answer(frame)
+        )
+
+
+def test_promise_2_small_before_login_and_big_after(scripted: Scripted, proxied: Start) -> None:
+    proxy = proxied(scripted(sasl).address)
+    big = request(0, 3, 9, produce(9, 1)[17:] + bytes(MIB))
+    with client(proxy.bootstrap()) as one:
+        one.send(sasl_handshake(1, 1))
+        assert one.frame() == sasl_handshake_answer(1)
+        one.send(size_field(524_289) + sasl_authenticate(2, b"")[4:])
+        assert one.closed()
+    assert proxy.count("kproxy_connections_closed_total", "bad_frame") == 1
+    with client(proxy.bootstrap()) as one:
+        one.send(sasl_handshake(1, 1))
+        one.frame()
+        one.send(sasl_authenticate(2, b"x" * 500_000))
+        assert one.frame() == sasl_authenticate_answer(2)
+        one.send(big)
+        assert one.frame() == answer(big)
+
+
+def test_attack_11_two_requests_in_one_segment_before_the_broker_is_connected(
+    scripted: Scripted, proxied: Start
+) -> None:
+    """Kroxylicious #513: the second was lost. The client's bytes are there before the proxy has accepted."""
+    proxy = proxied(scripted(answering).address)
+    for _ in range(50):
+        with client(proxy.bootstrap()) as one:
+            one.send(api_versions(1) + heartbeat(2))
+            assert [one.frame(), one.frame()] == [answer(api_versions(1)), answer(heartbeat(2))]
+
+
+def test_attack_11_one_byte_a_segment(scripted: Scripted, proxied: Start) -> None:
+    recorder = Recorder()
+    proxy = proxied(scripted(recorder).address)
+    sent = api_versions(1) + heartbeat(2) + produce(3, 0) + heartbeat(4)
+    with client(proxy.bootstrap()) as one:
+        for position in range(len(sent)):
+            one.send(sent[position : position + 1])
+        one.end()
+        (received,) = recorder.wait()
+    assert received == sent
+
+
+@pytest.mark.parametrize(
+    "body",
+    {
+        "KIP-511: version 0 with error 35": pack(">hi", 35, 1) + pack(">hhh", 18, 0, 2),
+        "librdkafka's mock: an error and nothing else": pack(">h", 35),
+        "cut short": pack(">hi", 0, 60) + pack(">hhh", 0, 0, 9),
+        "nothing at all": b"",
+        "more than there should be": pack(">hi", 0, 0) + b"\xff" * 300,
+    }.values(),
+)
+def test_attack_13_any_answer_to_api_versions_passes_unchanged(scripted: Scripted, proxied: Start, body: bytes) -> None:
+    def odd(peer: Peer) -> None:
+        while True:
+            peer.send(answer(peer.frame(), body))
+
+    proxy = proxied(scripted(odd).address)
+    with client(proxy.bootstrap()) as one:
+        one.send(api_versions(7))
+        assert one.frame() == answer(api_versions(7), body)
+        one.send(heartbeat(8))
+        assert one.frame() == answer(heartbeat(8), body)
+
+
+def test_promise_13_unknown_apis_and_versions_pass_and_are_counted(scripted: Scripted, proxied: Start) -> None:
+    recorder = Recorder()
+    proxy = proxied(scripted(recorder).address)
+    sent = [request(999, 0, 1, b"future"), request(12, 77, 2, b"\0\1\2"), request(-3, -5, 3, b""), heartbeat(4)]
+    with client(proxy.bootstrap()) as one:
+        one.send(b"".join(sent))
+        one.end()
+        (received,) = recorder.wait()
+    assert received == b"".join(sent)
+    assert proxy.count("kproxy_requests_total", 'api="other"') == 2
+    assert proxy.count("kproxy_requests_total", 'api="Heartbeat"', 'version="other"') == 1
+
+
+def test_promise_13_unknown_apis_are_answered_unchanged(scripted: Scripted, proxied: Start) -> None:
+    proxy = proxied(scripted(answering).address)
+    with client(proxy.bootstrap()) as one:
+        for number in range(200):
+            asked = request(500 + number, number, number, bytes([number]))
+            one.send(asked)
+            assert one.frame() == answer(asked)
+    assert proxy.count("kproxy_responses_total", 'api="other"') == 200

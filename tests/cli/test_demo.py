@@ -1,0 +1,176 @@
+"""kproxy demo as people run it: piped, on a terminal of 80 columns, ended in every way. Nothing of it stays but its files."""
+
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kproxy.cli.app import USAGE
+from tests.conftest import Require
+
+PATIENCE_S = 60
+ANSI = re.compile(r"\x1b\[[0-9;]*m")
+EXCHANGE = re.compile(r"^\d\d:\d\d:\d\d\.\d+ .* (Produce|Fetch|JoinGroup|FindCoordinator) v\d+ ", re.MULTILINE)
+
+
+@pytest.fixture
+def demo(require: Require, tmp_path: Path) -> Iterator["Demo"]:
+    try:
+        import confluent_kafka  # noqa: F401, PLC0415
+    except ImportError:
+        require("demo", False, "confluent-kafka is not installed")
+    running = Demo(tmp_path)
+    yield running
+    running.kill()
+
+
+class Demo:
+    """Runs it with a temporary folder and a mark of its own, by which its processes are found."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.environment = {**os.environ, "TMPDIR": str(folder), "NO_PROXY": "*", "KPROXY_DEMO_TEST": str(folder)}
+
+    def begin(self, *words: str, stdout: int = subprocess.PIPE) -> "subprocess.Popen[str]":
+        words = (sys.executable, "-m", "kproxy", "demo", *words)
+        self.process = subprocess.Popen(
+            words, env=self.environment, stdout=stdout, stderr=subprocess.PIPE, text=True, start_new_session=True
+        )
+        return self.process
+
+    def left(self) -> list[str]:
+        """Command lines of what still runs with our mark."""
+        mark = f"KPROXY_DEMO_TEST={self.folder}".encode()
+        found = []
+        for process in Path("/proc").glob("[0-9]*"):
+            try:
+                if mark in (process / "environ").read_bytes().split(b"\0"):
+                    found.append((process / "cmdline").read_bytes().replace(b"\0", b" ").decode())
+            except OSError:
+                continue
+        return [line for line in found if line]
+
+    def kill(self) -> None:
+        for stream in (self.process.stdout, self.process.stderr):
+            if stream is not None:
+                stream.close()
+        self.process.kill()
+        self.process.wait()
+
+    def files(self) -> Path:
+        (folder,) = self.folder.glob("kproxy-demo-*")
+        return folder
+
+
+def until(process: "subprocess.Popen[str]", pattern: re.Pattern[str]) -> str:
+    """The first line that has it."""
+    assert process.stdout is not None
+    watchdog = threading.Timer(PATIENCE_S, process.kill)
+    watchdog.start()
+    try:
+        for line in process.stdout:
+            if pattern.search(line):
+                return line
+    finally:
+        watchdog.cancel()
+    raise AssertionError(f"it ended without {pattern.pattern}: {process.stderr.read() if process.stderr else ''}")
+
+
+def test_piped_it_shows_traffic_and_a_summary_that_agrees_with_its_files(demo: Demo) -> None:
+    out, errors = demo.begin("--seconds", "6").communicate(timeout=PATIENCE_S)
+    assert (demo.process.returncode, errors, demo.left()) == (0, "", [])
+    assert EXCHANGE.search(out)
+    assert "\x1b" not in out
+    said = re.search(r"^(\d+) records produced, (\d+) consumed by a group of 1 in \d+ s$", out, re.MULTILINE)
+    assert said is not None
+    produced, consumed = map(int, said.groups())
+    assert 0 < consumed <= produced
+    files = demo.files()
+    log = [json.loads(line) for line in (files / "decoded.jsonl").read_text(encoding="utf-8").splitlines()]
+    exchanges = [event for event in log if event["event"] == "exchange"]
+    produces = [event for event in exchanges if event["apiName"] == "Produce"]
+    assert {"ApiVersions", "Metadata", "Produce", "JoinGroup", "Fetch"} <= {event["apiName"] for event in exchanges}
+    for command in (["decode", str(files / "trace.pcapng")], ["check", "--schema"]):
+        run = subprocess.run([sys.executable, "-m", "kproxy", *command], capture_output=True, check=False)
+        assert run.returncode == 0
+    shown = re.search(r"^Produce +(\d+) ", out, re.MULTILINE)
+    assert shown is not None
+    assert int(shown[1]) <= len(produces) + 2  # metrics are read a moment before the end
+    assert f"kproxy decode -v --records {files / 'trace.pcapng'}" in out
+
+
+def test_on_a_terminal_of_80_columns_no_line_of_traffic_is_wider(demo: Demo) -> None:
+    ours, theirs = pty.openpty()
+    subprocess.run(["stty", "cols", "80", "rows", "24"], stdin=theirs, check=True)
+    demo.environment["TERM"] = "xterm-256color"
+    process = demo.begin("--seconds", "3", stdout=theirs)
+    os.close(theirs)
+    seen = b""
+    try:
+        while piece := os.read(ours, 65_536):
+            seen += piece
+    except OSError:  # the other end is gone
+        pass
+    os.close(ours)
+    assert process.wait(PATIENCE_S) == 0
+    text = seen.decode()
+    assert "\x1b[" in text
+    lines = [ANSI.sub("", line).rstrip("\r") for line in text.splitlines()]
+    wide = [line for line in lines if len(line) > 80 and str(demo.folder) not in line]
+    assert wide == []
+    table = lines[next(at for at, line in enumerate(lines) if line.startswith("API ")) :]
+    assert len(table) <= 24
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_ends_it_in_order(demo: Demo, number: signal.Signals) -> None:
+    process = demo.begin()
+    until(process, EXCHANGE)
+    os.killpg(process.pid, number)  # as a terminal does: to everybody in the foreground
+    out, errors = process.communicate(timeout=PATIENCE_S)
+    assert (process.returncode, errors, demo.left()) == (0, "", [])
+    assert "records produced" in out
+
+
+def test_ctrl_c_before_it_is_ready_ends_it_too(demo: Demo) -> None:
+    process = demo.begin()
+    until(process, re.compile("mock brokers"))
+    os.killpg(process.pid, signal.SIGINT)
+    out, _ = process.communicate(timeout=PATIENCE_S)
+    assert (process.returncode, demo.left()) == (0, [])
+    assert "Traceback" not in out
+
+
+def test_it_ends_when_nobody_reads_any_more(demo: Demo) -> None:
+    process = demo.begin()
+    until(process, EXCHANGE)
+    assert process.stdout is not None
+    process.stdout.close()
+    assert process.wait(PATIENCE_S) == 0
+    assert process.stderr is not None
+    assert (process.stderr.read(), demo.left()) == ("", [])
+
+
+def test_without_confluent_kafka_it_says_what_to_install(tmp_path: Path) -> None:
+    (tmp_path / "confluent_kafka.py").write_text("raise ImportError", encoding="utf-8")
+    path = os.pathsep.join(
+        [str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH"), str(Path(__file__).parents[2])])]
+    )
+    words = [sys.executable, "-m", "kproxy", "demo", "--seconds", "1"]
+    run = subprocess.run(
+        words, env={**os.environ, "PYTHONPATH": path}, capture_output=True, check=False, encoding="utf-8"
+    )
+    assert run.returncode == USAGE
+    assert run.stdout == ""
+    assert (
+        run.stderr
+        == "kproxy: kproxy demo needs confluent-kafka, whose mock cluster it runs: pip install 'kproxy[demo]'\n"
+    )

@@ -1,0 +1,231 @@
+"""The life of `kproxy run` before a broker of a few lines: it drains, outlives, reloads, mends itself (promises 14, 15, 16)."""
+
+import os
+import shutil
+import signal
+import socket
+import ssl
+from collections.abc import Iterator
+from pathlib import Path
+from struct import pack
+from typing import Any
+
+import pytest
+
+from tests.proxy.certificates import Authority
+from tests.support.frames import string
+from tests.support.held_broker import HeldBroker
+from tests.support.kafka.processes import eventually
+from tests.support.kafka.proxies import Proxy, cluster
+from tests.support.kafka.wire import Wire
+
+HEARTBEAT = 12
+BODY = string("g") + pack(">i", 5) + string("m-1")
+FIXED = {"mode": "fixed"}
+
+
+@pytest.fixture
+def broker() -> Iterator[HeldBroker]:
+    with HeldBroker() as held:
+        yield held
+
+
+@pytest.fixture
+def start(tmp_path: Path, broker: HeldBroker) -> Iterator[Any]:
+    """``start(cluster settings, **settings)`` -> a Proxy that serves."""
+    running: list[Proxy] = []
+
+    def start(part: dict[str, Any] | None = None, **settings: Any) -> Proxy:
+        clusters = [cluster([broker.address], addresses=FIXED, **(part or {}))]
+        running.append(Proxy(tmp_path, clusters, **settings))
+        return running[0].start()
+
+    yield start
+    for proxy in running:
+        proxy.close()
+
+
+def beat(wire: Wire) -> None:
+    """A request and its answer."""
+    assert wire.ask(HEARTBEAT, 0, BODY) == b"\0\0"
+
+
+def begin(wire: Wire, broker: HeldBroker) -> None:
+    """A request that stays in flight."""
+    broker.hold()
+    wire.send(b"\0\0\0\x1e" + pack(">hhih", HEARTBEAT, 0, 77, 3) + b"app" + BODY + b"\0" * (30 - 13 - len(BODY)))
+    assert broker.asked.wait(20)
+
+
+def refused(proxy: Proxy) -> bool:
+    """Whether nobody listens any more."""
+    try:
+        Wire(proxy.bootstrap()).close()
+    except ConnectionRefusedError:
+        return True
+    return False
+
+
+def test_14_what_is_in_flight_is_answered_before_the_end(start: Any, broker: HeldBroker) -> None:
+    proxy = start(workers=2, timeouts={"drain": "1h"})
+    with Wire(proxy.bootstrap()) as idle, Wire(proxy.bootstrap()) as busy:
+        beat(idle)
+        begin(busy, broker)
+        proxy.process.send_signal(signal.SIGTERM)
+        with pytest.raises(EOFError):
+            idle.frame()  # nothing was in flight on it
+        eventually(lambda: refused(proxy), what="the listener to be closed")
+        assert proxy.get("/readyz", but=(503,)) == (503, "draining\n")
+        broker.may_answer.set()
+        assert busy.frame() == b"\0\0\0\6" + pack(">ih", 77, 0)
+        with pytest.raises(EOFError):
+            busy.frame()
+    assert proxy.process.wait(30) == 0
+
+
+def test_14_a_drain_ends_though_a_broker_never_answers(start: Any, broker: HeldBroker) -> None:
+    proxy = start(timeouts={"drain": "200ms"})
+    with Wire(proxy.bootstrap()) as busy:
+        begin(busy, broker)
+        proxy.process.send_signal(signal.SIGTERM)
+        assert proxy.process.wait(30) in (0, 1)  # 1: a worker on a busy machine was late to end, and was ended
+        with pytest.raises((EOFError, ConnectionResetError)):
+            busy.frame()
+
+
+def test_14_it_outlives_its_clients(start: Any) -> None:
+    proxy = start(outlive=True)
+    first = Wire(proxy.bootstrap())
+    beat(first)
+    proxy.process.send_signal(signal.SIGTERM)
+    eventually(lambda: "going on until no client" in proxy.said(), what="the signal to be seen")
+    second = Wire(proxy.bootstrap())
+    beat(second)
+    first.close()
+    beat(second)
+    assert proxy.process.poll() is None
+    second.close()
+    assert proxy.process.wait(30) == 0
+
+
+def taken(proxy: Proxy, count: int) -> None:
+    """Wait until so many configurations have been taken."""
+    eventually(lambda: proxy.said().count("the configuration was taken") >= count, what="the configuration to be taken")
+
+
+def test_15_a_reload_drops_no_connection(start: Any, broker: HeldBroker) -> None:
+    proxy = start(workers=2)
+    with Wire(proxy.bootstrap()) as wire:
+        begin(wire, broker)
+        proxy.config["timeouts"] = {"idle": "1h"}
+        extra = cluster([broker.address], addresses=FIXED, name="extra")
+        proxy.config["clusters"].append(extra)
+        proxy.write()
+        taken(proxy, 1)
+        broker.may_answer.set()
+        assert wire.frame() == b"\0\0\0\6" + pack(">ih", 77, 0)
+        with Wire(extra["listen"]) as other:
+            beat(other)
+        beat(wire)
+
+
+def test_15_a_bad_configuration_keeps_the_one_before(start: Any) -> None:
+    proxy = start()
+    with Wire(proxy.bootstrap()) as wire:
+        beat(wire)
+        proxy.file.write_text("clusters: [{listen: nowhere}]\n", encoding="utf-8")
+        eventually(lambda: "the configuration before stays" in proxy.said(), what="the mistakes to be told")
+        assert '"path": "clusters[0].listen"' in proxy.said()
+        beat(wire)
+        with Wire(proxy.bootstrap()) as other:
+            beat(other)
+
+
+def test_15_an_address_that_is_taken_keeps_the_configuration_before(start: Any) -> None:
+    proxy = start()
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        proxy.config["clusters"].append(
+            cluster(["127.0.0.1:9"], addresses=FIXED, name="x") | {"listen": f"127.0.0.1:{other.getsockname()[1]}"}
+        )
+        proxy.write()
+        eventually(lambda: "the configuration before stays" in proxy.said(), what="the reason to be told")
+    assert "already in use" in proxy.said().lower()
+    with Wire(proxy.bootstrap()) as wire:
+        beat(wire)
+
+
+def test_15_nobody_is_refused_while_it_reloads(start: Any) -> None:
+    proxy = start(workers=2)
+    for reload in range(1, 4):
+        proxy.process.send_signal(signal.SIGHUP)
+        for _ in range(50):
+            with Wire(proxy.bootstrap()) as wire:
+                beat(wire)
+        taken(proxy, reload)
+
+
+def certificate_of(proxy: Proxy) -> tuple[Wire, bytes]:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    wire = Wire(proxy.bootstrap(), tls=context)
+    assert isinstance(wire.socket, ssl.SSLSocket)
+    return wire, wire.socket.getpeercert(binary_form=True) or b""
+
+
+def test_16_a_renewed_certificate_is_served_and_connections_stay(start: Any, tmp_path: Path) -> None:
+    authority = Authority()
+    old, new = authority.issue("old"), authority.issue("new")
+    certificate, key = tmp_path / "tls.crt", tmp_path / "tls.key"
+    shutil.copy(old.certificate, certificate)
+    shutil.copy(old.key, key)
+    proxy = start({"listener_tls": {"certificate": str(certificate), "key": str(key)}}, workers=2)
+    before, first = certificate_of(proxy)
+    beat(before)
+    shutil.copy(new.certificate, certificate)
+    shutil.copy(new.key, key)
+
+    def renewed() -> bool:
+        wire, served = certificate_of(proxy)
+        beat(wire)
+        wire.close()
+        return served != first
+
+    eventually(renewed, what="the new certificate")
+    beat(before)
+    before.close()
+
+
+@pytest.mark.parametrize("name", ["kproxy-analyzer", "kproxy.proxy.worker"])
+def test_who_dies_is_replaced(start: Any, name: str) -> None:
+    proxy = start()
+    (pid,) = proxy.named(name)
+    os.kill(pid, signal.SIGKILL)
+    eventually(lambda: proxy.named(name) not in ([], [pid]), what="another in its place")
+    eventually(lambda: proxy.get("/readyz", but=(503,))[0] == 200, what="/readyz")
+    with Wire(proxy.bootstrap()) as wire:
+        beat(wire)
+
+
+def test_clients_do_not_notice_that_the_analyzer_died(start: Any) -> None:
+    proxy = start()
+    with Wire(proxy.bootstrap()) as wire:
+        for _ in range(3):
+            (pid,) = eventually(lambda: proxy.named("kproxy-analyzer"), what="an analyzer")
+            os.kill(pid, signal.SIGKILL)
+            for _ in range(200):
+                beat(wire)
+            eventually(lambda pid=pid: proxy.named("kproxy-analyzer") not in ([], [pid]), what="another analyzer")
+
+
+def test_nothing_is_left_when_it_is_killed(start: Any) -> None:
+    proxy = start(workers=2)
+    with Wire(proxy.bootstrap()) as wire:
+        beat(wire)
+        pids = proxy.pids()
+        assert len(pids) == 4
+        proxy.process.kill()
+        proxy.process.wait(30)
+        eventually(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), what="all to be gone")
+        with pytest.raises((EOFError, ConnectionResetError)):
+            wire.frame()
