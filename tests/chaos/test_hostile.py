@@ -84,7 +84,7 @@ def test_attacks_1_to_5_and_14_to_18_pass_byte_for_byte(
             peer.send(answer(asked, asked[12:]))
 
     log = tmp_path / "decoded.jsonl"
-    proxy = proxied(scripted(echo).address, analysis={"log": {"path": str(log)}})
+    proxy = proxied(scripted(echo).address, analysis={"log": {"path": str(log)}}).analyzing()
     before = proxy.workers(), proxy.named("kproxy-analyzer")
     sizes = {"worker": proxy.resident_size(), "analyzer": resident_size(before[1][0])}
     for name, hostile in HOSTILE.items():
@@ -190,7 +190,7 @@ def test_attack_22_a_filter_at_fault(scripted: Scripted, proxied: Start, fault: 
 def test_attack_23_a_log_that_cannot_be_written(scripted: Scripted, proxied: Start, tmp_path: Path) -> None:
     """As a full disk would: no file of the analyzer's may grow any more. Traffic goes on, and it is told and counted."""
     log = tmp_path / "decoded.jsonl"
-    proxy = proxied(scripted(answering).address, analysis={"log": {"path": str(log)}})
+    proxy = proxied(scripted(answering).address, analysis={"log": {"path": str(log)}}).analyzing()
     (analyzer,) = proxy.named("kproxy-analyzer")
     with client(proxy.bootstrap()) as one:
         one.send(heartbeat(0))
@@ -216,7 +216,7 @@ def test_attack_24_a_log_is_not_written_through_a_link(scripted: Scripted, proxi
     precious.write_text("untouched")
     link.symlink_to(precious)
     try:
-        proxy = proxied(scripted(answering).address, analysis={"log": {"path": str(link)}})
+        proxy = proxied(scripted(answering).address, analysis={"log": {"path": str(link)}}).analyzing()
     except RuntimeError as error:  # refusing to start is an answer too
         assert "decoded.jsonl" in str(error)
     else:
@@ -283,7 +283,7 @@ def test_promise_20_attack_21_a_password_is_written_nowhere(scripted: Scripted, 
     """Raw, in base64, in hex; in the decoded log, the metrics, the connections, our own log."""
     canary = secrets.token_hex(16)
     log = tmp_path / "decoded.jsonl"
-    proxy = proxied(scripted(answering).address, analysis={"log": {"path": str(log)}})
+    proxy = proxied(scripted(answering).address, analysis={"log": {"path": str(log)}}).analyzing()
     with client(proxy.bootstrap()) as one:
         for asked in (sasl_handshake(1, 1), sasl_authenticate(2, f"\0alice\0{canary}".encode()), heartbeat(3)):
             one.send(asked)
