@@ -17,8 +17,7 @@ from kproxy.capture.links import OUTCOME_NAMES
 
 cdef int MAX_UNWRAPPED = 4  # layers of encapsulation
 cdef uint64_t LINGER_PACKETS = 4096  # of the capture, after a reset
-cdef int64_t LINGER_NS = 1_000_000_000
-cdef int64_t DISORDER_NS = 50_000_000  # several queues of a network card differ by less
+cdef int64_t DISORDER_NS = 100_000  # several queues of a network card differ by less, mostly
 
 
 cdef class Flows:
@@ -34,8 +33,8 @@ cdef class Flows:
     inside and outside of them, and the second is a retransmission then. What two networks with the same addresses send
     between the same ports is mixed.
 
-    A connection that was reset is over when some packets and some time have passed: in a shuffled capture, what was sent before
-    the reset may come behind it. Where times go back, the capture is shuffled, and they say nothing.
+    Where times go back, the capture is shuffled: what was sent before a reset may come behind it, so that the connection is over
+    only when many packets have passed.
 
     packets and bytes count what came in; evicted and reused count flows; stray counts resets that belong to no flow.
     """
@@ -53,9 +52,8 @@ cdef class Flows:
     cdef Py_ssize_t _max_flows
     cdef Flow _oldest
     cdef Flow _newest
-    cdef object _lingering  # (packet, latest time, flow) of each flow that was reset, in the order of resets
+    cdef object _lingering  # (number of the packet, flow) of each flow that was reset, in the order of resets
     cdef int64_t _latest_ns
-    cdef bint _shuffled
     cdef uint64_t[OUTCOMES] _outcomes
 
     def __init__(self, limits=None, unwrap=None):
@@ -148,6 +146,10 @@ cdef class Flows:
     cdef int _receive_segment(self, Segment* segment, const uint8_t* data, int64_t time_ns, list out) except -1:
         cdef bytes key = PyBytes_FromStringAndSize(<const char*>segment.key, segment.key_size)
         cdef Flow flow = <Flow>self._table.get(key)
+        if time_ns > self._latest_ns:
+            self._latest_ns = time_ns
+        elif time_ns < self._latest_ns - DISORDER_NS:
+            self.budget.shuffled = True
         if flow is not None and (
             flow.is_replaced_by(segment) if segment.flags & SYN else flow.is_over_for(segment)
         ):
@@ -167,19 +169,17 @@ cdef class Flows:
             self._unlink(flow)
             self._link(flow)
         flow.receive(segment, data, time_ns, out)
-        self._shuffled |= time_ns < self._latest_ns - DISORDER_NS
-        self._latest_ns = max(self._latest_ns, time_ns)
         if flow.lingers and not flow.noted:
             flow.noted = True
-            self._lingering.append((self.packets, self._latest_ns, flow))
+            self._lingering.append((self.packets, flow))
         return 0
 
     cdef int _end_resets(self, list out) except -1:
         # Close the flows whose reset is long enough ago; they stay in the table, for their last echoes.
         cdef Flow flow
         while self._lingering:
-            packet, reset_ns, flow = self._lingering[0]
-            if self.packets - packet <= LINGER_PACKETS and (self._shuffled or self._latest_ns - reset_ns <= LINGER_NS):
+            packet, flow = self._lingering[0]
+            if self.packets - packet <= LINGER_PACKETS:
                 break
             self._lingering.popleft()
             flow.close(flow.last_time_ns, CloseReason.CAPTURE_END, out)

@@ -350,7 +350,7 @@ cdef class Flow:
             elif self._end_halves(out):
                 continue
             elif self._reset_due(due):
-                self.lingers = not due and not (self.low.ended and self.high.ended)  # see Flows
+                self.lingers = self.budget.shuffled and not due and not (self.low.ended and self.high.ended)  # see Flows
                 if self.lingers:
                     break
                 self.close(self.reset_time_ns, RESET, out)

@@ -322,7 +322,16 @@ class Pipeline:
 
     def __iter__(self) -> Iterator[Event]:
         for item in self._items:
-            yield from self._take(item)
+            reader = item.flow.attached
+            if reader is None or reader.session is None or type(item) is not Data:
+                yield from self._take(item)
+                continue
+            session: Session = reader.session
+            self._at = item.time_ns  # of nearly all items: what _take would do, without the way there
+            events = session.receive(DIRECTIONS[item.direction], item.data, item.time_ns)
+            if events:
+                self._events = iter(events)
+                yield from self._events
 
     def close(self) -> Iterator[Event]:
         """What is still to be told when nothing more will be read: flows that are open end here, requests in flight too."""
