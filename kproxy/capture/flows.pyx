@@ -1,5 +1,7 @@
 """All flows of a capture: which packet belongs to which, who goes when there are too many."""
 
+from collections import deque
+
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libc.string cimport memset
@@ -14,6 +16,8 @@ from kproxy.capture.limits import Limits
 from kproxy.capture.links import OUTCOME_NAMES
 
 cdef int MAX_UNWRAPPED = 4  # layers of encapsulation
+cdef uint64_t LINGER_PACKETS = 4096  # of the capture, after a reset
+cdef int64_t DISORDER_NS = 100_000  # several queues of a network card differ by less, mostly
 
 
 cdef class Flows:
@@ -28,6 +32,9 @@ cdef class Flows:
     A flow is its addresses and ports: VLAN tags and tunnels do not tell flows apart. A mirror port shows the same packet
     inside and outside of them, and the second is a retransmission then. What two networks with the same addresses send
     between the same ports is mixed.
+
+    Where times go back, the capture is shuffled: what was sent before a reset may come behind it, so that the connection is over
+    only when many packets have passed.
 
     packets and bytes count what came in; evicted and reused count flows; stray counts resets that belong to no flow.
     """
@@ -45,6 +52,8 @@ cdef class Flows:
     cdef Py_ssize_t _max_flows
     cdef Flow _oldest
     cdef Flow _newest
+    cdef object _lingering  # (number of the packet, flow) of each flow that was reset, in the order of resets
+    cdef int64_t _latest_ns
     cdef uint64_t[OUTCOMES] _outcomes
 
     def __init__(self, limits=None, unwrap=None):
@@ -54,6 +63,7 @@ cdef class Flows:
         self._table = {}
         self._unwrap = unwrap
         self._named = {}
+        self._lingering = deque()
         memset(self._outcomes, 0, sizeof(self._outcomes))
 
     def __len__(self):
@@ -95,6 +105,7 @@ cdef class Flows:
             flow.close(flow.last_time_ns, CloseReason.CAPTURE_END, out)
             flow.older = flow.newer = None
         self._table.clear()
+        self._lingering.clear()
         self._oldest = self._newest = None
         return out
 
@@ -135,14 +146,20 @@ cdef class Flows:
     cdef int _receive_segment(self, Segment* segment, const uint8_t* data, int64_t time_ns, list out) except -1:
         cdef bytes key = PyBytes_FromStringAndSize(<const char*>segment.key, segment.key_size)
         cdef Flow flow = <Flow>self._table.get(key)
+        if time_ns > self._latest_ns:
+            self._latest_ns = time_ns
+        elif time_ns < self._latest_ns - DISORDER_NS:
+            self.budget.shuffled = True
         if flow is not None and (
             flow.is_replaced_by(segment) if segment.flags & SYN else flow.is_over_for(segment)
         ):
-            if not flow.closed:
+            if not flow.closed and not flow.lingers:
                 self.reused += 1
             flow.close(time_ns, CloseReason.REUSED, out)
             self._remove(flow)
             flow = None
+        if self._lingering:
+            self._end_resets(out)
         if flow is None:
             if segment.flags & RST:
                 self.stray += 1
@@ -151,12 +168,27 @@ cdef class Flows:
         elif flow is not self._newest:
             self._unlink(flow)
             self._link(flow)
-        return flow.receive(segment, data, time_ns, out)
+        flow.receive(segment, data, time_ns, out)
+        if flow.lingers and not flow.noted:
+            flow.noted = True
+            self._lingering.append((self.packets, flow))
+        return 0
+
+    cdef int _end_resets(self, list out) except -1:
+        # Close the flows whose reset is long enough ago; they stay in the table, for their last echoes.
+        cdef Flow flow
+        while self._lingering:
+            packet, flow = self._lingering[0]
+            if self.packets - packet <= LINGER_PACKETS:
+                break
+            self._lingering.popleft()
+            flow.close(flow.last_time_ns, CloseReason.CAPTURE_END, out)
+        return 0
 
     cdef Flow _add(self, bytes key, list out):
         cdef Flow flow
         if len(self._table) >= self._max_flows:
-            self.evicted += not self._oldest.closed
+            self.evicted += not self._oldest.closed and not self._oldest.lingers
             self._oldest.close(self._oldest.last_time_ns, CloseReason.EVICTED, out)
             self._remove(self._oldest)
         self.opened += 1

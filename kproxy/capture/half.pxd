@@ -19,6 +19,7 @@ cdef class Budget:
     cdef Py_ssize_t recent_in_all
     cdef uint64_t patience
     cdef uint64_t start_packets
+    cdef bint shuffled  # whether times went back, so that packets are not in the order in which they were sent
 
 
 cdef class Held:

@@ -29,6 +29,8 @@ cdef class Flow:
     cdef int64_t reset_time_ns
     cdef uint64_t reset_arrival
     cdef uint64_t packets_at_close
+    cdef bint lingers  # it was reset and lacks nothing, but late data may come: Flows ends the wait
+    cdef bint noted  # by Flows
 
     cdef bint is_replaced_by(self, Segment* segment) noexcept
     cdef bint is_over_for(self, Segment* segment) noexcept

@@ -129,8 +129,7 @@ cdef class Flow:
 
     cdef int receive(self, Segment* segment, const uint8_t* packet, int64_t time_ns, list out) except -1:
         # packet: where the packet begins; segment.payload and segment.size lie inside it.
-        cdef Half half
-        cdef Half other
+        cdef Half half, other
         cdef int64_t position
         cdef const uint8_t* payload = packet + segment.payload
         if segment.side:
@@ -351,6 +350,9 @@ cdef class Flow:
             elif self._end_halves(out):
                 continue
             elif self._reset_due(due):
+                self.lingers = self.budget.shuffled and not due and not (self.low.ended and self.high.ended)  # see Flows
+                if self.lingers:
+                    break
                 self.close(self.reset_time_ns, RESET, out)
             elif self.low.ended and self.high.ended:
                 self.close(self.last_time_ns, FINISHED, out)

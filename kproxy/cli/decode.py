@@ -259,8 +259,10 @@ class Run:
     def _show(self, event: Event) -> None:
         condition = self._condition
         self._opener.learn(event)
-        bodies = read_for(condition, event, self._opener)
-        shown = condition is None or condition(event, bodies)
+        bodies, shown = None, True
+        if condition is not None:
+            bodies = read_for(condition, event, self._opener)
+            shown = condition(event, bodies)
         self.summary.shown += shown and isinstance(event, Exchange)
         self._out.take(event, bodies, shown=shown)
 

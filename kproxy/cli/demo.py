@@ -41,7 +41,7 @@ def demo(
         cluster = MockCluster()
         try:
             _show(console, ending, seconds, cluster)
-        except BrokenPipeError:  # who read has seen enough
+        except (BrokenPipeError, SystemExit):  # who read has seen enough; Rich makes SystemExit of it
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -56,6 +56,8 @@ def _show(console: Console, ending: threading.Event, seconds: float | None, clus
         stack.callback(proxy.stop)
         _introduce(console, proxy, folder, seconds)
         proxy.wait(ending)
+        if ending.is_set():
+            return
         scrolling = Scrolling(proxy.capture)
         stack.callback(scrolling.stop)
         begun = time.monotonic()
@@ -79,11 +81,13 @@ def _show(console: Console, ending: threading.Event, seconds: float | None, clus
 def _introduce(console: Console, proxy: "Proxy", folder: Path, seconds: float | None) -> None:
     from kproxy.cli.demo_workload import BROKERS, GROUP, TOPIC  # noqa: PLC0415
 
-    end = "Ctrl-C ends it" if seconds is None else f"it ends after {seconds:g} s, or with Ctrl-C"
+    end = "Ctrl-C ends it" if seconds is None else f"Ends after {seconds:g} s, or with Ctrl-C"
     for line in (
-        f"{BROKERS} mock brokers, kproxy in front of them on {proxy.listen}; {end}.",
-        f'A shop produces to the topic "{TOPIC}", the group "{GROUP}" consumes.',
-        f"Metrics: http://{proxy.admin}/metrics   Files: {folder}",
+        f"{BROKERS} mock brokers, kproxy in front of them on {proxy.listen}.",
+        f'A shop produces to "{TOPIC}", the group "{GROUP}" consumes.',
+        f"Metrics: http://{proxy.admin}/metrics",
+        f"Files: {folder}",
+        f"{end}.",
         "",
     ):
         console.print(line, soft_wrap=True)

@@ -38,9 +38,9 @@ class Proxy:
     """A running ``kproxy run`` in front of *bootstrap*; its files are in *folder*."""
 
     def __init__(self, folder: Path, bootstrap: list[str]) -> None:
-        first = free_ports(len(bootstrap) + 3)  # the listener, the ports of nodes 0, 1, ..., and the admin port
-        self.listen = f"{HOST}:{first}"
-        self.admin = f"{HOST}:{first + len(bootstrap) + 2}"
+        first = free_ports(len(bootstrap) + 3)  # the admin port, the listener, the ports of nodes 0, 1, ...
+        self.admin = f"{HOST}:{first}"
+        self.listen = f"{HOST}:{first + 1}"
         self.log, self.capture, self.said = folder / "decoded.jsonl", folder / "trace.pcapng", folder / "kproxy.log"
         words = ["run", "--listen", self.listen, "--bootstrap", ",".join(bootstrap), "--admin", self.admin]
         words += ["--log", str(self.log), "--capture", str(self.capture)]

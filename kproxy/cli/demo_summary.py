@@ -71,7 +71,9 @@ def show_summary(console: Console, counts: Counts, apis: dict[str, Api], seconds
     requests = sum(api.requests for api in apis.values())
     sent, received = (sum(getattr(api, name) for api in apis.values()) for name in ("request_bytes", "response_bytes"))
     failed = f", {counts.failed} failed" if counts.failed else ""
-    produced = f"{counts.produced} records produced, {counts.consumed} consumed by a group of {counts.consumers}{failed}"
+    produced = (
+        f"{counts.produced} records produced, {counts.consumed} consumed by a group of {counts.consumers}{failed}"
+    )
     console.print(f"\n{produced} in {seconds:.0f} s", style="bold")
     both = f"{render_size(int(sent))} to brokers, {render_size(int(received))} back"
     console.print(f"{requests:.0f} requests, {both}\n")

@@ -15,7 +15,8 @@ from kproxy.session.cluster import TopicNames
 Item = Event | tuple[int, Ended | Closed]
 NAMED = 512  # exchanges with topic ids in a row, all named when they came: names do not come late here
 HELD = 4_096  # events
-HELD_SIZE = 64 * 1024 * 1024  # bytes of their frames
+HELD_SIZE = 32 * 1024 * 1024  # bytes of their frames
+LARGEST = 2 * 1024 * 1024  # bytes of an exchange that is looked into: as objects it would be many times its size
 
 
 class LateNames:
@@ -76,7 +77,9 @@ class LateNames:
 
     def _lacks_names(self, event: Event) -> bool:
         """Whether a topic in the event has no name yet."""
-        if not isinstance(event, Exchange) or not isinstance(event.topic_names, TopicNames):
+        if not isinstance(event, Exchange) or type(event.topic_names) is not TopicNames:  # an ABC: isinstance is slow
+            return False
+        if _size(event) > LARGEST:
             return False
         if event.topic_names.nameless:
             self._named = 0

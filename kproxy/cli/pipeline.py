@@ -147,7 +147,7 @@ class FlowReader:
         whole = self._from_start and not self._lost
         verdict = self._probe_start(direction, data) if whole else self._probe_piece(direction, data)
         if verdict is UNDECIDED and (self._held[0] > PROBE_SIZE or self._held[1] > PROBE_PIECES):
-            if whole or sum(self._sizes) > JOINED_SIZE:
+            if whole or sum(self._sizes) > JOINED_SIZE or (not all(self._sizes) and self._has_responses()):
                 return self._give_up()
             self._forget()
         return verdict
@@ -242,7 +242,7 @@ class FlowReader:
             broker=flow.server,
             cluster=self.cluster,
             limits=self.limits,
-            from_start=self._inside is not None or (flow.half(0).from_start and flow.half(1).from_start),
+            from_start=self._inside is not None or (flow.half(0).from_start, flow.half(1).from_start),
         )
         if self._inside is not None:
             session.connection.tls = self._inside.facts
@@ -322,7 +322,16 @@ class Pipeline:
 
     def __iter__(self) -> Iterator[Event]:
         for item in self._items:
-            yield from self._take(item)
+            reader = item.flow.attached
+            if reader is None or reader.session is None or type(item) is not Data:
+                yield from self._take(item)
+                continue
+            session: Session = reader.session
+            self._at = item.time_ns  # of nearly all items: what _take would do, without the way there
+            events = session.receive(DIRECTIONS[item.direction], item.data, item.time_ns)
+            if events:
+                self._events = iter(events)
+                yield from self._events
 
     def close(self) -> Iterator[Event]:
         """What is still to be told when nothing more will be read: flows that are open end here, requests in flight too."""

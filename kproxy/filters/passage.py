@@ -161,7 +161,7 @@ class Passage:
             raise
 
     def _decoded(self) -> MessageStruct:
-        """Clients look at no byte behind a response (Java's parseResponse, librdkafka), and librdkafka's mock cluster sends one."""
+        """Clients look at no byte behind a response (Java, librdkafka), and librdkafka's mock cluster sends one."""
         message, version = self._message(), self._request.api_version
         try:
             return message.decode(version, self._frame, self._body_start)

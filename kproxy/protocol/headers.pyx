@@ -40,7 +40,7 @@ cdef int flexible_from(int api_key, bint is_response) except -1:
     return found
 
 
-def request_header_version(int api_key, int api_version):
+cpdef int request_header_version(int api_key, int api_version) except -1:
     """0, 1 or 2."""
     if api_key == CONTROLLED_SHUTDOWN and api_version == 0:
         return 0
@@ -56,15 +56,6 @@ def response_header_version(int api_key, int api_version):
 
 cdef class RequestHeader:
     """The header of a request: what it is, whose it is, and which answer will be its own."""
-
-    cdef readonly int api_key
-    cdef readonly int api_version
-    cdef readonly int correlation_id
-    cdef readonly object client_id  # str or None; bytes that are not UTF-8 are lone surrogates
-    cdef readonly tuple unknown_tags  # of (tag, data)
-    cdef readonly int header_version
-    cdef readonly Py_ssize_t size  # bytes it took
-    cdef bytes client_id_bytes
 
     def __repr__(self):
         return (
@@ -98,11 +89,6 @@ cdef class RequestHeader:
 cdef class ResponseHeader:
     """The header of a response."""
 
-    cdef readonly int correlation_id
-    cdef readonly tuple unknown_tags  # of (tag, data)
-    cdef readonly int header_version
-    cdef readonly Py_ssize_t size  # bytes it took
-
     def __repr__(self):
         return f"ResponseHeader(correlation_id={self.correlation_id})"
 
@@ -119,7 +105,7 @@ cdef class ResponseHeader:
             free(out.data)
 
 
-def read_request_header(bytes data not None, Py_ssize_t start=0):
+cpdef RequestHeader read_request_header(bytes data, Py_ssize_t start=0):
     """The header at the start of a request frame (without its size field). Raises DecodeError.
 
     A negative size of a client id is null, as Kafka reads it.
@@ -154,7 +140,7 @@ def read_request_header(bytes data not None, Py_ssize_t start=0):
     return header
 
 
-def read_response_header(bytes data not None, int header_version, Py_ssize_t start=0):
+cpdef ResponseHeader read_response_header(bytes data, int header_version, Py_ssize_t start=0):
     """The header at the start of a response frame (without its size field). Raises DecodeError."""
     cdef Cursor c
     cdef ResponseHeader header = ResponseHeader.__new__(ResponseHeader)

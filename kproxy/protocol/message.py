@@ -44,6 +44,7 @@ class Message:
         self.versions = Versions.union(layout.versions for layout in self.layouts)
         self.flexible_versions = newest.flexible
         self._programs: dict[int, tuple[Program, ...]] = {}
+        self._fits: dict[int, Fit] = {}  # of the first program of each: what nearly every check gives
 
     def __repr__(self) -> str:
         return f"<Message {self.name} v{self.versions}>"
@@ -52,6 +53,9 @@ class Message:
         """The message as an object. Raises DecodeError."""
         programs = self.programs(version)
         decoded: MessageStruct
+        if len(programs) == 1:
+            decoded = object_sink.decode(programs[0], data, start)
+            return decoded
         decoded, program = _first_that_fits(programs, lambda p: object_sink.decode(p, data, start))
         if program is not programs[0]:
             decoded.layout = program.release
@@ -79,7 +83,7 @@ class Message:
         first = programs[0]
         error = first.check(data, start)
         if error is None:
-            return Fit(first.version, None, first.version != version)
+            return self._fits.get(version) or Fit(first.version, None, first.version != version)
         for program in programs[1:]:
             if program.check(data, start) is None:
                 return Fit(program.version, program.release, program.version != version)
@@ -129,6 +133,7 @@ class Message:
         types = struct_types(self.name)
         layouts = (layout for layout in self.layouts if version in layout.versions)
         found = self._programs[version] = tuple(Program(layout, version, types, secrecy) for layout in layouts)
+        self._fits[version] = Fit(found[0].version, None, False)
         return found
 
 

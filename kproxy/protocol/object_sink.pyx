@@ -15,6 +15,7 @@ from kproxy.protocol.program cimport (
     KIND_UINT16, KIND_UUID, Member, Op, Program, Struct, begin, find_tag, read_count, read_element_size, read_presence,
     read_size, slice_start,
 )
+from kproxy.protocol.slots cimport slot
 from kproxy.protocol.wire cimport be16, be32, be64, bef64, Cursor, need, read_uvarint
 
 cdef extern from "Python.h":
@@ -40,10 +41,12 @@ cdef class BadBytes(Exception):
     """
 
 
-def decode(Program program not None, bytes data not None, Py_ssize_t start=0):
+cpdef object decode(Program program, bytes data, Py_ssize_t start=0):
     """The object of a message that fills *data* from *start* on. Raises DecodeError."""
     cdef Cursor c
     cdef const uint8_t *base = slice_start(data, &start)
+    if program is None:
+        raise TypeError("a program is wanted, not None")
     begin(&c, base, PyBytes_GET_SIZE(data) - start)
     try:
         message = read_struct(program.root, &c)
@@ -52,10 +55,6 @@ def decode(Program program not None, bytes data not None, Py_ssize_t start=0):
     except BadBytes:
         pass
     raise program.error(base, PyBytes_GET_SIZE(data) - start)
-
-
-cdef inline PyObject **slot(object instance, Py_ssize_t offset) noexcept:
-    return <PyObject **>(<char *><PyObject *>instance + offset)
 
 
 cdef inline void fill(object instance, Py_ssize_t offset, object value) noexcept:

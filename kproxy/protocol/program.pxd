@@ -213,4 +213,6 @@ cdef class Program:
     cdef int _make_default(self, Op *op, field) except -1
     cdef int _note_absent(self, Struct *s, set present) except -1
     cdef Step *_make_steps(self, Struct *s, bint fuse, int *count) except NULL
+    cpdef object check(self, bytes data, Py_ssize_t start=*)
+    cpdef object peek(self, str name, bytes data, Py_ssize_t start=*)
     cdef object error(self, const uint8_t *data, Py_ssize_t size)

@@ -7,21 +7,12 @@ sinks follow the same table with the same readers, and when one of them stops, t
 
 from cpython.bytearray cimport PyByteArray_AS_STRING
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from libc.stdint cimport int16_t
 from libc.string cimport memset
 
 from kproxy.errors import DecodeError, Malformed, TrailingBytes, Truncated
-from kproxy.protocol.wire cimport FAULT_SHORT, FAULT_TAG_SIZE, FAULT_VARINT
-
-cdef extern from *:
-    """
-    #include <Python.h>
-    #include <structmember.h>
-    static Py_ssize_t kp_slot_offset(PyObject *descriptor) {
-        if (!Py_IS_TYPE(descriptor, &PyMemberDescr_Type)) return -1;
-        return ((PyMemberDescrObject *)descriptor)->d_member->offset;
-    }
-    """
-    Py_ssize_t slot_offset "kp_slot_offset"(object descriptor)
+from kproxy.protocol.slots cimport slot_offset
+from kproxy.protocol.wire cimport be16, be32, be64, FAULT_SHORT, FAULT_TAG_SIZE, FAULT_VARINT
 
 KINDS = {
     "bool": KIND_BOOL, "int8": KIND_INT8, "int16": KIND_INT16, "uint16": KIND_UINT16, "int32": KIND_INT32,
@@ -238,7 +229,7 @@ cdef class Program:
             raise self.error(base, PyBytes_GET_SIZE(data) - start)
         return c.at - base
 
-    def check(self, bytes data not None, Py_ssize_t start=0):
+    cpdef object check(self, bytes data, Py_ssize_t start=0):
         """Whether the message fills *data* from *start* on exactly; the DecodeError when it does not, else None."""
         cdef Cursor c
         cdef const uint8_t *base = slice_start(data, &start)
@@ -247,7 +238,7 @@ cdef class Program:
             return self.error(base, PyBytes_GET_SIZE(data) - start)
         return None
 
-    def peek(self, str name not None, bytes data not None, Py_ssize_t start=0):
+    cpdef object peek(self, str name, bytes data, Py_ssize_t start=0):
         """The integer that the untagged top-level field *name* (Kafka's JSON name) holds. Raises DecodeError, KeyError."""
         cdef int64_t i
         cdef Cursor c
@@ -259,7 +250,7 @@ cdef class Program:
             if <object>step.op.name == name and step.kind == STEP_SKIP:
                 if need(&c, step.op.width) < 0:
                     break
-                return int.from_bytes(c.at[: step.op.width], "big", signed=step.op.kind not in (KIND_BOOL, KIND_UINT16, KIND_UINT32))
+                return integer_at(step.op, c.at)
             if walk_value(step.op, &c, True, NULL) < 0:
                 break
         else:
@@ -267,7 +258,27 @@ cdef class Program:
         raise self.error(base, PyBytes_GET_SIZE(data) - start)
 
 
+cdef int64_t integer_at(Op *op, const uint8_t *at) except? -1:
+    if op.kind == KIND_BOOL:
+        return at[0]
+    if op.kind == KIND_INT8:
+        return <int8_t>at[0]
+    if op.kind == KIND_INT16:
+        return <int16_t>be16(at)
+    if op.kind == KIND_UINT16:
+        return be16(at)
+    if op.kind == KIND_INT32:
+        return <int32_t>be32(at)
+    if op.kind == KIND_UINT32:
+        return be32(at)
+    if op.kind == KIND_INT64:
+        return <int64_t>be64(at)
+    raise KeyError(<object>op.name)  # no integer
+
+
 cdef const uint8_t *slice_start(bytes data, Py_ssize_t *start) except NULL:
+    if data is None:
+        raise TypeError("bytes are wanted, not None")
     if not 0 <= start[0] <= PyBytes_GET_SIZE(data):
         raise IndexError(f"start {start[0]} is not within {PyBytes_GET_SIZE(data)} bytes")
     return <const uint8_t *>PyBytes_AS_STRING(data) + start[0]

@@ -2,17 +2,17 @@
 
 Three kinds of process
 
-    supervisor   `kproxy run` itself: reads the configuration, starts and restarts the others, turns signals and changed files into
-                 messages, serves the admin port. Carries no traffic.
+    supervisor   `kproxy run` itself: reads the configuration, starts and restarts the others, turns signals and changed files
+                 into messages, serves the admin port. Carries no traffic.
     worker       forwards: one uvloop each; several share a port (SO_REUSEPORT). `python -m kproxy.proxy.worker`
-    analyzer     reads the taps of all workers, runs a Session a connection, writes the decoded log and captures. Killed, hung or slow, it
-                 costs no client anything. `python -m kproxy.proxy.analyzer kproxy-analyzer`
+    analyzer     reads the taps of all workers, runs a Session a connection, writes the decoded log and captures. Killed, hung or
+                 slow, it costs no client anything. `python -m kproxy.proxy.analyzer kproxy-analyzer`
 
 The way of a byte through a worker
 
     acceptor.pyx    accepts, asks limits, makes a Link and has it connected
-    link.pxd/.pyx   Link: one client's connection and the broker's, what is in flight, which Plan holds; Lane: one direction of it:
-                    cuts it in frames by size field and header alone, says of each byte whether it goes on at once
+    link.pxd/.pyx   Link: one client's connection and the broker's, what is in flight, which Plan holds; Lane: one direction of
+                    it: cuts it in frames by size field and header alone, says of each byte whether it goes on at once
     walker.pxd/.pyx a resumable walk over a body that passes by: Produce's acks, where the addresses at the end begin
     pump.pyx        Lane on two plain sockets: recv, scan, send from one buffer, by uvloop's add_reader
     streams.py      Lane on uvloop transports, where either leg is TLS
@@ -24,7 +24,11 @@ Around it
 
     plan.py         Chain and facts -> the tables a Lane looks up
     brokers.py      BrokerTable: node ids, where they are, which port of ours stands for them; what may not be mapped
-    upstream.py     resolving and connecting, SOCKS5 and HTTP CONNECT, PROXY protocol out
+    upstream.py     from "host:port" to a connected socket: every address of a name in turn, in bounded time; PROXY protocol out
+    resolver.py     names to addresses, remembered; what failed lately comes last
+    through.py      SOCKS5 and HTTP CONNECT
+    endpoint.py     "host:port" as text; numbers and names
+    transparent.py  where a redirected client wanted to go; own connections that come back
     proxy_protocol.py   PROXY protocol v1 and v2 (bytes only)
     tls.py          contexts for both legs, made anew when files change
     worker.py
@@ -46,7 +50,9 @@ Shared memory and channels
 
 Seams
 
-    Tap ring records (ring.pyx): kind, connection number, direction, at (ns since the epoch), bytes. OPEN (JSON: number, cluster, client, broker,
-    from_start), DATA, LOST (bytes that did not fit), END (FIN), CLOSE (cause). ``TapReader.read(most) -> list[TapItem]``.
-    Counters (counters.pyx): ``Counters.create()`` / ``Counters(fd)``; ``.apis()``, ``.closes()``, ``.totals()`` give plain Python values.
+    Tap ring records (ring.pyx): kind, connection number, direction, at (ns since the epoch), bytes. OPEN (JSON: number,
+    cluster, client, broker, from_start), DATA, LOST (bytes that did not fit), END (FIN), CLOSE (cause).
+    ``TapReader.read(most) -> list[TapItem]``.
+    Counters (counters.pyx): ``Counters.create()`` / ``Counters(fd)``; ``.apis()``, ``.closes()``, ``.totals()`` give
+    plain Python values.
 """

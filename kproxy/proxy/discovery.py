@@ -26,6 +26,7 @@ async def discover(upstream: Upstream, tls: ssl.SSLContext | None, server_name: 
     connected, endpoint = await upstream.connect_bootstrap()
     host, _ = split(endpoint)
     try:
+        await asyncio.get_running_loop().sock_sendall(connected, upstream.own_header())
         options: dict[str, Any] = {"ssl": tls, "server_hostname": server_name(host)} if tls else {}
         reader, writer = await asyncio.open_connection(sock=connected, **options)
     except (OSError, ssl.SSLError) as error:

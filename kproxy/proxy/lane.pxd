@@ -41,6 +41,7 @@ cdef class Worker:
     cdef readonly object loop
     cdef uint64_t *buffered  # bytes in buffers of lanes: the counters' gauge
     cdef public int64_t clock_offset  # ns from the monotonic clock to the epoch
+    cdef public object poller  # of the plain sockets, made with the first; see pump.pyx
     cdef public bint tap_paused
     cdef public uint64_t memory
     cdef public uint64_t most_connections

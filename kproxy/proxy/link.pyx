@@ -9,7 +9,8 @@ from libc.string cimport memset
 from posix.unistd cimport close as close_fd
 
 from kproxy.proxy.counters cimport (
-    CONNECTIONS_OPEN, IN_FLIGHT, MISPAIRED, OPAQUE_CONNECTIONS, TAP_DROPPED_BYTES, TAP_DROPPED_CHUNKS,
+    CONNECTIONS_OPEN, IN_FLIGHT, MISPAIRED, OPAQUE_CONNECTIONS, TAP_DROPPED_BYTES, TAP_DROPPED_CHUNKS, TAPPED_BYTES,
+    TAPPED_CHUNKS,
 )
 from kproxy.proxy.in_flight cimport ANSWER_ENTRY, Entry, drop_all, drop_first, first_entry, push_entry
 from kproxy.proxy.lane cimport (
@@ -262,6 +263,9 @@ cdef class Link(Joint):
             return
         if tap.write(kind, self.number, side, at, data, size) < 0:
             self.tap_dropped(lane, size)
+        else:
+            self.worker.counters.total(TAPPED_CHUNKS)[0] += 1
+            self.worker.counters.total(TAPPED_BYTES)[0] += size
 
     cdef bint tap_open(self, uint64_t epoch, uint64_t at) noexcept:
         """Tell a new reader of this connection."""

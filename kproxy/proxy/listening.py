@@ -7,6 +7,9 @@ from kproxy.proxy.endpoint import join, numeric
 from kproxy.proxy.upstream import KEEPALIVE
 
 BACKLOG = 4_096
+# A client that resets takes with it what it could not send yet. The kernel's first window is 64 KiB, and a broker's
+# (socket.receive.buffer.bytes) 100 KiB: with less than that, more would be lost than without a proxy.
+RECEIVE_BUFFER = 1_048_576
 
 
 class ListenError(KproxyError):
@@ -25,6 +28,7 @@ def listen(host: str, port: int) -> socket.socket:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER)
         for option, value in KEEPALIVE.items():
             listener.setsockopt(socket.IPPROTO_TCP, option, value)
         if family == socket.AF_INET6 and host != "::":

@@ -14,10 +14,12 @@ from kproxy.proxy.endpoint import join, split
 
 SIGNATURE = b"\r\n\r\n\x00\r\nQUIT\n"
 V1_START = b"PROXY "
+V1_OWN = b"PROXY UNKNOWN\r\n"  # of a connection that the proxy makes for itself, as for a health check
 V1_MOST = 107  # bytes with CRLF: the longest line there can be (section 2.1)
 V2_START = struct.Struct("!12sBBH")  # signature, version and command, family and transport, bytes that follow
 V2_MOST = 4_096  # bytes that follow: addresses take 36 or 216, the rest is TLVs; a client certificate is one
 LOCAL, PROXY = 0x20, 0x21
+V2_OWN = V2_START.pack(SIGNATURE, LOCAL, 0, 0)
 TCP4, TCP6 = 0x11, 0x21
 ADDRESS_SIZES = {0x0: 0, 0x1: 12, 0x2: 36, 0x3: 216}  # by address family: unspecified, IPv4, IPv6, UNIX
 TRANSPORTS = (0x0, 0x1, 0x2)

@@ -3,24 +3,18 @@ import asyncio
 from kproxy.proxy.lane import Pipe
 from kproxy.proxy.link import Link
 
+class Poller:
+    """The epoll of one worker's plain sockets."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None: ...
+    def close(self) -> None:
+        """Watch nothing any more."""
+
+    def run(self) -> None:
+        """Something has happened to some of the sockets."""
+
 class SocketPipe(Pipe):
-    """Reads one non-blocking socket and writes another.
-
-    Args:
-        loop: uvloop's.
-        source, sink: file descriptors; whoever made them closes them.
-    """
-
-    def __init__(self, loop: asyncio.AbstractEventLoop, source: int, sink: int) -> None: ...
-    @property
-    def source(self) -> int: ...
-    @property
-    def sink(self) -> int: ...
-    def readable(self) -> None:
-        """The source has something."""
-
-    def writable(self) -> None:
-        """The sink takes more."""
+    """Reads one non-blocking socket and writes another; whoever made them closes them."""
 
 def pump(link: Link, client: int, broker: int) -> None:
     """Join two connected, non-blocking sockets (file descriptors); they are the link's from now on."""

@@ -6,7 +6,7 @@ from cpython.ref cimport Py_XDECREF
 
 from libc.stdint cimport int64_t, uint32_t
 
-from kproxy.protocol.wire cimport be32
+from kproxy.protocol.wire cimport be16, be32
 from kproxy.proxy.counters cimport ApiCounts, HELD_FRAMES, IN_FLIGHT, latency_bucket
 from kproxy.proxy.in_flight cimport Entry, InFlight, TOKEN_ENTRY, drop_first, first_entry
 from kproxy.proxy.lane cimport BY_IN_FLIGHT, BY_VERDICT, HOLDING, IN_BODY, Joint, Lane, RESPONSE_SIDE
@@ -37,7 +37,7 @@ cdef class ResponseLane(Lane):
     cdef size_t header_size(self, const uint8_t *at, size_t have) noexcept:
         cdef Entry *entry
         if self.link.in_flight.count == 0:
-            return 8
+            return 1  # whatever it is, it answers nothing
         entry = first_entry(&self.link.in_flight)
         if entry.kind != TOKEN_ENTRY or self.link.tokens:
             return 4 if entry.kind == TOKEN_ENTRY else 8
@@ -57,14 +57,15 @@ cdef class ResponseLane(Lane):
     cdef int begin_frame(self, const uint8_t *at, uint64_t now) except -1:
         """Pair a response with its request and decide what becomes of the frame."""
         cdef Joint link = self.link
-        cdef int32_t size = <int32_t>be32(at)
+        cdef int32_t size
         cdef Entry *entry
         link.frames_in[RESPONSE_SIDE] += 1
-        if size < 0:
-            return self.refuse(at, BAD_FRAME)
         self.walking = False
         if link.in_flight.count == 0:
             return link.go_opaque()
+        size = <int32_t>be32(at)
+        if size < 0:
+            return self.refuse(at, BAD_FRAME)
         entry = first_entry(&link.in_flight)
         if entry.kind == TOKEN_ENTRY:
             if link.tokens or size < 4 or not self.skips_tokens(<int32_t>be32(at + 4)):
@@ -92,12 +93,10 @@ cdef class ResponseLane(Lane):
         self.count_response(now)
         if api_key == API_SASL_AUTHENTICATE:
             link.authenticating = False
-        elif api_key == API_SASL_HANDSHAKE and link.sasl is not None:
-            link.sasl.on_server_token()  # a refusal, too, may be followed by a request
         if want == WANT_REFUSE:
             return self.refuse(at, REFUSED_VERSION)
         self.state = IN_BODY
-        if want == WANT_HOLD:
+        if want == WANT_HOLD or api_key == API_SASL_HANDSHAKE:
             if self.left <= link.held_limit:
                 self.state = HOLDING
                 self.begin_tap(row)
@@ -151,7 +150,16 @@ cdef class ResponseLane(Lane):
 
     cdef int give(self, bytes frame) except -1:
         cdef Joint link = self.link
+        cdef const uint8_t *at = <const uint8_t *>PyBytes_AS_STRING(frame)
+        cdef Py_ssize_t size = PyBytes_GET_SIZE(frame)
         link.worker.counters.total(HELD_FRAMES)[0] += 1
+        if self.current.api_key == API_SASL_HANDSHAKE:
+            if link.sasl is not None and size >= 10 and be16(at + 8) != 0:
+                link.sasl.on_refusal()  # no token is due: what comes next may be a request
+            if link.plan.row(self.current.api_key, self.current.api_version).want_response != WANT_HOLD:
+                self.take_held()
+                self.pipe.emit(at, size)
+                return link.answers_due()
         if not link.owner.on_response(link, self.take_held(), frame) and not link.closed:
             return self.block(BY_VERDICT)
         return link.answers_due()

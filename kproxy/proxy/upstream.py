@@ -12,7 +12,7 @@ from typing import Literal
 from kproxy.config import Cluster
 from kproxy.errors import UpstreamError
 from kproxy.proxy.endpoint import join, split
-from kproxy.proxy.proxy_protocol import write_v1, write_v2
+from kproxy.proxy.proxy_protocol import V1_OWN, V2_OWN, write_v1, write_v2
 from kproxy.proxy.resolver import Address, Resolver
 from kproxy.proxy.through import Through
 from kproxy.proxy.transparent import OWN, OwnConnections
@@ -118,6 +118,10 @@ class Upstream:
         if self._send_proxy_protocol is None:
             return b""
         return (write_v1 if self._send_proxy_protocol == "v1" else write_v2)(source, destination)
+
+    def own_header(self) -> bytes:
+        """The same for a connection that is not a client's but kproxy's own."""
+        return {None: b"", "v1": V1_OWN, "v2": V2_OWN}[self._send_proxy_protocol]
 
     def delay(self) -> float:
         """Seconds after which a client whose attempt failed is closed: 100 ms, doubled with each failure in a row, up to 1 s."""

@@ -24,6 +24,7 @@ from kproxy.proxy.counted import CloseCause, Total
 from kproxy.proxy.discovery import discover
 from kproxy.proxy.endpoint import join, split
 from kproxy.proxy.lane import Worker
+from kproxy.proxy.lingering import Lingering
 from kproxy.proxy.link import Link
 from kproxy.proxy.listening import ListenError, endpoint_of, listen, sockaddr
 from kproxy.proxy.logs import log
@@ -56,6 +57,7 @@ class VirtualCluster(Verdicts):
         self._tell = tell
         self._listeners: dict[int | None, tuple[Acceptor, socket.socket]] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
+        self.lingering = Lingering()
         self.accepting = False
         self.stopped = False
         self.brokers = BrokerTable(
@@ -271,6 +273,10 @@ class VirtualCluster(Verdicts):
         """The link has ended."""
         if link.place is not None:
             self.admission.left(link.place)
+        if cause == CloseCause.DRAIN and not link.legs:
+            client = link.take_client()
+            if client >= 0:
+                self.lingering.add(client)
         close_sockets(link)
         if link.legs:
             close_legs(link)
@@ -337,6 +343,7 @@ class VirtualCluster(Verdicts):
     def tick(self, now: int) -> None:
         """Close what has taken too long; *now* in ns of the monotonic clock."""
         timeouts = self.config.timeouts
+        self.lingering.sweep()
         if now > self._aimed_at + AIMED_NS:
             self._aim_all()
         for link in self.links():
@@ -365,6 +372,12 @@ class VirtualCluster(Verdicts):
             task.cancel()
         for link in self.links():
             link.close(CloseCause.DRAIN)
+        self.lingering.close()
+
+    def leave(self) -> int:
+        """How many clients have been told the end, and are still there."""
+        self.lingering.sweep()
+        return len(self.lingering)
 
 
 class LinkLimits:

@@ -151,7 +151,9 @@ class Forwarding:
         for link in list(self._worker.links):
             link.drain()
         until = time.monotonic() + seconds
-        while self._worker.links and time.monotonic() < until:
+        while (
+            self._worker.links or any(cluster.leave() for cluster in self._all_clusters())
+        ) and time.monotonic() < until:
             await asyncio.sleep(0.01)
         await self._channel.send({"said": "drained", "left": len(self._worker.links)})
         for cluster in self._all_clusters():

@@ -1,14 +1,15 @@
 """One connection as a conversation: bytes of both directions with their times in, events out. No I/O, no clock.
 
-    events.py       Direction, Frame, Exchange and the other things a session can say
-    framing.py      FrameBuffer: cuts one direction into frames, whatever the chunks; Limits
+    events.pyx      Direction, Frame, Exchange and the other things a session can say
+    framing.pyx     FrameBuffer: cuts one direction into frames, whatever the chunks
+    limits.py       Limits: what one connection may take
     hunting.py      finds the next plausible frame after a gap or a mid-stream start
-    stream.py       one direction: in frames, passing over, hunting, or opaque
-    routes.py       what is done with an API at a version: messages, headers, the exceptions of the protocol
-    in_flight.py    requests that are not answered yet, bounded
+    stream.pyx      one direction: in frames, passing over, hunting, or opaque
+    routes.pyx      what is done with an API at a version: messages, headers, the exceptions of the protocol
+    in_flight.pyx   requests that are not answered yet, bounded
     sasl.py         which frames are raw SASL tokens
     learning.py     what exchanges tell beyond themselves: client software, topic names, fetch sessions
-    session.py      Session: pairs requests with responses, says what happens as events
+    session.pyx     Session: pairs requests with responses, says what happens as events
     software.py     which software an ApiVersions request newer than the facts names
     tls_facts.py    what is known of a connection's TLS
     recognise.py    what the first bytes are when they are not Kafka: TLS, HTTP, ... said in words
@@ -18,7 +19,8 @@
 Seams
 
     session = Session(number=1, client="10.0.0.5:51234", broker="10.0.0.9:9092", cluster=ClusterView(), limits=Limits(),
-                      from_start=True)    False: the capture joined in mid-stream, look for the first plausible frame
+                      from_start=True)    False: the capture joined in mid-stream, look for the first plausible frame;
+                                          or a pair, for requests and responses
     session.receive(Direction.REQUEST, data, at) -> list[Event]   bytes as they came, in order; *at* in ns
     session.gap(Direction.RESPONSE, size, at)    -> list[Event]   that many bytes are missing (None: nobody knows)
     session.end(Direction.REQUEST, at)           -> list[Event]   that side said it is done (FIN)
@@ -49,7 +51,8 @@ from kproxy.session.events import (
     Tls,
 )
 from kproxy.session.fetch_session import FetchPartition, FetchSession
-from kproxy.session.framing import FrameBuffer, Limits
+from kproxy.session.framing import FrameBuffer
+from kproxy.session.limits import Limits
 from kproxy.session.recognise import KAFKA, Foreign, looks_like_request, looks_like_responses, recognise
 from kproxy.session.session import Session
 from kproxy.session.software import client_software

@@ -225,8 +225,10 @@ def _is_newer_api_versions(header: RequestHeader, data: bytes) -> bool:
 
 def looks_like_request_header(data: bytes) -> bool:
     """Whether *data* begins with the header of a request that could be one; of a long one the start is enough."""
-    message = request_message(int.from_bytes(data[:2], "big", signed=True))
-    if message is None or int.from_bytes(data[2:4], "big", signed=True) not in message.versions:
+    api_key, api_version = (int.from_bytes(data[at : at + 2], "big", signed=True) for at in (0, 2))
+    message = request_message(api_key)
+    newer = api_key == API_VERSIONS and api_version <= _NEWEST_API_VERSION
+    if message is None or (api_version not in message.versions and not newer):
         return False
     try:
         return sane_client_id(read_request_header(data).client_id)

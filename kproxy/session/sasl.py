@@ -12,11 +12,19 @@ import contextlib
 from typing import Any
 
 from kproxy.errors import DecodeError
-from kproxy.protocol import read_request_header
+from kproxy.protocol import RequestHeader, read_request_header
 from kproxy.session.events import Connection, Direction, SaslToken
-from kproxy.session.recognise import is_request
+from kproxy.session.recognise import is_request, may_be_newer
 
 _GSSAPI_TOKEN = 0x60  # RFC 2743 section 3.1: an initial context token is an ASN.1 [APPLICATION 0]
+
+SASL_AUTHENTICATE = 36
+AUTHENTICATING = (17, 18, SASL_AUTHENTICATE)  # what a broker takes before authentication is done
+
+
+def is_of_authentication(header: RequestHeader, data: bytes) -> bool:
+    """Whether a frame where a token may come is a request: one that can be read, or SaslAuthenticate newer than the facts."""
+    return is_request(data) or (header.api_key == SASL_AUTHENTICATE and may_be_newer(header))
 
 
 class SaslPhase:

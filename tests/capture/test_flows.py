@@ -100,6 +100,50 @@ def test_a_reset_of_nothing_is_no_flow() -> None:
     assert (flows.stray, flows.opened, flows.close()) == (1, 0, [])
 
 
+def test_what_comes_behind_a_reset_in_a_shuffled_capture_counts() -> None:
+    """A client resets without acknowledging; what the broker sent before comes behind it."""
+    made = Conversation().handshake().send(0, b"request").send(1, b"response")
+    reset = made.packet(0, made.next[0], flags="R")
+    syn, syn_ack, ack, request, response = made.packets
+    items = reassemble([syn, ack, syn_ack, request, reset, response])
+    assert streams(items) == [(b"request", b"response")]
+    (closed,) = [item for item in items if isinstance(item, Closed)]
+    assert (closed.reason, items[-1]) == (CloseReason.RESET, closed)
+
+
+def others(count: int, time_ns: int, step_ns: int) -> list[Packet]:
+    """Packets of another connection."""
+    made = Conversation(client=("10.0.0.6", 1)).handshake()
+    made.packets += [made.packet(0, made.next[0]) for _ in range(count)]
+    return [replace(packet, time_ns=time_ns + at * step_ns) for at, packet in enumerate(made.packets)]
+
+
+def closed_at(flows: Flows, packets: list[Packet]) -> list[int]:
+    """Behind how many packets the first connection was closed."""
+    return [
+        at
+        for at, packet in enumerate(packets, 1)
+        for item in flows.receive_packet(packet)
+        if isinstance(item, Closed) and item.flow.number == 1
+    ]
+
+
+def test_in_good_order_a_reset_is_the_end() -> None:
+    made = Conversation().handshake().send(0, b"request")
+    made.packets.append(made.packet(0, made.next[0], flags="R"))
+    assert closed_at(Flows(), made.packets) == [len(made.packets)]
+
+
+def test_in_a_shuffled_capture_a_connection_is_over_many_packets_after_its_reset() -> None:
+    made = Conversation().handshake().send(0, b"request")
+    late, *rest = others(5_000, made.time_ns, 100_000_000)
+    made.packets.append(replace(late, time_ns=made.time_ns + 10**12))
+    made.packets.append(made.packet(0, made.next[0], flags="R"))
+    ended = len(made.packets)
+    (at,) = closed_at(Flows(), made.packets + rest)
+    assert at == ended + 4_097
+
+
 def test_unwrap_is_asked_for_what_is_not_known_and_may_answer_packets() -> None:
     asked = []
 

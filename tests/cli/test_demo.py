@@ -59,9 +59,11 @@ class Demo:
         return [line for line in found if line]
 
     def kill(self) -> None:
-        if hasattr(self, "process") and self.process.poll() is None:
-            self.process.kill()
-            self.process.wait()
+        for stream in (self.process.stdout, self.process.stderr):
+            if stream is not None:
+                stream.close()
+        self.process.kill()
+        self.process.wait()
 
     def files(self) -> Path:
         (folder,) = self.folder.glob("kproxy-demo-*")
@@ -95,13 +97,7 @@ def test_piped_it_shows_traffic_and_a_summary_that_agrees_with_its_files(demo: D
     log = [json.loads(line) for line in (files / "decoded.jsonl").read_text(encoding="utf-8").splitlines()]
     exchanges = [event for event in log if event["event"] == "exchange"]
     produces = [event for event in exchanges if event["apiName"] == "Produce"]
-    batches = [
-        index["records"]
-        for event in produces
-        for topic in event["request"]["topicData"]
-        for index in topic["partitionData"]
-    ]
-    assert len(batches) >= len(produces) > 0
+    assert {"ApiVersions", "Metadata", "Produce", "JoinGroup", "Fetch"} <= {event["apiName"] for event in exchanges}
     for command in (["decode", str(files / "trace.pcapng")], ["check", "--schema"]):
         run = subprocess.run([sys.executable, "-m", "kproxy", *command], capture_output=True, check=False)
         assert run.returncode == 0

@@ -115,6 +115,13 @@ def test_when_names_come_first_nothing_is_looked_at_any_more(monkeypatch: pytest
     assert len(told.given) == 4
 
 
+def test_what_is_too_large_to_be_looked_into_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(late_names, "LARGEST", 50)
+    told = Conversation()
+    told.deletes(1)
+    assert told.given == [(1, [])]
+
+
 def test_where_somebody_watches_nothing_waits() -> None:
     told = Conversation(waits=False)
     told.deletes(1)

@@ -321,7 +321,7 @@ def test_a_response_frame_of_another_header_version_is_a_fault() -> None:
 
 
 def test_what_is_behind_a_response_is_passed_over_and_kept() -> None:
-    """As librdkafka's mock cluster ends Metadata; a request may have nothing behind it, so that no policy reads less than a broker."""
+    """As librdkafka's mock cluster ends Metadata; a request may have nothing there: a policy reads what a broker reads."""
 
     def judge(at: Any) -> Replace:
         at.message.throttle_time_ms = 7

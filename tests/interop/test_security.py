@@ -68,4 +68,6 @@ def test_a_client_without_a_certificate_is_refused_where_one_is_demanded(guarded
     entrance = guarded(TLS["mutual on both"])
     right = {"bootstrap.servers": entrance.bootstrap, **entrance.security.librdkafka()}
     bare = {name: value for name, value in right.items() if not name.startswith(("ssl.certificate", "ssl.key"))}
-    assert complaints(bare) & {KafkaError._SSL, KafkaError._TRANSPORT}
+    assert complaints(bare) & {KafkaError._SSL, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN}
+    if entrance.proxy is not None:
+        assert entrance.proxy.count("kproxy_tls_handshake_failures_total") > 0

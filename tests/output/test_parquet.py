@@ -123,3 +123,12 @@ def test_files_are_compressed_with_zstd(tmp_path: Path) -> None:
     with ParquetDirectory(tmp_path, [RECORDS]) as directory:
         directory.write(RECORDS, records(1))
     assert pq.read_metadata(tmp_path / "records" / PART).row_group(0).column(8).compression == "ZSTD"
+
+
+def test_dictionaries_are_made_of_what_repeats_alone(tmp_path: Path) -> None:
+    with ParquetDirectory(tmp_path / "tables", [RECORDS]) as directory:
+        directory.write(RECORDS, records(10))
+    group = pq.ParquetFile(tmp_path / "tables" / "records" / PART).metadata.row_group(0)
+    columns = [group.column(number) for number in range(group.num_columns)]
+    plain = {column.path_in_schema for column in columns if not column.has_dictionary_page}
+    assert plain == {"exchange", "offset", "timestamp", "value"}

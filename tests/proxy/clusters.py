@@ -149,8 +149,8 @@ async def front(
 ) -> AsyncIterator[Front]:
     """A started virtual cluster; at the end it must leave no connection, byte or request behind."""
     made = Front(bootstrap, limits or Limits(), timeouts or Timeouts(), tap, **cluster)
-    await made.cluster.start()
     try:
+        await made.cluster.start()
         yield made
     finally:
         made.cluster.stop()

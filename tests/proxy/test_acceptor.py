@@ -21,6 +21,12 @@ from tests.proxy.links import request, run
 from tests.support import netns
 
 FIXED = Addresses(mode="fixed")
+
+
+def open_files() -> int:
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -60,8 +66,8 @@ def test_promise_8_the_one_too_many_is_refused_and_counted() -> None:
             await proxy.until(lambda: len(proxy.worker.links) == 4)
             reader, writer = await proxy.connect()  # there is room again
             await ask(reader, writer, request(12, 0, 1))
-            for _, writer in [*clients[1:], (reader, writer)]:
-                writer.close()
+            for _, one in [*clients[1:], (reader, writer)]:
+                one.close()
 
     run(work)
 
@@ -223,16 +229,16 @@ def test_a_fault_while_a_client_comes_leaves_nothing_open() -> None:
         acceptor = Acceptor(worker, Faulty(), listener.fileno())
         acceptor.aim(sockaddr(socket.AF_INET, ("127.0.0.1", 9)), ("127.0.0.1", 9))
         acceptor.start()
-        open_files = []
+        counts = []
         for _ in range(2):  # libuv keeps a descriptor from its first stream on
             reader, writer = await asyncio.open_connection(*listener.getsockname())
             assert await reader.read() == b""
             writer.close()
             await writer.wait_closed()
-            open_files.append(len(os.listdir("/proc/self/fd")))
+            counts.append(open_files())
         assert len(acceptor.owner.faults) == 2
         assert worker.counters.total_of(Total.CONNECTIONS_OPEN) == 0 and not worker.links
-        assert open_files[0] == open_files[1]
+        assert counts[0] == counts[1]
         acceptor.pause()
         listener.close()
 
@@ -298,7 +304,7 @@ def test_connections_that_come_and_go_leave_no_descriptor(count: int) -> None:
     async def work() -> None:
         broker = Broker()
         async with listening(broker.serve) as broker.port, front(f"127.0.0.1:{broker.port}", addresses=FIXED) as proxy:
-            before = len(os.listdir("/proc/self/fd"))
+            before = open_files()
             for number in range(count):
                 reader, writer = await proxy.connect()
                 if number % 3:
@@ -307,7 +313,7 @@ def test_connections_that_come_and_go_leave_no_descriptor(count: int) -> None:
                     writer.transport.abort()
                 writer.close()
             await proxy.until(lambda: not proxy.worker.links)
-            await proxy.until(lambda: len(os.listdir("/proc/self/fd")) <= before)
+            await proxy.until(lambda: open_files() <= before)
             assert proxy.total(Total.CONNECTIONS_OPENED) == count == sum(proxy.causes.values())
         assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] > 0
 

@@ -18,11 +18,12 @@ from typing import Any
 import pytest
 
 from kproxy.config import Analysis, Rotated
+from kproxy.proxy import tapped_sessions
 from kproxy.proxy.analyzer import Analyzer
 from kproxy.proxy.ring import TapReader, TapWriter, create_ring
 from kproxy.proxy.tapped import TapItem, TapKind
 from kproxy.proxy.tapped_sessions import Stuck
-from kproxy.session import Session
+from kproxy.session import Direction, Event, Session
 from tests.conftest import Require
 from tests.support.frames import (
     compact,
@@ -333,14 +334,13 @@ def analyzer() -> Iterator[Analyzer]:
 
 
 def test_an_analysis_that_hangs_is_given_up(analyzer: Analyzer, monkeypatch: pytest.MonkeyPatch) -> None:
-    receive = Session.receive
+    class Hanging(Session):
+        def receive(self, direction: Direction, data: bytes, at: int) -> list[Event]:
+            while self.connection.number == 1:
+                analyzer.tick(signal.SIGVTALRM, None)  # a second of CPU
+            return super().receive(direction, data, at)
 
-    def hanging(self: Session, *arguments: Any) -> Any:
-        while self.connection.number == 1:
-            analyzer.tick(signal.SIGVTALRM, None)  # a second of CPU
-        return receive(self, *arguments)
-
-    monkeypatch.setattr(Session, "receive", hanging)
+    monkeypatch.setattr(tapped_sessions, "Session", Hanging)
     with analyzer._watched():
         analyzer.sessions[0].take([opened(1, *ADDRESSES), opened(2, *ADDRESSES), *exchange(1, 1), *exchange(2, 2)])
     assert analyzer.counts.exchanges == 1

@@ -91,6 +91,27 @@ def test_a_killed_one_is_replaced() -> None:
     assert set(codes) == {-9}
 
 
+def test_one_whose_channel_another_still_holds_is_replaced_as_well() -> None:
+    async def main() -> Any:
+        told = Told("fork")
+        child, keeping = await keep(told)
+        others = []
+        for _ in range(2):
+            await told.answers.get()
+            while (message := await told.said.get())["said"] != "forked":
+                pass
+            others.append(message["pid"])
+            assert child.pid
+            os.kill(child.pid, signal.SIGKILL)
+        child.kill()
+        await keeping
+        for pid in others:
+            os.kill(pid, signal.SIGKILL)
+        return told.codes
+
+    assert run("asyncio", main()) == [-9, -9]
+
+
 @pytest.mark.parametrize(
     ("words", "why"),
     [

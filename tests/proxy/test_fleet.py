@@ -94,9 +94,11 @@ def test_a_worker_that_cannot_take_its_place_tries_again() -> None:
 def test_a_change_that_one_refuses_is_taken_back_by_all() -> None:
     async def test(fleet: Fleet, _: str) -> Any:
         why = await fleet.change(config("plain.fail", workers=2))
-        return why, fleet.config.clusters[0].name, all(post.child.ready for post in fleet.posts)
+        given = [post.child.given["clusters"][0]["name"] for post in fleet.posts]
+        return why, fleet.config.clusters[0].name, given, all(post.child.ready for post in fleet.posts)
 
-    assert with_fleet(config(workers=2), test) == ("127.0.0.1:1: address already in use", "plain", True)
+    expected = ("127.0.0.1:1: address already in use", "plain", ["plain", "plain"], True)
+    assert with_fleet(config(workers=2), test) == expected
 
 
 def test_a_worker_that_begins_during_a_change_takes_it_as_well() -> None:
@@ -160,7 +162,7 @@ def test_what_was_learned_of_another_cluster_is_forgotten() -> None:
 def test_all_end_in_time_or_are_ended(words: str, in_time: bool) -> None:
     async def test(fleet: Fleet, _: str) -> Any:
         pids = [post.child.pid for post in fleet.posts]
-        done = await fleet.drain(0.05)
+        done = await fleet.drain(20 if in_time else 0.05)
         return done, [pid for pid in pids if Path(f"/proc/{pid}").exists()]
 
     assert with_fleet(config(words, workers=2, analysis=True), test) == (in_time, [])

@@ -221,6 +221,15 @@ def test_attack_10_a_response_before_any_request_passes():
     run(work)
 
 
+def test_attack_10_an_answer_to_nothing_is_not_waited_for():
+    async def work() -> None:
+        bench = Bench()
+        await bench.send(bench.broker, bytes(4))
+        assert await bench.receive(bench.client, 4) == bytes(4)
+
+    run(work)
+
+
 def test_a_policy_closes_a_connection_whose_frames_are_lost():
     async def work() -> None:
         bench = Bench(Owner(strict=True))

@@ -12,7 +12,7 @@ from proxyprotocol.v2 import ProxyProtocolV2
 
 from kproxy.errors import ProxyProtocolError
 from kproxy.proxy.endpoint import join
-from kproxy.proxy.proxy_protocol import Header, read_header, write_v1, write_v2
+from kproxy.proxy.proxy_protocol import V1_OWN, V2_OWN, Header, read_header, write_v1, write_v2
 from tests.conftest import Require
 from tests.support.haproxy import PROGRAM, free_port, haproxy
 
@@ -146,6 +146,12 @@ def test_mixed_families_are_told_as_ipv6_and_mapped_ones_as_ipv4() -> None:
     assert (mixed.peername[0], mixed.sockname[0]) == ("::ffff:a00:1", "2001:db8::1")
     assert write_v1("[::ffff:10.0.0.1]:5", "[::ffff:10.0.0.2]:6") == b"PROXY TCP4 10.0.0.1 10.0.0.2 5 6\r\n"
     assert write_v1("[fe80::1%2]:5", "[::1]:6") == b"PROXY TCP6 fe80::1 ::1 5 6\r\n"
+
+
+def test_what_is_our_own_names_nobody() -> None:
+    for ours, theirs in ((V1_OWN, ProxyProtocolV1()), (V2_OWN, ProxyProtocolV2())):
+        assert theirs.unpack(ours).source is None
+        assert read_header(ours) == Header(1 if ours is V1_OWN else 2, len(ours))
 
 
 def test_a_name_cannot_be_written() -> None:

@@ -145,7 +145,7 @@ def test_a_frame_shorter_than_a_header_is_refused_while_a_client_authenticates(s
 
 def produce(version: int, acks: int, correlation_id: int) -> bytes:
     api = message("ProduceRequest")
-    wish = '{"transactionalId": null, "acks": %d, "timeoutMs": 1, "topicData": []}' % acks
+    wish = f'{{"transactionalId": null, "acks": {acks}, "timeoutMs": 1, "topicData": []}}'
     body = api.encode(version, api.from_json(version, wish))
     return request(0, version, correlation_id, (b"\0" if version >= 9 else b"") + body)
 

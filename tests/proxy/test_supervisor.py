@@ -118,8 +118,9 @@ def test_what_one_worker_learns_the_others_are_told_and_so_is_one_that_comes_lat
     assert "9092" in told["reason"]
 
 
-def test_nothing_is_left_when_the_supervisor_is_killed(run: Run) -> None:
-    process = run.start("deaf", workers=2)
+@pytest.mark.parametrize("words", ["deaf", "hang"])
+def test_nothing_is_left_when_the_supervisor_is_killed(run: Run, words: str) -> None:
+    process = run.start(words, workers=2)
     children = pids(process, 3)
     process.until("serving")
     process.tell(signal.SIGKILL)
@@ -159,7 +160,7 @@ def test_the_second_signal_ends_it_at_once(run: Run) -> None:
 def test_it_outlives_its_clients(run: Run) -> None:
     process = run.start("clients", outlive=True, analysis={"enabled": False})
     process.until("serving")
-    process.tell(signal.SIGTERM).until("told to outlive")  # which has the stand-in count no client any more
+    process.tell(signal.SIGTERM).until("told to outlive")  # after which the stand-in's clients leave
     assert process.until("draining")["count"] == 0
     assert process.ended() == 0
 

@@ -5,9 +5,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from kproxy.proxy import tapped_sessions
 from kproxy.proxy.tapped import TapItem, TapKind
 from kproxy.proxy.tapped_sessions import Clusters, Key, Stuck, TappedSessions
-from kproxy.session import Event, Exchange, Gap, Limits, Session
+from kproxy.session import Direction, Event, Exchange, Gap, Limits, Session
 from tests.support.frames import (
     delete_topic,
     delete_topic_answer,
@@ -120,14 +121,13 @@ def test_a_number_that_is_used_again_is_another_connection(heard: Heard) -> None
 def test_a_fault_ends_the_analysis_of_its_connection_alone(
     heard: Heard, error: BaseException, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    receive = Session.receive
+    class Faulty(Session):
+        def receive(self, direction: Direction, data: bytes, at: int) -> list[Event]:
+            if self.connection.number == 1:
+                raise error
+            return super().receive(direction, data, at)
 
-    def faulty(self: Session, direction: object, data: bytes, at: int) -> list[Event]:
-        if self.connection.number == 1:
-            raise error
-        return receive(self, direction, data, at)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(Session, "receive", faulty)
+    monkeypatch.setattr(tapped_sessions, "Session", Faulty)
     taken = sessions(heard)
     taken.take([opened(1, *ADDRESSES), opened(2, *ADDRESSES), *ask(1), *ask(2), *ask(1), *ask(2, 2)])
     assert len(heard.exchanges(2)) == 2
@@ -137,10 +137,11 @@ def test_a_fault_ends_the_analysis_of_its_connection_alone(
 
 
 def test_a_fault_while_closing_is_told_once(heard: Heard, monkeypatch: pytest.MonkeyPatch) -> None:
-    def faulty(_session: Session, _at: int) -> list[Event]:
-        raise ValueError
+    class Faulty(Session):
+        def close(self, at: int) -> list[Event]:
+            raise ValueError(at)
 
-    monkeypatch.setattr(Session, "close", faulty)
+    monkeypatch.setattr(tapped_sessions, "Session", Faulty)
     taken = sessions(heard)
     taken.take([opened(1, *ADDRESSES), (TapKind.CLOSE, 1, 0, 5, b"")])
     taken.close(6)

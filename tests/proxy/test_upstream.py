@@ -236,6 +236,7 @@ def test_as_the_configuration_says() -> None:
     header = upstream.header("10.0.0.1:5", "10.0.0.2:6")
     assert read_header(header) == Header(2, len(header), "10.0.0.1:5", "10.0.0.2:6")
     assert Upstream(send_proxy_protocol="v1").header("10.0.0.1:5", "10.0.0.2:6").startswith(b"PROXY TCP4 ")
+    assert (Upstream().own_header(), Upstream(send_proxy_protocol="v1").own_header()) == (b"", b"PROXY UNKNOWN\r\n")
     assert Upstream().header("10.0.0.1:5", "10.0.0.2:6") == b""
     with pytest.raises(UsageError, match="host:port"):
         Upstream(["broker"])

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproxy.session.framing import FrameBuffer, Limits
+from kproxy.session.framing import FrameBuffer
+from kproxy.session.limits import Limits
 from tests.support.frames import frame
 
 

@@ -5,8 +5,8 @@ import random
 
 import pytest
 
-from kproxy.session.framing import Limits
 from kproxy.session.hunting import Hunt, RequestHunt, ResponseHunt
+from kproxy.session.limits import Limits
 from kproxy.session.routes import Route, route_of
 from tests.support.frames import heartbeat, heartbeat_answer, metadata, produce_answer, sasl_authenticate
 

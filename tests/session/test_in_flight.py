@@ -1,8 +1,8 @@
 """What is not answered yet."""
 
 from kproxy.session.events import Connection, Exchange, Frame
-from kproxy.session.framing import Limits
 from kproxy.session.in_flight import TOKEN, InFlight, correlation_id_of
+from kproxy.session.limits import Limits
 from kproxy.session.routes import Route, route_of
 from tests.support.frames import heartbeat, heartbeat_answer, produce_answer
 
@@ -66,7 +66,7 @@ def test_a_response_skips_tokens_to_the_first_request_alone() -> None:
     answer = Frame(heartbeat_answer(3)[4:], 0, 0)
     assert not in_flight.skips_tokens(answer)
     for number in (3, 4):
-        in_flight.queue += heartbeats(number)[0].queue
+        in_flight.queue.extend(heartbeats(number)[0].queue)
     assert in_flight.skips_tokens(answer)
     assert not in_flight.skips_tokens(Frame(heartbeat_answer(4)[4:], 0, 0))
     assert not in_flight.skips_tokens(Frame(b"", 0, 0))

@@ -610,6 +610,35 @@ def test_joining_in_mid_stream_reports_what_is_left_and_invents_nothing() -> Non
     ]
 
 
+def test_with_the_broker_out_of_sight_the_client_still_begins_at_its_beginning() -> None:
+    session = new_session(from_start=(True, False))
+    said = converse(
+        client >> frame(b"\x60 a token of GSSAPI"),
+        client >> frame(b"\x60 another"),
+        client >> heartbeat(2),
+        closing,
+        session=session,
+    )
+    assert said == ["token of 19 bytes in the request", "token of 9 bytes in the request", "Heartbeat v0 #2 unanswered"]
+
+
+def test_in_mid_stream_an_api_versions_request_newer_than_the_facts_is_found() -> None:
+    said = converse(
+        client >> bytes(7) + FRANZ_GO_API_VERSIONS, broker >> KAFKA_4_3_REFUSAL, session=new_session(from_start=False)
+    )
+    assert said == ["gap in requests: 0 missing, 7 skipped, 0 lost", "ApiVersions v5 #0 answered"]
+
+
+def test_why_nothing_was_answered_does_not_depend_on_which_packet_came_first() -> None:
+    for steps in (
+        [client >> heartbeat(1), client.finishes(), broker.finishes()],
+        [broker.finishes(), client >> heartbeat(1), client.finishes()],
+        [client.finishes(), broker.finishes(), client >> heartbeat(1)],
+    ):
+        (exchange,) = exchanges(*steps, closing)
+        assert exchange.unanswered == "the broker closed the connection before the response"
+
+
 def test_bytes_that_only_look_like_a_request_are_not_reported() -> None:
     almost = request(12, 0, 5, b"\0\1g\0\0\0\5\0\3m-1!")
     session = new_session(from_start=False)

@@ -2,16 +2,16 @@
 
     contracts.py       what every table and column is: the one place where that is written down
     arrow.py           the contracts as Arrow schemas; Rows: tuples to Arrow columns
-    tables.py          Tables: events in, rows out
-    connections.py     what is counted while a connection lasts
-    exchanges.py       a row an exchange
-    gather.py          error codes, topics, groups anywhere in a body, found by the facts
-    bodies.py          bodies as objects, unless they are too large
-    record_batches.py  records fields of Produce and Fetch; a row a batch
+    tables.pyx         Tables: events in, rows out
+    connections.pyx    what is counted while a connection lasts
+    exchanges.pyx      a row an exchange
+    gather.pyx         error codes, topics, groups anywhere in a body, found by the facts
+    bodies.pyx         bodies as objects, unless they are too large
+    record_batches.pyx records fields of Produce and Fetch; a row a batch
     records.py         their records
     offsets.py         a row a partition of Fetch, ListOffsets, OffsetCommit, OffsetFetch
-    topics.py          name and id of a topic
-    times.py           times that SQL can say
+    topics.pyx         name and id of a topic
+    times.pyx          times that SQL can say
 
 Rows are tuples in the order of the contract's columns; no row is a dict. kproxy.output.parquet writes them into files.
 """

@@ -1,9 +1,8 @@
-"""Contracts as Arrow schemas, rows as Arrow columns. Needs pyarrow: ``pip install kproxy[parquet]``."""
+"""Contracts as Arrow schemas. Needs pyarrow: ``pip install kproxy[parquet]``."""
 
 import functools
 import re
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kproxy.errors import UsageError
 from kproxy.output.tables.contracts import Column, Table
@@ -13,8 +12,6 @@ if TYPE_CHECKING:
 
 LIST = re.compile(r"list<(.+)>")
 STRUCT = re.compile(r"struct<(.+)>")
-ROWS = 8_192  # tuples that are held until they become Arrow's
-BYTES = 4 * 1024 * 1024
 
 
 def check_available() -> None:
@@ -53,32 +50,3 @@ def _field(column: Column) -> "pyarrow.Field":
 
     words = {"comment": column.meaning, **({"unit": column.unit} if column.unit else {})}
     return pa.field(column.name, arrow_type(column.type), column.nullable, words)
-
-
-class Rows:
-    """Rows of a table as tuples in the order of its columns, given on as Arrow's when there are enough."""
-
-    def __init__(self, table: Table, give: Callable[["pyarrow.RecordBatch"], None]) -> None:
-        self.table = table
-        self._schema = schema_of(table)
-        self._give = give
-        self._rows: list[Sequence[Any]] = []
-        self._size = 0
-
-    def append(self, row: Sequence[Any], size: int = 0) -> None:
-        """Take a row; *size* is about how many bytes it holds beyond its numbers."""
-        self._rows.append(row)
-        self._size += size
-        if len(self._rows) >= ROWS or self._size >= BYTES:
-            self.flush()
-
-    def flush(self) -> None:
-        """Give on what is held."""
-        if not self._rows:
-            return
-        import pyarrow as pa  # noqa: PLC0415
-
-        rows, self._rows, self._size = self._rows, [], 0
-        columns = zip(*rows, strict=True)
-        arrays = [pa.array(column, field.type) for column, field in zip(columns, self._schema, strict=True)]
-        self._give(pa.RecordBatch.from_arrays(arrays, schema=self._schema))

@@ -4,7 +4,8 @@ A contract has a version. A column that is added does not change it; one that is
 something else makes it one higher. Files carry the version in their metadata (``kproxy.contract``), columns their meaning.
 
 Types are Arrow's, as pyarrow prints them. Times are microseconds, because neither Spark nor DuckDB has a finer one with a
-time zone; ``latency_ms`` is computed from nanoseconds. "Null" without more means: not seen, or the version has no such field.
+time zone; one before 1900 or after 9999 is null, because Spark reads no column that has one; ``latency_ms`` is computed
+from nanoseconds. "Null" without more means: not seen, or the version has no such field.
 Not here: credentials, and values of configurations, which are in no table; bodies as JSON only where they are asked for.
 """
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 from kproxy.output.tables.arrow import schema_of
 from kproxy.output.tables.contracts import RECORDS
 from kproxy.output.tables.record_batches import RecordsField
-from kproxy.output.tables.times import FIRST_YEAR_US, LAST_YEAR_US
+from kproxy.output.tables.times import EARLIEST_US, LATEST_US
 from kproxy.protocol.records import Batches, Problem, to_arrow
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def _times(timestamps: "pyarrow.Array") -> "pyarrow.Array":
 
     known = pc.and_(
         pc.not_equal(timestamps, NO_TIMESTAMP),
-        pc.and_(pc.greater_equal(timestamps, FIRST_YEAR_US // 1000), pc.less_equal(timestamps, LAST_YEAR_US // 1000)),
+        pc.and_(pc.greater_equal(timestamps, EARLIEST_US // 1000), pc.less_equal(timestamps, LATEST_US // 1000)),
     )
     return pc.if_else(known, timestamps, pa.scalar(None, pa.int64())).cast(pa.timestamp("ms", "UTC"))
 

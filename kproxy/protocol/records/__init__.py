@@ -1,8 +1,8 @@
 """Records: what is in the records fields of Produce, Fetch, ShareFetch and FetchSnapshot. One parser, three ways out.
 
     limits.py       how much is opened of what an attacker claims
-    compression.py  the codecs, streamed under limits; snappy.py and lz4_frames.py know Kafka's dialects; unpacked.py is
-                    what they give
+    compression.py  the codecs, streamed under limits; snappy.py, lz4_frames.py and zstd_frames.py know their frames and
+                    Kafka's dialects; unpacked.py is what they give
     shape.pxd       the parser: steps through a batch of any magic, one record's shape at a time
     batches.pyx     Batch: a header, straight from the bytes; OpenBatch: its records, ready to be walked
     reading.py      read_batches: a field's batches and what is left over; count_records

@@ -15,6 +15,9 @@ cdef class Batch:
     cdef const uint8_t *at
     cdef int crc_state
 
+    cdef bint has_valid_crc(self) except -1
+    cdef tuple described(self)
+
 
 cdef class OpenBatch:
     """A batch whose records can be walked. ``content`` is what the walker points into."""

@@ -88,9 +88,7 @@ cdef class Batch:
 
     @property
     def crc_valid(self):
-        if self.crc_state == UNKNOWN:
-            self.crc_state = self.crc == self.computed_crc
-        return self.crc_state == 1
+        return self.has_valid_crc()
 
     @property
     def attributes(self):
@@ -167,6 +165,7 @@ cdef class Batch:
 
     @property
     def last_sequence(self):
+        """The sequence number of its last record, counted on from whatever base_sequence is, unless that is -1 (none)."""
         if self.magic < 2:
             return None
         return sequence_after(<int32_t>be32(self.at + 53), <int32_t>be32(self.at + 23))
@@ -183,6 +182,37 @@ cdef class Batch:
     def delete_horizon(self):
         """Milliseconds at which tombstones and markers in it may go (KIP-534); None when it has none."""
         return self.base_timestamp if self.magic == 2 and self.attributes & DELETE_HORIZON else None
+
+    cdef bint has_valid_crc(self) except -1:
+        cdef uint32_t stored
+        if self.crc_state == UNKNOWN:
+            stored = be32(self.at + (MESSAGE_CRC if self.magic < 2 else CRC_AT_2))
+            self.crc_state = <uint32_t>self.computed_crc == stored
+        return self.crc_state == 1
+
+    cdef tuple described(self):
+        """Of magic 2, what its header says, at once: (base_offset, last_offset, count, compression, timestamp_type,
+        base_timestamp, max_timestamp, partition_leader_epoch, producer_id, producer_epoch, base_sequence, is_transactional,
+        is_control)."""
+        cdef const uint8_t *at = self.at
+        cdef int attributes = be16(at + COVERED_AT_2)
+        cdef int codec = attributes & 7
+        cdef int64_t base = <int64_t>be64(at)
+        return (
+            base,
+            <int64_t>(<uint64_t>base + <uint64_t><int64_t><int32_t>be32(at + 23)),
+            <int32_t>be32(at + 57),
+            CODEC_NAMES[codec] if codec < 5 else None,
+            "LogAppendTime" if attributes & 8 else "CreateTime",
+            <int64_t>be64(at + 27),
+            <int64_t>be64(at + 35),
+            <int32_t>be32(at + 12),
+            <int64_t>be64(at + 43),
+            <int16_t>be16(at + 51),
+            <int32_t>be32(at + 53),
+            attributes & TRANSACTIONAL != 0,
+            attributes & CONTROL != 0,
+        )
 
     def open(self, limits=DEFAULT_LIMITS):
         """Decompress it under *limits* and make its records ready to be walked."""
@@ -201,12 +231,12 @@ cdef int fill(Batch batch, bytes data, Py_ssize_t position, Py_ssize_t size, int
 
 cpdef int sequence_after(int base_sequence, int delta):
     """The sequence number *delta* records on, which wraps to 0 (DefaultRecordBatch.incrementSequence); -1 for none."""
-    if base_sequence < 0:
+    if base_sequence == -1:
         return -1
     cdef int32_t room = <int32_t>(<uint32_t>0x7FFFFFFF - <uint32_t>delta)
     if base_sequence > room:
         return <int32_t>(<uint32_t>delta - (<uint32_t>0x7FFFFFFF - <uint32_t>base_sequence) - 1)
-    return base_sequence + delta
+    return <int32_t>(<uint32_t>base_sequence + <uint32_t>delta)
 
 
 def next_batch(bytes data not None, Py_ssize_t position, list out not None, Py_ssize_t most):

@@ -8,7 +8,7 @@ import zlib
 
 import zstandard
 
-from kproxy.protocol.records import lz4_frames, snappy
+from kproxy.protocol.records import lz4_frames, snappy, zstd_frames
 from kproxy.protocol.records.limits import DEFAULT_LIMITS, Limits
 from kproxy.protocol.records.unpacked import Unpacked
 
@@ -75,7 +75,7 @@ def _decompress(codec: int, data: memoryview, magic: int, limits: Limits) -> Unp
         return snappy.decompress(data, limits)
     if codec == Codec.LZ4:
         return lz4_frames.decompress(data, magic, limits)
-    return _unzstd(data, limits)
+    return zstd_frames.decompress(data, limits)
 
 
 def _gunzip(data: memoryview, limits: Limits) -> Unpacked:
@@ -114,23 +114,3 @@ def _gunzip_member(data: memoryview, position: int, allowed: int, out: list[byte
     except zlib.error as problem:
         return position, size, f"not gzip: {problem}"
     return position - len(stream.unused_data), size, None
-
-
-def _unzstd(data: memoryview, limits: Limits) -> Unpacked:
-    out: list[bytes] = []
-    size, chunk, allowed = 0, FIRST_CHUNK, limits.allowed(len(data))
-    try:
-        window = zstandard.get_frame_parameters(data).window_size
-        if window > limits.window:
-            return Unpacked(b"", skipped=f"a zstd window of {window:,} bytes, over {limits.window:,}")
-        decompressor = zstandard.ZstdDecompressor(max_window_size=limits.window)
-        stream = decompressor.stream_reader(data, read_across_frames=True)
-        while size <= allowed and (piece := stream.read1(chunk)):
-            out.append(piece)
-            size += len(piece)
-            chunk = CHUNK
-    except zstandard.ZstdError as problem:
-        return Unpacked(b"".join(out), error=f"not zstd: {problem}")
-    if size > allowed:
-        return Unpacked(b"", skipped=limits.exceeded(len(data)))
-    return Unpacked(b"".join(out))

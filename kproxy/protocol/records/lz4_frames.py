@@ -34,7 +34,9 @@ def compress(data: bytes, magic: int) -> bytes:
 
 def decompress(data: memoryview, magic: int, limits: Limits) -> Unpacked:
     """The first frame in *data*; Kafka does not look at what follows it."""
-    header = _plain_header(data, magic)
+    header: tuple[bytes, int] | str = (b"", 0)  # what clients write can be read as it is
+    if magic == 0 or bytes(data[:SHORTEST]) not in PLAIN:
+        header = _plain_header(data, magic)
     if isinstance(header, str):
         return Unpacked(b"", error=header)
     plain, position = header
@@ -43,9 +45,11 @@ def decompress(data: memoryview, magic: int, limits: Limits) -> Unpacked:
     chunks: list[bytes] = []
     size, chunk, ended = 0, FIRST_CHUNK, False
     try:
-        lz4.frame.decompress_chunk(context, plain)
+        if plain:
+            lz4.frame.decompress_chunk(context, plain)
         while not ended and size <= allowed:
-            out, taken, ended = lz4.frame.decompress_chunk(context, data[position:], max_length=chunk)
+            rest = data[position:] if position else data
+            out, taken, ended = lz4.frame.decompress_chunk(context, rest, max_length=chunk)
             position += taken
             if not out and not taken:
                 break
@@ -94,3 +98,17 @@ def header_checksum(descriptor: bytes | memoryview) -> int:
 
 def _rotated(value: int, bits: int) -> int:
     return value << bits & _MASK | value >> 32 - bits
+
+
+def _plain_headers() -> frozenset[bytes]:
+    """The headers that have neither content size nor checksum, as they stand in batches of magic 1 and 2."""
+    descriptors = (
+        bytes([VERSION | flags, code << 4])
+        for flags in (0, INDEPENDENT, BLOCK_CHECKSUM, INDEPENDENT | BLOCK_CHECKSUM)
+        for code in BLOCK_SIZES
+    )
+    return frozenset(MAGIC + descriptor + bytes([header_checksum(descriptor)]) for descriptor in descriptors)
+
+
+SHORTEST = 7  # bytes of a header without the content's size
+PLAIN = _plain_headers()

@@ -53,6 +53,8 @@ def read_batches(data: bytes, *, unaligned: bool = False, limits: Limits = DEFAU
     start = first_batch_at(data) if unaligned else 0
     end = next_batch(data, start, found, limits.batches)
     batches = Batches(found)
+    if end == len(data) and not start:
+        return batches
     batches.skipped_start = start
     batches.tail = tail_of(data, end)
     if batches.tail is not None and len(batches) >= limits.batches:

@@ -81,9 +81,10 @@ def _fill(blocks: list[memoryview], sizes: list[int], error: str | None) -> Unpa
 
 def claimed_size(block: memoryview) -> int | None:
     """The decompressed size that a raw block's preamble claims; None when no block of that length can become so much."""
-    size = 0
-    for index, byte in enumerate(block[:5]):
-        size |= (byte & 0x7F) << (7 * index)
+    size = shift = 0
+    for byte in bytes(block[:5]):
+        size |= (byte & 0x7F) << shift
         if byte < 0x80:
             return size if size <= len(block) * MOST_GROWTH and size < 1 << 32 else None
+        shift += 7
     return None

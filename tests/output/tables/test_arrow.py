@@ -1,4 +1,4 @@
-"""Contracts to Arrow schemas, tuples to columns."""
+"""Contracts to Arrow schemas."""
 
 import sys
 
@@ -6,12 +6,7 @@ import pyarrow as pa
 import pytest
 
 from kproxy.errors import UsageError
-from kproxy.output.tables.arrow import BYTES, ROWS, Rows, arrow_type, check_available
-from kproxy.output.tables.contracts import Column, Table
-
-TABLE = Table(
-    "things", 1, "a thing", (Column("name", "string", "its name"), Column("size", "int64", "how large", "bytes"))
-)
+from kproxy.output.tables.arrow import arrow_type, check_available
 
 
 @pytest.mark.parametrize(
@@ -33,34 +28,6 @@ def test_types(text: str, kind: pa.DataType) -> None:
 def test_headers_have_keys_that_are_never_null() -> None:
     struct = arrow_type("list<struct<key: binary, value: binary>>").value_type
     assert [(field.name, field.nullable) for field in struct] == [("key", False), ("value", True)]
-
-
-def test_rows_are_given_on_when_there_are_enough() -> None:
-    given: list[pa.RecordBatch] = []
-    rows = Rows(TABLE, given.append)
-    for number in range(ROWS + 1):
-        rows.append((f"n{number}", number))
-    assert [batch.num_rows for batch in given] == [ROWS]
-    rows.flush()
-    rows.flush()
-    assert [batch.num_rows for batch in given] == [ROWS, 1]
-    assert given[1].to_pylist() == [{"name": f"n{ROWS}", "size": ROWS}]
-
-
-def test_large_rows_are_given_on_early() -> None:
-    given: list[pa.RecordBatch] = []
-    rows = Rows(TABLE, given.append)
-    rows.append(("long", 1), BYTES // 2)
-    assert not given
-    rows.append(("long", 2), BYTES // 2)
-    assert [batch.num_rows for batch in given] == [2]
-
-
-def test_a_row_of_another_shape_is_refused() -> None:
-    rows = Rows(TABLE, lambda batch: None)
-    rows.append(("a", 1, "one too many"))
-    with pytest.raises(ValueError, match=r"shorter|longer"):
-        rows.flush()
 
 
 def test_without_pyarrow_one_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

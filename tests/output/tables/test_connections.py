@@ -45,14 +45,14 @@ def test_who_closed_a_connection() -> None:
 
 def test_addresses_are_addresses() -> None:
     connection = Connection(7, "[2001:db8::5]:51234", "10.0.0.9:9092")
-    row = Seen.begin(Gap(connection, 5), "a.pcap").row(None)
+    row = Seen(Gap(connection, 5), "a.pcap").row(None)
     assert row[1:7] == (7, "a.pcap", "2001:db8::5", 51234, "10.0.0.9", 9092)
     ipaddress.ip_address(row[3])
 
 
 def test_events_are_counted() -> None:
     connection = Connection(1, "10.0.0.5:51234", "10.0.0.9:9092")
-    seen = Seen.begin(Gap(connection, 5), "a.pcap")
+    seen = Seen(Gap(connection, 5), "a.pcap")
     seen.count(Gap(connection, 5, Direction.REQUEST, None, 10, 1))
     seen.count(Gap(connection, 6, Direction.REQUEST, 300, 1, 1))
     seen.count(BadFrame(connection, 7, Direction.REQUEST, "odd"))
@@ -64,7 +64,7 @@ def test_events_are_counted() -> None:
 
 def test_client_ids_are_bounded() -> None:
     connection = Connection(1, "10.0.0.5:51234", "10.0.0.9:9092")
-    seen = Seen.begin(Gap(connection, 5), "a.pcap")
+    seen = Seen(Gap(connection, 5), "a.pcap")
     for number in range(100):
         seen.count_exchange(Exchange(connection, number, client_id=f"c{number}"))
     assert list(seen.client_ids) == [f"c{number}" for number in range(MOST_CLIENT_IDS)]
@@ -74,6 +74,6 @@ def test_the_id_is_that_of_the_bytes_and_not_of_the_run() -> None:
     first = Connection(1, "10.0.0.5:51234", "10.0.0.9:9092")
     again = Connection(99, "10.0.0.5:51234", "10.0.0.9:9092")
     later = Connection(1, "10.0.0.5:51234", "10.0.0.9:9092")
-    one, two, three = (Seen.begin(Gap(c, at), "x").connection_id for c, at in ((first, 5), (again, 5), (later, 6)))
+    one, two, three = (Seen(Gap(c, at), "x").connection_id for c, at in ((first, 5), (again, 5), (later, 6)))
     assert one == two != three
     assert len(one) == 32

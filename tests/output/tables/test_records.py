@@ -6,7 +6,7 @@ import pytest
 
 from kproxy.output.tables.record_batches import RecordsField
 from kproxy.output.tables.records import record_columns
-from kproxy.output.tables.times import FIRST_YEAR_US, LAST_YEAR_US
+from kproxy.output.tables.times import EARLIEST_US, LATEST_US
 from kproxy.protocol.records import read_records
 from tests.fuzz.damage import damaged
 from tests.support.record_batches import golden
@@ -56,4 +56,4 @@ def test_any_bytes_give_columns(seed: int) -> None:
         assert columns["value"].to_pylist() == [record.value for record in expected]
         assert all(isinstance(reason, str) for reason in problems.values())
         for time in columns["timestamp"].cast("int64").to_pylist():
-            assert time is None or FIRST_YEAR_US // 1000 <= time <= LAST_YEAR_US // 1000
+            assert time is None or EARLIEST_US // 1000 <= time <= LATEST_US // 1000

@@ -260,6 +260,7 @@ def test_16_messages_before_a_nested_one_are_seen() -> None:
         (message(compress(Codec.ZSTD, message(b"v")), attributes=4), "zstd in a batch of magic 1"),
         (message(gzip.compress(message(b"v").replace(b"\x01\x00", b"\x02\x00", 1)), attributes=1), "magic 2"),
     ],
+    ids=lambda value: value if isinstance(value, str) else "",  # gzip's bytes have the time in them
 )
 def test_16_wrappers_that_kafka_refuses(wrapper: bytes, error: str) -> None:
     one = read_records(wrapper)[0]

@@ -1,21 +1,18 @@
+# cython: language_level=3, nonecheck=True
 """What is to be done with an API at a version: its messages, its response header, and what the session learns from it.
 
 The exceptions of the protocol are here, each with its source; the rest is the facts'.
 """
 
 from enum import IntEnum
-from typing import Any
+
+from kproxy.protocol.headers cimport read_response_header
+from kproxy.protocol.program cimport Program
+from kproxy.session.events cimport Frame
 
 from kproxy.errors import DecodeError
-from kproxy.protocol import (
-    Message,
-    read_response_header,
-    request_message,
-    response_header_version,
-    response_message,
-)
+from kproxy.protocol import request_message, response_header_version, response_message
 from kproxy.session.cluster import FIRST_VERSION_WITH_TOPIC_ID, TELLING_REQUESTS, TELLING_RESPONSES
-from kproxy.session.events import Frame
 
 
 class Step(IntEnum):
@@ -34,31 +31,18 @@ _FETCH_SESSIONS_FROM = 7  # KIP-227
 _UNSUPPORTED_VERSION = 35
 
 
-class Route:
+cdef class Route:
     """An API at a version; shared by all sessions."""
 
-    __slots__ = (
-        "api_key",
-        "api_version",
-        "has_topic_ids",
-        "learns",
-        "name",
-        "request",
-        "request_step",
-        "response",
-        "response_header_version",
-        "response_step",
-        "tells_in_request",
-        "tells_in_response",
-    )
-
-    def __init__(self, api_key: int, api_version: int, request: Message, response: Message | None) -> None:
+    def __init__(self, int api_key, int api_version, request, response):
         step = _STEPS.get(api_key, Step.ORDINARY)
         self.api_key = api_key
         self.api_version = api_version
         self.name = request.name
         self.request = request
         self.response = response
+        self.newest_request = _newest_layout(request, api_version)
+        self.newest_response = _newest_layout(response, api_version)
         self.response_header_version = response_header_version(api_key, api_version) if response else 0
         self.request_step = Step.ORDINARY if step in (Step.FETCH, Step.SASL_AUTHENTICATE) else step
         self.response_step = Step.ORDINARY if step in (Step.PRODUCE, Step.API_VERSIONS) else step
@@ -69,24 +53,31 @@ class Route:
         self.tells_in_response = api_key in TELLING_RESPONSES
         self.learns = bool(self.response_step or self.has_topic_ids or self.tells_in_request or self.tells_in_response)
 
-    def read_response(self, frame: Frame) -> None:
+    cpdef int read_request(self, Frame frame) except -1:
+        """Check the request body from ``frame.body_start`` on, and note in the frame how it is to be read."""
+        return read_as(frame, self.request, self.newest_request, self.api_version)
+
+    cpdef int read_response(self, Frame frame) except -1:
         """Check the response body from ``frame.body_start`` on, and note in the frame how it is to be read."""
-        read_body(frame, self.response, self.api_version)
+        read_as(frame, self.response, self.newest_response, self.api_version)
         if frame.error is not None and self.request_step is Step.API_VERSIONS:
             # A broker that lacks the version answers in the layout of version 0 (ApiVersionsResponse.parse, KIP-511).
             error = frame.error
             frame.error = None
             read_body(frame, self.response, 0)
             frame.error = frame.error and error
+        return 0
 
-    def expects_response(self, produce: Frame) -> bool:
+    cpdef bint expects_response(self, Frame produce) except -1:
         """Whether a Produce request is answered: with acks=0 it is not, whatever happens (KafkaApis)."""
         try:
+            if self.newest_request is not None:
+                return self.newest_request.peek("acks", produce.data, produce.body_start) != 0
             return self.request.peek(self.api_version, "acks", produce.data, produce.body_start) != 0
         except DecodeError:
             return True
 
-    def fits_response(self, data: bytes) -> bool:
+    def fits_response(self, bytes data):
         """Whether *data* is, to its last byte, a response to this API and version."""
         frame = Frame(data, 0, 0)
         try:
@@ -97,31 +88,48 @@ class Route:
         return frame.message is not None
 
 
-def read_body(frame: Frame, message: Message | None, api_version: int) -> None:
+cdef Program _newest_layout(message, int version):
+    """What reads nearly every body of that version; None where only ``Message.check`` can tell."""
+    if message is None or version not in message.versions:
+        return None
+    return message.programs(version)[0]
+
+
+cdef int read_as(Frame frame, message, Program newest, int api_version) except -1:
+    """As read_body, with the layout at hand that nearly every body has."""
+    if newest is None or newest.check(frame.data, frame.body_start) is not None:
+        return read_body(frame, message, api_version)
+    frame.message = message
+    frame.body_version = api_version
+    return 0
+
+
+cpdef int read_body(Frame frame, message, int api_version) except -1:
     """Check that *message* at *api_version* consumes the body exactly; note in the frame how to read it, or why not."""
     if message is None:
-        return
+        return 0
     try:
         layout = message.check(api_version, frame.data, frame.body_start)
     except DecodeError as error:
         frame.error = error
-        return
+        return 0
     frame.message = message
     frame.body_version = layout.version
     frame.layout = layout.release
     if layout.assumed:
         frame.assumed_version = layout.version
+    return 0
 
 
-def decoded(frame: Frame) -> Any:
+def decoded(Frame frame not None):
     """The body of a frame that was read, as an object; None of one that was not."""
     return None if frame.message is None else frame.message.decode(frame.body_version, frame.data, frame.body_start)
 
 
-_routes: dict[int, Route] = {}
+cdef dict _routes = {}
 
 
-def route_of(api_key: int, api_version: int) -> Route | None:
+cpdef Route route_of(int api_key, int api_version):
     """The route of an API; None when the API is not known. A version above the facts has one too."""
     known = _routes.get(api_key << 16 | api_version)
     if known is not None:
@@ -135,7 +143,7 @@ def route_of(api_key: int, api_version: int) -> Route | None:
     return route
 
 
-def is_refusal(api_versions: Frame) -> bool:
+def is_refusal(Frame api_versions not None):
     """Whether an ApiVersions response says that the broker lacks the version, and so read only the request's header.
 
     RequestContext.parseRequest (KIP-511): such a request is taken for one of version 0, which has no fields, and answered so.
@@ -143,6 +151,6 @@ def is_refusal(api_versions: Frame) -> bool:
     return api_versions.message is not None and decoded(api_versions).error_code == _UNSUPPORTED_VERSION
 
 
-def failed(response: Frame) -> bool:
+def failed(Frame response not None):
     """Whether a response with an error code at its top says that, or cannot be read."""
     return response.message is None or decoded(response).error_code != 0

@@ -1,44 +1,42 @@
+# cython: language_level=3, annotation_typing=False, nonecheck=True
 """Session: one connection as a conversation. Pairs requests with responses and says what happens as events.
 
 Where frames begin is stream.py's business, tokens are sasl.py's, words for foreign protocols are recognise.py's.
 """
 
+from libc.stdint cimport int64_t
+
+from kproxy.protocol.headers cimport read_request_header, read_response_header, RequestHeader, ResponseHeader
+from kproxy.session.events cimport Exchange, Frame
+from kproxy.session.in_flight cimport InFlight
+from kproxy.session.routes cimport Route, route_of
+from kproxy.session.stream cimport Stream
+
 from kproxy.errors import DecodeError, Malformed, Truncated
-from kproxy.protocol import RequestHeader, read_request_header, read_response_header
 from kproxy.session.cluster import ClusterView
-from kproxy.session.events import (
-    BadFrame,
-    Connection,
-    Direction,
-    Event,
-    Exchange,
-    Frame,
-    Gap,
-    NotKafka,
-)
-from kproxy.session.framing import FrameBuffer, Limits
-from kproxy.session.hunting import Hunt, RequestHunt, ResponseHunt
-from kproxy.session.in_flight import InFlight, correlation_id_of
+from kproxy.session.events import BadFrame, Connection, Direction, Gap, NotKafka
+from kproxy.session.framing import FrameBuffer
+from kproxy.session.hunting import RequestHunt, ResponseHunt
+from kproxy.session.in_flight import correlation_id_of
 from kproxy.session.learning import Learning
-from kproxy.session.recognise import Foreign, foreign_request, foreign_size, is_request, may_be_newer
-from kproxy.session.routes import Route, Step, failed, is_refusal, read_body, route_of
-from kproxy.session.sasl import SaslPhase, token_event
-from kproxy.session.stream import Stream
+from kproxy.session.limits import Limits
+from kproxy.session.recognise import foreign_request, foreign_size, may_be_newer
+from kproxy.session.routes import Step, failed, is_refusal
+from kproxy.session.sasl import AUTHENTICATING, SaslPhase, is_of_authentication, token_event
 
 BROKER_CLOSED = "the broker closed the connection before the response"
 CONNECTION_CLOSED = "the connection closed before the response"
 CAPTURE_ENDED = "the capture ended before the response"
-_NO_NAMES: dict[str, str] = {}  # shared by all exchanges without topic ids; never written to
+cdef dict _NO_NAMES = {}  # shared by all exchanges without topic ids; never written to
 # Of bytes that may be a password nothing is told, not even as a number.
 _NO_REQUEST_BUT_TOKEN = "no request where authentication is not done; it may be a SASL token, so nothing in it is shown"
 _NO_SASL_AUTHENTICATE = "the body is not laid out so; it may hold a SASL token, so nothing in it is shown"
-_SASL_AUTHENTICATE = 36
-_AUTHENTICATING = (17, 18, _SASL_AUTHENTICATE)  # what a broker takes before authentication is done
 _ONE_SIDED_FROM = 2  # requests, without a byte of the broker
+_REQUEST, _RESPONSE = Direction.REQUEST, Direction.RESPONSE
 _BROKER_UNHEARD = "nothing the broker sent is in the capture: was only one direction recorded?"
 
 
-class Session:
+cdef class Session:
     """One connection. Bytes with their times go in, events come out; never raises for what the bytes say.
 
     Args:
@@ -46,9 +44,23 @@ class Session:
         client, broker: addresses as "address:port".
         cluster: what is shared with the other connections to the same cluster; one of its own when not given.
         limits: what the connection may take.
-        from_start: whether the first byte given of each direction is the first of the connection. If not, each
-            direction begins at the first plausible frame.
+        from_start: whether the first byte given of each direction is the first of the connection, for both or as
+            (requests, responses). A direction of which it is not begins at the first plausible frame.
     """
+
+    cdef readonly object connection
+    cdef readonly object cluster
+    cdef readonly object limits
+    cdef Stream _requests
+    cdef Stream _responses
+    cdef InFlight _in_flight
+    cdef object _learning
+    cdef object _sasl
+    cdef bint _lossy  # whether bytes are missing, so that a response may lack its request
+    cdef dict _from_start  # of each direction
+    cdef bint _heard  # whether any byte of the broker was captured
+    cdef str _end_words  # why nothing more will be answered
+    cdef int64_t _skipped  # bytes passed over in hunts
 
     def __init__(
         self,
@@ -58,7 +70,7 @@ class Session:
         broker: str,
         cluster: ClusterView | None = None,
         limits: Limits | None = None,
-        from_start: bool = True,
+        from_start: bool | tuple[bool, bool] = True,
     ) -> None:
         self.connection = Connection(number, client, broker)
         self.cluster = ClusterView() if cluster is None else cluster
@@ -68,16 +80,15 @@ class Session:
         self._in_flight = InFlight(self.limits)
         self._learning = Learning(self.connection, self.cluster, self.limits.fetch_partitions)
         self._sasl = SaslPhase()
-        self._lossy = not from_start  # whether bytes are missing, so that a response may lack its request
-        self._from_start = from_start
-        self._heard = False  # whether any byte of the broker was captured
-        self._ended = False
-        self._skipped = 0  # bytes passed over in hunts
-        if not from_start:
-            self._requests.hunt()
-            self._responses.hunt()
+        starts = from_start if isinstance(from_start, tuple) else (from_start, from_start)
+        self._from_start = dict(zip((_REQUEST, _RESPONSE), starts, strict=True))
+        self._lossy = not all(starts)
+        self._end_words = CAPTURE_ENDED
+        for stream in (self._requests, self._responses):
+            if not self._from_start[stream.direction]:
+                stream.hunt()
 
-    def _stream(self, direction: Direction) -> Stream:
+    def _stream(self, direction: Direction):
         is_request = direction is Direction.REQUEST
         return Stream(
             direction,
@@ -87,10 +98,10 @@ class Session:
             new_hunt=self._hunt_requests if is_request else self._hunt_responses,
         )
 
-    def receive(self, direction: Direction, data: bytes, at: int) -> list[Event]:
+    def receive(self, direction: Direction, bytes data not None, int64_t at) -> list[Event]:
         """Take bytes as they came, in order; *at* in ns since the epoch."""
-        events: list[Event] = []
-        if direction is Direction.REQUEST:
+        cdef list events = []
+        if direction is _REQUEST:
             self._requests.receive(data, at, events)
         else:
             self._heard = True
@@ -99,7 +110,7 @@ class Session:
 
     def gap(self, direction: Direction, size: int | None, at: int) -> list[Event]:
         """Learn that bytes are missing; *size* None when nobody knows how many."""
-        events: list[Event] = []
+        events = []
         stream = self._requests if direction is Direction.REQUEST else self._responses
         if stream.opaque:
             return events
@@ -116,8 +127,9 @@ class Session:
 
     def end(self, direction: Direction, at: int) -> list[Event]:
         """Learn that one side said it is done (FIN): after the broker's, nothing is answered any more."""
-        events: list[Event] = []
-        self._ended = True
+        events = []
+        if self._end_words is not BROKER_CLOSED:
+            self._end_words = BROKER_CLOSED if direction is _RESPONSE else CONNECTION_CLOSED
         stream = self._requests if direction is Direction.REQUEST else self._responses
         self._end_stream(stream, at, events)
         if direction is Direction.RESPONSE:
@@ -126,11 +138,11 @@ class Session:
 
     def close(self, at: int) -> list[Event]:
         """Learn that nothing more will come: what is unanswered is told now."""
-        events: list[Event] = []
+        events = []
         self._end_stream(self._requests, at, events)
         self._end_stream(self._responses, at, events)
-        self._give_up_all(self._why_at_end(CONNECTION_CLOSED if self._ended else CAPTURE_ENDED), at, events)
-        if self._skipped and not self._requests.frames.count and not self._from_start:
+        self._give_up_all(self._why_at_end(self._end_words), at, events)
+        if self._skipped and not self._requests.frames.count and not self._from_start[Direction.REQUEST]:
             what = "no Kafka request is in what was captured of the connection, which began before the capture"
             events.append(NotKafka(self.connection, at, "unknown", Direction.REQUEST, what))
         self._requests.stop()  # session and streams know each other: until the collector comes, only they shall stay
@@ -159,7 +171,7 @@ class Session:
 
     def _at_start(self, stream: Stream, frames: int) -> bool:
         """Whether the direction is still at its first frame, that many having been cut."""
-        return self._from_start and stream.frames.count == frames and not stream.hunting
+        return self._from_start[stream.direction] and stream.frames.count == frames and not stream.hunting
 
     def on_found(self, stream: Stream, skipped: int, at: int, events: list[Event]) -> None:
         """See stream.Owner."""
@@ -175,7 +187,10 @@ class Session:
 
     # Requests
 
-    def _on_request(self, frame: Frame, events: list[Event]) -> None:
+    def _on_request(self, Frame frame not None, list events not None):
+        cdef RequestHeader header
+        cdef Route route
+        cdef Exchange exchange
         if self._sasl.in_tokens and self._is_token(frame):
             self._on_client_token(frame, events)
             return
@@ -185,50 +200,60 @@ class Session:
             self._on_bad_request(frame, str(error), events)
             return
         route = route_of(header.api_key, header.api_version)
-        if self._sasl.may_be_token and not _is_of_authentication(header, frame.data):
+        if self._sasl.may_be_token and not self._is_past_tokens(header, frame):
             self._on_bad_request(frame, _NO_REQUEST_BUT_TOKEN, events)
             return
-        if (
-            self._sasl.may_be_token and header.api_key not in _AUTHENTICATING
-        ):  # so it is done, whatever was captured of it
-            self._sasl.leave()
-            self._lift_limit()
         if route is None and not may_be_newer(header):
             self._on_bad_request(frame, f"API key {header.api_key} v{header.api_version} is none of Kafka's", events)
             return
         frame.header = header
         frame.body_start = header.size
-        exchange = Exchange(
-            self.connection,
-            frame.ended_at,
-            header.api_key,
-            header.api_version,
-            header.correlation_id,
-            header.client_id,
-            frame,
-            None,
-            True,
-            None,
-            None,
-            _NO_NAMES,
-        )
+        exchange = self._begin_exchange(frame, header)
         if route is None:
             exchange.undecoded = f"API key {header.api_key} is not known"
         else:
-            read_body(frame, route.request, header.api_version)
-            if frame.error is not None:
-                if route.response_step is Step.SASL_AUTHENTICATE:
-                    frame.error = Malformed(_NO_SASL_AUTHENTICATE, message=route.name, version=route.api_version)
-                exchange.undecoded = f"request: {frame.error}"
-                if self._at_start(self._requests, 1) and (foreign := foreign_request(frame.data)):
-                    self._stop(foreign, frame.ended_at, events)
-                    return
+            route.read_request(frame)
+            if frame.error is not None and not self._on_odd_body(route, exchange, events):
+                return
             if route.request_step and not self._request_step(route, frame, exchange, events):
                 return
         if self._in_flight.add(exchange, route, len(frame.data)):
             self._shed(frame.ended_at, events)
 
-    def _request_step(self, route: Route, frame: Frame, exchange: Exchange, events: list[Event]) -> bool:
+    cdef Exchange _begin_exchange(self, Frame frame, RequestHeader header):
+        cdef Exchange exchange = Exchange.__new__(Exchange)
+        exchange.connection = self.connection
+        exchange.at = frame.ended_at
+        exchange.api_key = header.api_key
+        exchange.api_version = header.api_version
+        exchange.correlation_id = header.correlation_id
+        exchange.client_id = header.client_id
+        exchange.request = frame
+        exchange.expects_response = True
+        exchange.topic_names = _NO_NAMES
+        return exchange
+
+    def _is_past_tokens(self, header: RequestHeader, Frame frame) -> bool:
+        """Whether a frame is a request where a token may come; one that no broker would take before says that none comes."""
+        if not is_of_authentication(header, frame.data):
+            return False
+        if header.api_key not in AUTHENTICATING:  # so it is done, whatever was captured of it
+            self._sasl.leave()
+            self._lift_limit()
+        return True
+
+    def _on_odd_body(self, Route route, Exchange exchange, list events) -> bool:
+        """A request whose body cannot be read; False when that shows that it is none."""
+        cdef Frame frame = exchange.request
+        if route.response_step is Step.SASL_AUTHENTICATE:
+            frame.error = Malformed(_NO_SASL_AUTHENTICATE, message=route.name, version=route.api_version)
+        exchange.undecoded = f"request: {frame.error}"
+        if self._at_start(self._requests, 1) and (foreign := foreign_request(frame.data)):
+            self._stop(foreign, frame.ended_at, events)
+            return False
+        return True
+
+    def _request_step(self, Route route, Frame frame, Exchange exchange, list events) -> bool:
         """What some requests need beyond pairing; False when the exchange is complete without a response."""
         if route.request_step is Step.API_VERSIONS:
             named = self._learning.from_api_versions(route, frame)
@@ -277,7 +302,10 @@ class Session:
 
     # Responses
 
-    def _on_response(self, frame: Frame, events: list[Event]) -> None:
+    def _on_response(self, Frame frame not None, list events not None):
+        cdef Exchange exchange
+        cdef Route route
+        cdef ResponseHeader header
         queue = self._in_flight.queue
         if not queue:
             self._on_unasked(frame, events)
@@ -314,7 +342,7 @@ class Session:
         exchange.undecoded = f"response header: {error}"
         self._finish(exchange, None, frame, events)
 
-    def _finish(self, exchange: Exchange, route: Route | None, frame: Frame, events: list[Event]) -> None:
+    cdef int _finish(self, Exchange exchange, Route route, Frame frame, list events) except -1:
         """Read the body of a response whose header is read, and say the exchange."""
         exchange.response = frame
         exchange.at = frame.ended_at
@@ -329,8 +357,9 @@ class Session:
                 self._learning.from_exchange(route, exchange)
                 self._response_step(route, frame)
         events.append(exchange)
+        return 0
 
-    def _judge_api_versions(self, exchange: Exchange, request: Frame, response: Frame) -> None:
+    def _judge_api_versions(self, Exchange exchange, Frame request, Frame response):
         """Only the response tells whether the broker read the request's body."""
         request.unread = is_refusal(response)
         error = None if request.unread else request.error
@@ -468,8 +497,3 @@ class Session:
         partial = stream.damage(None)
         if partial is not None:
             events.append(Gap(self.connection, at, stream.direction, missing, held, 1))
-
-
-def _is_of_authentication(header: RequestHeader, data: bytes) -> bool:
-    """Whether a frame where a token may come is a request: one that can be read, or SaslAuthenticate newer than the facts."""
-    return is_request(data) or (header.api_key == _SASL_AUTHENTICATE and may_be_newer(header))

@@ -10,15 +10,13 @@ from kproxy.protocol import Message, RequestHeader, ResponseHeader
 from kproxy.session.fetch_session import FetchSession, FetchSessions
 from kproxy.session.tls_facts import TlsFacts
 
-
 class Direction(StrEnum):
     """Which half of a connection."""
 
     REQUEST = "request"  # client to broker
     RESPONSE = "response"  # broker to client
 
-
-@dataclass(slots=True)
+@dataclass
 class Connection:
     """What is known of one TCP connection; shared by all its events and filled in as the session learns."""
 
@@ -30,8 +28,7 @@ class Connection:
     sasl_mechanism: str | None = None
     tls: TlsFacts | None = None  # None: in the clear
 
-
-@dataclass(slots=True)
+@dataclass
 class Frame:
     """One frame: header read, body checked by a walk but not decoded; it owns its bytes."""
 
@@ -51,18 +48,15 @@ class Frame:
     @property
     def wire_size(self) -> int:
         """Bytes on the wire, the size field included."""
-        return len(self.data) + 4
 
-
-@dataclass(slots=True)
+@dataclass
 class Event:
     """Anything a session says."""
 
     connection: Connection
     at: int  # ns
 
-
-@dataclass(slots=True)
+@dataclass
 class Exchange(Event):
     """A request and its response; either may be missing (acks=0, unanswered, the capture starts late)."""
 
@@ -85,10 +79,8 @@ class Exchange(Event):
 
         None for anything but a Fetch inside a fetch session, and for one so far back that it was forgotten.
         """
-        return None if self.fetch_sessions is None else self.fetch_sessions.at(self.fetch_number)
 
-
-@dataclass(slots=True)
+@dataclass
 class SaslToken(Event):
     """A token of SaslHandshake v0 or of a client that starts with GSSAPI; its bytes are never shown."""
 
@@ -96,8 +88,7 @@ class SaslToken(Event):
     size: int = 0
     parts: dict[str, Any] | None = None  # those that are no secret, as kproxy.protocol.embedded.sasl; None: opaque
 
-
-@dataclass(slots=True)
+@dataclass
 class Gap(Event):
     """Bytes that are missing, or that came and could not be used because frame boundaries were not known."""
 
@@ -106,8 +97,7 @@ class Gap(Event):
     skipped: int = 0  # bytes that came but had to be passed over until a plausible frame
     lost_frames: int = 0  # frames known to be hit
 
-
-@dataclass(slots=True)
+@dataclass
 class NotKafka(Event):
     """The connection does not speak Kafka, or not in the clear; *what* is for people: which side, what to change."""
 
@@ -115,13 +105,11 @@ class NotKafka(Event):
     direction: Direction = Direction.REQUEST
     what: str = ""
 
-
-@dataclass(slots=True)
+@dataclass
 class Tls(Event):
     """The connection was TLS, and what was said in it could be read; ``connection.tls`` has what is known of it."""
 
-
-@dataclass(slots=True)
+@dataclass
 class BadFrame(Event):
     """A size field no peer would accept, or a frame that is none; what follows must be plausible to be trusted."""
 

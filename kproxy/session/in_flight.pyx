@@ -1,70 +1,73 @@
+# cython: language_level=3, nonecheck=True
 """Requests that are not answered yet, in order, and SASL tokens among them. Bounded by count and bytes."""
 
 from collections import deque
-from collections.abc import Iterator
+
+from libc.stdint cimport int64_t
+
+from kproxy.protocol.headers cimport read_response_header, ResponseHeader
+from kproxy.session.events cimport Exchange, Frame
+from kproxy.session.routes cimport Route
 
 from kproxy.errors import DecodeError
-from kproxy.protocol import read_response_header
-from kproxy.session.events import Exchange, Frame
-from kproxy.session.framing import Limits
-from kproxy.session.routes import Route
 
-Entry = tuple[Exchange | None, Route | None]  # without an exchange: a token; without a route: an API nobody knows
-TOKEN: Entry = (None, None)
+TOKEN = (None, None)
 
 
-class InFlight:
-    """A queue of entries; responses come in request order, so its head is what the next response belongs to."""
+cdef class InFlight:
+    """A queue of entries; responses come in request order, so its head is what the next response belongs to.
 
-    __slots__ = ("_limits", "_size", "queue")
+    An entry is (Exchange, Route): without an exchange it is a token, without a route a request of an API nobody knows.
+    """
 
-    def __init__(self, limits: Limits) -> None:
-        self._limits = limits
-        self._size = 0
-        self.queue: deque[Entry] = deque()
+    def __init__(self, limits):
+        self.most = limits.in_flight
+        self.most_size = limits.in_flight_size
+        self.queue = deque()
 
-    def add(self, exchange: Exchange, route: Route | None, size: int) -> bool:
+    cpdef bint add(self, Exchange exchange, Route route, int64_t size) except -1:
         """Take a request whose frame holds *size* bytes; say whether there is now more than the limits allow."""
-        queue = self.queue
-        queue.append((exchange, route))
-        self._size += size
-        return self._size > self._limits.in_flight_size or len(queue) > self._limits.in_flight
+        self.queue.append((exchange, route))
+        self.size += size
+        return self.size > self.most_size or len(self.queue) > self.most
 
-    def add_token(self) -> bool:
+    def add_token(self):
         """Take a token, which the other side will answer with one; the result is as ``add``'s."""
         self.queue.append(TOKEN)
-        return len(self.queue) > self._limits.in_flight
+        return len(self.queue) > self.most
 
     @property
-    def overfull(self) -> bool:
+    def overfull(self):
         """Whether the oldest must go; one alone may always stay."""
         held = len(self.queue)
-        return held > 1 and (self._size > self._limits.in_flight_size or held > self._limits.in_flight)
+        return held > 1 and (self.size > self.most_size or held > self.most)
 
-    def take(self) -> Entry:
+    cpdef tuple take(self):
         """The head, removed. Raises IndexError when there is none."""
-        entry = self.queue.popleft()
-        exchange = entry[0]
+        cdef tuple entry = self.queue.popleft()
+        cdef Exchange exchange = entry[0]
         if exchange is not None and exchange.request is not None:
-            self._size -= len(exchange.request.data)
+            self.size -= len(exchange.request.data)
         return entry
 
-    def drop_tokens(self) -> None:
+    def drop_tokens(self):
         """Forget the tokens: authentication is over."""
-        self.queue = deque(entry for entry in self.queue if entry is not TOKEN)
+        self.queue = deque([entry for entry in self.queue if entry is not TOKEN])
 
-    def skips_tokens(self, frame: Frame) -> bool:
+    def skips_tokens(self, Frame frame not None):
         """Whether a response has the correlation id of the first request, though tokens that are not answered come before."""
-        first = next((exchange for exchange, _ in self.queue if exchange is not None), None)
-        return first is not None and correlation_id_of(frame.data) == first.correlation_id
+        for exchange, _ in self.queue:
+            if exchange is not None:
+                return correlation_id_of(frame.data) == exchange.correlation_id
+        return False
 
-    def sought(self) -> Iterator[tuple[int, Route]]:
+    def sought(self):
         """Correlation ids and routes of the requests whose responses can be recognised, oldest first."""
         for exchange, route in self.queue:
             if exchange is not None and route is not None and exchange.correlation_id is not None:
                 yield exchange.correlation_id, route
 
-    def find(self, frame: Frame) -> int | None:
+    def find(self, Frame frame not None):
         """How many entries come before the request that *frame* answers; its header is then read. None: no request."""
         for index, (exchange, route) in enumerate(self.queue):
             if exchange is not None and _answers(frame, exchange, route):
@@ -72,7 +75,7 @@ class InFlight:
         return None
 
 
-def correlation_id_of(response: bytes) -> int | None:
+def correlation_id_of(bytes response not None):
     """The correlation id alone, of a response whose header may be damaged or cut short behind it."""
     try:
         return read_response_header(response[:4], 0).correlation_id
@@ -80,8 +83,9 @@ def correlation_id_of(response: bytes) -> int | None:
         return None
 
 
-def _answers(frame: Frame, exchange: Exchange, route: Route | None) -> bool:
+cdef bint _answers(Frame frame, Exchange exchange, Route route) except -1:
     """Whether a response belongs to that request: its correlation id and, where the API is known, its whole body."""
+    cdef ResponseHeader header
     try:
         header = read_response_header(frame.data, 0 if route is None else route.response_header_version)
     except DecodeError:

@@ -1,28 +1,28 @@
+# cython: language_level=3, nonecheck=True
 """Rows of the table exchanges; the contract says what the columns are."""
 
-import functools
-from collections.abc import Callable, Mapping
 from operator import attrgetter
-from typing import Any
 
-from kproxy.output.escaping import well_formed
-from kproxy.output.tables.bodies import Body
-from kproxy.output.tables.gather import Found
+from libc.stdint cimport int64_t
+
+from kproxy.output.tables.bodies cimport Body
+from kproxy.output.tables.gather cimport Found, Slot, gather
+from kproxy.session.events cimport Exchange, Frame
+
 from kproxy.output.tables.times import instant
 from kproxy.protocol.error_codes import error_name
-from kproxy.protocol.facts import Field, facts
-from kproxy.session import Exchange
+from kproxy.protocol.facts import facts
+from kproxy.protocol.structs import struct_types
 
-Row = tuple[Any, ...]
-Getter = Callable[[Any], Any]
-
-METADATA = 3  # a client may ask for all topics: those in its response say nothing of it
-FIND_COORDINATOR = 10
-GROUP_KEY, TRANSACTION_KEY = 0, 1  # CoordinatorType
-MOST_PROTOCOLS = 100  # assignors of a member that are told
+cdef enum:
+    METADATA = 3  # a client may ask for all topics: those in its response say nothing of it
+    FIND_COORDINATOR = 10
+    GROUP_KEY = 0  # CoordinatorType
+    TRANSACTION_KEY = 1
+    MOST_PROTOCOLS = 100  # assignors of a member that are told
 
 # column, where it may be in the request, and where in the response if the request does not say
-TOP_FIELDS: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
+TOP_FIELDS = (
     ("member_id", ("member_id", "members.member_id"), ("member_id",)),
     ("group_instance_id", ("group_instance_id", "instance_id", "members.group_instance_id"), ()),
     ("generation_id", ("generation_id", "generation_id_or_member_epoch", "member_epoch"), ()),
@@ -50,9 +50,11 @@ TOP_FIELDS: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
     ("throttle_time_ms", (), ("throttle_time_ms",)),
 )
 SAYS_NOTHING = {"fetch_session_id": (None, 0), "fetch_session_epoch": (None,)}  # others: null, "" and -1
+cdef tuple NOTHING = (None, "", -1)
+cdef dict _api_names = {key: api.name for key, api in facts().apis.items()}
 
 
-def exchange_row(number: int, exchange: Exchange, found: Found, top: list[Any], undecoded: str | None) -> Row:
+cpdef tuple exchange_row(int64_t number, Exchange exchange, Found found, list top, object undecoded):
     """The columns of exchanges up to throttle_time_ms, without connection_id.
 
     Args:
@@ -61,28 +63,33 @@ def exchange_row(number: int, exchange: Exchange, found: Found, top: list[Any], 
         top: what top_fields gave.
         undecoded: why a body could not be read, where the exchange itself does not say.
     """
-    request, response = exchange.request, exchange.response
-    started = None if request is None else request.started_at
-    ended = None if response is None else response.ended_at
-    codes = list(found.error_codes)
-    groups = [well_formed(group) for group in found.groups]
-    transactional_id = next(iter(found.transactional_ids), None)
-    layout, assumed = _layout(exchange)
+    cdef Frame request = exchange.request
+    cdef Frame response = exchange.response
+    cdef list codes = list(found.error_codes)
+    cdef list groups = list(found.groups)
+    layout = assumed = latency = None
+    if request is not None:
+        layout, assumed = request.layout, request.assumed_version
+    if response is not None:
+        layout = layout or response.layout
+        assumed = response.assumed_version if assumed is None else assumed
+        if request is not None:
+            latency = <double>(response.ended_at - request.started_at) / 1e6
     return (
         number,
-        None if started is None else instant(started),
-        None if ended is None else instant(ended),
-        None if started is None or ended is None else (ended - started) / 1e6,
+        None if request is None else instant(request.started_at),
+        None if response is None else instant(response.ended_at),
+        latency,
         exchange.api_key,
-        _api_name(exchange.api_key),
+        _api_names.get(exchange.api_key),
         exchange.api_version,
         exchange.correlation_id,
-        _text(exchange.client_id),
-        None if request is None else request.wire_size,
-        None if response is None else response.wire_size,
+        exchange.client_id,
+        None if request is None else len(request.data) + 4,
+        None if response is None else len(response.data) + 4,
         exchange.expects_response,
-        _text(exchange.unanswered),
-        _text(exchange.undecoded or undecoded),
+        exchange.unanswered,
+        exchange.undecoded or undecoded,
         layout,
         assumed,
         codes,
@@ -91,55 +98,68 @@ def exchange_row(number: int, exchange: Exchange, found: Found, top: list[Any], 
         found.partitions or None,
         groups,
         groups[0] if groups else None,
-        _text(transactional_id),
-        *top,
-    )
+        next(iter(found.transactional_ids)) if found.transactional_ids else None,
+    ) + tuple(top)
 
 
-def gather_bodies(exchange: Exchange, request: Body | None, response: Body | None) -> Found:
+cpdef Found gather_bodies(Exchange exchange, Body request, Body response):
     """What both bodies of an exchange hold, as far as the table tells it."""
-    found = Found()
+    cdef Found found = Found()
+    cdef Found answered
     if request is not None:
-        request.gather(found)
+        gather(request.form.plan, request.struct, found)
         found.error_codes.clear()  # a few requests repeat what another said
         if exchange.api_key == FIND_COORDINATOR:
             _coordinator_keys(request.struct, found)
     if response is not None:
-        answered = Found(error_codes=found.error_codes)
-        response.gather(answered)
+        answered = Found(found.error_codes)
+        gather(response.form.plan, response.struct, answered)
         if exchange.api_key != METADATA:
-            found.topics |= answered.topics
-            found.topic_ids |= answered.topic_ids
+            found.topics.update(answered.topics)
+            found.topic_ids.update(answered.topic_ids)
         found.partitions = found.partitions or answered.partitions
     return found
 
 
-def topic_labels(found: Found, names: Mapping[str, str]) -> list[str]:
+cdef list topic_labels(Found found, object names):
     """The names of topics, and the ids of those whose names the traffic has not shown."""
     if not found.topic_ids:
-        return [well_formed(topic) for topic in found.topics]
+        return list(found.topics)
     named = dict.fromkeys(found.topics)
     for topic_id in found.topic_ids:
         named[names.get(topic_id, topic_id)] = None
-    return [well_formed(topic) for topic in named]
+    return list(named)
 
 
-def top_fields(request: Body | None, response: Body | None) -> list[Any]:
+cpdef list top_fields(Body request, Body response):
     """The values of TOP_FIELDS."""
-    values: list[Any] = [None] * len(TOP_FIELDS)
+    cdef list values = [None] * len(TOP_FIELDS)
+    cdef tuple getter
+    cdef int number
     if request is not None:
-        for number, get in _getters(request.message.name, request.version, False):
-            values[number] = get(request.struct)
+        for getter in getters(request, False):
+            number = getter[0]
+            values[number] = value_of(getter, request.struct)
     if response is not None:
-        for number, get in _getters(response.message.name, response.version, True):
-            column = TOP_FIELDS[number][0]
-            if values[number] in SAYS_NOTHING.get(column, (None, "", -1)):
-                values[number] = get(response.struct)
+        for getter in getters(response, True):
+            number = getter[0]
+            if values[number] in getter[2]:
+                values[number] = value_of(getter, response.struct)
     return values
 
 
-@functools.cache  # as many as there are versions of messages
-def _getters(message: str, version: int, is_response: bool) -> tuple[tuple[int, Getter], ...]:
+cdef inline object value_of(tuple getter, object struct):
+    return (<Slot>getter[1]).of(struct) if type(getter[1]) is Slot else getter[1](struct)
+
+
+cdef tuple getters(Body body, bint is_response):
+    """(number in TOP_FIELDS, how to get it, values that say nothing) of what the message has at that version."""
+    if body.form.getters is None:
+        body.form.getters = _getters(body.message.name, body.version, is_response)
+    return body.form.getters
+
+
+def _getters(message, version, is_response):
     layout = next(layout for layout in facts().layouts(message) if version in layout.versions)
     fields = {field.attribute: field for field in layout.fields if version in field.versions}
     found = []
@@ -147,57 +167,39 @@ def _getters(message: str, version: int, is_response: bool) -> tuple[tuple[int, 
         for path in in_response if is_response else in_request:
             outer, _, inner = path.partition(".")
             if outer in fields and (not inner or inner in {f.attribute for f in fields[outer].fields}):
-                found.append((number, _getter(column, fields[outer], inner)))
+                getter = _getter(column, struct_types(message)[message], fields[outer], inner)
+                found.append((number, getter, SAYS_NOTHING.get(column, NOTHING)))
                 break
     return tuple(found)
 
 
-def _getter(column: str, field: Field, inner: str) -> Getter:
+def _getter(column, cls, field, inner):
     name = field.attribute
     if inner:
         return _first_of(name, inner) if field.is_array else attrgetter(f"{name}.{inner}")
     if column == "members":
         return lambda struct: len(getattr(struct, name) or ())
     if column == "protocols":
-        return _names_of(name) if field.is_array else lambda struct: [_text(getattr(struct, name) or "")]
-    return (lambda struct: _text(getattr(struct, name))) if field.type == "string" else attrgetter(name)
+        return _names_of(name) if field.is_array else lambda struct: [getattr(struct, name) or ""]
+    return Slot(cls, name)
 
 
-def _first_of(name: str, inner: str) -> Getter:
-    def get(struct: Any) -> Any:
+def _first_of(name, inner):
+    def get(struct):
         for each in getattr(struct, name) or ():
-            return _text(getattr(each, inner))
+            return getattr(each, inner)
         return None
 
     return get
 
 
-def _names_of(name: str) -> Getter:
-    return lambda struct: [well_formed(each.name) for each in (getattr(struct, name) or ())[:MOST_PROTOCOLS]]
+def _names_of(name):
+    return lambda struct: [each.name for each in (getattr(struct, name) or ())[:MOST_PROTOCOLS]]
 
 
-def _coordinator_keys(request: Any, found: Found) -> None:
+cdef int _coordinator_keys(request, Found found) except -1:
     """FindCoordinator names groups and transactional ids in one field (KIP-699 made it many)."""
     into = {GROUP_KEY: found.groups, TRANSACTION_KEY: found.transactional_ids}.get(request.key_type)
     if into is not None:
-        into |= dict.fromkeys([request.key] if request.key else request.coordinator_keys or ())
-
-
-def _text(text: str | None) -> str | None:
-    return text if text is None else well_formed(text)
-
-
-@functools.lru_cache(maxsize=4096)
-def _api_name(api_key: int | None) -> str | None:
-    api = None if api_key is None else facts().apis.get(api_key)
-    return None if api is None else api.name
-
-
-def _layout(exchange: Exchange) -> tuple[str | None, int | None]:
-    layout: str | None = None
-    assumed: int | None = None
-    for frame in (exchange.response, exchange.request):
-        if frame is not None:
-            layout = frame.layout or layout
-            assumed = assumed if frame.assumed_version is None else frame.assumed_version
-    return layout, assumed
+        into.update(dict.fromkeys([request.key] if request.key else request.coordinator_keys or ()))
+    return 0

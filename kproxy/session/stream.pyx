@@ -1,72 +1,58 @@
+# cython: language_level=3, annotation_typing=False, nonecheck=True
 """One direction of a connection: in frames, passing over the rest of a damaged frame, hunting, or opaque.
 
 ``Stream`` knows where frames begin; what they mean is its owner's business.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from typing import Protocol
 
-from kproxy.session.events import Direction, Event, Frame
-from kproxy.session.framing import FrameBuffer
-from kproxy.session.hunting import Hunt
+from libc.stdint cimport int64_t
+
+from kproxy.session.events cimport Frame
+from kproxy.session.framing cimport FrameBuffer
 
 _SLICE = 4096  # hunting is fed in slices, so that finding a frame leaves little to be copied
 _SEARCHED_AGAIN = 65_536  # a frame that turned out to be none is searched for frames up to this size
 
 
-class Owner(Protocol):
-    """Whom a stream tells what it found."""
+cdef class Stream:
+    """The bytes of one direction, in order.
 
-    def on_refused(self, stream: "Stream", size_field: bytes, at: int, events: list[Event]) -> None:
-        """A size that no frame has. Afterwards the stream hunts, unless the owner made it opaque."""
+    Its *owner* is told what it finds: ``on_refused(stream, size_field, at, events)``, a size that no frame has (afterwards
+    the stream hunts, unless the owner made it opaque); ``on_found(stream, skipped, at, events)``, that a hunt ended, at a
+    frame or at the end of the stream, after passing over that many bytes.
+    """
 
-    def on_found(self, stream: "Stream", skipped: int, at: int, events: list[Event]) -> None:
-        """A hunt ended, at a frame or at the end of the stream, after passing over that many bytes."""
-
-
-class Stream:
-    """The bytes of one direction, in order."""
-
-    __slots__ = ("_hunt", "_new_hunt", "_owner", "_skip", "direction", "frames", "handle", "opaque", "plain", "refound")
-
-    def __init__(
-        self,
-        direction: Direction,
-        frames: FrameBuffer,
-        *,
-        owner: Owner,
-        handle: Callable[[Frame, list[Event]], None],
-        new_hunt: Callable[[int], Hunt],
-    ) -> None:
+    def __init__(self, direction, FrameBuffer frames not None, *, owner, handle, new_hunt):
         self.direction = direction
         self.frames = frames
         self.handle = handle
-        self.plain = True  # frames follow each other: no hunt, nothing to pass over, not opaque
-        self.opaque = False
-        self.refound: list[tuple[bytes, int]] = []  # bytes to be looked at again, by their times
+        self.plain = True
+        self.refound = []
         self._owner = owner
         self._new_hunt = new_hunt
-        self._hunt: Hunt | None = None
-        self._skip = 0
 
-    def receive(self, data: bytes, at: int, events: list[Event]) -> None:
+    cpdef int receive(self, bytes data, int64_t at, list events) except -1:
         """Cut the next bytes and hand each frame to ``handle``."""
+        cdef FrameBuffer frames = self.frames
+        cdef Frame frame
         if self.plain:
-            frames = self.frames
-            handle = self.handle
             frames.push(data, at)
-            while (frame := frames.next()) is not None:
-                handle(frame, events)
+            while True:
+                frame = frames.next()
+                if frame is None:
+                    break
+                self.handle(frame, events)
                 if not self.plain:
                     break
             if self.plain and frames.refused is None:
-                return
-            pieces: deque[tuple[bytes, int]] = deque()
+                return 0
+            pieces = deque()
             self._recover(pieces, events)
         else:
             pieces = deque([(data, at)])
         self._drive(pieces, events)
+        return 0
 
     def lose(self, frame: Frame) -> None:
         """Say that *frame* was none, so that frame boundaries are not known any more."""

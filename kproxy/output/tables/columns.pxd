@@ -1,0 +1,42 @@
+# cython: language_level=3
+"""Rows, for compiled code that appends them in parts; the meaning is in columns.pyi."""
+
+from libc.stdint cimport int64_t
+
+from kproxy.protocol.wire cimport Buffer
+
+
+cdef class Column:
+    cdef int kind
+    cdef int width  # bytes of a value; of text and lists those of an offset
+    cdef bint nullable
+    cdef Buffer values
+    cdef Buffer validity
+    cdef Py_ssize_t count
+    cdef Py_ssize_t nulls
+    cdef Py_ssize_t pending  # nulls that are counted, and not yet put
+    cdef Column elements
+
+    cdef Py_ssize_t append(self, object value) except -1
+    cdef Py_ssize_t put_value(self, object value) except -1
+    cdef int put_nulls(self) except -1
+    cdef int put_bit(self, Buffer *bits, bint bit) except -1
+    cdef int put_integer(self, int64_t value) except -1
+    cdef int put_float(self, double value) except -1
+    cdef int put_text(self, object text) except -1
+    cdef int put_offset(self) except -1
+
+
+cdef class Rows:
+    cdef readonly object table
+    cdef readonly Py_ssize_t count
+    cdef readonly Py_ssize_t size
+    cdef object schema
+    cdef object give
+    cdef list columns
+    cdef Py_ssize_t at  # the column of the next value
+
+    cdef int begin(self) except -1
+    cdef int put(self, tuple part) except -1
+    cdef int end(self) except -1
+    cpdef int flush(self) except -1

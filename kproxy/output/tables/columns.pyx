@@ -1,0 +1,222 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
+"""Rows into Arrow's memory, value by value: no list of rows is held, and no value is looked at twice."""
+
+from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
+from cpython.long cimport PyLong_AsLongLong
+from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE
+from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdlib cimport free
+
+from kproxy.protocol.wire cimport Buffer, put, reserve
+
+from kproxy.output.escaping import well_formed
+from kproxy.output.tables.arrow import schema_of
+
+cdef extern from "Python.h":
+    const char *PyUnicode_AsUTF8AndSize(object text, Py_ssize_t *size) except NULL
+
+cdef enum Kind:
+    BOOL = 0
+    INTEGER = 1
+    FLOAT = 2
+    TEXT = 3
+    LIST = 4
+
+cdef enum:
+    MOST = 0x7FFFFFFF  # Arrow's offsets are int32
+    LEAST_ELEMENT = 4  # bytes of an element of a list, beside its text
+    MOST_ROWS = 8_192  # held until they are given on
+    MOST_BYTES = 4_194_304  # of text and of lists in them
+
+ROWS, BYTES = MOST_ROWS, MOST_BYTES
+WIDTHS = {"int8": 1, "int16": 2, "int32": 4, "int64": 8}
+
+
+cdef class Column:
+    """The values of one column so far. *kind* is Arrow's name of its type, as the contracts write it."""
+
+    def __init__(self, str kind not None, bint nullable=True):
+        self.nullable = nullable
+        self.width = 4
+        if kind.startswith("list<"):
+            self.kind = LIST
+            self.elements = Column(kind.removeprefix("list<").removesuffix(">"), False)
+        elif kind == "string":
+            self.kind = TEXT
+            self.elements = Column("int8", False)  # its characters, as UTF-8
+        elif kind == "bool":
+            self.kind, self.width = BOOL, 1
+        elif kind == "double":
+            self.kind, self.width = FLOAT, 8
+        elif kind.startswith("timestamp["):
+            self.kind, self.width = INTEGER, 8
+        else:
+            self.kind, self.width = INTEGER, WIDTHS[kind]
+        if self.kind >= TEXT:
+            self.put_offset()
+
+    def __dealloc__(self):
+        free(self.values.data)
+        free(self.validity.data)
+
+    cdef Py_ssize_t append(self, object value) except -1:
+        """Take a value; bytes of text in it. Nulls are only counted until a value follows them: most columns have few."""
+        if value is None:
+            if not self.nullable:
+                raise TypeError("null in a column that has none")
+            self.pending += 1
+            return 0
+        if self.pending:
+            self.put_nulls()
+        return self.put_value(value)
+
+    cdef Py_ssize_t put_value(self, object value) except -1:
+        cdef Py_ssize_t before = self.elements.count if self.kind == TEXT else 0
+        cdef Py_ssize_t size = 0
+        if self.nullable:
+            self.put_bit(&self.validity, True)
+        if self.kind == INTEGER:
+            self.put_integer(PyLong_AsLongLong(value))
+        elif self.kind == TEXT:
+            self.put_text(value)
+            self.put_offset()
+            size = self.elements.count - before
+        elif self.kind == LIST:
+            for each in value:
+                size += LEAST_ELEMENT + self.elements.append(each)
+            self.put_offset()
+        elif self.kind == BOOL:
+            self.put_bit(&self.values, value)
+        else:
+            self.put_float(value)
+        self.count += 1
+        return size
+
+    cdef int put_nulls(self) except -1:
+        cdef Py_ssize_t number
+        for number in range(self.pending):
+            self.put_bit(&self.validity, False)
+            if self.kind == INTEGER:
+                self.put_integer(0)
+            elif self.kind == FLOAT:
+                self.put_float(0.0)
+            elif self.kind == BOOL:
+                self.put_bit(&self.values, False)
+            else:
+                self.put_offset()
+            self.count += 1
+        self.nulls += self.pending
+        self.pending = 0
+        return 0
+
+    cdef int put_bit(self, Buffer *bits, bint bit) except -1:
+        cdef uint8_t empty = 0
+        if self.count & 7 == 0:
+            put(bits, &empty, 1)
+        if bit:
+            bits.data[self.count >> 3] |= <uint8_t>(1 << (self.count & 7))
+        return 0
+
+    cdef int put_integer(self, int64_t value) except -1:
+        cdef int64_t most
+        if self.width < 8:
+            most = (<int64_t>1 << (8 * self.width - 1)) - 1
+            if not -most - 1 <= value <= most:
+                raise OverflowError(f"{value} does not fit in {self.width} bytes")
+        return put(&self.values, &value, self.width)  # little-endian, as Arrow's memory is
+
+    cdef int put_float(self, double value) except -1:
+        return put(&self.values, &value, 8)
+
+    cdef int put_text(self, object text) except -1:
+        cdef Py_ssize_t size = 0
+        cdef const char *data
+        try:
+            data = PyUnicode_AsUTF8AndSize(text, &size)
+        except UnicodeEncodeError:
+            text = well_formed(text)
+            data = PyUnicode_AsUTF8AndSize(text, &size)
+        put(&self.elements.values, data, size)
+        self.elements.count += size
+        return 0
+
+    cdef int put_offset(self) except -1:
+        cdef int32_t end
+        if self.elements.count > MOST:
+            raise OverflowError("the rows held are larger than Arrow's columns may be")
+        end = <int32_t>self.elements.count
+        return put(&self.values, &end, 4)
+
+    def array(self, kind):
+        """What was appended as a pyarrow.Array of the type *kind*."""
+        import pyarrow as pa  # noqa: PLC0415 - heavy, and an extra
+
+        self.put_nulls()
+        buffers = [pa.py_buffer(_bytes(&self.validity)) if self.nulls else None, pa.py_buffer(_bytes(&self.values))]
+        children = None
+        if self.kind == TEXT:
+            buffers.append(pa.py_buffer(_bytes(&self.elements.values)))
+        elif self.kind == LIST:
+            children = [self.elements.array(kind.value_type)]
+        return pa.Array.from_buffers(kind, self.count, buffers, self.nulls, children=children)
+
+
+cdef bytes _bytes(Buffer *buffer):
+    return PyBytes_FromStringAndSize(<const char *>buffer.data, buffer.size)
+
+
+cdef class Rows:
+    """Rows of a table, given on as Arrow's when there are enough.
+
+    Strings may hold lone surrogates (bytes that were not UTF-8): they become U+FFFD. Raises TypeError, OverflowError for
+    what is of another type than its column; nothing is to be appended afterwards.
+    """
+
+    def __init__(self, table, give):
+        self.table = table
+        self.schema = schema_of(table)
+        self.give = give
+        self.begin()
+
+    cdef int begin(self) except -1:
+        self.columns = [Column(column.type, column.nullable) for column in self.table.columns]
+        self.count = self.size = self.at = 0
+        return 0
+
+    cdef int put(self, tuple part) except -1:
+        """Take the next values of a row."""
+        cdef Py_ssize_t index
+        cdef Py_ssize_t width = PyTuple_GET_SIZE(part)
+        if width > PyList_GET_SIZE(self.columns) - self.at:
+            raise ValueError(f"a row of more than {len(self.columns)} values")
+        for index in range(width):
+            self.size += (<Column>PyList_GET_ITEM(self.columns, self.at)).append(<object>PyTuple_GET_ITEM(part, index))
+            self.at += 1
+        return 0
+
+    cdef int end(self) except -1:
+        """The row is whole."""
+        if self.at != PyList_GET_SIZE(self.columns):
+            raise ValueError(f"a row of {self.at} values for {len(self.columns)} columns")
+        self.at = 0
+        self.count += 1
+        if self.count >= MOST_ROWS or self.size >= MOST_BYTES:
+            self.flush()
+        return 0
+
+    def append(self, tuple row not None):
+        """Take a row, a value a column in their order."""
+        self.put(row)
+        self.end()
+
+    cpdef int flush(self) except -1:
+        """Give on what is held."""
+        if not self.count:
+            return 0
+        import pyarrow as pa  # noqa: PLC0415
+
+        arrays = [column.array(kind) for column, kind in zip(self.columns, self.schema.types, strict=True)]
+        self.begin()
+        self.give(self.table, pa.RecordBatch.from_arrays(arrays, schema=self.schema))
+        return 0

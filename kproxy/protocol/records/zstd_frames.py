@@ -1,0 +1,100 @@
+"""Zstandard frames (RFC 8878), decompressed under limits.
+
+Where a frame ends, and how much it can become at most, is read from the headers of its blocks before any memory is asked for:
+what producers write, one whole frame, is then decompressed at once. The rest is streamed.
+"""
+
+from collections import deque
+
+import zstandard
+
+from kproxy.protocol.records.limits import Limits
+from kproxy.protocol.records.unpacked import Unpacked
+
+FIRST_CHUNK, CHUNK = 64 * 1024, 1024 * 1024
+BLOCK_HEADER = 3
+LARGEST_BLOCK = 128 * 1024  # RFC 8878, 3.1.1.2.4; no larger than the frame's window either
+RLE = 1  # a block of one byte, repeated
+CHECKSUM = 4
+SKIPPABLE, SKIPPABLE_HEADER = b"\x2a\x4d\x18", 8  # bytes 1 to 3 of the magic number; with the size, RFC 8878, 3.1.2
+
+
+def decompress(data: memoryview, limits: Limits) -> Unpacked:
+    """All frames in *data*, one behind the other, as zstd-jni reads them."""
+    try:
+        frame = zstandard.get_frame_parameters(data)
+    except zstandard.ZstdError as problem:
+        return Unpacked(b"", error=f"not zstd: {problem}")
+    if frame.window_size > limits.window:
+        return Unpacked(b"", skipped=f"a zstd window of {frame.window_size:,} bytes, over {limits.window:,}")
+    allowed = limits.allowed(len(data))
+    end, blocks = frame_end(data, 0)
+    room = blocks * min(LARGEST_BLOCK, max(frame.window_size, 1))
+    if end == len(data) and room <= allowed and (whole := _at_once(data, room, frame.content_size)) is not None:
+        return Unpacked(whole)
+    return _streamed(data, allowed, limits)
+
+
+def frame_end(data: memoryview, position: int) -> tuple[int, int]:
+    """Where the frame at *position* ends, and its blocks. Beyond the end of *data*: it is cut off."""
+    if bytes(data[position + 1 : position + 4]) == SKIPPABLE:
+        return position + SKIPPABLE_HEADER + int.from_bytes(data[position + 4 : position + 8], "little"), 0
+    try:
+        at = position + zstandard.frame_header_size(data[position:])
+    except zstandard.ZstdError:
+        return len(data) + 1, 0
+    checksum = CHECKSUM if data[position + 4] & 4 else 0
+    blocks = 0
+    while at + BLOCK_HEADER <= len(data):
+        header = data[at] | data[at + 1] << 8 | data[at + 2] << 16
+        at += BLOCK_HEADER + (1 if header >> 1 & 3 == RLE else header >> 3)
+        blocks += 1
+        if header & 1:
+            return at + checksum, blocks
+    return len(data) + 1, blocks
+
+
+_idle: deque[zstandard.ZstdDecompressor] = (
+    deque()
+)  # made once: that takes as long as a small batch; one a thread at a time
+
+
+def _at_once(data: memoryview, room: int, claimed: int) -> bytes | None:
+    """One whole frame; None when it is broken, or claims (its content's size) what its blocks cannot become."""
+    if claimed not in (zstandard.CONTENTSIZE_UNKNOWN, zstandard.CONTENTSIZE_ERROR) and claimed > room:
+        return None
+    try:
+        decompressor = _idle.pop()
+    except IndexError:
+        decompressor = zstandard.ZstdDecompressor(max_window_size=Limits().window)
+    try:
+        return decompressor.decompress(data, max_output_size=max(room, 1))
+    except zstandard.ZstdError:
+        return None
+    finally:
+        _idle.append(decompressor)
+
+
+def _streamed(data: memoryview, allowed: int, limits: Limits) -> Unpacked:
+    """Any number of frames, broken or not."""
+    out: list[bytes] = []
+    size, chunk = 0, FIRST_CHUNK
+    try:
+        stream = zstandard.ZstdDecompressor(max_window_size=limits.window).stream_reader(data, read_across_frames=True)
+        while size <= allowed and (piece := stream.read1(chunk)):
+            out.append(piece)
+            size += len(piece)
+            chunk = CHUNK
+    except zstandard.ZstdError as problem:
+        return Unpacked(b"".join(out), error=f"not zstd: {problem}")
+    if size > allowed:
+        return Unpacked(b"", skipped=limits.exceeded(len(data)))
+    return Unpacked(b"".join(out), error=None if _is_whole(data) else "a zstd frame that is cut off")
+
+
+def _is_whole(data: memoryview) -> bool:
+    """Whether the last frame ends where *data* does: a stream that is cut off just stops."""
+    position = 0
+    while position < len(data):
+        position, _ = frame_end(data, position)
+    return position == len(data)

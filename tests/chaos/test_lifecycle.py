@@ -1,0 +1,354 @@
+"""Promises 14 to 17: SIGTERM, reloads, new certificates, brokers and our own processes that die.
+
+The long ones: `python -m pytest tests/chaos -m long`.
+"""
+
+import os
+import signal
+import ssl
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from struct import pack, unpack_from
+
+import pytest
+
+from tests.chaos.conftest import Start
+from tests.chaos.peers import Peer, Script, ScriptedBroker, answer, answering, client
+from tests.support.frames import heartbeat, request
+from tests.support.kafka.brokers import Cluster
+from tests.support.kafka.fixtures import started
+from tests.support.kafka.jars import NEWEST
+from tests.support.kafka.load import PARTITIONS, Load, healthy, stored
+from tests.support.kafka.pki import Authority
+from tests.support.kafka.processes import eventually
+from tests.support.kafka.wire import Wire, end_offsets, metadata
+from tests.support.record_batches import batch, record
+
+Scripted = Callable[[Script], ScriptedBroker]
+Record = Callable[[str, object], None]
+
+
+def test_promise_14_what_is_in_flight_is_answered(scripted: Scripted, proxied: Start, record_property: Record) -> None:
+    free = threading.Event()
+    requests = [heartbeat(number) for number in range(50)]
+
+    def slow(peer: Peer) -> None:
+        asked = [peer.frame() for _ in requests]
+        free.wait()
+        for each in asked:
+            peer.send(answer(each))
+        peer.swallow()
+
+    proxy = proxied(scripted(slow).address)
+    clients = [client(proxy.bootstrap()) for _ in range(10)]
+    for one in clients:
+        one.send(b"".join(requests))
+    eventually(lambda: proxy.count("kproxy_in_flight_requests") == 500, what="all are in flight")
+    proxy.process.send_signal(signal.SIGTERM)
+    eventually(lambda: proxy.get("/readyz", but=(503,))[0] == 503, what="it says that it is not ready")
+    free.set()
+    for one in clients:
+        assert one.rest() == b"".join(map(answer, requests))
+        one.close()
+    assert proxy.process.wait(60) == 0
+    record_property("requests unanswered", 0)
+
+
+def test_promise_14_it_does_not_wait_for_ever(scripted: Scripted, proxied: Start, record_property: Record) -> None:
+    """One request is never answered; an idle connection is closed at once."""
+    proxy = proxied(scripted(lambda peer: peer.swallow() and None).address, timeouts={"drain": 2.0})
+    with client(proxy.bootstrap()) as waiting, client(proxy.bootstrap()):
+        waiting.send(heartbeat(1))
+        eventually(lambda: proxy.count("kproxy_in_flight_requests") == 1)
+        begun = time.monotonic()
+        proxy.process.send_signal(signal.SIGTERM)
+        assert waiting.closed()
+        status = proxy.process.wait(60)
+        record_property("seconds until the exit, with a drain of 2", time.monotonic() - begun)
+        assert status == 0
+
+
+def produce_one(topic: str, number: int) -> bytes:
+    """Produce v3, acks=all, one record."""
+    records = batch(record(None, str(number).encode()), 1)
+    named = pack(">h", len(topic)) + topic.encode()
+    body = pack(">hhi", -1, -1, 10_000) + pack(">i", 1) + named + pack(">i", 1) + pack(">ii", 0, len(records)) + records
+    return request(0, 3, number, body)
+
+
+@pytest.mark.parametrize("single", [NEWEST], indirect=True)
+def test_promise_14_no_acknowledged_record_is_lost_and_none_written_is_unacknowledged(
+    single: Cluster, proxied: Start, record_property: Record
+) -> None:
+    """Four producers with acks=all, pipelining, while SIGTERM comes; what the broker has is what they were told."""
+    topic = single.topic("drained")
+    proxy = proxied(single.open, virtual={"addresses": {"mode": "port"}})
+    acknowledged: Counter[int] = Counter()
+    first = threading.Event()
+
+    def produce(start: int) -> None:
+        with client(proxy.bootstrap()) as one:
+
+            def read() -> None:
+                try:
+                    while True:
+                        told = one.frame()
+                        assert unpack_from(">h", told, 8 + 4 + 2 + len(topic) + 4 + 4)[0] == 0, told
+                        acknowledged[unpack_from(">i", told, 4)[0]] += 1
+                        first.set()
+                except (EOFError, ConnectionError):
+                    pass
+
+            reading = threading.Thread(target=read)
+            reading.start()
+            try:
+                for number in range(start, start + 1_000_000):
+                    one.send(produce_one(topic, number))
+            except ConnectionError:
+                pass
+            reading.join()
+
+    producers = [threading.Thread(target=produce, args=(start * 10_000_000,)) for start in range(4)]
+    for each in producers:
+        each.start()
+    assert first.wait(30)
+    eventually(lambda: len(acknowledged) > 1_000, what="a thousand are acknowledged")
+    proxy.process.send_signal(signal.SIGTERM)
+    status = proxy.process.wait(60)
+    for each in producers:
+        each.join(60)
+    record_property("acknowledged", len(acknowledged))
+    assert status == 0
+    assert set(acknowledged.values()) == {1}
+    assert sum(end_offsets(single.open, topic).values()) == len(acknowledged)
+
+
+def test_promise_14_a_sidecar_outlives_its_application(scripted: Scripted, proxied: Start) -> None:
+    proxy = proxied(scripted(answering).address, options=["--outlive"])
+    with client(proxy.bootstrap()) as application:
+        application.send(heartbeat(1))
+        assert application.frame() == answer(heartbeat(1))
+        proxy.process.send_signal(signal.SIGTERM)
+        eventually(lambda: "going on" in proxy.said(), what="it says that it goes on")
+        for number in range(100):
+            application.send(heartbeat(number))
+            assert application.frame() == answer(heartbeat(number))
+        with client(proxy.bootstrap()) as more:  # an application connects to brokers as it needs them
+            more.send(heartbeat(3))
+            assert more.frame() == answer(heartbeat(3))
+        assert proxy.running
+    assert proxy.process.wait(60) == 0
+
+
+def _reloads(count: int, scripted: Scripted, proxied: Start, record_property: Record) -> None:
+    proxy = proxied(scripted(answering).address)
+    over = threading.Event()
+    reloads = [0]
+
+    def reload() -> None:
+        while not over.is_set():
+            proxy.config["timeouts"] = {"idle": 700.0 + reloads[0] % 7}
+            proxy.write()
+            proxy.process.send_signal(signal.SIGHUP)
+            reloads[0] += 1
+            over.wait(0.3)
+
+    reloading = threading.Thread(target=reload)
+    reloading.start()
+    refused = 0
+    try:
+        with client(proxy.bootstrap()) as steady:
+            for number in range(count):
+                try:
+                    with client(proxy.bootstrap()) as one:
+                        one.send(heartbeat(number))
+                        assert one.frame() == answer(heartbeat(number))
+                except (ConnectionError, EOFError):
+                    refused += 1
+                if number % 100 == 0:
+                    steady.send(heartbeat(number))
+                    assert steady.frame() == answer(heartbeat(number))
+    finally:
+        over.set()
+        reloading.join()
+    record_property("connections, refused, reloads", (count, refused, reloads[0]))
+    assert refused == 0
+    assert reloads[0] > 1
+    assert "mistake" not in proxy.said()
+
+
+def test_promise_15_a_reload_refuses_nobody(scripted: Scripted, proxied: Start, record_property: Record) -> None:
+    _reloads(3_000, scripted, proxied, record_property)
+
+
+@pytest.mark.long
+def test_promise_15_ten_thousand_times(scripted: Scripted, proxied: Start, record_property: Record) -> None:
+    _reloads(10_000, scripted, proxied, record_property)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["clusters: [", '{"clusters": [], "nonsense": 1}', "!!python/object/apply:os.system ['true']", ""],
+    ids=["not YAML", "a name nobody knows", "a Python object", "empty"],
+)
+def test_promise_15_a_bad_configuration_keeps_the_old_one(scripted: Scripted, proxied: Start, text: str) -> None:
+    proxy = proxied(scripted(answering).address)
+    with client(proxy.bootstrap()) as steady:
+        steady.send(heartbeat(1))
+        steady.frame()
+        proxy.file.write_text(text, encoding="utf-8")
+        proxy.process.send_signal(signal.SIGHUP)
+        eventually(lambda: "stays" in proxy.said(), what="it says why")
+        steady.send(heartbeat(2))
+        assert steady.frame() == answer(heartbeat(2))
+        with client(proxy.bootstrap()) as fresh:
+            fresh.send(heartbeat(3))
+            assert fresh.frame() == answer(heartbeat(3))
+        proxy.write()  # and a good one is taken again
+        proxy.process.send_signal(signal.SIGHUP)
+        eventually(lambda: "was taken" in proxy.said(), what="the good one is taken")
+
+
+@pytest.mark.parametrize("single", [NEWEST], indirect=True)
+def test_promise_15_brokers_have_the_same_ports_after_a_restart(single: Cluster, proxied: Start) -> None:
+    """Kroxylicious #416: who remembers an address from before finds it served as soon as anything is."""
+    proxy = proxied(single.open, virtual={"addresses": {"mode": "port"}})
+    before = metadata(proxy.bootstrap()).brokers
+    for _ in range(3):
+        proxy.stop()
+        proxy.start()
+        with Wire(before[1]) as remembered:
+            remembered.ask(18, 0, b"")
+        assert metadata(proxy.bootstrap()).brokers == before
+
+
+def serial_number(address: str, ca: Path) -> str:
+    """Of the certificate that a client is shown; it connects and asks something."""
+    context = ssl.create_default_context(cafile=str(ca))
+    with Wire(address, tls=context) as wire:
+        wire.ask(12, 0, b"\0\1g\0\0\0\5\0\1m")
+        shown = wire.socket.getpeercert()  # type: ignore[attr-defined]
+        return str(shown["serialNumber"])
+
+
+def test_promise_16_a_new_certificate_drops_nobody(
+    scripted: Scripted, proxied: Start, tmp_path: Path, record_property: Record
+) -> None:
+    authority = Authority(tmp_path / "pki", "proxy")
+    certificate, key = authority.issue("kproxy")
+    tls = {"certificate": str(certificate), "key": str(key)}
+    proxy = proxied(scripted(answering).address, virtual={"addresses": {"mode": "fixed"}, "listener_tls": tls})
+    context = ssl.create_default_context(cafile=str(authority.ca))
+    before = serial_number(proxy.bootstrap(), authority.ca)
+    with Wire(proxy.bootstrap(), tls=context) as steady:
+        steady.ask(12, 0, b"\0\1g\0\0\0\5\0\1m")
+        for _ in range(3):
+            begun = time.monotonic()
+            authority.issue("kproxy")
+            tries = [before]
+            while tries[-1] == before:
+                assert time.monotonic() - begun < 60, proxy.said()
+                tries.append(serial_number(proxy.bootstrap(), authority.ca))
+            record_property("seconds, handshakes until the new one", (time.monotonic() - begun, len(tries)))
+            before = tries[-1]
+            steady.ask(12, 0, b"\0\1g\0\0\0\5\0\1m")
+    assert proxy.count("kproxy_tls_handshake_failures_total") == 0
+
+
+def test_promise_16_a_key_that_does_not_fit_keeps_the_old_certificate(
+    scripted: Scripted, proxied: Start, tmp_path: Path
+) -> None:
+    authority = Authority(tmp_path / "pki", "proxy")
+    certificate, key = authority.issue("kproxy")
+    tls = {"certificate": str(certificate), "key": str(key)}
+    proxy = proxied(scripted(answering).address, virtual={"addresses": {"mode": "fixed"}, "listener_tls": tls})
+    before = serial_number(proxy.bootstrap(), authority.ca)
+    key.write_text("no key", encoding="utf-8")
+    eventually(lambda: "holds no private key" in proxy.said(), what="it says why")
+    assert serial_number(proxy.bootstrap(), authority.ca) == before
+
+
+@pytest.fixture
+def mortal(kafka: None, tmp_path: Path) -> Iterator[Cluster]:
+    """One broker to be killed."""
+    cluster = started(tmp_path, NEWEST)
+    yield cluster
+    cluster.close()
+
+
+def _kills(count: int, mortal: Cluster, proxied: Start, record_property: Record) -> None:
+    topic = mortal.topic("killed", PARTITIONS)
+    proxy = proxied(mortal.open, virtual={"addresses": {"mode": "port"}})
+    load = Load(proxy.bootstrap(), topic)
+    load.start()
+    try:
+        load.more()
+        for _ in range(count):
+            mortal.brokers[1].stop()
+            mortal.brokers[1].start()
+            healthy(mortal, topic)
+            load.more()
+    finally:
+        load.end()
+    found = stored(mortal, topic)
+    lost, twice = load.sent - len(found), found.total() - len(found)
+    record_property("kills, sent, lost, twice", (count, load.sent, lost, twice))
+    assert (load.errors, lost, twice) == ([], 0, 0)
+    assert proxy.running
+
+
+def test_promise_17_a_broker_is_killed(mortal: Cluster, proxied: Start, record_property: Record) -> None:
+    _kills(2, mortal, proxied, record_property)
+
+
+@pytest.mark.long
+def test_promise_17_twenty_times(mortal: Cluster, proxied: Start, record_property: Record) -> None:
+    _kills(20, mortal, proxied, record_property)
+
+
+@pytest.mark.parametrize("kill", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "hung"])
+def test_without_the_analyzer_traffic_goes_on(
+    scripted: Scripted, proxied: Start, record_property: Record, kill: signal.Signals
+) -> None:
+    proxy = proxied(scripted(answering).address)
+    (analyzer,) = proxy.named("kproxy-analyzer")
+    with client(proxy.bootstrap()) as one:
+
+        def ask(count: int) -> None:
+            for number in range(count):
+                one.send(heartbeat(number, "g" * 10_000))
+                assert one.frame() == answer(heartbeat(number, "g" * 10_000))
+
+        ask(100)
+        os.kill(analyzer, kill)
+        begun = time.monotonic()
+        ask(5_000)  # more than the ring holds
+        if kill == signal.SIGKILL:
+            eventually(lambda: proxy.named("kproxy-analyzer"), what="there is another")
+            assert proxy.named("kproxy-analyzer") != [analyzer]
+        else:
+            eventually(lambda: proxy.count("kproxy_tap_dropped_bytes_total") > 0, what="drops are counted")
+            os.kill(analyzer, signal.SIGCONT)
+        analyzed = proxy.count("kproxy_analyzed_frames_total")
+        ask(100)
+        eventually(lambda: proxy.count("kproxy_analyzed_frames_total") > analyzed, what="it is back at work")
+        record_property("seconds until it is back", time.monotonic() - begun)
+        record_property("bytes it did not get", proxy.count("kproxy_tap_dropped_bytes_total"))
+
+
+def test_a_worker_that_dies_is_replaced(scripted: Scripted, proxied: Start) -> None:
+    proxy = proxied(scripted(answering).address, workers=2)
+    first = proxy.workers()
+    os.kill(first[0], signal.SIGKILL)
+
+    def both() -> bool:
+        return len(proxy.workers()) == 2 and proxy.workers() != first and proxy.get("/readyz", but=(503,))[0] == 200
+
+    eventually(both, what="there are two again")
+    for number in range(50):
+        with client(proxy.bootstrap()) as one:
+            one.send(heartbeat(number))
+            assert one.frame() == answer(heartbeat(number))

@@ -1,0 +1,309 @@
+"""Promises 10 and 12, attacks 9, 10 and 12: requests and responses stay in order, and together, whatever is between them.
+
+The whole 10^6: `python -m pytest tests/chaos -m long`.
+"""
+
+import json
+import random
+import socket
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from struct import pack
+
+import pytest
+
+from tests.chaos.conftest import Start
+from tests.chaos.peers import Peer, Recorder, Script, ScriptedBroker, answer, client, is_answered
+from tests.support.frames import (
+    frame,
+    heartbeat,
+    heartbeat_answer,
+    produce,
+    request,
+    sasl_handshake,
+    sasl_handshake_answer,
+)
+from tests.support.kafka.brokers import Cluster
+from tests.support.kafka.jars import NEWEST
+from tests.support.kafka.processes import eventually
+from tests.support.kafka.wire import address, end_offsets
+from tests.support.record_batches import batch, record
+
+Scripted = Callable[[Script], ScriptedBroker]
+Record = Callable[[str, object], None]
+
+
+def random_requests(seed: int, count: int) -> list[bytes]:
+    """Of many APIs and versions, known or not, correlation ids from few so that they come twice, a fifth with acks=0."""
+    chance = random.Random(seed)
+    made = []
+    for _ in range(count):
+        number = chance.randrange(-3, 50)
+        kind = chance.randrange(5)
+        if kind == 0:
+            made.append(produce(number, 0))
+        elif kind == 1:
+            made.append(produce(number, chance.choice((1, -1))))
+        elif kind == 2:
+            made.append(heartbeat(number, "g" * chance.randrange(300)))
+        else:
+            api = chance.choice((3, 10, 12, 19, 60, 900, 32_000))
+            made.append(request(api, chance.randrange(20), number, chance.randbytes(chance.randrange(200))))
+    return made
+
+
+def pieces(chance: random.Random, data: bytes) -> list[bytes]:
+    cuts = sorted(chance.randrange(len(data) + 1) for _ in range(len(data) // 700))
+    return [data[start:end] for start, end in zip([0, *cuts], [*cuts, len(data)], strict=True) if start != end]
+
+
+def send_in_pieces(peer: Peer, seed: int, data: bytes) -> None:
+    for piece in pieces(random.Random(seed), data):
+        peer.send(piece)
+
+
+def _never_mispaired(count: int, scripted: Scripted, proxied: Start, record_property: Record) -> None:
+    """Answers carry a number of their own: what the client reads is byte for byte what the broker said, in its order."""
+    received: list[bytes] = []
+
+    def numbered(peer: Peer) -> None:
+        number = 0
+        while True:
+            asked = peer.frame()
+            received.append(asked)
+            if is_answered(asked):
+                peer.send(answer(asked, pack(">q", number) + bytes(number % 97)))
+                number += 1
+
+    proxy = proxied(scripted(numbered).address)
+    total = 0
+    for seed in range(count // 10_000):
+        received.clear()
+        sent = random_requests(seed, 10_000)
+        asked = [each for each in sent if is_answered(each)]
+        expected = [answer(each, pack(">q", number) + bytes(number % 97)) for number, each in enumerate(asked)]
+        with client(proxy.bootstrap()) as one:
+            sending = threading.Thread(target=send_in_pieces, args=(one, seed, b"".join(sent)))
+            sending.start()
+            assert [one.frame() for _ in expected] == expected
+            sending.join()
+        assert received == sent
+        total += len(sent)
+    mispaired = proxy.count("kproxy_mispaired_responses_total")
+    record_property("requests", total)
+    record_property("wrong pairs", mispaired)
+    assert mispaired == 0
+    assert proxy.count("kproxy_in_flight_requests") == 0
+    assert sum(proxy.count(f"kproxy_{what}_total") for what in ("requests",)) == total
+
+
+def test_promise_12_never_mispaired(scripted: Scripted, proxied: Start, record_property: Record) -> None:
+    _never_mispaired(50_000, scripted, proxied, record_property)
+
+
+@pytest.mark.long
+def test_promise_12_never_mispaired_in_a_million(scripted: Scripted, proxied: Start, record_property: Record) -> None:
+    _never_mispaired(1_000_000, scripted, proxied, record_property)
+
+
+def test_promise_12_the_decoded_log_pairs_as_the_client_does(
+    scripted: Scripted, proxied: Start, tmp_path: Path
+) -> None:
+    """Heartbeats with an error code each, pipelined with Produce acks=0 between: the log has each with its own."""
+    codes = [number % 100 for number in range(2_000)]
+
+    def coded(peer: Peer) -> None:
+        number = 0
+        while True:
+            asked = peer.frame()
+            if is_answered(asked):
+                peer.send(heartbeat_answer(int.from_bytes(asked[8:12], "big"), codes[number]))
+                number += 1
+
+    log = tmp_path / "decoded.jsonl"
+    proxy = proxied(scripted(coded).address, analysis={"log": {"path": str(log)}})
+    sent = b"".join(produce(number, 0) + heartbeat(number) for number in range(len(codes)))
+    with client(proxy.bootstrap()) as one:
+        one.send(sent)
+        for number, code in enumerate(codes):
+            assert one.frame() == heartbeat_answer(number, code)
+
+    def logged() -> list[dict[str, object]]:
+        lines = [json.loads(line) for line in log.read_text().splitlines()]
+        found = [line for line in lines if line.get("apiName") == "Heartbeat"]
+        assert len(found) == len(codes), (len(found), proxy.said())
+        return found
+
+    found = eventually(logged, what="all exchanges are logged")
+    assert [line["response"]["errorCode"] for line in found] == codes  # type: ignore[index]
+
+
+ODD = {
+    "an unknown id": lambda asked: [answer(heartbeat(777))],
+    "one answer twice": lambda asked: [answer(asked[0]), answer(asked[0]), answer(asked[1])],
+    "two that changed places": lambda asked: [answer(asked[1]), answer(asked[0])],
+}
+
+
+@pytest.mark.parametrize("kind", ODD)
+def test_attack_10_odd_correlation_ids_pass_and_are_counted(scripted: Scripted, proxied: Start, kind: str) -> None:
+    asked = [heartbeat(1), heartbeat(2)]
+    odd = b"".join(ODD[kind](asked))
+    after = answer(heartbeat(3)) + b"".join(map(answer, asked))
+
+    def script(peer: Peer) -> None:
+        peer.exactly(len(asked[0] + asked[1]))
+        peer.send(odd)
+        peer.frame()
+        peer.send(after)
+
+    proxy = proxied(scripted(script).address)
+    with client(proxy.bootstrap()) as one:
+        one.send(asked[0] + asked[1])
+        assert one.exactly(len(odd)) == odd
+        one.send(heartbeat(3))
+        assert one.rest() == after
+    assert proxy.count("kproxy_mispaired_responses_total") >= 1
+    with client(proxy.bootstrap()) as other:  # and nobody else is concerned
+        other.send(asked[0] + asked[1])
+        assert other.exactly(len(odd)) == odd
+
+
+def test_attack_10_a_response_before_any_request_passes(scripted: Scripted, proxied: Start) -> None:
+    early = answer(heartbeat(5), b"early")
+
+    def script(peer: Peer) -> None:
+        peer.send(early)
+        while True:
+            peer.send(answer(peer.frame()))
+
+    proxy = proxied(scripted(script).address)
+    with client(proxy.bootstrap()) as one:
+        assert one.exactly(len(early)) == early
+        one.send(heartbeat(6))
+        assert one.frame() == answer(heartbeat(6))
+    assert proxy.count("kproxy_mispaired_responses_total") >= 1
+
+
+def raw(token: bytes) -> bytes:
+    return frame(token)
+
+
+LOOKS_LIKE_METADATA = pack(">hhihs", 3, 4, 1, 1, b"x") + pack(">i", -1) + b"\0"
+TOKENS = {
+    "PLAIN": b"\0alice\0secret",
+    "one that parses as a header": LOOKS_LIKE_METADATA,
+    "one byte": b"\x01",
+    "nothing": b"",
+    "a Produce with acks=0": produce(4, 0)[4:],
+}
+
+
+@pytest.mark.parametrize("token", TOKENS)
+def test_attack_12_raw_tokens_after_a_handshake_of_version_0(scripted: Scripted, proxied: Start, token: str) -> None:
+    """No header in them, either way: they pass as they are, and then requests are requests again."""
+    data = TOKENS[token]
+
+    def script(peer: Peer) -> None:
+        peer.frame()
+        peer.send(sasl_handshake_answer(1))
+        assert peer.frame() == raw(data)
+        peer.send(raw(b""))
+        while True:
+            peer.send(answer(peer.frame()))
+
+    proxy = proxied(scripted(script).address)
+    with client(proxy.bootstrap()) as one:
+        one.send(sasl_handshake(1, 0))
+        assert one.frame() == sasl_handshake_answer(1)
+        one.send(raw(data))
+        assert one.frame() == raw(b"")
+        one.send(heartbeat(9))
+        assert one.frame() == answer(heartbeat(9))
+
+
+def test_attack_12_the_first_token_of_gssapi_without_a_handshake(scripted: Scripted, proxied: Start) -> None:
+    """Kafka 0.9's clients begin with it; its first byte is 0x60."""
+    token = b"\x60\x82\x02\x1e" + bytes(300)
+    recorder = Recorder()
+    proxy = proxied(scripted(recorder).address)
+    with client(proxy.bootstrap()) as one:
+        one.send(raw(token) + raw(b"\x60more"))
+        one.end()
+        assert recorder.wait() == [raw(token) + raw(b"\x60more")]
+
+
+def test_attack_12_a_request_while_a_token_is_due(scripted: Scripted, proxied: Start) -> None:
+    recorder = Recorder()
+    proxy = proxied(scripted(recorder).address)
+    sent = sasl_handshake(1, 1) + heartbeat(2) + sasl_handshake(3, 1)
+    with client(proxy.bootstrap()) as one:
+        one.send(sent)
+        one.end()
+        assert recorder.wait() == [sent]
+
+
+def produce_acks_zero(topic: str, number: int, count: int) -> bytes:
+    """Produce v3 with acks=0 of one batch of *count* records."""
+    records = batch(b"".join(record(None, b"value", i) for i in range(count)), count)
+    named = pack(">h", len(topic)) + topic.encode()
+    body = pack(">hhi", -1, 0, 1_500) + pack(">i", 1) + named + pack(">i", 1) + pack(">ii", 0, len(records)) + records
+    return request(0, 3, number, body)
+
+
+def send_and_leave(where: str, topic: str, *, reset: bool) -> None:
+    """Ten requests of a thousand records; then FIN, or RST, with no wait for anything."""
+    one = Peer(socket.create_connection(address(where), 30))
+    one.send(b"".join(produce_acks_zero(topic, number, 1_000) for number in range(10)))
+    one.reset() if reset else one.close()
+
+
+def _lost(cluster: Cluster, where: str, topic: str, runs: int, *, reset: bool) -> int:
+    cluster.topic(topic)
+    for _ in range(runs):
+        send_and_leave(where, topic, reset=reset)
+    written = [-1]
+
+    def settled() -> bool:
+        written.append(sum(end_offsets(cluster.open, topic).values()))
+        return written[-1] == written[-2]
+
+    eventually(settled, pause=1.0, what="no more is written")
+    return runs * 10_000 - written[-1]
+
+
+def _acks_zero_then_close(cluster: Cluster, proxied: Start, record_property: Record, runs: int) -> None:
+    proxy = proxied(cluster.open, virtual={"addresses": {"mode": "port"}})
+    lost = {
+        f"{way}, {end}": _lost(cluster, where, f"acks-zero-{runs}-{way}-{end}", runs, reset=end == "RST")
+        for way, where in (("direct", cluster.open), ("through", proxy.bootstrap()))
+        for end in ("FIN", "RST")
+    }
+    record_property("records lost", str(lost))
+    assert lost["direct, FIN"] == lost["through, FIN"] == 0
+    assert lost["through, RST"] <= max(lost["direct, RST"], 0)
+
+
+@pytest.mark.parametrize("single", [NEWEST], indirect=True)
+def test_promise_10_attack_9_acks_0_and_close_loses_nothing(
+    single: Cluster, proxied: Start, record_property: Record
+) -> None:
+    _acks_zero_then_close(single, proxied, record_property, 10)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("single", [NEWEST], indirect=True)
+def test_promise_10_attack_9_a_hundred_times(single: Cluster, proxied: Start, record_property: Record) -> None:
+    _acks_zero_then_close(single, proxied, record_property, 100)
+
+
+def test_promise_10_a_slow_broker_gets_all_of_it(scripted: Scripted, proxied: Start) -> None:
+    """The client has gone with RST or FIN while most of what it sent is still underway."""
+    recorder = Recorder()
+    proxy = proxied(scripted(recorder).address)
+    sent = b"".join(produce(number, 0) for number in range(20_000))
+    for _ in range(10):
+        with client(proxy.bootstrap()) as one:
+            one.send(sent)
+    assert set(recorder.wait(10)) == {sent}

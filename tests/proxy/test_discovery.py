@@ -1,0 +1,130 @@
+"""Asking which brokers there are: peers that answer as brokers of every age do, and peers that are none."""
+
+import asyncio
+from struct import pack
+from typing import Any
+
+import pytest
+
+from kproxy.config import BrokerTls, ListenerTls
+from kproxy.errors import UpstreamError
+from kproxy.protocol import request_message
+from kproxy.proxy.discovery import MOST_ANSWER, discover
+from kproxy.proxy.tls import broker_context, listener_context
+from kproxy.proxy.upstream import Upstream
+from tests.proxy.certificates import certificates
+from tests.proxy.clusters import Broker, free_port, listening
+from tests.proxy.links import run
+
+BROKERS = [(0, "kafka-0.example", 9_092), (7, "10.1.2.3", 19_092), (2_000_000_000, "::1", 1)]
+OLDEST, NEWEST = 0, 13
+
+
+async def asked(port: int, **words: Any) -> list[tuple[int, str, int]]:
+    return await discover(Upstream([f"127.0.0.1:{port}"]), words.get("tls"), lambda host: host)
+
+
+@pytest.mark.parametrize("most", [OLDEST, 1, 4, 8, 9, 12, NEWEST, 40])
+def test_a_broker_of_any_age_is_asked_in_its_newest_version(most: int) -> None:
+    """Kafka 0.10 has Metadata 0 to 1, 4.3 has it to 13; 40 is one that nobody knows yet."""
+
+    async def work() -> None:
+        broker = Broker(BROKERS, most)
+        async with listening(broker.serve) as port:
+            assert await asked(port) == BROKERS
+        assert broker.asked == [(18, 0), (3, min(most, NEWEST))]
+
+    run(work)
+
+
+def test_what_is_asked_creates_no_topic_and_asks_for_none() -> None:
+    frames: list[bytes] = []
+
+    class Writes(Broker):
+        def answer(self, frame: bytes) -> bytes:
+            frames.append(frame)
+            return super().answer(frame)
+
+    async def work() -> None:
+        broker = Writes(BROKERS)
+        async with listening(broker.serve) as port:
+            await asked(port)
+
+    run(work)
+    message = request_message(3)
+    assert message is not None
+    value: Any = message.decode(12, frames[1][8 + 2 + len("kproxy") + 1 :])
+    assert value.topics == [] and value.allow_auto_topic_creation is False
+    assert not value.include_topic_authorized_operations
+
+
+def test_over_tls() -> None:
+    async def work() -> None:
+        broker = Broker(BROKERS)
+        pair = certificates().server
+        listener = listener_context(ListenerTls(certificate=pair.certificate, key=pair.key))
+        async with listening(broker.serve, listener) as port:
+            assert await asked(port, tls=broker_context(BrokerTls(ca=certificates().ca))) == BROKERS
+            asyncio.get_running_loop().set_exception_handler(lambda *_: None)  # the broker's, whom we refuse
+            with pytest.raises(UpstreamError, match="certificate"):
+                await asked(port, tls=broker_context(BrokerTls(ca=certificates().other_ca)))
+
+    run(work)
+
+
+ANSWERS = {
+    "nothing": b"",
+    "half a size": b"\0\0",
+    "a negative size": b"\xff\xff\xff\xff",
+    "too small for a correlation id": b"\0\0\0\3abc",
+    "four gigabytes, nearly": b"\x7f\xff\xff\xff" + bytes(100),
+    "one byte more than is read": pack(">i", MOST_ANSWER + 1),
+    "HTTP": b"HTTP/1.1 400 Bad Request\r\n\r\n",
+    "a TLS alert": b"\x15\x03\x03\0\2\2\x46",
+    "an empty body": pack(">ii", 4, 18),
+    "a count past all bounds": pack(">iihi", 10, 18, 0, 0x7FFFFFFF),
+    "noise": pack(">i", 500) + bytes(range(250)) * 2,
+}
+
+
+@pytest.mark.parametrize("answer", ANSWERS.values(), ids=ANSWERS)
+def test_what_is_no_broker_is_an_error_that_names_it(answer: bytes) -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readexactly(4)
+        writer.write(answer)
+        writer.write_eof()
+        await reader.read()
+        writer.close()
+
+    async def work() -> None:
+        async with listening(serve) as port:
+            with pytest.raises(UpstreamError, match=f"127.0.0.1:{port}"):
+                await asked(port)
+
+    run(work)
+
+
+def test_a_broker_that_wants_a_login_first_closes_and_that_is_said() -> None:
+    """After ApiVersions, which SaslServerAuthenticator lets pass, Metadata ends the connection."""
+
+    class Locked(Broker):
+        def answer(self, frame: bytes) -> bytes:
+            if frame[:2] == b"\0\3":
+                raise OSError("closed")
+            return super().answer(frame)
+
+    async def work() -> None:
+        broker = Locked()
+        async with listening(broker.serve) as port:
+            with pytest.raises(UpstreamError, match="does not say which brokers there are"):
+                await asked(port)
+
+    run(work)
+
+
+def test_nobody_there() -> None:
+    async def work() -> None:
+        with pytest.raises(UpstreamError, match="refused"):
+            await asked(free_port())
+
+    run(work)

@@ -1,0 +1,264 @@
+"""How links begin that are more than two sockets, in a real `kproxy run`: PROXY headers, a proxy on the way, TLS on both legs."""
+
+import contextlib
+import json
+import os
+import shutil
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kproxy.proxy.endpoint import join
+from kproxy.proxy.proxy_protocol import Header, read_header, write_v1, write_v2
+from tests.conftest import Require
+from tests.proxy.certificates import Authority, certificates
+from tests.proxy.test_through import program
+from tests.support.haproxy import free_port
+from tests.support.kafka.proxies import Proxy, cluster
+from tests.support.redirected import REQUEST, RESPONSE
+
+PATIENCE_S = 20
+CLIENT, BALANCER = "192.0.2.7:1234", "198.51.100.9:9092"
+
+
+class Broker:
+    """Answers every request as one for ApiVersions; ``headers`` are the PROXY headers that connections began with."""
+
+    def __init__(self, *, expects_header: bool = False, tls: ssl.SSLContext | None = None) -> None:
+        self.headers: list[Header] = []
+        self.subjects: list[Any] = []
+        self._expects_header, self._tls = expects_header, tls
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = self._listener.accept()
+                threading.Thread(target=self._serve, args=(client,), daemon=True).start()
+
+    def _serve(self, client: socket.socket) -> None:
+        with contextlib.suppress(OSError), client:
+            if self._expects_header:
+                self._read_header(client)
+            with self._tls.wrap_socket(client, server_side=True) if self._tls else client as talking:
+                if isinstance(talking, ssl.SSLSocket):
+                    self.subjects.append(talking.getpeercert())
+                while size := talking.recv(4):
+                    request = talking.recv(int.from_bytes(size))
+                    talking.sendall(RESPONSE[:4] + request[4:8] + RESPONSE[8:])
+
+    def _read_header(self, client: socket.socket) -> None:
+        received, header = b"", None
+        while header is None:
+            received += client.recv(1) or b"GET"  # an end where more should come is refused
+            header = read_header(received)
+        self.headers.append(header)
+
+    def close(self) -> None:
+        self._listener.close()
+
+
+@pytest.fixture
+def begin(tmp_path: Path) -> Iterator[Callable[..., Proxy]]:
+    with contextlib.ExitStack() as stack:
+
+        def start(
+            broker: Broker, *, host: str = "127.0.0.1", timeouts: dict[str, Any] | None = None, **settings: Any
+        ) -> Proxy:
+            stack.callback(broker.close)
+            ours = cluster([f"{host}:{broker.port}"], **settings)
+            proxy = Proxy(tmp_path / "kproxy", [ours], analysis={"enabled": False}, timeouts=timeouts or {})
+            stack.callback(proxy.close)
+            return proxy.start()
+
+        yield start
+
+
+def connected(proxy: Proxy) -> socket.socket:
+    host, _, port = proxy.bootstrap().rpartition(":")
+    return socket.create_connection((host, int(port)), timeout=PATIENCE_S)
+
+
+def ask(client: socket.socket) -> bytes:
+    client.sendall(REQUEST)
+    received = b""
+    while len(received) < len(RESPONSE) and (piece := client.recv(100)):
+        received += piece
+    return received
+
+
+def known(proxy: Proxy) -> list[str]:
+    rows = proxy.connections()
+    rows = rows["connections"] if isinstance(rows, dict) else rows
+    return [row["client"] for row in rows]
+
+
+@pytest.mark.parametrize("write", [write_v1, write_v2])
+@pytest.mark.parametrize("piece", [1_000, 1], ids=["whole", "bytewise"])
+def test_a_client_is_who_the_balancer_says(
+    begin: Callable[..., Proxy], write: Callable[[str, str], bytes], piece: int
+) -> None:
+    proxy = begin(Broker(), proxy_protocol=True)
+    header = write(CLIENT, BALANCER)
+    with connected(proxy) as client:
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for at in range(0, len(header), piece):
+            client.sendall(header[at : at + piece])
+        assert ask(client) == RESPONSE
+        assert known(proxy) == [CLIENT]
+
+
+@pytest.mark.parametrize("start", [REQUEST, b"PROXY TCP9 x\r\n", b"\r\n\r\n\x00\r\nQUIX\n"], ids=repr)
+def test_who_does_not_begin_with_a_header_is_turned_away_and_counted(begin: Callable[..., Proxy], start: bytes) -> None:
+    proxy = begin(Broker(), proxy_protocol=True)
+    with connected(proxy) as client:
+        client.sendall(start)
+        with contextlib.suppress(ConnectionError):
+            assert client.recv(100) == b""
+    assert proxy.count("kproxy_connections_closed_total", "proxy_protocol") == 1, proxy.metrics()
+
+
+def ticks(proxy: Proxy) -> int:
+    """CPU that the worker has used, in clock ticks."""
+    (worker,) = proxy.workers()
+    fields = Path(f"/proc/{worker}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    return int(fields[11]) + int(fields[12])
+
+
+def test_half_a_header_costs_no_cpu_and_its_time_ends(begin: Callable[..., Proxy]) -> None:
+    proxy = begin(Broker(), proxy_protocol=True, timeouts={"first_request": "1s", "connect": "1s"})
+    with connected(proxy) as client:
+        client.sendall(b"PROXY TCP4 ")
+        before = ticks(proxy)
+        with contextlib.suppress(ConnectionError):
+            assert client.recv(100) == b""
+        assert ticks(proxy) - before < os.sysconf("SC_CLK_TCK") / 2  # of about two seconds
+
+
+@pytest.mark.parametrize("version", ["v1", "v2"])
+def test_a_broker_is_told_who_the_client_is(begin: Callable[..., Proxy], version: str) -> None:
+    broker = Broker(expects_header=True)
+    proxy = begin(broker, send_proxy_protocol=version)
+    with connected(proxy) as client:
+        assert ask(client) == RESPONSE
+        told = broker.headers[-1]
+        assert broker.headers[0].source is None  # kproxy's own question, which brokers there are
+        assert (f"v{told.version}", told.source, told.destination) == (
+            version,
+            join(*client.getsockname()),
+            proxy.bootstrap(),
+        )
+
+
+def test_from_balancer_to_broker_the_client_stays_who_it_is(begin: Callable[..., Proxy]) -> None:
+    broker = Broker(expects_header=True)
+    proxy = begin(broker, proxy_protocol=True, send_proxy_protocol="v2")
+    with connected(proxy) as client:
+        client.sendall(write_v1(CLIENT, BALANCER))
+        assert ask(client) == RESPONSE
+        assert (broker.headers[-1].source, broker.headers[-1].destination) == (CLIENT, BALANCER)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_brokers_behind_a_socks_proxy(require: Require, begin: Callable[..., Proxy], host: str) -> None:
+    require("proxies", shutil.which("microsocks"), "microsocks is not installed")
+    port = free_port()
+    with program(port, "microsocks", "-i", "127.0.0.1", "-p", str(port), "-u", "alice", "-P", "s3cr3t"):
+        proxy = begin(Broker(), host=host, through=f"socks5://alice:s3cr3t@127.0.0.1:{port}")
+        with connected(proxy) as client:
+            assert ask(client) == RESPONSE
+    assert "s3cr3t" not in proxy.log.read_text(encoding="utf-8")
+
+
+def test_a_broker_that_cannot_be_reached_by_the_proxy_on_the_way(begin: Callable[..., Proxy]) -> None:
+    proxy = begin(Broker(), through=f"http://alice:s3cr3t@127.0.0.1:{free_port()}")
+    with connected(proxy) as client:
+        client.sendall(REQUEST)
+        with contextlib.suppress(ConnectionError):
+            assert client.recv(100) == b""
+    log = proxy.log.read_text(encoding="utf-8")
+    assert "Connection refused" in log
+    assert "s3cr3t" not in log
+
+
+def client_context(ca: str) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=ca)
+    context.load_cert_chain(certificates().client.certificate, certificates().client.key)
+    return context
+
+
+def test_tls_on_both_legs_each_with_its_own_identity(begin: Callable[..., Proxy]) -> None:
+    files = certificates()
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=files.ca)
+    context.load_cert_chain(files.server.certificate, files.server.key)
+    context.verify_mode = ssl.CERT_REQUIRED
+    broker = Broker(tls=context)
+    listener = {"certificate": files.server.certificate, "key": files.server.key}
+    proxy = begin(
+        broker,
+        listener_tls={**listener, "client_ca": files.ca, "client_auth": "required"},
+        broker_tls={"ca": files.ca, "certificate": files.client.certificate, "key": files.client.key},
+    )
+    with (
+        connected(proxy) as plain,
+        client_context(files.ca).wrap_socket(plain, server_hostname="broker.test") as client,
+    ):
+        assert ask(client) == RESPONSE
+        assert ((("commonName", "alice"),)) in broker.subjects[-1]["subject"]
+    with connected(proxy) as plain:
+        plain.sendall(REQUEST)  # no TLS
+        with contextlib.suppress(ConnectionError):
+            assert RESPONSE not in plain.recv(100)
+    assert proxy.count("kproxy_connections_closed_total", "tls_client") == 1, proxy.metrics()
+
+
+def test_a_broker_with_a_certificate_of_nobody_is_not_talked_to(begin: Callable[..., Proxy]) -> None:
+    files = certificates()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(files.stranger.certificate, files.stranger.key)
+    proxy = begin(Broker(tls=context), broker_tls={"ca": files.ca})
+    with connected(proxy) as client:
+        client.sendall(REQUEST)
+        with contextlib.suppress(ConnectionError):
+            assert client.recv(100) == b""
+    assert "certificate verify failed" in proxy.log.read_text(encoding="utf-8")
+
+
+def test_a_new_certificate_is_served_without_dropping_a_connection(begin: Callable[..., Proxy]) -> None:
+    authority = Authority()
+    pair = authority.issue("server")
+    proxy = begin(Broker(), listener_tls={"certificate": pair.certificate, "key": pair.key})
+    context = ssl.create_default_context(cafile=authority.ca)
+
+    def talk() -> tuple[ssl.SSLSocket, bytes]:
+        client = context.wrap_socket(connected(proxy), server_hostname="localhost")
+        assert ask(client) == RESPONSE
+        return client, client.getpeercert(True) or b""
+
+    old, before = talk()
+    with old:
+        Path(pair.key).write_bytes(b"half a key")
+        until = time.monotonic() + PATIENCE_S
+        while pair.key not in proxy.log.read_text(encoding="utf-8") and time.monotonic() < until:
+            time.sleep(0.05)
+        again, still = talk()
+        again.close()
+        assert still == before
+        authority.issue("server")
+        now = before
+        while now == before and time.monotonic() < until:
+            client, now = talk()
+            client.close()
+        assert now != before
+        assert ask(old) == RESPONSE
+    events = [json.loads(line) for line in proxy.log.read_text(encoding="utf-8").splitlines()]
+    assert [event for event in events if event["event"] == "a fault"] == []
+    assert any(event["level"] == "error" and pair.key in str(event) for event in events)

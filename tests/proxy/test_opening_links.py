@@ -1,0 +1,226 @@
+"""Links that begin with more than two sockets: names, PROXY headers in and out, SNI, targets that the kernel knows."""
+
+import asyncio
+import contextlib
+import resource
+import socket
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kproxy.config import Addresses, BrokerTls, ListenerTls, Timeouts
+from kproxy.proxy.counted import CloseCause, Total
+from kproxy.proxy.tls import broker_context
+from tests.proxy.certificates import certificates
+from tests.proxy.clusters import Broker, ask, front, listening
+from tests.proxy.links import request, run
+
+FIXED = Addresses(mode="fixed")
+LISTENER = ListenerTls(certificate=certificates().server.certificate, key=certificates().server.key)
+BEAT = request(12, 0, 1)
+# From the examples of haproxy's doc/proxy-protocol.txt, sections 2.1 and 2.2
+V1 = b"PROXY TCP4 203.0.113.7 198.51.100.2 56324 443\r\n"
+V2 = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c" + bytes((203, 0, 113, 7, 198, 51, 100, 2)) + b"\xdc\x04\x01\xbb"
+LOCAL = b"\r\n\r\n\0\r\nQUIT\n\x20\0\0\0"
+
+
+def test_a_broker_that_has_a_name_is_found_and_then_connected_to_straight() -> None:
+    async def work() -> None:
+        broker = Broker()
+        async with listening(broker.serve) as broker.port, front(f"localhost:{broker.port}", addresses=FIXED) as proxy:
+            for number in range(4):
+                reader, writer = await proxy.connect()
+                assert len(await ask(reader, writer, request(12, 0, number))) == 11
+                writer.close()
+            assert broker.came == 4
+
+    run(work)
+
+
+@pytest.mark.parametrize("piece", [1, 5, 1_000])
+@pytest.mark.parametrize(("header", "client"), [(V1, "203.0.113.7:56324"), (V2, "203.0.113.7:56324"), (LOCAL, None)])
+def test_the_client_is_who_the_balancer_says(header: bytes, client: str | None, piece: int) -> None:
+    async def work() -> None:
+        broker = Broker()
+        async with (
+            listening(broker.serve) as broker.port,
+            front(f"127.0.0.1:{broker.port}", addresses=FIXED, proxy_protocol=True) as proxy,
+        ):
+            reader, writer = await proxy.connect()
+            writer.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            sent = header + BEAT
+            for at in range(0, len(sent), piece):
+                writer.write(sent[at : at + piece])
+                await asyncio.sleep(0)
+            assert await reader.readexactly(11) == b"\0\0\0\7\0\0\0\1\0\1t"
+            link = next(iter(proxy.worker.links))
+            own = "{}:{}".format(*writer.get_extra_info("sockname"))
+            assert proxy.cluster.row_of(link, 0)["client"] == (client or own)
+            writer.close()
+
+    run(work)
+
+
+@pytest.mark.parametrize("start", [b"GET / HTTP/1.1\r\n", BEAT, b"PROXY TCP4 nobody\r\n", V2[:12] + b"\x31" + V2[13:]])
+def test_without_a_proxy_header_nobody_comes_in(start: bytes) -> None:
+    async def work() -> None:
+        async with front("127.0.0.1:1", addresses=FIXED, proxy_protocol=True) as proxy:
+            reader, writer = await proxy.connect()
+            writer.write(start)
+            with contextlib.suppress(ConnectionResetError):
+                assert await reader.read() == b""
+            await proxy.until(lambda: not proxy.worker.links)
+            assert proxy.causes == {CloseCause.PROXY_PROTOCOL: 1}
+            writer.close()
+
+    run(work)
+
+
+def test_promise_4_half_a_header_costs_no_time() -> None:
+    """Whoever waits for the rest must not be woken by what has come already."""
+
+    async def work() -> None:
+        async with front("127.0.0.1:1", addresses=FIXED, proxy_protocol=True) as proxy:
+            clients = [await proxy.connect() for _ in range(20)]
+            for _, writer in clients:
+                writer.write(V1[:20])
+            await proxy.until(lambda: proxy.total(Total.CONNECTIONS_OPEN) == 20)
+            await asyncio.sleep(0.05)
+            before = resource.getrusage(resource.RUSAGE_SELF)
+            await asyncio.sleep(0.5)
+            after = resource.getrusage(resource.RUSAGE_SELF)
+            assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 0.25
+            for _, writer in clients:
+                writer.close()
+            await proxy.until(lambda: not proxy.worker.links)
+
+    run(work)
+
+
+def test_a_link_that_is_closed_while_it_opens_leaves_the_next_connection_alone() -> None:
+    """Its socket's number is soon another's: nothing of the first may still watch it."""
+
+    async def work() -> None:
+        broker = Broker()
+        quick = Timeouts(first_request=0.2, connect=0.3)
+        async with (
+            listening(broker.serve) as broker.port,
+            front(f"127.0.0.1:{broker.port}", addresses=FIXED, proxy_protocol=True, timeouts=quick) as proxy,
+        ):
+            for _ in range(3):
+                reader, writer = await proxy.connect()
+                writer.write(V1[:10])
+                await proxy.until(lambda: proxy.worker.links)
+                await asyncio.sleep(0.21)
+                proxy.cluster.tick(time.monotonic_ns())
+                assert not proxy.worker.links
+                others = [await proxy.connect() for _ in range(5)]
+                for reader, other in others:
+                    other.write(V1 + BEAT)
+                    assert await reader.readexactly(11) == b"\0\0\0\7\0\0\0\1\0\1t"
+                await asyncio.sleep(0.5)  # until the first one's time to open is over
+                for reader, other in others:
+                    other.write(BEAT)
+                    assert await reader.readexactly(11) == b"\0\0\0\7\0\0\0\1\0\1t"
+                    other.close()
+                writer.close()
+                await proxy.until(lambda: not proxy.worker.links)
+            assert proxy.causes[CloseCause.FIRST_REQUEST_TIMEOUT] == 3
+
+    run(work)
+
+
+@pytest.mark.parametrize("version", ["v1", "v2"])
+def test_the_broker_is_told_who_the_client_is(version: str) -> None:
+    async def work() -> None:
+        broker = Broker()
+        async with (
+            listening(broker.serve) as broker.port,
+            front(f"127.0.0.1:{broker.port}", addresses=FIXED, send_proxy_protocol=version) as proxy,
+        ):
+            reader, writer = await proxy.connect()
+            host, port = writer.get_extra_info("sockname")
+            line = f"PROXY TCP4 {host} 127.0.0.1 {port} {proxy.port}\r\n".encode()
+            ends = port.to_bytes(2, "big") + proxy.port.to_bytes(2, "big")
+            expected = line if version == "v1" else V2[:16] + socket.inet_aton("127.0.0.1") * 2 + ends
+            broker.reads_preamble = len(expected)
+            assert len(await ask(reader, writer, BEAT)) == 11
+            assert broker.preamble == expected
+            writer.close()
+
+    run(work)
+
+
+def test_the_servers_name_says_which_broker() -> None:
+    async def work() -> None:
+        here, there = Broker(), Broker()
+        async with listening(here.serve) as here.port, listening(there.serve) as there.port:
+            here.brokers = there.brokers = [(4, "localhost", here.port), (5, "localhost", there.port)]
+            sni = Addresses(mode="sni", broker_name="broker-{node_id}.kafka.test")
+            async with front(f"localhost:{here.port}", addresses=sni, listener_tls=LISTENER) as proxy:
+                context = broker_context(BrokerTls(ca=certificates().ca))
+                came = {}
+                for name in ("broker-5.kafka.test", "broker-4.kafka.test", "localhost"):
+                    before = here.came, there.came
+                    reader, writer = await proxy.connect(ssl=context, server_hostname=name)
+                    await ask(reader, writer, BEAT)
+                    came[name] = here.came - before[0], there.came - before[1]
+                    told: Any = await ask(reader, writer, request(3, 1, 9, b"\xff\xff\xff\xff"))
+                    assert b"broker-4.kafka.test" in told and b"broker-5.kafka.test" in told
+                    assert told.count(proxy.port.to_bytes(4, "big")) == 2
+                    writer.close()
+                assert came == {"broker-5.kafka.test": (0, 1), "broker-4.kafka.test": (1, 0), "localhost": (1, 0)}
+
+    run(work)
+
+
+def test_a_name_that_is_nobodys() -> None:
+    async def work() -> None:
+        async with front("no-such-host.invalid:9092", addresses=FIXED) as proxy:
+            reader, writer = await proxy.connect()
+            assert await reader.read() == b""
+            assert proxy.causes == {CloseCause.UPSTREAM_UNREACHABLE: 1}
+            assert proxy.total(Total.UPSTREAM_CONNECT_FAILURES) == 1
+            writer.close()
+
+    run(work)
+
+
+def test_attack_20_whom_nothing_redirected_goes_nowhere() -> None:
+    async def work() -> None:
+        async with front("", addresses=Addresses(mode="transparent")) as proxy:
+            reader, writer = await proxy.connect()
+            assert await reader.read() == b""
+            assert proxy.causes == {CloseCause.LOOP: 1}
+            writer.close()
+
+    run(work)
+
+
+def test_every_way_of_not_beginning_leaves_no_descriptor() -> None:
+    async def work() -> None:
+        silent = socket.create_server(("127.0.0.1", 0))
+        where = silent.getsockname()[1]
+        quick = Timeouts(first_request=0.05, connect=0.05)
+        words: dict[str, Any] = {"listener_tls": LISTENER, "broker_tls": BrokerTls(ca=certificates().ca)}
+        context = broker_context(BrokerTls(ca=certificates().ca))
+        async with front(f"localhost:{where}", addresses=FIXED, timeouts=quick, **words) as proxy:
+            counts = []
+            for _ in range(3):
+                for tls in ({}, {"ssl": context, "server_hostname": "localhost"}):
+                    try:
+                        _, writer = await proxy.connect(**tls)
+                    except OSError:
+                        continue
+                    await asyncio.sleep(0.12)
+                    proxy.cluster.tick(time.monotonic_ns())
+                    writer.transport.abort()
+                await proxy.until(lambda: not proxy.worker.links)
+                await asyncio.sleep(0.15)
+                counts.append(sum(1 for _ in Path("/proc/self/fd").iterdir()))
+            assert counts[0] == counts[1] == counts[2]
+        silent.close()
+
+    run(work)

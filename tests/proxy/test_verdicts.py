@@ -1,0 +1,224 @@
+"""What a chain says of held frames is done: now or later, in order, and nothing after a fault or a close."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kproxy.filters.chain import Chain
+from kproxy.filters.contract import Close, Filter, Forward, Replace, Reply
+from kproxy.filters.rewrite_addresses import RewriteAddresses
+from kproxy.protocol import message
+from kproxy.proxy.counted import CloseCause, Total
+from tests.proxy.clusters import api_versions, metadata
+from tests.proxy.links import Bench, Judge, request, response, run
+from tests.support.filtering import make
+
+HEARTBEAT = message("HeartbeatRequest")
+BEATS = HEARTBEAT.encode(0, make("HeartbeatRequest", group_id="g", generation_id=1, member_id="m"))
+ANSWER = b"\0\0"  # error code 0: all there is at version 0
+
+
+def beat(number: int, group: str = "g") -> bytes:
+    body = HEARTBEAT.encode(0, make("HeartbeatRequest", group_id=group, generation_id=1, member_id="m"))
+    return request(12, 0, number, body)
+
+
+class Says(Filter):
+    """Judges Heartbeat with a function, at once or after some turns of the loop."""
+
+    def __init__(
+        self, on_request: Callable[[Any], Any] | None, on_response: Callable[[Any], Any] | None, later: int
+    ) -> None:
+        self.requests = frozenset({12}) if on_request else frozenset()
+        self.responses = frozenset({12}) if on_response else frozenset()
+        self._of = on_request, on_response
+        self._later = later
+        self.timeout = 0.2
+
+    def on_request(self, request: Any) -> Any:
+        return self._judge(self._of[0], request)
+
+    def on_response(self, response: Any) -> Any:
+        return self._judge(self._of[1], response)
+
+    def _judge(self, judge: Any, subject: Any) -> Any:
+        return self._think(judge, subject) if self._later else judge(subject)
+
+    async def _think(self, judge: Any, subject: Any) -> Any:
+        for _ in range(self._later):
+            await asyncio.sleep(0)
+        return judge(subject)
+
+
+def bench(on_request: Any = None, on_response: Any = None, later: int = 0) -> Bench:
+    judge = Judge(Chain([Says(on_request, on_response, later)], wait=asyncio.wait_for))
+    return Bench(judge, judge.chain)
+
+
+LATER = pytest.mark.parametrize("later", [0, 3])
+
+
+@LATER
+def test_forward_and_replace_of_requests(later: int) -> None:
+    def rename(asked: Any) -> Any:
+        if asked.message.group_id == "old":
+            asked.message.group_id = "a longer name"
+            return Replace(asked.message)
+        return Forward()
+
+    async def work() -> None:
+        made = bench(on_request=rename, later=later)
+        sent = b"".join(beat(n, "old" if n % 3 == 0 else "g") for n in range(30))
+        expected = b"".join(beat(n, "a longer name" if n % 3 == 0 else "g") for n in range(30))
+        await made.send(made.client, sent)
+        assert await made.receive(made.broker, len(expected)) == expected
+        answers = b"".join(response(n, ANSWER) for n in range(30))
+        await made.send(made.broker, answers)
+        assert await made.receive(made.client, len(answers)) == answers
+        assert made.counters.total_of(Total.REWRITTEN_FRAMES) == 10
+        assert made.counters.total_of(Total.HELD_FRAMES) == 30
+
+    run(work)
+
+
+@LATER
+def test_replies_come_in_the_order_of_requests(later: int) -> None:
+    def refuse(asked: Any) -> Any:
+        return Reply(asked.new_response(error_code=25)) if asked.message.group_id == "no" else Forward()
+
+    async def work() -> None:
+        made = bench(on_request=refuse, later=later)
+        await made.send(made.client, b"".join(beat(n, "no" if n % 2 else "g") for n in range(20)))
+        passed = b"".join(beat(n) for n in range(0, 20, 2))
+        assert await made.receive(made.broker, len(passed)) == passed
+        await made.send(made.broker, b"".join(response(n, ANSWER) for n in range(0, 20, 2)))
+        expected = b"".join(response(n, b"\0\x19" if n % 2 else ANSWER) for n in range(20))
+        assert await made.receive(made.client, len(expected)) == expected
+
+    run(work)
+
+
+@LATER
+def test_responses_are_replaced(later: int) -> None:
+    def change(answered: Any) -> Any:
+        answered.message.error_code = 27
+        return Replace(answered.message)
+
+    async def work() -> None:
+        made = bench(on_response=change, later=later)
+        await made.send(made.client, beat(1) + beat(2))
+        await made.settled()
+        await made.send(made.broker, response(1, ANSWER) + response(2, ANSWER))
+        expected = response(1, b"\0\x1b") + response(2, b"\0\x1b")
+        assert await made.receive(made.client, len(expected)) == expected
+
+    run(work)
+
+
+@LATER
+@pytest.mark.parametrize("side", ["on_request", "on_response"])
+def test_close_ends_both_sides(side: str, later: int) -> None:
+    async def work() -> None:
+        made = bench(**{side: lambda _: Close("not here")}, later=later)
+        await made.send(made.client, beat(1) + beat(2))
+        if side == "on_response":
+            await made.settled()
+            await made.send(made.broker, response(1, ANSWER))
+        assert await made.rest(made.client) == b""
+        await made.rest(made.broker)
+        assert made.owner.cause is CloseCause.FILTER
+
+    run(work)
+
+
+@LATER
+@pytest.mark.parametrize("open_", [False, True])
+def test_promise_19_a_filter_that_raises(open_: bool, later: int) -> None:
+    """An observer's fault lets traffic pass; any other's closes the connection."""
+
+    def fail(_: Any) -> Any:
+        raise ZeroDivisionError("of a user's filter")
+
+    async def work() -> None:
+        made = bench(on_request=fail, later=later)
+        made.owner.chain.filters[0].fails_open = open_  # type: ignore[attr-defined]
+        await made.send(made.client, beat(1))
+        if open_:
+            assert await made.receive(made.broker, len(beat(1))) == beat(1)
+        else:
+            assert await made.rest(made.client) == b""
+            assert made.owner.cause is CloseCause.FILTER
+
+    run(work)
+
+
+def test_attack_22_a_filter_that_hangs_is_waited_for_no_longer_than_it_may_take() -> None:
+    async def work() -> None:
+        made = bench(on_request=lambda _: Forward(), later=1 << 40)
+        await made.send(made.client, beat(1))
+        assert await made.rest(made.client) == b""
+        assert made.owner.cause is CloseCause.FILTER
+
+    run(work)
+
+
+def test_a_connection_that_ends_while_a_filter_thinks() -> None:
+    async def work() -> None:
+        made = bench(on_request=lambda _: Forward(), later=50)
+        await made.send(made.client, beat(1))
+        await made.settled()
+        made.link.close(CloseCause.IDLE)
+        made.link.forget()
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert await made.rest(made.broker) in (b"", beat(1))
+        assert made.owner.told == []
+
+    run(work)
+
+
+def test_the_same_api_versions_answer_is_read_once_and_another_chain_reads_again() -> None:
+    """Every connection begins with it; what is left as it was need not be read again. Not so where it is narrowed."""
+
+    async def work() -> None:
+        judge = Judge(Chain([RewriteAddresses()]))
+        made = Bench(judge, judge.chain)
+        times = 0
+        original = judge.chain.on_response
+
+        def counted(*words: Any) -> Any:
+            nonlocal times
+            times += 1
+            return original(*words)
+
+        judge.chain.on_response = counted  # type: ignore[method-assign]
+        for number, most in enumerate((12, 12, 12, 99, 99)):
+            body = api_versions(0, most)
+            await made.send(made.client, request(18, 0, number))
+            await made.settled()
+            await made.send(made.broker, response(number, body))
+            expected = response(number, api_versions(0, 13 if most == 99 else most))
+            assert await made.receive(made.client, len(expected)) == expected
+        assert times == 3  # the first, and both that are narrowed
+        judge.judge_by(Chain([RewriteAddresses()]))
+        assert not judge._unchanged
+
+    run(work)
+
+
+def test_metadata_that_names_an_unservable_broker_is_withheld() -> None:
+    from tests.proxy.test_responses import table  # noqa: PLC0415
+
+    async def work() -> None:
+        judge = Judge(Chain([RewriteAddresses()]), table())
+        made = Bench(judge, judge.chain)
+        await made.send(made.client, request(3, 4, 1, b"\0\0\0\0\0"))
+        await made.settled()
+        brokers = [(1, "kafka-1.secret", 9_092), (2, "169.254.169.254", 80), (3, "kafka-3.secret", 0)]
+        await made.send(made.broker, response(1, metadata(4, brokers)))
+        expected = response(1, metadata(4, [(1, "127.0.0.1", 19_094)]))
+        assert await made.receive(made.client, len(expected)) == expected
+
+    run(work)

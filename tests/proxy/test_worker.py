@@ -1,0 +1,198 @@
+"""A worker as a process, with its supervisor's end of the channel in the test's hand."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+
+from kproxy.config import Addresses, Cluster, Config, Limits, Timeouts
+from kproxy.proxy.control import ChildArguments
+from kproxy.proxy.counted import Total
+from kproxy.proxy.counters import Counters
+from kproxy.proxy.ring import TapReader, create_ring
+from kproxy.proxy.tapped import TapKind
+from tests.proxy.clusters import free_port
+from tests.proxy.links import request
+
+PATIENCE = 30
+FIXED = Addresses(mode="fixed")
+BEAT = request(12, 0, 1)
+
+
+class WorkerProcess:
+    """A running worker."""
+
+    def __init__(self) -> None:
+        self.counters = Counters.create()
+        self.ring = create_ring(1 << 20)
+        self.control, theirs = socket.socketpair()
+        self.control.settimeout(PATIENCE)
+        self._lines = self.control.makefile("rb")
+        self.heard: list[dict[str, Any]] = []
+        given = ChildArguments(os.getpid(), theirs.fileno(), self.counters.fd, (self.ring,))
+        command = [sys.executable, "-m", "kproxy.proxy.worker", *given.words()]
+        self.process = subprocess.Popen(command, pass_fds=given.fds())
+        theirs.close()
+
+    def say(self, **message: Any) -> None:
+        self.control.sendall(json.dumps(message).encode() + b"\n")
+
+    def configure(self, *clusters: Cluster, **words: Any) -> dict[str, Any]:
+        """Give it a configuration; what it says to that."""
+        self.say(do="configure", config=msgspec.to_builtins(Config(clusters=list(clusters), **words)), worker=0)
+        return self.until("ready", "failed")
+
+    def until(self, *said: str) -> dict[str, Any]:
+        for line in self._lines:
+            message: dict[str, Any] = json.loads(line)
+            self.heard.append(message)
+            if message["said"] in said:
+                return message
+        raise AssertionError(f"the worker ended without saying {said}: {self.heard}")
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        self._lines.close()
+        self.control.close()
+        os.close(self.ring)
+
+
+@contextmanager
+def worker() -> Iterator[WorkerProcess]:
+    made = WorkerProcess()
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+@contextmanager
+def broker() -> Iterator[int]:
+    """Answers every request of len(BEAT) with as many bytes less four; gives its port."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve(accepted: socket.socket) -> None:
+        with accepted:
+            while frame := accepted.recv(len(BEAT), socket.MSG_WAITALL):
+                accepted.sendall(b"\0\0\0\7" + frame[8:])
+
+    def accept() -> None:
+        while True:
+            try:
+                accepted, _ = listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=serve, args=(accepted,), daemon=True).start()
+
+    threading.Thread(target=accept, daemon=True).start()
+    try:
+        yield listener.getsockname()[1]
+    finally:
+        listener.shutdown(socket.SHUT_RDWR)
+        listener.close()
+
+
+def beat(client: socket.socket) -> None:
+    client.settimeout(PATIENCE)
+    client.sendall(BEAT)
+    assert client.recv(11, socket.MSG_WAITALL) == b"\0\0\0\7" + BEAT[8:]
+
+
+def cluster(port: int, broker_port: int, name: str = "one") -> Cluster:
+    return Cluster(name=name, listen=f"127.0.0.1:{port}", bootstrap=[f"127.0.0.1:{broker_port}"], addresses=FIXED)
+
+
+def test_it_serves_counts_taps_and_drains() -> None:
+    port = free_port()
+    with broker() as broker_port, worker() as running:
+        reader = TapReader(running.ring)
+        reader.attach()
+        assert running.configure(cluster(port, broker_port))["said"] == "ready"
+        with socket.create_connection(("127.0.0.1", port)) as client:
+            beat(client)
+            running.say(do="connections", id=5)
+            answer = running.until("connections")
+            assert (answer["id"], answer["more"]) == (5, False)
+            assert [(row["cluster"], row["requests"]) for row in answer["connections"]] == [("one", 1)]
+            assert running.counters.total_of(Total.CONNECTIONS_OPEN) == 1
+            running.say(do="drain", seconds=10)
+            running.until("drained")
+            assert client.recv(1) == b""
+        assert running.process.wait(PATIENCE) == 0
+        kinds = [TapKind(item[0]) for item in reader.read(100)]
+        assert kinds == [TapKind.OPEN, TapKind.DATA, TapKind.DATA, TapKind.CLOSE]
+        assert running.counters.total_of(Total.CONNECTIONS_OPEN) == 0
+
+
+def test_it_ends_with_its_supervisor() -> None:
+    with worker() as running:
+        running.configure(cluster(free_port(), 1))
+        running._lines.close()
+        running.control.close()
+        assert running.process.wait(PATIENCE) == 0
+
+
+def test_a_configuration_that_cannot_be_done_leaves_what_runs() -> None:
+    port = free_port()
+    with broker() as broker_port, worker() as running, socket.create_server(("127.0.0.1", 0)) as taken:
+        running.configure(cluster(port, broker_port))
+        refused = running.configure(cluster(port, 1, "another"), cluster(taken.getsockname()[1], broker_port, "cannot"))
+        assert refused["said"] == "failed" and f"127.0.0.1:{taken.getsockname()[1]}" in refused["why"]
+        with socket.create_connection(("127.0.0.1", port)) as client:
+            beat(client)
+        assert running.process.poll() is None
+
+
+def test_clusters_come_and_go_and_their_clients_stay_and_are_still_timed() -> None:
+    first, second = free_port(), free_port()
+    with broker() as broker_port, worker() as running:
+        running.configure(cluster(first, broker_port))
+        with socket.create_connection(("127.0.0.1", first)) as client:
+            beat(client)
+            quick = Timeouts(idle=0.5)
+            assert running.configure(cluster(second, broker_port, "two"), timeouts=quick)["said"] == "ready"
+            beat(client)
+            with socket.socket() as late:
+                assert late.connect_ex(("127.0.0.1", first)) != 0
+            with socket.create_connection(("127.0.0.1", second)) as other:
+                beat(other)
+                assert other.recv(1) == b""  # idle
+            beat(client)  # under the configuration it began with
+            running.say(do="connections", id=1)
+            assert [row["cluster"] for row in running.until("connections")["connections"]] == ["one"]
+
+
+def test_promise_8_limits_hold_in_a_process_of_their_own() -> None:
+    port = free_port()
+    with broker() as broker_port, worker() as running:
+        running.configure(cluster(port, broker_port), limits=Limits(connections_per_address=2))
+        clients = [socket.create_connection(("127.0.0.1", port)) for _ in range(3)]
+        beat(clients[0])
+        beat(clients[1])
+        assert clients[2].recv(1) == b""
+        clients[0].close()
+        while running.counters.total_of(Total.CONNECTIONS_OPEN) > 1:
+            os.sched_yield()
+        with socket.create_connection(("127.0.0.1", port)) as again:
+            beat(again)
+        for client in clients:
+            client.close()
+
+
+def test_it_goes_on_when_it_is_told_what_it_does_not_know() -> None:
+    port = free_port()
+    with broker() as broker_port, worker() as running:
+        running.configure(cluster(port, broker_port))
+        running.say(do="something new", words=[1, 2])
+        running.say(do="brokers", cluster="nobody", brokers=[[1, "h", 2]])
+        running.say(do="certificates")
+        with socket.create_connection(("127.0.0.1", port)) as client:
+            beat(client)
