@@ -128,7 +128,6 @@ cdef class Lane:
         cdef size_t n
         cdef int64_t stopped
         cdef int why
-        cdef bint behind
         link.last_at = self.progress_at = now
         link.bytes_in[self.side] += size
         link.worker.counters.total(BYTES_REQUEST if self.side == REQUEST_SIDE else BYTES_RESPONSE)[0] += size
@@ -209,10 +208,6 @@ cdef class Lane:
                     limit = at
                     break
                 frame = at
-                if behind:
-                    behind = False
-                    self.tap_lost -= limit - at
-                    link.copy(self.side, TAP_DATA, at, limit - at, now)
                 self.begin_frame(at, now)
                 if link.closed:
                     return 0
