@@ -331,6 +331,10 @@ cdef class Lane:
         self.blocked &= ~why
         if self.blocked or self.link.closed:
             return 0
+        if self.side == RESPONSE_SIDE and self.link.answer_is_next():  # before what waits, which answers later requests
+            self.link.answers_due()
+            if self.blocked or self.link.closed:
+                return 0
         if self.stash != NULL:
             stash, size = self.stash, self.stash_size
             self.stash = NULL

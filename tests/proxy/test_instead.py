@@ -1,4 +1,4 @@
-"""Other protocols at our sockets: the bytes are those of RFC 8446 (section 5.1), RFC 9112 and the PROXY protocol's specification."""
+"""Other protocols at our sockets; the bytes are those of RFC 8446 (5.1), RFC 9112 and the PROXY protocol's specification."""
 
 import pytest
 
