@@ -122,7 +122,7 @@ def test_promise_12_the_decoded_log_pairs_as_the_client_does(
                 number += 1
 
     log = tmp_path / "decoded.jsonl"
-    proxy = proxied(scripted(coded).address, analysis={"log": {"path": str(log)}})
+    proxy = proxied(scripted(coded).address, analysis={"log": {"path": str(log)}}).analyzing()
     sent = b"".join(produce(number, 0) + heartbeat(number) for number in range(len(codes)))
     with client(proxy.bootstrap()) as one:
         one.send(sent)

@@ -57,7 +57,16 @@ def run(root: Path, bootstrap: str, release: str, *, options: Sequence[str] = ()
         "PYTHONPATH": str(root),
     }
     plugins = ["-p", "no:cacheprovider", "-p", "no:randomly", "-q", f"--junit-xml={report}", "--ignore-glob=*ssl*"]
-    words = [sys.executable, "-m", "pytest", *plugins, "--timeout=90", *options, "test/integration"]
+    words = [
+        sys.executable,
+        "-m",
+        "pytest",
+        *plugins,
+        "--timeout=90",
+        "--timeout-method=signal",
+        *options,
+        "test/integration",
+    ]
     done = subprocess.run(
         words, cwd=root, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False
     )

@@ -29,8 +29,17 @@ def prefer_first_replicas(entrance: Entrance) -> None:
     )
 
 
-@pytest.mark.parametrize("patience", [0, 20], ids=["killed", "asked to go"])
-def test_a_broker_goes_and_comes_back_under_load(entrance_to_three: Entrance, topic_name: str, patience: int) -> None:
+@pytest.mark.parametrize(
+    ("patience", "nodes"),
+    [
+        pytest.param(0, [2], id="killed"),
+        pytest.param(20, [3], id="asked to go"),
+        pytest.param(0, [2, 3, 1, 3, 2], id="killed five times", marks=pytest.mark.long),
+    ],
+)
+def test_a_broker_goes_and_comes_back_under_load(
+    entrance_to_three: Entrance, topic_name: str, patience: int, nodes: list[int]
+) -> None:
     cluster = entrance_to_three.cluster
     healthy(cluster)
     topic = cluster.topic(topic_name, PARTITIONS, min_insync_replicas="2")
@@ -46,7 +55,7 @@ def test_a_broker_goes_and_comes_back_under_load(entrance_to_three: Entrance, to
     load.start()
     try:
         load.more()
-        for node in (2, 3):
+        for node in nodes:
             cluster.brokers[node].stop(patience=patience)
             eventually(partial(leads_nothing, cluster, topic, node), what="leaders move")
             load.more()

@@ -19,17 +19,21 @@ _CUT = struct.pack("ii", 1, 0)  # SO_LINGER: close with RST
 
 
 def inode_of(local: tuple[str, int], remote: tuple[str, int]) -> str | None:
-    """The inode of the socket bound to *local* and connected to *remote*, from /proc/net/tcp."""
+    """The inode of the socket bound to *local* and connected to *remote*, both IPv4.
 
-    def written(end: tuple[str, int]) -> str:
-        return f"{int.from_bytes(socket.inet_aton(end[0]), 'little'):08X}:{end[1]:04X}"
-
-    ends = [written(local), written(remote)]
-    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
-        columns = line.split()
-        if columns[1:3] == ends:
-            return columns[9]
+    A program that takes IPv6 sockets for everything, as Java does, is in the other file, with mapped addresses.
+    """
+    for file, mapped in (("/proc/net/tcp", ""), ("/proc/net/tcp6", "0000000000000000FFFF0000")):
+        ends = [f"{mapped}{_written(end)}" for end in (local, remote)]
+        for line in Path(file).read_text().splitlines()[1:]:
+            columns = line.split()
+            if columns[1:3] == ends:
+                return columns[9]
     return None
+
+
+def _written(end: tuple[str, int]) -> str:
+    return f"{int.from_bytes(socket.inet_aton(end[0]), 'little'):08X}:{end[1]:04X}"
 
 
 def owner_of(inode: str | None) -> int:

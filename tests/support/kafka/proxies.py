@@ -124,6 +124,11 @@ class Proxy:
         found = ((shown.partition("{"), value) for shown, value in self.metrics().items())
         return sum(value for (own, _, labels), value in found if own == name and all(part in labels for part in parts))
 
+    def analyzing(self) -> "Proxy":
+        """Wait until the analyzer says that it is at work."""
+        eventually(lambda: self.count("kproxy_analysis_up") == 1, what="the analyzer is up")
+        return self
+
     def connections(self) -> Any:
         """/connections, as JSON."""
         return json.loads(self.get("/connections")[1])

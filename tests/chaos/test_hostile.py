@@ -1,0 +1,296 @@
+"""Promises 3, 4, 20, 22, attacks 1 to 5 and 14 to 26: hostile bytes pass as they are and hurt nobody.
+
+The whole of promise 22: `python -m pytest tests/chaos -m long`.
+"""
+
+import base64
+import gzip
+import http.client
+import json
+import resource
+import secrets
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from struct import pack
+
+import pytest
+
+from tests.chaos.conftest import Start
+from tests.chaos.peers import Peer, Script, ScriptedBroker, answer, answering, client
+from tests.support.frames import (
+    array,
+    heartbeat,
+    heartbeat_answer,
+    metadata,
+    metadata_answer,
+    request,
+    sasl_authenticate,
+    sasl_handshake,
+    string,
+)
+from tests.support.kafka.processes import eventually, resident_size
+from tests.support.record_batches import batch, message, record
+
+Scripted = Callable[[Script], ScriptedBroker]
+Record = Callable[[str, object], None]
+MIB = 1 << 20
+
+
+def produce_of(records: bytes, version: int = 3) -> bytes:
+    """Produce, acks=1, of *records* to orders-0."""
+    body = string(None) + pack(">hi", 1, 1_500)
+    return request(0, version, 1, body + array(string("orders") + array(pack(">ii", 0, len(records)) + records)))
+
+
+def damaged(data: bytes, position: int) -> bytes:
+    return data[:position] + bytes([data[position] ^ 0xFF]) + data[position + 1 :]
+
+
+ONE = batch(record(b"key", b"value"), 1)
+HOSTILE = {
+    "attack 1: snappy that says 4 GiB": produce_of(batch(b"\xff\xff\xff\xff\x0f", 1, attributes=2)),
+    "attack 2: more topics than bytes": request(3, 4, 1, pack(">i", 0x7FFFFFFF) + b"\0"),
+    "attack 3: 2^32 - 1 tags": request(3, 12, 1, b"\1\0\0\xff\xff\xff\xff\x0f", tags=b"\0"),
+    "attack 4: a million empty names": request(3, 4, 1, pack(">i", 1_000_000) + bytes(2_000_000) + b"\0"),
+    "attack 5: gzip of 256 MiB": produce_of(batch(gzip.compress(bytes(256 * MIB), 1), 1, attributes=1)),
+    "attack 14: varints of 11 bytes": produce_of(batch(b"\xff" * 11 + b"\1", 1)),
+    "attack 14: a record of negative length": produce_of(batch(b"\x03" + b"\0" * 9, 1)),
+    "attack 14: a string of length -2": request(3, 4, 1, pack(">ih", 1, -2) + b"\0"),
+    "attack 14: 2^31 - 1 headers": produce_of(batch(record(None, b"v", 0, b"\xfe\xff\xff\xff\x0f"), 1)),
+    "attack 15: a CRC that is wrong": produce_of(damaged(ONE, len(ONE) - 1)),
+    "attack 15: magic 3": produce_of(ONE[:16] + b"\3" + ONE[17:]),
+    "attack 15: the last batch cut short": produce_of(ONE + ONE[:-7]),
+    "attack 16: compressed inside compressed": produce_of(
+        message(gzip.compress(message(gzip.compress(message(b"v")), attributes=1)), attributes=1), 2
+    ),
+    "attack 17: two abort markers": produce_of(batch(record(b"\0\0\0\0", b"\0\0\0\0\0\0") * 2, 2, attributes=0x30)),
+    "attack 18: a client id of LF, ANSI, NUL": heartbeat(1, client_id="a\nb\x1b[2Jc\0d\u202ee"),
+    "attack 18: a client id that is no UTF-8": heartbeat(1, client_id="xy").replace(b"xy", b"\xff\xfe"),
+    "attack 18: a client id of 32 KiB": heartbeat(1, client_id="x" * 32_000),
+}
+
+
+def test_attacks_1_to_5_and_14_to_18_pass_byte_for_byte(
+    scripted: Scripted, proxied: Start, record_property: Record, tmp_path: Path
+) -> None:
+    """Both ways: as a request, and as what answers one. Nobody is restarted by it, and the log stays one line an event."""
+    recorder: list[bytes] = []
+
+    def echo(peer: Peer) -> None:
+        while True:
+            asked = peer.frame()
+            recorder.append(asked)
+            peer.send(answer(asked, asked[12:]))
+
+    log = tmp_path / "decoded.jsonl"
+    proxy = proxied(scripted(echo).address, analysis={"log": {"path": str(log)}}).analyzing()
+    before = proxy.workers(), proxy.named("kproxy-analyzer")
+    sizes = {"worker": proxy.resident_size(), "analyzer": resident_size(before[1][0])}
+    for name, hostile in HOSTILE.items():
+        with client(proxy.bootstrap()) as one:
+            for sent in (heartbeat(2), hostile, heartbeat(2)):
+                one.send(sent)
+                assert one.frame() == answer(sent, sent[12:]), name
+    assert [each for each in recorder if each != heartbeat(2)] == list(HOSTILE.values())
+
+    def logged() -> bool:
+        lines = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+        return Counter(line["event"] for line in lines)["exchange"] == 3 * len(HOSTILE)
+
+    eventually(logged, what="every exchange is one line")
+    assert (proxy.workers(), proxy.named("kproxy-analyzer")) == before
+    record_property("resident bytes grown, worker", proxy.resident_size() - sizes["worker"])
+    record_property("resident bytes grown, analyzer", resident_size(before[1][0]) - sizes["analyzer"])
+
+
+def test_promise_4_others_are_served_while_a_hostile_response_is_decoded(
+    scripted: Scripted, proxied: Start, record_property: Record
+) -> None:
+    """Metadata is held and decoded for its addresses: one client has 200,000 brokers told to it, again and again."""
+    brokers = array(*[pack(">i", number) + string("") + pack(">ih", 0, -1) for number in range(200_000)])
+    body = pack(">i", 0) + brokers + pack(">h", -1) + pack(">i", -1) + array()
+
+    def hostile(peer: Peer) -> None:
+        while True:
+            asked = peer.frame()
+            peer.send(answer(asked, body) if asked[4:6] == b"\0\3" else answer(asked))
+
+    proxy = proxied(scripted(hostile).address, virtual={"addresses": {"mode": "port"}})
+    before = proxy.resident_size()
+    ask = request(3, 4, 1, pack(">i", -1) + b"\0")
+    for _ in range(5):
+        with client(proxy.bootstrap()) as attacker, client(proxy.bootstrap()) as one:
+            attacker.send(ask)
+            for number in range(500):
+                one.send(heartbeat(number))
+                assert one.frame() == answer(heartbeat(number))
+            attacker.end()
+            attacker.swallow()
+    grown = proxy.resident_size() - before
+    record_property("the loop was late by at most, seconds", proxy.count("kproxy_loop_lag_seconds"))
+    record_property("promise 3: resident bytes grown per byte", grown / len(body))
+    assert grown < 100 * len(body)
+
+
+def test_attack_20_addresses_that_are_a_trap_are_not_told(scripted: Scripted, proxied: Start) -> None:
+    """Link-local, our own listener, port 0: withheld. A good one beside them is told, as ours."""
+    told: dict[int, tuple[str, int]] = {}
+
+    def script(peer: Peer) -> None:
+        while True:
+            asked = peer.frame()
+            number = int.from_bytes(asked[8:12], "big")
+            if asked[4:8] != pack(">hh", 3, 12):
+                return
+            peer.send(metadata_answer(number, {}, told))
+
+    broker = scripted(script)
+    proxy = proxied(broker.address, virtual={"addresses": {"mode": "port"}})
+    port = int(proxy.bootstrap().rpartition(":")[2])
+    good = int(broker.address.rpartition(":")[2])
+    told.update({1: ("169.254.169.254", 80), 2: ("127.0.0.1", port), 3: ("127.0.0.1", 0), 4: ("127.0.0.1", good)})
+    with client(proxy.bootstrap()) as one:
+        one.send(metadata(5))
+        answered = one.frame()
+    assert b"169.254" not in answered
+    assert pack(">i", good) not in answered
+    assert pack(">i", port + 1 + 4) in answered
+    assert proxy.count("kproxy_withheld_addresses_total") == 3
+
+
+FAULTS = ("raises", "hangs", "answers with no verdict", "grows past the cap", "replies to a response")
+
+
+@pytest.mark.parametrize("fails_open", [True, False], ids=["an observer", "a policy"])
+@pytest.mark.parametrize("fault", FAULTS)
+def test_attack_22_a_filter_at_fault(scripted: Scripted, proxied: Start, fault: str, fails_open: bool) -> None:
+    """An observer's faults change nothing; a policy's close the connection, and no other."""
+
+    def heartbeats(peer: Peer) -> None:
+        while True:
+            peer.send(heartbeat_answer(int.from_bytes(peer.frame()[8:12], "big")))
+
+    use = {"use": "tests.chaos.faulty_filters:Faulty", "with": {"fault": fault, "fails_open": fails_open}}
+    proxy = proxied(scripted(heartbeats).address, virtual={"addresses": {"mode": "fixed"}, "filters": [use]})
+    for number in range(3):
+        with client(proxy.bootstrap()) as other, client(proxy.bootstrap()) as one:
+            other.send(request(999, 0, 1, b"not the filter's"))
+            assert other.frame() == heartbeat_answer(1)
+            one.send(heartbeat(number))
+            if fails_open:
+                assert one.frame() == heartbeat_answer(number)
+            else:
+                assert one.closed()
+            other.send(request(999, 0, 2, b"still served"))
+            assert other.frame() == heartbeat_answer(2)
+    assert proxy.count("kproxy_filter_faults_total") >= 3
+
+
+def test_attack_23_a_log_that_cannot_be_written(scripted: Scripted, proxied: Start, tmp_path: Path) -> None:
+    """As a full disk would: no file of the analyzer's may grow any more. Traffic goes on, and it is told and counted."""
+    log = tmp_path / "decoded.jsonl"
+    proxy = proxied(scripted(answering).address, analysis={"log": {"path": str(log)}}).analyzing()
+    (analyzer,) = proxy.named("kproxy-analyzer")
+    with client(proxy.bootstrap()) as one:
+        one.send(heartbeat(0))
+        one.frame()
+        eventually(lambda: log.exists() and log.stat().st_size, what="something is logged")
+        resource.prlimit(analyzer, resource.RLIMIT_FSIZE, (log.stat().st_size, resource.RLIM_INFINITY))
+        for number in range(2_000):
+            one.send(heartbeat(number))
+            assert one.frame() == answer(heartbeat(number))
+        eventually(lambda: proxy.count("kproxy_output_failures_total") > 0, what="the failure is counted")
+        resource.prlimit(analyzer, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        size = log.stat().st_size
+
+        def written_again() -> bool:
+            one.send(heartbeat(1))
+            return one.frame() == answer(heartbeat(1)) and log.stat().st_size > size
+
+        eventually(written_again, what="it is written again when there is room")
+
+
+def test_attack_24_a_log_is_not_written_through_a_link(scripted: Scripted, proxied: Start, tmp_path: Path) -> None:
+    precious, link = tmp_path / "precious", tmp_path / "decoded.jsonl"
+    precious.write_text("untouched")
+    link.symlink_to(precious)
+    try:
+        proxy = proxied(scripted(answering).address, analysis={"log": {"path": str(link)}}).analyzing()
+    except RuntimeError as error:  # refusing to start is an answer too
+        assert "decoded.jsonl" in str(error)
+    else:
+        with client(proxy.bootstrap()) as one:
+            for number in range(200):
+                one.send(heartbeat(number))
+                assert one.frame() == answer(heartbeat(number))
+        eventually(lambda: proxy.count("kproxy_analyzed_frames_total") >= 400, what="all is analyzed")
+    assert precious.read_text() == "untouched"
+
+
+@pytest.mark.parametrize(
+    ("method", "host", "status"),
+    [
+        ("GET", None, 200),
+        ("GET", "localhost", 200),
+        ("GET", "rebound.example.com", 421),
+        ("GET", "127.0.0.1.example.com", 421),
+        ("POST", None, 405),
+        ("DELETE", None, 405),
+        ("PUT", None, 405),
+    ],
+)
+def test_attack_26_the_admin_port_is_for_those_who_mean_it(
+    scripted: Scripted, proxied: Start, method: str, host: str | None, status: int
+) -> None:
+    proxy = proxied(scripted(answering).address)
+    admin = str(proxy.config["admin"])
+    asking = http.client.HTTPConnection(admin, timeout=30)
+    asking.request(method, "/metrics", headers={"Host": host or admin, "Origin": "http://evil.example.com"})
+    told = asking.getresponse()
+    assert told.status == status
+    assert told.getheader("access-control-allow-origin") is None
+    told.read()
+    asking.close()
+
+
+def _series(count: int, scripted: Scripted, proxied: Start, record_property: Record) -> None:
+    proxy = proxied(scripted(answering).address)
+    for start in range(0, count, 1_000):
+        asked = [heartbeat(n, f"group-{n}", client_id=f"client-{n}") for n in range(start, start + 1_000)]
+        with client(proxy.bootstrap()) as one:
+            one.send(b"".join(asked))
+            for each in asked:
+                assert one.frame() == answer(each)
+    families = Counter(name.partition("{")[0] for name in proxy.metrics())
+    record_property("series of the largest family", families.most_common(1)[0])
+    assert max(families.values()) <= 1_000
+    assert "client-7" not in proxy.get("/metrics")[1]
+
+
+def test_promise_22_attack_19_names_do_not_become_series(
+    scripted: Scripted, proxied: Start, record_property: Record
+) -> None:
+    _series(20_000, scripted, proxied, record_property)
+
+
+@pytest.mark.long
+def test_promise_22_attack_19_a_million_names(scripted: Scripted, proxied: Start, record_property: Record) -> None:
+    _series(1_000_000, scripted, proxied, record_property)
+
+
+def test_promise_20_attack_21_a_password_is_written_nowhere(scripted: Scripted, proxied: Start, tmp_path: Path) -> None:
+    """Raw, in base64, in hex; in the decoded log, the metrics, the connections, our own log."""
+    canary = secrets.token_hex(16)
+    log = tmp_path / "decoded.jsonl"
+    proxy = proxied(scripted(answering).address, analysis={"log": {"path": str(log)}}).analyzing()
+    with client(proxy.bootstrap()) as one:
+        for asked in (sasl_handshake(1, 1), sasl_authenticate(2, f"\0alice\0{canary}".encode()), heartbeat(3)):
+            one.send(asked)
+            assert one.frame() == answer(asked)
+        eventually(lambda: "Heartbeat" in log.read_text(), what="it is logged")
+        places = [log.read_text(), proxy.said(), *(proxy.get(path)[1] for path in ("/metrics", "/connections"))]
+    assert "alice" in places[0], "the user is told"
+    token = f"\0alice\0{canary}".encode()
+    for form in (canary, canary.encode().hex(), token.hex(), base64.b64encode(token).decode()):
+        assert [place for place in places if form in place] == []
