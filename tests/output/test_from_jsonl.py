@@ -154,6 +154,7 @@ def test_lines_that_somebody_rewrote_are_read() -> None:
         encode(apiKey=2**70),
         encode(embedded=[{"path": 1}]),
         encode(clientId="x").replace(b'"x"', b'"\xff"'),
+        encode(request={"name": "x"}).replace(b'"x"', b'"\xff"'),
         b'{"event":"exchange","request":' + b"[" * 100_000,
     ],
 )
