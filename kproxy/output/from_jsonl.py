@@ -34,7 +34,7 @@ SESSIONS_FROM = 7  # Fetch, KIP-227
 SOFTWARE_FROM = 3  # ApiVersions, KIP-511: its request is no longer empty
 FULL_EPOCHS = (0, -1)
 
-Address = Annotated[str, Meta(max_length=120, pattern=r"^[0-9A-Za-z_.:%\[\]-]*:[0-9]{1,5}\Z")]
+Address = Annotated[str, Meta(max_length=300, pattern=r"^[0-9A-Za-z_.:%\[\]-]*\Z")]  # "" of a broker not chosen yet
 Short = Annotated[int, Meta(ge=-(2**15), lt=2**15)]
 NULL = Raw(b"null")
 
@@ -189,11 +189,12 @@ class LoggedResponseHeader(ResponseHeader):
         return self._json
 
 
-@dataclass(slots=True)
 class LoggedFrame(Frame):
     """A frame of which the log has all but the bytes."""
 
-    size: int = 0
+    def __init__(self, size: int, at: int) -> None:
+        super().__init__(b"", at, at)
+        self.size = size
 
     @property
     def wire_size(self) -> int:
@@ -284,8 +285,7 @@ class LogReader:
 def _frame(size: int | None, at: str | None) -> LoggedFrame | None:
     if size is None or at is None:
         return None
-    instant = parse_instant(at)
-    return LoggedFrame(b"", instant, instant, size=size)
+    return LoggedFrame(size, parse_instant(at))
 
 
 def _lay_out(frame: LoggedFrame, line: _Exchange, message: Message | None, body: Raw) -> None:

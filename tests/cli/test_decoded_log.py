@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -184,9 +185,13 @@ class Endless:
 
 def test_a_line_beyond_the_cap_is_not_held() -> None:
     first = b'{"event":"gap"}\n'
-    log = DecodedLog(Endless(first, LONGEST_LINE + READ), "x")
+    log = DecodedLog(Endless(first, 3 * LONGEST_LINE), "x")
+    tracemalloc.start()
     assert list(log) == [first, first]
-    assert log.damages == ["x: line 2: has 67.4 MB; of more than 67.1 MB none is read, passed over"]
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1.1 * LONGEST_LINE
+    assert log.damages == ["x: line 2: has 201.3 MB; of more than 67.1 MB none is read, passed over"]
     held = DecodedLog(Endless(first, LONGEST_LINE - READ), "x")
     assert [len(line) for line in held] == [len(first), LONGEST_LINE - READ + 1, len(first)]
 

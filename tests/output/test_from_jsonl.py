@@ -146,6 +146,7 @@ def test_lines_that_somebody_rewrote_are_read() -> None:
         b'{"event":"somethingNew","connection":1,"client":"a:1","broker":"b:2"}',
         encode(event=3),
         encode(client="\x1b[31m:1"),
+        encode(connection=2**70),
         encode(client="a:1\n"),
         encode(requestAt="yesterday"),
         encode(requestAt="2025-99-21T09:36:37.151234Z"),
@@ -153,6 +154,7 @@ def test_lines_that_somebody_rewrote_are_read() -> None:
         encode(apiKey=2**70),
         encode(embedded=[{"path": 1}]),
         encode(clientId="x").replace(b'"x"', b'"\xff"'),
+        encode(request={"name": "x"}).replace(b'"x"', b'"\xff"'),
         b'{"event":"exchange","request":' + b"[" * 100_000,
     ],
 )
@@ -165,7 +167,7 @@ def test_nothing_in_a_line_reaches_the_terminal_as_it_is() -> None:
     bad = "\x1b]0;x\x07\u202e\n"
     line = encode(
         **{"clientId": bad, "layout": bad, "undecoded": bad, "unanswered": bad, "topicNames": {"A" * 22: bad}},
-        request={bad: bad, "topics": [{"topicId": "A" * 22, "partitions": []}]},
+        request={bad: bad, "odd": [None, {bad: bad}], "topics": [{"topicId": "A" * 22, "partitions": []}]},
         embedded=[{"path": bad, "in": "request", "kind": "x", "json": {bad: bad}}],
     )
     assert all(text.isprintable() for text in shown(*LogReader().read(line)))
@@ -208,6 +210,11 @@ def test_any_json_is_shown_or_refused(api_key: int, changes: dict[str, Any], bod
         assert all(text.isprintable() for text in shown(event, bodies))
     except ODD:
         return
+
+
+def test_a_connection_without_a_broker_yet_is_read() -> None:
+    event, _ = LogReader().read(encode(broker=""))
+    assert (event.connection.broker, event.connection.client) == ("", "10.0.0.5:51234")
 
 
 def test_connections_are_forgotten_when_there_are_many() -> None:
