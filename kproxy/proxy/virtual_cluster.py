@@ -60,6 +60,7 @@ class VirtualCluster(Verdicts):
         self.lingering = Lingering()
         self.accepting = False
         self.stopped = False
+        self._why_unknown = ""
         self.brokers = BrokerTable(
             cluster.addresses,
             split(cluster.listen),
@@ -127,7 +128,9 @@ class VirtualCluster(Verdicts):
                 found = await discover(self.opening.upstream, context, self.opening.server_name)
         except (UpstreamError, TimeoutError) as error:
             why = str(error) or "no answer in time"
-            log("warning", "brokers are not known yet", cluster=self.cluster.name, reason=why)
+            if why != self._why_unknown:  # it is asked every few seconds, perhaps for days
+                log("warning", "brokers are not known yet", cluster=self.cluster.name, reason=why)
+            self._why_unknown = why
             return False
         for node_id, host, port in found:
             self.brokers.learn(node_id, host, port)
