@@ -1,9 +1,9 @@
 """One address in front of a cluster: brokers and their ports, reloads, and the time that things may take."""
 
 import asyncio
-import logging
 import contextlib
 import json
+import logging
 import socket
 import time
 
