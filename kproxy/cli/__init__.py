@@ -2,6 +2,7 @@
 
 app.py            the commands, main(), exit codes
 decode.py         kproxy decode: captures to text, JSON lines, a capture in the clear, or tables
+decoded_log.py    or a decoded log, line by line, in place of a capture
 outputs.py        where its events go: lines
 capture_again.py  or a capture
 pipeline.py       capture flows -> sessions -> events; which flows are Kafka, and who is the client

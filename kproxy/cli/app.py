@@ -2,8 +2,8 @@
 
 0    done
 1    kproxy could not go on (an output that cannot be written, for instance)
-2    bad input from a person: an option, a file that is not there or no capture, an expression
-3    the capture is damaged; what comes before the damage was decoded
+2    bad input from a person: an option, a file that is not there, or neither capture nor decoded log, an expression
+3    a capture is damaged: what comes before the damage was decoded; or a decoded log: the lines that are whole were
 130  interrupted; what came before was decoded
 """
 

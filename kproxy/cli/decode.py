@@ -1,4 +1,4 @@
-"""``kproxy decode``: captures to readable text, JSON lines, a capture in the clear, or tables."""
+"""``kproxy decode``: captures and decoded logs to readable text, JSON lines, a capture in the clear, or tables."""
 
 import sys
 from collections.abc import Callable
@@ -8,8 +8,9 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-from kproxy.capture import Capture, open_capture, read_flows
+from kproxy.capture import Capture, read_flows
 from kproxy.capture.tls import KeyLog, KeyLogFile, check_available
+from kproxy.cli.decoded_log import DecodedLog, open_input, show_log
 from kproxy.cli.late_names import LateNames
 from kproxy.cli.outputs import Format, Lines, Output, Render, open_sink, renderer
 from kproxy.cli.pipeline import Pipeline
@@ -18,6 +19,7 @@ from kproxy.cli.sink import check_output
 from kproxy.cli.summary import Summary
 from kproxy.cli.tls_flow import Secrets
 from kproxy.errors import CaptureError, UsageError
+from kproxy.output.from_jsonl import LogReader
 from kproxy.output.opening import Opener
 from kproxy.output.where import Where, read_for
 from kproxy.protocol.embedded import Viewers
@@ -30,7 +32,7 @@ Begin: TypeAlias = Callable[[ExitStack, Opener], Output]
 
 
 def decode(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Captures to read; - is standard input.")],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Captures or decoded logs; - is standard input.")],
     output_format: Annotated[
         Format,
         typer.Option(
@@ -67,6 +69,7 @@ def decode(
     """Decode captures of Kafka traffic.
 
     Reads pcap and pcapng, plain, gzip or zstd. Kafka is found by content, on any port.
+    Decoded logs (what --format jsonl and kproxy run --log write) are read too, for text and jsonl.
     Credentials are withheld from every output. The summary goes to standard error.
 
     \b
@@ -74,6 +77,7 @@ def decode(
     kproxy decode -v --records trace.pcap.gz
     kproxy decode --where 'apiName == "Fetch" && latencyMs > 500.0' trace.pcapng
     kproxy decode --where 'errors.exists(e, e.code == 16)' trace.pcapng
+    kproxy decode -v --where 'size(errors) > 0' kafka.*.jsonl kafka.jsonl
     tcpdump -i any -U -w - tcp port 9092 | kproxy decode --format jsonl -
     kproxy decode --keylog keys.log trace.pcapng
     kproxy decode --format parquet -o tables trace.pcapng
@@ -110,8 +114,9 @@ def decode(
     Exit status:
       0  decoded
       1  the output cannot be written
-      2  wrong usage, or a file that is no capture
-      3  a capture is damaged; what comes before the damage was decoded
+      2  wrong usage, or a file that is neither capture nor decoded log
+      3  a capture is damaged: what comes before the damage was decoded;
+         or a decoded log: the lines that are whole were
     130  interrupted; what came before was decoded
     """
     _check_options(output_format, output, verbose=verbose, records=records, json_bodies=json_bodies)
@@ -119,7 +124,8 @@ def decode(
     if anonymize and output_format is not Format.PCAPNG:
         raise UsageError(f"--anonymize is for --format pcapng; {output_format} shows what is there")
     condition = None if where is None else Where(where)
-    _check_inputs(files)
+    wants_bytes = _wants_bytes(output_format, records=records)
+    _check_inputs(files, wants_bytes)
     on_terminal = output is None and sys.stdout.isatty()
     if output_format is Format.PARQUET:
         begin = _tables(output, bodies=json_bodies, records=records)
@@ -132,7 +138,7 @@ def decode(
         stack.enter_context(closing(secrets))
         opener = Opener(Viewers() if records else None)
         out = begin(stack, opener)
-        run = Run(condition, out, secrets, opener)
+        run = Run(condition, out, secrets, opener, wants_bytes)
         for file in files:
             run.decode(file, show_progress=not (on_terminal or quiet))
     if not quiet:
@@ -183,7 +189,9 @@ def _check_options(
 class Run:
     """One call of ``kproxy decode``: captures one after the other into one output, counted together."""
 
-    def __init__(self, condition: Where | None, out: Output, secrets: Secrets, opener: Opener) -> None:
+    def __init__(
+        self, condition: Where | None, out: Output, secrets: Secrets, opener: Opener, wants_bytes: str | None
+    ) -> None:
         self.summary = Summary()
         self.damages: list[str] = []
         self.interrupted = False
@@ -192,6 +200,8 @@ class Run:
         self._opener = opener
         self._secrets = secrets
         self._keylog = KeyLog(secrets.more)
+        self._wants_bytes = wants_bytes
+        self._log_reader = LogReader()
         self._numbers_from = 0
         self._passed_over: dict[str, int] = {}
 
@@ -201,14 +211,17 @@ class Run:
         return INTERRUPTED if self.interrupted else DAMAGED if self.damages else 0
 
     def decode(self, file: Path, *, show_progress: bool) -> None:
-        """Decode one capture. Raises UsageError when it is none; damage further in is kept for later.
+        """Decode one capture, or show one decoded log. Raises UsageError when it is neither; damage further in is kept for later.
 
         An interrupt (Ctrl-C) ends the capture there: what is in flight is told as at any other end. Captures after it
         are not read.
         """
         if self.interrupted:
             return
-        with _open(file) as capture, progress(file, capture, wanted=show_progress) as advance:
+        with _open(file, self._wants_bytes) as capture, progress(file, capture, wanted=show_progress) as advance:
+            if isinstance(capture, DecodedLog):
+                self._show_log(capture, advance)
+                return
             self._secrets.read_from(capture)
             self._out.begin(file)
             names = LateNames(self._show, self._out.ended, waits=file != STDIN and file.is_file())
@@ -230,6 +243,14 @@ class Run:
                 self.damages.append(str(capture.damage))
             for name, count in capture.flows.passed_over.items() if capture.flows is not None else ():
                 self._passed_over[name] = self._passed_over.get(name, 0) + count
+
+    def _show_log(self, log: DecodedLog, advance: Callable[[], None] | None) -> None:
+        assert isinstance(self._out, Lines)  # the others want bytes
+        try:
+            show_log(log, self._log_reader, self._condition, self.summary, self._out, advance)
+        except KeyboardInterrupt:
+            self.interrupted = True
+        self.damages += log.damages
 
     def _take(self, event: Event, names: LateNames) -> None:
         self.summary.count(event)
@@ -256,14 +277,21 @@ class Run:
             print(note, file=sys.stderr)
 
 
-def _check_inputs(files: list[Path]) -> None:
+def _wants_bytes(output_format: Format, *, records: bool) -> str | None:
+    """The option for which a decoded log will not do; None where it does."""
+    if output_format in (Format.PCAPNG, Format.PARQUET):
+        return f"--format {output_format}"
+    return "--records" if records else None
+
+
+def _check_inputs(files: list[Path], wants_bytes: str | None) -> None:
     if files.count(STDIN) > 1:
         raise UsageError("standard input can be read only once: give one -")
     for file in files:
-        _check_input(file)
+        _check_input(file, wants_bytes)
 
 
-def _check_input(file: Path) -> None:
+def _check_input(file: Path, wants_bytes: str | None) -> None:
     """Raise UsageError for what cannot be read or is no capture, before any output is touched."""
     if file == STDIN:
         return
@@ -272,7 +300,7 @@ def _check_input(file: Path) -> None:
     if not file.exists():
         raise UsageError(f"{file}: there is no such file")
     if file.is_file():  # a pipe can be opened only once
-        _open(file).close()
+        _open(file, wants_bytes).close()
 
 
 def _open_keylog(keylog: Path) -> KeyLogFile:
@@ -280,8 +308,14 @@ def _open_keylog(keylog: Path) -> KeyLogFile:
     return KeyLogFile(keylog)
 
 
-def _open(file: Path) -> Capture:
+def _open(file: Path, wants_bytes: str | None) -> Capture | DecodedLog:
     try:
-        return open_capture(file)
+        found = open_input(file)
     except CaptureError as error:
         raise UsageError(str(error)) from error
+    if isinstance(found, DecodedLog) and wants_bytes is not None:
+        found.close()
+        raise UsageError(
+            f"{found.name} is a decoded log, and has no bytes of frames and records: {wants_bytes} wants captures"
+        )
+    return found

@@ -63,6 +63,10 @@ class Lines:
             bodies = read_bodies(event, self._opener)
         self._sink.write(self._render(event, bodies))
 
+    def take_line(self, line: bytes, event: Event, bodies: Bodies | None) -> None:
+        """Take an event of a decoded log and its line, which is what it is already where lines of that log are wanted."""
+        self._sink.write(line if self._render is event_line else self._render(event, bodies))
+
     def ended(self, number: int, item: Ended | Closed) -> None:
         """See Output: no line is about it."""
 

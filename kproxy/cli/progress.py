@@ -5,8 +5,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Protocol
 
-from kproxy.capture import Capture
 from kproxy.output.escaping import printable
 
 EVERY = 0.1  # seconds between two looks at the clock's consequences
@@ -14,8 +14,16 @@ EVENTS = 256  # between two looks at the clock
 COMPRESSED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")  # then the position does not tell how much is left
 
 
+class Positioned(Protocol):
+    """What is read from."""
+
+    @property
+    def position(self) -> int:
+        """Bytes read, after decompression."""
+
+
 @contextmanager
-def progress(file: Path, capture: Capture, *, wanted: bool) -> Iterator[Callable[[], None] | None]:
+def progress(file: Path, capture: Positioned, *, wanted: bool) -> Iterator[Callable[[], None] | None]:
     """Show how far *capture* has been read while the block runs; gives what to call for every event, or None."""
     if not wanted or not sys.stderr.isatty():
         yield None

@@ -3,6 +3,7 @@
 Bytes, strings and Arrow come out; only parquet.py writes files itself, as tables are many.
 
     jsonl.py        the decoded log: one JSON object a line; its docstring is the contract
+    from_jsonl.py   its lines back to events, for whoever shows them
     text.py         one line an exchange, for people
     tree.py         the whole of an exchange, field by field, special values by name, what to do after an error
     where.py        conditions in CEL over the names of the decoded log

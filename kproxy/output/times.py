@@ -1,11 +1,13 @@
 """Nanoseconds since the epoch as text, in UTC."""
 
 import functools
+import re
 from datetime import UTC, datetime, timedelta
 
 SECOND = 1_000_000_000
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LAST_SECOND = 253_402_300_799  # the end of the year 9999
+INSTANT = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2})(?:\.([0-9]{1,9}))?Z")  # RFC 3339 in UTC
 
 
 def render_instant(at: int) -> str:
@@ -54,3 +56,16 @@ def render_size(size: int) -> str:
 def _second(second: int) -> str:
     moment = EPOCH + timedelta(seconds=min(max(second, 0), LAST_SECOND))
     return moment.strftime("%Y-%m-%dT%H:%M:%S")
+
+
+def parse_instant(text: str) -> int:
+    """What render_instant made: nanoseconds since the epoch. Any number of digits up to nine. Raises ValueError."""
+    found = INSTANT.fullmatch(text)
+    if found is None:
+        raise ValueError(f"{text[:40]!r} is not a time such as 2026-11-21T09:30:00.000123Z")
+    return _second_of(found[1]) * SECOND + int((found[2] or "").ljust(9, "0"))
+
+
+@functools.lru_cache(maxsize=256)
+def _second_of(text: str) -> int:
+    return int(datetime.fromisoformat(f"{text}+00:00").timestamp())

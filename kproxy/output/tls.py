@@ -28,7 +28,9 @@ The object has all of these fields:
 
 from typing import Any
 
-from kproxy.output.times import render_duration, render_instant, render_size
+import msgspec
+
+from kproxy.output.times import parse_instant, render_duration, render_instant, render_size
 from kproxy.session.tls_facts import TlsFacts, TlsTraffic
 
 JOINED_LATE_HINT = "record connections from their beginning: without its handshake, keys cannot be matched with one"
@@ -72,6 +74,56 @@ def _traffic_json(traffic: TlsTraffic) -> dict[str, int]:
         "notDecrypted": traffic.not_decrypted,
         "lost": traffic.lost,
     }
+
+
+class _Traffic(msgspec.Struct, rename="camel"):
+    records: int = 0
+    wire_size: int = 0
+    plain_size: int = 0
+    not_decrypted: int = 0
+    lost: int = 0
+
+
+class TlsObject(msgspec.Struct, rename="camel"):
+    """The object as it is read from a line of the decoded log."""
+
+    version: str | None = None
+    offered_versions: list[str] = []
+    cipher_suite: str | None = None
+    server_name: str | None = None
+    offered_alpn: list[str] = []
+    alpn: str | None = None
+    resumed: bool = False
+    hello_retry: bool = False
+    early_data: str | None = None
+    client_certificate_requested: bool = False
+    client_certificate: str | None = None
+    server_certificate: str | None = None
+    key_updates: int = 0
+    renegotiations: int = 0
+    alerts: list[str] = []
+    decrypted: bool = False
+    missing: list[str] = []
+    problems: list[str] = []
+    client_hello_at: str | None = None
+    handshake_ms: float | None = None
+    requests: _Traffic = msgspec.field(default_factory=_Traffic)
+    responses: _Traffic = msgspec.field(default_factory=_Traffic)
+
+    def facts(self) -> TlsFacts:
+        """What the object was made of. Raises ValueError for a time that is none.
+
+        When the broker answered is not in it, only that it did: it chose a version.
+        """
+        fields = msgspec.structs.asdict(self)
+        duration = fields.pop("handshake_ms")
+        start = None if self.client_hello_at is None else parse_instant(self.client_hello_at)
+        fields["client_hello_at"] = start
+        fields["server_hello_at"] = None if self.version is None else start
+        fields["established_at"] = None if start is None or duration is None else start + round(duration * 1e6)
+        for side in ("requests", "responses"):
+            fields[side] = TlsTraffic(**msgspec.structs.asdict(fields[side]))
+        return TlsFacts(**fields)
 
 
 def tls_words(facts: TlsFacts) -> str:

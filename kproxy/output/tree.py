@@ -228,4 +228,4 @@ def _plain(value: Any) -> str:
     """A JSON scalar as it is in Kafka's JSON, but printable."""
     if isinstance(value, str):
         return word(value, LONGEST_VALUE)
-    return msgspec.json.encode(value).decode()
+    return printable(msgspec.json.encode(value).decode(), LONGEST_VALUE)  # an object, in an odd line of a log

@@ -59,16 +59,18 @@ class Where:
 
     def __call__(self, event: Event, bodies: Bodies | None = None) -> bool:
         if isinstance(event, Exchange) and self._cheap:
-            values: dict[str, Any] = {name: CHEAP[name](event) for name in self._names}
-        else:
-            fields = _split.decode(event_line(event, bodies))
-            named = {name: fields[name] for name in self._names if name in fields}
-            for name, value in named.items():
-                if len(memoryview(value)) > OPENABLE:
-                    self._tell(f"{name} of more than {render_size(OPENABLE)} as JSON was not looked into")
-                    return False
-            values = {name: msgspec.json.decode(value) for name, value in named.items()}
-        return self._evaluate(values)
+            return self._evaluate({name: CHEAP[name](event) for name in self._names})
+        return self.holds_for(event_line(event, bodies))
+
+    def holds_for(self, line: bytes) -> bool:
+        """As calling it, of an event as its line of the decoded log says it. Raises msgspec.DecodeError."""
+        fields = _split.decode(line)
+        named = {name: fields[name] for name in self._names if name in fields}
+        for name, value in named.items():
+            if len(memoryview(value)) > OPENABLE:
+                self._tell(f"{name} of more than {render_size(OPENABLE)} as JSON was not looked into")
+                return False
+        return self._evaluate({name: msgspec.json.decode(value) for name, value in named.items()})
 
     def _evaluate(self, values: dict[str, Any]) -> bool:
         for name in self._names:

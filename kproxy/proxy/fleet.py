@@ -15,6 +15,7 @@ from kproxy.proxy.logs import log
 from kproxy.proxy.processes import ANALYZER, WORKER
 from kproxy.proxy.ring import create_ring, detach_reader
 
+ANALYZER_START_S = 3.0  # seconds that readiness waits for the analyzer
 LONGER = 0.5  # seconds that a worker may live beyond the time it was given to drain; the analyzer half of it more
 
 
@@ -54,6 +55,7 @@ class Fleet:
         self._analyzer: Child | None = None
         self._brokers: dict[str, Message] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._analyzing: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._serving = False
 
     async def start(self) -> str:
@@ -64,6 +66,8 @@ class Fleet:
             why = await first
             if why:
                 return why
+        if self._analyzer:  # what passes before it reads would be lost to it; traffic does not wait for it long
+            await asyncio.wait([self._analyzing], timeout=ANALYZER_START_S)
         self._serving = True
         return ""
 
@@ -204,6 +208,8 @@ class Fleet:
         why = await child.configure(self._plain)
         for message in [] if why else list(self._brokers.values()):
             await child.send(message)
+        if child is self._analyzer and not self._analyzing.done():
+            self._analyzing.set_result(why)
         first = next((post.first for post in self.posts if post.child is child), None)
         if first and not first.done():
             first.set_result(why)

@@ -246,8 +246,9 @@ cdef class Link(Joint):
         if tap is None or not self.tapped:
             return
         epoch = tap.reader_epoch()
-        if epoch == 0:
+        if epoch == 0:  # it has died, and another is being started
             self.tap_missed = True
+            self.tap_dropped(lane, size)
             return
         at += self.worker.clock_offset
         if self.worker.tap_paused:

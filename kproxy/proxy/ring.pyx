@@ -115,7 +115,8 @@ cdef class TapWriter:
         (<uint64_t*>record)[0] = <uint64_t>size << 16 | <uint64_t>(direction & 0xFF) << 8 | <uint64_t>(kind & 0xFF)
         (<uint64_t*>record)[1] = connection
         (<uint64_t*>record)[2] = at
-        memcpy(record + RECORD, data, size)
+        if size:  # without bytes there may be no address either
+            memcpy(record + RECORD, data, size)
         self.head += need
         store_release(self.shared + HEAD, self.head)
         return 0

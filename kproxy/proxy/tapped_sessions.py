@@ -172,6 +172,7 @@ class TappedSessions:
             cluster=self._clusters.view(str(told["cluster"])),
             limits=self._limits,
             from_start=bool(told["from_start"]),
+            is_kafka=True,
         )
         tapped = self._open[number] = Tapped((self._ring, number), session)
         tapped.at = at

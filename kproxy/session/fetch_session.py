@@ -97,8 +97,13 @@ class FetchSessions:
     def note(self, request: Frame, response: Frame | None) -> int:
         """Take the next answered Fetch; return its number, 0 when it belongs to no session or cannot be read."""
         change = _read_change(request, response)
-        if change is None:
-            return 0
+        return 0 if change is None else self._add(change)
+
+    def note_body(self, session_id: int, body: Any) -> int:
+        """As note, of a request that somebody else has read: *body* has the attributes of FetchRequest."""
+        return self._add(_Change(0, session_id, body.session_epoch, _named(body), _forgotten(body)))
+
+    def _add(self, change: _Change) -> int:
         self._count += 1
         change.number = self._count
         self._changes.append(change)

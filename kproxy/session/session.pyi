@@ -18,6 +18,7 @@ class Session:
         limits: what the connection may take.
         from_start: whether the first byte given of each direction is the first of the connection, for both or as
             (requests, responses). A direction of which it is not begins at the first plausible frame.
+        is_kafka: whether that is known, so that a first request nobody can read is still one.
     """
 
     def __init__(
@@ -29,6 +30,7 @@ class Session:
         cluster: ClusterView | None = None,
         limits: Limits | None = None,
         from_start: bool | tuple[bool, bool] = True,
+        is_kafka: bool = False,
     ) -> None: ...
     @property
     def connection(self) -> Connection: ...

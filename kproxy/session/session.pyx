@@ -58,6 +58,7 @@ cdef class Session:
     cdef object _sasl
     cdef bint _lossy  # whether bytes are missing, so that a response may lack its request
     cdef dict _from_start  # of each direction
+    cdef bint _is_kafka  # that is known, whatever the first bytes look like
     cdef bint _heard  # whether any byte of the broker was captured
     cdef str _end_words  # why nothing more will be answered
     cdef int64_t _skipped  # bytes passed over in hunts
@@ -71,7 +72,9 @@ cdef class Session:
         cluster: ClusterView | None = None,
         limits: Limits | None = None,
         from_start: bool | tuple[bool, bool] = True,
+        is_kafka: bool = False,
     ) -> None:
+        self._is_kafka = is_kafka
         self.connection = Connection(number, client, broker)
         self.cluster = ClusterView() if cluster is None else cluster
         self.limits = Limits() if limits is None else limits
@@ -248,7 +251,7 @@ cdef class Session:
         if route.response_step is Step.SASL_AUTHENTICATE:
             frame.error = Malformed(_NO_SASL_AUTHENTICATE, message=route.name, version=route.api_version)
         exchange.undecoded = f"request: {frame.error}"
-        if self._at_start(self._requests, 1) and (foreign := foreign_request(frame.data)):
+        if not self._is_kafka and self._at_start(self._requests, 1) and (foreign := foreign_request(frame.data)):
             self._stop(foreign, frame.ended_at, events)
             return False
         return True
@@ -284,7 +287,7 @@ cdef class Session:
             self._requests.frames.limit = self.limits.unauthenticated_frame_size
             self._on_client_token(frame, events)
             return
-        foreign = foreign_request(frame.data) if first else None
+        foreign = foreign_request(frame.data) if first and not self._is_kafka else None
         if foreign is not None:
             self._stop(foreign, frame.ended_at, events)
             return

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproxy.output.times import render_clock, render_duration, render_instant, render_size
+from kproxy.output.times import parse_instant, render_clock, render_duration, render_instant, render_size
 
 
 def test_instants_are_rfc_3339_in_utc() -> None:
@@ -21,6 +21,36 @@ def test_instants_are_rfc_3339_in_utc() -> None:
 def test_instants_read_back_as_what_they_were(micros: int) -> None:
     parsed = datetime.fromisoformat(render_instant(micros * 1000))
     assert (parsed - datetime.fromisoformat("1970-01-01T00:00:00Z")).total_seconds() == pytest.approx(micros / 1e6)
+
+
+def test_instants_are_read_with_any_number_of_digits() -> None:
+    # date -u -d 2023-11-14T22:13:20Z +%s
+    assert parse_instant("2023-11-14T22:13:20.000123456Z") == 1_700_000_000_000_123_456
+    assert parse_instant("2023-11-14T22:13:20.000123Z") == 1_700_000_000_000_123_000
+    assert parse_instant("2023-11-14T22:13:20.5Z") == 1_700_000_000_500_000_000
+    assert parse_instant("2023-11-14T22:13:20Z") == 1_700_000_000_000_000_000
+
+
+@given(st.integers(0, 253_402_300_799_999_999_999))
+def test_instants_are_read_back_to_the_nanosecond(at: int) -> None:
+    assert parse_instant(render_instant(at)) == at
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "now",
+        "2023-11-14",
+        "2023-13-14T22:13:20Z",
+        "2023-11-14T22:13:20+01:00",
+        "2023-11-14T22:13:20.Z",
+        "٢023-11-14T22:13:20Z",
+    ],
+)
+def test_what_is_no_instant_is_refused(text: str) -> None:
+    with pytest.raises(ValueError):
+        parse_instant(text)
 
 
 def test_times_no_clock_has_are_shown_as_the_nearest() -> None:

@@ -4,12 +4,13 @@ import json
 import re
 import ssl
 
+import msgspec
 import pytest
 
 from kproxy.output import tls
 from kproxy.output.jsonl import event_line
 from kproxy.output.text import TextLines
-from kproxy.output.tls import tls_json, tls_words, undecrypted_words
+from kproxy.output.tls import TlsObject, tls_json, tls_words, undecrypted_words
 from kproxy.session import Connection, Direction, NotKafka, Tls, TlsFacts
 from tests.support.tls import BROKER, CLIENT, REQUEST, Pair, Setup, listen
 
@@ -38,6 +39,20 @@ def test_a_connection_that_was_read() -> None:
     words = tls_words(facts)
     for said in ("TLS 1.3 TLS_AES_256_GCM_SHA384", "server name broker.test", f"client certificate {CLIENT}"):
         assert said in words
+
+
+def test_the_object_is_read_back() -> None:
+    for keys in (True, False):
+        facts = facts_of(Setup(client_certificate=True, ask_certificate=True, alpn=["kafka"]), keys=keys)
+        row = json.loads(event_line(Tls(Connection(2, "10.0.0.5:1", "10.0.0.9:9093", tls=facts), 0)))["tls"]
+        read = msgspec.convert(row, TlsObject).facts()
+        assert tls_words(read) == tls_words(facts)
+        assert (read.offered_versions, read.missing, read.requests) == (
+            facts.offered_versions,
+            facts.missing,
+            facts.requests,
+        )
+        assert tls_json(read) == row
 
 
 def test_a_connection_that_could_not_be_read_says_why_and_what_to_do() -> None:

@@ -63,6 +63,14 @@ def test_events_that_lack_a_name_are_not_wanted() -> None:
     assert not Where("size > 50")(exchange())
 
 
+def test_a_line_is_judged_as_it_stands() -> None:
+    line = b'{"event":"exchange","apiKey":12,"latencyMs":3.5,"response":{"errorCode":27},"new":1}'
+    assert Where("latencyMs > 3.0").holds_for(line)
+    assert Where("response.errorCode == 27").holds_for(line)
+    assert not Where("apiKey == 3").holds_for(line)
+    assert not Where("requestSize > 0").holds_for(line)  # it has none
+
+
 def test_tls_is_a_name_too() -> None:
     secure = replace(CONNECTION, tls=TlsFacts(version="TLS 1.3"))
     assert Where('event == "tls" && tls.version == "TLS 1.3"')(Tls(secure, START))

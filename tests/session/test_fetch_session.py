@@ -3,7 +3,7 @@
 from kproxy.protocol import request_message, response_message
 from kproxy.session.events import Frame
 from kproxy.session.fetch_session import FetchSessions
-from kproxy.session.routes import read_body
+from kproxy.session.routes import decoded, read_body
 from tests.support.frames import fetch, fetch_answer
 
 
@@ -41,6 +41,16 @@ def test_later_requests_name_changes_only_and_can_be_read_in_full() -> None:
     latest = sessions.at(third)
     assert latest is not None
     assert (latest.session_id, latest.epoch, latest.whole, latest.partitions[0].topic) == (77, 2, True, "orders")
+
+
+def test_a_request_that_somebody_else_read_counts_alike() -> None:
+    sessions = FetchSessions(1_000)
+    note(sessions, 0, 0, partitions=((0, 10), (1, 20)))
+    request = Frame(fetch(1, 77, 1, partitions=((1, 25),), forgotten=(0,))[4:], 0, 0, None, 13)
+    read_body(request, request_message(1), 7)
+    number = sessions.note_body(77, decoded(request))
+    assert number == 2
+    assert offsets(sessions, number) == {1: 25}
 
 
 def test_a_full_request_begins_anew() -> None:

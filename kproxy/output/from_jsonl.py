@@ -1,0 +1,347 @@
+"""Lines of the decoded log back to events; the inverse of jsonl.py, whose docstring is the contract.
+
+Nothing is decoded again: bodies, what is inside them and why something could not be read are those of the line. Frames have
+sizes, times and headers, but no bytes. A line comes from anybody: text in it is no more trusted than text from the wire.
+"""
+
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta, Raw, Struct
+
+from kproxy.errors import CaptureError
+from kproxy.output.bodies import OPENABLE, READABLE, Bodies
+from kproxy.output.escaping import printable
+from kproxy.output.times import parse_instant
+from kproxy.output.tls import TlsObject
+from kproxy.protocol import Message, RequestHeader, ResponseHeader
+from kproxy.protocol.embedded import Embedded
+from kproxy.protocol.message import request_message, response_message
+from kproxy.session import BadFrame, Connection, Direction, Event, Exchange, Frame, Gap, NotKafka, SaslToken, Tls
+from kproxy.session.fetch_session import FetchSessions
+
+# What reading or showing JSON raises that is well formed, but not what its line says it is
+ODD = (msgspec.MsgspecError, LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RecursionError)
+START = b'{"event":"'  # of every line that kproxy writes; whoever rewrote it may have put spaces in
+MOST_CONNECTIONS = 1_000  # of which it is remembered how they authenticate and what their fetch sessions hold
+MOST_PARTITIONS = 10_000  # of one fetch session
+MOST_TOPICS = 100_000  # whose names are remembered
+LONGEST_NAME = 249  # Topic.MAX_NAME_LENGTH
+FETCH, SASL_HANDSHAKE, API_VERSIONS = 1, 17, 18
+SESSIONS_FROM = 7  # Fetch, KIP-227
+SOFTWARE_FROM = 3  # ApiVersions, KIP-511: its request is no longer empty
+FULL_EPOCHS = (0, -1)
+
+Address = Annotated[str, Meta(max_length=300, pattern=r"^[0-9A-Za-z_.:%\[\]-]*\Z")]  # "" of a broker not chosen yet
+Short = Annotated[int, Meta(ge=-(2**15), lt=2**15)]
+NULL = Raw(b"null")
+
+
+class _Line(Struct, rename="camel", tag_field="event"):
+    connection: int
+    client: Address
+    broker: Address
+
+
+class _Exchange(_Line, tag="exchange"):
+    api_key: Short | None = None
+    api_version: Short | None = None
+    correlation_id: int | None = None
+    client_id: str | None = None
+    request_at: str | None = None
+    response_at: str | None = None
+    request_size: int | None = None
+    response_size: int | None = None
+    request_header: Raw = NULL
+    request: Raw = NULL
+    response_header: Raw = NULL
+    response: Raw = NULL
+    embedded: Raw = Raw(b"[]")
+    undecoded: str | None = None
+    unanswered: str | None = None
+    expects_response: bool = True
+    topic_names: dict[str, str] = {}
+    layout: str | None = None
+    assumed_version: Short | None = None
+
+
+class _Other(_Line):
+    at: str
+    direction: Direction = Direction.REQUEST
+    tls: TlsObject | None = None
+
+    def event(self, connection: Connection) -> Event:
+        """The event that the line tells."""
+        if self.tls is not None:
+            connection.tls = self.tls.facts()
+        return self._event(connection, parse_instant(self.at))
+
+    def _event(self, connection: Connection, at: int) -> Event:
+        return Tls(connection, at)
+
+
+class _Tls(_Other, tag="tls"):
+    pass
+
+
+class _SaslToken(_Other, tag="saslToken"):
+    size: int = 0
+    mechanism: str | None = None
+    token: dict[str, Any] | None = None
+
+    def _event(self, connection: Connection, at: int) -> Event:
+        connection.sasl_mechanism = self.mechanism
+        return SaslToken(connection, at, self.direction, self.size, self.token)
+
+
+class _Gap(_Other, tag="gap"):
+    size: int | None = None
+    skipped: int = 0
+
+    def _event(self, connection: Connection, at: int) -> Event:
+        return Gap(connection, at, self.direction, self.size, self.skipped)
+
+
+class _BadFrame(_Other, tag="badFrame"):
+    reason: str = ""
+
+    def _event(self, connection: Connection, at: int) -> Event:
+        return BadFrame(connection, at, self.direction, self.reason)
+
+
+class _NotKafka(_Other, tag="notKafka"):
+    kind: str = "unknown"
+    what: str = ""
+
+    def _event(self, connection: Connection, at: int) -> Event:
+        return NotKafka(connection, at, self.kind, self.direction, self.what)
+
+
+class _Embedded(Struct):
+    path: str
+    where: Literal["request", "response"] = msgspec.field(name="in")
+    kind: str
+    json: Any = None
+    error: str | None = None
+
+
+class _FetchPartition(Struct, rename="camel"):
+    partition: int
+    fetch_offset: int
+    partition_max_bytes: int
+
+
+class _FetchTopic(Struct, rename="camel"):
+    partitions: list[_FetchPartition]
+    topic: str = ""
+    topic_id: str = ""
+
+
+class _Forgotten(Struct, rename="camel"):
+    partitions: list[int]
+    topic: str = ""
+    topic_id: str = ""
+
+
+class _Fetch(Struct, rename="camel"):
+    session_id: int = 0
+    session_epoch: int = -1
+    topics: list[_FetchTopic] = []
+    forgotten_topics_data: list[_Forgotten] = []
+
+
+class _Answer(Struct, rename="camel"):
+    session_id: int = 0
+
+
+class _Handshake(Struct):
+    mechanism: str
+
+
+_read_line = msgspec.json.Decoder(_Exchange | _Tls | _SaslToken | _Gap | _BadFrame | _NotKafka).decode
+_read_embedded = msgspec.json.Decoder(list[_Embedded]).decode
+_read_fetch = msgspec.json.Decoder(_Fetch).decode
+_read_answer = msgspec.json.Decoder(_Answer).decode
+_read_handshake = msgspec.json.Decoder(_Handshake).decode
+
+
+class LoggedRequestHeader(RequestHeader):
+    """A request's header of which only the JSON is there."""
+
+    def __init__(self, json: bytes) -> None:
+        self._json = json
+
+    def to_json(self) -> bytes:
+        """Kafka's JSON of it, UTF-8."""
+        return self._json
+
+
+class LoggedResponseHeader(ResponseHeader):
+    """A response's header of which only the JSON is there."""
+
+    def __init__(self, json: bytes) -> None:
+        self._json = json
+
+    def to_json(self) -> bytes:
+        """Kafka's JSON of it, UTF-8."""
+        return self._json
+
+
+class LoggedFrame(Frame):
+    """A frame of which the log has all but the bytes."""
+
+    def __init__(self, size: int, at: int) -> None:
+        super().__init__(b"", at, at)
+        self.size = size
+
+    @property
+    def wire_size(self) -> int:
+        """Bytes on the wire, the size field included."""
+        return self.size
+
+
+@dataclass(slots=True)
+class _Known:
+    """What earlier lines told of a connection."""
+
+    connection: Connection
+    sessions: FetchSessions = field(default_factory=lambda: FetchSessions(MOST_PARTITIONS))
+    next_epoch: int | None = None
+
+
+class LogReader:
+    """Reads lines in their order, of one log or of its parts. Memory is bounded: of many connections the oldest are forgotten."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[tuple[int, str, str], _Known] = OrderedDict()
+        self._topics: OrderedDict[str, str] = OrderedDict()  # id -> name: a fetch session has ids of earlier lines
+
+    def read(self, line: bytes) -> tuple[Event, Bodies | None]:
+        """The event of a line, and the bodies of an exchange. Raises CaptureError for what is no line of a decoded log."""
+        try:
+            if not line.isascii():
+                line.decode()  # msgspec looks at the text of those fields only that are read
+            read = _read_line(line if line.startswith(START) else msgspec.json.format(line, indent=-1))
+            known = self._connection(read)
+            return self._exchange(read, known) if isinstance(read, _Exchange) else (read.event(known.connection), None)
+        except ODD as error:
+            raise CaptureError(f"no event of a decoded log ({printable(str(error), 120)})") from error
+
+    def _connection(self, line: _Line) -> _Known:
+        key = line.connection, line.client, line.broker
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = _Known(Connection(*key))
+            if len(self._known) > MOST_CONNECTIONS:
+                self._known.popitem(last=False)
+        else:
+            self._known.move_to_end(key)
+        return known
+
+    def _learn_topics(self, names: dict[str, str]) -> None:
+        for topic_id, name in names.items():
+            if len(topic_id) <= LONGEST_NAME and len(name) <= LONGEST_NAME:
+                self._topics[topic_id] = name
+                self._topics.move_to_end(topic_id)
+        while len(self._topics) > MOST_TOPICS:
+            self._topics.popitem(last=False)
+
+    def _exchange(self, line: _Exchange, known: _Known) -> tuple[Exchange, Bodies]:
+        request = _frame(line.request_size, line.request_at)
+        response = _frame(line.response_size, line.response_at)
+        key = line.api_key
+        self._learn_topics(line.topic_names)
+        if request is not None:
+            header = _object(line.request_header)
+            request.header = None if header is None else LoggedRequestHeader(header)
+            _lay_out(request, line, None if key is None else request_message(key), line.request)
+            request.unread = _is_unread(line)
+        if response is not None:
+            header = _object(line.response_header)
+            response.header = None if header is None else LoggedResponseHeader(header)
+            _lay_out(response, line, None if key is None else response_message(key), line.response)
+        bodies = Bodies(_object(line.request), _object(line.response), line.undecoded, _embedded(line.embedded))
+        exchange = Exchange(
+            known.connection,
+            max((frame.ended_at for frame in (request, response) if frame is not None), default=0),
+            key,
+            line.api_version,
+            line.correlation_id,
+            line.client_id,
+            request,
+            response,
+            line.expects_response,
+            line.unanswered,
+            line.undecoded,
+            self._topics,
+        )
+        _learn(exchange, bodies, known)
+        bodies.sasl_mechanism = known.connection.sasl_mechanism
+        return exchange, bodies
+
+
+def _frame(size: int | None, at: str | None) -> LoggedFrame | None:
+    if size is None or at is None:
+        return None
+    return LoggedFrame(size, parse_instant(at))
+
+
+def _lay_out(frame: LoggedFrame, line: _Exchange, message: Message | None, body: Raw) -> None:
+    """Say what the body is laid out as; the line tells layout and assumed version of the exchange, not of each side."""
+    version = line.api_version
+    if message is None or version is None or _object(body) is None:
+        return
+    frame.message = message
+    older = (layout.release for layout in message.layouts[1:] if version in layout.versions)
+    frame.layout = next((release for release in older if release == line.layout), None)
+    if line.assumed_version is not None and version > message.versions.highest:
+        frame.assumed_version = line.assumed_version
+
+
+def _is_unread(line: _Exchange) -> bool:
+    """Whether the broker lacked the version, and read none of the request's body."""
+    version = line.api_version
+    return line.api_key == API_VERSIONS and (version or 0) >= SOFTWARE_FROM and _object(line.request) == b"{}"
+
+
+def _object(raw: Raw) -> bytes | None:
+    """The JSON of an object; None for null. Raises ValueError for anything else."""
+    json = bytes(raw)
+    if json == b"null":
+        return None
+    if not json.startswith(b"{"):
+        raise ValueError(f"{printable(json[:20].decode(errors='replace'))} where an object is due")
+    return json
+
+
+def _embedded(raw: Raw) -> list[Embedded]:
+    """What is inside bytes and records fields; nothing where that is too much to be made objects of."""
+    json = bytes(raw)
+    if json == b"[]" or len(json) > OPENABLE:
+        return []
+    return [Embedded(one.path, one.where, one.kind, one.json, one.error) for one in _read_embedded(json)]
+
+
+def _learn(exchange: Exchange, bodies: Bodies, known: _Known) -> None:
+    """Remember what later exchanges of the connection are read with; the session does so with the frames."""
+    request, version = bodies.request, exchange.api_version or 0
+    if request is None or len(request) > READABLE:
+        return
+    if exchange.api_key == SASL_HANDSHAKE:
+        known.connection.sasl_mechanism = _read_handshake(request).mechanism
+    elif exchange.api_key == FETCH and version >= SESSIONS_FROM and bodies.response is not None:
+        _learn_fetch(exchange, _read_fetch(request), _read_answer(bodies.response).session_id, known)
+
+
+def _learn_fetch(exchange: Exchange, asked: _Fetch, answered_id: int, known: _Known) -> None:
+    full = asked.session_epoch in FULL_EPOCHS
+    session_id = answered_id if full else asked.session_id
+    if not session_id:
+        return
+    if not full and asked.session_epoch != known.next_epoch:
+        known.sessions = FetchSessions(MOST_PARTITIONS)  # what came between is not in the log
+    known.next_epoch = asked.session_epoch + 1
+    exchange.fetch_number = known.sessions.note_body(session_id, asked)
+    exchange.fetch_sessions = known.sessions
