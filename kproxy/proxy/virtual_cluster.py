@@ -23,6 +23,7 @@ from kproxy.proxy.brokers import BrokerTable
 from kproxy.proxy.counted import CloseCause, Total
 from kproxy.proxy.discovery import discover
 from kproxy.proxy.endpoint import join, split
+from kproxy.proxy.instead import spoken_instead
 from kproxy.proxy.lane import Worker
 from kproxy.proxy.lingering import Lingering
 from kproxy.proxy.link import Link
@@ -33,7 +34,6 @@ from kproxy.proxy.plan import Plan
 from kproxy.proxy.pump import close_sockets
 from kproxy.proxy.streams import close_legs
 from kproxy.proxy.verdicts import Verdicts
-from kproxy.session.recognise import foreign_size
 
 ACCEPT_PAUSE_S = 0.1  # when the process has no file descriptor left
 REDISCOVER_S = 5.0
@@ -262,9 +262,9 @@ class VirtualCluster(Verdicts):
     def on_refused(self, link: Link, side: int, cause: int, start: bytes) -> int:
         """A frame for which the connection is closed; gives the cause that is counted."""
         direction = Direction.RESPONSE if side else Direction.REQUEST
-        foreign = foreign_size(start, direction) if cause == CloseCause.BAD_FRAME and len(start) == 4 else None
-        found = CloseCause.NOT_KAFKA if foreign else CloseCause(cause)
-        why = foreign.what if foreign else f"it begins with {start.hex(' ')}"
+        instead = spoken_instead(start, direction) if cause == CloseCause.BAD_FRAME and len(start) == 4 else None
+        found = CloseCause.NOT_KAFKA if instead else CloseCause(cause)
+        why = instead or f"it begins with {start.hex(' ')}"
         said = {"connection": link.number, "client": self.client_of(link), "cause": found.name.lower()}
         log("info", "closed over a frame", direction=direction.value, reason=why, **said)
         return found
