@@ -10,8 +10,8 @@ Three kinds of process
 
 The way of a byte through a worker
 
-    acceptor.pyx    accepts, asks admission.py, makes a Link and has it connected; what takes more than two sockets goes to opening.py
-    link.pyx        Link: a client's connection and the broker's, what is in flight (in_flight.pxd), what the tap gets, how it ends
+    acceptor.pyx    accepts, asks admission.py, makes a Link and has it connected; what takes more is opening.py's
+    link.pyx        Link: a client's connection and the broker's, what is in flight (in_flight.pxd), what the tap gets, its end
     lane.pyx        Lane: one direction: which bytes go on at once, which are gathered first, when it stands still. Its Pipe reads
                     and writes
     requests.pyx, responses.pyx   the lanes of each side: frames by size and header, raw SASL tokens, pairing, acks=0
@@ -27,8 +27,9 @@ The way of a byte through a worker
 
 Around it
 
-    virtual_cluster.py  one bootstrap address of ours: listeners, plan, targets, the owner of its links; verdicts.py: held frames to the
-                    chain and back; opening.py: TLS, PROXY headers, names, original targets; lingering.py: clients that are told the end
+    virtual_cluster.py  one bootstrap address of ours: listeners, plan, targets, the owner of its links; verdicts.py: held frames
+                    to the chain and back; opening.py: TLS, PROXY headers, names, original targets; lingering.py: clients that
+                    are told the end
     admission.py, listening.py, discovery.py   limits; sockets to listen on; asking a broker which brokers there are
     brokers.py      BrokerTable: node ids, where they are, which port of ours stands for them; what may not be mapped
     upstream.py     resolving (resolver.py, endpoint.py) and connecting, SOCKS5 and HTTP CONNECT (through.py)
