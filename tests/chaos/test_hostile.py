@@ -159,6 +159,31 @@ def test_attack_20_addresses_that_are_a_trap_are_not_told(scripted: Scripted, pr
     assert proxy.count("kproxy_withheld_addresses_total") == 3
 
 
+def test_attack_19_brokers_without_end_do_not_take_all_ports(scripted: Scripted, proxied: Start) -> None:
+    """500 brokers are told of where 20 may be: the others are withheld, and nobody listens for them."""
+    brokers = [pack(">i", number) + string(f"10.0.{number >> 8}.{number & 255}") for number in range(500)]
+    body = pack(">i", 0) + array(*[each + pack(">ih", 9092, -1) for each in brokers])
+    body += pack(">h", -1) + pack(">i", -1) + array()
+
+    def many(peer: Peer) -> None:
+        while True:
+            asked = peer.frame()
+            if asked[4:8] != pack(">hh", 3, 4):
+                return
+            peer.send(answer(asked, body))
+
+    proxy = proxied(scripted(many).address, virtual={"addresses": {"mode": "port", "most_brokers": 20}})
+    (worker,) = proxy.workers()
+    before = len(list(Path(f"/proc/{worker}/fd").iterdir()))
+    for _ in range(3):
+        with client(proxy.bootstrap()) as one:
+            one.send(request(3, 4, 1, pack(">i", -1) + b"\0"))
+            answered = one.frame()
+    assert answered.count(b"10.0.") == 0
+    assert len(list(Path(f"/proc/{worker}/fd").iterdir())) <= before + 20 + 2
+    assert proxy.count("kproxy_withheld_addresses_total") == 3 * 480
+
+
 FAULTS = ("raises", "hangs", "answers with no verdict", "grows past the cap", "replies to a response")
 
 
