@@ -30,7 +30,8 @@ Around it
     virtual_cluster.py  one bootstrap address of ours: listeners, plan, targets, the owner of its links; verdicts.py: held frames
                     to the chain and back; opening.py: TLS, PROXY headers, names, original targets; lingering.py: clients that
                     are told the end
-    admission.py, listening.py, discovery.py   limits; sockets to listen on; asking a broker which brokers there are
+    admission.py, listening.py, discovery.py   limits; sockets to listen on; asking a broker which brokers there are;
+                    instead.py: what somebody speaks who does not speak Kafka, and which setting helps
     brokers.py      BrokerTable: node ids, where they are, which port of ours stands for them; what may not be mapped
     upstream.py     resolving (resolver.py, endpoint.py) and connecting, SOCKS5 and HTTP CONNECT (through.py)
     proxy_protocol.py   PROXY protocol v1 and v2 (bytes only)
