@@ -106,9 +106,8 @@ def _without_addresses(options: Options) -> Options:
 
 
 def _with_options(config: Config, options: Options) -> Config:
-    changes: dict[str, Any] = {}
-    if options.admin is not None:
-        changes["admin"] = None if options.admin == "off" else options.admin
+    admin = config.admin if options.admin is None else options.admin
+    changes: dict[str, Any] = {"admin": None if admin == "off" else admin}
     if options.workers is not None:
         changes["workers"] = options.workers
     if options.outlive:

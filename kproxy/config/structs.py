@@ -126,7 +126,7 @@ class Config(Struct, frozen=True):
     """All of it."""
 
     clusters: Annotated[list[Cluster], Meta(min_length=1, max_length=1_000)]
-    admin: str | None = "127.0.0.1:9644"
+    admin: str | None = "127.0.0.1:9644"  # null or off: none
     # Names under which it is asked, beside localhost and any IP address; others are refused
     admin_hosts: list[str] = []
     workers: Annotated[int, Meta(ge=1, le=MOST_WORKERS)] = 1

@@ -10,27 +10,33 @@ Three kinds of process
 
 The way of a byte through a worker
 
-    acceptor.pyx    accepts, asks limits, makes a Link and has it connected
-    link.pxd/.pyx   Link: one client's connection and the broker's, what is in flight, which Plan holds; Lane: one direction of
-                    it: cuts it in frames by size field and header alone, says of each byte whether it goes on at once
-    walker.pxd/.pyx a resumable walk over a body that passes by: Produce's acks, where the addresses at the end begin
-    pump.pyx        Lane on two plain sockets: recv, scan, send from one buffer, by uvloop's add_reader
-    streams.py      Lane on uvloop transports, where either leg is TLS
-    connection.py   what happens to one connection in words: opened, held frames to the chain, verdicts back, closed and why
-    counters.pxd/.pyx   what is counted, in memory that the supervisor reads
-    ring.pxd/.pyx   the tap: one writer, one reader, in shared memory; what does not fit is dropped and counted
+    acceptor.pyx    accepts, asks admission.py, makes a Link and has it connected; what takes more is opening.py's
+    link.pyx        Link: a client's connection and the broker's, what is in flight (in_flight.pxd), what the tap gets, its end
+    lane.pyx        Lane: one direction: which bytes go on at once, which are gathered first, when it stands still. Its Pipe reads
+                    and writes
+    requests.pyx, responses.pyx   the lanes of each side: frames by size and header, raw SASL tokens, pairing, acks=0
+    walker.pyx      a resumable walk over a body that passes by: Produce's acks, where the addresses at the end begin
+    pump.pyx        Pipe between two plain sockets: recv, send, an epoll of our own that uvloop watches
+    streams.pyx     Pipe between uvloop's transports, where either leg is TLS
+    plan.pyx        Chain and facts -> the tables a lane looks up
+    counters.pyx    what is counted, in memory that the supervisor reads
+    ring.pyx        the tap: one writer, one reader, in shared memory; what does not fit is dropped and counted
+
+    Bytes are the kernel's until a lane has them; a lane owns what it carries, holds or stashes; a Pipe owns what its sink has not
+    taken. All of it counts in BUFFERED_BYTES, which the memory budget bounds.
 
 Around it
 
-    plan.py         Chain and facts -> the tables a Lane looks up
+    virtual_cluster.py  one bootstrap address of ours: listeners, plan, targets, the owner of its links; verdicts.py: held frames
+                    to the chain and back; opening.py: TLS, PROXY headers, names, original targets; lingering.py: clients that
+                    are told the end
+    admission.py, listening.py, discovery.py   limits; sockets to listen on; asking a broker which brokers there are;
+                    instead.py: what somebody speaks who does not speak Kafka, and which setting helps
     brokers.py      BrokerTable: node ids, where they are, which port of ours stands for them; what may not be mapped
-    upstream.py     from "host:port" to a connected socket: every address of a name in turn, in bounded time; PROXY protocol out
-    resolver.py     names to addresses, remembered; what failed lately comes last
-    through.py      SOCKS5 and HTTP CONNECT
-    endpoint.py     "host:port" as text; numbers and names
-    transparent.py  where a redirected client wanted to go; own connections that come back
+    upstream.py     resolving (resolver.py, endpoint.py) and connecting, SOCKS5 and HTTP CONNECT (through.py)
     proxy_protocol.py   PROXY protocol v1 and v2 (bytes only)
     tls.py          contexts for both legs, made anew when files change
+    transparent.py  where a redirected client was going
     worker.py
     analyzer.py     reads the taps and tells the supervisor; tapped_sessions.py: their Sessions, none of which harms another
     analysis_counts.py, analysis_outputs.py, rotation.py   what it counts, what it writes, in which parts

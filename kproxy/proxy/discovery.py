@@ -7,13 +7,16 @@ from struct import pack
 from typing import Any
 
 from kproxy.errors import DecodeError, UpstreamError
+from kproxy.filters.contract import Direction
 from kproxy.protocol import message, request_header_version, response_header_version
 from kproxy.proxy.endpoint import split
+from kproxy.proxy.instead import spoken_instead
 from kproxy.proxy.upstream import Upstream
 
 API_VERSIONS, METADATA = 18, 3
 CLIENT_ID = b"kproxy"
 MOST_ANSWER = 16_777_216  # bytes
+CLOSED = "it closes the connection, as one that wants TLS (broker_tls) or a login (name addresses.node_ids) does"
 Broker = tuple[int, str, int]  # node id, host, port
 
 
@@ -73,7 +76,14 @@ async def _exchange(
     tags = b"\0" if request_header_version(api_key, version) > 1 else b""
     header = pack(">hhih", api_key, version, api_key, len(CLIENT_ID)) + CLIENT_ID + tags
     writer.write(pack(">i", len(header) + len(body)) + header + body)
-    size = int.from_bytes(await reader.readexactly(4), "big", signed=True)
+    start = await reader.read(4)
+    if not start:
+        raise EOFError(CLOSED)
+    start += await reader.readexactly(4 - len(start))
+    instead = spoken_instead(start, Direction.RESPONSE)
+    if instead:
+        raise EOFError(instead)
+    size = int.from_bytes(start, "big", signed=True)
     if not 4 <= size <= MOST_ANSWER:
         raise EOFError(f"an answer of {size} bytes")
     answer = await reader.readexactly(size)

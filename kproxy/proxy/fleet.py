@@ -186,11 +186,10 @@ class Fleet:
                 detach_reader(tap)
 
     async def _change_analyzer(self, before: Config) -> None:
-        if self._analyzer is None or not self.config.analysis.enabled:
+        other_rings = before.workers != self.config.workers  # which another process inherits
+        if self._analyzer is None or not self.config.analysis.enabled or other_rings:
             await self._stop_analyzer()
             self._set_analyzer()
-        elif before.workers != self.config.workers:  # other rings: another process inherits them
-            self._analyzer.restart()
         else:
             await _configure([self._analyzer], self._plain)
         if before.analysis.ring_size != self.config.analysis.ring_size:

@@ -128,7 +128,6 @@ cdef class Lane:
         cdef size_t n
         cdef int64_t stopped
         cdef int why
-        cdef bint behind
         link.last_at = self.progress_at = now
         link.bytes_in[self.side] += size
         link.worker.counters.total(BYTES_REQUEST if self.side == REQUEST_SIDE else BYTES_RESPONSE)[0] += size
@@ -209,10 +208,6 @@ cdef class Lane:
                     limit = at
                     break
                 frame = at
-                if behind:
-                    behind = False
-                    self.tap_lost -= limit - at
-                    link.copy(self.side, TAP_DATA, at, limit - at, now)
                 self.begin_frame(at, now)
                 if link.closed:
                     return 0
@@ -336,6 +331,10 @@ cdef class Lane:
         self.blocked &= ~why
         if self.blocked or self.link.closed:
             return 0
+        if self.side == RESPONSE_SIDE and self.link.answer_is_next():  # before what waits, which answers later requests
+            self.link.answers_due()
+            if self.blocked or self.link.closed:
+                return 0
         if self.stash != NULL:
             stash, size = self.stash, self.stash_size
             self.stash = NULL

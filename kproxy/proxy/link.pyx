@@ -211,6 +211,8 @@ cdef class Link(Joint):
             entry = first_entry(&self.in_flight)
             if entry.kind != ANSWER_ENTRY or self.responses.state != AT_HEADER or self.responses.carried:
                 return 0
+            if self.responses.blocked & BY_VERDICT:  # a response that was due before is being judged
+                return 0
             frame = <bytes><object>entry.held
             tapped = self.plan.row(entry.api_key, -1).tapped
             drop_first(&self.in_flight)

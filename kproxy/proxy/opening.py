@@ -96,6 +96,8 @@ class Opening:
             async with asyncio.timeout(self._timeouts.first_request + self._timeouts.connect):
                 await self._open(link)
         except _Refused as refused:
+            if refused.cause is CloseCause.TLS_BROKER:  # as in give_up
+                await asyncio.sleep(self.upstream.delay())
             self._close(link, refused.cause, str(refused))
         except UpstreamError as error:
             self._owner.worker.counters.add(Total.UPSTREAM_CONNECT_FAILURES)
@@ -117,7 +119,8 @@ class Opening:
 
     def _close(self, link: Link, cause: CloseCause, why: str) -> None:
         said = {"connection": link.number, "client": self._owner.client_of(link), "cause": cause.name.lower()}
-        log("info", "closed before it began", reason=why, **said)
+        level = "warning" if cause is CloseCause.TLS_BROKER else "info"  # no client can mend that
+        log(level, "closed before it began", reason=why, **said)
         link.close(cause)
 
     async def _open(self, link: Link) -> None:

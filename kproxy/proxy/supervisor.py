@@ -1,7 +1,8 @@
 """`kproxy run` itself: starts workers and analyzer, turns signals and changed files into messages, serves the admin port.
 
 SIGTERM, SIGINT     drain: what is in flight is answered, then all end; exit code 0, or 1 where somebody had to be killed.
-                    With outlive, the first SIGTERM only waits until no client is connected. The second signal: at once
+                    With outlive, the first SIGTERM only waits until no client is connected. The second signal: at once;
+                    signals that come together are one, as timeout(1), npm and others pass on what all have got already
 SIGHUP              read the configuration and the TLS files again; so does a change of one of these files
 """
 
@@ -27,6 +28,7 @@ from kproxy.proxy.watch import FileWatch
 DONE, FAILED, USAGE = 0, 1, 2
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 OTHER_FILES = 200  # of a worker: listeners, memory, the channel
+TOGETHER = 0.1  # seconds in which signals are one
 LOOK_EVERY = 0.25  # seconds between two counts of the clients that are to be outlived
 
 
@@ -82,6 +84,7 @@ class Supervisor:
         why = await _first_of(self._next_stop(), self._fleet.failure)
         if isinstance(why, str):
             return _say(why)
+        await self._take_together()
         if self._config.outlive and why == signal.SIGTERM:
             log("info", "asked to stop, going on until no client is connected", signal=why.name)
             await self._fleet.send_all({"do": "outlive"})
@@ -109,6 +112,11 @@ class Supervisor:
             log("info", "reading the configuration again", signal=number.name)
             self._asked_to_reload = True
             self._reload.set()
+
+    async def _take_together(self) -> None:
+        await asyncio.sleep(TOGETHER)
+        while not self._signals.empty():
+            self._signals.get_nowait()
 
     async def _no_clients(self) -> None:
         """Until none is connected in two looks: a client that moves to another broker is between two connections."""

@@ -23,6 +23,7 @@ from kproxy.proxy.brokers import BrokerTable
 from kproxy.proxy.counted import CloseCause, Total
 from kproxy.proxy.discovery import discover
 from kproxy.proxy.endpoint import join, split
+from kproxy.proxy.instead import spoken_instead
 from kproxy.proxy.lane import Worker
 from kproxy.proxy.lingering import Lingering
 from kproxy.proxy.link import Link
@@ -33,7 +34,6 @@ from kproxy.proxy.plan import Plan
 from kproxy.proxy.pump import close_sockets
 from kproxy.proxy.streams import close_legs
 from kproxy.proxy.verdicts import Verdicts
-from kproxy.session.recognise import foreign_size
 
 ACCEPT_PAUSE_S = 0.1  # when the process has no file descriptor left
 REDISCOVER_S = 5.0
@@ -60,6 +60,7 @@ class VirtualCluster(Verdicts):
         self.lingering = Lingering()
         self.accepting = False
         self.stopped = False
+        self._why_unknown = ""
         self.brokers = BrokerTable(
             cluster.addresses,
             split(cluster.listen),
@@ -127,7 +128,9 @@ class VirtualCluster(Verdicts):
                 found = await discover(self.opening.upstream, context, self.opening.server_name)
         except (UpstreamError, TimeoutError) as error:
             why = str(error) or "no answer in time"
-            log("warning", "brokers are not known yet", cluster=self.cluster.name, reason=why)
+            if why != self._why_unknown:  # it is asked every few seconds, perhaps for days
+                log("warning", "brokers are not known yet", cluster=self.cluster.name, reason=why)
+            self._why_unknown = why
             return False
         for node_id, host, port in found:
             self.brokers.learn(node_id, host, port)
@@ -262,9 +265,9 @@ class VirtualCluster(Verdicts):
     def on_refused(self, link: Link, side: int, cause: int, start: bytes) -> int:
         """A frame for which the connection is closed; gives the cause that is counted."""
         direction = Direction.RESPONSE if side else Direction.REQUEST
-        foreign = foreign_size(start, direction) if cause == CloseCause.BAD_FRAME and len(start) == 4 else None
-        found = CloseCause.NOT_KAFKA if foreign else CloseCause(cause)
-        why = foreign.what if foreign else f"it begins with {start.hex(' ')}"
+        instead = spoken_instead(start, direction) if cause == CloseCause.BAD_FRAME and len(start) == 4 else None
+        found = CloseCause.NOT_KAFKA if instead else CloseCause(cause)
+        why = instead or f"it begins with {start.hex(' ')}"
         said = {"connection": link.number, "client": self.client_of(link), "cause": found.name.lower()}
         log("info", "closed over a frame", direction=direction.value, reason=why, **said)
         return found

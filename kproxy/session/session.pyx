@@ -44,8 +44,9 @@ cdef class Session:
         client, broker: addresses as "address:port".
         cluster: what is shared with the other connections to the same cluster; one of its own when not given.
         limits: what the connection may take.
-        from_start: whether the first byte given of each direction is the first of the connection, for both or as
-            (requests, responses). A direction of which it is not begins at the first plausible frame.
+        from_start: whether the bytes begin with the connection, for both directions or as (requests, responses);
+            else they are looked through for the first plausible frame.
+        is_kafka: whether that is known, so that a first request nobody can read is still one.
     """
 
     cdef readonly object connection
@@ -64,15 +65,8 @@ cdef class Session:
     cdef int64_t _skipped  # bytes passed over in hunts
 
     def __init__(
-        self,
-        *,
-        number: int,
-        client: str,
-        broker: str,
-        cluster: ClusterView | None = None,
-        limits: Limits | None = None,
-        from_start: bool | tuple[bool, bool] = True,
-        is_kafka: bool = False,
+        self, *, number: int, client: str, broker: str, cluster: ClusterView | None = None,
+        limits: Limits | None = None, from_start: bool | tuple[bool, bool] = True, is_kafka: bool = False,
     ) -> None:
         self._is_kafka = is_kafka
         self.connection = Connection(number, client, broker)
@@ -84,12 +78,11 @@ cdef class Session:
         self._learning = Learning(self.connection, self.cluster, self.limits.fetch_partitions)
         self._sasl = SaslPhase()
         starts = from_start if isinstance(from_start, tuple) else (from_start, from_start)
-        self._from_start = dict(zip((_REQUEST, _RESPONSE), starts, strict=True))
+        self._from_start = {_REQUEST: starts[0], _RESPONSE: starts[1]}
         self._lossy = not all(starts)
         self._end_words = CAPTURE_ENDED
-        for stream in (self._requests, self._responses):
-            if not self._from_start[stream.direction]:
-                stream.hunt()
+        for stream in [one for one in (self._requests, self._responses) if not self._from_start[one.direction]]:
+            stream.hunt()
 
     def _stream(self, direction: Direction):
         is_request = direction is Direction.REQUEST
@@ -488,8 +481,8 @@ cdef class Session:
             self._shed(at, events)
 
     def _lose_response(self, partial: bytes, at: int, events: list[Event]) -> None:
-        exchange = self._in_flight.queue[0][0] if self._in_flight.queue else None
-        if exchange is not None and correlation_id_of(partial[4:]) == exchange.correlation_id:
+        first = self._in_flight.queue[0][0] if self._in_flight.queue else None
+        if first is not None and correlation_id_of(partial[4:]) == first.correlation_id:
             self._give_up("bytes of its response are missing", at, events)
 
     def _end_stream(self, stream: Stream, at: int, events: list[Event]) -> None:

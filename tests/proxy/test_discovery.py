@@ -116,7 +116,23 @@ def test_a_broker_that_wants_a_login_first_closes_and_that_is_said() -> None:
     async def work() -> None:
         broker = Locked()
         async with listening(broker.serve) as port:
-            with pytest.raises(UpstreamError, match="does not say which brokers there are"):
+            with pytest.raises(UpstreamError, match=r"does not say which brokers there are: .*node_ids"):
+                await asked(port)
+
+    run(work)
+
+
+def test_a_broker_that_wants_tls_says_so_in_an_alert() -> None:
+    """fatal, unexpected_message (RFC 8446, section 6): what Java's SSLEngine sends when a request comes in the clear."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readexactly(4)
+        writer.write(b"\x15\x03\x03\0\2\2\x0a")
+        writer.close()
+
+    async def work() -> None:
+        async with listening(serve) as port:
+            with pytest.raises(UpstreamError, match="broker_tls"):
                 await asked(port)
 
     run(work)

@@ -400,3 +400,39 @@ def test_limits_of_a_link_are_those_it_began_with() -> None:
         assert bench.owner.cause is CloseCause.BAD_FRAME
 
     run(work)
+
+
+class Judges(Filter):
+    requests = frozenset({3})
+    responses = frozenset({12})
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_an_answer_does_not_overtake_a_response_that_is_still_judged(together: bool) -> None:
+    """Clients take responses in the order of their requests, whoever gives them."""
+    judged: list[bytes] = []
+
+    def answer(link: Any, frame: bytes) -> bool:
+        link.answer(response(int.from_bytes(frame[8:12], "big"), b"from here"))
+        return True
+
+    async def work() -> None:
+        owner = Owner(judge_request=answer, judge_response=lambda _, __, frame: bool(judged.append(frame)))
+        bench = Bench(owner, Chain([Judges()]))
+        first, last = request(12, 0, 1), request(18, 0, 3)
+        await bench.send(bench.client, first + (request(3, 1, 2) + last if together else b""))
+        assert await bench.receive(bench.broker, len(first)) == first
+        await bench.send(bench.broker, response(1, b"judged"))
+        await bench.settled()
+        if not together:
+            await bench.send(bench.client, request(3, 1, 2) + last)
+        assert await bench.receive(bench.broker, len(last)) == last
+        await bench.send(bench.broker, response(3, b"passes"))
+        await bench.settled()
+        bench.link.forward_response(judged[0])
+        bench.link.resume(1)
+        expected = response(1, b"judged") + response(2, b"from here") + response(3, b"passes")
+        assert await bench.receive(bench.client, len(expected)) == expected
+        assert owner.told == []
+
+    run(work)

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import logging
 import random
 import socket
 import ssl
@@ -249,7 +250,7 @@ def test_mutual_tls_names_the_principal_and_refuses_who_has_none() -> None:
     run(work)
 
 
-def test_a_broker_whose_certificate_is_not_believed_is_not_talked_to() -> None:
+def test_a_broker_whose_certificate_is_not_believed_is_not_talked_to(caplog: pytest.LogCaptureFixture) -> None:
     async def work() -> None:
         broker = Broker()
         wrong = certificates().wrong_host
@@ -265,7 +266,9 @@ def test_a_broker_whose_certificate_is_not_believed_is_not_talked_to() -> None:
             assert proxy.total(Total.TLS_HANDSHAKES_FAILED_BROKER) == 1
             writer.close()
 
-    run(work)
+    with caplog.at_level(logging.WARNING, "kproxy"):
+        run(work)
+    assert "closed before it began" in [record.getMessage() for record in caplog.records]
 
 
 def test_promise_7_a_handshake_that_never_comes_ends() -> None:

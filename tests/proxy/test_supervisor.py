@@ -157,6 +157,14 @@ def test_the_second_signal_ends_it_at_once(run: Run) -> None:
     assert process.tell(signal.SIGINT).ended() == 130
 
 
+def test_signals_that_come_together_are_one(run: Run) -> None:
+    """timeout(1) sends two; so do npm and others, which pass on what the terminal has sent to all."""
+    process = run.start("plain", drain=3600)
+    process.until("serving")
+    assert process.tell(signal.SIGTERM).tell(signal.SIGINT).ended() == 0
+    assert process.seen[-1]["event"] == "stopped"
+
+
 def test_it_outlives_its_clients(run: Run) -> None:
     process = run.start("clients", outlive=True, analysis={"enabled": False})
     process.until("serving")

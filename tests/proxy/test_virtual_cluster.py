@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import logging
 import socket
 import time
 
@@ -108,6 +109,26 @@ def test_a_broker_that_moves_is_followed() -> None:
             writer.close()
 
     run(work)
+
+
+def test_a_cluster_that_wants_a_login_is_asked_again_and_that_is_said_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(virtual_cluster, "REDISCOVER_S", 0.02)
+    asked = 0
+
+    async def close(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal asked
+        asked += 1
+        writer.close()
+
+    async def work() -> None:
+        async with listening(close) as port, front(f"127.0.0.1:{port}") as proxy:
+            await proxy.until(lambda: asked > 5)
+
+    with caplog.at_level(logging.WARNING, "kproxy"):
+        run(work)
+    assert [record.getMessage() for record in caplog.records].count("brokers are not known yet") == 1
 
 
 def test_a_cluster_that_is_down_at_the_start_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
