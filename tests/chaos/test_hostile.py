@@ -95,7 +95,9 @@ def test_attacks_1_to_5_and_14_to_18_pass_byte_for_byte(
     assert [each for each in recorder if each != heartbeat(2)] == list(HOSTILE.values())
 
     def logged() -> bool:
-        lines = [json.loads(line) for line in log.read_text(encoding="utf-8").split("\n")[:-1]]  # the last may be in part
+        lines = [
+            json.loads(line) for line in log.read_text(encoding="utf-8").split("\n")[:-1]
+        ]  # the last may be in part
         return Counter(line["event"] for line in lines)["exchange"] == 3 * len(HOSTILE)
 
     eventually(logged, what="every exchange is one line")
