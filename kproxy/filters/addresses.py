@@ -14,10 +14,8 @@ from dataclasses import dataclass
 from kproxy.filters.contract import Want
 from kproxy.protocol import Versions, facts
 from kproxy.protocol.facts import Field, Layout
-from kproxy.protocol.versions import OPEN
 
 SHARE_ACKNOWLEDGE = 79
-EVERY_VERSION = Versions(((0, OPEN),))
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,44 +9,19 @@ from struct import pack, unpack_from
 from types import TracebackType
 from typing import Self
 
+from tests.support.exact import CHUNK, Exact
+
 PATIENCE = 30  # seconds after which a test that waits for bytes fails
-CHUNK = 1 << 18
 _RESET = pack("ii", 1, 0)  # SO_LINGER: close with RST
 
 
-class Peer:
+class Peer(Exact):
     """A connected socket that reads and writes exact bytes. Raises EOFError when the other side ends."""
 
     def __init__(self, connected: socket.socket) -> None:
         self.socket = connected
         connected.settimeout(PATIENCE)
         connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def send(self, data: bytes) -> None:
-        self.socket.sendall(data)
-
-    def exactly(self, size: int) -> bytes:
-        """The next *size* bytes."""
-        data = bytearray()
-        while len(data) < size:
-            more = self.socket.recv(min(size - len(data), CHUNK))
-            if not more:
-                raise EOFError(f"ended {size - len(data)} bytes early, after {len(data)}")
-            data += more
-        return bytes(data)
-
-    def frame(self) -> bytes:
-        """The next frame whole, size field included."""
-        size = self.exactly(4)
-        return size + self.exactly(unpack_from(">i", size)[0])
 
     def swallow(self) -> int:
         """Read until the other side ends, however it does; returns how many bytes came."""
@@ -75,9 +50,6 @@ class Peer:
     def reset(self) -> None:
         """Close with RST."""
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
-        self.socket.close()
-
-    def close(self) -> None:
         self.socket.close()
 
 

@@ -7,9 +7,8 @@ import socket
 import ssl
 from collections.abc import Mapping, Sequence
 from struct import pack, unpack_from
-from types import TracebackType
-from typing import Self
 
+from tests.support.exact import Exact
 from tests.support.frames import array, request, string
 
 METADATA, LIST_OFFSETS, CREATE_TOPICS = 3, 2, 19
@@ -22,7 +21,7 @@ def address(text: str) -> tuple[str, int]:
     return host, int(port)
 
 
-class Wire:
+class Wire(Exact):
     """A connection to "host:port" over which whole frames go. Raises EOFError when the other side ends."""
 
     def __init__(self, bootstrap: str, *, patience: float = 30, tls: ssl.SSLContext | None = None) -> None:
@@ -30,35 +29,6 @@ class Wire:
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.socket = tls.wrap_socket(plain, server_hostname=address(bootstrap)[0]) if tls else plain
         self._next = 0
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        self.socket.close()
-
-    def send(self, data: bytes) -> None:
-        self.socket.sendall(data)
-
-    def exactly(self, size: int) -> bytes:
-        """The next *size* bytes."""
-        data = bytearray()
-        while len(data) < size:
-            more = self.socket.recv(min(size - len(data), 1 << 18))
-            if not more:
-                raise EOFError(f"the connection ended {size - len(data)} bytes early")
-            data += more
-        return bytes(data)
-
-    def frame(self) -> bytes:
-        """The next frame whole, size field included."""
-        size = self.exactly(4)
-        return size + self.exactly(unpack_from(">i", size)[0])
 
     def ask(self, api_key: int, api_version: int, body: bytes, *, tags: bytes = b"") -> bytes:
         """Send a request and return its response from the correlation id on, which is checked and left out."""
