@@ -19,9 +19,10 @@ MAY_IMPORT = {
     "capture": {"errors", "protocol", "session"},
     "output": {"errors", "protocol", "session"},
     "filters": {"errors", "protocol", "session"},
+    "pipeline": {"errors", "protocol", "session", "filters", "capture", "output"},
     "config": {"errors", "protocol", "filters"},
-    "proxy": {"errors", "protocol", "session", "filters", "capture", "output", "config"},
-    "cli": {"errors", "protocol", "session", "filters", "capture", "output", "config", "proxy"},
+    "proxy": {"errors", "protocol", "session", "filters", "capture", "output", "pipeline", "config"},
+    "cli": {"errors", "protocol", "session", "filters", "capture", "output", "pipeline", "config", "proxy"},
     "extract": {"errors", "protocol"},
 }
 WAITS_OR_ASKS_THE_TIME = {"asyncio", "selectors", "select", "socket", "socketserver", "ssl", "time", "uvloop"}
@@ -93,7 +94,7 @@ def test_imports_go_one_way(source: Path) -> None:
         ("config", "ssl", False),
         ("config", "socket", True),
         ("proxy", "asyncio", False),
-        ("config", "kproxy.proxy.supervisor", True),
+        ("config", "kproxy.proxy.supervisor.process", True),
     ],
 )
 def test_the_law_knows_right_from_wrong(room: str, name: str, breaks: bool) -> None:

@@ -6,15 +6,15 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from kproxy.capture import Closed, Ended
-from kproxy.cli.outputs import Output
-from kproxy.cli.pcapng_output import PcapngOutput
 from kproxy.cli.sink import Sink
-from kproxy.cli.time_order import TimeOrder
 from kproxy.errors import UsageError
 from kproxy.output.anonymize import Anonymizer
 from kproxy.output.bodies import Bodies
 from kproxy.output.pseudonyms import Pseudonyms
 from kproxy.output.rewriting import Rewriter
+from kproxy.pipeline.line_output import Output
+from kproxy.pipeline.pcapng_output import PcapngOutput
+from kproxy.pipeline.time_order import TimeOrder
 from kproxy.session import Event
 
 LEAST_KEY, MOST_KEY = 16, 4096  # bytes

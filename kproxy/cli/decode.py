@@ -11,17 +11,17 @@ import typer
 from kproxy.capture import Capture, read_flows
 from kproxy.capture.tls import KeyLog, KeyLogFile, check_available
 from kproxy.cli.decoded_log import DecodedLog, open_input, show_log
-from kproxy.cli.late_names import LateNames
-from kproxy.cli.outputs import Format, Lines, Output, Render, open_sink, renderer
-from kproxy.cli.pipeline import Pipeline
 from kproxy.cli.progress import progress
 from kproxy.cli.sink import check_output
 from kproxy.cli.summary import Summary
-from kproxy.cli.tls_flow import Secrets
 from kproxy.errors import CaptureError, UsageError
 from kproxy.output.from_jsonl import LogReader
 from kproxy.output.opening import Opener
 from kproxy.output.where import Where, read_for
+from kproxy.pipeline.flow_reader import Pipeline
+from kproxy.pipeline.late_names import LateNames
+from kproxy.pipeline.line_output import Format, Lines, Output, Render, open_sink, renderer
+from kproxy.pipeline.tls_flow import Secrets
 from kproxy.protocol.embedded import Viewers
 from kproxy.session import Event, Exchange
 
@@ -153,7 +153,7 @@ def decode(
 
 
 def _tables(output: Path | None, *, bodies: bool, records: bool) -> Begin:
-    from kproxy.cli.parquet import ParquetOutput, check_parquet  # noqa: PLC0415
+    from kproxy.pipeline.parquet_output import ParquetOutput, check_parquet  # noqa: PLC0415
 
     directory = check_parquet(output)
     return lambda stack, _: stack.enter_context(ParquetOutput(directory, bodies=bodies, records=records))

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from kproxy.config.reading import Options, config_from_options
-from kproxy.proxy.processes import become_supervisor
+from kproxy.proxy.supervisor.processes import become_supervisor
 
 
 def run(

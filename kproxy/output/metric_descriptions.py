@@ -20,7 +20,9 @@ class Description:
     kind: Kind
     help: str
     labels: tuple[str, ...] = ()
-    total: str = ""  # the workers' total that it is (kproxy.proxy.counted); with {}: one for each value of its label
+    total: str = (
+        ""  # the workers' total that it is (kproxy.proxy.tap.counted); with {}: one for each value of its label
+    )
     of: tuple[str, ...] = ()  # these values
     scale: float = 1.0
     merge: Literal["sum", "max"] = "sum"  # over the workers

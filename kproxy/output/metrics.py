@@ -63,8 +63,8 @@ class Counted(Protocol):
 class Scrape:
     """Plain numbers of one moment; lists have an entry a worker.
 
-    Names of totals and of causes are those of the enums in kproxy.proxy.counted, in small letters. *analysis* is what the
-    analyzer said last (kproxy.proxy.analysis_counts); empty when it said nothing.
+    Names of totals and of causes are those of the enums in kproxy.proxy.tap.counted, in small letters. *analysis* is what the
+    analyzer said last (kproxy.proxy.analyzer.counts); empty when it said nothing.
     """
 
     apis: Sequence[Sequence[Counted]]

@@ -6,7 +6,7 @@ Three kinds of process
                  into messages, serves the admin port. Carries no traffic.
     worker       forwards: one uvloop each; several share a port (SO_REUSEPORT). `python -m kproxy.proxy.worker`
     analyzer     reads the taps of all workers, runs a Session a connection, writes the decoded log and captures. Killed, hung or
-                 slow, it costs no client anything. `python -m kproxy.proxy.analyzer kproxy-analyzer`
+                 slow, it costs no client anything. `python -m kproxy.proxy.analyzer.process kproxy-analyzer`
 
 The way of a byte through a worker
 

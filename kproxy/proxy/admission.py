@@ -4,7 +4,7 @@ import time
 from collections.abc import Sequence
 
 from kproxy.config import Limits
-from kproxy.proxy.counters import Counters, address_hash, connections_from
+from kproxy.proxy.tap.counters import Counters, address_hash, connections_from
 
 SOCKADDR_IN = 16  # bytes; sockaddr_in6 has 28
 

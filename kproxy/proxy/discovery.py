@@ -9,9 +9,9 @@ from typing import Any
 from kproxy.errors import DecodeError, UpstreamError
 from kproxy.filters.contract import Direction
 from kproxy.protocol import message, request_header_version, response_header_version
-from kproxy.proxy.endpoint import split
 from kproxy.proxy.instead import spoken_instead
-from kproxy.proxy.upstream import Upstream
+from kproxy.proxy.network.endpoint import split
+from kproxy.proxy.network.upstream import Upstream
 
 API_VERSIONS, METADATA = 18, 3
 CLIENT_ID = b"kproxy"

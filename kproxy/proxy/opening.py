@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 from kproxy.config import Cluster, Config
 from kproxy.errors import ProxyProtocolError, UpstreamError
-from kproxy.proxy.counted import CloseCause, Total
-from kproxy.proxy.endpoint import join, split
-from kproxy.proxy.link import Link
+from kproxy.proxy.forwarding.link import Link
+from kproxy.proxy.forwarding.pump import pump
+from kproxy.proxy.forwarding.streams import Leg, join_legs
 from kproxy.proxy.logs import log
-from kproxy.proxy.proxy_protocol import read_header
-from kproxy.proxy.pump import pump
-from kproxy.proxy.streams import Leg, join_legs
-from kproxy.proxy.upstream import Upstream
+from kproxy.proxy.network.endpoint import join, split
+from kproxy.proxy.network.proxy_protocol import read_header
+from kproxy.proxy.network.upstream import Upstream
+from kproxy.proxy.tap.counted import CloseCause, Total
 
 if TYPE_CHECKING:
-    from kproxy.proxy.tls import Contexts
+    from kproxy.proxy.network.tls import Contexts
     from kproxy.proxy.virtual_cluster import VirtualCluster
 
 WRITE_BUFFER = 262_144  # bytes a transport takes before its lane stands still
@@ -68,7 +68,7 @@ class Opening:
         """As the configuration says. Raises UsageError: a certificate or a key does not do."""
         if cluster.listener_tls is None and cluster.broker_tls is None:
             return cls(owner, cluster, config, None, None)
-        from kproxy.proxy.tls import Contexts  # noqa: PLC0415 (OpenSSL is loaded where it is used)
+        from kproxy.proxy.network.tls import Contexts  # noqa: PLC0415 (OpenSSL is loaded where it is used)
 
         listener = (
             Contexts(cluster.listener_tls, names=cluster.addresses.mode == "sni") if cluster.listener_tls else None
@@ -78,7 +78,7 @@ class Opening:
 
     def server_name(self, host: str) -> str:
         """The name that a broker's certificate must have."""
-        from kproxy.proxy.tls import server_name  # noqa: PLC0415
+        from kproxy.proxy.network.tls import server_name  # noqa: PLC0415
 
         assert self._cluster.broker_tls is not None
         return server_name(self._cluster.broker_tls, host)
@@ -190,7 +190,7 @@ class Opening:
             raise _Refused(CloseCause.TLS_CLIENT, f"TLS with the client: {error}") from error
         counters.add(Total.TLS_HANDSHAKES_OK_CLIENT)
         self._own(link, leg)
-        from kproxy.proxy.tls import principal_of  # noqa: PLC0415
+        from kproxy.proxy.network.tls import principal_of  # noqa: PLC0415
 
         self._owner.facts_of(link).principal = principal_of(leg.transport.get_extra_info("ssl_object"))
         return leg
@@ -213,7 +213,7 @@ class Opening:
         """Where this client goes; None: any bootstrap broker."""
         mode = self._cluster.addresses.mode
         if mode == "transparent":
-            from kproxy.proxy.transparent import OWN, original_destination  # noqa: PLC0415
+            from kproxy.proxy.network.transparent import OWN, original_destination  # noqa: PLC0415
 
             if OWN.has(split(self._owner.client_of(link))):
                 raise _Refused(CloseCause.LOOP, "kproxy's own connection to a broker was redirected back to it")
@@ -222,7 +222,7 @@ class Opening:
                 raise _Refused(CloseCause.LOOP, "the client came to the listener itself: nothing was redirected")
             return found
         if mode == "sni" and client is not None:
-            from kproxy.proxy.tls import server_name_of  # noqa: PLC0415
+            from kproxy.proxy.network.tls import server_name_of  # noqa: PLC0415
 
             name = server_name_of(client.transport.get_extra_info("ssl_object"))
             link.node_id = self._owner.brokers.node_of_name(name or "")

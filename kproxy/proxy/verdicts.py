@@ -8,9 +8,9 @@ from kproxy.filters.chain import Chain
 from kproxy.filters.contract import Answer, Close, ConnectionFacts, Direction, Outcome, RequestFacts, Send, Want
 from kproxy.filters.narrow_api_versions import NarrowApiVersions
 from kproxy.protocol import read_request_header
-from kproxy.proxy.counted import CloseCause, Total
-from kproxy.proxy.link import Link
+from kproxy.proxy.forwarding.link import Link
 from kproxy.proxy.logs import log
+from kproxy.proxy.tap.counted import CloseCause, Total
 from kproxy.session.sasl import SaslPhase
 
 REQUEST_SIDE, RESPONSE_SIDE = 0, 1

@@ -17,22 +17,22 @@ from kproxy.filters.chain import Chain
 from kproxy.filters.contract import ConnectionFacts, Direction
 from kproxy.filters.loading import load_chain
 from kproxy.protocol import facts
-from kproxy.proxy.acceptor import Acceptor
 from kproxy.proxy.admission import Admission
 from kproxy.proxy.brokers import BrokerTable
-from kproxy.proxy.counted import CloseCause, Total
 from kproxy.proxy.discovery import discover
-from kproxy.proxy.endpoint import join, split
+from kproxy.proxy.forwarding.acceptor import Acceptor
+from kproxy.proxy.forwarding.lane import Worker
+from kproxy.proxy.forwarding.link import Link
+from kproxy.proxy.forwarding.plan import Plan
+from kproxy.proxy.forwarding.pump import close_sockets
+from kproxy.proxy.forwarding.streams import close_legs
 from kproxy.proxy.instead import spoken_instead
-from kproxy.proxy.lane import Worker
 from kproxy.proxy.lingering import Lingering
-from kproxy.proxy.link import Link
-from kproxy.proxy.listening import ListenError, endpoint_of, listen, sockaddr
 from kproxy.proxy.logs import log
+from kproxy.proxy.network.endpoint import join, split
+from kproxy.proxy.network.listening import ListenError, endpoint_of, listen, sockaddr
 from kproxy.proxy.opening import Opening
-from kproxy.proxy.plan import Plan
-from kproxy.proxy.pump import close_sockets
-from kproxy.proxy.streams import close_legs
+from kproxy.proxy.tap.counted import CloseCause, Total
 from kproxy.proxy.verdicts import Verdicts
 
 ACCEPT_PAUSE_S = 0.1  # when the process has no file descriptor left

@@ -18,11 +18,11 @@ from kproxy.config import Cluster, Config
 from kproxy.errors import KproxyError
 from kproxy.proxy.admission import Admission
 from kproxy.proxy.control import Channel, begin_child, parse_child_arguments
-from kproxy.proxy.counted import Total
-from kproxy.proxy.counters import Counters
-from kproxy.proxy.lane import Worker
+from kproxy.proxy.forwarding.lane import Worker
 from kproxy.proxy.logs import log
-from kproxy.proxy.ring import TapWriter
+from kproxy.proxy.tap.counted import Total
+from kproxy.proxy.tap.counters import Counters
+from kproxy.proxy.tap.ring import TapWriter
 from kproxy.proxy.virtual_cluster import VirtualCluster, clock_offset
 
 TICK_S = 0.25

@@ -15,7 +15,7 @@ from scapy.layers.vxlan import VXLAN
 from scapy.packet import Raw
 
 from kproxy.capture import Packet, open_capture, read_flows
-from kproxy.cli.pipeline import Pipeline
+from kproxy.pipeline.flow_reader import Pipeline
 from kproxy.session import BadFrame, Event, Exchange, Gap, NotKafka
 from tests.capture.traffic import enhanced, interface, option, pcap, section
 from tests.support.traffic import CAPTURES

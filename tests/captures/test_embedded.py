@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from kproxy.capture import open_capture, read_flows
-from kproxy.cli.pipeline import Pipeline
 from kproxy.output.bodies import read_bodies
 from kproxy.output.jsonl import exchange_line
 from kproxy.output.opening import Opener
+from kproxy.pipeline.flow_reader import Pipeline
 from kproxy.protocol.embedded import Viewers
 from kproxy.session import Exchange
 

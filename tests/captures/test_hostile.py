@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.captures.test_captures import CAPTURES, ENVIRONMENT
-from tests.cli.test_pipeline import write
+from tests.pipeline.test_flow_reader import write
 from tests.support.frames import (
     heartbeat,
     heartbeat_answer,

@@ -17,8 +17,8 @@ import pytest
 
 from kproxy.capture import open_capture, read_flows
 from kproxy.capture.tls import KeyLog
-from kproxy.cli.pipeline import Pipeline
-from kproxy.cli.tls_flow import Secrets
+from kproxy.pipeline.flow_reader import Pipeline
+from kproxy.pipeline.tls_flow import Secrets
 from kproxy.protocol.records import read_records
 from kproxy.protocol.structs import Struct
 from kproxy.session import Exchange, Frame

@@ -57,7 +57,7 @@ def test_it_becomes_the_supervisor_and_listens() -> None:
         serving = process.until("serving")
         assert serving["listen"] == [listen]
         command = Path(f"/proc/{process.process.pid}/cmdline").read_bytes()
-        assert b"kproxy.proxy.supervisor" in command
+        assert b"kproxy.proxy.supervisor.process" in command
         socket.create_connection(("127.0.0.1", port), timeout=20).close()
         with urllib.request.urlopen(f"http://127.0.0.1:{admin}/readyz", timeout=20) as answer:
             assert answer.read() == b"ready\n"

@@ -1,7 +1,7 @@
 """Every total of the workers and all that the analyzer says is a metric."""
 
 from kproxy.output.metric_descriptions import BY_NAME, DESCRIPTIONS
-from kproxy.proxy.counted import GAUGES, Total
+from kproxy.proxy.tap.counted import GAUGES, Total
 
 
 def totals() -> dict[str, str]:

@@ -11,9 +11,9 @@ from typing import Any
 from kproxy.config import Analysis, Cluster, Config, Limits, Timeouts
 from kproxy.protocol import message, response_header_version
 from kproxy.proxy.admission import Admission
-from kproxy.proxy.counted import GAUGES, CloseCause, Total
-from kproxy.proxy.counters import Counters
-from kproxy.proxy.lane import Worker
+from kproxy.proxy.forwarding.lane import Worker
+from kproxy.proxy.tap.counted import GAUGES, CloseCause, Total
+from kproxy.proxy.tap.counters import Counters
 from kproxy.proxy.virtual_cluster import VirtualCluster
 from tests.support.filtering import make, part
 

@@ -11,12 +11,12 @@ import uvloop
 
 from kproxy.filters.chain import Chain
 from kproxy.filters.contract import AddressMap, ConnectionFacts, Want
-from kproxy.proxy.counted import GAUGES, CloseCause, Total
-from kproxy.proxy.counters import Counters
-from kproxy.proxy.lane import Worker
-from kproxy.proxy.link import Link
-from kproxy.proxy.plan import Plan
-from kproxy.proxy.pump import close_sockets, pump
+from kproxy.proxy.forwarding.lane import Worker
+from kproxy.proxy.forwarding.link import Link
+from kproxy.proxy.forwarding.plan import Plan
+from kproxy.proxy.forwarding.pump import close_sockets, pump
+from kproxy.proxy.tap.counted import GAUGES, CloseCause, Total
+from kproxy.proxy.tap.counters import Counters
 from kproxy.proxy.verdicts import Verdicts
 
 _benches: list["Bench"] = []

@@ -7,8 +7,8 @@ import pytest
 from kproxy.config import Limits
 from kproxy.proxy import admission
 from kproxy.proxy.admission import Admission
-from kproxy.proxy.counters import Counters
-from kproxy.proxy.listening import sockaddr
+from kproxy.proxy.network.listening import sockaddr
+from kproxy.proxy.tap.counters import Counters
 
 HERE, THERE = (sockaddr(socket.AF_INET, (host, 5_000)) for host in ("10.0.0.1", "10.0.0.2"))
 SIX = sockaddr(socket.AF_INET6, ("2001:db8::1", 5_000, 0, 0))

@@ -10,8 +10,8 @@ from kproxy.config import BrokerTls, ListenerTls
 from kproxy.errors import UpstreamError
 from kproxy.protocol import request_message
 from kproxy.proxy.discovery import MOST_ANSWER, discover
-from kproxy.proxy.tls import broker_context, listener_context
-from kproxy.proxy.upstream import Upstream
+from kproxy.proxy.network.tls import broker_context, listener_context
+from kproxy.proxy.network.upstream import Upstream
 from tests.proxy.certificates import certificates
 from tests.proxy.clusters import Broker, free_port, listening
 from tests.proxy.links import run

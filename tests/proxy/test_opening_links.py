@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from kproxy.config import Addresses, BrokerTls, ListenerTls, Timeouts
-from kproxy.proxy.counted import CloseCause, Total
-from kproxy.proxy.tls import broker_context
+from kproxy.proxy.network.tls import broker_context
+from kproxy.proxy.tap.counted import CloseCause, Total
 from tests.proxy.certificates import certificates
 from tests.proxy.clusters import Broker, ask, front, listening
 from tests.proxy.links import request, run

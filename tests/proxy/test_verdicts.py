@@ -10,7 +10,7 @@ from kproxy.filters.chain import Chain
 from kproxy.filters.contract import Close, Filter, Forward, Replace, Reply
 from kproxy.filters.rewrite_addresses import RewriteAddresses
 from kproxy.protocol import message
-from kproxy.proxy.counted import CloseCause, Total
+from kproxy.proxy.tap.counted import CloseCause, Total
 from tests.proxy.clusters import api_versions, metadata
 from tests.proxy.links import Bench, Judge, request, response, run
 from tests.support.filtering import make
@@ -209,7 +209,7 @@ def test_the_same_api_versions_answer_is_read_once_and_another_chain_reads_again
 
 
 def test_metadata_that_names_an_unservable_broker_is_withheld() -> None:
-    from tests.proxy.test_responses import table  # noqa: PLC0415
+    from tests.proxy.forwarding.test_responses import table  # noqa: PLC0415
 
     async def work() -> None:
         judge = Judge(Chain([RewriteAddresses()]), table())

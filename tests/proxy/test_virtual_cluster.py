@@ -13,8 +13,8 @@ from kproxy.config import Addresses, Cluster, FilterUse, Timeouts
 from kproxy.errors import UsageError
 from kproxy.filters.contract import Filter
 from kproxy.proxy import virtual_cluster
-from kproxy.proxy.counted import CloseCause
-from kproxy.proxy.listening import ListenError
+from kproxy.proxy.network.listening import ListenError
+from kproxy.proxy.tap.counted import CloseCause
 from tests.proxy.clusters import Broker, ask, free_port, front, listening, metadata
 from tests.proxy.links import request, response, run
 

@@ -14,10 +14,10 @@ import msgspec
 
 from kproxy.config import Addresses, Cluster, Config, Limits, Timeouts
 from kproxy.proxy.control import ChildArguments
-from kproxy.proxy.counted import Total
-from kproxy.proxy.counters import Counters
-from kproxy.proxy.ring import TapReader, create_ring
-from kproxy.proxy.tapped import TapKind
+from kproxy.proxy.tap.counted import Total
+from kproxy.proxy.tap.counters import Counters
+from kproxy.proxy.tap.ring import TapReader, create_ring
+from kproxy.proxy.tap.tapped import TapKind
 from tests.proxy.clusters import free_port
 from tests.proxy.links import request
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from kproxy.capture import open_capture, read_flows
-from kproxy.cli.pipeline import Pipeline
+from kproxy.pipeline.flow_reader import Pipeline
 from kproxy.session import Exchange
 
 CAPTURES = Path(__file__).parents[2] / "captures"

@@ -21,8 +21,8 @@ import time
 from typing import Any
 
 from kproxy.proxy.control import Channel, ChildArguments, begin_child, parse_child_arguments
-from kproxy.proxy.counted import Total
-from kproxy.proxy.counters import Counters
+from kproxy.proxy.tap.counted import Total
+from kproxy.proxy.tap.counters import Counters
 
 A_WHILE = 1.5  # seconds, more than between two looks of the supervisor
 

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
-from kproxy.proxy.fleet import Modules
-from kproxy.proxy.supervisor import main
+from kproxy.proxy.supervisor.fleet import Modules
+from kproxy.proxy.supervisor.process import main
 
 STAND_IN = "tests.support.stand_in_worker"
 LONG = 30.0  # seconds after which a test that waits has failed

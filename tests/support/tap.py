@@ -15,8 +15,8 @@ import msgspec
 from kproxy.capture import Closed, Data, Ended, Gap, open_capture, read_flows
 from kproxy.config import Analysis, Cluster, Config
 from kproxy.proxy.control import ChildArguments
-from kproxy.proxy.ring import TapWriter, create_ring
-from kproxy.proxy.tapped import TapItem, TapKind
+from kproxy.proxy.tap.ring import TapWriter, create_ring
+from kproxy.proxy.tap.tapped import TapItem, TapKind
 
 RING_SIZE = 4 << 20
 PATIENCE = 30  # seconds until a test that waits for another process fails
@@ -66,7 +66,7 @@ class AnalyzerProcess:
         self.control = ours
         self._lines = ours.makefile("rb")
         arguments = ChildArguments(os.getpid(), theirs.fileno(), taps=tuple(self.rings))
-        command = [sys.executable, "-m", "kproxy.proxy.analyzer", "kproxy-analyzer", *arguments.words()]
+        command = [sys.executable, "-m", "kproxy.proxy.analyzer.process", "kproxy-analyzer", *arguments.words()]
         self.process = subprocess.Popen(command, pass_fds=arguments.fds())
         theirs.close()
         self.configure(self._config.analysis)

@@ -9,8 +9,8 @@ from dataclasses import replace
 from kproxy.capture import Data, FlowItem, Flows, Limits, Packet, open_capture
 from kproxy.capture.links import TcpSegment, read_datagram, read_segment
 from kproxy.capture.unwrap import Unwrapper
-from kproxy.cli.pipeline import Pipeline
 from kproxy.output.jsonl import event_line
+from kproxy.pipeline.flow_reader import Pipeline
 from kproxy.session import Event, Exchange
 from tests.support.traffic import CAPTURES
 

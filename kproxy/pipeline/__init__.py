@@ -1,0 +1,1 @@
+"""The engine: byte streams to sessions to events to outputs."""

@@ -1,0 +1,1 @@
+"""The analyzer process: reads the taps, runs the pipeline."""

@@ -1,0 +1,1 @@
+"""What a byte goes through: lanes, links, pumps."""

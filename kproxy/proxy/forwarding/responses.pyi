@@ -1,0 +1,4 @@
+from kproxy.proxy.forwarding.lane import Lane
+
+class ResponseLane(Lane):
+    """From broker to client."""

@@ -1,0 +1,1 @@
+"""Reaching and being reached: resolving, connecting, listening, TLS, PROXY protocol."""

@@ -1,0 +1,1 @@
+"""The supervisor process: starts, watches and stops the others."""

@@ -1,0 +1,175 @@
+"""The admin port: what there is to see of a running proxy. Nothing can be changed here.
+
+    /metrics       Prometheus
+    /healthz       200 while the supervisor runs
+    /readyz        200 while every worker serves; else 503 and why
+    /connections   open connections as JSON; ?limit=
+    /              this list
+
+Only GET and HEAD. A browser that was led here by a foreign name (DNS rebinding) is refused: the Host header must be an IP
+address, a loopback name, or one of the names given.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from ipaddress import ip_address
+from time import time_ns
+from typing import Any, Protocol
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from kproxy.output.metrics import Metrics, Scrape
+from kproxy.proxy.tap.counted import FIRST_BOUND_BITS, HISTOGRAM_BUCKETS
+from kproxy.proxy.tap.counters import Counters
+
+LOOPBACK = frozenset({"localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback"})
+BOUNDS = tuple(1 << (bits + FIRST_BOUND_BITS) for bits in range(HISTOGRAM_BUCKETS - 1))
+STALE = 5 * 10**9  # ns after which the analyzer, which speaks each second, is taken for gone
+DEFAULT_LIMIT, MOST_LIMIT = 1_000, 100_000
+HEADERS = [
+    (b"cache-control", b"no-store"),
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
+    (b"x-content-type-options", b"nosniff"),
+]
+INDEX = """kproxy
+/metrics       Prometheus metrics
+/healthz       200 while kproxy runs
+/readyz        200 while it serves clients, else 503 and why
+/connections   open connections (JSON; ?limit=1000)
+"""
+
+
+class AdminSource(Protocol):
+    """What is to be shown."""
+
+    def counters(self) -> Sequence[Counters]:
+        """Of all workers."""
+
+    def analysis(self) -> Mapping[str, Any]:
+        """What the analyzer said last; empty where it said nothing."""
+
+    def ready(self) -> tuple[bool, str]:
+        """Whether clients are served; if not, why."""
+
+    async def connections(self) -> list[dict[str, Any]]:
+        """The open connections."""
+
+
+def admin_app(source: AdminSource, hosts: Iterable[str] = ()) -> Starlette:
+    """The ASGI application; *hosts* are names under which it may be asked, beside loopback ones and IP addresses."""
+    shown = _Shown(source)
+    routes = [
+        Route("/", shown.index),
+        Route("/metrics", shown.metrics),
+        Route("/healthz", shown.healthz),
+        Route("/readyz", shown.readyz),
+        Route("/connections", shown.connections),
+    ]
+    allowed = LOOPBACK | {host.lower() for host in hosts}
+    return Starlette(routes=routes, middleware=[Middleware(_Guard, hosts=allowed)])
+
+
+class _Shown:
+    """The answers."""
+
+    def __init__(self, source: AdminSource) -> None:
+        self._source = source
+        self._metrics = Metrics(self)
+
+    def scrape(self) -> Scrape:
+        """See kproxy.output.metrics.Source."""
+        workers = self._source.counters()
+        said = self._source.analysis()
+        return Scrape(
+            apis=[worker.apis() for worker in workers],
+            totals=[{total.name.lower(): n for total, n in worker.totals().items()} for worker in workers],
+            closes=[{cause.name.lower(): n for cause, n in worker.closes().items()} for worker in workers],
+            bounds=BOUNDS,
+            analysis=said,
+            analysis_up=time_ns() - int(said.get("at", 0)) < STALE,
+        )
+
+    async def index(self, _request: Request) -> Response:
+        """What can be asked."""
+        return PlainTextResponse(INDEX)
+
+    async def metrics(self, request: Request) -> Response:
+        """For Prometheus."""
+        text, content_type = self._metrics.render(request.headers.get("accept", ""))
+        return Response(text, headers={"content-type": content_type})
+
+    async def healthz(self, _request: Request) -> Response:
+        """We are here."""
+        return PlainTextResponse("ok\n")
+
+    async def readyz(self, _request: Request) -> Response:
+        """Whether clients are served."""
+        ready, why = self._source.ready()
+        return PlainTextResponse("ready\n") if ready else PlainTextResponse(f"{why}\n", 503)
+
+    async def connections(self, request: Request) -> Response:
+        """At most ``limit`` of them, and how many there are."""
+        try:
+            limit = int(request.query_params.get("limit", DEFAULT_LIMIT))
+        except ValueError:
+            limit = -1
+        if not 0 <= limit <= MOST_LIMIT:
+            return PlainTextResponse(f"limit is a number from 0 to {MOST_LIMIT:,}\n", 400)
+        found = await self._source.connections()
+        shown = {"count": len(found), "connections": found[:limit]}
+        return Response(msgspec.json.encode(shown), media_type="application/json")
+
+
+class _Guard:
+    """Lets nothing pass but reading, under a name of ours."""
+
+    def __init__(self, app: ASGIApp, hosts: frozenset[str]) -> None:
+        self._app = app
+        self._hosts = hosts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """See the ASGI specification, version 3."""
+        if scope["type"] != "http":  # a WebSocket, which nothing here speaks; the server closes it
+            return
+        refused = self._refused(scope)
+        app = self._app if refused is None else refused
+
+        async def send_guarded(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message.get("headers", []), *HEADERS]
+            await send(message)
+
+        await app(scope, receive, send_guarded)
+
+    def _refused(self, scope: Scope) -> Response | None:
+        if scope["method"] not in ("GET", "HEAD"):
+            return PlainTextResponse("nothing can be changed here\n", 405, {"allow": "GET, HEAD"})
+        named = [value for name, value in scope["headers"] if name == b"host"]
+        if len(named) != 1 or not self._is_ours(named[0].decode("latin-1")):
+            return PlainTextResponse("this is not a name of the admin server; ask it by its address\n", 421)
+        return None
+
+    def _is_ours(self, host: str) -> bool:
+        """An IP address is ours: who is asked by it was not led here by a name."""
+        name = host_name(host)
+        if name in self._hosts:
+            return True
+        try:
+            ip_address(name)
+        except ValueError:
+            return False
+        return True
+
+
+def host_name(host: str) -> str:
+    """The host of a Host header (RFC 9110, 7.2): small letters, without its port, brackets and the root's dot; "" for none."""
+    if host.startswith("["):
+        name, bracket, port = host[1:].partition("]")
+        return name if bracket and (not port or port.startswith(":")) else ""
+    name, _, port = host.partition(":")
+    return name.lower().removesuffix(".") if not port or port.isdecimal() else ""

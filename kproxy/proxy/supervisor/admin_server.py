@@ -1,0 +1,58 @@
+"""The admin application on its address, in the supervisor's event loop."""
+
+import socket
+from collections.abc import Iterable
+
+import uvicorn
+
+from kproxy.config.addresses import parse_address
+from kproxy.proxy.supervisor.admin import AdminSource, admin_app
+
+MOST_REQUESTS = 64  # at a time; the next get 503
+BACKLOG = 64
+
+
+def listen_admin(address: str) -> socket.socket:
+    """A listening socket. Raises OSError where the address is in use or none of this machine's."""
+    host, port = parse_address(address, any_host=True)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(BACKLOG)
+    except BaseException:
+        listener.close()
+        raise
+    listener.setblocking(False)
+    return listener
+
+
+class AdminServer:
+    """Uvicorn without its main loop, which wakes up ten times a second to look for signals that are ours."""
+
+    def __init__(self, listener: socket.socket, source: AdminSource, hosts: Iterable[str]) -> None:
+        settings = uvicorn.Config(
+            admin_app(source, hosts),
+            http="h11",
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            date_header=False,
+            server_header=False,
+            limit_concurrency=MOST_REQUESTS,
+            timeout_graceful_shutdown=1,
+        )
+        settings.load()
+        self._server = uvicorn.Server(settings)
+        self._server.lifespan = settings.lifespan_class(settings)
+        self._listener = listener
+
+    async def start(self) -> None:
+        """Answer from now on."""
+        await self._server.startup(sockets=[self._listener])
+
+    async def stop(self) -> None:
+        """Accept no more and close what is open, within about a second."""
+        await self._server.shutdown(sockets=[self._listener])

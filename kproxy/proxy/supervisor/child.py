@@ -1,0 +1,211 @@
+"""One child process and whoever takes its place when it dies."""
+
+import asyncio
+import contextlib
+import os
+import socket
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from kproxy.proxy.control import Channel, ChannelError, ChildArguments, Message
+from kproxy.proxy.logs import Relay, log
+from kproxy.proxy.supervisor.processes import Process, start_child
+
+FIRST_DELAY, MOST_DELAY = 0.1, 1.5  # seconds before a restart; the very first one is at once
+LONG_ENOUGH = 10.0  # seconds: who lived so long did not die of its beginning
+LAST_WORDS = 0.5  # seconds that the channel of a dead child is still read, and that one without a channel may live
+MOST_SEND = 5.0  # seconds: who does not read its channel for so long hangs
+
+
+class Keeper(Protocol):
+    """Who is told about a child."""
+
+    async def started(self, child: "Child") -> None:
+        """A process was started; its channel is open."""
+
+    async def heard(self, child: "Child", message: Message) -> None:
+        """It said something that the child does not deal with itself."""
+
+    def ended(self, child: "Child", code: int | None) -> None:
+        """Its process is gone, or could not be started (None)."""
+
+
+class Backoff:
+    """How long to wait before a restart."""
+
+    def __init__(self) -> None:
+        self._deaths = 0
+
+    def after(self, lived: float) -> float:
+        """Seconds to wait after a process that lived for *lived* seconds: 0, 0.1, 0.2, ... 1.5."""
+        self._deaths = 1 if lived >= LONG_ENOUGH else self._deaths + 1
+        return 0.0 if self._deaths == 1 else min(MOST_DELAY, FIRST_DELAY * 2 ** min(self._deaths - 2, 10))
+
+
+class Child:
+    """A place for a process: one is started, and again when it dies, until ``stop()``.
+
+    Args:
+        module: what is run, by dotted name.
+        number: of a worker; None for the analyzer.
+        arguments: its command line, given the number of its end of the channel.
+        keeper: who is told.
+    """
+
+    def __init__(
+        self, module: str, number: int | None, arguments: Callable[[int], ChildArguments], keeper: Keeper
+    ) -> None:
+        self.number = number
+        self.name = "analyzer" if number is None else f"worker {number}"
+        self.ready = False
+        self.gone = asyncio.Event()  # stopped, and its process is no more
+        self._module, self._arguments, self._keeper = module, arguments, keeper
+        self._relay = Relay("analyzer" if number is None else "worker", number)
+        self._backoff = Backoff()
+        self._stopping = asyncio.Event()
+        self._channel: Channel | None = None
+        self._process: Process | None = None
+        self._answers: deque[asyncio.Future[str]] = deque()  # of configurations, in the order in which they were sent
+        self.given: Any = None  # the last one
+
+    @property
+    def pid(self) -> int | None:
+        """Process id; None between two lives."""
+        return self._process.pid if self._process else None
+
+    async def keep(self) -> None:
+        """Start it and start it again, until stopped."""
+        try:
+            while not self._stopping.is_set():
+                began = time.monotonic()
+                code = await self._live()
+                self._ended(code)
+                if not self._stopping.is_set():
+                    await self._wait_after(code, time.monotonic() - began)
+        finally:
+            self._kill()
+            self.gone.set()
+
+    async def configure(self, config: Any) -> str:
+        """Have the process, if there is one, take a configuration. Returns "" when it is ready, else why it is not."""
+        if self._channel is None:
+            return ""
+        answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._answers.append(answer)
+        self.given = config
+        await self.send({"do": "configure", "config": config, "worker": self.number or 0})
+        return await answer
+
+    async def send(self, message: Message) -> None:
+        """Send, if there is a process; one that does not read is killed (and started again)."""
+        if self._channel is None:
+            return
+        try:
+            await asyncio.wait_for(self._channel.send(message), MOST_SEND)
+        except TimeoutError:
+            log("error", "a process hangs", **self._about(), seconds=MOST_SEND)
+            self._kill()
+
+    def stop(self) -> None:
+        """When it ends, it is not started again."""
+        self._stopping.set()
+
+    def restart(self) -> None:
+        """End the process; another takes its place."""
+        self._kill()
+
+    def kill(self) -> None:
+        """End it at once, and for good."""
+        self.stop()
+        self._kill()
+
+    async def _live(self) -> int | None:
+        """A whole life: start, listen until the channel ends, bury. Returns the exit code; None: it could not be started."""
+        try:
+            ours, process = self._start()
+        except OSError as error:
+            log("error", "a process could not be started", **self._about(), reason=os.strerror(error.errno or 0))
+            return None
+        self._process = process
+        self._channel = await Channel.of(ours)
+        process.ended.add_done_callback(self._read_out)
+        await self._keeper.started(self)
+        await self._listen(self._channel)
+        self._channel = None
+        with contextlib.suppress(TimeoutError):
+            return await asyncio.wait_for(asyncio.shield(process.ended), LAST_WORDS)
+        process.kill()
+        return await process.ended
+
+    def _start(self) -> tuple[socket.socket, Process]:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            try:
+                return ours, start_child(self._module, self._arguments(theirs.fileno()))
+            except OSError:
+                ours.close()
+                raise
+
+    async def _listen(self, channel: Channel) -> None:
+        try:
+            async for message in channel:
+                await self._hear(message)
+        except ChannelError as error:
+            log("error", "a process is not understood", **self._about(), reason=str(error))
+        finally:
+            channel.close()
+
+    def _read_out(self, _: object) -> None:
+        """It is dead: whoever else may hold its end of the channel, it does not go on for long."""
+        channel = self._channel
+        if channel:
+            asyncio.get_running_loop().call_later(LAST_WORDS, channel.close)
+
+    async def _hear(self, message: Message) -> None:
+        match message.get("said"):
+            case "log":
+                self._relay.write(message)
+            case "ready":
+                self.ready = True
+                self._settle("")
+            case "drained":
+                if left := message.get("left"):
+                    log("warning", "the time to drain is over: connections were closed", worker=self.number, count=left)
+            case "failed":
+                self._settle(str(message.get("why") or "it does not say why"))
+            case _:
+                await self._keeper.heard(self, message)
+
+    def _settle(self, answer: str) -> None:
+        if self._answers:
+            waiting = self._answers.popleft()
+            if not waiting.cancelled():
+                waiting.set_result(answer)
+
+    def _ended(self, code: int | None) -> None:
+        self.ready = False
+        self._process = None
+        while self._answers:
+            self._settle(f"{self.name} ended {_code_words(code)} before it was ready")
+        self._keeper.ended(self, code)
+
+    async def _wait_after(self, code: int | None, lived: float) -> None:
+        delay = self._backoff.after(lived)
+        log("error", "a process ended", **self._about(), exit_code=code, restart_in=delay)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._stopping.wait(), delay)
+
+    def _kill(self) -> None:
+        if self._process:
+            self._process.kill()
+
+    def _about(self) -> dict[str, Any]:
+        return {"process": "analyzer"} if self.number is None else {"process": "worker", "worker": self.number}
+
+
+def _code_words(code: int | None) -> str:
+    if code is None:
+        return "without having started"
+    return f"by signal {-code}" if code < 0 else f"with exit code {code}"

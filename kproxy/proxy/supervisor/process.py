@@ -1,0 +1,270 @@
+"""`kproxy run` itself: starts workers and analyzer, turns signals and changed files into messages, serves the admin port.
+
+SIGTERM, SIGINT     drain: what is in flight is answered, then all end; exit code 0, or 1 where somebody had to be killed.
+                    With outlive, the first SIGTERM only waits until no client is connected. The second signal: at once;
+                    signals that come together are one, as timeout(1), npm and others pass on what all have got already
+SIGHUP              read the configuration and the TLS files again; so does a change of one of these files
+"""
+
+import asyncio
+import resource
+import signal
+import sys
+from collections.abc import Awaitable, Sequence
+from typing import Any
+
+import msgspec
+
+from kproxy.config import Config
+from kproxy.config.files import watched_files
+from kproxy.config.reading import Options, config_from_options
+from kproxy.errors import ConfigError, KproxyError, UsageError
+from kproxy.proxy.logs import log, start_logging
+from kproxy.proxy.network.probe import probe
+from kproxy.proxy.supervisor.fleet import OURS, Fleet, Modules
+from kproxy.proxy.supervisor.overview import Overview
+from kproxy.proxy.supervisor.watch import FileWatch
+
+DONE, FAILED, USAGE = 0, 1, 2
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+OTHER_FILES = 200  # of a worker: listeners, memory, the channel
+TOGETHER = 0.1  # seconds in which signals are one
+LOOK_EVERY = 0.25  # seconds between two counts of the clients that are to be outlived
+
+
+class Supervisor:
+    """One run, from its options to its exit code."""
+
+    def __init__(self, options: Options, config: Config, modules: Modules = OURS) -> None:
+        self._options = options
+        self._config = config
+        self._fleet = Fleet(config, modules)
+        self._overview = Overview(self._fleet)
+        self._admin = Admin(self._overview)
+        self._watch = FileWatch()
+        self._signals: asyncio.Queue[signal.Signals] = asyncio.Queue()
+        self._reload = asyncio.Event()
+        self._asked_to_reload = False  # by a signal: also where nothing seems to have changed
+        self._watch_files()
+
+    async def run(self) -> int:
+        """Serve until asked to stop. Returns the exit code; a start that fails is told in one sentence on standard error."""
+        loop = asyncio.get_running_loop()
+        for number in SIGNALS:
+            loop.add_signal_handler(number, self._signals.put_nowait, number)
+        try:
+            return await self._run()
+        finally:
+            await self._fleet.kill()
+            await self._admin.stop()
+
+    async def _run(self) -> int:
+        try:
+            probe(self._config)
+            await self._admin.move(self._config)
+        except OSError as error:
+            return _say(f"{error.filename or self._config.admin}: {error.strerror}")
+        first = await _first_of(self._fleet.start(), self._next_stop())
+        if isinstance(first, signal.Signals):
+            return DONE  # asked to stop before there was anything to drain
+        if first:
+            return _say(first)
+        self._say_serving()
+        beside = [
+            asyncio.ensure_future(self._watch.follow(self._changed)),
+            asyncio.ensure_future(self._keep_reloading()),
+        ]
+        try:
+            return await self._until_stopped()
+        finally:
+            for task in beside:
+                task.cancel()
+
+    async def _until_stopped(self) -> int:
+        why = await _first_of(self._next_stop(), self._fleet.failure)
+        if isinstance(why, str):
+            return _say(why)
+        await self._take_together()
+        if self._config.outlive and why == signal.SIGTERM:
+            log("info", "asked to stop, going on until no client is connected", signal=why.name)
+            await self._fleet.send_all({"do": "outlive"})
+            await _first_of(self._no_clients(), self._next_stop())
+        return await self._drain(why)
+
+    async def _drain(self, why: signal.Signals) -> int:
+        seconds = self._config.timeouts.drain
+        log("info", "draining", signal=why.name, seconds=seconds, count=self._overview.clients())
+        first = await _first_of(self._fleet.drain(seconds), self._next_stop())
+        if isinstance(first, signal.Signals):
+            log("warning", "stopped at once", signal=first.name)
+            return 128 + first
+        if not first:
+            log("warning", "stopped before all was answered", seconds=seconds)
+        else:
+            log("info", "stopped")
+        return DONE if first else FAILED
+
+    async def _next_stop(self) -> signal.Signals:
+        while True:
+            number = await self._signals.get()
+            if number != signal.SIGHUP:
+                return number
+            log("info", "reading the configuration again", signal=number.name)
+            self._asked_to_reload = True
+            self._reload.set()
+
+    async def _take_together(self) -> None:
+        await asyncio.sleep(TOGETHER)
+        while not self._signals.empty():
+            self._signals.get_nowait()
+
+    async def _no_clients(self) -> None:
+        """Until none is connected in two looks: a client that moves to another broker is between two connections."""
+        looks = 0
+        while looks < 2:
+            looks = 0 if self._overview.clients() else looks + 1
+            await asyncio.sleep(LOOK_EVERY)
+
+    def _watch_files(self) -> None:
+        own = [self._options.file] if self._options.file else []
+        self._watch.watch([*own, *watched_files(self._config)])
+
+    def _changed(self, files: Sequence[str]) -> None:
+        for file in files:
+            log("info", "a file has changed", file=file)
+        self._reload.set()
+
+    async def _keep_reloading(self) -> None:
+        while True:
+            await self._reload.wait()
+            self._reload.clear()
+            asked, self._asked_to_reload = self._asked_to_reload, False
+            try:
+                await self._read_again(asked)
+            except UsageError as error:
+                _log_mistakes(error)
+            except OSError as error:  # no file descriptors or memory for more workers
+                log("error", "the configuration was taken in part", reason=str(error))
+
+    async def _read_again(self, asked: bool) -> None:
+        """Raises UsageError, of which ConfigError is one; workers look at filters and addresses and may say no, too."""
+        config = config_from_options(self._options, filters=False)
+        if config == self._config and not asked:
+            await self._fleet.send_all({"do": "certificates"})
+            log("info", "TLS files are read again")
+            return
+        why = await self._fleet.change(config)
+        if why:
+            raise UsageError(why)
+        await self._move_admin(config)
+        self._config = config
+        self._watch_files()
+        log("info", "the configuration was taken", workers=config.workers)
+
+    async def _move_admin(self, config: Config) -> None:
+        try:
+            await self._admin.move(config)
+        except OSError as error:
+            log("error", "the admin server stays where it is", admin=config.admin, reason=error.strerror)
+
+    def _say_serving(self) -> None:
+        config = self._config
+        log(
+            "info",
+            "serving",
+            listen=[cluster.listen for cluster in config.clusters],
+            bootstrap=[address for cluster in config.clusters for address in cluster.bootstrap],
+            workers=config.workers,
+            analysis=config.analysis.enabled,
+            admin=config.admin,
+        )
+
+
+class Admin:
+    """The admin server, wherever it is at the moment; without one, uvicorn is not even imported."""
+
+    def __init__(self, overview: Overview) -> None:
+        self._overview = overview
+        self._address: str | None = None
+        self._server: Any = None
+
+    async def move(self, config: Config) -> None:
+        """Serve where *config* says from now on; nowhere: stop. Raises OSError, and all is as before."""
+        address = config.admin
+        if address == self._address:
+            return
+        if address is None:
+            await self.stop()
+            return
+        from kproxy.proxy.supervisor.admin_server import AdminServer, listen_admin  # noqa: PLC0415
+
+        server = AdminServer(listen_admin(address), self._overview, config.admin_hosts)
+        await self.stop()
+        await server.start()
+        self._address, self._server = address, server
+
+    async def stop(self) -> None:
+        """Serve no more."""
+        server, self._server, self._address = self._server, None, None
+        if server is not None:
+            await server.stop()
+
+
+async def _first_of(*awaitables: Awaitable[Any]) -> Any:
+    """What the first of them that is done returns; the others are cancelled."""
+    tasks = [asyncio.ensure_future(awaitable) for awaitable in awaitables]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        return next(task for task in tasks if task in done).result()
+    finally:
+        for task in tasks:
+            task.cancel()
+
+
+def allow_files(config: Config) -> None:
+    """As many open files as are needed and allowed, for us and, by inheritance, the workers; two a client."""
+    now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = 2 * config.limits.connections + OTHER_FILES
+    allowed = wanted if most == resource.RLIM_INFINITY else min(wanted, most)
+    if now != resource.RLIM_INFINITY and now < allowed:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, most))
+    clients = max(allowed - OTHER_FILES, 0) // 2
+    if clients < 0.9 * config.limits.connections:
+        reason = f"the limit of open files (ulimit -n) is {most}, which is enough for about {clients} clients"
+        log("warning", "limits.connections will not be reached", reason=reason)
+
+
+def _log_mistakes(error: UsageError) -> None:
+    if not isinstance(error, ConfigError):
+        log("error", "the configuration before stays", reason=str(error))
+        return
+    for mistake in error.mistakes:
+        keys = {name: value for name, value in mistake._asdict().items() if value and name != "message"}
+        log("error", "a mistake in the configuration", file=error.source, **keys, reason=mistake.message)
+    log("error", "the configuration before stays", count=len(error.mistakes))
+
+
+def _say(sentence: str) -> int:
+    print(f"kproxy: {sentence}", file=sys.stderr)
+    return FAILED
+
+
+def main(words: Sequence[str], modules: Modules = OURS) -> int:
+    """Run with the options that become_supervisor wrote."""
+    options = msgspec.json.decode(words[0], type=Options)
+    try:
+        config = config_from_options(options, filters=False)
+    except KproxyError as error:
+        print(error, file=sys.stderr)
+        return USAGE
+    start_logging(config.logs)
+    allow_files(config)
+
+    async def run() -> int:
+        return await Supervisor(options, config, modules).run()
+
+    return asyncio.run(run())
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,1 @@
+"""Memory that processes share: the tap ring and the counters."""

@@ -1,0 +1,183 @@
+"""What a worker counts: one memfd a worker, which the worker writes and the supervisor reads while it runs and after it died.
+
+Every number is one aligned 64-bit word with one writer, so that a reader sees it whole; numbers that belong together may
+be apart by what happened in between. Slots for an API at a version are taken when first asked for, one after the other,
+so that an idle worker's counters cost a few pages.
+"""
+
+from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
+from libc.string cimport memset
+
+from kproxy.proxy.tap.shared_memory cimport forget_shared, load_acquire, map_shared, store_release, unmap_shared
+
+from hashlib import blake2b
+
+from kproxy.protocol.facts import facts
+from kproxy.proxy.tap.counted import ApiTotals, CloseCause, Total
+from kproxy.proxy.tap.sealed import create_sealed, sealed_size
+
+cdef uint64_t LAYOUT = 0x6B70726F78790001  # "kproxy", 1
+cdef enum:
+    OTHER_KEY = MOST_KEYS - 1
+    OTHER_VERSION = MOST_VERSIONS - 1
+cdef size_t MASK = MOST_SLOTS - 1
+
+GAUGES_OF_CONNECTIONS = (Total.CONNECTIONS_OPEN, Total.IN_FLIGHT, Total.BUFFERED_BYTES)
+
+
+cdef class Counters:
+    """The counters in a memfd made by ``Counters.create()``, in any process that has its *fd*, which stays the caller's.
+
+    Raises ValueError for a file that is none, OSError when it cannot be mapped.
+    """
+
+    def __cinit__(self, int fd):
+        self.shared = NULL
+        self.fd = fd
+        if sealed_size(fd) != sizeof(Shared):
+            raise ValueError(f"file descriptor {fd} holds no counters: its size is not {sizeof(Shared)}")
+        self.shared = <Shared*>map_shared(fd, sizeof(Shared))
+        if self.shared == NULL:
+            raise OSError("the counters cannot be mapped")
+        if self.shared.layout not in (0, LAYOUT):
+            raise ValueError(f"file descriptor {fd} holds counters of another version of kproxy")
+        self.shared.layout = LAYOUT
+        memset(self.known, 0, sizeof(self.known))
+        for key, api in facts().apis.items():
+            if 0 <= key < OTHER_KEY:
+                for version in api.versions:
+                    if version < OTHER_VERSION:
+                        self.known[key] |= <uint32_t>1 << <uint32_t>version
+
+    def __dealloc__(self):
+        if self.shared != NULL:
+            unmap_shared(self.shared, sizeof(Shared))
+
+    @classmethod
+    def create(cls):
+        """New counters, all 0, in a new memfd that is closed on exec unless inherited on purpose."""
+        return cls(create_sealed("kproxy-counters", sizeof(Shared)))
+
+    cdef ApiCounts* api(self, int api_key, int api_version) noexcept nogil:
+        """Where an API at a version is counted, for as long as these counters live."""
+        cdef int version = OTHER_VERSION
+        cdef size_t place, slot
+        if api_key < 0 or api_key >= OTHER_KEY or self.known[api_key] == 0:
+            api_key = OTHER_KEY
+        elif 0 <= api_version < OTHER_VERSION and self.known[api_key] >> <uint32_t>api_version & 1:
+            version = api_version
+        place = api_key * MOST_VERSIONS + version
+        slot = self.shared.slot_of[place]
+        if slot == 0:
+            slot = self.shared.used + 1
+            self.shared.slots[(slot - 1) & MASK].place = place
+            store_release(&self.shared.used, slot)
+            self.shared.slot_of[place] = <uint16_t>slot
+        return &self.shared.slots[(slot - 1) & MASK].counts
+
+    cdef uint64_t* total(self, int which) noexcept nogil:
+        """Where a Total is counted."""
+        return &self.shared.totals[which & (MOST_TOTALS - 1)]
+
+    cdef uint64_t* closed(self, int cause) noexcept nogil:
+        """Where connections that ended for a CloseCause are counted."""
+        return &self.shared.causes[cause & (MOST_CAUSES - 1)]
+
+    cdef uint32_t* address(self, uint64_t address_hash) noexcept nogil:
+        """Where open connections of a client's address are counted; other addresses may share the place."""
+        return &self.shared.addresses[address_hash & (ADDRESSES - 1)]
+
+    def add(self, which, n=1):
+        """Add *n*, which may be negative for a gauge, to a Total."""
+        self.shared.totals[int(Total(which))] += <uint64_t><int64_t>n
+
+    def put(self, which, value):
+        """Set a gauge."""
+        self.shared.totals[int(Total(which))] = value
+
+    def count_close(self, cause):
+        """Count a connection that ended for a CloseCause."""
+        self.shared.causes[int(CloseCause(cause))] += 1
+
+    def count_request(self, int api_key, int api_version, uint64_t size):
+        """Count a request of *size* bytes."""
+        cdef ApiCounts* counts = self.api(api_key, api_version)
+        counts.requests += 1
+        counts.request_bytes += size
+
+    def count_response(self, int api_key, int api_version, uint64_t size, uint64_t latency_ns):
+        """Count a response of *size* bytes that came *latency_ns* after its request."""
+        cdef ApiCounts* counts = self.api(api_key, api_version)
+        counts.responses += 1
+        counts.response_bytes += size
+        counts.latency_ns += latency_ns
+        counts.histogram[latency_bucket(latency_ns)] += 1
+
+    def add_address(self, uint64_t address_hash, int n):
+        """Add *n*, 1 or -1, to the open connections of an address; what it was below 0 is 0. Returns the new count."""
+        cdef uint32_t* count = self.address(address_hash)
+        count[0] = count[0] + n if n > 0 or count[0] >= <uint32_t>-n else 0
+        return count[0]
+
+    def address_count(self, uint64_t address_hash):
+        """Open connections of an address in this worker."""
+        return self.address(address_hash)[0]
+
+    def apis(self):
+        """list[ApiTotals] of all that was asked for, in the order of keys and versions; None where they are not known."""
+        cdef uint64_t used = min(load_acquire(&self.shared.used), <uint64_t>MOST_SLOTS)
+        found = [_totals(&self.shared.slots[slot]) for slot in range(used)]
+        return sorted(found, key=_place)
+
+    def total_of(self, which):
+        """One total."""
+        return self.shared.totals[int(which)]
+
+    def totals(self):
+        """dict[Total, int]."""
+        return {which: self.shared.totals[<int>which] for which in Total}
+
+    def closes(self):
+        """dict[CloseCause, int]."""
+        return {cause: self.shared.causes[<int>cause] for cause in CloseCause}
+
+    def close_open_gauges(self):
+        """Settle the books of a worker that died: its open connections are closed, WORKER_DIED, and nothing is in flight."""
+        self.shared.causes[<int>CloseCause.WORKER_DIED] += self.shared.totals[<int>Total.CONNECTIONS_OPEN]
+        for which in GAUGES_OF_CONNECTIONS:
+            self.shared.totals[<int>which] = 0
+        if forget_shared(self.shared.addresses, sizeof(self.shared.addresses)):
+            memset(self.shared.addresses, 0, sizeof(self.shared.addresses))
+
+
+cdef object _totals(Slot* slot):
+    cdef ApiCounts counts = slot.counts
+    key, version = divmod(slot.place % (MOST_KEYS * MOST_VERSIONS), MOST_VERSIONS)
+    return ApiTotals(
+        None if key == OTHER_KEY else key,
+        None if version == OTHER_VERSION else version,
+        counts.requests,
+        counts.request_bytes,
+        counts.responses,
+        counts.response_bytes,
+        counts.latency_ns,
+        tuple([counts.histogram[bucket] for bucket in range(HISTOGRAM_BUCKETS)]),
+    )
+
+
+def _place(totals):
+    key, version = totals[:2]
+    return key is None, key or 0, version is None, version or 0
+
+
+def connections_from(counters, uint64_t address_hash):
+    """Open connections of an address over all of *counters*."""
+    return sum([one.address_count(address_hash) for one in counters])
+
+
+def address_hash(address, key):
+    """Where a client's address (text, without its port) is counted.
+
+    Keyed with up to 64 bytes that all workers of a proxy share, so that nobody can choose an address that shares another's place.
+    """
+    return int.from_bytes(blake2b(address.encode(), digest_size=8, key=key).digest(), "little")

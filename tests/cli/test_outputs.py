@@ -1,8 +1,0 @@
-"""Where events go: what lines are made."""
-
-from kproxy.cli.outputs import Format, renderer
-from kproxy.output.jsonl import event_line
-
-
-def test_json_lines_are_the_decoded_log() -> None:
-    assert renderer(Format.JSONL, verbose=False, on_terminal=False) is event_line

@@ -1,0 +1,292 @@
+"""From packets to events: Kafka is found by content, the client by what it says, the rest is dropped at once."""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scapy.layers.inet import IP, TCP
+from scapy.layers.l2 import Ether
+from scapy.packet import Raw
+from scapy.utils import rdpcap, wrpcap
+
+from kproxy.capture import Closed, open_capture, read_flows
+from kproxy.pipeline import flow_reader as pipeline
+from kproxy.pipeline.flow_reader import Pipeline
+from kproxy.session import Direction, Event, Exchange, Gap, NotKafka
+from tests.support.frames import heartbeat, heartbeat_answer
+from tests.support.traffic import CAPTURES
+
+Segment = tuple[bool, bytes]  # from the side with the high port?
+HIGH, LOW = ("10.0.0.5", 51_234), ("10.0.0.9", 443)
+
+
+def write(path: Path, segments: list[Segment], *, syn: bool, low: tuple[str, int] = LOW) -> Path:
+    """A capture of one connection between HIGH and *low*, opened by HIGH."""
+    packets: list[Any] = []
+    sequence = {True: 1000, False: 5000}
+
+    def add(from_high: bool, flags: str, data: bytes = b"") -> None:
+        (source, sport), (target, dport) = (HIGH, low) if from_high else (low, HIGH)
+        layers = Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:02") / IP(src=source, dst=target)
+        tcp = TCP(sport=sport, dport=dport, flags=flags, seq=sequence[from_high], ack=sequence[not from_high])
+        packet = layers / tcp / Raw(data) if data else layers / tcp
+        packet.time = 1_700_000_000 + len(packets) / 1000
+        packets.append(packet)
+        sequence[from_high] += len(data) + ("S" in flags)
+
+    if syn:
+        add(True, "S")
+        add(False, "SA")
+        add(True, "A")
+    for from_high, data in segments:
+        add(from_high, "PA", data)
+    wrpcap(str(path), packets)
+    return path
+
+
+def events(path: Path, numbers_from: int = 0) -> list[Event]:
+    with open_capture(path) as capture:
+        return list(Pipeline(read_flows(capture), numbers_from=numbers_from))
+
+
+def conversation(ids: range, *, client_is_high: bool) -> Iterator[Segment]:
+    for number in ids:
+        yield client_is_high, heartbeat(number)
+        yield not client_is_high, heartbeat_answer(number)
+
+
+def test_kafka_is_found_on_any_port(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.pcap", list(conversation(range(3), client_is_high=True)), syn=True)
+    found = events(path, numbers_from=10)
+    assert [event.correlation_id for event in found if isinstance(event, Exchange)] == [0, 1, 2]
+    assert {(e.connection.number, e.connection.client, e.connection.broker) for e in found} == {
+        (11, "10.0.0.5:51234", "10.0.0.9:443")
+    }
+    assert found[0].at == 1_700_000_000_004_000_000  # the fifth packet, in ns
+
+
+def test_in_the_middle_the_client_is_who_asks(tmp_path: Path) -> None:
+    """Ports say nothing here: the one with the low port asks."""
+    path = write(tmp_path / "a.pcap", list(conversation(range(20), client_is_high=False)), syn=False)
+    found = [event for event in events(path) if isinstance(event, Exchange)]
+    assert [event.correlation_id for event in found] == list(range(20))
+    assert {event.connection.client for event in found} == {"10.0.0.9:443"}
+    assert all(event.response is not None for event in found)
+
+
+@pytest.mark.parametrize(
+    ("first", "kind"),
+    [
+        (bytes.fromhex("160301020001"), "tls"),
+        (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "http"),
+        (b"SSH-2.0-OpenSSH_9.2\r\n", "ssh"),
+        (bytes(200), "unknown"),
+    ],
+)
+@pytest.mark.parametrize("syn", [True, False])
+def test_what_is_not_kafka_is_said_once_and_dropped(tmp_path: Path, first: bytes, kind: str, syn: bool) -> None:
+    segments = [(True, first), *[(False, bytes(15)), (True, b"and more")] * 30]
+    (event,) = events(write(tmp_path / "a.pcap", segments, syn=syn))
+    assert isinstance(event, NotKafka)
+    assert event.kind == kind
+    assert event.what
+
+
+def test_a_server_that_speaks_first_is_no_broker(tmp_path: Path) -> None:
+    segments = [(False, b"SSH-2.0-OpenSSH_9.2\r\n"), (True, b"SSH-2.0-Go\r\n")]
+    (event,) = events(write(tmp_path / "a.pcap", segments, syn=True))
+    assert isinstance(event, NotKafka)
+    assert event.kind == "ssh"
+
+
+def test_silence_is_nothing(tmp_path: Path) -> None:
+    assert events(write(tmp_path / "a.pcap", [], syn=True)) == []
+
+
+def test_a_capture_that_begins_in_the_middle_is_decoded() -> None:
+    found = events(CAPTURES / "12-midstream-start.pcap")
+    assert sum(isinstance(event, Exchange) for event in found) == 88
+    assert not [event for event in found if isinstance(event, NotKafka)]
+
+
+def test_the_topic_of_the_metadata_log_has_a_name() -> None:
+    found = events(CAPTURES / "10-kraft-interbroker.pcap")
+    names = {
+        name
+        for event in found
+        if isinstance(event, Exchange) and event.api_key == 1
+        for name in event.topic_names.values()
+    }
+    assert "__cluster_metadata" in names
+
+
+def one_way(path: Path, source: Path, *, from_port: bool) -> Path:
+    """A capture's packets from port 9092, or those to it: what a filter on one direction would have recorded."""
+    packets = [packet for packet in rdpcap(str(source)) if TCP in packet and (packet[TCP].sport == 9092) is from_port]
+    wrpcap(str(path), packets)
+    return path
+
+
+def test_of_responses_alone_it_says_that_the_requests_are_missing(tmp_path: Path) -> None:
+    path = one_way(tmp_path / "a.pcap", CAPTURES / "01-java-produce-consume-group.pcap", from_port=True)
+    found = events(path)
+    assert len(found) == 5
+    for event in found:
+        assert isinstance(event, NotKafka)
+        assert event.kind == "one-sided" and event.connection.broker == "127.0.0.1:9092"
+        assert "only the broker's side is in the capture, in what looks like Kafka responses" in event.what
+        assert "record both directions" in event.what
+
+
+def test_of_requests_alone_it_says_that_the_broker_is_missing(tmp_path: Path) -> None:
+    path = one_way(tmp_path / "a.pcap", CAPTURES / "01-java-produce-consume-group.pcap", from_port=False)
+    found = events(path)
+    assert len(found) == 23  # of tshark, kafka, requests
+    for event in found:
+        assert isinstance(event, Exchange) and event.unanswered is not None
+        assert event.unanswered.startswith("nothing the broker sent is in the capture")
+
+
+@pytest.mark.parametrize("from_high", [True, False])
+def test_in_the_middle_responses_alone_are_known_too(tmp_path: Path, from_high: bool) -> None:
+    segments = [
+        (from_high, heartbeat_answer(7)[5:]),
+        *[(from_high, heartbeat_answer(number)) for number in range(8, 40)],
+    ]
+    (event,) = events(write(tmp_path / "a.pcap", segments, syn=False))
+    assert isinstance(event, NotKafka) and event.kind == "one-sided"
+    assert event.connection.broker == ("10.0.0.5:51234" if from_high else "10.0.0.9:443")
+
+
+def test_what_a_server_says_to_nobody_is_not_taken_for_responses(tmp_path: Path) -> None:
+    (event,) = events(write(tmp_path / "a.pcap", [(False, bytes(range(64)))], syn=True))
+    assert isinstance(event, NotKafka) and event.kind == "unknown"
+    assert "nothing the client sent is in the capture" in event.what
+
+
+def test_a_client_that_is_not_answered_and_makes_no_sense_is_not_called_one_sided(tmp_path: Path) -> None:
+    (event,) = events(write(tmp_path / "a.pcap", [(True, bytes(range(64)))] * 3, syn=False))
+    assert isinstance(event, NotKafka) and event.what.startswith("the capture begins in the middle")
+
+
+def test_in_the_middle_the_text_of_records_is_no_text_protocol(tmp_path: Path) -> None:
+    segments = [(True, b"the rest of a record's value"), *conversation(range(5), client_is_high=True)]
+    found = [event for event in events(write(tmp_path / "a.pcap", segments, syn=False)) if isinstance(event, Exchange)]
+    assert [event.correlation_id for event in found] == list(range(5))
+
+
+def test_kafka_is_found_after_a_gap_at_the_very_start(tmp_path: Path) -> None:
+    lost = heartbeat(0) + heartbeat(1)[:9]
+    segments = [(True, lost + heartbeat(1)[9:]), *conversation(range(2, 6), client_is_high=True)]
+    path = write(tmp_path / "a.pcap", segments, syn=True)
+    packets = rdpcap(str(path))
+    packets[3][Raw].load = packets[3][Raw].load[len(lost) :]
+    packets[3][TCP].seq += len(lost)
+    for layer in (IP, TCP):
+        del packets[3][layer].chksum
+    del packets[3][IP].len
+    wrpcap(str(path), packets)
+    found = [event for event in events(path) if isinstance(event, Exchange)]
+    assert [event.correlation_id for event in found] == [2, 3, 4, 5]
+
+
+def two_flows(path: Path) -> Path:
+    """Two connections at once: of each, one exchange, then a request that is never answered."""
+    packets: list[Any] = []
+    for number, low in enumerate((("10.0.0.9", 443), ("10.0.0.8", 444))):
+        segments = [
+            *conversation(range(10 * number, 10 * number + 1), client_is_high=True),
+            (True, heartbeat(10 * number + 5)),
+        ]
+        packets += rdpcap(str(write(path.with_name("one.pcap"), segments, syn=True, low=low)))
+    wrpcap(str(path), sorted(packets, key=lambda packet: packet.time))
+    return path
+
+
+def ids(found: Iterable[Event]) -> list[tuple[int | None, str | None]]:
+    return [(event.correlation_id, event.unanswered) for event in found if isinstance(event, Exchange)]
+
+
+def test_who_stops_early_is_told_what_is_in_flight_by_close(tmp_path: Path) -> None:
+    words = "the capture ended before the response"
+    with open_capture(two_flows(tmp_path / "a.pcap")) as capture:
+        pipeline = Pipeline(stopping_after(read_flows(capture), [5, 15]))
+        assert ids(pipeline) == [(0, None), (10, None)]
+        left = list(pipeline.close())
+        assert ids(left) == [(5, words), (15, words)]
+        assert {event.at for event in left} == {1_700_000_000_005_000_000}  # of the sixth packets, the last
+        assert list(pipeline.close()) == []
+
+
+def stopping_after(items: Iterator[Any], correlation_ids: list[int]) -> Iterator[Any]:
+    """The items up to the last of those requests, as if somebody had pressed ^C there."""
+    wanted = [heartbeat(number) for number in correlation_ids]
+    for item in items:
+        yield item
+        wanted = [request for request in wanted if request != getattr(item, "data", b"")]
+        if not wanted:
+            return
+
+
+def test_close_gives_the_events_of_an_item_that_were_not_taken_yet(tmp_path: Path) -> None:
+    segments = [
+        (True, heartbeat(1) + heartbeat(2)),
+        (False, heartbeat_answer(1) + heartbeat_answer(2)),
+        (True, heartbeat(3)),
+    ]
+    with open_capture(write(tmp_path / "a.pcap", segments, syn=True)) as capture:
+        pipeline = Pipeline(read_flows(capture))
+        assert ids([next(iter(pipeline))]) == [(1, None)]
+        assert ids(pipeline.close())[0] == (2, None)
+
+
+def test_close_judges_what_is_undecided_and_says_nothing_after_the_end(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.pcap", [(True, heartbeat(1)[:9])], syn=True)
+    with open_capture(path) as capture:
+        pipeline = Pipeline(item for item in read_flows(capture) if not isinstance(item, Closed))
+        assert list(pipeline) == []
+        (event,) = pipeline.close()
+        assert isinstance(event, NotKafka)
+    with open_capture(path) as capture:
+        pipeline = Pipeline(read_flows(capture))
+        assert len(list(pipeline)) == 1
+        assert list(pipeline.close()) == []
+
+
+@pytest.mark.parametrize("size", [300_000, 3_000_000])
+def test_a_capture_that_begins_inside_a_large_message_goes_on_at_the_next_one(tmp_path: Path, size: int) -> None:
+    inside = [(True, bytes(60_000)) for _ in range(size // 60_000)]
+    path = write(tmp_path / "a.pcap", [*inside, *conversation(range(5), client_is_high=True)], syn=False)
+    found = events(path)
+    assert [event.correlation_id for event in found if isinstance(event, Exchange)] == list(range(5))
+    gaps = [event for event in found if isinstance(event, Gap)]
+    assert sum(gap.skipped for gap in gaps) == size
+    assert {gap.direction for gap in gaps} == {Direction.REQUEST}
+
+
+def test_the_search_for_a_request_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipeline, "JOINED_SIZE", 1_000_000)
+    inside = [(True, bytes(60_000)) for _ in range(20)]
+    path = write(tmp_path / "a.pcap", [*inside, *conversation(range(5), client_is_high=True)], syn=False)
+    (event,) = events(path)
+    assert isinstance(event, NotKafka) and "nothing in it looks like a Kafka request" in event.what
+
+
+def test_when_next_to_nothing_of_each_packet_was_captured_that_is_said(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.pcap", list(conversation(range(8), client_is_high=True)), syn=True)
+    packets = rdpcap(str(path))
+    for packet in packets:
+        packet.wirelen = len(packet)
+    wrpcap(str(path), [Ether(bytes(packet)[:56]) for packet in packets])  # Ethernet, IP, TCP: 54
+    data = bytearray(path.read_bytes())
+    at = 24
+    for packet in packets:
+        data[at + 12 : at + 16] = len(packet).to_bytes(4, "little")  # the packet's size on the wire
+        at += 16 + int.from_bytes(data[at + 8 : at + 12], "little")
+    path.write_bytes(data)
+    (event,) = events(path)
+    assert isinstance(event, NotKafka)
+    assert (
+        event.what == "too little of each packet was captured to tell what it is: record whole packets (tcpdump -s 0)"
+    )

@@ -1,0 +1,188 @@
+"""Events written as a capture, and read again by kproxy's own reader of captures and by scapy."""
+
+from pathlib import Path
+
+import pytest
+from scapy.layers.inet import TCP
+from scapy.layers.l2 import Ether
+from scapy.packet import Packet
+from scapy.utils import RawPcapNgReader
+
+from kproxy.capture import open_capture, read_flows
+from kproxy.cli.sink import Sink
+from kproxy.output.rewriting import Rewriter
+from kproxy.pipeline.flow_reader import Pipeline
+from kproxy.pipeline.pcapng_output import PcapngOutput
+from kproxy.pipeline.time_order import TimeOrder
+from kproxy.session import BadFrame, Connection, Direction, Event, Exchange, Gap, NotKafka, SaslToken, Session
+from tests.support.frames import heartbeat, heartbeat_answer, produce, request, string
+from tests.support.traffic import golden_exchanges
+
+CONNECTION = Connection(3, "10.0.0.5:51234", "10.0.0.9:9092")
+US = 1_000
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "out.pcapng"
+
+
+def write(path: Path, *events: Event) -> None:
+    with Sink(path, live=False) as sink, TimeOrder() as order:
+        output = PcapngOutput(sink, order, Rewriter())
+        for event in events:
+            output.take(event, None)
+        output.finish()
+
+
+def read(path: Path) -> list[Event]:
+    with open_capture(path) as capture:
+        found = list(Pipeline(read_flows(capture)))
+        assert capture.damage is None
+        return found
+
+
+def packets(path: Path) -> list[tuple[int, Packet, str]]:
+    """Time, packet and comment."""
+
+    with RawPcapNgReader(str(path)) as reader:
+        found = list(reader)
+    comments = [facts.comments if hasattr(facts, "comments") else [facts.comment] for _, facts in found]
+    said = [(each[0] or b"").decode() if each else "" for each in comments]
+    times = [(facts.tshigh << 32) + facts.tslow for _, facts in found]
+    return [(at, Ether(data), text) for at, (data, _), text in zip(times, found, said, strict=True)]
+
+
+def session() -> Session:
+    return Session(number=3, client=CONNECTION.client, broker=CONNECTION.broker)
+
+
+def test_frames_have_their_times_and_comments(path: Path) -> None:
+    said = session()
+    events = said.receive(Direction.REQUEST, heartbeat(7)[:9], 10 * US)
+    events += said.receive(Direction.REQUEST, heartbeat(7)[9:], 20 * US)
+    events += said.receive(Direction.RESPONSE, heartbeat_answer(7), 35 * US)
+    write(path, *events)
+    found = packets(path)
+    assert [at for at, packet, _ in found if packet[TCP].payload] == [10 * US, 20 * US, 35 * US]
+    assert [str(packet[TCP].flags) for _, packet, _ in found] == ["S", "SA", "A", "PA", "PA", "PA", "FA", "FA", "A"]
+    comments = [comment for _, _, comment in found if comment]
+    assert len(comments) == 2
+    assert all("10.0.0.5:51234 → 10.0.0.9:9092" in comment and "Heartbeat v0 app" in comment for comment in comments)
+    assert " - Heartbeat" in comments[0] and "25 µs Heartbeat" in comments[1]
+    (exchange,) = read(path)
+    assert isinstance(exchange, Exchange)
+    assert exchange.request is not None and exchange.response is not None
+    assert (exchange.request.started_at, exchange.request.ended_at, exchange.response.ended_at) == (
+        10_000,
+        20_000,
+        35_000,
+    )
+
+
+def test_pipelined_requests_stand_in_the_order_in_which_they_were_sent(path: Path) -> None:
+    said = session()
+    both = heartbeat(1) + produce(2, acks=0) + heartbeat(3)
+    events = said.receive(Direction.REQUEST, both, 10 * US)  # Produce is told first: nobody answers it
+    events += said.receive(Direction.RESPONSE, heartbeat_answer(1) + heartbeat_answer(3), 20 * US)
+    assert [e.correlation_id for e in events if isinstance(e, Exchange)] == [2, 1, 3]
+    write(path, *events)
+    sent = b"".join(bytes(p[TCP].payload) for _, p, _ in packets(path) if p[TCP].dport == 9092)
+    assert sent == both
+
+
+def test_a_gap_is_a_hole_that_is_found_again(path: Path) -> None:
+    said = session()
+    events = said.receive(Direction.REQUEST, heartbeat(1), 10 * US)
+    events += said.receive(Direction.RESPONSE, heartbeat_answer(1), 20 * US)
+    events += said.gap(Direction.REQUEST, 500, 30 * US)
+    events += said.receive(Direction.REQUEST, heartbeat(9, "a-group", client_id="an-app"), 40 * US)
+    events += said.receive(Direction.RESPONSE, heartbeat_answer(9), 50 * US)
+    write(path, *events)
+    again = read(path)
+    assert [e.size for e in again if isinstance(e, Gap)] == [500]
+    assert [e.correlation_id for e in again if isinstance(e, Exchange)] == [1, 9]
+
+
+def test_a_request_whose_end_is_missing_is_cut_again(path: Path) -> None:
+    said = session()
+    sent = heartbeat(1, "a-group-with-a-long-name")
+    events = said.receive(Direction.REQUEST, sent[:20], 10 * US)
+    events += said.gap(Direction.REQUEST, len(sent) - 20, 30 * US)
+    events += said.receive(Direction.RESPONSE, heartbeat_answer(1), 50 * US)
+    (before,) = (e for e in events if isinstance(e, Exchange))
+    assert before.request is not None and before.request.cut
+    write(path, *events)
+    (after,) = (e for e in read(path) if isinstance(e, Exchange))
+    assert after.request is not None and after.response is not None
+    assert (after.request.data, after.undecoded) == (before.request.data, before.undecoded)
+
+
+@pytest.mark.parametrize(
+    ("ending", "flags"),
+    [
+        ("nothing", []),
+        ("client", ["FA", "A"]),
+        ("broker", ["FA", "FA", "A"]),
+    ],
+)
+def test_an_unanswered_request_is_so_for_the_same_reason(ending: str, flags: list[str], path: Path) -> None:
+    said = session()
+    events = said.receive(Direction.REQUEST, heartbeat(1), 10 * US)
+    if ending != "nothing":
+        events += said.end(Direction.REQUEST if ending == "client" else Direction.RESPONSE, 20 * US)
+    events += said.close(30 * US)
+    write(path, *events)
+    assert [str(packet[TCP].flags) for _, packet, _ in packets(path)][4:] == flags
+    (before,), (after,) = ([e for e in found if isinstance(e, Exchange)] for found in (events, read(path)))
+    assert before.unanswered is not None
+    assert after.unanswered == before.unanswered
+
+
+def test_tokens_are_as_many_bytes_but_not_their_own(path: Path) -> None:
+    said = session()
+    events = said.receive(Direction.REQUEST, request(17, 0, 1, string("GSSAPI")), 10 * US)
+    events += said.receive(Direction.RESPONSE, b"\0\0\0\x0a\0\0\0\1\0\0" + bytes(4), 20 * US)
+    events += said.receive(Direction.REQUEST, b"\0\0\0\x0bclienttoken", 30 * US)
+    events += said.receive(Direction.RESPONSE, b"\0\0\0\x0bbrokertoken", 40 * US)
+    events += said.receive(Direction.REQUEST, heartbeat(2), 50 * US)
+    events += said.receive(Direction.RESPONSE, heartbeat_answer(2), 60 * US)
+    assert [e.size for e in events if isinstance(e, SaslToken)] == [11, 11]
+    write(path, *events)
+    assert b"clienttoken" not in path.read_bytes() and b"brokertoken" not in path.read_bytes()
+    again = read(path)
+    assert [e.size for e in again if isinstance(e, SaslToken)] == [11, 11]
+    assert [e.correlation_id for e in again if isinstance(e, Exchange)] == [1, 2]
+
+
+def test_what_is_not_kafka_is_left_out_and_a_bad_frame_is_a_hole(path: Path) -> None:
+    write(path, NotKafka(Connection(9, "10.0.0.1:1", "10.0.0.2:2"), 1), BadFrame(CONNECTION, 5, Direction.REQUEST))
+    found = packets(path)
+    assert {packet[TCP].dport for _, packet, _ in found} == {9092, 51234}
+    assert not any(packet[TCP].payload for _, packet, _ in found)
+
+
+def test_nothing_gives_an_empty_capture(path: Path) -> None:
+    write(path)
+    assert packets(path) == []
+    assert read(path) == []
+
+
+def test_every_api_at_every_version_is_read_again(path: Path) -> None:
+    events = []
+    for number, (_, _, exchange) in enumerate(golden_exchanges(), start=1):
+        exchange.connection = Connection(number, f"10.0.{number // 250}.{number % 250}:50000", "10.9.9.9:9092")
+        events.append(exchange)
+    write(path, *events)
+    again = {e.connection.client: e for e in read(path) if isinstance(e, Exchange)}
+    assert len(events) > 500
+    for before in events:
+        after = again[before.connection.client]
+        for one, other in ((before.request, after.request), (before.response, after.response)):
+            assert one is not None and other is not None
+            assert (len(one.data), one.started_at, one.ended_at) == (len(other.data), other.started_at, other.ended_at)
+        assert (after.api_key, after.api_version, after.undecoded) == (
+            before.api_key,
+            before.api_version,
+            before.undecoded,
+        )

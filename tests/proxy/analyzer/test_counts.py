@@ -1,0 +1,144 @@
+"""What the analyzer counts of events, and that no traffic makes it count without bound (attack 19)."""
+
+from collections import Counter
+
+import msgspec
+
+from kproxy.output.bodies import Bodies
+from kproxy.proxy.analyzer.counts import MOST_SERIES, OTHER, AnalysisCounts, BoundedCounter
+from kproxy.session import Exchange
+from tests.support.conversation import broker, client, closing, events_of, new_session
+from tests.support.frames import (
+    array,
+    fetch,
+    fetch_answer,
+    heartbeat,
+    heartbeat_answer,
+    produce,
+    request,
+    response,
+    string,
+)
+from tests.support.traffic import golden_exchanges
+
+PRODUCE, FETCH, JOIN_GROUP = 0, 1, 11
+
+
+def counted(*steps: object) -> dict[str, object]:
+    counts = AnalysisCounts()
+    for event in events_of(*steps, closing, session=new_session()):  # type: ignore[arg-type]
+        counts.take(event, None)
+    return counts.said(0)
+
+
+def join(correlation_id: int, group: str) -> bytes:
+    """JoinGroup v0: group, session timeout, member, protocol type, protocols."""
+    body = string(group) + (10_000).to_bytes(4, "big") + string("") + string("consumer") + array()
+    return request(JOIN_GROUP, 0, correlation_id, body)
+
+
+def joined(correlation_id: int, generation: int, error_code: int = 0) -> bytes:
+    """Its response: error, generation, protocol, leader, member, members."""
+    head = error_code.to_bytes(2, "big", signed=True) + generation.to_bytes(4, "big", signed=True)
+    return response(correlation_id, head + string("range") + string("m") + string("m") + array())
+
+
+def test_errors_are_counted_by_api_and_name() -> None:
+    said = counted(
+        client >> heartbeat(1),
+        broker >> heartbeat_answer(1, 27),
+        client >> heartbeat(2),
+        broker >> heartbeat_answer(2, 27),
+        client >> heartbeat(3),
+        broker >> heartbeat_answer(3),
+    )
+    assert said["errors"] == [["Heartbeat", "REBALANCE_IN_PROGRESS", 2]]
+    assert (said["exchanges"], said["frames"], said["unanswered"]) == (3, 6, 0)
+
+
+def test_what_is_not_answered_or_not_read_is_counted() -> None:
+    said = counted(client >> heartbeat(1), client >> request(12, 0, 2, b"\xff\xff\xff"))
+    assert said["unanswered"] == 2
+    assert said["undecoded"] == [["Heartbeat", 1]]
+
+
+def test_a_rebalance_is_a_generation_not_heard_of_before() -> None:
+    steps = []
+    for correlation_id, (group, generation, error) in enumerate(
+        [("a", 1, 0), ("a", 1, 0), ("b", 1, 0), ("a", 2, 0), ("a", -1, 25)], 1
+    ):
+        steps += [client >> join(correlation_id, group), broker >> joined(correlation_id, generation, error)]
+    assert counted(*steps)["rebalances"] == [["a", 2], ["b", 1]]
+
+
+def test_bytes_of_records_by_topic_are_those_that_kafka_encoded() -> None:
+    """The sizes are taken from Kafka's own JSON of the same frames."""
+    seen: Counter[int | None] = Counter()
+    for asked, answered, exchange in golden_exchanges():
+        if exchange.api_key not in (PRODUCE, FETCH) or exchange.undecoded:
+            continue
+        counts = AnalysisCounts()
+        counts.take(exchange, None)
+        body = asked["json"] if exchange.api_key == PRODUCE else answered["json"]
+        expected = sum(sizes(body))
+        assert sum(size for *_, size in counts.said(0)["topics"]) == expected, exchange.api_version
+        seen[exchange.api_key] += expected > 0
+    assert min(seen[PRODUCE], seen[FETCH]) > 5
+
+
+def sizes(value: object) -> list[int]:
+    """Of all records fields in Kafka's JSON."""
+    if isinstance(value, dict):
+        here = [int(inner) for name, inner in value.items() if name.endswith("ecordsSizeInBytes")]
+        return here + [size for inner in value.values() for size in sizes(inner)]
+    return [size for inner in value for size in sizes(inner)] if isinstance(value, list) else []
+
+
+def test_acks_0_is_no_unanswered_request() -> None:
+    said = counted(client >> produce(1, acks=0))
+    assert (said["exchanges"], said["unanswered"]) == (1, 0)
+
+
+def test_every_golden_exchange_is_counted_without_a_fault() -> None:
+    counts = AnalysisCounts()
+    total = 0
+    for *_, exchange in golden_exchanges():
+        counts.take(exchange, None)
+        total += 1
+    said = counts.said(7)
+    assert said["exchanges"] == total > 300
+    assert said["at"] == 7
+    assert msgspec.json.decode(msgspec.json.encode(said)) == said
+
+
+def test_attack_19_a_million_names_are_a_thousand_series_and_one() -> None:
+    counter = BoundedCounter()
+    for number in range(1_000_000):
+        counter.add(f"topic-{number}", "produce")
+    rows = counter.rows()
+    assert len(rows) == MOST_SERIES + 1
+    assert rows[-1] == [OTHER, OTHER, 1_000_000 - MOST_SERIES]
+    counter.add("topic-5", "produce", n=10)
+    assert ["topic-5", "produce", 11] in counter.rows()
+
+
+def test_attack_19_many_groups_are_bounded_and_their_names_are_cut() -> None:
+    steps = []
+    for number in range(1, 1_200):
+        steps += [client >> join(number, f"{'g' * 500}\n{number}"[-400:]), broker >> joined(number, 1)]
+    said = counted(*steps)
+    assert len(said["rebalances"]) <= MOST_SERIES + 1  # type: ignore[arg-type]
+    assert len(msgspec.json.encode(said)) < 1 << 20  # a line to the supervisor
+    assert all(len(name) <= 80 and "\n" not in name for name, _ in said["rebalances"])  # type: ignore[attr-defined]
+
+
+def test_a_fetch_that_brings_nothing_names_no_topic() -> None:
+    assert counted(client >> fetch(1, 0, -1, partitions=((0, 5),)), broker >> fetch_answer(1, 0))["topics"] == []
+
+
+def test_the_bodies_are_not_read_twice() -> None:
+    exchange = next(exchange for *_, exchange in golden_exchanges() if exchange.api_key == 12)
+    counts = AnalysisCounts()
+    counts.take(exchange, Bodies(b"{}", b'{"errorCode":16}'))
+    assert counts.said(0)["errors"] == [["Heartbeat", "NOT_COORDINATOR", 1]]
+    assert isinstance(exchange, Exchange)

@@ -1,0 +1,378 @@
+"""The analyzer as a process: what `kproxy decode` says of a capture it says of the same bytes in its tap."""
+
+import base64
+import errno
+import json
+import os
+import random
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from struct import pack
+from typing import Any
+
+import pytest
+
+from kproxy.config import Analysis, Rotated
+from kproxy.proxy.analyzer import tapped_sessions
+from kproxy.proxy.analyzer.process import Analyzer
+from kproxy.proxy.analyzer.tapped_sessions import Stuck
+from kproxy.proxy.tap.ring import TapReader, TapWriter, create_ring
+from kproxy.proxy.tap.tapped import TapItem, TapKind
+from kproxy.session import Direction, Event, Session
+from tests.conftest import Require
+from tests.support.frames import (
+    compact,
+    compact_array,
+    heartbeat,
+    heartbeat_answer,
+    request,
+    response,
+    sasl_authenticate,
+    sasl_authenticate_answer,
+    sasl_handshake,
+    sasl_handshake_answer,
+    string,
+)
+from tests.support.tap import AnalyzerProcess, opened, tap_items
+from tests.support.traffic import CAPTURES
+
+WHOLE = ["01-java-produce-consume-group.pcap", "02-librdkafka-codecs-kip848.pcap", "04-transactions.pcap"]
+ADDRESSES = "10.0.0.5:51234", "10.0.0.9:9092"
+
+
+def decode(capture: Path) -> list[str]:
+    command = [sys.executable, "-m", "kproxy", "decode", "--format", "jsonl", str(capture)]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+
+
+def told(lines: list[str]) -> list[tuple[Any, ...]]:
+    """What has to be the same of exchanges that were written as packets and read again."""
+    rows = [json.loads(line) for line in lines]
+    fields = ("apiName", "apiVersion", "correlationId", "clientId", "requestAt", "responseAt", "responseSize", "errors")
+    return sorted(tuple(str(row[field]) for field in fields) for row in rows if row["event"] == "exchange")
+
+
+def exchange(number: int, correlation_id: int, at: int = 5) -> list[TapItem]:
+    return [
+        (TapKind.DATA, number, 0, at, heartbeat(correlation_id)),
+        (TapKind.DATA, number, 1, at + 1, heartbeat_answer(correlation_id)),
+    ]
+
+
+@pytest.mark.parametrize("name", [*WHOLE, "03-classic-rebalance-range.pcap", "05-admin.pcap"])
+def test_the_log_is_that_of_kproxy_decode(tmp_path: Path, name: str) -> None:
+    log = tmp_path / "kafka.jsonl"
+    with AnalyzerProcess(Analysis(log=Rotated(path=str(log)))) as analyzer:
+        analyzer.tap(tap_items(CAPTURES / name))
+        counts = analyzer.drain()
+    expected = decode(CAPTURES / name)
+    assert log.read_text().splitlines() == expected
+    assert counts["exchanges"] == sum('"event":"exchange"' in line for line in expected)
+    assert counts["faults"] == {} and counts["ring_faults"] == 0
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_kproxy_decode_reads_the_parts_of_its_log_and_capture(tmp_path: Path, name: str) -> None:
+    capture = tmp_path / "kafka.pcapng"
+    options = Rotated(path=str(capture), most_size=20_000, keep=1_000)
+    with AnalyzerProcess(Analysis(capture=options)) as analyzer:
+        analyzer.tap(tap_items(CAPTURES / name))
+        analyzer.drain()
+    parts = sorted(tmp_path.iterdir())
+    assert len(parts) > 1
+    assert told([line for part in parts for line in decode(part)]) == told(decode(CAPTURES / name))
+
+
+def test_an_assignment_is_opened_with_what_a_join_told_before(tmp_path: Path) -> None:
+    """JoinGroup v0 names the group's protocol, SyncGroup does so from version 5 only (KIP-559)."""
+    asked = string("g") + pack(">i", 10_000) + string("") + string("connect") + pack(">i", 0)
+    joined = pack(">hi", 0, 1) + string("default") + string("m") + string("m") + pack(">i", 0)
+    # org.apache.kafka.connect.runtime.distributed.ConnectProtocol: version, error, leader, its URL, offset, assignment
+    assignment = pack(">hh", 0, 0) + string("m") + string("http://worker/") + pack(">q", 5) + pack(">i", 0)
+    log = tmp_path / "kafka.jsonl"
+    with AnalyzerProcess(Analysis(log=Rotated(path=str(log)))) as analyzer:
+        analyzer.tap(
+            [
+                opened(1, *ADDRESSES),
+                (TapKind.DATA, 1, 0, 5, request(11, 0, 1, asked)),
+                (TapKind.DATA, 1, 1, 6, response(1, joined)),
+                (TapKind.DATA, 1, 0, 7, request(14, 0, 2, string("g") + pack(">i", 1) + string("m") + pack(">i", 0))),
+                (TapKind.DATA, 1, 1, 8, response(2, pack(">hi", 0, len(assignment)) + assignment)),
+            ]
+        )
+        analyzer.drain()
+    _, synced = map(json.loads, log.read_text().splitlines())
+    assert [one["kind"] for one in synced["embedded"]] == ["connect-assignment"]
+
+
+def test_tshark_reads_every_part_of_its_capture(tmp_path: Path, require: Require) -> None:
+    require("tshark", shutil.which("tshark"), "tshark is not there")
+    options = Rotated(path=str(tmp_path / "kafka.pcapng"), most_size=20_000, keep=1_000)
+    with AnalyzerProcess(Analysis(capture=options)) as analyzer:
+        analyzer.tap(tap_items(CAPTURES / WHOLE[0]))
+        exchanges = analyzer.drain()["exchanges"]
+    bad = "tcp.checksum.status == 0 || tcp.analysis.retransmission || tcp.analysis.lost_segment"
+    checks = ["-o", "tcp.check_checksum:TRUE", "-T", "fields", "-e", "frame.number"]
+    commented = 0
+    for part in sorted(tmp_path.iterdir()):
+        for words, expected in ((["-Y", bad], False), (["-Y", "frame.comment"], True)):
+            run = subprocess.run(["tshark", "-r", str(part), *words, *checks], capture_output=True, check=True)
+            assert bool(run.stdout) == expected
+            commented += len(run.stdout.splitlines()) if expected else 0
+    assert commented >= exchanges
+
+
+def test_it_starts_small_and_is_found_by_its_name(tmp_path: Path) -> None:
+    with AnalyzerProcess(Analysis()) as analyzer:
+        process = Path("/proc") / str(analyzer.process.pid)
+        assert b"\0kproxy-analyzer\0" in (process / "cmdline").read_bytes()
+        resident = int((process / "statm").read_text().split()[1]) * resource.getpagesize()
+        assert resident < 50 << 20
+        assert os.getpriority(os.PRIO_PROCESS, analyzer.process.pid) == os.getpriority(os.PRIO_PROCESS, 0) + 5
+
+
+def test_a_killed_analyzer_is_followed_by_one_that_goes_on(tmp_path: Path) -> None:
+    log = tmp_path / "kafka.jsonl"
+    with AnalyzerProcess(Analysis(log=Rotated(path=str(log)))) as analyzer:
+        analyzer.tap([opened(1, *ADDRESSES), *exchange(1, 1)])
+        while not log.stat().st_size:
+            analyzer.until("counts")
+        analyzer.process.kill()
+        analyzer.process.wait()
+        epoch = analyzer.writers[0].epoch
+        analyzer.tap(
+            [(TapKind.DATA, 1, 0, 5, heartbeat(2)[:7])]
+        )  # nobody reads: it stays in the ring, and is passed over
+        analyzer.control.close()
+        analyzer.start()
+        assert analyzer.writers[0].epoch == epoch + 1
+        analyzer.tap([opened(1, *ADDRESSES, from_start=False), *exchange(1, 3), *exchange(1, 4)])
+        analyzer.drain()
+    first, second = sorted(tmp_path.iterdir())
+    assert [json.loads(line)["correlationId"] for line in first.read_text().splitlines()] == [1]
+    assert [json.loads(line)["correlationId"] for line in second.read_text().splitlines()][-1] == 4
+
+
+def test_it_ends_with_its_supervisor() -> None:
+    with AnalyzerProcess(Analysis()) as analyzer:
+        analyzer.control.shutdown(2)
+        assert analyzer.process.wait(30) == 0
+        assert analyzer.writers[0].epoch == 0  # nobody reads: workers need not write
+
+
+def test_a_dead_workers_connections_are_closed_and_the_others_go_on(tmp_path: Path) -> None:
+    log = tmp_path / "kafka.jsonl"
+    with AnalyzerProcess(Analysis(log=Rotated(path=str(log))), rings=2) as analyzer:
+        for ring in (0, 1):
+            analyzer.tap([opened(1, *ADDRESSES), (TapKind.DATA, 1, 0, 5, heartbeat(ring))], ring=ring)
+        analyzer.say({"do": "forget", "worker": 0})
+        while analyzer.until("counts")["unanswered"] == 0:
+            pass
+        analyzer.tap([(TapKind.DATA, 1, 1, 6, heartbeat_answer(1))], ring=1)
+        analyzer.drain()
+    rows = [json.loads(line) for line in log.read_text().splitlines()]
+    assert [(row["correlationId"], row["response"] is None) for row in rows] == [(0, True), (1, False)]
+
+
+def test_what_a_dead_worker_wrote_last_is_analyzed_to_its_end(analyzer: Analyzer) -> None:
+    """However far behind the analyzer was: kproxy's own drain ends so, too."""
+    (reader,) = analyzer._readers
+    reader.attach()
+    writer = TapWriter(reader.fd)
+    assert writer.put(*opened(1, *ADDRESSES))
+    for correlation_id in range(200):
+        for item in exchange(1, correlation_id):
+            assert writer.put(*item)
+    analyzer.forget(0)
+    assert (analyzer.counts.exchanges, len(analyzer.sessions[0])) == (200, 0)
+    for item in (opened(2, *ADDRESSES), *exchange(2, 1)):
+        assert writer.put(*item)
+    analyzer.finish()
+    assert analyzer.counts.exchanges == 201
+    assert writer.epoch == 0
+
+
+def test_files_follow_the_configuration_without_a_restart(tmp_path: Path) -> None:
+    first, second = tmp_path / "first.jsonl", tmp_path / "second.jsonl"
+    with AnalyzerProcess(Analysis(log=Rotated(path=str(first)))) as analyzer:
+        analyzer.tap([opened(1, *ADDRESSES), *exchange(1, 1)])
+        while not first.stat().st_size:
+            analyzer.until("counts")
+        for options in (Analysis(log=Rotated(path=str(second))), Analysis(log=Rotated(path=str(second)), snaplen=5)):
+            analyzer.configure(options)
+            assert analyzer.until("ready", "failed")["said"] == "ready"
+        analyzer.say({"do": "configure", "config": {"clusters": 5}})
+        assert "clusters" in analyzer.until("ready", "failed")["why"]
+        analyzer.tap(exchange(1, 2))
+        analyzer.drain()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["first.jsonl", "second.jsonl"]
+    assert [json.loads(line)["correlationId"] for line in second.read_text().splitlines()] == [2]
+
+
+def test_attack_23_a_folder_that_is_not_there_is_said_and_counted(tmp_path: Path) -> None:
+    log = tmp_path / "logs" / "kafka.jsonl"
+    with AnalyzerProcess(Analysis(log=Rotated(path=str(log)))) as analyzer:
+        analyzer.tap([opened(1, *ADDRESSES), *exchange(1, 1)])
+        message = analyzer.until("log")
+        assert (message["event"], message["file"]) == ("file cannot be written", str(log))
+        assert os.strerror(errno.ENOENT) in message["reason"]
+        log.parent.mkdir()
+        correlation_id = 1
+        while not log.exists():
+            correlation_id += 1
+            analyzer.tap(exchange(1, correlation_id))
+            analyzer.until("counts")
+        counts = analyzer.drain()
+    written = log.read_bytes()
+    assert counts["outputs"]["log"]["written"] == len(written) > 0
+    assert counts["outputs"]["log"]["dropped"] > 0
+    assert counts["exchanges"] == correlation_id  # counted, whatever the disk does
+
+
+PASSWORDS = [b"canary-of-plain", b"canary-of-scram", b"canary-of-setting"]
+
+
+def secret_items() -> Iterator[TapItem]:
+    """PLAIN, a SCRAM proof, AlterUserScramCredentials (KIP-554) and a topic's secret setting, on connections of their own."""
+    tokens = [b"\0alice\0" + PASSWORDS[0], b"c=biws,r=abc,p=" + base64.b64encode(PASSWORDS[1])]
+    for number, (mechanism, token) in enumerate(zip(["PLAIN", "SCRAM-SHA-256"], tokens, strict=True), 1):
+        yield opened(number, *ADDRESSES)
+        for direction, data in (
+            (0, sasl_handshake(1, 1, mechanism)),
+            (1, sasl_handshake_answer(1)),
+            (0, sasl_authenticate(2, token)),
+            (1, sasl_authenticate_answer(2)),
+        ):
+            yield TapKind.DATA, number, direction, 5, data
+    salted = bytes([len(PASSWORDS[1]) + 1]) + PASSWORDS[1]
+    upsertion = compact("alice") + b"\x01" + pack(">i", 4096) + salted + salted + b"\0"
+    scram = b"\x01" + compact_array(upsertion) + b"\0"
+    setting = string("ssl.keystore.password") + string(PASSWORDS[2].decode())
+    alter = pack(">i", 1) + b"\x02" + string("orders") + pack(">i", 1) + setting + b"\0"
+    yield opened(3, *ADDRESSES)
+    yield TapKind.DATA, 3, 0, 5, request(51, 0, 3, scram, tags=b"\0")
+    yield TapKind.DATA, 3, 0, 6, request(33, 0, 4, alter)
+    yield TapKind.DATA, 3, 0, 7, request(33, 0, 5, alter[:-9])  # one that cannot be read
+    yield TapKind.DATA, 3, 1, 8, response(3, pack(">i", 0) + b"\x01\0", tags=b"\0")
+    # tokens without a frame of their own (SaslHandshake v0)
+    yield opened(4, *ADDRESSES)
+    yield TapKind.DATA, 4, 0, 5, sasl_handshake(1, 0, "PLAIN")
+    yield TapKind.DATA, 4, 1, 5, sasl_handshake_answer(1)
+    yield TapKind.DATA, 4, 0, 6, pack(">i", len(tokens[0])) + tokens[0]
+
+
+def test_attack_21_no_secret_is_in_any_file_or_message(tmp_path: Path) -> None:
+    analysis = Analysis(
+        log=Rotated(path=str(tmp_path / "kafka.jsonl")), capture=Rotated(path=str(tmp_path / "kafka.pcapng"))
+    )
+    with AnalyzerProcess(analysis) as analyzer:
+        analyzer.tap(secret_items())
+        assert analyzer.drain()["exchanges"] >= 6
+        messages = json.dumps(analyzer.heard).encode()
+    files = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    assert b"AlterUserScramCredentials" in files["kafka.jsonl"] and b"alice" in files["kafka.pcapng"]
+    for name, data in {**files, "messages": messages}.items():
+        for secret in PASSWORDS:
+            for offset in range(3):  # base64 of it, wherever it stands
+                encoded = base64.b64encode(b"x" * offset + secret)[4:-4]
+                assert encoded not in data, f"{secret!r} in base64 is in {name}"
+            for form in (secret, secret.hex().encode(), secret.hex(" ").encode()):
+                assert form not in data, f"{secret!r} is in {name}"
+
+
+def changed(data: bytes, rng: random.Random) -> bytes:
+    """Other bytes in their place."""
+    other = bytearray(data)
+    for _ in range(rng.randrange(1, 8)):
+        other[rng.randrange(min(len(other), rng.choice((12, 60, 100_000))))] = rng.choice((0, 255, 127, 128, 1))
+    return rng.choice((bytes(other), data[: rng.randrange(len(data))], data + data, rng.randbytes(50)))
+
+
+def mutated(items: list[TapItem], rng: random.Random, number: int) -> Iterator[TapItem]:
+    """Records of one connection with bytes changed, lost, doubled, out of place."""
+    for kind, _, direction, at, data in items:
+        said = changed(data, rng) if kind == TapKind.DATA and rng.random() < 0.3 else data
+        if rng.random() < 0.05:
+            yield TapKind.LOST, number, direction, at, rng.choice((0, 1, 1000, 2**64 - 1)).to_bytes(8, "little")
+        elif rng.random() > 0.02:
+            yield kind, number, direction if rng.random() > 0.02 else 1 - direction, at, said
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_no_traffic_harms_the_analysis_of_other_connections(tmp_path: Path, name: str) -> None:
+    """Attacks 2, 3, 6, 7, 10, 12, 14 and 28, thrown at everything that stands behind the tap."""
+    analysis = Analysis(
+        log=Rotated(path=str(tmp_path / "kafka.jsonl")), capture=Rotated(path=str(tmp_path / "kafka.pcapng"))
+    )
+    rng = random.Random(name)
+    connections: dict[int, list[TapItem]] = {}
+    for item in tap_items(CAPTURES / name):
+        connections.setdefault(item[1], []).append(item)
+    with AnalyzerProcess(analysis) as analyzer:
+        analyzer.tap([opened(1, *ADDRESSES)])
+        for round_number in range(10):
+            for number, items in enumerate(connections.values(), 1000 * (round_number + 1)):
+                analyzer.tap([opened(number, "10.1.1.1:5", ADDRESSES[1], from_start=rng.random() < 0.5)])
+                analyzer.tap(list(mutated(items[1:], rng, number)))
+            analyzer.tap(exchange(1, round_number))
+        counts = analyzer.drain()
+    assert counts["faults"] == {}
+    rows = [json.loads(line) for line in (tmp_path / "kafka.jsonl").read_text().splitlines()]
+    assert [row["correlationId"] for row in rows if row["connection"] == 1] == list(range(10))
+
+
+@pytest.fixture
+def analyzer() -> Iterator[Analyzer]:
+    fd = create_ring(65_536)
+    yield Analyzer([TapReader(fd)])
+    os.close(fd)
+
+
+def test_an_analysis_that_hangs_is_given_up(analyzer: Analyzer, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Hanging(Session):
+        def receive(self, direction: Direction, data: bytes, at: int) -> list[Event]:
+            while self.connection.number == 1:
+                analyzer.tick(signal.SIGVTALRM, None)  # a second of CPU
+            return super().receive(direction, data, at)
+
+    monkeypatch.setattr(tapped_sessions, "Session", Hanging)
+    with analyzer._watched():
+        analyzer.sessions[0].take([opened(1, *ADDRESSES), opened(2, *ADDRESSES), *exchange(1, 1), *exchange(2, 2)])
+    assert analyzer.counts.exchanges == 1
+    assert analyzer.counts_said()["faults"] == {"Stuck": 1}
+    assert analyzer.messages[0]["connection"] == 1 and analyzer.messages[0]["reason"] == "Stuck"
+
+
+def test_a_ring_that_holds_what_cannot_be_begins_anew(analyzer: Analyzer) -> None:
+    (reader,) = analyzer._readers
+    reader.attach()
+    writer = TapWriter(reader.fd)
+    for item in (opened(1, *ADDRESSES), *exchange(1, 1)):
+        assert writer.put(*item)
+    assert analyzer.read_all() == 3
+    os.pwrite(reader.fd, pack("<Q", 2**63), 0)  # the ring's head
+    assert analyzer.read_all() == 0
+    counts = analyzer.counts_said()
+    assert (counts["ring_faults"], counts["connections"], counts["exchanges"]) == (1, 0, 1)
+
+
+def test_much_work_is_no_hang(analyzer: Analyzer) -> None:
+    with analyzer._watched():
+        for number in range(1, 100):
+            analyzer.sessions[0].take([opened(number, *ADDRESSES)])
+            analyzer.tick(signal.SIGVTALRM, None)
+    for _ in range(100):
+        analyzer.tick(signal.SIGVTALRM, None)  # idle
+    with pytest.raises(Stuck):
+        hang(analyzer)
+
+
+def hang(analyzer: Analyzer) -> None:
+    analyzer._busy = True
+    for _ in range(4):
+        analyzer.tick(signal.SIGVTALRM, None)

@@ -1,0 +1,340 @@
+"""Bytes out are bytes in, however they are cut; frames that are held, refused, or no frames at all."""
+
+import asyncio
+import random
+
+import pytest
+
+from kproxy.filters.contract import Want
+from kproxy.protocol import facts, message
+from kproxy.proxy.tap.counted import CloseCause, Total
+from tests.proxy.links import Bench, Limits, Owner, request, response, run
+
+FRAMES = 20_000
+
+
+class Wanting:
+    """A chain that wants one API in one direction."""
+
+    def __init__(self, direction: str, api_key: int, want: Want = Want.HOLD) -> None:
+        self._asked = direction, api_key, want
+
+    def wanted(self, direction: str, api_key: int, api_version: int) -> Want:
+        wanted_direction, wanted_key, want = self._asked
+        return want if (direction, api_key) == (wanted_direction, wanted_key) else Want.PASS
+
+    def unknown(self, direction: str, api_key: int) -> Want:
+        return Want.PASS
+
+
+def random_frames(seed: int, count: int) -> tuple[list[bytes], list[bytes]]:
+    """Requests of known and unknown APIs with nonsense for bodies, none of which goes unanswered, and their responses."""
+    chance = random.Random(seed)
+    known = [key for key in facts().apis if key not in (0, 17)]
+    requests, responses = [], []
+    for number in range(count):
+        key = chance.choice(known) if chance.random() < 0.9 else chance.randrange(100, 32_000)
+        body = chance.randbytes(int(chance.expovariate(1 / 200)) if chance.random() < 0.999 else 300_000)
+        requests.append(request(key, chance.randrange(20), number, body))
+        responses.append(response(number, chance.randbytes(int(chance.expovariate(1 / 300)))))
+    return requests, responses
+
+
+async def send_in_pieces(bench: Bench, end, data: bytes, seed: int, largest: int) -> None:
+    chance = random.Random(seed)
+    at = 0
+    while at < len(data):
+        size = chance.choice((1, 2, 3, 5, 7, 11, 13, 100, 1_000, largest)) if largest > 1 else 1
+        await bench.send(end, data[at : at + size])
+        at += size
+
+
+@pytest.mark.parametrize(("seed", "largest", "count"), [(1, 70_000, FRAMES), (2, 65_536, FRAMES), (3, 1, 60)])
+def test_bytes_out_are_bytes_in_both_ways(seed, largest, count):
+    requests, responses = random_frames(seed, count)
+    sent, answered = b"".join(requests), b"".join(responses)
+
+    async def work() -> None:
+        bench = Bench(limits=Limits(in_flight=1 << 20))
+        asking = asyncio.ensure_future(send_in_pieces(bench, bench.client, sent, seed, largest))
+        assert await bench.receive(bench.broker, len(sent)) == sent
+        await asking
+        answering = asyncio.ensure_future(send_in_pieces(bench, bench.broker, answered, seed + 1, largest))
+        assert await bench.receive(bench.client, len(answered)) == answered
+        await answering
+        assert bench.link.frames_received == (count, count)
+        assert bench.link.in_flight_count == 0
+        assert bench.owner.told == []
+        counted = bench.counters.apis()
+        assert sum(api.requests for api in counted) == sum(api.responses for api in counted) == count
+
+    run(work)
+
+
+def test_a_client_that_sends_while_it_is_answered_gets_every_byte():
+    requests, responses = random_frames(4, 5_000)
+
+    async def work() -> None:
+        bench = Bench()
+
+        async def play_broker() -> None:
+            for asked, answer in zip(requests, responses, strict=True):
+                assert await bench.receive(bench.broker, len(asked)) == asked
+                await bench.send(bench.broker, answer)
+
+        playing = asyncio.ensure_future(play_broker())
+        asking = asyncio.ensure_future(send_in_pieces(bench, bench.client, b"".join(requests), 5, 4_000))
+        answered = b"".join(responses)
+        assert await bench.receive(bench.client, len(answered)) == answered
+        await asyncio.gather(playing, asking)
+
+    run(work)
+
+
+def test_half_close_gives_every_answer_that_is_in_flight():
+    async def work() -> None:
+        bench = Bench()
+        sent = b"".join(request(3, 1, n) for n in range(50))
+        await bench.send(bench.client, sent)
+        bench.client.shutdown(1)
+        assert await bench.rest(bench.broker) == sent  # and its end
+        answered = b"".join(response(n, b"x" * 1_000) for n in range(50))
+        await bench.send(bench.broker, answered)
+        assert await bench.rest(bench.client) == answered
+        await bench.owner.closed.wait()
+        assert bench.owner.cause is CloseCause.CLIENT_CLOSED
+
+    run(work)
+
+
+def test_what_a_client_sends_to_a_broker_that_is_done_still_goes_there():
+    async def work() -> None:
+        bench = Bench()
+        bench.broker.shutdown(1)
+        assert await bench.rest(bench.client) == b""
+        await bench.send(bench.client, request(3, 1, 1))
+        assert await bench.receive(bench.broker, len(request(3, 1, 1))) == request(3, 1, 1)
+        bench.client.shutdown(1)
+        assert await bench.rest(bench.broker) == b""
+        await bench.owner.closed.wait()
+        assert bench.owner.cause is CloseCause.BROKER_CLOSED
+
+    run(work)
+
+
+def test_the_broker_hears_all_of_a_client_that_is_gone():
+    async def work() -> None:
+        bench = Bench()
+        produce = message("ProduceRequest")
+        wish = produce.from_json(3, '{"transactionalId": null, "acks": 0, "timeoutMs": 1, "topicData": []}')
+        sent = b"".join(request(0, 3, n, produce.encode(3, wish)) for n in range(2_000))
+        await bench.send(bench.client, sent)
+        bench.client.close()
+        assert await bench.rest(bench.broker) == sent
+        await bench.owner.closed.wait()
+
+    run(work)
+
+
+@pytest.mark.parametrize("version", [0, 2, 3, 8, 9, 11, 13])
+@pytest.mark.parametrize("largest", [1, 3, 100_000])
+def test_a_produce_that_wants_no_answer_leaves_nothing_behind(version, largest):
+    produce = message("ProduceRequest")
+
+    def frame(number: int, acks: int) -> bytes:
+        wish = f'{{"acks": {acks}, "timeoutMs": 1, "topicData": []}}'
+        if version >= 3:
+            wish = wish.replace("{", '{"transactionalId": "t", ', 1)
+        tags = b"\0" if version >= 9 else b""
+        body = produce.encode(version, produce.from_json(version, wish))
+        return request(0, version, number, tags + body, client_id=b"client-%d" % number)
+
+    async def work() -> None:
+        bench = Bench()
+        frames = [frame(n, 0 if n % 3 else -1) for n in range(60)]
+        sent = b"".join(frames)
+        asking = asyncio.ensure_future(send_in_pieces(bench, bench.client, sent, 6, largest))
+        assert await bench.receive(bench.broker, len(sent)) == sent
+        await asking
+        assert bench.link.in_flight_count == 20
+        answered = b"".join(response(n) for n in range(0, 60, 3))
+        await bench.send(bench.broker, answered)
+        assert await bench.receive(bench.client, len(answered)) == answered
+        assert bench.link.in_flight_count == 0
+        assert bench.counters.total_of(Total.MISPAIRED) == 0
+
+    run(work)
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        b"\x7f\xff\xff\xff",
+        b"\x80\0\0\0",
+        b"\0\0\0\0",
+        b"\0\0\0\7",
+        b"\x16\x03\x01\x02",
+        b"\x15\x03\x03\0",
+        b"GET ",
+        b"\x06\x40\0\1",
+    ],
+)
+def test_attack_6_a_length_that_is_none_closes_before_a_byte_is_kept(start):
+    async def work() -> None:
+        bench = Bench()
+        whole = request(3, 1, 7)
+        await bench.send(bench.client, whole + start)
+        assert await bench.rest(bench.broker) == whole
+        assert await bench.rest(bench.client) == b""
+        assert bench.owner.cause is CloseCause.BAD_FRAME
+        assert bench.owner.told == [("refused", 0, CloseCause.BAD_FRAME, start)]
+        assert bench.worker.buffered_bytes == 0
+
+    run(work)
+
+
+@pytest.mark.parametrize("answers", [[9], [2, 1], [1, 1]])
+def test_attack_10_an_answer_to_nothing_passes_and_the_connection_goes_opaque(answers):
+    async def work() -> None:
+        bench = Bench()
+        sent = request(3, 1, 1) + request(3, 1, 2)
+        await bench.send(bench.client, sent)
+        assert await bench.receive(bench.broker, len(sent)) == sent
+        answered = b"".join(response(n, b"body") for n in answers)
+        await bench.send(bench.broker, answered)
+        assert await bench.receive(bench.client, len(answered)) == answered
+        assert bench.counters.total_of(Total.OPAQUE_CONNECTIONS) == 1
+        assert bench.counters.total_of(Total.IN_FLIGHT) == 0
+        await bench.send(bench.client, b"\xff\xff\xff\xffanything")
+        assert await bench.receive(bench.broker, 12) == b"\xff\xff\xff\xffanything"
+
+    run(work)
+
+
+def test_attack_10_a_response_before_any_request_passes():
+    async def work() -> None:
+        bench = Bench()
+        await bench.send(bench.broker, response(5, b"early"))
+        assert await bench.receive(bench.client, 13) == response(5, b"early")
+        assert ("mispaired",) in bench.owner.told
+
+    run(work)
+
+
+def test_attack_10_an_answer_to_nothing_is_not_waited_for():
+    async def work() -> None:
+        bench = Bench()
+        await bench.send(bench.broker, bytes(4))
+        assert await bench.receive(bench.client, 4) == bytes(4)
+
+    run(work)
+
+
+def test_a_policy_closes_a_connection_whose_frames_are_lost():
+    async def work() -> None:
+        bench = Bench(Owner(strict=True))
+        await bench.send(bench.broker, response(5, b"early"))
+        assert await bench.rest(bench.client) == b""
+        assert bench.owner.cause is CloseCause.BAD_FRAME
+
+    run(work)
+
+
+def test_a_held_frame_goes_nowhere_before_it_is_judged_and_the_next_ones_wait():
+    async def work() -> None:
+        waiting = []
+        owner = Owner(judge_request=lambda link, frame: bool(waiting.append(frame)))
+        bench = Bench(owner, Wanting("request", 3))
+        first, held, last = request(18, 0, 1), request(3, 1, 2, b"body"), request(12, 0, 3)
+        await bench.send(bench.client, first + held + last)
+        assert await bench.receive(bench.broker, len(first)) == first
+        assert waiting == [held]
+        assert bench.worker.buffered_bytes == len(last)
+        changed = request(3, 1, 2, b"another body")
+        bench.link.forward_request(changed)
+        bench.link.resume(0)
+        assert await bench.receive(bench.broker, len(changed + last)) == changed + last
+        assert bench.worker.buffered_bytes == 0
+
+    run(work)
+
+
+def test_an_answer_waits_its_turn():
+    async def work() -> None:
+        def judge(link, frame):
+            link.answer(response(2, b"from here"))
+            return True
+
+        bench = Bench(Owner(judge_request=judge), Wanting("request", 3))
+        first, held, last = request(18, 0, 1), request(3, 1, 2), request(12, 0, 3)
+        await bench.send(bench.client, first + held + last)
+        assert await bench.receive(bench.broker, len(first + last)) == first + last
+        await bench.send(bench.broker, response(1, b"one") + response(3, b"three"))
+        expected = response(1, b"one") + response(2, b"from here") + response(3, b"three")
+        assert await bench.receive(bench.client, len(expected)) == expected
+
+    run(work)
+
+
+def test_memory_of_a_held_frame_is_what_has_come_of_it():
+    async def work() -> None:
+        bench = Bench(chain=Wanting("request", 3))
+        big = request(3, 1, 2, bytes(10_000_000))
+        await bench.send(bench.client, big[:5_000])
+        await asyncio.sleep(0)  # the loop reads it in this turn or the next
+        while bench.link.bytes_received[0] < 5_000:
+            await asyncio.sleep(0)
+        assert bench.worker.buffered_bytes == 8_192
+
+    run(work)
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_frame_too_big_to_be_held_passes_unseen_or_closes(strict):
+    async def work() -> None:
+        bench = Bench(Owner(strict=strict), Wanting("request", 3), Limits(held_frame_size=1_000))
+        big = request(3, 1, 2, bytes(2_000))
+        await bench.send(bench.client, big)
+        if strict:
+            assert await bench.rest(bench.broker) == b""
+            assert bench.owner.cause is CloseCause.FRAME_TOO_BIG
+        else:
+            assert await bench.receive(bench.broker, len(big)) == big
+
+    run(work)
+
+
+def test_a_peer_that_does_not_read_stops_the_other():
+    async def work() -> None:
+        bench = Bench()
+        await bench.send(bench.client, request(1, 4, 1))
+        answer = response(1, bytes(64_000_000))
+        sending = asyncio.ensure_future(bench.send(bench.broker, answer))
+        before = -1
+        while bench.link.bytes_received[1] != before or before < 1:
+            before = bench.link.bytes_received[1]
+            for _ in range(50):
+                await asyncio.sleep(0)
+        assert not sending.done()
+        assert bench.worker.buffered_bytes <= 262_144
+        assert await bench.receive(bench.client, len(answer)) == answer
+        await sending
+        assert bench.worker.buffered_bytes == 0
+
+    run(work)
+
+
+def test_drain_answers_what_is_in_flight_and_begins_nothing():
+    async def work() -> None:
+        bench = Bench()
+        sent = request(3, 1, 1)
+        await bench.send(bench.client, sent)
+        assert await bench.receive(bench.broker, len(sent)) == sent
+        bench.link.drain()
+        await bench.send(bench.client, request(3, 1, 2))
+        await bench.send(bench.broker, response(1, b"answer"))
+        assert await bench.rest(bench.client) == response(1, b"answer")
+        assert await bench.rest(bench.broker) == b""
+        assert bench.owner.cause is CloseCause.DRAIN
+
+    run(work)

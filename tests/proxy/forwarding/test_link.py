@@ -1,0 +1,438 @@
+"""How a connection ends, and what the tap is told of it: every byte once, in order, or how many are missing."""
+
+import asyncio
+import json
+import random
+from typing import Any
+
+import pytest
+
+from kproxy.filters.chain import Chain
+from kproxy.filters.contract import Filter, Want
+from kproxy.filters.rewrite_addresses import RewriteAddresses
+from kproxy.proxy.tap.counted import CloseCause, Total
+from kproxy.proxy.tap.ring import TapReader, TapWriter, create_ring
+from kproxy.proxy.tap.tapped import TapKind
+from tests.proxy.forwarding.test_requests import METADATA, METADATA_ANSWER
+from tests.proxy.forwarding.test_responses import big_response, table
+from tests.proxy.links import Bench, Judge, Limits, Owner, request, response, run
+
+RING = 4 << 20
+
+
+class Tapped:
+    """A ring, its reader, and what was read: bytes and losses of each direction, and the other records."""
+
+    def __init__(self, size: int = RING) -> None:
+        self.fd = create_ring(size)
+        self.writer = TapWriter(self.fd)
+        self.reader = TapReader(self.fd)
+        self.data = [b"", b""]
+        self.lost = [0, 0]
+        self.others: list[tuple[TapKind, int, bytes]] = []
+        self.order: list[tuple[int, bytes]] = []
+
+    def attach(self) -> "Tapped":
+        self.reader.attach()
+        return self
+
+    def read(self) -> None:
+        while items := self.reader.read(1_000):
+            for kind, number, direction, at, data in items:
+                assert number == 1
+                assert at > 0 or kind == TapKind.OPEN
+                if kind == TapKind.DATA:
+                    self.data[direction] += data
+                    self.order.append((direction, data))
+                elif kind == TapKind.LOST:
+                    self.lost[direction] += int.from_bytes(data, "little")
+                else:
+                    self.others.append((TapKind(kind), direction, data))
+
+    @property
+    def opened(self) -> list[dict[str, Any]]:
+        return [json.loads(data) for kind, _, data in self.others if kind is TapKind.OPEN]
+
+
+async def exchange(bench: Bench, sent: bytes, answered: bytes) -> None:
+    await bench.send(bench.client, sent)
+    assert await bench.receive(bench.broker, len(sent)) == sent
+    await bench.send(bench.broker, answered)
+    assert await bench.receive(bench.client, len(answered)) == answered
+
+
+def test_the_tap_gets_every_byte_and_the_ends() -> None:
+    async def work() -> None:
+        tap = Tapped().attach()
+        bench = Bench(tap=tap.writer)
+        await exchange(bench, METADATA, METADATA_ANSWER)
+        bench.client.shutdown(1)
+        await bench.rest(bench.client)
+        tap.read()
+        assert tap.data == [METADATA, METADATA_ANSWER]
+        assert tap.opened == [{"from_start": True}]
+        closed = bytes([CloseCause.CLIENT_CLOSED])
+        assert tap.others[1:] == [(TapKind.END, 0, b""), (TapKind.CLOSE, 0, closed)]
+
+    run(work)
+
+
+def test_a_reader_that_comes_later_is_told_that_it_missed_the_beginning() -> None:
+    async def work() -> None:
+        tap = Tapped()
+        bench = Bench(tap=tap.writer)
+        await exchange(bench, METADATA, METADATA_ANSWER)
+        tap.attach()
+        await exchange(bench, METADATA, METADATA_ANSWER)
+        tap.read()
+        assert (tap.opened, tap.data) == ([{"from_start": False}], [METADATA, METADATA_ANSWER])
+        tap.attach()  # another one, after the first died
+        await exchange(bench, METADATA, METADATA_ANSWER)
+        tap.read()
+        assert tap.opened == [{"from_start": False}] * 2
+        assert tap.data == [METADATA * 2, METADATA_ANSWER * 2]
+
+    run(work)
+
+
+@pytest.mark.parametrize("size", [65_536, 1 << 20])
+def test_a_full_ring_loses_bytes_and_says_how_many(size: int) -> None:
+    async def work() -> None:
+        tap = Tapped(size).attach()
+        bench = Bench(tap=tap.writer)
+        chance = random.Random(size)
+        sent = answered = 0
+        for number in range(300):
+            asked = request(3, 1, number, chance.randbytes(chance.randrange(20_000)))
+            answer = response(number, chance.randbytes(chance.randrange(40_000)))
+            await exchange(bench, asked, answer)
+            sent, answered = sent + len(asked), answered + len(answer)
+            if chance.random() < 0.1:
+                tap.read()
+        tap.read()
+        bench.link.close(CloseCause.IDLE)
+        tap.read()
+        assert [len(data) for data in tap.data] != [sent, answered]
+        assert [len(tap.data[side]) + tap.lost[side] for side in (0, 1)] == [sent, answered]
+        assert sum(tap.lost) == bench.counters.total_of(Total.TAP_DROPPED_BYTES)
+        assert tap.others[-1] == (TapKind.CLOSE, 0, bytes([CloseCause.IDLE]))
+
+    run(work)
+
+
+def test_a_tap_that_pauses_for_want_of_memory_says_what_it_lost() -> None:
+    async def work() -> None:
+        tap = Tapped().attach()
+        bench = Bench(tap=tap.writer)
+        await exchange(bench, METADATA, METADATA_ANSWER)
+        bench.worker.tap_paused = True
+        await exchange(bench, METADATA, METADATA_ANSWER)
+        bench.worker.tap_paused = False
+        await exchange(bench, METADATA, METADATA_ANSWER)
+        tap.read()
+        assert tap.lost == [len(METADATA), len(METADATA_ANSWER)]
+        assert tap.data == [METADATA * 2, METADATA_ANSWER * 2]
+
+    run(work)
+
+
+def test_a_connection_that_was_not_sampled_is_not_told_of() -> None:
+    async def work() -> None:
+        tap = Tapped().attach()
+        bench = Bench(tap=tap.writer)
+        bench.link.tapped = False
+        await exchange(bench, METADATA, METADATA_ANSWER)
+        bench.link.close(CloseCause.IDLE)
+        tap.read()
+        assert (tap.data, tap.others) == ([b"", b""], [])
+
+    run(work)
+
+
+def test_chosen_apis_alone_are_told_of_and_the_start_of_their_frames() -> None:
+    async def work() -> None:
+        tap = Tapped().attach()
+        bench = Bench(tap=tap.writer, tapped={3, 12}, snaplen=20)
+        chance = random.Random(5)
+        expected, lost = [b"", b""], [0, 0]
+        for number in range(200):
+            key = chance.choice((3, 12, 18, 1, 30_000))
+            frames = request(key, 1, number, chance.randbytes(50)), response(number, chance.randbytes(30))
+            cut = chance.randrange(1, 40)
+            await bench.send(bench.client, frames[0][:cut])
+            await bench.settled()
+            await exchange_rest(bench, frames, cut)
+            for side, frame in enumerate(frames):
+                expected[side] += frame[:20] if key in (3, 12) else b""
+                lost[side] += len(frame) - 20 if key in (3, 12) else 0
+        bench.link.close(CloseCause.IDLE)
+        tap.read()
+        assert tap.data == expected
+        assert tap.lost == lost
+
+    run(work)
+
+
+async def exchange_rest(bench: Bench, frames: tuple[bytes, bytes], cut: int) -> None:
+    await bench.send(bench.client, frames[0][cut:])
+    assert await bench.receive(bench.broker, len(frames[0])) == frames[0]
+    await bench.send(bench.broker, frames[1])
+    assert await bench.receive(bench.client, len(frames[1])) == frames[1]
+
+
+@pytest.mark.parametrize("size", [100, 300_000, 3_000_000])
+@pytest.mark.parametrize("piece", [70_001, 1 << 22])
+def test_a_chosen_response_whose_end_is_looked_at_is_told_of_once(size: int, piece: int) -> None:
+    """What the broker sent, not what the client got; also where looking at the end makes the lane go back."""
+
+    async def work() -> None:
+        tap = Tapped(16 << 20).attach()
+        judge = Judge(Chain([RewriteAddresses()]), table())
+        bench = Bench(judge, judge.chain, tap=tap.writer, tapped={1})
+        asked = request(1, 17, 7, bytes(40))
+        answer = big_response(1, 17, size, 3)
+        await bench.send(bench.client, asked + METADATA)
+        assert len(await bench.receive(bench.broker, len(asked + METADATA)))
+        reading = asyncio.ensure_future(bench.rest(bench.client))
+        for at in range(0, len(answer), piece):
+            await bench.send(bench.broker, answer[at : at + piece])
+            await asyncio.sleep(0)
+        await bench.settled()
+        bench.link.close(CloseCause.IDLE)
+        await reading
+        tap.read()
+        assert tap.data == [asked, answer]
+        assert tap.lost == [0, 0]
+
+    run(work)
+
+
+class Asks(Filter):
+    def __init__(self, *keys: int) -> None:
+        self.requests = frozenset(keys)
+
+
+@pytest.mark.parametrize("tapped", [None, {3, 12, 18}])
+def test_a_request_that_waits_for_its_verdict_is_told_of_once(tapped: set[int] | None) -> None:
+    async def work() -> None:
+        tap = Tapped().attach()
+        waiting: list[bytes] = []
+        bench = Bench(
+            Owner(judge_request=lambda _, frame: bool(waiting.append(frame))),
+            Chain([Asks(3)]),
+            tap=tap.writer,
+            tapped=tapped,
+        )
+        sent = request(18, 0, 1) + request(3, 1, 2, bytes(50)) + request(12, 0, 3, bytes(9))
+        await bench.send(bench.client, sent)
+        await bench.settled()
+        bench.link.forward_request(waiting[0])
+        bench.link.resume(0)
+        assert await bench.receive(bench.broker, len(sent)) == sent
+        tap.read()
+        assert tap.data == [sent, b""]
+
+    run(work)
+
+
+@pytest.mark.parametrize("tapped", [None, {3, 12, 18}])
+def test_an_answer_of_a_filter_stands_in_its_place_on_the_tap(tapped: set[int] | None) -> None:
+    """Whoever reads the tap pairs by order, as clients do."""
+
+    def judge(link: Any, frame: bytes) -> bool:
+        link.answer(response(int.from_bytes(frame[8:12], "big"), b"from here"))
+        return True
+
+    async def work() -> None:
+        tap = Tapped().attach()
+        bench = Bench(Owner(judge_request=judge), Chain([Asks(3)]), tap=tap.writer, tapped=tapped)
+        sent = b"".join(request(3 if n % 2 else 18, 0, n) for n in range(20))
+        passed = b"".join(request(18, 0, n) for n in range(0, 20, 2))
+        await bench.send(bench.client, sent)
+        assert await bench.receive(bench.broker, len(passed)) == passed
+        await bench.send(bench.broker, b"".join(response(n, b"broker's") for n in range(0, 20, 2)))
+        expected = b"".join(response(n, b"from here" if n % 2 else b"broker's") for n in range(20))
+        assert await bench.receive(bench.client, len(expected)) == expected
+        tap.read()
+        assert tap.data == [sent, expected]
+
+    run(work)
+
+
+def test_an_answer_to_an_api_that_is_not_tapped_is_not_told_of() -> None:
+    def judge(link: Any, frame: bytes) -> bool:
+        link.answer(response(1, b"from here"))
+        return True
+
+    async def work() -> None:
+        tap = Tapped().attach()
+        bench = Bench(Owner(judge_request=judge), Chain([Asks(3)]), tap=tap.writer, tapped={12})
+        await bench.send(bench.client, request(3, 1, 1))
+        assert await bench.receive(bench.client, 17) == response(1, b"from here")
+        tap.read()
+        assert tap.data == [b"", b""]
+
+    run(work)
+
+
+def test_a_connection_whose_frames_are_lost_is_idle_and_not_stalled_within_a_frame() -> None:
+    async def work() -> None:
+        bench = Bench()
+        await bench.send(bench.broker, response(5, b"early"))
+        assert await bench.receive(bench.client, 13) == response(5, b"early")
+        assert bench.link.inside_frame == 0
+
+    run(work)
+
+
+@pytest.mark.parametrize("sent", [METADATA[:3], METADATA[:11], METADATA[:-1]])
+def test_a_frame_that_stops_short_is_noticed(sent: bytes) -> None:
+    async def work() -> None:
+        bench = Bench()
+        assert bench.link.inside_frame == 0
+        await bench.send(bench.client, sent)
+        await bench.settled()
+        assert bench.link.inside_frame > 0
+        await bench.send(bench.client, METADATA[len(sent) :])
+        await bench.settled()
+        assert bench.link.inside_frame == 0
+
+    run(work)
+
+
+def test_a_drain_that_began_before_the_two_sides_were_joined() -> None:
+    async def work() -> None:
+        bench = Bench()
+        bench.link.drain()
+        await bench.owner.closed.wait()
+        assert bench.owner.cause is CloseCause.DRAIN
+
+    run(work)
+
+
+def test_what_a_filter_says_after_the_end_is_not_done() -> None:
+    async def work() -> None:
+        waiting: list[bytes] = []
+        bench = Bench(Owner(judge_request=lambda _, frame: bool(waiting.append(frame))), Chain([Asks(3)]))
+        await bench.send(bench.client, METADATA)
+        await bench.settled()
+        bench.link.close(CloseCause.IDLE)
+        bench.link.forward_request(waiting[0])
+        bench.link.answer(METADATA_ANSWER)
+        bench.link.forward_response(METADATA_ANSWER)
+        bench.link.resume(0)
+        bench.link.drain()
+        bench.link.forget()
+        bench.link.forward_request(waiting[0])
+        bench.link.resume(0)
+        assert bench.link.inside_frame == 0
+        assert bench.counters.total_of(Total.IN_FLIGHT) == 0
+
+    run(work)
+
+
+def test_a_verdict_that_comes_after_frames_were_lost_sends_the_request_on() -> None:
+    async def work() -> None:
+        waiting: list[bytes] = []
+        bench = Bench(Owner(judge_request=lambda _, frame: bool(waiting.append(frame))), Chain([Asks(3)]))
+        await bench.send(bench.client, METADATA + METADATA)
+        await bench.settled()
+        await bench.send(bench.broker, response(99))
+        assert await bench.receive(bench.client, 8) == response(99)
+        bench.link.forward_request(waiting[0])
+        bench.link.resume(0)
+        assert await bench.receive(bench.broker, 2 * len(METADATA)) == METADATA * 2
+        assert bench.link.in_flight_count == 0
+
+    run(work)
+
+
+def test_a_plan_that_changes_while_frames_pass_holds_from_the_next_one_on() -> None:
+    from kproxy.proxy.forwarding.plan import Plan  # noqa: PLC0415
+
+    class Holds(Filter):
+        def wants(self, direction: Any, api_key: int, api_version: int) -> Want:
+            return Want.HOLD if (direction, api_key) == ("request", 3) else Want.PASS
+
+    async def work() -> None:
+        bench = Bench()
+        await bench.send(bench.client, METADATA[:14])
+        await bench.settled()
+        bench.link.use(Plan(Chain([Holds()])))
+        await bench.send(bench.client, METADATA[14:] + METADATA)
+        assert await bench.receive(bench.broker, 2 * len(METADATA)) == METADATA * 2
+        assert bench.counters.total_of(Total.HELD_FRAMES) == 1
+
+    run(work)
+
+
+def test_where_a_client_came_to_is_known_after_its_socket_was_handed_on() -> None:
+    import socket  # noqa: PLC0415
+
+    from kproxy.proxy.network.listening import endpoint_of  # noqa: PLC0415
+    from tests.proxy.forwarding.test_pump import TcpBench  # noqa: PLC0415
+
+    async def work() -> None:
+        bench = TcpBench()
+        here = bench.client.getpeername()
+        handed = bench.link.take_client()
+        assert endpoint_of(bench.link.local_address()) == here
+        assert bench.link.take_client() == -1
+        bench.link.give_client(handed)
+        assert bench.link.client_socket() == handed
+        taken = bench.link.take_client()
+        bench.link.close(CloseCause.IDLE)
+        bench.link.give_client(taken)  # closed by now: so is what comes back
+        with pytest.raises(OSError, match="Bad file"):
+            socket.socket(fileno=taken)
+
+    run(work)
+
+
+def test_limits_of_a_link_are_those_it_began_with() -> None:
+    async def work() -> None:
+        bench = Bench(limits=Limits(frame_size=100))
+        await bench.send(bench.client, request(3, 1, 1, bytes(89)))  # 100 bytes behind the size
+        await bench.settled()
+        assert not bench.link.closed
+        await bench.send(bench.client, request(3, 1, 1, bytes(90)))
+        assert await bench.rest(bench.client) == b""
+        assert bench.owner.cause is CloseCause.BAD_FRAME
+
+    run(work)
+
+
+class Judges(Filter):
+    requests = frozenset({3})
+    responses = frozenset({12})
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_an_answer_does_not_overtake_a_response_that_is_still_judged(together: bool) -> None:
+    """Clients take responses in the order of their requests, whoever gives them."""
+    judged: list[bytes] = []
+
+    def answer(link: Any, frame: bytes) -> bool:
+        link.answer(response(int.from_bytes(frame[8:12], "big"), b"from here"))
+        return True
+
+    async def work() -> None:
+        owner = Owner(judge_request=answer, judge_response=lambda _, __, frame: bool(judged.append(frame)))
+        bench = Bench(owner, Chain([Judges()]))
+        first, last = request(12, 0, 1), request(18, 0, 3)
+        await bench.send(bench.client, first + (request(3, 1, 2) + last if together else b""))
+        assert await bench.receive(bench.broker, len(first)) == first
+        await bench.send(bench.broker, response(1, b"judged"))
+        await bench.settled()
+        if not together:
+            await bench.send(bench.client, request(3, 1, 2) + last)
+        assert await bench.receive(bench.broker, len(last)) == last
+        await bench.send(bench.broker, response(3, b"passes"))
+        await bench.settled()
+        bench.link.forward_response(judged[0])
+        bench.link.resume(1)
+        expected = response(1, b"judged") + response(2, b"from here") + response(3, b"passes")
+        assert await bench.receive(bench.client, len(expected)) == expected
+        assert owner.told == []
+
+    run(work)

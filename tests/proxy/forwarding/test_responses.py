@@ -1,0 +1,253 @@
+"""Responses find their requests, and no broker's address leaves with them, however big they are and however they are cut."""
+
+import asyncio
+import random
+from typing import Any
+
+import pytest
+
+from kproxy.config import Addresses
+from kproxy.filters.chain import Chain
+from kproxy.filters.contract import Direction, Filter, Want
+from kproxy.filters.rewrite_addresses import RewriteAddresses
+from kproxy.protocol import facts, message
+from kproxy.proxy.brokers import BrokerTable
+from kproxy.proxy.tap.counted import CloseCause, Total
+from tests.conftest import Require
+from tests.proxy.links import Bench, Judge, Limits, Owner, request, response, run
+from tests.support import referees
+from tests.support.filtering import make, part, response_frame
+
+REAL = "kafka-7.secret.internal"
+TOLD = [(7, "127.0.0.1", 19_100), (8, "127.0.0.1", 19_101)]  # the listener's host, its port + 1 + the node id
+SIZES = [0, 1, 5_000, 262_144, 1_048_577, 5_000_000]
+NEWEST = {0: "Produce", 1: "Fetch", 78: "ShareFetch"}
+
+
+def table() -> BrokerTable:
+    return BrokerTable(Addresses(), ("127.0.0.1", 19_092))
+
+
+def big_response(api_key: int, version: int, size: int, seed: int) -> bytes:
+    """A response with so many random bytes of records (of Produce: of error text) and two brokers' addresses at its end."""
+    chance = random.Random(seed)
+    name = f"{NEWEST[api_key]}Response"
+    nodes = [part(name, "NodeEndpoint", node_id=id_, host=REAL, port=9_092 + id_, rack="r") for id_ in (7, 8)]
+    if api_key == 0:
+        errors = [
+            part(name, "BatchIndexAndErrorMessage", batch_index=n, batch_index_error_message="x" * 100)
+            for n in range(size // 106)
+        ]
+        inner = [part(name, "PartitionProduceResponse", index=1, record_errors=errors)]
+        topics = [part(name, "TopicProduceResponse", partition_responses=inner)]
+    else:
+        inner = [part(name, "PartitionData", partition_index=3, records=chance.randbytes(size))]
+        outer = "ShareFetchableTopicResponse" if api_key == 78 else "FetchableTopicResponse"
+        topics = [part(name, outer, partitions=inner)]
+    value = make(name, responses=topics, node_endpoints=nodes)
+    return response_frame(api_key, version, message(name).encode(version, value))
+
+
+def cut(data: bytes, chance: random.Random) -> list[bytes]:
+    """In some pieces, and the last fifty bytes, where the addresses are, in many."""
+    places = sorted({chance.randrange(len(data)) for _ in range(5)} | set(range(max(len(data) - 50, 1), len(data), 3)))
+    return [data[a:b] for a, b in zip([0, *places], [*places, len(data)], strict=True)]
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize(("api_key", "version"), [(0, 10), (0, 12), (1, 16), (1, 17), (78, 1)])
+def test_no_byte_of_a_brokers_address_leaves_with_a_response_of_any_size(
+    api_key: int, version: int, size: int, require: Require
+) -> None:
+    require("referees", referees.AVAILABLE, "kio and kafka-python are not installed")
+    sent = [big_response(api_key, version, size, seed) for seed in range(3)]
+    chance = random.Random(size)
+
+    async def work() -> None:
+        judge = Judge(Chain([RewriteAddresses()]), table())
+        bench = Bench(judge, judge.chain)
+        asked = (
+            request(api_key, version, 7, b"\0\0\xff\xff" + bytes(40)) * 3
+        )  # of Produce: no tags, no transaction, acks=-1
+        await bench.send(bench.client, asked)
+        assert await bench.receive(bench.broker, len(asked)) == asked
+        for frame in sent:
+
+            async def answer(frame: bytes = frame) -> None:
+                for piece in cut(frame, chance):
+                    await bench.send(bench.broker, piece)
+                    await asyncio.sleep(0)
+
+            answering = asyncio.ensure_future(answer())
+            start = await bench.receive(bench.client, 4)
+            got = start + await bench.receive(bench.client, int.from_bytes(start, "big"))
+            await answering
+            assert REAL.encode() not in got and b"secret" not in got
+            body = got[8 + (version > 0 and got[8] == 0) :]
+            value: Any = message(f"{NEWEST[api_key]}Response").decode(version, body)
+            assert [(n.node_id, n.host, n.port) for n in value.node_endpoints] == TOLD
+            read = referees.kafka_python_decoded(f"{NEWEST[api_key]}Response", version, body)
+            assert read is None or referees.addresses(read) == TOLD
+            before = frame.index(REAL.encode()) - 20
+            if len(frame) > 600_000:
+                assert len(got) == len(frame)
+            assert got[8:before] == frame[8:before]
+        await bench.settled()
+        assert bench.counters.total_of(Total.REWRITTEN_FRAMES) == 3
+        assert judge.told == [] and not judge.chain.faults
+
+    run(work)
+
+
+class Holds(Filter):
+    """Wants to see every response of an API."""
+
+    def __init__(self, *api_keys: int) -> None:
+        self.responses = frozenset(api_keys)
+
+
+@pytest.mark.parametrize("count", [100_000, pytest.param(1_000_000, marks=pytest.mark.long)])
+def test_promise_12_no_response_is_taken_for_anothers(count: int) -> None:
+    """Random requests in flight, some that nobody answers; of those held, each must come with what was asked."""
+    chance = random.Random(12)
+    keys = [key for key in facts().apis if key not in (0, 17, 36)]
+    produce = message("ProduceRequest")
+    silent = produce.encode(
+        3, produce.from_json(3, '{"transactionalId": null, "acks": 0, "timeoutMs": 1, "topicData": []}')
+    )
+    asked: dict[int, tuple[int, int]] = {}
+    wrong: list[Any] = []
+    held = 0
+
+    def judge(link: Any, current: tuple[Any, ...], frame: bytes) -> bool:
+        nonlocal held
+        held += 1
+        key, version, correlation_id, _ = current
+        said = int.from_bytes(frame[8:16], "big")
+        if asked.get(said) != (key, version) or int.from_bytes(frame[4:8], "big", signed=True) != correlation_id:
+            wrong.append((current, frame))
+        link.forward_response(frame)
+        return True
+
+    async def work() -> None:
+        bench = Bench(Owner(judge_response=judge), Chain([Holds(*keys)]), Limits(in_flight=1 << 20))
+        number = 0
+        while number < count:
+            sent, answers = [], []
+            for _ in range(chance.randrange(1, 400)):
+                key, version = chance.choice(keys), chance.randrange(18)
+                id_ = chance.randrange(-(1 << 31), 1 << 31) if chance.random() < 0.5 else number % 7
+                number += 1
+                if chance.random() < 0.2:
+                    sent.append(request(0, 3, id_, silent))
+                    continue
+                asked[number] = key, version
+                sent.append(request(key, version, id_, chance.randbytes(chance.randrange(30))))
+                answers.append(response(id_, number.to_bytes(8, "big")))
+            whole, back = b"".join(sent), b"".join(answers)
+            await bench.send(bench.client, whole)
+            assert await bench.receive(bench.broker, len(whole)) == whole
+            split = chance.randrange(len(back) + 1)
+            await bench.send(bench.broker, back[:split])
+            await bench.send(bench.broker, back[split:])
+            assert await bench.receive(bench.client, len(back)) == back
+            asked.clear()
+        assert wrong == [] and held > count // 8
+        assert bench.counters.total_of(Total.MISPAIRED) == bench.link.in_flight_count == 0
+
+    run(work, 600)
+
+
+def test_a_verdict_that_comes_later_keeps_the_order_of_responses() -> None:
+    class Slow(Holds):
+        async def _think(self) -> Any:
+            from kproxy.filters.contract import Forward  # noqa: PLC0415
+
+            for _ in range(5):
+                await asyncio.sleep(0)
+            return Forward()
+
+        def on_response(self, response: Any) -> Any:
+            return self._think()
+
+    async def work() -> None:
+        judge = Judge(Chain([Slow(12)], wait=asyncio.wait_for))
+        bench = Bench(judge, judge.chain)
+        sent = b"".join(request(12 if n % 3 else 18, 0, n, bytes(20)) for n in range(30))
+        heartbeat = b"\0\0"
+        await bench.send(bench.client, sent)
+        assert await bench.receive(bench.broker, len(sent)) == sent
+        answers = b"".join(response(n, heartbeat if n % 3 else b"anything") for n in range(30))
+        await bench.send(bench.broker, answers)
+        assert await bench.receive(bench.client, len(answers)) == answers
+        assert not judge.chain.faults
+
+    run(work)
+
+
+def test_a_response_that_announces_two_gigabytes_costs_nothing_and_ends_with_the_broker() -> None:
+    async def work() -> None:
+        bench = Bench(chain=Chain([Holds(3)]))
+        await bench.send(bench.client, request(3, 1, 1) + request(12, 0, 2))
+        await bench.settled()
+        await bench.send(bench.broker, b"\x7f\xff\xff\xff\0\0\0\1" + bytes(1_000))
+        assert await bench.receive(bench.client, 1_008) == b"\x7f\xff\xff\xff\0\0\0\1" + bytes(1_000)
+        assert bench.worker.buffered_bytes == 0
+        assert bench.owner.told == [("oversized", 1, 3, (1 << 31) + 3)]
+        bench.broker.close()
+        assert await bench.rest(bench.client) == b""
+
+    run(work)
+
+
+@pytest.mark.parametrize("start", [b"\xff\xff\xff\xff", b"\x80\0\0\0"])
+def test_a_response_of_negative_size_closes(start: bytes) -> None:
+    async def work() -> None:
+        bench = Bench()
+        await bench.send(bench.client, request(3, 1, 1))
+        await bench.settled()
+        await bench.send(bench.broker, start + b"\0\0\0\1")
+        assert await bench.rest(bench.client) == b""
+        assert bench.owner.cause is CloseCause.BAD_FRAME
+
+    run(work)
+
+
+@pytest.mark.parametrize("size", range(4))
+def test_a_response_too_short_for_its_correlation_id_passes_and_frames_are_lost(size: int) -> None:
+    async def work() -> None:
+        bench = Bench()
+        await bench.send(bench.client, request(3, 1, 1))
+        await bench.settled()
+        sent = size.to_bytes(4, "big") + bytes(20)
+        await bench.send(bench.broker, sent)
+        assert await bench.receive(bench.client, len(sent)) == sent
+        assert bench.counters.total_of(Total.MISPAIRED) == 1
+
+    run(work)
+
+
+def test_what_a_required_filter_cannot_read_closes_the_connection() -> None:
+    async def work() -> None:
+        chain = Chain([RewriteAddresses()])
+        bench = Bench(Judge(chain, table()), chain)
+        assert chain.unknown(Direction.RESPONSE, 3) is Want.REFUSE
+        await bench.send(bench.client, request(3, 31, 1))
+        assert await bench.rest(bench.client) == b""
+        assert bench.owner.cause is CloseCause.REFUSED_VERSION
+
+    run(work)
+
+
+def test_latency_is_counted_by_api() -> None:
+    async def work() -> None:
+        bench = Bench()
+        await bench.send(bench.client, request(3, 1, 1) + request(12, 0, 2))
+        await bench.settled()
+        await bench.send(bench.broker, response(1, bytes(10)) + response(2, bytes(20)))
+        assert len(await bench.receive(bench.client, 46)) == 46
+        counted = {(api.api_key, api.api_version): api for api in bench.counters.apis()}
+        assert counted[3, 1].response_bytes == 18 and counted[12, 0].response_bytes == 28
+        assert all(sum(api.histogram) == 1 and api.latency_ns > 0 for api in counted.values())
+
+    run(work)

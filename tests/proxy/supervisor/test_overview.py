@@ -1,0 +1,64 @@
+"""What the admin server is told, by stand-in workers that say it in parts, late or not at all."""
+
+import asyncio
+import os
+import signal
+from typing import Any
+
+import pytest
+
+from kproxy.proxy.supervisor import overview as overview_module
+from kproxy.proxy.supervisor.fleet import Fleet
+from kproxy.proxy.supervisor.overview import Overview
+from kproxy.proxy.tap.counted import Total
+from tests.proxy.supervisor.test_fleet import config, with_fleet
+
+
+def test_connections_of_all_workers_in_parts() -> None:
+    async def test(fleet: Fleet, _: str) -> Any:
+        overview = Overview(fleet)
+        one, other = await asyncio.gather(overview.connections(), overview.connections())
+        return one, other
+
+    expected = [{"worker": worker, "number": number} for worker in (0, 1) for number in (0, 1, 2)]
+    assert with_fleet(config(workers=2), test) == (expected, expected)
+
+
+def test_a_worker_that_hangs_does_not_keep_the_others_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(overview_module, "ASK_SECONDS", 0.2)
+
+    async def test(fleet: Fleet, _: str) -> Any:
+        overview = Overview(fleet)
+        pid = fleet.posts[0].child.pid
+        assert pid
+        os.kill(pid, signal.SIGSTOP)
+        return await overview.connections()
+
+    assert {connection["worker"] for connection in with_fleet(config(workers=2), test)} == {1}
+
+
+def test_ready_while_every_worker_is() -> None:
+    async def test(fleet: Fleet, _: str) -> Any:
+        overview = Overview(fleet)
+        ready = overview.ready()
+        fleet.posts[1].child.ready = False
+        waiting = overview.ready()
+        fleet.draining = True
+        return ready, waiting, overview.ready()
+
+    assert with_fleet(config(workers=2), test) == (
+        (True, ""),
+        (False, "not ready: worker 1"),
+        (False, "draining"),
+    )
+
+
+def test_clients_and_the_analysis() -> None:
+    async def test(fleet: Fleet, _: str) -> Any:
+        overview = Overview(fleet)
+        for counters in overview.counters():
+            counters.put(Total.CONNECTIONS_OPEN, 2)
+        fleet.told["counts"]({"said": "counts", "frames": 7})
+        return overview.clients(), overview.analysis()
+
+    assert with_fleet(config(workers=2), test) == (4, {"frames": 7})
