@@ -23,7 +23,7 @@ from kproxy.cli.protocol_text import (
 )
 from kproxy.cli.sink import Sink
 from kproxy.errors import UsageError
-from kproxy.output.styles import Style, style_for
+from kproxy.output.text.styles import Style, style_for
 from kproxy.protocol import request_header_version, response_header_version
 from kproxy.protocol.error_codes import ErrorCode, error_codes
 from kproxy.protocol.facts import Api, Field, facts, releases

@@ -10,7 +10,7 @@ from scapy.utils import RawPcapNgReader
 
 from kproxy.capture import open_capture, read_flows
 from kproxy.cli.sink import Sink
-from kproxy.output.rewriting import Rewriter
+from kproxy.output.rewriting.rewriter import Rewriter
 from kproxy.pipeline.flow_reader import Pipeline
 from kproxy.pipeline.pcapng_output import PcapngOutput
 from kproxy.pipeline.time_order import TimeOrder
