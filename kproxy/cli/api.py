@@ -21,9 +21,9 @@ from kproxy.cli.protocol_text import (
     fields_at,
     layout_at,
 )
-from kproxy.cli.sink import Sink
 from kproxy.errors import UsageError
 from kproxy.output.styles import Style, style_for
+from kproxy.pipeline.sink import Sink
 from kproxy.protocol import request_header_version, response_header_version
 from kproxy.protocol.error_codes import ErrorDescription, error_codes
 from kproxy.protocol.facts import Api, Field, facts, releases

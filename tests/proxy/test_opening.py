@@ -17,8 +17,8 @@ import pytest
 from kproxy.proxy.network.endpoint import join
 from kproxy.proxy.network.proxy_protocol import Header, read_header, write_v1, write_v2
 from tests.conftest import Require
-from tests.proxy.certificates import Authority, certificates
 from tests.proxy.network.test_through import program
+from tests.support.certificates import Authority, certificates
 from tests.support.haproxy import free_port
 from tests.support.kafka.proxies import Proxy, cluster
 from tests.support.redirected import REQUEST, RESPONSE

@@ -15,8 +15,8 @@ from kproxy.filters.contract import Filter
 from kproxy.proxy import virtual_cluster
 from kproxy.proxy.network.listening import ListenError
 from kproxy.proxy.tap.counted import CloseCause
-from tests.proxy.clusters import Broker, ask, free_port, front, listening, metadata
-from tests.proxy.links import request, response, run
+from tests.support.links import request, response, run
+from tests.support.virtual_clusters import Broker, ask, free_port, front, listening, metadata
 
 BEAT = request(12, 0, 1)
 BEATEN = b"\0\0\0\7\0\0\0\1\0\1t"

@@ -18,8 +18,8 @@ from kproxy.proxy.tap.counted import Total
 from kproxy.proxy.tap.counters import Counters
 from kproxy.proxy.tap.ring import TapReader, create_ring
 from kproxy.proxy.tap.tapped import TapKind
-from tests.proxy.clusters import free_port
-from tests.proxy.links import request
+from tests.support.links import request
+from tests.support.virtual_clusters import free_port
 
 PATIENCE = 30
 FIXED = Addresses(mode="fixed")

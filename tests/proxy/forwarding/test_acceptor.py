@@ -16,9 +16,9 @@ from kproxy.proxy.forwarding.acceptor import Acceptor
 from kproxy.proxy.network.listening import listen, sockaddr
 from kproxy.proxy.tap.counted import CloseCause, Total
 from tests.conftest import Require
-from tests.proxy.clusters import Broker, Front, ask, free_port, front, listening
-from tests.proxy.links import request, run
 from tests.support import netns
+from tests.support.links import request, run
+from tests.support.virtual_clusters import Broker, Front, ask, free_port, front, listening
 
 FIXED = Addresses(mode="fixed")
 
@@ -124,8 +124,8 @@ ITSELF = """
 from pathlib import Path
 from kproxy.config import Addresses
 from tests.conftest import Require
-from tests.proxy.clusters import front
-from tests.proxy.links import run
+from tests.support.virtual_clusters import front
+from tests.support.links import run
 import asyncio, socket
 
 async def work():
@@ -250,8 +250,8 @@ import asyncio, resource, sys
 from kproxy.config import Addresses
 from kproxy.proxy.tap.counted import Total
 from tests.conftest import Require
-from tests.proxy.clusters import Broker, ask, front, listening
-from tests.proxy.links import request, run
+from tests.support.virtual_clusters import Broker, ask, front, listening
+from tests.support.links import request, run
 
 async def work():
     broker = Broker()

@@ -1,4 +1,4 @@
-"""Where the output goes: standard output or a file, in blocks, or at once where somebody is watching."""
+"""Write bytes to standard output or to a file: in blocks, or each line at once."""
 
 import os
 import sys
@@ -6,15 +6,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO
 
-import typer
-
-from kproxy.errors import UsageError
+from kproxy.errors import OutputClosed, UsageError
 
 BLOCK = 256 * 1024
 
 
 class Sink:
-    """Takes lines as bytes. Use it as a context manager; what is held back is written at its end.
+    """Buffers lines and writes them in blocks. Use it as a context manager; leaving it flushes.
 
     Args:
         path: None for standard output; an existing file is replaced.
@@ -36,14 +34,14 @@ class Sink:
             self.flush()
 
     def flush(self) -> None:
-        """Write what is held back. Raises typer.Exit when whoever reads has had enough (``| head``): that is no error."""
+        """Write what is buffered. Raises OutputClosed when the reading end of the pipe is closed (``| head``)."""
         held, self._held, self._size = self._held, [], 0
         try:
             self._file.write(b"".join(held))
             self._file.flush()
         except BrokenPipeError:
             _forget_output()
-            raise typer.Exit from None
+            raise OutputClosed from None
 
     def __enter__(self) -> "Sink":
         return self
@@ -52,7 +50,7 @@ class Sink:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            if kind is None or not issubclass(kind, typer.Exit):
+            if kind is None or not issubclass(kind, OutputClosed):
                 self.flush()
         finally:
             if self._owned:
@@ -81,7 +79,7 @@ def _open(path: Path) -> BinaryIO:
 
 
 def _forget_output() -> None:
-    """Let what is still buffered go nowhere: the interpreter's last flush would fail otherwise."""
+    """Redirect standard output to /dev/null: the interpreter's last flush would fail otherwise."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, sys.stdout.fileno())
     os.close(null)

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.cli.sink import BLOCK, Sink, check_output
 from kproxy.errors import UsageError
+from kproxy.pipeline.sink import BLOCK, Sink, check_output
 
 
 def test_lines_are_written_in_blocks_and_all_at_the_end(tmp_path: Path) -> None:
