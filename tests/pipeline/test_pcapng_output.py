@@ -9,7 +9,7 @@ from scapy.packet import Packet
 from scapy.utils import RawPcapNgReader
 
 from kproxy.capture import open_capture, read_flows
-from kproxy.output.rewriting import Rewriter
+from kproxy.output.rewriting.rewriter import Rewriter
 from kproxy.pipeline.flow_reader import Pipeline
 from kproxy.pipeline.pcapng_output import PcapngOutput
 from kproxy.pipeline.sink import Sink

@@ -7,7 +7,7 @@ from scapy.layers.inet import TCP
 from scapy.layers.l2 import Ether
 from scapy.packet import Packet
 
-from kproxy.output.synthetic_tcp import SEGMENT, SyntheticTcp, checksum
+from kproxy.output.packets.synthetic_tcp import SEGMENT, SyntheticTcp, checksum
 
 ENDS = [("10.0.0.5:51234", "10.0.0.9:9092"), ("[2001:db8::5]:51234", "[2001:db8::9]:9092")]
 

@@ -5,7 +5,7 @@ import io
 import pytest
 from scapy.utils import RawPcapNgReader
 
-from kproxy.output.pcapng import MOST_COMMENT, file_header, packet
+from kproxy.output.packets.blocks import MOST_COMMENT, file_header, packet
 
 AT = 1_763_699_999_123_456_789
 

@@ -2,7 +2,7 @@
 
 import io
 
-from kproxy.output.styles import ANSI, PLAIN, cut, style_for
+from kproxy.output.text.styles import ANSI, PLAIN, cut, style_for
 
 
 class Terminal(io.StringIO):

@@ -11,9 +11,9 @@ from functools import cache
 from typing import Any
 
 from kproxy.errors import DecodeError, EncodeError
-from kproxy.output.internal_records import METADATA_TOPIC, METADATA_TOPIC_ID, Payload, payload_of_value
-from kproxy.output.record_rewriting import rewrite_records
-from kproxy.output.token_rewriting import blank_token
+from kproxy.output.rewriting.internal_records import METADATA_TOPIC, METADATA_TOPIC_ID, Payload, payload_of_value
+from kproxy.output.rewriting.records import rewrite_records
+from kproxy.output.rewriting.tokens import blank_token
 from kproxy.protocol import Message, read_request_header, read_response_header, request_message, response_message
 from kproxy.protocol.facts import Field
 from kproxy.protocol.records import Record, RecordBatch

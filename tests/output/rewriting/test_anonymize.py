@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from kproxy.output.anonymize import KAFKA_NAMES, KAFKA_WORDS, Anonymizer
-from kproxy.output.pseudonyms import Pseudonyms
-from kproxy.output.rewriting import Context, has_records
+from kproxy.output.rewriting.anonymize import KAFKA_NAMES, KAFKA_WORDS, Anonymizer
+from kproxy.output.rewriting.pseudonyms import Pseudonyms
+from kproxy.output.rewriting.rewriter import Context, has_records
 from kproxy.protocol import message
 from kproxy.protocol.facts import Field, facts
 from kproxy.protocol.records import Record, RecordBatch, read_records, write_batches
@@ -18,7 +18,7 @@ from kproxy.session.session import Session
 from tests.support.conversation import broker, client, events_of
 from tests.support.frames import FRANZ_GO_API_VERSIONS, KAFKA_4_3_REFUSAL, request, response, string
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "messages.jsonl.gz"
+GOLDEN = Path(__file__).parents[2] / "golden" / "messages.jsonl.gz"
 NAMES = Pseudonyms(b"a key of the tests")
 ANONYMIZER = Anonymizer(NAMES)
 

@@ -14,9 +14,9 @@ from rich.cells import cell_len
 
 from kproxy.output.bodies import Bodies, count_errors, read_bodies
 from kproxy.output.escaping import printable, word
-from kproxy.output.key_facts import key_facts
-from kproxy.output.payload_facts import token_words
-from kproxy.output.styles import PLAIN, Style, cut
+from kproxy.output.text.key_facts import key_facts
+from kproxy.output.text.payload_facts import token_words
+from kproxy.output.text.styles import PLAIN, Style, cut
 from kproxy.output.times import render_clock, render_duration, render_size
 from kproxy.output.tls import tls_words
 from kproxy.protocol.error_codes import error_name

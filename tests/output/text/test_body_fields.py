@@ -5,8 +5,8 @@ import inspect
 import msgspec
 import pytest
 
-from kproxy.output import body_fields
-from kproxy.output.body_fields import Partition, ProduceRequest, Topic
+from kproxy.output.text import body_fields
+from kproxy.output.text.body_fields import Partition, ProduceRequest, Topic
 from kproxy.protocol import facts
 from kproxy.protocol.facts import Field
 from tests.support.traffic import golden_pairs

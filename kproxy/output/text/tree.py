@@ -15,7 +15,7 @@ import msgspec
 
 from kproxy.output.bodies import READABLE, Bodies, count_errors, find_errors, read_bodies
 from kproxy.output.escaping import printable, word
-from kproxy.output.styles import PLAIN, Style
+from kproxy.output.text.styles import PLAIN, Style
 from kproxy.output.times import render_size
 from kproxy.protocol import RequestHeader
 from kproxy.protocol.embedded import Embedded

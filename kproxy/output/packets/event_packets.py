@@ -6,10 +6,10 @@ EventPieces says what of an event is to be written, in the order of its bytes; C
 from dataclasses import dataclass, replace
 
 from kproxy.output.bodies import Bodies, read_bodies
-from kproxy.output.pcapng import packet
-from kproxy.output.rewriting import Rewriter
-from kproxy.output.synthetic_tcp import SEGMENT, SyntheticTcp
-from kproxy.output.text import TextLines
+from kproxy.output.packets.blocks import packet
+from kproxy.output.packets.synthetic_tcp import SEGMENT, SyntheticTcp
+from kproxy.output.rewriting.rewriter import Rewriter
+from kproxy.output.text.lines import TextLines
 from kproxy.session import BadFrame, Connection, Direction, Event, Exchange, Frame, Gap, SaslToken
 
 DIRECTIONS = {Direction.REQUEST: 0, Direction.RESPONSE: 1}

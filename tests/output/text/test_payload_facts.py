@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kproxy.output.payload_facts import assigned, assignors, record_count, sasl_words
+from kproxy.output.text.payload_facts import assigned, assignors, record_count, sasl_words
 from kproxy.protocol.embedded import Embedded
 
 

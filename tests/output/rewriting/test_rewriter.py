@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from kproxy.output.rewriting import Context, Rewriter, has_records, has_secrets
+from kproxy.output.rewriting.rewriter import Context, Rewriter, has_records, has_secrets
 from kproxy.protocol import message
 from kproxy.protocol.records import Record, RecordBatch, read_records, write_batches
 from kproxy.session import Connection, Exchange
@@ -13,7 +13,7 @@ from kproxy.session.events import Direction
 from kproxy.session.session import Session
 from tests.support.frames import array, compact, frame, request, response, string
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "messages.jsonl.gz"
+GOLDEN = Path(__file__).parents[2] / "golden" / "messages.jsonl.gz"
 METADATA_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from kproxy.output.jsonl import event_line
-from kproxy.output.styles import ANSI, PLAIN
-from kproxy.output.text import TextLines
-from kproxy.output.tree import Tree
+from kproxy.output.text.lines import TextLines
+from kproxy.output.text.styles import ANSI, PLAIN
+from kproxy.output.text.tree import Tree
 from kproxy.session import BadFrame, Direction, Event, Exchange, Gap, NotKafka, SaslToken
 from tests.support.conversation import broker, client, closing, events_of
 from tests.support.frames import heartbeat, heartbeat_answer, response

@@ -4,7 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproxy.output.internal_records import INTERNAL_TOPICS, payload_of_key, payload_of_value, read_unsigned_varint
+from kproxy.output.rewriting.internal_records import (
+    INTERNAL_TOPICS,
+    payload_of_key,
+    payload_of_value,
+    read_unsigned_varint,
+)
 
 # frame version 1, type 2 (TopicRecord), version 0, name "fwd", an id, no tags
 TOPIC_RECORD = bytes.fromhex("01020004667764" + "11" * 16 + "00")

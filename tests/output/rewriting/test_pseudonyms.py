@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproxy.output.pseudonyms import Pseudonyms
+from kproxy.output.rewriting.pseudonyms import Pseudonyms
 
 NAMES = Pseudonyms(b"a key of the tests")
 

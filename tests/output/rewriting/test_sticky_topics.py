@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproxy.output.sticky_topics import rewrite_sticky
+from kproxy.output.rewriting.sticky_topics import rewrite_sticky
 
 # StickyAssignorUserData v1: one topic "orders" with partitions 0 and 2; generation 5
 VERSION_1 = bytes.fromhex("0000000100066f726465727300000002000000000000000200000005")

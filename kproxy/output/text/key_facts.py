@@ -11,7 +11,8 @@ from typing import Any, TypeAlias
 import msgspec
 
 from kproxy.output.bodies import READABLE, Bodies
-from kproxy.output.body_fields import (
+from kproxy.output.escaping import word
+from kproxy.output.text.body_fields import (
     AddPartitionsRequest,
     ApiVersionsRequest,
     ApiVersionsResponse,
@@ -35,8 +36,7 @@ from kproxy.output.body_fields import (
     TopicsBody,
     Transaction,
 )
-from kproxy.output.escaping import word
-from kproxy.output.payload_facts import assigned, assignors, record_count, sasl_words
+from kproxy.output.text.payload_facts import assigned, assignors, record_count, sasl_words
 from kproxy.output.times import render_size
 from kproxy.protocol.values import describe
 

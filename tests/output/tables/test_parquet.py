@@ -8,9 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from kproxy.errors import UsageError
-from kproxy.output import parquet
-from kproxy.output.parquet import MARKER, PART, ParquetDirectory, check_directory
-from kproxy.output.tables import TABLES, schema_of
+from kproxy.output.tables import TABLES, parquet, schema_of
+from kproxy.output.tables.parquet import MARKER, PART, ParquetDirectory, check_directory
 
 RECORDS = TABLES["records"]
 CONNECTIONS = TABLES["connections"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kproxy.output.token_rewriting import blank_token
+from kproxy.output.rewriting.tokens import blank_token
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from kproxy.output.bodies import Bodies, read_bodies
-from kproxy.output.key_facts import FACTS, key_facts
+from kproxy.output.text.key_facts import FACTS, key_facts
 from kproxy.protocol import facts
 from tests.support.traffic import golden_exchanges, golden_pairs
 

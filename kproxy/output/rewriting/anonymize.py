@@ -10,16 +10,16 @@ import re
 from dataclasses import replace
 from ipaddress import ip_address
 
-from kproxy.output.internal_records import (
+from kproxy.output.rewriting.internal_records import (
     INTERNAL_TOPICS,
     Payload,
     payload_of_key,
     payload_of_value,
     read_unsigned_varint,
 )
-from kproxy.output.pseudonyms import Pseudonyms
-from kproxy.output.rewriting import Context, Rewriter, Rewritten, Spot
-from kproxy.output.sticky_topics import rewrite_sticky
+from kproxy.output.rewriting.pseudonyms import Pseudonyms
+from kproxy.output.rewriting.rewriter import Context, Rewriter, Rewritten, Spot
+from kproxy.output.rewriting.sticky_topics import rewrite_sticky
 from kproxy.protocol import RequestHeader, message
 from kproxy.protocol.records import Record, RecordBatch
 from kproxy.protocol.structs import Struct

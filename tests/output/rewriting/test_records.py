@@ -2,7 +2,7 @@
 
 import pytest
 
-from kproxy.output.record_rewriting import rewrite_records
+from kproxy.output.rewriting.records import rewrite_records
 from kproxy.protocol.records import Codec, Record, RecordBatch, read_batches, read_records, write_batches
 from tests.support.record_batches import golden
 

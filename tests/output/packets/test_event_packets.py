@@ -8,9 +8,9 @@ from scapy.layers.l2 import Ether
 from scapy.packet import Packet
 from scapy.utils import RawPcapNgReader
 
-from kproxy.output.event_packets import Conversation, EventPieces, Piece
-from kproxy.output.pcapng import file_header
-from kproxy.output.rewriting import Rewriter
+from kproxy.output.packets.blocks import file_header
+from kproxy.output.packets.event_packets import Conversation, EventPieces, Piece
+from kproxy.output.rewriting.rewriter import Rewriter
 from kproxy.session import BadFrame, Connection, Direction, NotKafka
 from tests.support.conversation import broker, client, events_of
 from tests.support.frames import heartbeat, heartbeat_answer, sasl_authenticate, sasl_authenticate_answer

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from kproxy.output.styles import ANSI
-from kproxy.output.text import TextLines
-from kproxy.output.tree import Tree
+from kproxy.output.text.lines import TextLines
+from kproxy.output.text.styles import ANSI
+from kproxy.output.text.tree import Tree
 from kproxy.session import Exchange
 from tests.support.conversation import broker, client, closing, events_of
 from tests.support.frames import array, heartbeat, heartbeat_answer, request, response, string
