@@ -264,7 +264,7 @@ class VirtualCluster(Verdicts):
 
     def on_refused(self, link: Link, side: int, cause: int, start: bytes) -> int:
         """A frame for which the connection is closed; gives the cause that is counted."""
-        direction = Direction.RESPONSE if side else Direction.REQUEST
+        direction = Direction(side)
         instead = spoken_instead(start, direction) if cause == CloseCause.BAD_FRAME and len(start) == 4 else None
         found = CloseCause.NOT_KAFKA if instead else CloseCause(cause)
         why = instead or f"it begins with {start.hex(' ')}"
