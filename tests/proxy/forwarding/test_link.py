@@ -15,7 +15,7 @@ from kproxy.proxy.tap.ring import TapReader, TapWriter, create_ring
 from kproxy.proxy.tap.tapped import TapKind
 from tests.proxy.forwarding.test_requests import METADATA, METADATA_ANSWER
 from tests.proxy.forwarding.test_responses import big_response, table
-from tests.proxy.links import Bench, Judge, Limits, Owner, request, response, run
+from tests.support.links import Bench, Judge, Limits, Owner, request, response, run
 
 RING = 4 << 20
 

@@ -14,9 +14,9 @@ from kproxy.config import Addresses, BrokerTls, ListenerTls, Timeouts
 from kproxy.proxy.forwarding.streams import Leg
 from kproxy.proxy.network.tls import broker_context, listener_context
 from kproxy.proxy.tap.counted import CloseCause, Total
-from tests.proxy.certificates import certificates
-from tests.proxy.clusters import Broker, Front, ask, front, listening
-from tests.proxy.links import request, run
+from tests.support.certificates import certificates
+from tests.support.links import request, run
+from tests.support.virtual_clusters import Broker, Front, ask, front, listening
 
 OF_CLIENT = BrokerTls(ca=certificates().ca)  # as clients trust us
 LISTENER = ListenerTls(certificate=certificates().server.certificate, key=certificates().server.key)
