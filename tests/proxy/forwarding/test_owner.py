@@ -7,7 +7,7 @@ import pytest
 
 from kproxy.proxy.forwarding.owner import LinkOwner
 from kproxy.proxy.virtual_cluster import VirtualCluster
-from tests.proxy.links import Owner
+from tests.support.links import Owner
 
 PACKAGE = Path(__file__).parents[3] / "kproxy" / "proxy"
 USED_BY_THE_WORKER = {"row_of"}  # in worker.py: one row of /connections
