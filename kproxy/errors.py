@@ -9,6 +9,7 @@
     │   │   └── UnknownVersion    no layout is known for that message at that version
     │   └── EncodeError           an object that cannot be written at that version
     ├── CaptureError              a capture file that cannot be read on; says where
+    ├── OutputClosed              the reader of the output (a pipe) has closed it; nothing more can be written
     ├── ProxyProtocolError        a connection that does not begin with the PROXY header it was to begin with
     ├── UpstreamError             a broker that cannot be reached: one sentence with its address
     └── UsageError                bad input from a person: one sentence with its place
@@ -90,6 +91,10 @@ class EncodeError(ProtocolError):
 
 class CaptureError(KproxyError):
     """A capture file that cannot be read on; the text says at which byte and why."""
+
+
+class OutputClosed(KproxyError):
+    """The other end of the pipe that the output goes to is closed (``| head``). No fault: stop, and exit with 0."""
 
 
 class ProxyProtocolError(KproxyError):

@@ -21,11 +21,11 @@ from kproxy.cli.protocol_text import (
     fields_at,
     layout_at,
 )
-from kproxy.cli.sink import Sink
 from kproxy.errors import UsageError
-from kproxy.output.styles import Style, style_for
+from kproxy.output.text.styles import Style, style_for
+from kproxy.pipeline.sink import Sink
 from kproxy.protocol import request_header_version, response_header_version
-from kproxy.protocol.error_codes import ErrorCode, error_codes
+from kproxy.protocol.error_codes import ErrorDescription, error_codes
 from kproxy.protocol.facts import Api, Field, facts, releases
 from kproxy.protocol.versions import Versions
 
@@ -307,11 +307,11 @@ def _diff_lines(messages: list[str], old: int, new: int, style: Style, width: in
 # Error codes
 
 
-def _error_named(name: str) -> ErrorCode | None:
+def _error_named(name: str) -> ErrorDescription | None:
     return next((e for e in error_codes().values() if e.name.lower() == name.lower()), None)
 
 
-def _find_errors(wanted: str | None) -> list[ErrorCode]:
+def _find_errors(wanted: str | None) -> list[ErrorDescription]:
     """All error codes, or those of that code or with that in their name. Raises UsageError where there is none."""
     if wanted is None:
         return list(error_codes().values())
@@ -322,7 +322,7 @@ def _find_errors(wanted: str | None) -> list[ErrorCode]:
     return found
 
 
-def _error_lines(errors: Iterable[ErrorCode], style: Style, width: int) -> Iterator[str]:
+def _error_lines(errors: Iterable[ErrorDescription], style: Style, width: int) -> Iterator[str]:
     for known in errors:
         kind = "retriable" if known.retriable else ""
         yield f"{known.code:>3}  {style.paint(style.key, known.name)}  {style.paint(style.warning, kind)}".rstrip()

@@ -19,7 +19,7 @@ from kproxy.cli.check import check
 from kproxy.cli.decode import DAMAGED, INTERRUPTED, decode
 from kproxy.cli.demo import demo
 from kproxy.cli.run import run
-from kproxy.errors import CaptureError, ConfigError, KproxyError, UsageError
+from kproxy.errors import CaptureError, ConfigError, KproxyError, OutputClosed, UsageError
 
 # Typer's own, or Click's where Typer is older and does not carry its own copy; both are bases of BadParameter.
 ClickError: type[Exception] = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
@@ -66,6 +66,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = app(args=arguments, prog_name="kproxy", standalone_mode=False)
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
+    except OutputClosed:
+        code = DONE
     except ClickError as error:
         code = _show_help(error) if type(error).__name__ == "NoArgsIsHelpError" else _say(_click_words(error), USAGE)
     except ConfigError as error:

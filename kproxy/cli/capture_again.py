@@ -6,14 +6,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from kproxy.capture import Closed, Ended
-from kproxy.cli.sink import Sink
 from kproxy.errors import UsageError
-from kproxy.output.anonymize import Anonymizer
 from kproxy.output.bodies import Bodies
-from kproxy.output.pseudonyms import Pseudonyms
-from kproxy.output.rewriting import Rewriter
+from kproxy.output.rewriting.anonymize import Anonymizer
+from kproxy.output.rewriting.pseudonyms import Pseudonyms
+from kproxy.output.rewriting.rewriter import Rewriter
 from kproxy.pipeline.line_output import Output
 from kproxy.pipeline.pcapng_output import PcapngOutput
+from kproxy.pipeline.sink import Sink
 from kproxy.pipeline.time_order import TimeOrder
 from kproxy.session import Event
 

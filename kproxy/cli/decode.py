@@ -12,7 +12,6 @@ from kproxy.capture import Capture, read_flows
 from kproxy.capture.tls import KeyLog, KeyLogFile, check_available
 from kproxy.cli.decoded_log import DecodedLog, open_input, show_log
 from kproxy.cli.progress import progress
-from kproxy.cli.sink import check_output
 from kproxy.cli.summary import Summary
 from kproxy.errors import CaptureError, UsageError
 from kproxy.output.from_jsonl import LogReader
@@ -21,6 +20,7 @@ from kproxy.output.where import Where, read_for
 from kproxy.pipeline.flow_reader import Pipeline
 from kproxy.pipeline.late_names import LateNames
 from kproxy.pipeline.line_output import Format, Lines, Output, Render, open_sink, renderer
+from kproxy.pipeline.sink import check_output
 from kproxy.pipeline.tls_flow import Secrets
 from kproxy.protocol.embedded import Viewers
 from kproxy.session import Event, Exchange

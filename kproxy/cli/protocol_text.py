@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from kproxy.output.styles import Style
+from kproxy.output.text.styles import Style
 from kproxy.protocol.facts import Field, Layout, facts
 from kproxy.protocol.values import value_set
 from kproxy.protocol.versions import Versions

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Protocol, TypeAlias
 
 from kproxy.capture import Closed, Ended
-from kproxy.cli.sink import Sink
 from kproxy.output.bodies import Bodies, read_bodies
 from kproxy.output.jsonl import event_line
 from kproxy.output.opening import Opener
-from kproxy.output.styles import PLAIN, style_for
-from kproxy.output.text import TextLines
-from kproxy.output.tree import Tree
+from kproxy.output.text.lines import TextLines
+from kproxy.output.text.styles import PLAIN, style_for
+from kproxy.output.text.tree import Tree
+from kproxy.pipeline.sink import Sink
 from kproxy.session import Event, Exchange
 
 Render: TypeAlias = Callable[[Event, Bodies | None], bytes]  # the line or lines of an event, newline included

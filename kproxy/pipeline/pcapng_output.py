@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from struct import Struct
 
 from kproxy import __version__
-from kproxy.cli.sink import Sink
 from kproxy.output.bodies import Bodies
-from kproxy.output.event_packets import Conversation, EventPieces, Piece
-from kproxy.output.pcapng import file_header
-from kproxy.output.rewriting import Rewriter
+from kproxy.output.packets.blocks import file_header
+from kproxy.output.packets.event_packets import Conversation, EventPieces, Piece
+from kproxy.output.rewriting.rewriter import Rewriter
+from kproxy.pipeline.sink import Sink
 from kproxy.pipeline.time_order import TimeOrder
 from kproxy.session import Connection, Event, Exchange
 from kproxy.session.session import BROKER_CLOSED, CONNECTION_CLOSED

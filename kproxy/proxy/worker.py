@@ -99,14 +99,14 @@ class Forwarding:
         await self._channel.send({"said": "ready"})
 
     async def _take(self, config: Config) -> None:
-        self._worker.memory = config.limits.memory
+        self._worker.memory_budget = config.limits.memory
         if self._admission is None:
             key = str(os.getppid()).encode()
             self._admission = Admission(config.limits, config.workers, self._counters, key)
         else:
             self._admission.configure(config.limits, config.workers)
-        self._worker.most_connections = self._admission.most_connections
-        self._worker.choosy = self._admission.choosy
+        self._worker.connection_limit = self._admission.most_connections
+        self._worker.checks_each_client = self._admission.checks_each_client
         self._config = config
         wanted = {cluster.name: cluster for cluster in config.clusters}
         fresh = await self._start_all([cluster for cluster in config.clusters if not self._is_served(cluster)], config)
@@ -187,7 +187,7 @@ class Forwarding:
 
     def _look_after(self) -> None:
         self._worker.clock_offset = clock_offset()
-        gone, self._worker.gone = self._worker.gone, []
+        gone, self._worker.closed_links = self._worker.closed_links, []
         for link in gone:
             link.forget()
         self._retired = [cluster for cluster in self._retired if cluster.links()]
@@ -196,7 +196,7 @@ class Forwarding:
         self._keep_budget()
 
     def _keep_budget(self) -> None:
-        budget = self._worker.memory
+        budget = self._worker.memory_budget
         used = self._worker.buffered_bytes
         self._worker.tap_paused = bool(budget) and used > budget * SPARE
         for cluster in self._clusters.values():

@@ -17,7 +17,7 @@ from scapy.packet import Raw
 from kproxy.capture import Packet, open_capture, read_flows
 from kproxy.pipeline.flow_reader import Pipeline
 from kproxy.session import BadFrame, Event, Exchange, Gap, NotKafka
-from tests.capture.traffic import enhanced, interface, option, pcap, section
+from tests.support.built_captures import enhanced, interface, option, pcap, section
 from tests.support.traffic import CAPTURES
 from tests.support.variants import decode, frames, ip_of, lines, load, relinked, resegmented, segment
 

@@ -9,10 +9,10 @@ from scapy.packet import Packet
 from scapy.utils import RawPcapNgReader
 
 from kproxy.capture import open_capture, read_flows
-from kproxy.cli.sink import Sink
-from kproxy.output.rewriting import Rewriter
+from kproxy.output.rewriting.rewriter import Rewriter
 from kproxy.pipeline.flow_reader import Pipeline
 from kproxy.pipeline.pcapng_output import PcapngOutput
+from kproxy.pipeline.sink import Sink
 from kproxy.pipeline.time_order import TimeOrder
 from kproxy.session import BadFrame, Connection, Direction, Event, Exchange, Gap, NotKafka, SaslToken, Session
 from tests.support.frames import heartbeat, heartbeat_answer, produce, request, string

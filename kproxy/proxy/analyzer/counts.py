@@ -31,9 +31,9 @@ import msgspec
 
 from kproxy.errors import DecodeError
 from kproxy.output.bodies import NONZERO_ERROR, Bodies, count_errors
-from kproxy.output.body_fields import FetchResponse, ProduceRequest
-from kproxy.output.body_fields import Topic as TopicFields
 from kproxy.output.escaping import well_formed, word
+from kproxy.output.text.body_fields import FetchResponse, ProduceRequest
+from kproxy.output.text.body_fields import Topic as TopicFields
 from kproxy.protocol.error_codes import error_name
 from kproxy.protocol.facts import facts
 from kproxy.session import BadFrame, Event, Exchange, Frame, Gap, NotKafka, SaslToken

@@ -7,10 +7,10 @@ from typing import Protocol
 from kproxy import __version__
 from kproxy.config import Rotated
 from kproxy.output.bodies import Bodies
-from kproxy.output.event_packets import Conversation, EventPieces
 from kproxy.output.jsonl import event_line
-from kproxy.output.pcapng import file_header
-from kproxy.output.rewriting import Rewriter
+from kproxy.output.packets.blocks import file_header
+from kproxy.output.packets.event_packets import Conversation, EventPieces
+from kproxy.output.rewriting.rewriter import Rewriter
 from kproxy.proxy.analyzer.rotation import Report, RotatingFile
 from kproxy.proxy.analyzer.tapped_sessions import Key
 from kproxy.session import Connection, Event

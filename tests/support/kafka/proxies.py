@@ -16,13 +16,13 @@ from tests.support.kafka.processes import (
     children,
     command_line,
     eventually,
-    free_ports,
     resident_size,
     spawn,
     stop,
     tail,
 )
 from tests.support.kafka.wire import address
+from tests.support.ports import free_ports
 
 ROOT = Path(__file__).parents[3]
 ROOM = 12  # ports for a listener: its own and those of brokers 0 to 10
