@@ -9,6 +9,7 @@ from kproxy.filters.contract import Answer, Close, ConnectionFacts, Direction, O
 from kproxy.filters.narrow_api_versions import NarrowApiVersions
 from kproxy.protocol import read_request_header
 from kproxy.proxy.forwarding.link import Link
+from kproxy.proxy.forwarding.owner import PairedRequest
 from kproxy.proxy.logs import log
 from kproxy.proxy.tap.counted import CloseCause, Total
 from kproxy.session.sasl import SaslPhase
@@ -17,8 +18,6 @@ REQUEST_SIDE, RESPONSE_SIDE = 0, 1
 API_VERSIONS = 18
 BEHIND_CORRELATION_ID = 8
 MOST_UNCHANGED = 64
-# What a response answers: API key, version, correlation id, request
-Current = tuple[int, int, int, RequestFacts | None]
 
 
 class Verdicts:
@@ -43,7 +42,7 @@ class Verdicts:
         """Judge a whole request frame; False: the verdict comes later, and resumes the link."""
         return self._done(link, REQUEST_SIDE, self.chain.on_request(self.facts_of(link), frame), frame)
 
-    def on_response(self, link: Link, current: Current, frame: bytes) -> bool:
+    def on_response(self, link: Link, current: PairedRequest, frame: bytes) -> bool:
         """Judge a whole response frame; False: the verdict comes later, and resumes the link."""
         if current[0] == API_VERSIONS and frame[BEHIND_CORRELATION_ID:] in self._unchanged:
             link.forward_response(frame)
@@ -59,14 +58,14 @@ class Verdicts:
         if len(way) == 1 and isinstance(way[0], NarrowApiVersions) and len(self._unchanged) < MOST_UNCHANGED:
             self._unchanged.add(frame[BEHIND_CORRELATION_ID:])
 
-    def on_tail(self, link: Link, current: Current, tail: bytes) -> bytes:
+    def on_tail(self, link: Link, current: PairedRequest, tail: bytes) -> bytes:
         """The end of a response that was not held, as many bytes as it had."""
         changed = self.chain.on_tail(self.facts_of(link), _request_of(current), tail)
         if changed != tail:
             link.worker.counters.add(Total.REWRITTEN_FRAMES)
         return changed
 
-    def on_oversized(self, link: Link, side: int, api_key: int, api_version: int, size: int) -> Want:
+    def on_too_large_to_hold(self, link: Link, side: int, api_key: int, api_version: int, size: int) -> Want:
         """What is done with a frame too big to be held: PASS, TAIL or REFUSE."""
         direction = Direction.REQUEST if side == REQUEST_SIDE else Direction.RESPONSE
         return self.chain.too_big(direction, api_key, api_version)
@@ -129,6 +128,6 @@ class Verdicts:
         return False
 
 
-def _request_of(current: Current) -> RequestFacts:
+def _request_of(current: PairedRequest) -> RequestFacts:
     api_key, api_version, correlation_id, held = current
     return held or RequestFacts(api_key, api_version, correlation_id)
