@@ -13,6 +13,7 @@ from kproxy.capture import Closed, CloseReason, Data, Ended, Flow, FlowItem, Gap
 from kproxy.capture.tls import KeyLog
 from kproxy.pipeline.sides import Sides
 from kproxy.pipeline.tls_flow import Decrypted, TlsFlow, begins_tls, is_client_hello
+from kproxy.protocol.ids import METADATA_TOPIC, METADATA_TOPIC_ID
 from kproxy.session import (
     KAFKA,
     ClusterView,
@@ -37,7 +38,6 @@ JOINED_SIZE = (
 )  # of a flow without its beginning: the capture may begin inside one message, of 100 MB at most
 RUN_PIECES = 16  # of a direction without its beginning: how many are tried as one, joined with as many that follow
 ENOUGH = 2048  # bytes of a direction that are enough to tell what it begins with
-DIRECTIONS = (Direction.REQUEST, Direction.RESPONSE)
 UNKNOWN = "no Kafka request at its start, and nothing else that kproxy knows"
 CUT_SHORT = "too little of each packet was captured to tell what it is: record whole packets (tcpdump -s 0)"
 HEADERS_ONLY = "none of its bytes were captured, only headers: record whole packets (tcpdump -s 0)"
@@ -49,10 +49,6 @@ RESPONSES = (
     "to read them: record both directions (is it a one-way filter or mirror?)"
 )
 UNKNOWN_MIDSTREAM = "the capture begins in the middle of it, and nothing in it looks like a Kafka request"
-
-
-# Of every KRaft cluster, and in no Metadata response (org.apache.kafka.common.Uuid.METADATA_TOPIC_ID; KIP-516, KIP-595)
-METADATA_TOPIC_ID, METADATA_TOPIC = "AAAAAAAAAAAAAAAAAAAAAQ", "__cluster_metadata"
 
 
 class _State(Enum):
@@ -169,7 +165,7 @@ class FlowReader:
     def _probe_start(self, direction: int, data: bytes) -> Verdict:
         """Judge a flow by its first bytes. A response alone can only tell that it is something else."""
         self._sides.read(direction, data)
-        found = recognise(bytes(self._start[direction]), DIRECTIONS[direction])
+        found = recognise(bytes(self._start[direction]), Direction(direction))
         if found is KAFKA:
             return UNDECIDED if direction else IS_KAFKA
         return UNDECIDED if found is None else found
@@ -179,12 +175,12 @@ class FlowReader:
         client = self._sides.read(direction, data)
         if client is not None and self._can_be(client):
             return self._with_client(client)
-        found = recognise(bytes(self._start[direction]), DIRECTIONS[direction])
+        found = recognise(bytes(self._start[direction]), Direction(direction))
         if isinstance(found, Foreign) and found.kind == "tls":
             return found
         if isinstance(found, Foreign) and found.kind != "unknown":
             self._foreign = found  # it may be the inside of a record, too
-        found = recognise(data[:ENOUGH], DIRECTIONS[direction])  # TLS, too, is written in whole records
+        found = recognise(data[:ENOUGH], Direction(direction))  # TLS, too, is written in whole records
         return found if isinstance(found, Foreign) and found.kind == "tls" and begins_tls(data) else UNDECIDED
 
     def _give_up(self) -> Verdict:
@@ -248,7 +244,7 @@ class FlowReader:
             session.connection.tls = self._inside.facts
         pending, self._pending = self._pending, []
         passed = [
-            PassedOver(session.connection, pending[0].time_ns, DIRECTIONS[flow.direction(side)], 0, size)
+            PassedOver(session.connection, pending[0].time_ns, flow.direction(side), 0, size)
             for side, size in sorted(self._forgotten.items())
         ]
         return [*passed, *(event for item in pending for event in _feed(session, item))]
@@ -278,11 +274,11 @@ class FlowReader:
 
 def _feed(session: Session, item: Item) -> list[Event]:
     if isinstance(item, Data | Decrypted):
-        return session.receive(DIRECTIONS[item.direction], item.data, item.time_ns)
+        return session.receive(item.direction, item.data, item.time_ns)
     if isinstance(item, Gap):
-        return session.gap(DIRECTIONS[item.direction], item.size, item.time_ns)
+        return session.gap(item.direction, item.size, item.time_ns)
     if isinstance(item, Ended):
-        return session.end(DIRECTIONS[item.direction], item.time_ns)
+        return session.end(item.direction, item.time_ns)
     if isinstance(item, Closed):
         return session.close(item.time_ns)
     return []
@@ -328,7 +324,7 @@ class Pipeline:
                 continue
             session: Session = reader.session
             self._at = item.time_ns  # of nearly all items: what _take would do, without the way there
-            events = session.receive(DIRECTIONS[item.direction], item.data, item.time_ns)
+            events = session.receive(item.direction, item.data, item.time_ns)
             if events:
                 self._events = iter(events)
                 yield from self._events

@@ -14,10 +14,9 @@ from kproxy.output.packets.event_packets import Conversation, EventPieces, Piece
 from kproxy.output.rewriting.rewriter import Rewriter
 from kproxy.pipeline.sink import Sink
 from kproxy.pipeline.time_order import TimeOrder
-from kproxy.session import Connection, Event, Exchange
+from kproxy.session import Connection, Direction, Event, Exchange
 from kproxy.session.session import BROKER_CLOSED, CONNECTION_CLOSED
 
-BOTH = (0, 1)
 ENDINGS = {CONNECTION_CLOSED: (0,), BROKER_CLOSED: (1, 0)}  # who said what, as far as unanswered requests tell
 
 _KEY = Struct(">QBQQIQ")  # a place, and how many came before
@@ -30,7 +29,7 @@ class _Open:
 
     connection: Connection
     items: int = 0
-    farewell: tuple[int, ...] = BOTH  # the sides that say that they are done
+    farewell: tuple[int, ...] = tuple(Direction)  # the sides that say that they are done
     conversation: Conversation | None = None
 
 

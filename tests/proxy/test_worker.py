@@ -132,6 +132,38 @@ def test_it_serves_counts_taps_and_drains() -> None:
         assert running.counters.total_of(Total.CONNECTIONS_OPEN) == 0
 
 
+def test_it_drains_while_its_configuration_waits_for_a_broker() -> None:
+    port = free_port()
+    with (
+        worker() as running,
+        socket.create_server(("127.0.0.1", 0)) as silent,
+        socket.create_server(("127.0.0.1", 0)) as slow,
+    ):
+        asks = Cluster(
+            name="asks", listen=f"127.0.0.1:{free_port()}", bootstrap=[f"127.0.0.1:{silent.getsockname()[1]}"]
+        )
+        config = Config(clusters=[cluster(port, slow.getsockname()[1]), asks], timeouts=Timeouts(connect=3600))
+        running.say(do="configure", config=msgspec.to_builtins(config), worker=0)
+        # Once it is asked which brokers there are, the other cluster is served.
+        with silent.accept()[0], socket.create_connection(("127.0.0.1", port)) as client:
+            client.sendall(BEAT)
+            with slow.accept()[0] as accepted:
+                assert accepted.recv(len(BEAT), socket.MSG_WAITALL) == BEAT
+                running.say(do="drain", seconds=3600)
+                while _accepts(port):
+                    os.sched_yield()
+                accepted.sendall(b"\0\0\0\7" + BEAT[8:])
+                assert client.recv(11, socket.MSG_WAITALL) == b"\0\0\0\7" + BEAT[8:]
+        assert running.until("drained")["left"] == 0
+        assert [message["said"] for message in running.heard] == ["drained"]
+        assert running.process.wait(PATIENCE) == 0
+
+
+def _accepts(port: int) -> bool:
+    with socket.socket() as late:
+        return late.connect_ex(("127.0.0.1", port)) == 0
+
+
 def test_it_ends_with_its_supervisor() -> None:
     with worker() as running:
         running.configure(cluster(free_ports(), 1))

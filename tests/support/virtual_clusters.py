@@ -104,7 +104,10 @@ class Front:
         self.limits, self.timeouts = limits, timeouts
         self.config = self.with_cluster(Cluster(**given))
         admission = Admission(limits, 1, [self.counters], b"key")
-        self.worker.most_connections, self.worker.choosy = admission.most_connections, admission.choosy
+        self.worker.connection_limit, self.worker.checks_each_client = (
+            admission.most_connections,
+            admission.checks_each_client,
+        )
         self.cluster = VirtualCluster(self.config.clusters[0], self.config, self.worker, admission, self.told.append)
 
     def with_cluster(self, cluster: Cluster) -> Config:
@@ -142,7 +145,7 @@ async def front(
     finally:
         made.cluster.stop()
         await made.cluster.close()
-        for link in made.worker.gone:
+        for link in made.worker.closed_links:
             link.forget()
         for _ in range(5):
             await asyncio.sleep(0)

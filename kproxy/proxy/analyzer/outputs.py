@@ -13,9 +13,8 @@ from kproxy.output.packets.event_packets import Conversation, EventPieces
 from kproxy.output.rewriting.rewriter import Rewriter
 from kproxy.proxy.analyzer.rotation import Report, RotatingFile
 from kproxy.proxy.analyzer.tapped_sessions import Key
-from kproxy.session import Connection, Event
+from kproxy.session import Connection, Direction, Event
 
-BOTH = (0, 1)
 Clock = Callable[[], float]
 
 
@@ -90,7 +89,7 @@ class Capture:
         if key in self._conversations and self.file.is_open():
             conversation = self._conversations.pop(key, None)
             if conversation is not None:
-                self.file.append(conversation.farewell(at, BOTH))
+                self.file.append(conversation.farewell(at, tuple(Direction)))
 
     def _conversation(self, key: Key, connection: Connection) -> Conversation | None:
         if key not in self._conversations:

@@ -8,13 +8,12 @@ import json
 from collections import OrderedDict
 from typing import Any, Protocol
 
+from kproxy.protocol.ids import METADATA_TOPIC, METADATA_TOPIC_ID
 from kproxy.proxy.tap.tapped import TapItem, TapKind
-from kproxy.session import ClusterView, Direction, Event, Limits, Session
+from kproxy.session import ClusterView, Event, Limits, Session
 
-DIRECTIONS = (Direction.REQUEST, Direction.RESPONSE)
 MOST_CLUSTERS = 1_000
 MOST_LOST = 1 << 48  # bytes, in one record: more than a connection carries
-METADATA_TOPIC_ID, METADATA_TOPIC = "AAAAAAAAAAAAAAAAAAAAAQ", "__cluster_metadata"  # org.apache.kafka.common.Uuid
 OPEN, DATA, LOST, END, CLOSE = TapKind
 
 Key = tuple[int, int]  # ring, number of the connection
@@ -133,7 +132,7 @@ class TappedSessions:
     def _receive(self, tapped: Tapped, direction: int, at: int, data: bytes) -> None:
         self._open.move_to_end(tapped.key[1])
         tapped.at = at
-        events = tapped.session.receive(DIRECTIONS[direction], data, at)
+        events = tapped.session.receive(direction, data, at)
         if events:
             self._held -= tapped.held
             tapped.held = 0
@@ -156,9 +155,9 @@ class TappedSessions:
         if tapped is None:
             return  # given up, or told as lost
         if kind == LOST:
-            self._listener.said(tapped.key, tapped.session.gap(DIRECTIONS[direction], lost, at))
+            self._listener.said(tapped.key, tapped.session.gap(direction, lost, at))
         elif kind == END:
-            self._listener.said(tapped.key, tapped.session.end(DIRECTIONS[direction], at))
+            self._listener.said(tapped.key, tapped.session.end(direction, at))
         elif kind == CLOSE:
             self._close(number, tapped, at)
 

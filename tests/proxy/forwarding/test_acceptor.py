@@ -228,7 +228,7 @@ def test_a_fault_while_a_client_comes_leaves_nothing_open() -> None:
         listener = listen("127.0.0.1", 0)
         worker = Worker(Counters.create(), None, asyncio.get_running_loop())
         acceptor = Acceptor(worker, Faulty(), listener.fileno())
-        acceptor.aim(sockaddr(socket.AF_INET, ("127.0.0.1", 9)), ("127.0.0.1", 9))
+        acceptor.set_target(sockaddr(socket.AF_INET, ("127.0.0.1", 9)), ("127.0.0.1", 9))
         acceptor.start()
         counts = []
         for _ in range(2):  # libuv keeps a descriptor from its first stream on
