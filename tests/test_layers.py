@@ -79,7 +79,7 @@ def test_imports_go_one_way(source: Path) -> None:
     [
         ("protocol", "kproxy.session.events", True),
         ("session", "kproxy.protocol", False),
-        ("capture", "kproxy.output.text", True),
+        ("capture", "kproxy.output.text.lines", True),
         ("cli", "kproxy.capture", False),
         ("cli", "kproxy.extract.jars", True),
         ("output", "time", True),

@@ -4,8 +4,8 @@ import os
 from pathlib import Path
 
 from kproxy.errors import UsageError
-from kproxy.output.anonymize import Anonymizer
-from kproxy.output.pseudonyms import Pseudonyms
+from kproxy.output.rewriting.anonymize import Anonymizer
+from kproxy.output.rewriting.pseudonyms import Pseudonyms
 
 SMALLEST_KEY, LARGEST_KEY = 16, 4096  # bytes
 

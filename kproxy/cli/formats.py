@@ -11,9 +11,9 @@ from typing import TypeAlias
 
 from kproxy.output.bodies import Bodies
 from kproxy.output.jsonl import event_line
-from kproxy.output.styles import PLAIN, style_for
-from kproxy.output.text import TextLines
-from kproxy.output.tree import Tree
+from kproxy.output.text.lines import TextLines
+from kproxy.output.text.styles import PLAIN, style_for
+from kproxy.output.text.tree import Tree
 from kproxy.pipeline.line_output import Lines, Render
 from kproxy.pipeline.output import Output
 from kproxy.pipeline.sink import Sink, check_output
@@ -96,7 +96,7 @@ def _jsonl(wishes: Wishes) -> Open:
 
 def _pcapng(wishes: Wishes) -> Open:
     from kproxy.cli.anonymizing import anonymizer  # noqa: PLC0415
-    from kproxy.output.rewriting import Rewriter  # noqa: PLC0415
+    from kproxy.output.rewriting.rewriter import Rewriter  # noqa: PLC0415
     from kproxy.pipeline.pcapng_output import OrderedPcapng  # noqa: PLC0415
 
     check_output(wishes.path, wishes.inputs)

@@ -1,12 +1,12 @@
 """``python -m kproxy.extract``: write facts.txt, or check that it is what the jars give."""
 
 import difflib
+import sys
 import tempfile
 from itertools import islice
 from pathlib import Path
-from typing import Annotated
 
-import typer
+import click
 
 from kproxy.errors import UsageError
 from kproxy.extract.error_codes import read_error_codes
@@ -17,27 +17,27 @@ FACTS = Path(__file__).parent.parent / "protocol" / "facts.txt"
 _SHOWN = 60  # lines of a difference; the first few say what is wrong
 
 
-def main(
-    jars: Annotated[
-        Path | None,
-        typer.Option(help="Folder with the jars. Without it, Maven fetches them.", exists=True, file_okay=False),
-    ] = None,
-    check: Annotated[
-        bool, typer.Option("--check", help="Write nothing; fail when facts.txt is not what the jars give.")
-    ] = False,
-) -> None:
+@click.command()
+@click.option(
+    "--jars",
+    metavar="FOLDER",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Folder with the jars. Without it, Maven fetches them.",
+)
+@click.option("--check", is_flag=True, help="Write nothing; fail when facts.txt is not what the jars give.")
+def main(jars: Path | None, check: bool) -> None:
     """Make kproxy/protocol/facts.txt from the message definitions and error codes in Kafka's jars."""
     try:
         text = facts_of(jars)
     except UsageError as error:
-        typer.echo(f"error: {error}", err=True)
-        raise typer.Exit(2) from error
+        click.echo(f"error: {error}", err=True)
+        sys.exit(2)
     if not check:
         FACTS.write_text(text, encoding="utf-8")
-        typer.echo(f"wrote {FACTS}: {text.count(chr(10))} lines")
+        click.echo(f"wrote {FACTS}: {text.count(chr(10))} lines")
     elif difference := compare(FACTS.read_text(encoding="utf-8"), text):
-        typer.echo(difference)
-        raise typer.Exit(1)
+        click.echo(difference)
+        sys.exit(1)
 
 
 def facts_of(jars: Path | None, *, offline: bool = False) -> str:
@@ -57,4 +57,4 @@ def compare(old: str, new: str) -> str:
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    main()

@@ -10,12 +10,10 @@ from typing import Protocol
 
 from kproxy.capture import CloseReason
 from kproxy.pipeline.output import SIDES, End
-from kproxy.session import ClusterView, Direction, Event, Limits, Session
+from kproxy.protocol.ids import METADATA_TOPIC, METADATA_TOPIC_ID
+from kproxy.session import ClusterView, Event, Limits, Session
 
 MOST_CLUSTERS = 1_000
-DIRECTIONS = (Direction.REQUEST, Direction.RESPONSE)
-# Of every KRaft cluster, and in no Metadata response (org.apache.kafka.common.Uuid.METADATA_TOPIC_ID; KIP-516, KIP-595)
-METADATA_TOPIC_ID, METADATA_TOPIC = "AAAAAAAAAAAAAAAAAAAAAQ", "__cluster_metadata"
 
 
 class Listener(Protocol):
@@ -130,7 +128,7 @@ class Connections:
         try:
             self._open.move_to_end(number)
             connection.at = at
-            events = connection.session.receive(DIRECTIONS[direction], data, at)
+            events = connection.session.receive(direction, data, at)
             if events:
                 self._held -= connection.held
                 connection.held = 0
@@ -152,7 +150,7 @@ class Connections:
         connection = self._open.get(number)
         if connection is not None:
             try:
-                self._listener.receive_events(connection.session.gap(DIRECTIONS[direction], size, at))
+                self._listener.receive_events(connection.session.gap(direction, size, at))
             except self._contain as error:
                 self.fail(number, error)
 
@@ -162,7 +160,7 @@ class Connections:
         connection = self._open.get(number)
         if connection is not None:
             try:
-                self._listener.receive_events(connection.session.end(DIRECTIONS[direction], at))
+                self._listener.receive_events(connection.session.end(direction, at))
                 self._listener.end_connection(End(number, at, SIDES[direction]), None)
             except self._contain as error:
                 self.fail(number, error)

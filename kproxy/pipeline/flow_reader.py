@@ -27,7 +27,7 @@ from typing import TypeAlias
 
 from kproxy.capture import Closed, CloseReason, Data, Ended, Flow, FlowItem, Gap
 from kproxy.capture.tls import KeyLog
-from kproxy.pipeline.connections import DIRECTIONS, new_cluster_view
+from kproxy.pipeline.connections import new_cluster_view
 from kproxy.pipeline.output import SIDES, End
 from kproxy.pipeline.sides import Sides
 from kproxy.pipeline.tls_flow import Decrypted, TlsFlow, begins_tls, is_client_hello
@@ -205,7 +205,7 @@ class FlowReader:
     def _probe_start(self, direction: int, data: bytes) -> Verdict:
         """Judge a flow by its first bytes. A response alone can only tell that it is something else."""
         self._sides.read(direction, data)
-        found = recognise(bytes(self._start[direction]), DIRECTIONS[direction])
+        found = recognise(bytes(self._start[direction]), Direction(direction))
         if found is KAFKA:
             return State.UNDECIDED if direction else State.KAFKA
         return State.UNDECIDED if found is None else found
@@ -215,12 +215,12 @@ class FlowReader:
         client = self._sides.read(direction, data)
         if client is not None and self._can_be_client(client):
             return self._with_client(client)
-        found = recognise(bytes(self._start[direction]), DIRECTIONS[direction])
+        found = recognise(bytes(self._start[direction]), Direction(direction))
         if isinstance(found, Foreign) and found.kind == "tls":
             return found
         if isinstance(found, Foreign) and found.kind != "unknown":
             self._foreign = found  # it may be the inside of a record, too
-        found = recognise(data[:ENOUGH], DIRECTIONS[direction])  # TLS, too, is written in whole records
+        found = recognise(data[:ENOUGH], Direction(direction))  # TLS, too, is written in whole records
         return found if isinstance(found, Foreign) and found.kind == "tls" and begins_tls(data) else State.UNDECIDED
 
     def _last_verdict(self) -> Verdict:
@@ -287,7 +287,7 @@ class FlowReader:
         if self._outside is not None:
             session.connection.tls = self._outside.facts
         let_go = [
-            PassedOver(session.connection, pending[0].time_ns, DIRECTIONS[flow.direction(side)], 0, size)
+            PassedOver(session.connection, pending[0].time_ns, flow.direction(side), 0, size)
             for side, size in sorted(self._let_go.items())
         ]
         return [*let_go, *(event for item in pending for event in _feed(session, item))]
@@ -317,11 +317,11 @@ class FlowReader:
 
 def _feed(session: Session, item: Item) -> list[Event]:
     if isinstance(item, Data | Decrypted):
-        return session.receive(DIRECTIONS[item.direction], item.data, item.time_ns)
+        return session.receive(item.direction, item.data, item.time_ns)
     if isinstance(item, Gap):
-        return session.gap(DIRECTIONS[item.direction], item.size, item.time_ns)
+        return session.gap(item.direction, item.size, item.time_ns)
     if isinstance(item, Ended):
-        return session.end(DIRECTIONS[item.direction], item.time_ns)
+        return session.end(item.direction, item.time_ns)
     if isinstance(item, Closed):
         return session.close(item.time_ns)
     return []
@@ -371,7 +371,7 @@ class FlowEvents:
             session: Session = reader.session
             self._at = item.time_ns  # of nearly all items: what _receive would do, without the way there
             try:
-                events = session.receive(DIRECTIONS[item.direction], item.data, item.time_ns)
+                events = session.receive(item.direction, item.data, item.time_ns)
             except self._contain as error:
                 self._fail(reader, error)
                 continue

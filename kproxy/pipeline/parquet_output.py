@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 from kproxy.errors import UsageError
 from kproxy.output.bodies import Bodies
-from kproxy.output.parquet import ParquetDirectory, check_directory
 from kproxy.output.tables import Table, Tables, check_available
+from kproxy.output.tables.parquet import ParquetDirectory, check_directory
 from kproxy.pipeline.output import End, Output, Source
 from kproxy.session import Event
 

@@ -13,17 +13,17 @@ from struct import Struct
 
 from kproxy import __version__
 from kproxy.output.bodies import Bodies
-from kproxy.output.event_packets import Conversation, EventPieces, Piece
-from kproxy.output.pcapng import file_header
-from kproxy.output.rewriting import Rewriter
+from kproxy.output.packets.blocks import file_header
+from kproxy.output.packets.event_packets import Conversation, EventPieces, Piece
+from kproxy.output.rewriting.rewriter import Rewriter
 from kproxy.pipeline.output import End, Output, Source
 from kproxy.pipeline.rotating_file import RotatingFile
 from kproxy.pipeline.sink import Writable
 from kproxy.pipeline.time_order import TimeOrder
-from kproxy.session import Connection, Event, Exchange
+from kproxy.session import Connection, Direction, Event, Exchange
 from kproxy.session.session import BROKER_CLOSED, CONNECTION_CLOSED
 
-BOTH = (0, 1)
+BOTH = tuple(Direction)
 ENDINGS = {CONNECTION_CLOSED: (0,), BROKER_CLOSED: (1, 0)}  # who sent FIN first, as far as unanswered requests tell
 
 _KEY = Struct(">QBQQIQ")  # a place in the order, and how many pieces came before

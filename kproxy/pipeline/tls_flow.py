@@ -12,7 +12,6 @@ from kproxy.session import Connection, Direction, Event, NotKafka, Tls
 
 NSS_KEY_LOG = 0x544C534B  # pcapng, section 4.7: a decryption secrets block that holds a key log
 HANDSHAKE, APPLICATION_DATA, CLIENT_HELLO = 22, 23, 1
-DIRECTIONS = (Direction.REQUEST, Direction.RESPONSE)
 
 
 @dataclass(slots=True)
@@ -58,9 +57,9 @@ class TlsFlow:
     def receive(self, item: Item, receive_inside: Receive) -> list[Event]:
         """Decrypt an item and pass on what comes out; give the events that this makes."""
         if isinstance(item, Data):
-            found = self._tls.receive(DIRECTIONS[item.direction], item.data, item.time_ns)
+            found = self._tls.receive(item.direction, item.data, item.time_ns)
         elif isinstance(item, Gap):
-            found = self._tls.gap(DIRECTIONS[item.direction], item.size, item.time_ns)
+            found = self._tls.gap(item.direction, item.size, item.time_ns)
         elif isinstance(item, Closed):
             return self._close(item, receive_inside)
         else:
@@ -84,7 +83,7 @@ class TlsFlow:
         return [*events, NotKafka(connection, item.time_ns, "tls", Direction.REQUEST, words)]
 
     def _side(self, direction: Direction) -> int:
-        return int(self._flow.direction(0) != DIRECTIONS.index(direction))
+        return int(self._flow.direction(0) != direction)
 
 
 class Secrets:

@@ -12,7 +12,12 @@ Seams (who owns which bytes)
     encoder.pyx     objects -> bytes
     message.py      Message: the public face of the above; layouts in history, versions newer than the facts
     headers.py      request and response headers, frames; which header version belongs to what
-    error_codes.py  ErrorCode: code, name, retriable, meaning, what a client does next
+    api_keys.py     ApiKey: the number of every API, by name
+    error_codes.py  ErrorCode: the number of every error code, by name; whether to retry, its meaning, what a client does next
+    direction.py    Direction: request (0) or response (1); direction.pxd has the same numbers for C
+    frames.py       the size field, the largest frame, the first byte of a raw GSSAPI token
+    ids.py          the null id, the id of __cluster_metadata
+    addresses.py    "host:port" as text, both ways; IPv4-mapped IPv6 addresses
     values.py       special values by name: ListOffsets times, acks, isolation levels, resource types, operations, states
     secrets.py      which fields carry credentials
     records/        what is in records fields: batches of every magic, their records as objects and Arrow columns, and back
@@ -22,6 +27,8 @@ What is written by hand is what no schema says; each such line cites where it co
 """
 
 from kproxy.errors import DecodeError, EncodeError, Malformed, TrailingBytes, Truncated, UnknownVersion
+from kproxy.protocol.api_keys import ApiKey
+from kproxy.protocol.direction import Direction
 from kproxy.protocol.facts import facts, releases
 from kproxy.protocol.headers import (
     RequestHeader,
@@ -36,7 +43,9 @@ from kproxy.protocol.structs import MessageStruct, Struct
 from kproxy.protocol.versions import Versions
 
 __all__ = [
+    "ApiKey",
     "DecodeError",
+    "Direction",
     "EncodeError",
     "Fit",
     "Malformed",

@@ -13,7 +13,7 @@ import zstandard
 
 from kproxy.capture.files import ByteSource, open_source, see_through
 from kproxy.errors import CaptureError
-from tests.capture.traffic import CAPTURES
+from tests.support.built_captures import CAPTURES
 
 CONTENT = random.Random(1).randbytes(300_000) + bytes(300_000)
 PLAIN = CAPTURES / "01-java-produce-consume-group.pcap"

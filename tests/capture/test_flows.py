@@ -7,7 +7,7 @@ from scapy.layers.inet import IP, TCP, UDP
 from scapy.layers.l2 import ARP, GRE, Ether
 
 from kproxy.capture import Closed, CloseReason, Flows, Limits, Opened, Packet, PacketBatch
-from tests.capture.traffic import CLIENT, Conversation, as_packet, cut, kafka_like, reassemble, streams
+from tests.support.built_captures import CLIENT, Conversation, as_packet, cut, kafka_like, reassemble, streams
 
 MAC = "02:00:00:00:00:01"
 

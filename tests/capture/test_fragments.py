@@ -14,7 +14,7 @@ from scapy.layers.l2 import Dot1Q, Ether
 from kproxy.capture import Limits, Packet
 from kproxy.capture.fragments import DIFFERS, DUPLICATE, INCOMPLETE, MALFORMED, Fragments, read_fragment
 from kproxy.capture.links import TcpSegment, read_segment
-from tests.capture.traffic import Raw, as_packet, cut
+from tests.support.built_captures import Raw, as_packet, cut
 
 RAW_IP = 101
 PAYLOAD = bytes(range(256)) * 12

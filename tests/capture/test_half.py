@@ -4,7 +4,7 @@ import random
 
 from kproxy.capture import Flows, Gap, Limits
 from kproxy.capture.half import Budget, Half
-from tests.capture.traffic import Conversation, kafka_like, reassemble
+from tests.support.built_captures import Conversation, kafka_like, reassemble
 
 
 def test_a_fresh_half_has_counted_nothing() -> None:

@@ -27,7 +27,7 @@ from scapy.packet import Raw
 from kproxy.capture import Packet
 from kproxy.cli import main
 from kproxy.session import BadFrame, Event, Exchange, Gap
-from tests.capture.traffic import Conversation, as_packet, block, cut, enhanced, interface, option, pcap, section
+from tests.support.built_captures import Conversation, as_packet, block, cut, enhanced, interface, option, pcap, section
 from tests.support.frames import heartbeat, heartbeat_answer
 from tests.support.variants import decode, load
 

@@ -1,7 +1,7 @@
 """Items know their flow and which way they go."""
 
 from kproxy.capture import Closed, CloseReason, Data, Differs, Ended, Gap, Opened
-from tests.capture.traffic import Conversation, reassemble
+from tests.support.built_captures import Conversation, reassemble
 
 MADE = Conversation().handshake().send(0, b"abc").send(1, b"xyz").finish()
 ITEMS = reassemble(MADE.packets)

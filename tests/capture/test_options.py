@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kproxy.capture.options import Interface, TimeUnit, read_interface, read_options
-from tests.capture.traffic import option
+from tests.support.built_captures import option
 
 
 @pytest.mark.parametrize(("order", "big"), [("<", False), (">", True)])

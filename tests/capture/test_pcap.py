@@ -10,7 +10,7 @@ from scapy.utils import PcapWriter
 
 from kproxy.capture.packets import Packet, PacketBatch
 from kproxy.capture.pcap import MAGICS, PcapScanner
-from tests.capture.traffic import START_NS, pcap
+from tests.support.built_captures import START_NS, pcap
 
 FRAME = bytes(
     Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:02") / IP(src="10.0.0.5", dst="10.0.0.9") / TCP() / b"kafka"

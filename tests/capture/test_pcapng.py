@@ -9,7 +9,7 @@ from scapy.utils import RawPcapNgReader
 from kproxy.capture import open_capture
 from kproxy.capture.packets import Packet, PacketBatch
 from kproxy.capture.pcapng import PcapngScanner
-from tests.capture.traffic import CAPTURES, START_NS, block, enhanced, interface, option, section
+from tests.support.built_captures import CAPTURES, START_NS, block, enhanced, interface, option, section
 
 DATA = b"thirteen byte"
 MICROSECONDS = START_NS // 1000

@@ -19,7 +19,7 @@ from kproxy.capture import Closed, Data, Gap, Opened, open_capture, read_flows
 from kproxy.capture.files import see_through
 from kproxy.capture.reader import BUFFER_SIZE, Capture
 from kproxy.errors import CaptureError
-from tests.capture.traffic import CAPTURES, block, enhanced, interface, kafka_like, pcap, section, streams
+from tests.support.built_captures import CAPTURES, block, enhanced, interface, kafka_like, pcap, section, streams
 
 MANIFEST = [json.loads(line) for line in (CAPTURES / "MANIFEST.jsonl").read_text().splitlines()]
 CONVERSATION = kafka_like(exchanges=3)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kproxy.capture import Closed, CloseReason, Data, Differs, Ended, Flows, Gap, Limits, Opened, Packet
-from tests.capture.traffic import CLIENT, Conversation, cut, kafka_like, reassemble, streams, turns
+from tests.support.built_captures import CLIENT, Conversation, cut, kafka_like, reassemble, streams, turns
 
 CONVERSATION = kafka_like()
 ORDERED = reassemble(CONVERSATION.packets)

@@ -20,7 +20,7 @@ from scapy.packet import Packet as ScapyPacket
 from kproxy.capture import Flows, Packet
 from kproxy.capture.tunnels import _scapy, open_tunnel
 from kproxy.capture.unwrap import Unwrapper
-from tests.capture.traffic import ETHERNET, as_packet, cut, kafka_like, reassemble, streams
+from tests.support.built_captures import ETHERNET, as_packet, cut, kafka_like, reassemble, streams
 
 MACS = Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:02")
 OUTER, OUTER6 = IP(src="192.0.2.1", dst="192.0.2.2"), IPv6(src="2001:db8::1", dst="2001:db8::2")

@@ -7,7 +7,7 @@ from kproxy.capture import Flows
 from kproxy.capture.fragments import INCOMPLETE
 from kproxy.capture.links import OUTCOME_NAMES
 from kproxy.capture.unwrap import FRAGMENT, NOT_IP, OTHER_PROTOCOL, UDP, Unwrapper
-from tests.capture.traffic import as_packet, kafka_like, streams
+from tests.support.built_captures import as_packet, kafka_like, streams
 
 
 def test_the_names_are_those_of_the_outcomes() -> None:

@@ -23,7 +23,8 @@ from tests.chaos.peers import (
     swallowing,
 )
 from tests.support.frames import heartbeat, produce
-from tests.support.kafka.processes import eventually, free_ports
+from tests.support.kafka.processes import eventually
+from tests.support.ports import free_ports
 
 Scripted = Callable[..., ScriptedBroker]
 Record = Callable[[str, object], None]

@@ -15,7 +15,7 @@ from struct import pack, unpack_from
 
 import pytest
 
-from tests.chaos.conftest import Start
+from tests.chaos.conftest import FIXED, Start
 from tests.chaos.peers import Peer, Script, ScriptedBroker, answer, answering, client
 from tests.support.frames import heartbeat, request
 from tests.support.kafka.brokers import Cluster
@@ -24,6 +24,7 @@ from tests.support.kafka.jars import NEWEST
 from tests.support.kafka.load import PARTITIONS, Load, healthy, stored
 from tests.support.kafka.pki import Authority
 from tests.support.kafka.processes import eventually
+from tests.support.kafka.proxies import Proxy, cluster
 from tests.support.kafka.wire import Wire, end_offsets, metadata
 from tests.support.record_batches import batch, record
 
@@ -69,6 +70,39 @@ def test_promise_14_it_does_not_wait_for_ever(scripted: Scripted, proxied: Start
         status = proxy.process.wait(60)
         record_property("seconds until the exit, with a drain of 2", time.monotonic() - begun)
         assert status == 0
+
+
+def test_promise_14_holds_from_the_first_connection_on(
+    scripted: Scripted, tmp_path: Path, record_property: Record
+) -> None:
+    """SIGTERM comes while the workers forward and the analyzer has not even begun."""
+    asked, free = threading.Event(), threading.Event()
+
+    def slow(peer: Peer) -> None:
+        request = peer.frame()
+        asked.set()
+        free.wait()
+        peer.send(answer(request))
+        peer.swallow()
+
+    proxy = Proxy(tmp_path / "proxy", [cluster([scripted(slow).address], addresses=FIXED)])
+    try:
+        proxy.begin()
+        (analyzer,) = eventually(lambda: proxy.named("kproxy-analyzer"), what="there is an analyzer", pause=0)
+        os.kill(analyzer, signal.SIGSTOP)
+        with eventually(lambda: client(proxy.bootstrap()), what="a worker accepts", pause=0) as one:
+            one.send(heartbeat(1))
+            assert asked.wait(60)
+            record_property("serving was logged", "serving" in proxy.said())
+            proxy.process.send_signal(signal.SIGTERM)
+            eventually(lambda: "draining" in proxy.said(), what="it says that it drains")
+            os.kill(analyzer, signal.SIGCONT)
+            free.set()
+            assert one.rest() == answer(heartbeat(1))
+        assert proxy.process.wait(60) == 0
+    finally:
+        free.set()
+        proxy.close()
 
 
 def produce_one(topic: str, number: int) -> bytes:

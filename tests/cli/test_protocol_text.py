@@ -3,7 +3,7 @@
 import pytest
 
 from kproxy.cli.protocol_text import Difference, FieldTree, all_versions, differences, layout_at
-from kproxy.output.styles import PLAIN
+from kproxy.output.text.styles import PLAIN
 from kproxy.protocol import facts
 
 

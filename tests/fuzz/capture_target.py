@@ -12,7 +12,7 @@ import pytest
 from kproxy.cli import main
 from kproxy.output.tables import TABLES
 from tests.bench.traffic import Connection, file_header
-from tests.fuzz.damage import damaged, golden
+from tests.support.damage import damaged, golden
 from tests.support.tables import query
 
 CAPTURES = Path(__file__).parents[2] / "captures"

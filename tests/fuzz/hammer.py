@@ -18,8 +18,8 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from tests.fuzz.capture_target import check_capture, damaged_capture, damaged_conversation, damaged_packets
 from tests.fuzz.codec_target import check_codec
-from tests.fuzz.damage import damaged, golden_bodies
 from tests.fuzz.records_target import check_records
+from tests.support.damage import damaged, golden_bodies
 from tests.support.record_batches import golden
 
 EVERY = 20_000  # rounds between two progress lines

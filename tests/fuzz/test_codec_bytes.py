@@ -11,7 +11,7 @@ import pytest
 
 from kproxy.protocol import DecodeError, message
 from tests.fuzz.codec_target import check_codec
-from tests.fuzz.damage import EDGES, damaged, golden_bodies
+from tests.support.damage import EDGES, damaged, golden_bodies
 
 BODIES = golden_bodies()
 LAYOUTS = sorted({(name, version) for name, version, _ in BODIES})

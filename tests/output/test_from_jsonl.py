@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from kproxy.errors import CaptureError
 from kproxy.output.from_jsonl import MOST_CONNECTIONS, ODD, LogReader
 from kproxy.output.jsonl import event_line
-from kproxy.output.text import TextLines
-from kproxy.output.tree import Tree
+from kproxy.output.text.lines import TextLines
+from kproxy.output.text.tree import Tree
 from kproxy.session import BadFrame, Direction, Event, Exchange, Gap, NotKafka, SaslToken, TlsFacts, TlsTraffic
 from kproxy.session import Tls as TlsEvent
 from kproxy.session.events import Connection

@@ -6,8 +6,8 @@ from typing import Any
 from kproxy.output.bodies import read_bodies
 from kproxy.output.opening import MOST_GROUPS, Opener
 from kproxy.output.tables.bodies import json_of, read_body
-from kproxy.output.text import TextLines
-from kproxy.output.tree import Tree
+from kproxy.output.text.lines import TextLines
+from kproxy.output.text.tree import Tree
 from kproxy.protocol.embedded import Viewers
 from kproxy.session import Event, Exchange
 from tests.support.conversation import broker, client, events_of

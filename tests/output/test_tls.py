@@ -9,7 +9,7 @@ import pytest
 
 from kproxy.output import tls
 from kproxy.output.jsonl import event_line
-from kproxy.output.text import TextLines
+from kproxy.output.text.lines import TextLines
 from kproxy.output.tls import TlsObject, tls_json, tls_words, undecrypted_words
 from kproxy.session import Connection, Direction, NotKafka, Tls, TlsFacts
 from tests.support.tls import BROKER, CLIENT, REQUEST, Pair, Setup, listen

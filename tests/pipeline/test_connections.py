@@ -2,8 +2,9 @@
 
 import pytest
 
-from kproxy.pipeline.connections import METADATA_TOPIC, METADATA_TOPIC_ID, Clusters, Connections, new_cluster_view
+from kproxy.pipeline.connections import Clusters, Connections, new_cluster_view
 from kproxy.pipeline.output import End
+from kproxy.protocol.ids import METADATA_TOPIC, METADATA_TOPIC_ID
 from kproxy.session import Event, Exchange, Limits
 from tests.support.frames import heartbeat, heartbeat_answer
 

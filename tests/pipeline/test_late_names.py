@@ -12,7 +12,7 @@ from kproxy.pipeline import late_names
 from kproxy.pipeline.late_names import LateNames
 from kproxy.pipeline.output import End
 from kproxy.session import ClusterView, Event, Exchange
-from tests.capture.traffic import pcap
+from tests.support.built_captures import pcap
 from tests.support.conversation import broker, client, events_of, new_session
 from tests.support.frames import (
     delete_topic,

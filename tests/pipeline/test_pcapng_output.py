@@ -11,7 +11,7 @@ from scapy.packet import Packet
 from scapy.utils import RawPcapNgReader
 
 from kproxy.capture import CloseReason, open_capture, read_flows
-from kproxy.output.rewriting import Rewriter
+from kproxy.output.rewriting.rewriter import Rewriter
 from kproxy.pipeline.flow_reader import FlowEvents
 from kproxy.pipeline.output import End, Source
 from kproxy.pipeline.pcapng_output import LivePcapng, OrderedPcapng, with_same_ip_version

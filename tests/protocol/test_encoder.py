@@ -7,7 +7,7 @@ import pytest
 
 from kproxy.protocol import EncodeError, MessageStruct, message
 from kproxy.protocol.structs import struct_types
-from tests.fuzz.damage import golden
+from tests.support.damage import golden
 from tests.support.wire import compact, made_message, short, uvarint
 
 EMPTY_RESPONSE = b"\0\0\1" + bytes(4)  # ApiVersionsResponse v3 up to its tags

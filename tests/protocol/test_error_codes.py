@@ -5,7 +5,7 @@ from importlib import resources
 import pytest
 
 from kproxy.protocol import facts
-from kproxy.protocol.error_codes import error_code, error_codes, error_name
+from kproxy.protocol.error_codes import ErrorCode, error_code, error_codes, error_name
 
 # Code, name, whether its exception is a RetriableException: printed by Errors.values() of kafka-clients 4.3.1.
 FROM_KAFKA = {
@@ -46,3 +46,7 @@ def test_the_names_in_the_file_are_those_of_the_facts() -> None:
 def test_a_code_of_the_future_has_a_name_too() -> None:
     assert error_name(31_999) == "UNKNOWN_31999"
     assert error_code(-32_768).then
+
+
+def test_the_enum_has_the_codes_of_the_facts() -> None:
+    assert {code.value: code.name for code in ErrorCode} == {fact.code: fact.name for fact in facts().errors}

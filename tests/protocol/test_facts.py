@@ -4,7 +4,7 @@ import pytest
 
 from kproxy.protocol.facts import ZERO_UUID, Facts, Field, facts, releases, snake_case
 from kproxy.protocol.versions import Versions
-from tests.fuzz.damage import golden
+from tests.support.damage import golden
 
 TEXT = """\
 releases 3.9.2 4.3.1

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from kproxy.protocol import EncodeError, message
-from tests.fuzz.damage import golden
+from tests.support.damage import golden
 
 TOPIC = '{"topics":[{"name":"a"}]}'
 

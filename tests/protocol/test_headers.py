@@ -11,7 +11,7 @@ from kproxy.protocol.headers import (
     request_header_version,
     response_header_version,
 )
-from tests.fuzz.damage import golden
+from tests.support.damage import golden
 from tests.support.wire import short, uvarint
 
 REQUEST_START = bytes.fromhex("0003000c00000007")  # Metadata (3) v12, correlation id 7: header 2

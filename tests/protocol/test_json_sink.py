@@ -7,7 +7,7 @@ import pytest
 from kproxy.protocol import DecodeError, message
 from kproxy.protocol.facts import Field, facts
 from kproxy.protocol.secrets import Secrecy, secrecy
-from tests.fuzz.damage import golden
+from tests.support.damage import golden
 from tests.support.wire import compact, made_message, short, uvarint
 
 RESPONSE_START = b"\0\0\1" + bytes(4)  # ApiVersionsResponse v3 up to its tags

@@ -8,7 +8,7 @@ import pytest
 
 from kproxy.protocol import DecodeError, EncodeError, UnknownVersion, message, request_message, response_message
 from tests.fuzz.codec_target import check_codec
-from tests.fuzz.damage import damaged, golden
+from tests.support.damage import damaged, golden
 from tests.support.strategies import messages
 from tests.support.wire import compact
 

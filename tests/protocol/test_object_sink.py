@@ -10,7 +10,7 @@ import pytest
 
 from kproxy.protocol import DecodeError, MessageStruct, message
 from kproxy.protocol.structs import Struct
-from tests.fuzz.damage import golden
+from tests.support.damage import golden
 from tests.support.wire import compact
 
 RESPONSE_START = b"\0\0\1" + bytes(4)  # ApiVersionsResponse v3: errorCode, no apiKeys, throttleTimeMs

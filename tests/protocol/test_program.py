@@ -7,7 +7,7 @@ from kproxy.protocol.facts import facts
 from kproxy.protocol.program import Program
 from kproxy.protocol.secrets import secrecy
 from kproxy.protocol.structs import struct_types
-from tests.fuzz.damage import golden
+from tests.support.damage import golden
 from tests.support.wire import Smallest, compact, made_message, newest_layout, short, uvarint
 
 HELLO = compact(b"kproxy") + compact(b"1") + b"\0"  # ApiVersionsRequest v3: software name, version, no tags

@@ -10,7 +10,7 @@ import pytest
 from kproxy.protocol import MessageStruct, Struct, message
 from kproxy.protocol.facts import facts
 from kproxy.protocol.structs import struct_types
-from tests.fuzz.damage import golden
+from tests.support.damage import golden
 
 Metadata = struct_types("MetadataResponse")["MetadataResponse"]
 Topic = struct_types("MetadataResponse")["MetadataResponseTopic"]

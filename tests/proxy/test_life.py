@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.proxy.certificates import Authority
+from tests.support.certificates import Authority
 from tests.support.frames import string
 from tests.support.held_broker import HeldBroker
 from tests.support.kafka.processes import eventually

@@ -13,9 +13,9 @@ import pytest
 from kproxy.config import Addresses, BrokerTls, ListenerTls, Timeouts
 from kproxy.proxy.network.tls import broker_context
 from kproxy.proxy.tap.counted import CloseCause, Total
-from tests.proxy.certificates import certificates
-from tests.proxy.clusters import Broker, ask, front, listening
-from tests.proxy.links import request, run
+from tests.support.certificates import certificates
+from tests.support.links import request, run
+from tests.support.virtual_clusters import Broker, ask, front, listening
 
 FIXED = Addresses(mode="fixed")
 LISTENER = ListenerTls(certificate=certificates().server.certificate, key=certificates().server.key)

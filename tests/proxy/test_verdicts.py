@@ -11,9 +11,9 @@ from kproxy.filters.contract import Close, Filter, Forward, Replace, Reply
 from kproxy.filters.rewrite_addresses import RewriteAddresses
 from kproxy.protocol import message
 from kproxy.proxy.tap.counted import CloseCause, Total
-from tests.proxy.clusters import api_versions, metadata
-from tests.proxy.links import Bench, Judge, request, response, run
 from tests.support.filtering import make
+from tests.support.links import Bench, Judge, request, response, run
+from tests.support.virtual_clusters import api_versions, metadata
 
 HEARTBEAT = message("HeartbeatRequest")
 BEATS = HEARTBEAT.encode(0, make("HeartbeatRequest", group_id="g", generation_id=1, member_id="m"))

@@ -13,7 +13,7 @@
     topics.pyx         name and id of a topic
     times.pyx          times that SQL can say
 
-Rows are tuples in the order of the contract's columns; no row is a dict. kproxy.output.parquet writes them into files.
+Rows are tuples in the order of the contract's columns; no row is a dict. kproxy.output.tables.parquet writes them into files.
 """
 
 from kproxy.output.tables.arrow import check_available, schema_of

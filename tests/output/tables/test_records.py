@@ -8,7 +8,7 @@ from kproxy.output.tables.record_batches import RecordsField
 from kproxy.output.tables.records import record_columns
 from kproxy.output.tables.times import EARLIEST_US, LATEST_US
 from kproxy.protocol.records import read_records
-from tests.fuzz.damage import damaged
+from tests.support.damage import damaged
 from tests.support.record_batches import golden
 from tests.support.tables import query, tables_of
 

@@ -8,7 +8,7 @@ import pytest
 from kproxy.filters.contract import Want
 from kproxy.protocol import facts, message
 from kproxy.proxy.tap.counted import CloseCause, Total
-from tests.proxy.links import Bench, Limits, Owner, request, response, run
+from tests.support.links import Bench, Limits, Owner, request, response, run
 
 FRAMES = 20_000
 

@@ -11,7 +11,7 @@ import pytest
 from kproxy.filters.chain import Chain
 from kproxy.filters.contract import Filter
 from kproxy.proxy.tap.counted import CloseCause, Total
-from tests.proxy.links import Bench, Judge, Owner, request, response, run
+from tests.support.links import Bench, Judge, Owner, request, response, run
 
 CHUNK = 262_144
 

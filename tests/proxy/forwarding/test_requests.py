@@ -11,7 +11,7 @@ from kproxy.filters.chain import Chain
 from kproxy.filters.contract import Filter, Want
 from kproxy.protocol import message
 from kproxy.proxy.tap.counted import CloseCause, Total
-from tests.proxy.links import Bench, Judge, Limits, Owner, request, response, run
+from tests.support.links import Bench, Judge, Limits, Owner, request, response, run
 
 METADATA = request(3, 1, 7, b"\0\0\0\0")  # no topics
 PLAIN_TOKEN = b"\0alice\0secret"

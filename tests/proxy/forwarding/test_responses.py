@@ -14,9 +14,9 @@ from kproxy.protocol import facts, message
 from kproxy.proxy.brokers import BrokerTable
 from kproxy.proxy.tap.counted import CloseCause, Total
 from tests.conftest import Require
-from tests.proxy.links import Bench, Judge, Limits, Owner, request, response, run
 from tests.support import referees
 from tests.support.filtering import make, part, response_frame
+from tests.support.links import Bench, Judge, Limits, Owner, request, response, run
 
 REAL = "kafka-7.secret.internal"
 TOLD = [(7, "127.0.0.1", 19_100), (8, "127.0.0.1", 19_101)]  # the listener's host, its port + 1 + the node id

@@ -14,9 +14,9 @@ from kproxy.config import Addresses, BrokerTls, ListenerTls, Timeouts
 from kproxy.proxy.forwarding.streams import Leg
 from kproxy.proxy.network.tls import broker_context, listener_context
 from kproxy.proxy.tap.counted import CloseCause, Total
-from tests.proxy.certificates import certificates
-from tests.proxy.clusters import Broker, Front, ask, front, listening
-from tests.proxy.links import request, run
+from tests.support.certificates import certificates
+from tests.support.links import request, run
+from tests.support.virtual_clusters import Broker, Front, ask, front, listening
 
 OF_CLIENT = BrokerTls(ca=certificates().ca)  # as clients trust us
 LISTENER = ListenerTls(certificate=certificates().server.certificate, key=certificates().server.key)
@@ -303,8 +303,8 @@ def test_a_closed_connection_is_not_kept_by_what_its_sides_know_of_each_other() 
             try:
                 writer.close()
                 await proxy.until(lambda: not proxy.worker.links)
-                while proxy.worker.gone:
-                    proxy.worker.gone.pop().forget()
+                while proxy.worker.closed_links:
+                    proxy.worker.closed_links.pop().forget()
                 await proxy.until(lambda: legs_alive() == before)
             finally:
                 gc.enable()

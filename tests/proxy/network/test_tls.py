@@ -26,7 +26,7 @@ from kproxy.proxy.network.tls import (
     server_name_of,
 )
 from tests.conftest import Require
-from tests.proxy.certificates import Authority, Pair, certificates
+from tests.support.certificates import Authority, Pair, certificates
 from tests.support.loops import LOOPS, run
 
 ALICE = "CN=alice,OU=orders,O=kproxy tests"

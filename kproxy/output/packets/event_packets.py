@@ -1,0 +1,136 @@
+"""Events as packets of a capture: the bytes of frames without credentials, each with a comment; holes for what is not there.
+
+EventPieces says what of an event is to be written, in the order of its bytes; Conversation makes packets of it.
+"""
+
+from dataclasses import dataclass, replace
+
+from kproxy.output.bodies import Bodies, read_bodies
+from kproxy.output.packets.blocks import packet
+from kproxy.output.packets.synthetic_tcp import SEGMENT, SyntheticTcp
+from kproxy.output.rewriting.rewriter import Rewriter
+from kproxy.output.text.lines import TextLines
+from kproxy.protocol.frames import GSSAPI_FIRST_BYTE, SIZE_FIELD
+from kproxy.session import BadFrame, Connection, Direction, Event, Exchange, Frame, Gap, SaslToken
+
+TOKEN = bytes([GSSAPI_FIRST_BYTE])
+SMALLEST_HOLE = 1  # bytes: where nobody knows how many are missing
+MOST_UINT32 = 0xFFFFFFFF
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Bytes of one direction, or a hole behind them, and what is known of their time and order."""
+
+    at: int  # ns
+    direction: Direction
+    data: bytes = b""
+    comment: str = ""
+    hole: int = 0  # bytes
+    started_at: int = 0
+    ended_at: int = 0
+    correlation_id: int = 0  # of a request: those that are not answered are told before older ones that are
+
+
+class EventPieces:
+    """What is written of events. *rewriter* withholds credentials, or anonymizes."""
+
+    def __init__(self, rewriter: Rewriter) -> None:
+        self._rewriter = rewriter
+        self._lines = TextLines()
+
+    def of(self, event: Event) -> list[Piece]:
+        """The frames of an exchange, or what stands for frames that are not there; nothing for other events."""
+        if isinstance(event, Exchange):
+            return self._exchange(event)
+        if isinstance(event, SaslToken):
+            return [self._token(event)]
+        return [_hole(event)] if isinstance(event, Gap | BadFrame) else []
+
+    def connection(self, connection: Connection) -> Connection:
+        """The connection as it is shown."""
+        return self._rewriter.connection(connection)
+
+    def _exchange(self, event: Exchange) -> list[Piece]:
+        done = self._rewriter.exchange(event)
+        exchange = done.exchange
+        bodies = read_bodies(exchange)
+        pieces: list[Piece] = []
+        if exchange.request is not None:
+            alone = Bodies(bodies.request, undecoded=bodies.undecoded if bodies.request is None else None)
+            line = self._comment(replace(exchange, response=None), alone, done.request_note)
+            pieces += _frame(event, exchange.request, Direction.REQUEST, line)
+        if exchange.response is not None:
+            pieces += _frame(
+                event, exchange.response, Direction.RESPONSE, self._comment(exchange, bodies, done.response_note)
+            )
+        return pieces
+
+    def _comment(self, exchange: Exchange, bodies: Bodies, note: str) -> str:
+        line = " ".join(self._lines.render(exchange, bodies).split())
+        return f"{line} [{note}]" if note else line
+
+    def _token(self, event: SaslToken) -> Piece:
+        data = event.size.to_bytes(SIZE_FIELD, "big") + TOKEN * event.size
+        line = self._lines.render(replace(event, connection=self.connection(event.connection), parts=None))
+        return Piece(event.at, event.direction, data, " ".join(line.split()), 0, event.at, event.at)
+
+
+class Conversation:
+    """The packets of one connection, from its handshake on.
+
+    Raises ValueError for an address that is none.
+    """
+
+    def __init__(self, number: int, connection: Connection) -> None:
+        self._tcp = SyntheticTcp(number, connection.client, connection.broker)
+        self._begun = False
+
+    def blocks(self, piece: Piece, farewell: tuple[int, ...] = ()) -> bytes:
+        """A piece as blocks of a pcapng file, with the handshake before the first one and the FINs of *farewell* behind."""
+        packets = self._handshake()
+        before = len(packets)
+        packets += self._tcp.data(piece.direction, piece.data)
+        commented = len(packets) - 1 if len(packets) > before else None
+        if piece.hole:
+            self._tcp.hole(piece.direction, piece.hole)
+            packets += self._tcp.acknowledge(piece.direction)
+        if farewell:
+            packets += self._tcp.farewell(farewell)
+        return b"".join(
+            packet(piece.at, data, piece.comment if index == commented else "") for index, data in enumerate(packets)
+        )
+
+    def farewell(self, at: int, directions: tuple[int, ...]) -> bytes:
+        """The FINs of *directions*, as blocks; the handshake before them where nothing was said."""
+        return b"".join(packet(at, data) for data in self._handshake() + self._tcp.farewell(directions))
+
+    def _handshake(self) -> list[bytes]:
+        if self._begun:
+            return []
+        self._begun = True
+        return self._tcp.handshake()
+
+
+def _frame(event: Exchange, frame: Frame, direction: Direction, comment: str) -> list[Piece]:
+    promised = len(frame.data) + (SMALLEST_HOLE if frame.cut else 0)
+    data = promised.to_bytes(SIZE_FIELD, "big") + frame.data
+    correlation_id = 0 if direction or event.correlation_id is None else event.correlation_id & MOST_UINT32
+    hole = SMALLEST_HOLE if frame.cut else 0
+    times = frame.started_at, frame.ended_at, correlation_id
+    if frame.cut:
+        return [Piece(frame.started_at, direction, data, comment, hole, *times)]
+    if frame.started_at == frame.ended_at:
+        return [Piece(frame.ended_at, direction, data, comment, 0, *times)]
+    first = min(SEGMENT, len(data) // 2)
+    return [
+        Piece(frame.started_at, direction, data[:first], "", 0, *times),
+        Piece(frame.ended_at, direction, data[first:], comment, 0, *times),
+    ]
+
+
+def _hole(event: Gap | BadFrame) -> Piece:
+    size = SMALLEST_HOLE
+    if isinstance(event, Gap):
+        size = max(size, min((event.size or 0) + event.skipped, MOST_UINT32))
+    return Piece(event.at, event.direction, hole=size)

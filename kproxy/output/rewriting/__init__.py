@@ -1,0 +1,10 @@
+"""Frames with other contents of the same size: credentials withheld in every written capture, and ``--anonymize``.
+
+rewriter.py          Rewriter: a frame decoded, changed and encoded; the base class withholds credentials only
+records.py           records fields likewise
+tokens.py            SASL tokens without their secrets
+internal_records.py  which message a record of an internal topic holds
+anonymize.py         what --anonymize replaces and what it keeps, with reasons
+pseudonyms.py        keyed pseudonyms of the same length
+sticky_topics.py     the topics in the sticky assignors' user data
+"""

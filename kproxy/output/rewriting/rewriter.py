@@ -1,0 +1,305 @@
+"""Exchanges written anew: frames decoded, some of what they say replaced, and encoded.
+
+Rewriter withholds credentials, as every output does (kproxy.protocol.secrets); anonymize.py replaces more. A frame keeps
+its size, but where compressed records were compressed anew. What cannot be done field by field is blanked whole, with
+a note that says why: the body is then zeros, of the same size.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import Any
+
+from kproxy.errors import DecodeError, EncodeError
+from kproxy.output.rewriting.internal_records import Payload, payload_of_value
+from kproxy.output.rewriting.records import rewrite_records
+from kproxy.output.rewriting.tokens import blank_token
+from kproxy.protocol import (
+    ApiKey,
+    Message,
+    read_request_header,
+    read_response_header,
+    request_message,
+    response_message,
+)
+from kproxy.protocol.facts import Field
+from kproxy.protocol.ids import METADATA_TOPIC, METADATA_TOPIC_ID_BYTES
+from kproxy.protocol.records import Record, RecordBatch
+from kproxy.protocol.secrets import Secrecy, is_secret_setting, secrecy
+from kproxy.protocol.structs import Struct, struct_types
+from kproxy.session import Connection, Exchange, Frame, client_software
+from kproxy.session.routes import Route, read_body, route_of
+
+CORRELATION_ID = 4  # bytes: all that is known of a response whose request was not seen
+SNAPSHOT = "FetchSnapshotResponse"
+
+
+class Unchangeable(Exception):
+    """Why something has to be blanked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """A field that holds text, bytes or structs with such fields."""
+
+    message: str
+    field: Field
+    secrecy: Secrecy
+
+
+@dataclass(slots=True)
+class Context:
+    """What has to be known beside a body to write it anew."""
+
+    topic_names: Mapping[str, str] = field(default_factory=dict)
+    inner: Route | None = None  # of the request inside an Envelope
+    topic: str | None = None  # the one that is being walked through
+    sensitive: bool = False  # whether the broker marked the setting that is being walked through
+
+
+@dataclass(slots=True)
+class Rewritten:
+    """An exchange after rewriting, and what has to be said of its frames beyond what they say themselves."""
+
+    exchange: Exchange
+    request_note: str = ""
+    response_note: str = ""
+
+
+class Rewriter:
+    """Replaces credentials: bytes by zeros, strings by the letter x."""
+
+    def exchange(self, exchange: Exchange) -> Rewritten:
+        """The exchange with its frames written anew; the one given is not changed."""
+        done = Rewritten(replace(exchange))
+        context = Context(exchange.topic_names)
+        if exchange.api_key == ApiKey.ENVELOPE and exchange.request is not None:
+            context.inner = _inner_route(exchange.request)
+        if exchange.request is not None:
+            done.exchange.request, done.request_note = self._frame(exchange.request, exchange.api_key, context)
+        if exchange.response is not None:
+            done.exchange.response, done.response_note = self._frame(exchange.response, exchange.api_key, context)
+        return done
+
+    def _frame(self, frame: Frame, api_key: int | None, context: Context) -> tuple[Frame, str]:
+        """A frame written anew, and a note."""
+        header = self.header(frame)
+        if frame.message is None:
+            if self.keeps_unread(api_key):
+                return _with(frame, header, frame.data[len(header) :]), ""
+            return _blank(frame, header, "unreadable", keep=_software_size(frame))
+        if not self.wants(frame):
+            return _with(frame, header, frame.data[len(header) :]), ""
+        try:
+            body = self.body(frame.message, frame.body_version, frame.data, frame.body_start, context)
+        except Unchangeable as error:
+            return _blank(frame, header, str(error))
+        note = "" if len(header) + len(body) == len(frame.data) else f"{frame.wire_size} bytes before it was rewritten"
+        return _with(frame, header, body), note
+
+    def body(self, of: Message, version: int, data: bytes, start: int, context: Context) -> bytes:
+        """A message written anew; of the same size, but for compressed records. Raises Unchangeable."""
+        try:
+            struct = of.decode(version, data, start)
+            if of.encode(version, struct) != data[start:]:
+                raise Unchangeable("its encoding is not Kafka's own")
+            self.walk(of.name, struct, context)
+            return of.encode(version, struct)
+        except (DecodeError, EncodeError) as error:
+            raise Unchangeable(str(error)) from error
+
+    def walk(self, of: str, struct: Struct, context: Context) -> None:
+        """Replace what is in a struct of message *of*, in place."""
+        named = topic_of(struct, context)
+        if named is not None:
+            context.topic = named
+        if "is_sensitive" in struct.by_attribute:
+            context.sensitive = bool(getattr(struct, "is_sensitive", False))  # of the synonyms below it, too
+        if struct.unknown_tags:
+            struct.unknown_tags = tuple((tag, self.tagged(of, data)) for tag, data in struct.unknown_tags)
+        for spot in spots(of, type(struct).__name__):
+            value = getattr(struct, spot.field.attribute)
+            if spot.field.is_struct:
+                for inner in (value or ()) if spot.field.is_array else (value,):
+                    if inner is not None:
+                        self.walk(of, inner, context)
+            elif value and value != spot.field.default:
+                setattr(struct, spot.field.attribute, self._replaced(spot, struct, value, context))
+
+    def _replaced(self, spot: Spot, struct: Any, value: Any, context: Context) -> Any:
+        if isinstance(value, list):
+            return [self._replaced(spot, struct, item, context) for item in value]
+        if spot.field.type == "records":
+            return self.records(spot, value, context)
+        if spot.message.startswith("Envelope") and spot.secrecy:
+            return self._inner(spot, value, context)
+        if spot.field.json_name == "authBytes":
+            return blank_token(value, self.user)
+        if spot.secrecy is Secrecy.ALWAYS or (spot.secrecy is Secrecy.BY_NAME and _is_secret(struct, context)):
+            return blanked(value)
+        return self.text(spot, struct, value) if isinstance(value, str) else self.data(spot, value, context)
+
+    def records(self, spot: Spot, value: bytes, context: Context) -> bytes:
+        """A records field written anew."""
+        topic = context.topic
+
+        def rewrite(record: Record, batch: RecordBatch) -> None:
+            self.record(record, batch, topic)
+
+        return rewrite_records(value, rewrite, unaligned=spot.message == SNAPSHOT)
+
+    def payload(self, found: Payload | None, data: bytes) -> bytes | None:
+        """Bytes that hold a message, written anew; None where that cannot be done."""
+        if found is None:
+            return None
+        try:
+            written = self.body(found.message, found.version, data, found.start, Context())
+        except Unchangeable:
+            return None
+        return data[: found.start] + written if len(written) == len(data) - found.start else None
+
+    def _inner(self, spot: Spot, data: bytes, context: Context) -> bytes:
+        """The request or response inside an Envelope, of the same size; zeros where it cannot be written anew."""
+        route = context.inner
+        if route is None or route.api_key == ApiKey.ENVELOPE:
+            return bytes(len(data))
+        frame = Frame(data, 0, 0)
+        is_request = spot.message == "EnvelopeRequest"
+        try:
+            header = (
+                read_request_header(data) if is_request else read_response_header(data, route.response_header_version)
+            )
+        except DecodeError:
+            return bytes(len(data))
+        frame.header, frame.body_start = header, header.size
+        if is_request:
+            read_body(frame, route.request, route.api_version)
+        else:
+            route.read_response(frame)
+        written, _ = self._frame(frame, route.api_key, Context(context.topic_names))
+        return written.data if len(written.data) == len(data) else bytes(len(data))
+
+    # What may be replaced beyond credentials
+
+    def connection(self, connection: Connection) -> Connection:
+        """For what is known of a connection."""
+        return connection
+
+    def wants(self, frame: Frame) -> bool:
+        """Whether a frame that can be read may hold anything to be replaced; others stay as they came."""
+        assert frame.message is not None
+        name = frame.message.name
+        return has_secrets(name) or name == SNAPSHOT or (has_records(name) and _names_metadata(frame.data))
+
+    def keeps_unread(self, api_key: int | None) -> bool:
+        """Whether a body that cannot be read may stay: not where there could be credentials in it."""
+        return api_key is not None and not api_has_secrets(api_key)
+
+    def header(self, frame: Frame) -> bytes:
+        """The header's bytes, of the same size."""
+        return frame.data[: frame.body_start or CORRELATION_ID]
+
+    def text(self, spot: Spot, struct: Struct, value: str) -> str:
+        """For a string that is no credential, of as many bytes."""
+        return value
+
+    def data(self, spot: Spot, value: bytes, context: Context) -> bytes:
+        """For bytes that are no credential, as many."""
+        return value
+
+    def user(self, name: bytes) -> bytes:
+        """For the user's name in a SASL token, as many bytes."""
+        return name
+
+    def tagged(self, of: str, data: bytes) -> bytes:
+        """For a tagged field that the facts do not know, in message *of*: what is beside credentials may be one."""
+        return bytes(len(data)) if has_secrets(of) else data
+
+    def record(self, record: Record, batch: RecordBatch, topic: str | None) -> None:
+        """For a record, which is changed in place."""
+        if topic == METADATA_TOPIC and not batch.is_control and record.value is not None:
+            record.value = self.payload(payload_of_value(topic, record.key, record.value), record.value) or blanked(
+                record.value
+            )
+
+
+def _is_secret(struct: Any, context: Context) -> bool:
+    """Whether the value of a setting is to be withheld."""
+    return context.sensitive or is_secret_setting(str(struct.name).encode("utf-8", "surrogateescape"))
+
+
+def blanked(value: Any) -> Any:
+    """As many zeros, or letters x, as there are bytes."""
+    return bytes(len(value)) if isinstance(value, bytes) else "x" * len(value.encode("utf-8", "surrogateescape"))
+
+
+def topic_of(struct: Any, context: Context) -> str | None:
+    """The name of the topic that a struct names, by its name or its id; None of one that names none."""
+    for attribute in ("topic", "name"):
+        known = struct.by_attribute.get(attribute)
+        if known is not None and known.entity == "topicName" and (name := getattr(struct, attribute)):
+            return str(name)
+    if "topic_id" not in struct.by_attribute:
+        return None
+    return context.topic_names.get(struct.topic_id, "")
+
+
+@cache
+def spots(of: str, struct: str) -> tuple[Spot, ...]:
+    """The fields of a struct of message *of* that may have to be replaced."""
+    found = (Spot(of, f, secrecy(of, (f.json_name,))) for f in struct_types(of)[struct].fields)
+    return tuple(s for s in found if s.field.is_struct or s.field.type in ("string", "bytes", "records"))
+
+
+@cache
+def has_secrets(name: str) -> bool:
+    """Whether a message has fields for credentials."""
+    return any(spot.secrecy for struct in struct_types(name) for spot in spots(name, struct))
+
+
+@cache
+def has_records(name: str) -> bool:
+    """Whether a message carries records."""
+    return any(spot.field.type == "records" for struct in struct_types(name) for spot in spots(name, struct))
+
+
+def api_has_secrets(api_key: int) -> bool:
+    """Whether credentials may be in a request or response of an API, in its fields or its records."""
+    both = request_message(api_key), response_message(api_key)
+    return any(m is not None and (has_secrets(m.name) or has_records(m.name)) for m in both)
+
+
+def _names_metadata(data: bytes) -> bool:
+    return METADATA_TOPIC_ID_BYTES in data or METADATA_TOPIC.encode() in data
+
+
+def _with(frame: Frame, header: bytes, body: bytes) -> Frame:
+    data = header + body
+    return frame if data == frame.data else replace(frame, data=data)
+
+
+def _blank(frame: Frame, header: bytes, why: str, *, keep: int = 0) -> tuple[Frame, str]:
+    """The frame with a body of zeros, but for what it begins with."""
+    start = len(header)
+    size = len(frame.data) - start - keep
+    note = f"body of {size} bytes blanked: {why}"
+    blank = replace(frame, data=header + frame.data[start : start + keep] + bytes(size), message=None)
+    return blank, note
+
+
+def _software_size(frame: Frame) -> int:
+    """Bytes with which an ApiVersions request newer than the facts names the client's software, which is no secret."""
+    named = client_software(frame.data, frame.body_start) if frame.unread else None
+    return 0 if named is None else sum(1 + len(name) for name in named)
+
+
+def _inner_route(envelope: Frame) -> Route | None:
+    """The route of the request inside an Envelope."""
+    if envelope.message is None:
+        return None
+    try:
+        request: Any = envelope.message.decode(envelope.body_version, envelope.data, envelope.body_start)
+        header = read_request_header(request.request_data)
+    except DecodeError:
+        return None
+    return route_of(header.api_key, header.api_version)

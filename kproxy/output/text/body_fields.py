@@ -1,0 +1,258 @@
+"""The few fields of request and response bodies that a line is made of, under every name and shape that versions give them.
+
+msgspec decodes Kafka's JSON into these and skips all the rest without building it, so a Fetch of a thousand partitions
+costs what its names and sizes cost. Every field is optional, because every version has others.
+"""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from kproxy.output.escaping import word
+from kproxy.protocol.ids import ZERO_UUID
+
+
+class Partition(msgspec.Struct):
+    """A partition of a request or response, under any of the names Kafka gives its fields."""
+
+    index: int | None = None
+    partition: int | None = None
+    partitionIndex: int | None = None
+    records: None = None
+    recordsSizeInBytes: int | None = None
+    unalignedRecordsSizeInBytes: int | None = None
+    timestamp: int | None = None
+    committedOffset: int | None = None
+    fetchOffset: int | None = None
+    offset: int | None = None
+    baseOffset: int | None = None
+
+    @property
+    def number(self) -> int | None:
+        """The partition's number, whatever this API calls it."""
+        for number in (self.partitionIndex, self.index, self.partition):
+            if number is not None:
+                return number
+        return None
+
+    @property
+    def size(self) -> int:
+        """Bytes of its records field."""
+        return self.recordsSizeInBytes or self.unalignedRecordsSizeInBytes or 0
+
+
+class Topic(msgspec.Struct):
+    """A topic with partitions, under any of the names Kafka gives its fields."""
+
+    name: str | None = None
+    topic: str | None = None
+    topicName: str | None = None
+    topicId: str | None = None
+    partitions: list[Partition] = []
+    partitionData: list[Partition] = msgspec.field(default_factory=list)
+    partitionResponses: list[Partition] = msgspec.field(default_factory=list)
+
+    def label(self, names: Mapping[str, str]) -> str:
+        """Its name, or its id where the name is not known; printable."""
+        name = self.name or self.topic or self.topicName
+        if name is None and self.topicId is not None and self.topicId != ZERO_UUID:
+            name = names.get(self.topicId, self.topicId)
+        return word(name or "", 48)
+
+    def all_partitions(self) -> list[Partition]:
+        """Its partitions, whatever this API calls them."""
+        return self.partitions or self.partitionData or self.partitionResponses
+
+
+class Named(msgspec.Struct):
+    """A topic that is only named."""
+
+    name: str | None = None
+    topicId: str | None = None
+
+    def label(self, names: Mapping[str, str]) -> str:
+        """As Topic.label."""
+        return word(self.name or names.get(self.topicId or "", self.topicId or ""), 48)
+
+
+class Common(msgspec.Struct):
+    """Fields that many requests have at their top."""
+
+    transactionalId: str | None = None
+    producerId: int | None = None
+    producerEpoch: int | None = None
+    groupId: str | None = None
+    memberId: str | None = None
+    groupInstanceId: str | None = None
+    instanceId: str | None = None
+    generationId: int | None = None
+    generationIdOrMemberEpoch: int | None = None
+    memberEpoch: int | None = None
+    brokerId: int | None = None
+    validateOnly: bool | None = None
+    committed: bool | None = None
+    mechanism: str | None = None
+
+
+class ProduceRequest(msgspec.Struct):
+    """See ProduceRequest.json."""
+
+    acks: int | None = None
+    transactionalId: str | None = None
+    topicData: list[Topic] = []
+
+
+class FetchRequest(msgspec.Struct):
+    """See FetchRequest.json."""
+
+    replicaId: int = -1
+    maxWaitMs: int = 0
+    sessionId: int = 0
+    sessionEpoch: int = -1
+    topics: list[Topic] = []
+    groupId: str | None = None
+
+
+class FetchResponse(msgspec.Struct):
+    """FetchResponse and ShareFetchResponse; before v13 topics have names."""
+
+    sessionId: int = 0
+    responses: list[Topic] = []
+    topics: list[Topic] = msgspec.field(default_factory=list)
+
+
+class TopicsBody(msgspec.Struct):
+    """Any body with a list of topics that have partitions; null asks for all."""
+
+    topics: list[Topic] | None = []
+
+
+class NamedTopics(msgspec.Struct):
+    """Any body with a list of topics of which only the names matter; null asks for all."""
+
+    topics: list[Named] | None = []
+    topicNames: list[str] = msgspec.field(default_factory=list)
+
+
+class MetadataResponse(msgspec.Struct):
+    """See MetadataResponse.json."""
+
+    brokers: list[msgspec.Raw] = []
+    topics: list[Named] = []
+    controllerId: int | None = None
+
+
+class ApiVersionsRequest(msgspec.Struct):
+    """See ApiVersionsRequest.json; empty before version 3."""
+
+    clientSoftwareName: str | None = None
+    clientSoftwareVersion: str | None = None
+
+
+class ApiVersionsResponse(msgspec.Struct):
+    """See ApiVersionsResponse.json."""
+
+    apiKeys: list[msgspec.Raw] = []
+
+
+class FindCoordinatorRequest(msgspec.Struct):
+    """See FindCoordinatorRequest.json; one key before version 4."""
+
+    key: str | None = None
+    keyType: int = 0
+    coordinatorKeys: list[str] = []
+
+
+class Coordinator(msgspec.Struct):
+    """One answer of FindCoordinator."""
+
+    nodeId: int = -1
+    host: str = ""
+    port: int = -1
+
+
+class FindCoordinatorResponse(Coordinator):
+    """See FindCoordinatorResponse.json."""
+
+    coordinators: list[Coordinator] = []
+
+
+class JoinGroupResponse(msgspec.Struct):
+    """See JoinGroupResponse.json."""
+
+    generationId: int = -1
+    protocolName: str | None = None
+    leader: str = ""
+    memberId: str = ""
+    members: list[msgspec.Raw] = []
+
+
+class InitProducerIdResponse(msgspec.Struct):
+    """See InitProducerIdResponse.json."""
+
+    producerId: int = -1
+    producerEpoch: int = -1
+
+
+class Transaction(msgspec.Struct):
+    """A transaction of AddPartitionsToTxn."""
+
+    transactionalId: str = ""
+    topics: list[Named] = []
+
+
+class AddPartitionsRequest(msgspec.Struct):
+    """See AddPartitionsToTxnRequest.json; one transaction before version 4, but under other names."""
+
+    transactions: list[Transaction] = []
+    v3AndBelowTransactionalId: str | None = None
+    v3AndBelowTopics: list[Named] = []
+
+
+class Marker(msgspec.Struct):
+    """A marker of WriteTxnMarkers."""
+
+    producerId: int = -1
+    producerEpoch: int = -1
+    transactionResult: bool = False
+    topics: list[Named] = []
+
+
+class MarkersRequest(msgspec.Struct):
+    """See WriteTxnMarkersRequest.json."""
+
+    markers: list[Marker] = []
+
+
+class HeartbeatResponse(msgspec.Struct):
+    """The heartbeats of KIP-848, 932 and 1071."""
+
+    memberId: str | None = None
+    memberEpoch: int | None = None
+
+
+class Group(msgspec.Struct):
+    """A group that is only named."""
+
+    groupId: str | None = None
+
+
+class GroupsBody(msgspec.Struct):
+    """Any body with a list of groups, as ids or as structs."""
+
+    groups: list[Group | str] = []
+    groupIds: list[str] = []
+    groupsNames: list[str] = []
+
+
+class Resource(msgspec.Struct):
+    """A resource whose configuration is read or written."""
+
+    resourceType: int = 0
+    resourceName: str = ""
+
+
+class ResourcesBody(msgspec.Struct):
+    """Any body with a list of resources."""
+
+    resources: list[Resource] = []

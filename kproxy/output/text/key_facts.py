@@ -1,0 +1,374 @@
+"""What is worth knowing of an exchange in one line, by API: topics, partitions, sizes, group, member, transaction.
+
+A table from API to function; a function is given both bodies, read as the few fields it declares (body_fields.py).
+Strings are made printable where they are used.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
+
+import msgspec
+
+from kproxy.output.bodies import READABLE, Bodies
+from kproxy.output.escaping import word
+from kproxy.output.text.body_fields import (
+    AddPartitionsRequest,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    Common,
+    FetchRequest,
+    FetchResponse,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+    Group,
+    GroupsBody,
+    HeartbeatResponse,
+    InitProducerIdResponse,
+    JoinGroupResponse,
+    MarkersRequest,
+    MetadataResponse,
+    Named,
+    NamedTopics,
+    ProduceRequest,
+    ResourcesBody,
+    Topic,
+    TopicsBody,
+    Transaction,
+)
+from kproxy.output.text.payload_facts import assigned, assignors, record_count, sasl_words
+from kproxy.output.times import render_size
+from kproxy.protocol.values import describe
+
+SHOWN_NAMES = 3
+
+
+@dataclass(slots=True)
+class Line:
+    """What a function of the table works on: the bodies, the topic names, and the words of the line so far."""
+
+    bodies: Bodies
+    topic_names: Mapping[str, str]
+    words: list[str] = field(default_factory=list)
+
+    def request(self, kind: type[Any]) -> Any:
+        """The request's declared fields; all defaults where there is no request."""
+        return _read(self.bodies.request, kind)
+
+    def response(self, kind: type[Any]) -> Any:
+        """The response's declared fields; all defaults where there is no response."""
+        return _read(self.bodies.response, kind)
+
+    def topics(self, topics: Iterable[Topic | Named] | None, empty: str = "") -> None:
+        """Add the names of topics, the first few of them."""
+        found = list(topics or ())
+        if not found:
+            self.words += [empty] if empty else []
+            return
+        self.names([topic.label(self.topic_names) for topic in found[:SHOWN_NAMES]], len(found))
+
+    def names(self, labels: list[str], count: int) -> None:
+        """Add labels, and how many more there are."""
+        more = f" +{count - len(labels)}" if count > len(labels) else ""
+        self.words.append(", ".join(labels) + more)
+
+    def partitions(self, topics: Iterable[Topic]) -> None:
+        """Add the topics, and their partitions: the numbers where they are few, otherwise how many."""
+        topics = list(topics)
+        self.topics(topics)
+        partitions = [p.number for topic in topics for p in topic.all_partitions()]
+        if len(topics) == 1 and 0 < len(partitions) <= 4:
+            self.words[-1] += "-" + ",".join(map(str, partitions))
+        elif partitions:
+            self.words.append(f"{len(partitions)} partitions")
+
+
+Describe: TypeAlias = Callable[[Line], None]
+
+
+def key_facts(api_key: int | None, bodies: Bodies, topic_names: Mapping[str, str]) -> str:
+    """The facts of an exchange as words with two spaces between them; empty when there is nothing to tell.
+
+    Printable whatever the bodies hold; not cut to a width. Nothing is told of a side that is not there or could not be
+    read, and of one beyond READABLE only its size.
+    """
+    bodies, sizes = _without_large(bodies)
+    line = Line(bodies, topic_names)
+    try:
+        (FACTS.get(api_key, _common) if api_key is not None else _common)(line)
+    except msgspec.DecodeError:  # JSON that is not what the table expects, from a layout nobody has seen: tell less
+        line.words.append("(details with -v)")
+    return "  ".join(filter(None, [*sizes, *line.words]))
+
+
+def _without_large(bodies: Bodies) -> tuple[Bodies, list[str]]:
+    """The bodies without those that are beyond READABLE, and words for these."""
+    sides = {"request": bodies.request, "response": bodies.response}
+    large = {side: body for side, body in sides.items() if body is not None and len(body) > READABLE}
+    if not large:
+        return bodies, []
+    rest = replace(bodies, **dict.fromkeys(large), embedded=[])
+    return rest, [f"{side} of {render_size(len(body))} as JSON" for side, body in large.items()]
+
+
+def _read(body: bytes | None, kind: type[Any]) -> Any:
+    if body is None:
+        return kind()
+    decoder = _DECODERS.get(kind)
+    if decoder is None:
+        decoder = _DECODERS[kind] = msgspec.json.Decoder(kind)
+    return decoder.decode(body)
+
+
+_DECODERS: dict[type[Any], msgspec.json.Decoder[Any]] = {}  # one a class of this module
+
+
+def _common(line: Line) -> None:
+    """Group, member, transaction: whatever is at the top of the request."""
+    common: Common = line.request(Common)
+    if common.groupId is not None:
+        line.words.append(f"group {word(common.groupId)}")
+    if common.transactionalId is not None:
+        line.words.append(f"transaction {word(common.transactionalId)}")
+    if common.memberId:
+        line.words.append(f"member {word(common.memberId, 48)}")
+    instance = common.groupInstanceId or common.instanceId
+    if instance:
+        line.words.append(f"instance {word(instance)}")
+    _numbers(line, common)
+
+
+def _numbers(line: Line, common: Common) -> None:
+    if common.generationId is not None:
+        line.words.append(f"generation {common.generationId}")
+    if common.generationIdOrMemberEpoch is not None:
+        line.words.append(f"generation {common.generationIdOrMemberEpoch}")
+    if common.memberEpoch is not None:
+        named = {0: " (join)", -1: " (leave)", -2: " (static leave)"}.get(common.memberEpoch, "")
+        line.words.append(f"epoch {common.memberEpoch}{named}")
+    if common.producerId is not None and common.producerId != -1:
+        line.words.append(f"producer {common.producerId}/{common.producerEpoch}")
+    if common.committed is not None:
+        line.words.append("commit" if common.committed else "abort")
+    if common.mechanism is not None:
+        line.words.append(word(common.mechanism))
+    if common.brokerId is not None:
+        line.words.append(f"broker {common.brokerId}")
+    if common.validateOnly:
+        line.words.append("validate only")
+
+
+def _produce(line: Line) -> None:
+    if line.bodies.request is None:
+        return
+    request: ProduceRequest = line.request(ProduceRequest)
+    line.partitions(request.topicData)
+    size = sum(p.size for topic in request.topicData for p in topic.all_partitions())
+    line.words.append(record_count(line.bodies.embedded))
+    line.words.append(render_size(size))
+    if request.acks is not None:
+        line.words.append(f"acks={'all' if request.acks == -1 else request.acks}")
+    if request.transactionalId is not None:
+        line.words.append(f"transaction {word(request.transactionalId)}")
+
+
+def _fetch(line: Line) -> None:
+    request: FetchRequest = line.request(FetchRequest)
+    response: FetchResponse = line.response(FetchResponse)
+    answered = response.responses or response.topics
+    line.partitions(answered or request.topics)
+    if line.bodies.response is not None:
+        size = sum(p.size for topic in answered for p in topic.all_partitions())
+        line.words += [record_count(line.bodies.embedded), render_size(size)]
+    if request.groupId is not None:
+        line.words.append(f"group {word(request.groupId)}")
+    if request.replicaId >= 0:
+        line.words.append(f"replica {request.replicaId}")
+    if request.sessionId:
+        line.words.append(f"session {request.sessionId}/{request.sessionEpoch}")
+
+
+def _metadata(line: Line) -> None:
+    if line.bodies.request is not None:
+        request: NamedTopics = line.request(NamedTopics)
+        line.topics(request.topics, "all topics" if request.topics is None else "no topics")
+    if line.bodies.response is not None:
+        response: MetadataResponse = line.response(MetadataResponse)
+        line.words.append(f"→ {len(response.topics)} topics, {len(response.brokers)} brokers")
+
+
+def _api_versions(line: Line) -> None:
+    request: ApiVersionsRequest = line.request(ApiVersionsRequest)
+    for unread in line.bodies.embedded:
+        request = msgspec.convert(unread.value(), ApiVersionsRequest)
+    if request.clientSoftwareName is not None:
+        line.words.append(f"{word(request.clientSoftwareName)} {word(request.clientSoftwareVersion or '')}")
+    if line.bodies.response is not None:
+        response: ApiVersionsResponse = line.response(ApiVersionsResponse)
+        line.words.append(f"→ {len(response.apiKeys)} APIs")
+
+
+def _find_coordinator(line: Line) -> None:
+    request: FindCoordinatorRequest = line.request(FindCoordinatorRequest)
+    keys = request.coordinatorKeys or ([] if request.key is None else [request.key])
+    if keys:
+        kind = describe("FindCoordinatorRequest", "keyType", request.keyType) or str(request.keyType)
+        line.words.append(f"{kind.lower()} {', '.join(word(key) for key in keys[:SHOWN_NAMES])}")
+    response: FindCoordinatorResponse = line.response(FindCoordinatorResponse)
+    found = [node for node in (*response.coordinators, response) if node.nodeId >= 0]
+    if found:
+        line.words.append(f"→ node {found[0].nodeId} {word(found[0].host)}:{found[0].port}")
+
+
+def _topics_with_partitions(line: Line) -> None:
+    _common(line)
+    request: TopicsBody = line.request(TopicsBody)
+    if request.topics is None:
+        line.words.append("all topics")
+    else:
+        line.partitions(request.topics)
+
+
+def _list_offsets(line: Line) -> None:
+    _topics_with_partitions(line)
+    request: TopicsBody = line.request(TopicsBody)
+    times = {p.timestamp for topic in request.topics or () for p in topic.partitions if p.timestamp is not None}
+    if len(times) == 1:
+        time = times.pop()
+        line.words.append(describe("ListOffsetsRequest", "timestamp", time) or f"at {time}")
+    elif times:
+        line.words.append(f"{len(times)} times")
+
+
+def _offset_fetch(line: Line) -> None:
+    _topics_with_partitions(line)
+    _groups(line)
+
+
+def _join_group(line: Line) -> None:
+    _common(line)
+    line.words.append(assignors(line.bodies.embedded))
+    if line.bodies.response is None:
+        return
+    response: JoinGroupResponse = line.response(JoinGroupResponse)
+    if response.generationId >= 0:
+        leads = response.leader == response.memberId
+        role = f"leader of {len(response.members)}" if leads else "follower"
+        line.words.append(f"→ generation {response.generationId}, {word(response.protocolName or '')}, {role}")
+
+
+def _sync_group(line: Line) -> None:
+    _common(line)
+    given = assigned(line.bodies.embedded)
+    line.words.append(f"→ {given}" if given else "")
+
+
+def _sasl_authenticate(line: Line) -> None:
+    line.words += sasl_words(line.bodies.embedded, line.bodies.sasl_mechanism)
+
+
+def _group_heartbeat(line: Line) -> None:
+    _common(line)
+    response: HeartbeatResponse = line.response(HeartbeatResponse)
+    if response.memberEpoch is not None:
+        line.words.append(f"→ epoch {response.memberEpoch}")
+
+
+def _groups(line: Line) -> None:
+    request: GroupsBody = line.request(GroupsBody)
+    groups: list[Group | str] = [*request.groups, *request.groupIds, *request.groupsNames]
+    labels = [word((g if isinstance(g, str) else g.groupId) or "") for g in groups[:SHOWN_NAMES]]
+    if labels:
+        line.words.append("group " + ", ".join(labels))
+        if len(groups) > len(labels):
+            line.words[-1] += f" +{len(groups) - len(labels)}"
+
+
+def _named_topics(line: Line) -> None:
+    request: NamedTopics = line.request(NamedTopics)
+    if request.topicNames:
+        line.names([word(name, 48) for name in request.topicNames[:SHOWN_NAMES]], len(request.topicNames))
+    else:
+        line.topics(request.topics)
+    _common(line)
+
+
+def _resources(line: Line) -> None:
+    request: ResourcesBody = line.request(ResourcesBody)
+    labels = []
+    for resource in request.resources[:SHOWN_NAMES]:
+        kind = describe("DescribeConfigsRequest", "resourceType", resource.resourceType)
+        labels.append(f"{(kind or str(resource.resourceType)).lower()} {word(resource.resourceName, 48)}")
+    if labels:
+        line.names(labels, len(request.resources))
+    _common(line)
+
+
+def _init_producer_id(line: Line) -> None:
+    _common(line)
+    response: InitProducerIdResponse = line.response(InitProducerIdResponse)
+    if response.producerId >= 0:
+        line.words.append(f"→ producer {response.producerId}/{response.producerEpoch}")
+
+
+def _add_partitions(line: Line) -> None:
+    request: AddPartitionsRequest = line.request(AddPartitionsRequest)
+    transactions = request.transactions
+    if request.v3AndBelowTransactionalId is not None:
+        transactions = [Transaction(request.v3AndBelowTransactionalId, request.v3AndBelowTopics)]
+    if transactions:
+        line.words.append("transaction")
+        line.names([word(t.transactionalId) for t in transactions[:SHOWN_NAMES]], len(transactions))
+        line.words[-2:] = [" ".join(line.words[-2:])]
+        line.topics(topic for transaction in transactions for topic in transaction.topics)
+
+
+def _markers(line: Line) -> None:
+    markers = line.request(MarkersRequest).markers
+    labels = [
+        f"{'commit' if m.transactionResult else 'abort'} producer {m.producerId}/{m.producerEpoch}"
+        for m in markers[:SHOWN_NAMES]
+    ]
+    if labels:
+        line.names(labels, len(markers))
+        line.topics(topic for marker in markers for topic in marker.topics)
+
+
+FACTS: dict[int, Describe] = {
+    0: _produce,
+    1: _fetch,
+    2: _list_offsets,
+    3: _metadata,
+    8: _topics_with_partitions,  # OffsetCommit
+    9: _offset_fetch,
+    10: _find_coordinator,
+    11: _join_group,
+    14: _sync_group,
+    15: _groups,  # DescribeGroups
+    18: _api_versions,
+    19: _named_topics,  # CreateTopics
+    20: _named_topics,  # DeleteTopics
+    21: _topics_with_partitions,  # DeleteRecords
+    22: _init_producer_id,
+    23: _topics_with_partitions,  # OffsetForLeaderEpoch
+    24: _add_partitions,
+    27: _markers,
+    28: _topics_with_partitions,  # TxnOffsetCommit
+    32: _resources,  # DescribeConfigs
+    33: _resources,  # AlterConfigs
+    36: _sasl_authenticate,
+    37: _named_topics,  # CreatePartitions
+    42: _groups,  # DeleteGroups
+    44: _resources,  # IncrementalAlterConfigs
+    47: _topics_with_partitions,  # OffsetDelete
+    61: _named_topics,  # DescribeProducers
+    68: _group_heartbeat,  # ConsumerGroupHeartbeat
+    69: _groups,  # ConsumerGroupDescribe
+    75: _named_topics,  # DescribeTopicPartitions
+    76: _group_heartbeat,  # ShareGroupHeartbeat
+    77: _groups,  # ShareGroupDescribe
+    78: _fetch,  # ShareFetch
+    79: _topics_with_partitions,  # ShareAcknowledge
+    88: _group_heartbeat,  # StreamsGroupHeartbeat
+    89: _groups,  # StreamsGroupDescribe
+}

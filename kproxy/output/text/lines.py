@@ -1,0 +1,194 @@
+"""One line an exchange, for people: time, client → broker, latency, API and version, client id, key facts, errors.
+
+    09:36:37.151234  127.0.0.1:51234 → 127.0.0.1:9092  3.10 ms  Produce v13  orders-producer  orders-0  5.2 KB  acks=all
+
+On a terminal the line is cut to the width, and below 160 columns an address to the last part of its host and the port;
+anywhere else nothing is cut but single names. What comes from the wire is made printable: one event, one line.
+"""
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+from rich.cells import cell_len
+
+from kproxy.output.bodies import Bodies, count_errors, read_bodies
+from kproxy.output.escaping import printable, word
+from kproxy.output.text.key_facts import key_facts
+from kproxy.output.text.payload_facts import token_words
+from kproxy.output.text.styles import PLAIN, Style, cut
+from kproxy.output.times import render_clock, render_duration, render_size
+from kproxy.output.tls import tls_words
+from kproxy.protocol.error_codes import error_name
+from kproxy.protocol.facts import facts
+from kproxy.session import BadFrame, Direction, Event, Exchange, Gap, NotKafka, SaslToken, Tls
+
+TINY = 60  # below, no route and whole seconds: the API comes first
+NARROW = 100
+MEDIUM = 160
+CLIENT_ID = 24
+NARROW_CLIENT_ID = 12
+FEWEST_WIDTH = 40
+WIDEST_ROUTE = 46  # two IPv4 addresses with ports
+
+
+class TextLines:
+    """Renders events as lines.
+
+    Args:
+        style: colours, or none.
+        width: of the terminal, in cells; None when there is none, then lines are as long as they are.
+    """
+
+    def __init__(self, style: Style = PLAIN, width: int | None = None) -> None:
+        self.style = style
+        self.width = None if width is None else max(width, FEWEST_WIDTH)
+        self.narrow = width is not None and width < NARROW
+        self.short = width is not None and width < MEDIUM
+        self.tiny = width is not None and width < TINY
+        self._route_width = 0  # of the widest so far: columns stay straight without room for the widest there could be
+
+    def render(self, event: Event, bodies: Bodies | None = None) -> str:
+        """One line without its newline."""
+        if not isinstance(event, Exchange):
+            return self._other(event)
+        if bodies is None:
+            bodies = read_bodies(event)
+        trouble = _trouble(event, bodies)
+        known = key_facts(event.api_key, bodies, event.topic_names)
+        client_id = "-" if event.client_id is None else word(event.client_id, CLIENT_ID)
+        if self.style is PLAIN and self.width is None:
+            head = f"{_clock(event)}  {self._route(event)}  {_latency(event):>7}"
+            tail = f"{trouble}  {known}" if trouble and known else trouble or known
+            return f"{head}  {_api(event.api_key, event.api_version):<22}  {client_id:<16}  {tail}".rstrip()
+        return self._on_terminal(event, client_id, trouble, known)
+
+    def _on_terminal(self, event: Exchange, client_id: str, trouble: str, known: str) -> str:
+        """A line that fits; where there is little room, what went wrong comes before the client id."""
+        style = self.style
+        clock = _clock(event)
+        named = (style.key, cut(client_id, NARROW_CLIENT_ID) if self.narrow else f"{client_id:<16}")
+        wrong = (style.error, trouble)
+        parts = [
+            (style.dim, clock[: 8 if self.tiny else 12] if self.short else clock),
+            (style.dim, "" if self.tiny else self._route(event)),
+            ("", f"{_latency(event):>7}"),
+            (style.name, f"{_api(event.api_key, event.api_version):<{14 if self.narrow else 20}}"),
+            *((wrong, named) if self.narrow else (named, wrong)),
+            ("", known.replace("  ", " ") if self.narrow else known),
+        ]
+        return self._join(parts)
+
+    def _other(self, event: Event) -> str:
+        what, severe = OTHER_EVENTS[type(event)](event)
+        parts = [
+            (self.style.dim, render_clock(event.at)[: 12 if self.short else None]),
+            (self.style.dim, self._route(event)),
+            (self.style.error if severe else self.style.warning, printable(what, 400)),
+        ]
+        return self._join(parts)
+
+    def _route(self, event: Event) -> str:
+        connection = event.connection
+        route = _addresses(connection.client, connection.broker, self.short)
+        width = self._route_width = max(self._route_width, min(len(route), WIDEST_ROUTE))
+        return f"{route:<{width}}"
+
+    def _join(self, parts: list[tuple[str, str]]) -> str:
+        """Coloured parts with gaps between them, cut to the width."""
+        gap = 1 if self.narrow else 2
+        left = 1_000_000 if self.width is None else self.width
+        line: list[str] = []
+        for code, text in parts:
+            if not text or left <= 0:
+                continue
+            shown = cut(text, left)
+            left -= (len(shown) if shown.isascii() else cell_len(shown)) + gap
+            line.append(self.style.paint(code, shown))
+        return (" " * gap).join(line).rstrip()
+
+
+def _clock(exchange: Exchange) -> str:
+    frame = exchange.request or exchange.response
+    return render_clock(exchange.at if frame is None else frame.started_at)
+
+
+def _latency(exchange: Exchange) -> str:
+    if exchange.request is None or exchange.response is None:
+        return "-"
+    return render_duration(exchange.response.ended_at - exchange.request.started_at)
+
+
+@lru_cache(maxsize=4096)
+def _addresses(client: str, broker: str, short: bool) -> str:
+    return f"{_short(client)}→{_short(broker)}" if short else f"{client} → {broker}"
+
+
+def _short(address: str) -> str:
+    """An address by the last part of its host: .9:9092 of 10.0.0.9:9092, :1:9092 of [::1]:9092."""
+    host, _, port = address.rpartition(":")
+    host = host.strip("[]")
+    start = max(host.rfind("."), host.rfind(":"))
+    return f"{host[start:] if start >= 0 else host}:{port}"
+
+
+@lru_cache(maxsize=4096)
+def _api(api_key: int | None, api_version: int | None) -> str:
+    if api_key is None:
+        return "(request not seen)"
+    api = facts().apis.get(api_key)
+    return f"{api.name if api is not None else f'API {api_key}'} v{api_version}"
+
+
+def _trouble(exchange: Exchange, bodies: Bodies) -> str:
+    """What went wrong, in words: undecoded, unanswered, the names of error codes; empty when nothing did."""
+    words: list[str] = []
+    if bodies.undecoded is not None:
+        words.append(f"UNDECODED {printable(bodies.undecoded)}")
+    if exchange.unanswered is not None:
+        words.append(f"unanswered: {printable(exchange.unanswered)}")
+    if found := count_errors(bodies.response):
+        words += [error_name(code) + (f" x{count}" if count > 1 else "") for code, count in found.most_common(4)]
+        if len(found) > 4:
+            words.append(f"and {len(found) - 4} other errors")
+    return "  ".join(words)
+
+
+def _side(direction: Direction) -> str:
+    return "client" if direction == Direction.REQUEST else "broker"
+
+
+def _sasl_token(event: Any) -> tuple[str, bool]:
+    words = [] if event.parts is None else token_words(event.parts, from_client=event.direction == Direction.REQUEST)
+    known = f": {event.connection.sasl_mechanism} {' '.join(words)}" if words else ""
+    return f"SASL token from {_side(event.direction)}, {render_size(event.size)}, not shown{known}", False
+
+
+def _gap(event: Any) -> tuple[str, bool]:
+    skipped = f"{render_size(event.skipped)} from {_side(event.direction)} passed over until the next frame"
+    if event.size == 0:
+        return skipped, True
+    size = "an unknown number of bytes" if event.size is None else render_size(event.size)
+    missing = f"gap: {size} from {_side(event.direction)} missing in the capture"
+    return f"{missing}, {skipped}" if event.skipped else missing, True
+
+
+def _bad_frame(event: Any) -> tuple[str, bool]:
+    return f"bad frame from {_side(event.direction)}: {event.reason}", True
+
+
+def _not_kafka(event: Any) -> tuple[str, bool]:
+    return f"not Kafka ({event.kind}): {event.what}", False
+
+
+def _tls(event: Any) -> tuple[str, bool]:
+    return tls_words(event.connection.tls), False
+
+
+OTHER_EVENTS: dict[type[Event], Callable[[Any], tuple[str, bool]]] = {
+    SaslToken: _sasl_token,
+    Gap: _gap,
+    BadFrame: _bad_frame,
+    NotKafka: _not_kafka,
+    Tls: _tls,
+}

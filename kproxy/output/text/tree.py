@@ -1,0 +1,231 @@
+"""The whole of an exchange, field by field: what ``-v`` shows below the line.
+
+Driven by Kafka's JSON and generic: no API is known here. Special values carry their name, topic ids the topic's, and after an
+error stands what it means and what a client is expected to do. A struct without structs in it takes one line where it fits.
+Of long arrays the first elements are shown, of bodies beyond READABLE only the size: a frame cannot make the output much
+larger than it is itself.
+"""
+
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+import msgspec
+
+from kproxy.output.bodies import READABLE, Bodies, count_errors, find_errors, read_bodies
+from kproxy.output.escaping import printable, word
+from kproxy.output.text.styles import PLAIN, Style
+from kproxy.output.times import render_size
+from kproxy.protocol import RequestHeader
+from kproxy.protocol.embedded import Embedded
+from kproxy.protocol.embedded.payload import to_json
+from kproxy.protocol.error_codes import error_code
+from kproxy.protocol.secrets import WITHHELD
+from kproxy.protocol.values import describe
+from kproxy.session import Exchange, Frame
+
+WIDTH = 120  # where there is no terminal
+LONGEST_VALUE = 2000  # characters of one string; what is longer is cut and says so
+MOST_ELEMENTS = 1_000  # of one array that are shown
+MOST_PARTITIONS = 100  # of a fetch session that are shown
+FULL_EPOCHS = (0, -1)  # of a Fetch that names all it wants itself
+BRANCH, LAST, DOWN, SPACE = "├─ ", "└─ ", "│  ", "   "
+
+
+class Tree:
+    """Renders exchanges as trees; see the module. *width* is what inline structs should fit into, in cells."""
+
+    def __init__(self, style: Style = PLAIN, width: int | None = None) -> None:
+        self.style = style
+        self.width = width or WIDTH
+        self._names: Mapping[str, str] = {}
+        self._inside = Inside([])
+
+    def render(self, exchange: Exchange, bodies: Bodies | None = None) -> Iterator[str]:
+        """The lines of the tree, without newlines: request, response, then each error once."""
+        if bodies is None:
+            bodies = read_bodies(exchange)
+        self._names = exchange.topic_names
+        for title, frame, body in (
+            ("request", exchange.request, bodies.request),
+            ("response", exchange.response, bodies.response),
+        ):
+            if frame is not None:
+                self._inside = Inside([one for one in bodies.embedded if one.where == title])
+                yield f"  {self.style.paint(self.style.name, title)}  {self._frame(frame)}"
+                yield from self._below(frame, body, bodies)
+        yield from self._fetch_session(exchange)
+        yield from self._errors(bodies.response)
+
+    def _fetch_session(self, exchange: Exchange) -> Iterator[str]:
+        """What an incremental Fetch asks for in full: it names only what changed (KIP-227)."""
+        session = exchange.fetch_session
+        if session is None or session.epoch in FULL_EPOCHS:
+            return
+        title = f"fetch session {session.session_id}, epoch {session.epoch}: {len(session.partitions)} partitions"
+        begun = "" if session.whole else ", and those from before the capture"
+        yield f"  {self.style.paint(self.style.name, title + begun)}"
+        shown = session.partitions[:MOST_PARTITIONS]
+        for index, one in enumerate(shown):
+            topic = self._names.get(one.topic, one.topic)
+            stem = LAST if index == len(shown) - 1 and len(shown) == len(session.partitions) else BRANCH
+            yield f"  {stem}{printable(topic)}-{one.partition} from offset {one.fetch_offset}"
+        if len(shown) < len(session.partitions):
+            yield f"  {LAST}{len(session.partitions) - len(shown)} more"
+
+    def _frame(self, frame: Frame) -> str:
+        words = [f"{frame.wire_size:,} bytes"]
+        if frame.layout is not None:
+            words.append(f"laid out as in Kafka {frame.layout}")
+        if frame.assumed_version is not None:
+            words.append(f"read as version {frame.assumed_version}, the newest that kproxy knows")
+        if frame.unread:
+            words.append("of which a broker that lacks the version reads the header only")
+        return self.style.paint(self.style.dim, ", ".join(words))
+
+    def _below(self, frame: Frame, body: bytes | None, bodies: Bodies) -> Iterator[str]:
+        """Header and body of a frame."""
+        if frame.header is not None:
+            header = msgspec.json.decode(frame.header.to_json())
+            kind = "RequestHeader" if isinstance(frame.header, RequestHeader) else "ResponseHeader"
+            yield from self._branch(kind, ("header",), "header", header, "  ", last=body == b"{}")
+        if frame.unread:
+            return
+        if body is None or frame.message is None:
+            yield f"  {LAST}{self.style.paint(self.style.error, printable(bodies.undecoded or 'not decoded', 1000))}"
+        elif len(body) > READABLE:
+            yield f"  {LAST}{_too_large(body)}"
+        else:
+            yield from self._struct(frame.message.name, (), msgspec.json.decode(body), "  ")
+
+    def _struct(
+        self, message: str, path: tuple[str, ...], value: dict[str, Any], indent: str, at: str = ""
+    ) -> Iterator[str]:
+        last = len(value) - 1
+        for index, (name, inner) in enumerate(value.items()):
+            place = f"{at}.{name}" if at else name
+            yield from self._branch(message, (*path, name), name, inner, indent, place, last=index == last)
+
+    def _branch(
+        self, message: str, path: tuple[str, ...], label: str, value: Any, indent: str, at: str = "", *, last: bool
+    ) -> Iterator[str]:
+        """A field or an element, with what is below it; *at* is where in the body it is, indexes included."""
+        stem = f"{indent}{LAST if last else BRANCH}"
+        below = indent + (SPACE if last else DOWN)
+        label = self.style.paint(self.style.key, printable(label))
+        if isinstance(value, dict):
+            used = len(stem) + len(label) + 2
+            inline = None if self._inside.below(at) else self._inline(message, path, value, used)
+            if inline is not None:
+                yield f"{stem}{label}: {inline}"
+            else:
+                yield f"{stem}{label}"
+                yield from self._struct(message, path, value, below, at)
+        elif isinstance(value, list) and value and isinstance(value[0], dict | list):
+            yield f"{stem}{label}: {len(value)}"
+            for index, inner in enumerate(value[:MOST_ELEMENTS]):
+                place = f"{at}[{index}]" if at else ""
+                yield from self._branch(message, path, f"[{index}]", inner, below, place, last=index == len(value) - 1)
+            if len(value) > MOST_ELEMENTS:
+                yield f"{below}{LAST}{_more(value)}"
+        elif isinstance(value, list) and len(value) > 1 and len(stem) + 3 * len(value) > self.width:
+            yield f"{stem}{label}: {len(value)}"
+            text = ", ".join(map(_plain, value[:MOST_ELEMENTS]))
+            text += f", {_more(value)}" if len(value) > MOST_ELEMENTS else ""
+            yield from textwrap.wrap(text, self.width, initial_indent=below + SPACE, subsequent_indent=below + SPACE)
+        elif (one := self._inside.at(at)) is not None:
+            yield from self._opened(one, f"{stem}{label}: ", value, below)
+        else:
+            yield f"{stem}{label}: {self._value(message, path, value)}"
+
+    def _opened(self, one: Embedded, stem: str, value: Any, below: str) -> Iterator[str]:
+        """A payload under its field; the field's own bytes are not repeated."""
+        size = f"{value:,} bytes, " if isinstance(value, int) else f"{WITHHELD}, " if value == WITHHELD else ""
+        kind = self.style.paint(self.style.warning, one.kind)
+        if one.error is not None:
+            yield f"{stem}{size}{kind}, {self.style.paint(self.style.error, printable(one.error, 1000))}"
+            return
+        text = to_json(one.json)
+        if len(text) > READABLE:
+            yield f"{stem}{size}{kind}, {_too_large(text)}"
+            return
+        inner = msgspec.json.decode(text)
+        outside, self._inside = self._inside, Inside([])  # paths are those of the body
+        if isinstance(inner, dict):
+            yield f"{stem}{size}{kind}"
+            yield from self._struct("", (), inner, below)
+        else:
+            yield f"{stem}{size}{kind} {self._value('', ('',), inner)}"
+        self._inside = outside
+
+    def _inline(self, message: str, path: tuple[str, ...], value: dict[str, Any], used: int) -> str | None:
+        """A struct of plain values on one line; None where it holds more or does not fit."""
+        if any(isinstance(inner, dict | list) and inner for inner in value.values()):
+            return None
+        if not value:
+            return "{}"
+        fields = [self._field(message, (*path, name), inner) for name, inner in value.items()]
+        line = "  ".join(fields)
+        return line if used + len(line) <= self.width else None
+
+    def _field(self, message: str, path: tuple[str, ...], value: Any) -> str:
+        return f"{printable(path[-1])} {self._value(message, path, value)}"
+
+    def _value(self, message: str, path: tuple[str, ...], value: Any) -> str:
+        if isinstance(value, list):
+            return "[" + ", ".join(self._value(message, path, inner) for inner in value) + "]"
+        meaning = describe(message, path, value)
+        if meaning is None and isinstance(value, str):
+            meaning = self._names.get(value)
+        if meaning is None:
+            return _plain(value)
+        wrong = path[-1].endswith("rrorCode") and value != 0
+        code = self.style.error if wrong else self.style.warning
+        return f"{_plain(value)} {self.style.paint(code, f'({printable(meaning)})')}"
+
+    def _errors(self, response: bytes | None) -> Iterator[str]:
+        """Each code once, with the first place it stands at."""
+        first: dict[int, str] = {}
+        for error in find_errors(response):
+            first.setdefault(error.code, error.path)
+        counts = count_errors(response)
+        for code, path in islice(first.items(), MOST_ELEMENTS):
+            known = error_code(code)
+            places = f" at {printable(path)}" if path else ""
+            places += f" and {counts[code] - 1:,} more" if counts[code] > 1 else ""
+            retriable = "retriable" if known.retriable else "no RetriableException"
+            yield f"  {self.style.paint(self.style.error, known.name)} ({code}, {retriable}){places}"
+            yield f"  {BRANCH}{known.meaning}"
+            yield f"  {LAST}Client: {known.then}."
+
+
+class Inside:
+    """What is embedded in one body, by the place of its field."""
+
+    def __init__(self, embedded: Sequence[Embedded]) -> None:
+        self._at = {one.path: one for one in embedded}
+        self._below = {path[:end] for path in self._at for end in range(len(path)) if path[end] in ".["}
+
+    def at(self, place: str) -> Embedded | None:
+        """What is in the field there; Kafka's JSON names a records field by its size."""
+        return self._at.get(place.removesuffix("SizeInBytes"))
+
+    def below(self, place: str) -> bool:
+        """Whether something is in a field below that place."""
+        return place in self._below
+
+
+def _more(value: Sequence[Any]) -> str:
+    return f"… {len(value) - MOST_ELEMENTS:,} more; --format jsonl has them"
+
+
+def _too_large(json: bytes) -> str:
+    return f"{render_size(len(json))} as JSON, too much to show; --format jsonl has it"
+
+
+def _plain(value: Any) -> str:
+    """A JSON scalar as it is in Kafka's JSON, but printable."""
+    if isinstance(value, str):
+        return word(value, LONGEST_VALUE)
+    return printable(msgspec.json.encode(value).decode(), LONGEST_VALUE)  # an object, in an odd line of a log

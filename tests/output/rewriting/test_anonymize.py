@@ -1,0 +1,182 @@
+"""--anonymize over every message of Kafka's at every version: what stays is on a list, sizes and numbers are the same."""
+
+import gzip
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from kproxy.output.rewriting.anonymize import KAFKA_NAMES, KAFKA_WORDS, Anonymizer
+from kproxy.output.rewriting.pseudonyms import Pseudonyms
+from kproxy.output.rewriting.rewriter import Context, has_records
+from kproxy.protocol import message
+from kproxy.protocol.facts import Field, facts
+from kproxy.protocol.records import Record, RecordBatch, read_records, write_batches
+from kproxy.session import Exchange
+from kproxy.session.events import Direction
+from kproxy.session.session import Session
+from tests.support.conversation import broker, client, events_of
+from tests.support.frames import FRANZ_GO_API_VERSIONS, KAFKA_4_3_REFUSAL, request, response, string
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "messages.jsonl.gz"
+NAMES = Pseudonyms(b"a key of the tests")
+ANONYMIZER = Anonymizer(NAMES)
+
+# JSON names of fields in which whatever stands there stays
+STAYS = {
+    *("groupState", "transactionState", "statesFilter", "stateFilters", "unknownStateFilters", "typesFilter"),
+    *("groupType", "entityType", "principalType", "ownerPrincipalType", "tokenRequesterPrincipalType"),
+    *("mechanism", "mechanisms", "feature", "requestedMetrics", "configurationKeys", "documentation"),
+    *("clientSoftwareName", "clientSoftwareVersion"),
+}
+NAMES_OF_SETTINGS = {
+    *("AlterConfigsRequest", "IncrementalAlterConfigsRequest", "DescribeConfigsResponse", "ApiVersionsResponse"),
+    *("CreateTopicsRequest", "CreateTopicsResponse", "AlterClientQuotasRequest", "DescribeClientQuotasResponse"),
+}
+
+
+def uuids(name: str) -> set[str]:
+    def walk(fields: tuple[Field, ...]) -> Iterator[str]:
+        for field in fields:
+            yield from walk(field.fields)
+            if field.type == "uuid":
+                yield field.json_name
+
+    return {found for layout in facts().layouts(name) for found in walk(layout.fields)}
+
+
+def texts(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield from texts(inner, name)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from texts(inner, key)
+    elif isinstance(value, str):
+        yield key, value
+
+
+def test_no_string_of_any_message_stays_that_is_not_known_to_be_harmless() -> None:
+    count = 0
+    with gzip.open(GOLDEN, "rt", encoding="utf-8") as lines:
+        for line in lines:
+            row = json.loads(line)
+            data, of = bytes.fromhex(row["hex"]), message(row["message"])
+            if has_records(of.name):
+                continue
+            written = ANONYMIZER.body(of, row["version"], data, 0, Context())
+            assert len(written) == len(data)
+            ids = uuids(of.name)
+            before = texts(json.loads(of.to_json(row["version"], data)))
+            after = texts(json.loads(of.to_json(row["version"], written)))
+            for (key, old), (_, new) in zip(before, after, strict=True):
+                if old == new and len(old) > 4 and key not in STAYS | ids and old not in KAFKA_NAMES | KAFKA_WORDS:
+                    assert key in ("name", "key") and of.name in NAMES_OF_SETTINGS, (of.name, key, old)
+                count += old != new
+    assert count > 10_000
+
+
+def test_numbers_stay_as_they_are() -> None:
+    def numbers(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {name: numbers(inner) for name, inner in value.items()}
+        if isinstance(value, list):
+            return [numbers(inner) for inner in value]
+        return None if isinstance(value, str) else value
+
+    with gzip.open(GOLDEN, "rt", encoding="utf-8") as lines:
+        for line in lines:
+            row = json.loads(line)
+            data, of = bytes.fromhex(row["hex"]), message(row["message"])
+            if not has_records(of.name):
+                written = ANONYMIZER.body(of, row["version"], data, 0, Context())
+                before, after = (json.loads(of.to_json(row["version"], body)) for body in (data, written))
+                assert numbers(after) == numbers(before)
+
+
+def test_one_topic_has_one_name_wherever_it_stands() -> None:
+    # ConsumerProtocolSubscription v1: version, topics, user data (a sticky assignor's), owned partitions
+    sticky = b"\0\0\0\1" + string("orders") + b"\0\0\0\1" + bytes(4)
+    metadata = b"\0\1\0\0\0\1" + string("orders") + len(sticky).to_bytes(4, "big") + sticky
+    metadata += b"\0\0\0\1" + string("orders") + b"\0\0\0\1" + bytes(4)
+    body = string("g") + bytes(4) + string("") + string("consumer") + b"\0\0\0\1" + string("sticky")
+    body += len(metadata).to_bytes(4, "big") + metadata
+    written = ANONYMIZER.body(message("JoinGroupRequest"), 0, body, 0, Context())
+    name = NAMES.text("orders").encode()
+    assert written == body.replace(b"orders", name).replace(string("g"), string(NAMES.text("g")))
+    assert written.count(name) == 3
+
+
+def test_member_metadata_that_is_not_understood_is_zeros() -> None:
+    body = string("") + bytes(4) + string("") + string("connect") + b"\0\0\0\1" + string("mine") + b"\0\0\0\4host"
+    written = ANONYMIZER.body(message("JoinGroupRequest"), 0, body, 0, Context())
+    assert written == body.replace(b"host", bytes(4)).replace(b"mine", NAMES.text("mine").encode())
+
+
+def produce(records: list[Record], **facts: Any) -> bytes:
+    data = write_batches([RecordBatch(records, **facts)])
+    head = string(None) + b"\xff\xff" + bytes(4) + b"\0\0\0\1"
+    body = head + string("orders") + b"\0\0\0\1" + bytes(4) + len(data).to_bytes(4, "big") + data
+    written: Any = message("ProduceRequest")
+    written = written.decode(3, ANONYMIZER.body(message("ProduceRequest"), 3, body, 0, Context()))
+    assert written.topic_data[0].name == NAMES.text("orders")
+    return bytes(written.topic_data[0].partition_data[0].records)
+
+
+def test_records_keep_what_is_not_said_by_people() -> None:
+    record = Record(
+        offset=4, timestamp=77, key=b"customer-1", value=b"4111 1111", headers=[("trace", b"abc"), ("n", None)]
+    )
+    tombstone = Record(offset=5, timestamp=78, key=b"customer-1")
+    (batch,) = read_records(produce([record, tombstone]))
+    first, second = batch.records
+    assert (first.offset, first.timestamp, second.offset, second.value) == (4, 77, 5, None)
+    assert first.key == second.key == NAMES.data(b"customer-1")
+    assert first.value == NAMES.data(b"4111 1111")
+    assert first.headers == [(NAMES.text("trace"), NAMES.data(b"abc")), (NAMES.text("n"), None)]
+
+
+def test_control_records_stay() -> None:
+    commit = Record(key=b"\0\0\0\1", value=bytes(6))  # ControlRecordType.COMMIT, EndTxnMarker
+    (batch,) = read_records(produce([commit], attributes=0x30))
+    assert (batch.records[0].key, batch.records[0].value) == (b"\0\0\0\1", bytes(6))
+
+
+def test_the_header_and_what_the_exchange_knows_are_replaced() -> None:
+    session = Session(number=1, client="10.0.0.1:50000", broker="[::1]:9092")
+    # Heartbeat v4: request header 2 with an unknown tag 9, "who"; group, generation, member, instance, no tags
+    sent = request(12, 4, 3, b"\2g" + bytes(4) + b"\2m" + b"\0\0", client_id="billing", tags=b"\1\x09\3who")
+    session.receive(Direction.REQUEST, sent, 1)
+    (event,) = session.receive(Direction.RESPONSE, response(3, bytes(4) + b"\0\0" + b"\0", tags=b"\0"), 2)
+    assert isinstance(event, Exchange)
+    done = ANONYMIZER.exchange(event).exchange
+    assert done.request is not None
+    expected = sent[4:].replace(b"billing", NAMES.text("billing").encode()).replace(b"who", bytes(3))
+    assert done.request.data[: done.request.body_start] == expected[: done.request.body_start]
+    assert len(done.request.data) == len(expected)
+    assert done.client_id == NAMES.text("billing")
+    assert done.connection.client == NAMES.endpoint("10.0.0.1:50000")
+    assert done.connection.broker == NAMES.endpoint("[::1]:9092")
+    assert event.connection.client == "10.0.0.1:50000"
+
+
+def test_nothing_unread_stays() -> None:
+    session = Session(number=1, client="10.0.0.1:50000", broker="10.0.0.2:9092")
+    session.receive(Direction.REQUEST, request(12, 0, 3, b"\x7f\xffsomething"), 1)
+    (event,) = session.receive(Direction.RESPONSE, response(3, b"\0\0"), 2)
+    assert isinstance(event, Exchange)
+    done = ANONYMIZER.exchange(event)
+    assert done.exchange.request is not None and event.request is not None
+    assert done.exchange.request.data.endswith(bytes(11))
+    assert len(done.exchange.request.data) == len(event.request.data)
+    assert "11 bytes blanked" in done.request_note
+
+
+def test_what_a_client_newer_than_the_facts_calls_itself_stays_and_the_rest_is_zeros() -> None:
+    said = FRANZ_GO_API_VERSIONS.replace(bytes.fromhex("00ffffffff00"), b"\4abc\0\0")  # a cluster id
+    (exchange,) = events_of(client >> said, broker >> KAFKA_4_3_REFUSAL)
+    assert isinstance(exchange, Exchange)
+    request = ANONYMIZER.exchange(exchange).exchange.request
+    assert request is not None and request.unread
+    assert request.data.endswith(b"\4kgo\x08v1.22.2" + bytes(6))
+    assert b"franz" not in request.data and len(request.data) == len(said) - 4

@@ -1,0 +1,161 @@
+"""A virtual cluster on a running uvloop, before brokers that are sockets of the test."""
+
+import asyncio
+import contextlib
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from struct import pack
+from typing import Any
+
+from kproxy.config import Analysis, Cluster, Config, Limits, Timeouts
+from kproxy.protocol import message, response_header_version
+from kproxy.proxy.admission import Admission
+from kproxy.proxy.forwarding.lane import Worker
+from kproxy.proxy.tap.counted import GAUGES, CloseCause, Total
+from kproxy.proxy.tap.counters import Counters
+from kproxy.proxy.virtual_cluster import VirtualCluster
+from tests.support.filtering import make, part
+from tests.support.ports import free_ports
+
+Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+Brokers = list[tuple[int, str, int]]
+METADATA, API_VERSIONS = 3, 18
+
+
+def api_versions(version: int, most_metadata: int = 12) -> bytes:
+    """An answer that offers Metadata up to a version, and ApiVersions."""
+    keys = [
+        part("ApiVersionsResponse", "ApiVersion", api_key=key, min_version=0, max_version=most)
+        for key, most in ((METADATA, most_metadata), (API_VERSIONS, 3))
+    ]
+    return message("ApiVersionsResponse").encode(version, make("ApiVersionsResponse", api_keys=keys))
+
+
+def metadata(version: int, brokers: Brokers) -> bytes:
+    """An answer that tells of brokers and no topic."""
+    parts = [
+        part("MetadataResponse", "MetadataResponseBroker", node_id=id_, host=host, port=port)
+        for id_, host, port in brokers
+    ]
+    return message("MetadataResponse").encode(version, make("MetadataResponse", brokers=parts))
+
+
+class Broker:
+    """Answers ApiVersions and Metadata as a broker does, and everything else with as many bytes as were sent."""
+
+    def __init__(self, brokers: Brokers | None = None, most_metadata: int = 12) -> None:
+        self.brokers = brokers
+        self.most_metadata = most_metadata
+        self.port = 0
+        self.came = 0
+        self.asked: list[tuple[int, int]] = []
+        self.preamble = b""  # what every connection sent first, where ``reads_preamble``
+        self.reads_preamble = 0
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.came += 1
+        try:
+            if self.reads_preamble:
+                self.preamble = await reader.readexactly(self.reads_preamble)
+            while True:
+                size = int.from_bytes(await reader.readexactly(4), "big")
+                frame = await reader.readexactly(size)
+                writer.write(self.answer(frame))
+                await writer.drain()
+        except (asyncio.IncompleteReadError, OSError):
+            pass
+        finally:
+            writer.close()
+
+    def answer(self, frame: bytes) -> bytes:
+        key, version = int.from_bytes(frame[:2], "big"), int.from_bytes(frame[2:4], "big")
+        self.asked.append((key, version))
+        told = self.brokers if self.brokers is not None else [(0, "127.0.0.1", self.port)]
+        if key == API_VERSIONS:
+            body = api_versions(version, self.most_metadata)
+        elif key == METADATA:
+            body = b"\0" * response_header_version(key, version) + metadata(version, told)
+        else:
+            body = frame[8:]
+        return pack(">i", len(body) + 4) + frame[4:8] + body
+
+
+@contextlib.asynccontextmanager
+async def listening(
+    serve: Serve, tls: ssl.SSLContext | None = None, host: str = "127.0.0.1", port: int = 0
+) -> AsyncIterator[int]:
+    """A server; gives its port."""
+    server = await asyncio.start_server(serve, host, port, ssl=tls)
+    try:
+        yield server.sockets[0].getsockname()[1]
+    finally:
+        server.close()
+
+
+class Front:
+    """A virtual cluster that is started; what it told the supervisor is in ``told``."""
+
+    def __init__(self, bootstrap: str, limits: Limits, timeouts: Timeouts, tap: Any = None, **cluster: Any) -> None:
+        self.counters = Counters.create()
+        self.worker = Worker(self.counters, tap, asyncio.get_running_loop())
+        self.port = free_ports(12)
+        self.told: list[dict[str, Any]] = []
+        given = {"listen": f"127.0.0.1:{self.port}", "bootstrap": [bootstrap] if bootstrap else []} | cluster
+        self.limits, self.timeouts = limits, timeouts
+        self.config = self.with_cluster(Cluster(**given))
+        admission = Admission(limits, 1, [self.counters], b"key")
+        self.worker.connection_limit, self.worker.checks_each_client = (
+            admission.most_connections,
+            admission.checks_each_client,
+        )
+        self.cluster = VirtualCluster(self.config.clusters[0], self.config, self.worker, admission, self.told.append)
+
+    def with_cluster(self, cluster: Cluster) -> Config:
+        return Config(clusters=[cluster], limits=self.limits, timeouts=self.timeouts, analysis=Analysis(enabled=False))
+
+    def total(self, which: Total) -> int:
+        return self.counters.total_of(which)
+
+    @property
+    def causes(self) -> dict[CloseCause, int]:
+        """Why connections ended, and how many."""
+        return {cause: count for cause, count in self.counters.closes().items() if count}
+
+    async def connect(self, port: int | None = None, **words: Any) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """A client."""
+        return await asyncio.open_connection("127.0.0.1", port or self.port, **words)
+
+    async def until(self, holds: Callable[[], object]) -> None:
+        """Wait for something, of which no event tells."""
+        async with asyncio.timeout(20):
+            while not holds():
+                await asyncio.sleep(0.005)
+                self.cluster.tick(0)  # long before any timeout
+
+
+@contextlib.asynccontextmanager
+async def front(
+    bootstrap: str, limits: Limits | None = None, timeouts: Timeouts | None = None, tap: Any = None, **cluster: Any
+) -> AsyncIterator[Front]:
+    """A started virtual cluster; at the end it must leave no connection, byte or request behind."""
+    made = Front(bootstrap, limits or Limits(), timeouts or Timeouts(), tap, **cluster)
+    try:
+        await made.cluster.start()
+        yield made
+    finally:
+        made.cluster.stop()
+        await made.cluster.close()
+        for link in made.worker.closed_links:
+            link.forget()
+        for _ in range(5):
+            await asyncio.sleep(0)
+    left = {gauge: made.total(gauge) for gauge in GAUGES if gauge is not Total.LOOP_LAG_MAX_NS}
+    assert not any(left.values()), f"closed connections leave {left}"
+    assert not made.worker.links
+
+
+async def ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, sent: bytes) -> bytes:
+    """Send a request; gives the response frame."""
+    writer.write(sent)
+    size = await reader.readexactly(4)
+    return size + await reader.readexactly(int.from_bytes(size, "big"))
