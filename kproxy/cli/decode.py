@@ -4,9 +4,9 @@ import sys
 from collections.abc import Callable
 from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import TypeAlias
 
-import typer
+import click
 
 from kproxy.capture import Capture, read_flows
 from kproxy.capture.tls import KeyLog, KeyLogFile, check_available
@@ -31,44 +31,45 @@ DAMAGED, INTERRUPTED = 3, 130  # exit status, see app.py
 Begin: TypeAlias = Callable[[ExitStack, Opener], Output]
 
 
+@click.command()
+@click.argument("paths", metavar="FILE...", nargs=-1, required=True, type=Path)
+@click.option(
+    "--format",
+    "format_name",
+    type=click.Choice([known.value for known in Format]),
+    default=Format.TEXT.value,
+    show_default=True,
+    help="text: one line per exchange. jsonl: one JSON object per exchange. pcapng: a capture, decrypted. parquet: tables.",
+)
+@click.option("-v", "--verbose", is_flag=True, help="With text: every field of the exchange below its line.")
+@click.option("--records", is_flag=True, help="Show the records of all topics, not only of Kafka's internal ones.")
+@click.option("--bodies", "json_bodies", is_flag=True, help="With parquet: add both bodies of each exchange, as JSON.")
+@click.option("--where", metavar="CEL", help="Show only exchanges that match this condition on the fields of jsonl.")
+@click.option("--keylog", metavar="FILE", type=Path, help="Session keys of TLS (NSS key log); see above.")
+@click.option("--anonymize", is_flag=True, help="With pcapng: replace names, addresses and records; see above.")
+@click.option(
+    "--anonymize-key", metavar="FILE", type=Path, help="Anonymize with this key: equal pseudonyms in every run."
+)
+@click.option(
+    "-o", "--output", metavar="PATH", type=Path, help="Write to this file; with parquet, into this directory."
+)
+@click.option("-q", "--quiet", is_flag=True, help="Show no progress bar and no summary.")
 def decode(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Captures or decoded logs; - is standard input.")],
-    output_format: Annotated[
-        Format,
-        typer.Option(
-            "--format",
-            help="text: a line an exchange. jsonl: a JSON object an exchange. pcapng: a capture, decrypted. parquet: tables.",
-        ),
-    ] = Format.TEXT,
-    verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Text: below each line the whole exchange, field by field.")
-    ] = False,
-    records: Annotated[
-        bool, typer.Option("--records", help="Show the records of all topics, not only of Kafka's internal ones.")
-    ] = False,
-    json_bodies: Annotated[
-        bool, typer.Option("--bodies", help="Parquet: both bodies of an exchange too, as JSON.")
-    ] = False,
-    where: Annotated[
-        str | None, typer.Option(metavar="CEL", help="Show only what this is true for, over the names of jsonl.")
-    ] = None,
-    keylog: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Session keys for TLS (NSS key log); see above.")
-    ] = None,
-    anonymize: Annotated[
-        bool, typer.Option("--anonymize", help="pcapng: pseudonyms for names, addresses and records; see above.")
-    ] = False,
-    anonymize_key: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Anonymize with this key: the same pseudonyms in every run.")
-    ] = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write to this file; parquet: into this directory.")
-    ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, no summary.")] = False,
-) -> None:
+    paths: tuple[Path, ...],
+    format_name: str,
+    verbose: bool,
+    records: bool,
+    json_bodies: bool,
+    where: str | None,
+    keylog: Path | None,
+    anonymize: bool,
+    anonymize_key: Path | None,
+    output: Path | None,
+    quiet: bool,
+) -> int:
     """Decode captures of Kafka traffic.
 
-    Reads pcap and pcapng, plain, gzip or zstd. Kafka is found by content, on any port.
+    FILE is a capture: pcap or pcapng, plain, gzip or zstd; - is standard input. Kafka is found by content, on any port.
     Decoded logs (what --format jsonl and kproxy run --log write) are read too, for text and jsonl.
     Credentials are withheld from every output. The summary goes to standard error.
 
@@ -119,6 +120,7 @@ def decode(
          or a decoded log: the lines that are whole were
     130  interrupted; what came before was decoded
     """
+    files, output_format = list(paths), Format(format_name)
     _check_options(output_format, output, verbose=verbose, records=records, json_bodies=json_bodies)
     anonymize = anonymize or anonymize_key is not None
     if anonymize and output_format is not Format.PCAPNG:
@@ -145,8 +147,7 @@ def decode(
         run.say_all()
     for damage in run.damages:
         print(f"kproxy: {damage}", file=sys.stderr)
-    if run.status:
-        raise typer.Exit(run.status)
+    return run.status
 
 
 # The three outputs: each checks what was asked for, and opens it when it is begun. Two are loaded only where they are wanted.

@@ -6,8 +6,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-import typer
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from kproxy.extract import __main__ as command
 from kproxy.extract import enums
@@ -38,9 +37,7 @@ def jars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run(*arguments: str) -> tuple[int, str]:
-    app = typer.Typer()
-    app.command()(command.main)
-    result = CliRunner().invoke(app, list(arguments))
+    result = CliRunner().invoke(command.main, arguments)
     return result.exit_code, result.output
 
 
