@@ -370,7 +370,7 @@ def test_where_a_client_came_to_is_known_after_its_socket_was_handed_on() -> Non
     import socket  # noqa: PLC0415
 
     from kproxy.proxy.network.listening import endpoint_of  # noqa: PLC0415
-    from tests.proxy.forwarding.test_pump import TcpBench  # noqa: PLC0415
+    from tests.proxy.forwarding.test_sockets import TcpBench  # noqa: PLC0415
 
     async def work() -> None:
         bench = TcpBench()
