@@ -133,14 +133,14 @@ def test_it_serves_counts_taps_and_drains() -> None:
 
 
 def test_it_drains_while_its_configuration_waits_for_a_broker() -> None:
-    port = free_port()
+    port = free_ports()
     with (
         worker() as running,
         socket.create_server(("127.0.0.1", 0)) as silent,
         socket.create_server(("127.0.0.1", 0)) as slow,
     ):
         asks = Cluster(
-            name="asks", listen=f"127.0.0.1:{free_port()}", bootstrap=[f"127.0.0.1:{silent.getsockname()[1]}"]
+            name="asks", listen=f"127.0.0.1:{free_ports()}", bootstrap=[f"127.0.0.1:{silent.getsockname()[1]}"]
         )
         config = Config(clusters=[cluster(port, slow.getsockname()[1]), asks], timeouts=Timeouts(connect=3600))
         running.say(do="configure", config=msgspec.to_builtins(config), worker=0)
