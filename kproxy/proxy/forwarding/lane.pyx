@@ -977,7 +977,7 @@ cdef class ResponseLane(Lane):
         return self.link.send_due_answers()
 
     cdef object take_paired_request(self):
-        """Return the PairedRequest (owner.py) of the response in processing; its RequestFacts are handed over."""
+        """Return the PairedRequest (see LinkOwner) of the response in processing; its RequestFacts are handed over."""
         held = None
         if self.current.held != NULL:
             held = <object>self.current.held
