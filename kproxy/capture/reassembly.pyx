@@ -65,6 +65,7 @@ from kproxy.capture.items import Closed, CloseReason, Differs, Ended, Gap, Opene
 from kproxy.capture.limits import Limits
 from kproxy.capture.links import OUTCOME_NAMES
 from kproxy.capture.roles import Endpoints
+from kproxy.protocol import Direction
 from kproxy.protocol.addresses import join_ip_address
 
 FINISHED = CloseReason.FINISHED
@@ -94,6 +95,7 @@ cdef enum FlowState:
     LINGERING
     CLOSED
 
+cdef tuple DIRECTIONS = tuple(Direction)
 cdef tuple HALF_STATES = ("unseen", "joined", "started", "ended")
 cdef tuple FLOW_STATES = ("active", "lingering", "closed")
 
@@ -381,8 +383,8 @@ cdef class Data:
 
     @property
     def direction(self):
-        """0: client to server, 1: server to client, as the flow's roles are now (see Flow.swap)."""
-        return self.side ^ self.flow.client_side
+        """As the flow's roles are now (see Flow.swap)."""
+        return DIRECTIONS[self.side ^ self.flow.client_side]
 
     def __repr__(self):
         return f"Data(flow={self.flow!r}, side={self.side}, time_ns={self.time_ns}, {len(self.data)} bytes)"
@@ -455,11 +457,11 @@ cdef class Flow:
         return join_ip_address(ip_address(end[:-2]), int.from_bytes(end[-2:], "big"))
 
     def direction(self, side):
-        """0 when that side (0 or 1) is the client, else 1."""
-        return side ^ self.client_side
+        """REQUEST when that side (0 or 1) is the client, else RESPONSE."""
+        return DIRECTIONS[<int>side ^ self.client_side]
 
     def half(self, direction):
-        """The counters of direction 0 (client to server) or 1."""
+        """The counters of a direction."""
         return self.low if direction == self.client_side else self.high
 
     def swap(self):

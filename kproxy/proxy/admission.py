@@ -30,7 +30,7 @@ class Admission:
         """Take other limits; each of *workers* takes its share."""
         self._limits = limits
         self.most_connections = -(-limits.connections // workers)
-        self.choosy = bool(limits.connections_per_address or limits.connections_per_second)
+        self.checks_each_client = bool(limits.connections_per_address or limits.connections_per_second)
         self._share = limits.connections_per_second / workers
         self._allowance = self._share
 

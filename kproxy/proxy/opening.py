@@ -172,7 +172,7 @@ class Opening:
         finally:
             with contextlib.suppress(OSError):
                 peeked.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1)
-            link.give_client(peeked.detach())
+            link.return_client(peeked.detach())
 
     async def _client_tls(self, link: Link) -> Leg:
         assert self.listener_tls is not None

@@ -11,6 +11,8 @@ import socket
 import time
 from typing import Any
 
+import msgspec
+
 from kproxy.config import Cluster, Config
 from kproxy.errors import UpstreamError
 from kproxy.filters.chain import Chain
@@ -33,6 +35,7 @@ from kproxy.proxy.network.endpoint import join, split
 from kproxy.proxy.network.listening import ListenError, endpoint_of, listen, sockaddr
 from kproxy.proxy.opening import Opening
 from kproxy.proxy.tap.counted import CloseCause, Total
+from kproxy.proxy.tap.tapped import Opened
 from kproxy.proxy.verdicts import Verdicts
 
 ACCEPT_PAUSE_S = 0.1  # when the process has no file descriptor left
@@ -84,12 +87,12 @@ class VirtualCluster(Verdicts):
         self.strict = any(not filter_.fails_open for filter_ in chain.filters[chain.built_in :])
         analysis = config.analysis
         sample = analysis.sample
-        self.sampled = None if sample >= 1.0 else lambda: random.random() < sample
+        self.sampler = None if sample >= 1.0 else lambda: random.random() < sample
         keys = {api.name: key for key, api in facts().apis.items()}
         tapped = {keys[name] for name in analysis.apis} if analysis.apis else None
         self.plan = Plan(chain, tapped, analysis.snaplen)
         for link in self.links():
-            link.use(self.plan)
+            link.use_plan(self.plan)
         self._aim_all()
 
     def serves(self, cluster: Cluster) -> bool:
@@ -189,9 +192,9 @@ class VirtualCluster(Verdicts):
             target = split(self.cluster.bootstrap[0])
         address = self.opening.upstream.sole(*target) if target and self.opening.is_plain else None
         if address is None or target is None:
-            acceptor.aim(None, None)
+            acceptor.set_target(None, None)
         else:
-            acceptor.aim(sockaddr(*address), target)
+            acceptor.set_target(sockaddr(*address), target)
 
     def pause(self) -> None:
         """Accept nobody; who comes waits in the backlog."""
@@ -218,15 +221,15 @@ class VirtualCluster(Verdicts):
 
     # What acceptors and links ask and tell
 
-    def refuses(self, peer: bytes) -> bool:
+    def refuses_client(self, peer: bytes) -> bool:
         """Whether a client may not come in, for other reasons than the number of connections."""
         return self.admission.refusal(peer) is not None
 
-    def came(self, peer: bytes) -> int:
+    def count_client(self, peer: bytes) -> int:
         """A client has come in: where its host is counted."""
         return self.admission.came(peer)
 
-    def begin(self, link: Link, acceptor: Acceptor, client: int) -> None:
+    def open_link(self, link: Link, acceptor: Acceptor) -> None:
         """Open a link for which there is more to do than connecting two sockets."""
         self._keep(self.opening.open(link))
         self._aim(acceptor)  # a name may have been resolved since
@@ -264,7 +267,7 @@ class VirtualCluster(Verdicts):
 
     def on_refused(self, link: Link, side: int, cause: int, start: bytes) -> int:
         """A frame for which the connection is closed; gives the cause that is counted."""
-        direction = Direction.RESPONSE if side else Direction.REQUEST
+        direction = Direction(side)
         instead = spoken_instead(start, direction) if cause == CloseCause.BAD_FRAME and len(start) == 4 else None
         found = CloseCause.NOT_KAFKA if instead else CloseCause(cause)
         why = instead or f"it begins with {start.hex(' ')}"
@@ -274,8 +277,8 @@ class VirtualCluster(Verdicts):
 
     def on_closed(self, link: Link, cause: int) -> None:
         """The link has ended."""
-        if link.place is not None:
-            self.admission.left(link.place)
+        if link.client_host_slot is not None:
+            self.admission.left(link.client_host_slot)
         if cause == CloseCause.DRAIN and not link.legs:
             client = link.take_client()
             if client >= 0:
@@ -288,11 +291,8 @@ class VirtualCluster(Verdicts):
 
     def describe(self, link: Link, from_start: bool) -> bytes:
         """What an analyzer is told of a link before its first bytes."""
-        client, broker = self.client_of(link), self.broker_of(link)
-        return (
-            f'{{"number":{link.number},"cluster":"{self.cluster.name}","client":"{client}","broker":"{broker}",'
-            f'"from_start":{"true" if from_start else "false"}}}'
-        ).encode()
+        opened = Opened(link.number, self.cluster.name, self.client_of(link), self.broker_of(link), from_start)
+        return msgspec.json.encode(opened)
 
     def client_of(self, link: Link) -> str:
         """The client's address; with PROXY protocol the one it names."""
@@ -351,8 +351,8 @@ class VirtualCluster(Verdicts):
             self._aim_all()
         for link in self.links():
             idle = (now - link.last_at) / 1e9
-            stalled = link.inside_frame
-            if not link.requested and (now - link.opened_at) / 1e9 > timeouts.first_request:
+            stalled = link.incomplete_frame_since
+            if not link.received_request and (now - link.opened_at) / 1e9 > timeouts.first_request:
                 link.close(CloseCause.FIRST_REQUEST_TIMEOUT)
             elif stalled and (now - stalled) / 1e9 > timeouts.frame:
                 link.close(CloseCause.FRAME_TIMEOUT)

@@ -46,37 +46,49 @@ class Forwarding:
         self._config: Config | None = None
         self._draining: asyncio.Task[None] | None = None
         self._background: set[asyncio.Future[Any]] = set()
+        self._changes: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
 
     async def run(self) -> None:
         """Until the supervisor is gone or everything is drained."""
-        ticking = asyncio.ensure_future(self._tick())
         try:
-            async for said in self._channel:
-                if await self._do(said):
-                    return
+            async with asyncio.TaskGroup() as tasks:
+                ticking = tasks.create_task(self._tick())
+                changing = tasks.create_task(self._change())
+                await self._hear(changing)
+                changing.cancel()
+                ticking.cancel()
         finally:
-            ticking.cancel()
             for cluster in self._all_clusters():
                 cluster.stop()
                 await cluster.close()
 
-    async def _do(self, said: dict[str, Any]) -> bool:
-        """Do what the supervisor says; True: that was the last."""
-        match said["do"]:
-            case "configure":
-                await self._configure(said)
-            case "drain":
-                self._draining = asyncio.ensure_future(self._drain(float(said["seconds"])))
-            case "connections":
-                await self._list_connections(said["id"])
-            case "brokers":
-                cluster = self._clusters.get(said["cluster"])
-                if cluster is not None:
-                    cluster.learn([(node_id, host, port) for node_id, host, port in said["brokers"]])
-            case "certificates":
-                for cluster in self._clusters.values():
-                    cluster.opening.reload()
-        return False
+    async def _hear(self, changing: asyncio.Task[None]) -> None:
+        """Hear what the supervisor says, until it is gone or everything is drained."""
+        async for said in self._channel:
+            match said["do"]:
+                case "drain":
+                    changing.cancel()  # a configuration may wait long for a broker that does not answer
+                    await asyncio.wait([changing])
+                    self._draining = asyncio.ensure_future(self._drain(float(said["seconds"])))
+                case "connections":
+                    await self._list_connections(said["id"])
+                case _:
+                    self._changes.put_nowait(said)
+
+    async def _change(self) -> None:
+        """Make the changes that the supervisor asks for, one after the other."""
+        while True:
+            said = await self._changes.get()
+            match said["do"]:
+                case "configure":
+                    await self._configure(said)
+                case "brokers":
+                    cluster = self._clusters.get(said["cluster"])
+                    if cluster is not None:
+                        cluster.learn([(node_id, host, port) for node_id, host, port in said["brokers"]])
+                case "certificates":
+                    for cluster in self._clusters.values():
+                        cluster.opening.reload()
 
     async def _configure(self, said: dict[str, Any]) -> None:
         try:
@@ -87,14 +99,14 @@ class Forwarding:
         await self._channel.send({"said": "ready"})
 
     async def _take(self, config: Config) -> None:
-        self._worker.memory = config.limits.memory
+        self._worker.memory_budget = config.limits.memory
         if self._admission is None:
             key = str(os.getppid()).encode()
             self._admission = Admission(config.limits, config.workers, self._counters, key)
         else:
             self._admission.configure(config.limits, config.workers)
-        self._worker.most_connections = self._admission.most_connections
-        self._worker.choosy = self._admission.choosy
+        self._worker.connection_limit = self._admission.most_connections
+        self._worker.checks_each_client = self._admission.checks_each_client
         self._config = config
         wanted = {cluster.name: cluster for cluster in config.clusters}
         fresh = await self._start_all([cluster for cluster in config.clusters if not self._is_served(cluster)], config)
@@ -118,7 +130,7 @@ class Forwarding:
             for cluster in clusters:
                 fresh[cluster.name] = VirtualCluster(cluster, config, self._worker, self._admission, self._tell)
                 await fresh[cluster.name].start()
-        except KproxyError:
+        except (KproxyError, asyncio.CancelledError):
             for started in fresh.values():
                 self._retire(started)
             raise
@@ -175,7 +187,7 @@ class Forwarding:
 
     def _look_after(self) -> None:
         self._worker.clock_offset = clock_offset()
-        gone, self._worker.gone = self._worker.gone, []
+        gone, self._worker.closed_links = self._worker.closed_links, []
         for link in gone:
             link.forget()
         self._retired = [cluster for cluster in self._retired if cluster.links()]
@@ -184,7 +196,7 @@ class Forwarding:
         self._keep_budget()
 
     def _keep_budget(self) -> None:
-        budget = self._worker.memory
+        budget = self._worker.memory_budget
         used = self._worker.buffered_bytes
         self._worker.tap_paused = bool(budget) and used > budget * SPARE
         for cluster in self._clusters.values():

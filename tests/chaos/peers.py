@@ -60,7 +60,11 @@ def client(address: str, *, receive_buffer: int | None = None) -> Peer:
     if receive_buffer is not None:
         connected.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
     connected.settimeout(PATIENCE)
-    connected.connect((host, int(port)))
+    try:
+        connected.connect((host, int(port)))
+    except OSError:
+        connected.close()
+        raise
     return Peer(connected)
 
 

@@ -12,9 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.ports import free_ports
 from tests.support.supervised import Supervised
 
 ROOT = Path(__file__).parents[2]
+PORTS = 5  # of a listener in port mode: its own, and those kept for nodes 0 to 3
 
 
 @contextmanager
@@ -27,12 +29,6 @@ def started(*words: str) -> Iterator[Supervised]:
             yield running
         finally:
             running.close()
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 @pytest.mark.parametrize(
@@ -51,7 +47,7 @@ def test_mistakes_in_options(words: tuple[str, ...], sentences: list[str]) -> No
 
 
 def test_it_becomes_the_supervisor_and_listens() -> None:
-    port, admin = free_port(), free_port()
+    port, admin = free_ports(PORTS), free_ports()
     listen = f"127.0.0.1:{port}"
     with started("--listen", listen, "--bootstrap", "127.0.0.1:9", "--admin", f"127.0.0.1:{admin}") as process:
         serving = process.until("serving")
@@ -82,7 +78,7 @@ def test_an_address_in_use_is_one_sentence(share: bool) -> None:
 def test_an_admin_address_in_use_too() -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         admin = f"127.0.0.1:{other.getsockname()[1]}"
-        listen = f"127.0.0.1:{free_port()}"
+        listen = f"127.0.0.1:{free_ports(PORTS)}"
         with started("--listen", listen, "--bootstrap", "127.0.0.1:9", "--admin", admin) as process:
             assert process.ended() == 1
             assert process.sentences == [f"kproxy: {admin}: Address already in use"]
@@ -98,11 +94,11 @@ def test_promise_of_memory_of_fresh_processes() -> None:
     """The issue's figures: a worker at most 45 MB, all processes together at most 150 MB."""
     words = [
         "--listen",
-        f"127.0.0.1:{free_port()}",
+        f"127.0.0.1:{free_ports(PORTS)}",
         "--bootstrap",
         "127.0.0.1:9",
         "--admin",
-        f"127.0.0.1:{free_port()}",
+        f"127.0.0.1:{free_ports()}",
     ]
     with started(*words) as process:
         process.until("serving")

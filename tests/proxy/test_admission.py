@@ -21,9 +21,9 @@ def test_connections_are_shared_out_so_that_all_workers_together_take_the_limit_
 
 
 def test_without_limits_by_address_or_second_nobody_need_be_asked() -> None:
-    assert not Admission(Limits(), 1, [Counters.create()], b"k").choosy
-    assert Admission(Limits(connections_per_address=1), 1, [Counters.create()], b"k").choosy
-    assert Admission(Limits(connections_per_second=1), 1, [Counters.create()], b"k").choosy
+    assert not Admission(Limits(), 1, [Counters.create()], b"k").checks_each_client
+    assert Admission(Limits(connections_per_address=1), 1, [Counters.create()], b"k").checks_each_client
+    assert Admission(Limits(connections_per_second=1), 1, [Counters.create()], b"k").checks_each_client
 
 
 @pytest.mark.parametrize("peer", [HERE, SIX])
@@ -64,7 +64,7 @@ def test_less_than_one_a_second_lets_one_in_now_and_then(monkeypatch: pytest.Mon
 def test_other_limits_hold_at_once() -> None:
     asked = Admission(Limits(connections=4), 1, [Counters.create()], b"k")
     asked.configure(Limits(connections=8, connections_per_address=1), 1)
-    assert (asked.most_connections, asked.choosy) == (8, True)
+    assert (asked.most_connections, asked.checks_each_client) == (8, True)
     asked.came(HERE)
     assert asked.refusal(HERE) == "connections_per_address"
     asked.configure(Limits(connections=8), 1)

@@ -14,7 +14,8 @@ from kproxy.proxy.network.tls import broker_context, listener_context
 from kproxy.proxy.network.upstream import Upstream
 from tests.support.certificates import certificates
 from tests.support.links import run
-from tests.support.virtual_clusters import Broker, free_port, listening
+from tests.support.ports import free_ports
+from tests.support.virtual_clusters import Broker, listening
 
 BROKERS = [(0, "kafka-0.example", 9_092), (7, "10.1.2.3", 19_092), (2_000_000_000, "::1", 1)]
 OLDEST, NEWEST = 0, 13
@@ -141,6 +142,6 @@ def test_a_broker_that_wants_tls_says_so_in_an_alert() -> None:
 def test_nobody_there() -> None:
     async def work() -> None:
         with pytest.raises(UpstreamError, match="refused"):
-            await asked(free_port())
+            await asked(free_ports())
 
     run(work)

@@ -19,8 +19,8 @@ from kproxy.proxy.network.proxy_protocol import Header, read_header, write_v1, w
 from tests.conftest import Require
 from tests.proxy.network.test_through import program
 from tests.support.certificates import Authority, certificates
-from tests.support.haproxy import free_port
 from tests.support.kafka.proxies import Proxy, cluster
+from tests.support.ports import free_ports
 from tests.support.redirected import REQUEST, RESPONSE
 
 PATIENCE_S = 20
@@ -170,7 +170,7 @@ def test_from_balancer_to_broker_the_client_stays_who_it_is(begin: Callable[...,
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
 def test_brokers_behind_a_socks_proxy(require: Require, begin: Callable[..., Proxy], host: str) -> None:
     require("proxies", shutil.which("microsocks"), "microsocks is not installed")
-    port = free_port()
+    port = free_ports()
     with program(port, "microsocks", "-i", "127.0.0.1", "-p", str(port), "-u", "alice", "-P", "s3cr3t"):
         proxy = begin(Broker(), host=host, through=f"socks5://alice:s3cr3t@127.0.0.1:{port}")
         with connected(proxy) as client:
@@ -179,7 +179,7 @@ def test_brokers_behind_a_socks_proxy(require: Require, begin: Callable[..., Pro
 
 
 def test_a_broker_that_cannot_be_reached_by_the_proxy_on_the_way(begin: Callable[..., Proxy]) -> None:
-    proxy = begin(Broker(), through=f"http://alice:s3cr3t@127.0.0.1:{free_port()}")
+    proxy = begin(Broker(), through=f"http://alice:s3cr3t@127.0.0.1:{free_ports()}")
     with connected(proxy) as client:
         client.sendall(REQUEST)
         with contextlib.suppress(ConnectionError):

@@ -16,7 +16,8 @@ from kproxy.proxy import virtual_cluster
 from kproxy.proxy.network.listening import ListenError
 from kproxy.proxy.tap.counted import CloseCause
 from tests.support.links import request, response, run
-from tests.support.virtual_clusters import Broker, ask, free_port, front, listening, metadata
+from tests.support.ports import free_ports
+from tests.support.virtual_clusters import Broker, ask, front, listening, metadata
 
 BEAT = request(12, 0, 1)
 BEATEN = b"\0\0\0\7\0\0\0\1\0\1t"
@@ -135,7 +136,7 @@ def test_a_cluster_that_is_down_at_the_start_is_asked_again(monkeypatch: pytest.
     monkeypatch.setattr(virtual_cluster, "REDISCOVER_S", 0.02)
 
     async def work() -> None:
-        port = free_port()
+        port = free_ports()
         async with front(f"127.0.0.1:{port}") as proxy:
             assert not accepts(proxy.port + 1)
             broker = Broker()
@@ -148,7 +149,7 @@ def test_a_cluster_that_is_down_at_the_start_is_asked_again(monkeypatch: pytest.
 
 def test_ports_that_the_configuration_names_are_there_from_the_start() -> None:
     async def work() -> None:
-        async with front(f"127.0.0.1:{free_port()}", addresses=Addresses(node_ids=[0, "2-4"])) as proxy:
+        async with front(f"127.0.0.1:{free_ports()}", addresses=Addresses(node_ids=[0, "2-4"])) as proxy:
             assert [accepts(proxy.port + 1 + node_id) for node_id in range(6)] == [True, False, True, True, True, False]
 
     run(work)

@@ -19,7 +19,7 @@ from kproxy.proxy.tap.counters import Counters
 from kproxy.proxy.tap.ring import TapReader, create_ring
 from kproxy.proxy.tap.tapped import TapKind
 from tests.support.links import request
-from tests.support.virtual_clusters import free_port
+from tests.support.ports import free_ports
 
 PATIENCE = 30
 FIXED = Addresses(mode="fixed")
@@ -111,7 +111,7 @@ def cluster(port: int, broker_port: int, name: str = "one") -> Cluster:
 
 
 def test_it_serves_counts_taps_and_drains() -> None:
-    port = free_port()
+    port = free_ports()
     with broker() as broker_port, worker() as running:
         reader = TapReader(running.ring)
         reader.attach()
@@ -132,16 +132,48 @@ def test_it_serves_counts_taps_and_drains() -> None:
         assert running.counters.total_of(Total.CONNECTIONS_OPEN) == 0
 
 
+def test_it_drains_while_its_configuration_waits_for_a_broker() -> None:
+    port = free_ports()
+    with (
+        worker() as running,
+        socket.create_server(("127.0.0.1", 0)) as silent,
+        socket.create_server(("127.0.0.1", 0)) as slow,
+    ):
+        asks = Cluster(
+            name="asks", listen=f"127.0.0.1:{free_ports()}", bootstrap=[f"127.0.0.1:{silent.getsockname()[1]}"]
+        )
+        config = Config(clusters=[cluster(port, slow.getsockname()[1]), asks], timeouts=Timeouts(connect=3600))
+        running.say(do="configure", config=msgspec.to_builtins(config), worker=0)
+        # Once it is asked which brokers there are, the other cluster is served.
+        with silent.accept()[0], socket.create_connection(("127.0.0.1", port)) as client:
+            client.sendall(BEAT)
+            with slow.accept()[0] as accepted:
+                assert accepted.recv(len(BEAT), socket.MSG_WAITALL) == BEAT
+                running.say(do="drain", seconds=3600)
+                while _accepts(port):
+                    os.sched_yield()
+                accepted.sendall(b"\0\0\0\7" + BEAT[8:])
+                assert client.recv(11, socket.MSG_WAITALL) == b"\0\0\0\7" + BEAT[8:]
+        assert running.until("drained")["left"] == 0
+        assert [message["said"] for message in running.heard] == ["drained"]
+        assert running.process.wait(PATIENCE) == 0
+
+
+def _accepts(port: int) -> bool:
+    with socket.socket() as late:
+        return late.connect_ex(("127.0.0.1", port)) == 0
+
+
 def test_it_ends_with_its_supervisor() -> None:
     with worker() as running:
-        running.configure(cluster(free_port(), 1))
+        running.configure(cluster(free_ports(), 1))
         running._lines.close()
         running.control.close()
         assert running.process.wait(PATIENCE) == 0
 
 
 def test_a_configuration_that_cannot_be_done_leaves_what_runs() -> None:
-    port = free_port()
+    port = free_ports()
     with broker() as broker_port, worker() as running, socket.create_server(("127.0.0.1", 0)) as taken:
         running.configure(cluster(port, broker_port))
         refused = running.configure(cluster(port, 1, "another"), cluster(taken.getsockname()[1], broker_port, "cannot"))
@@ -152,7 +184,7 @@ def test_a_configuration_that_cannot_be_done_leaves_what_runs() -> None:
 
 
 def test_clusters_come_and_go_and_their_clients_stay_and_are_still_timed() -> None:
-    first, second = free_port(), free_port()
+    first, second = free_ports(), free_ports()
     with broker() as broker_port, worker() as running:
         running.configure(cluster(first, broker_port))
         with socket.create_connection(("127.0.0.1", first)) as client:
@@ -171,7 +203,7 @@ def test_clusters_come_and_go_and_their_clients_stay_and_are_still_timed() -> No
 
 
 def test_promise_8_limits_hold_in_a_process_of_their_own() -> None:
-    port = free_port()
+    port = free_ports()
     with broker() as broker_port, worker() as running:
         running.configure(cluster(port, broker_port), limits=Limits(connections_per_address=2))
         clients = [socket.create_connection(("127.0.0.1", port)) for _ in range(3)]
@@ -188,7 +220,7 @@ def test_promise_8_limits_hold_in_a_process_of_their_own() -> None:
 
 
 def test_it_goes_on_when_it_is_told_what_it_does_not_know() -> None:
-    port = free_port()
+    port = free_ports()
     with broker() as broker_port, worker() as running:
         running.configure(cluster(port, broker_port))
         running.say(do="something new", words=[1, 2])

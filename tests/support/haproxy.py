@@ -13,14 +13,6 @@ PATIENCE_S = 10
 DEFAULTS = "defaults\n timeout connect 5s\n timeout client 10s\n timeout server 10s\n"
 
 
-def free_port(host: str = "127.0.0.1") -> int:
-    """A port nobody listens on at this moment."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family) as probe:
-        probe.bind((host, 0))
-        return int(probe.getsockname()[1])
-
-
 @contextlib.contextmanager
 def haproxy(folder: Path, configuration: str, port: int, host: str = "127.0.0.1") -> Iterator[None]:
     """Run haproxy until the block ends; it accepts on *port* when the block begins."""

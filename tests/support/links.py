@@ -58,7 +58,7 @@ class Owner:
         self.told.append(("tail", tail))
         return tail if self.judge_tail is None else self.judge_tail(tail)
 
-    def on_oversized(self, link: Link, side: int, api_key: int, api_version: int, size: int) -> Want:
+    def on_too_large_to_hold(self, link: Link, side: int, api_key: int, api_version: int, size: int) -> Want:
         self.told.append(("oversized", side, api_key, size))
         return Want.REFUSE if self.strict else Want.PASS
 

@@ -5,6 +5,7 @@ What it does is written in the name of the cluster it is configured with, as wor
     fail      says failed
     die       exits before it is ready
     mute      says nothing
+    unready   as analyzer says nothing
     hang      is ready, and then does not even read
     fork      starts a process that holds its end of the channel too, and outlives it
     clients   has clients, who leave a while after ``outlive``
@@ -57,7 +58,7 @@ class StandIn:
         self._words = words
         if "die" in words:
             sys.exit(7)
-        if "mute" in words:
+        if "mute" in words or ("unready" in words and self._counters is None):
             return
         if "fail" in words:
             await self._channel.send({"said": "failed", "why": "127.0.0.1:1: address already in use"})

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from struct import pack
@@ -16,6 +15,7 @@ from kproxy.proxy.tap.counted import GAUGES, CloseCause, Total
 from kproxy.proxy.tap.counters import Counters
 from kproxy.proxy.virtual_cluster import VirtualCluster
 from tests.support.filtering import make, part
+from tests.support.ports import free_ports
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 Brokers = list[tuple[int, str, int]]
@@ -92,32 +92,22 @@ async def listening(
         server.close()
 
 
-def free_port(count: int = 1) -> int:
-    """The first of so many ports in a row that nobody listens on."""
-    while True:
-        with contextlib.ExitStack() as held:
-            first = held.enter_context(socket.create_server(("127.0.0.1", 0))).getsockname()[1]
-            try:
-                for port in range(first + 1, first + count):
-                    held.enter_context(socket.create_server(("127.0.0.1", port)))
-            except (OSError, OverflowError):
-                continue
-            return first
-
-
 class Front:
     """A virtual cluster that is started; what it told the supervisor is in ``told``."""
 
     def __init__(self, bootstrap: str, limits: Limits, timeouts: Timeouts, tap: Any = None, **cluster: Any) -> None:
         self.counters = Counters.create()
         self.worker = Worker(self.counters, tap, asyncio.get_running_loop())
-        self.port = free_port(12)
+        self.port = free_ports(12)
         self.told: list[dict[str, Any]] = []
         given = {"listen": f"127.0.0.1:{self.port}", "bootstrap": [bootstrap] if bootstrap else []} | cluster
         self.limits, self.timeouts = limits, timeouts
         self.config = self.with_cluster(Cluster(**given))
         admission = Admission(limits, 1, [self.counters], b"key")
-        self.worker.most_connections, self.worker.choosy = admission.most_connections, admission.choosy
+        self.worker.connection_limit, self.worker.checks_each_client = (
+            admission.most_connections,
+            admission.checks_each_client,
+        )
         self.cluster = VirtualCluster(self.config.clusters[0], self.config, self.worker, admission, self.told.append)
 
     def with_cluster(self, cluster: Cluster) -> Config:
@@ -155,7 +145,7 @@ async def front(
     finally:
         made.cluster.stop()
         await made.cluster.close()
-        for link in made.worker.gone:
+        for link in made.worker.closed_links:
             link.forget()
         for _ in range(5):
             await asyncio.sleep(0)

@@ -62,7 +62,7 @@ cdef class Acceptor:
     cdef readonly int fd
     cdef readonly object node_id
     cdef bytes target  # sockaddr of the broker, when it is a number and nothing else is to be done
-    cdef object _told
+    cdef object _address
 
     def __init__(self, Worker worker not None, owner, int fd, node_id=None):
         self.worker = worker
@@ -70,10 +70,10 @@ cdef class Acceptor:
         self.fd = fd
         self.node_id = node_id
 
-    def aim(self, bytes target, told):
-        """Connect clients straight to *target*, a sockaddr; *told* is its (host, port). None: the owner does it."""
+    def set_target(self, bytes target, address):
+        """Connect clients straight to *target*, a sockaddr; *address* is its (host, port). None: ask the owner to open links."""
         self.target = target
-        self._told = told
+        self._address = address
 
     def start(self):
         """Accept from now on."""
@@ -117,7 +117,7 @@ cdef class Acceptor:
         cdef Link link
         cdef Worker worker = self.worker
         try:
-            if worker.counters.total(CONNECTIONS_OPEN)[0] >= worker.most_connections or worker.choosy and self.owner.refuses(peer):
+            if worker.counters.total(CONNECTIONS_OPEN)[0] >= worker.connection_limit or worker.checks_each_client and self.owner.refuses_client(peer):
                 worker.counters.total(REFUSED_CONNECTIONS)[0] += 1
                 close_fd(client)
                 return 0
@@ -131,9 +131,9 @@ cdef class Acceptor:
         link.client_fd = client
         try:
             if self.target is None:
-                self.owner.begin(link, self, client)
+                self.owner.open_link(link, self)
             else:
-                link.target = self._told
+                link.target = self._address
                 self.connect(link)
         except Exception as error:
             self.owner.on_fault(link, error)
@@ -142,14 +142,14 @@ cdef class Acceptor:
 
     cdef Link make_link(self, bytes peer):
         cdef Link link
-        place = self.owner.came(peer) if self.worker.choosy else None
-        self.worker.last_number += 1
-        link = Link(self.worker, self.owner, self.owner.plan, self.worker.last_number, self.owner.limits)
+        slot = self.owner.count_client(peer) if self.worker.checks_each_client else None
+        self.worker.last_link_number += 1
+        link = Link(self.worker, self.owner, self.owner.plan, self.worker.last_link_number, self.owner.limits)
         link.peer = peer
         link.node_id = self.node_id
-        if self.owner.sampled is not None:
-            link.tapped = self.owner.sampled()
-        link.place = place
+        if self.owner.sampler is not None:
+            link.sampled = self.owner.sampler()
+        link.client_host_slot = slot
         return link
 
     cdef int connect(self, Link link) except -1:

@@ -43,12 +43,12 @@ cdef class Worker:
     cdef public int64_t clock_offset  # ns from the monotonic clock to the epoch
     cdef public object poller  # of the plain sockets, made with the first; see pump.pyx
     cdef public bint tap_paused
-    cdef public uint64_t memory
-    cdef public uint64_t most_connections
-    cdef public bint choosy  # whether more than that number decides who may come in
-    cdef public uint64_t last_number
+    cdef public uint64_t memory_budget  # bytes; 0: no limit
+    cdef public uint64_t connection_limit
+    cdef public bint checks_each_client  # connections are limited per address or per second: ask the owner about each client
+    cdef public uint64_t last_link_number
     cdef public set links
-    cdef public list gone  # closed, and not forgotten yet
+    cdef public list closed_links  # not forgotten yet: see Link.forget
 
 
 cdef class Pipe:
@@ -74,8 +74,8 @@ cdef class Joint:
     cdef readonly bint closed
     cdef uint32_t answers  # of filters, that wait for their turn
     cdef readonly bint draining
-    cdef readonly bint requested  # whether a request's header has come
-    cdef public bint tapped  # chosen by sampling
+    cdef readonly bint received_request  # the header of one, at least
+    cdef public bint sampled  # the tap gets this connection
     cdef readonly uint64_t last_at  # ns, monotonic
     cdef uint64_t bytes_in[2]
     cdef uint64_t frames_in[2]

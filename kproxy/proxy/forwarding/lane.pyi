@@ -1,10 +1,11 @@
 import asyncio
-from typing import Any
 
 from kproxy.proxy.forwarding.link import Link
+from kproxy.proxy.forwarding.owner import LinkOwner
 from kproxy.proxy.forwarding.plan import Plan
 from kproxy.proxy.tap.counters import Counters
 from kproxy.proxy.tap.ring import TapWriter
+from kproxy.session.sasl import SaslPhase
 
 class Worker:
     """What all links of a process share.
@@ -13,20 +14,20 @@ class Worker:
         counters: where this worker counts.
         tap: where what passes is copied to; None: nowhere.
         loop: uvloop's.
-        memory: bytes that the buffers of all lanes may take; 0: no limit.
+        memory_budget: bytes the buffers of all lanes should stay below; 0: no limit. Soft: see the package docstring.
     """
 
     clock_offset: int  # ns from the monotonic clock to the epoch
     tap_paused: bool
-    memory: int
-    most_connections: int
-    choosy: bool  # whether more than that number decides who may come in
-    last_number: int
+    memory_budget: int  # bytes; 0: no limit
+    connection_limit: int
+    checks_each_client: bool  # connections are limited per address or per second: ask the owner about each client
+    last_link_number: int
     links: set[Link]
-    gone: list[Link]  # closed, and not forgotten yet
+    closed_links: list[Link]  # not forgotten yet: see Link.forget
 
     def __init__(
-        self, counters: Counters, tap: TapWriter | None, loop: asyncio.AbstractEventLoop, memory: int = 0
+        self, counters: Counters, tap: TapWriter | None, loop: asyncio.AbstractEventLoop, memory_budget: int = 0
     ) -> None: ...
     @property
     def counters(self) -> Counters: ...
@@ -44,15 +45,13 @@ class Pipe:
 class Joint:
     """What a lane knows of its link."""
 
-    sasl: Any  # SaslPhase, when there is one
-    tapped: bool  # chosen by sampling
+    sasl: SaslPhase | None
+    sampled: bool  # the tap gets this connection
 
     @property
     def worker(self) -> Worker: ...
     @property
-    def owner(self) -> Any:
-        """The virtual cluster."""
-
+    def owner(self) -> LinkOwner: ...
     @property
     def plan(self) -> Plan: ...
     @property
@@ -68,8 +67,8 @@ class Joint:
     @property
     def draining(self) -> bool: ...
     @property
-    def requested(self) -> bool:
-        """Whether a request's header has come."""
+    def received_request(self) -> bool:
+        """Whether the header of a request has been received."""
 
     @property
     def last_at(self) -> int:

@@ -38,18 +38,18 @@ cdef class Worker:
         counters: where this worker counts.
         tap: where what passes is copied to; None: nowhere.
         loop: uvloop's.
-        memory: bytes that the buffers of all lanes may take; 0: no limit.
+        memory_budget: bytes the buffers of all lanes should stay below; 0: no limit. Soft: see the package docstring.
     """
 
-    def __init__(self, Counters counters not None, TapWriter tap, loop, uint64_t memory=0):
+    def __init__(self, Counters counters not None, TapWriter tap, loop, uint64_t memory_budget=0):
         self.counters = counters
         self.tap = tap
         self.loop = loop
-        self.memory = memory
+        self.memory_budget = memory_budget
         self.buffered = counters.total(BUFFERED_BYTES)
         self.links = set()
-        self.gone = []
-        self.most_connections = <uint64_t>-1
+        self.closed_links = []
+        self.connection_limit = <uint64_t>-1
 
     @property
     def buffered_bytes(self):
@@ -350,14 +350,14 @@ cdef class Lane:
 
     cdef int take_up(self, uint8_t *data, size_t size) except -1:
         """As process, for bytes that have been counted and tapped."""
-        cdef bint tapped = self.link.tapped
-        self.link.tapped = tapped and not self.stash_is_tapped
+        cdef bint tapped = self.link.sampled
+        self.link.sampled = tapped and not self.stash_is_tapped
         self.link.bytes_in[self.side] -= size
         self.link.worker.counters.total(BYTES_REQUEST if self.side == REQUEST_SIDE else BYTES_RESPONSE)[0] -= size
         try:
             return self.process(data, size, monotonic_ns())
         finally:
-            self.link.tapped = tapped
+            self.link.sampled = tapped
 
     cdef int keep(self, const uint8_t *data, size_t size) except -1:
         """Bytes that came and may not be looked at yet."""

@@ -19,7 +19,7 @@ cdef class Link(Joint):
     cdef public bytes peer  # the client's address as the kernel gave it (sockaddr)
     cdef public object target  # (host, port) of the broker, or None
     cdef public object node_id
-    cdef public object place  # where the connections of its client's host are counted, if they are
+    cdef public object client_host_slot  # index of the client host in the per-address connection counters, or None
     cdef readonly uint64_t opened_at  # ns, monotonic
     cdef uint64_t tap_epoch
     cdef bint tap_missed  # something has passed that its reader was not told of

@@ -1,34 +1,22 @@
-from typing import Any, Protocol
-
 from kproxy.filters.contract import ConnectionFacts, RequestFacts
 from kproxy.proxy.forwarding.lane import Joint, Lane, Pipe, Worker
+from kproxy.proxy.forwarding.owner import Limits, LinkOwner
 from kproxy.proxy.forwarding.plan import Plan
-
-class Limits(Protocol):
-    """What a link may take; sizes in bytes."""
-
-    @property
-    def frame_size(self) -> int: ...
-    @property
-    def unauthenticated_frame_size(self) -> int: ...
-    @property
-    def held_frame_size(self) -> int: ...
-    @property
-    def in_flight(self) -> int: ...
+from kproxy.proxy.forwarding.streams import Leg
 
 class Link(Joint):
     """One client's connection and the broker's. Made by an acceptor; its lanes are given by a pump or by streams."""
 
     connecting: bool  # waiting for the broker's socket to be connected
-    legs: tuple[Any, ...] | None  # of a link between transports: (client, broker)
+    legs: tuple[Leg, ...] | None  # of a link between transports: (client, broker)
     facts: ConnectionFacts | None  # made when somebody needs them
-    place: int | None  # where its host is counted
+    client_host_slot: int | None  # index of the client host in the per-address connection counters, or None
     local: bytes | None  # the address the client came to (sockaddr), once asked for
     peer: bytes  # the client's address as the kernel gave it (sockaddr)
     target: tuple[str, int] | None  # (host, port) of the broker
     node_id: int | None
 
-    def __init__(self, worker: Worker, owner: Any, plan: Plan, number: int, limits: Limits) -> None: ...
+    def __init__(self, worker: Worker, owner: LinkOwner, plan: Plan, number: int, limits: Limits) -> None: ...
     @property
     def number(self) -> int: ...
     @property
@@ -57,11 +45,11 @@ class Link(Joint):
 
     @property
     def half_closed(self) -> bool:
-        """Whether one side has said that it is done, and the other has not."""
+        """Whether the client, the broker or both have sent their end, and the link is still open."""
 
     @property
-    def inside_frame(self) -> int:
-        """When the last byte came (ns, monotonic) of a frame, or a header, that is there in part; 0: there is none."""
+    def incomplete_frame_since(self) -> int:
+        """When the last byte of an incomplete frame or header was received (ns, monotonic); 0: there is none."""
 
     def join(self, requests: Pipe, responses: Pipe) -> None:
         """Give the link what reads and writes for it; traffic begins."""
@@ -72,7 +60,7 @@ class Link(Joint):
     def client_socket(self) -> int:
         """The client's socket (file descriptor), which stays the link's; -1 when it has been taken or closed."""
 
-    def give_client(self, client: int) -> None:
+    def return_client(self, client: int) -> None:
         """Take back what ``take_client`` gave; where the link has been closed meanwhile, it is closed now."""
 
     def local_address(self) -> bytes:
@@ -84,7 +72,7 @@ class Link(Joint):
     def note_progress(self) -> None:
         """A slow sink has taken something: the connection is not idle."""
 
-    def use(self, plan: Plan) -> None:
+    def use_plan(self, plan: Plan) -> None:
         """Frames that begin from now on are looked up in *plan*."""
 
     def forward_request(self, frame: bytes, held: RequestFacts | None = None) -> None:

@@ -58,7 +58,7 @@ cdef class Link(Joint):
         self.opened_at = self.last_at = monotonic_ns()
         self.last_api_key = -1
         self.client_fd = self.broker_fd = -1
-        self.tapped = True
+        self.sampled = True
         worker.links.add(self)
 
     def join(self, Pipe requests not None, Pipe responses not None):
@@ -98,7 +98,7 @@ cdef class Link(Joint):
 
     @property
     def half_closed(self):
-        """Whether one side has said that it is done, and the other has not."""
+        """Whether the client, the broker or both have sent their end, and the link is still open."""
         return self.requests is not None and (self.requests.eof or self.responses.eof)
 
     def take_client(self):
@@ -108,7 +108,7 @@ cdef class Link(Joint):
         self.client_fd = -1
         return client
 
-    def give_client(self, int client):
+    def return_client(self, int client):
         """Take back what ``take_client`` gave; where the link has been closed meanwhile, it is closed now."""
         if self.closed:
             close_fd(client)
@@ -129,8 +129,8 @@ cdef class Link(Joint):
         return self.local or b""
 
     @property
-    def inside_frame(self):
-        """Whether some direction has got a frame, or a header, in part; the time (ns, monotonic) of its last byte, else 0."""
+    def incomplete_frame_since(self):
+        """When the last byte of an incomplete frame or header was received (ns, monotonic); 0: there is none."""
         cdef uint64_t at = 0
         if self.requests is None:
             return 0
@@ -148,7 +148,7 @@ cdef class Link(Joint):
         """A slow sink has taken something: the connection is not idle."""
         self.last_at = monotonic_ns()
 
-    def use(self, Plan plan not None):
+    def use_plan(self, Plan plan not None):
         """Frames that begin from now on are looked up in *plan*."""
         self.plan = plan
 
@@ -245,7 +245,7 @@ cdef class Link(Joint):
         cdef TapWriter tap = self.worker.tap
         cdef Lane lane = self.requests if side == REQUEST_SIDE else self.responses
         cdef uint64_t epoch
-        if tap is None or not self.tapped:
+        if tap is None or not self.sampled:
             return
         epoch = tap.reader_epoch()
         if epoch == 0:  # it has died, and another is being started
@@ -375,7 +375,7 @@ cdef class Link(Joint):
                 (<Lane>lane).pipe.detach()
                 (<Lane>lane).release()
         drop_all(&self.in_flight)
-        self.worker.gone.append(self)
+        self.worker.closed_links.append(self)
         self.owner.on_closed(self, cause)
 
     def forget(self):

@@ -135,8 +135,8 @@ cdef class SocketPipe(Pipe):
         cdef size_t used = worker.buffered[0]
         cdef ssize_t n
         cdef int turn = 0
-        if worker.memory and used > worker.memory // 2:
-            most = (worker.memory - used) // SHARE if used < worker.memory else 0
+        if worker.memory_budget and used > worker.memory_budget // 2:
+            most = (worker.memory_budget - used) // SHARE if used < worker.memory_budget else 0
             most = SMALLEST_CHUNK if most < SMALLEST_CHUNK else CHUNK if most > CHUNK else most
         while turn < TURNS or to_the_end:
             turn += 1

@@ -58,7 +58,7 @@ cdef class RequestLane(Lane):
         if self.is_bad_size(at):
             return self.refuse(at, BAD_FRAME)
         link.frames_in[REQUEST_SIDE] += 1
-        link.requested = True
+        link.received_request = True
         self.walking = False
         self.left = <uint64_t>size + 4
         if link.tokens or first and at[4] == FIRST_GSSAPI_BYTE and size <= link.unauthenticated_limit:
@@ -80,7 +80,7 @@ cdef class RequestLane(Lane):
                 self.begin_tap(row)
                 self.state = HOLDING
                 return 0
-            if link.owner.on_oversized(link, self.side, api_key, api_version, self.left) == WANT_REFUSE:
+            if link.owner.on_too_large_to_hold(link, self.side, api_key, api_version, self.left) == WANT_REFUSE:
                 return self.refuse(at, FRAME_TOO_BIG)
         self.begin_tap(row)
         self.note_request(row, api_key, api_version, <int32_t>be32(at + 8), NULL, now)

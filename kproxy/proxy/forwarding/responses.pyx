@@ -101,7 +101,7 @@ cdef class ResponseLane(Lane):
                 self.state = HOLDING
                 self.begin_tap(row)
                 return 0
-            want = link.owner.on_oversized(link, self.side, api_key, self.current.api_version, self.left)
+            want = link.owner.on_too_large_to_hold(link, self.side, api_key, self.current.api_version, self.left)
             if want == WANT_REFUSE:
                 return self.refuse(at, FRAME_TOO_BIG)
         self.begin_tap(row)

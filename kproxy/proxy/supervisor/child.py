@@ -131,7 +131,10 @@ class Child:
         self._process = process
         self._channel = await Channel.of(ours)
         process.ended.add_done_callback(self._read_out)
-        await self._keeper.started(self)
+        if self._stopping.is_set():  # what was sent to all meanwhile did not reach it; it serves nothing yet
+            process.kill()
+        else:
+            await self._keeper.started(self)
         await self._listen(self._channel)
         self._channel = None
         with contextlib.suppress(TimeoutError):

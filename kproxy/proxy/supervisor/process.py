@@ -65,8 +65,10 @@ class Supervisor:
         except OSError as error:
             return _say(f"{error.filename or self._config.admin}: {error.strerror}")
         first = await _first_of(self._fleet.start(), self._next_stop())
-        if isinstance(first, signal.Signals):
-            return DONE  # asked to stop before there was anything to drain
+        if isinstance(
+            first, signal.Signals
+        ):  # a worker may serve clients before the others, or the analyzer, are ready
+            return await self._stop(first)
         if first:
             return _say(first)
         self._say_serving()
@@ -82,8 +84,10 @@ class Supervisor:
 
     async def _until_stopped(self) -> int:
         why = await _first_of(self._next_stop(), self._fleet.failure)
-        if isinstance(why, str):
-            return _say(why)
+        return _say(why) if isinstance(why, str) else await self._stop(why)
+
+    async def _stop(self, why: signal.Signals) -> int:
+        """Drain, with outlive once no client is connected. Returns the exit code."""
         await self._take_together()
         if self._config.outlive and why == signal.SIGTERM:
             log("info", "asked to stop, going on until no client is connected", signal=why.name)

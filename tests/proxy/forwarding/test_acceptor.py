@@ -18,7 +18,8 @@ from kproxy.proxy.tap.counted import CloseCause, Total
 from tests.conftest import Require
 from tests.support import netns
 from tests.support.links import request, run
-from tests.support.virtual_clusters import Broker, Front, ask, free_port, front, listening
+from tests.support.ports import free_ports
+from tests.support.virtual_clusters import Broker, Front, ask, front, listening
 
 FIXED = Addresses(mode="fixed")
 
@@ -74,7 +75,7 @@ def test_promise_8_the_one_too_many_is_refused_and_counted() -> None:
 
 def test_promise_18_a_broker_that_refuses_closes_the_client_after_a_moment() -> None:
     async def work() -> None:
-        async with front(f"127.0.0.1:{free_port()}", addresses=FIXED) as proxy:
+        async with front(f"127.0.0.1:{free_ports()}", addresses=FIXED) as proxy:
             began = asyncio.get_running_loop().time()
             reader, writer = await proxy.connect()
             assert await reader.read() == b""
@@ -227,7 +228,7 @@ def test_a_fault_while_a_client_comes_leaves_nothing_open() -> None:
         listener = listen("127.0.0.1", 0)
         worker = Worker(Counters.create(), None, asyncio.get_running_loop())
         acceptor = Acceptor(worker, Faulty(), listener.fileno())
-        acceptor.aim(sockaddr(socket.AF_INET, ("127.0.0.1", 9)), ("127.0.0.1", 9))
+        acceptor.set_target(sockaddr(socket.AF_INET, ("127.0.0.1", 9)), ("127.0.0.1", 9))
         acceptor.start()
         counts = []
         for _ in range(2):  # libuv keeps a descriptor from its first stream on

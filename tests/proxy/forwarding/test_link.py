@@ -140,7 +140,7 @@ def test_a_connection_that_was_not_sampled_is_not_told_of() -> None:
     async def work() -> None:
         tap = Tapped().attach()
         bench = Bench(tap=tap.writer)
-        bench.link.tapped = False
+        bench.link.sampled = False
         await exchange(bench, METADATA, METADATA_ANSWER)
         bench.link.close(CloseCause.IDLE)
         tap.read()
@@ -280,7 +280,7 @@ def test_a_connection_whose_frames_are_lost_is_idle_and_not_stalled_within_a_fra
         bench = Bench()
         await bench.send(bench.broker, response(5, b"early"))
         assert await bench.receive(bench.client, 13) == response(5, b"early")
-        assert bench.link.inside_frame == 0
+        assert bench.link.incomplete_frame_since == 0
 
     run(work)
 
@@ -289,13 +289,13 @@ def test_a_connection_whose_frames_are_lost_is_idle_and_not_stalled_within_a_fra
 def test_a_frame_that_stops_short_is_noticed(sent: bytes) -> None:
     async def work() -> None:
         bench = Bench()
-        assert bench.link.inside_frame == 0
+        assert bench.link.incomplete_frame_since == 0
         await bench.send(bench.client, sent)
         await bench.settled()
-        assert bench.link.inside_frame > 0
+        assert bench.link.incomplete_frame_since > 0
         await bench.send(bench.client, METADATA[len(sent) :])
         await bench.settled()
-        assert bench.link.inside_frame == 0
+        assert bench.link.incomplete_frame_since == 0
 
     run(work)
 
@@ -325,7 +325,7 @@ def test_what_a_filter_says_after_the_end_is_not_done() -> None:
         bench.link.forget()
         bench.link.forward_request(waiting[0])
         bench.link.resume(0)
-        assert bench.link.inside_frame == 0
+        assert bench.link.incomplete_frame_since == 0
         assert bench.counters.total_of(Total.IN_FLIGHT) == 0
 
     run(work)
@@ -358,7 +358,7 @@ def test_a_plan_that_changes_while_frames_pass_holds_from_the_next_one_on() -> N
         bench = Bench()
         await bench.send(bench.client, METADATA[:14])
         await bench.settled()
-        bench.link.use(Plan(Chain([Holds()])))
+        bench.link.use_plan(Plan(Chain([Holds()])))
         await bench.send(bench.client, METADATA[14:] + METADATA)
         assert await bench.receive(bench.broker, 2 * len(METADATA)) == METADATA * 2
         assert bench.counters.total_of(Total.HELD_FRAMES) == 1
@@ -378,11 +378,11 @@ def test_where_a_client_came_to_is_known_after_its_socket_was_handed_on() -> Non
         handed = bench.link.take_client()
         assert endpoint_of(bench.link.local_address()) == here
         assert bench.link.take_client() == -1
-        bench.link.give_client(handed)
+        bench.link.return_client(handed)
         assert bench.link.client_socket() == handed
         taken = bench.link.take_client()
         bench.link.close(CloseCause.IDLE)
-        bench.link.give_client(taken)  # closed by now: so is what comes back
+        bench.link.return_client(taken)  # closed by now: so is what comes back
         with pytest.raises(OSError, match="Bad file"):
             socket.socket(fileno=taken)
 

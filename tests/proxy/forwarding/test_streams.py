@@ -303,8 +303,8 @@ def test_a_closed_connection_is_not_kept_by_what_its_sides_know_of_each_other() 
             try:
                 writer.close()
                 await proxy.until(lambda: not proxy.worker.links)
-                while proxy.worker.gone:
-                    proxy.worker.gone.pop().forget()
+                while proxy.worker.closed_links:
+                    proxy.worker.closed_links.pop().forget()
                 await proxy.until(lambda: legs_alive() == before)
             finally:
                 gc.enable()

@@ -14,7 +14,8 @@ from kproxy.errors import ProxyProtocolError
 from kproxy.proxy.network.endpoint import join
 from kproxy.proxy.network.proxy_protocol import V1_OWN, V2_OWN, Header, read_header, write_v1, write_v2
 from tests.conftest import Require
-from tests.support.haproxy import PROGRAM, free_port, haproxy
+from tests.support.haproxy import PROGRAM, haproxy
+from tests.support.ports import free_ports
 
 SIGNATURE = bytes.fromhex("0d0a0d0a000d0a515549540a")  # section 2.2 of the specification
 V4_BLOCK = bytes([192, 168, 0, 1, 192, 168, 0, 11]) + (56324).to_bytes(2) + (443).to_bytes(2)
@@ -166,7 +167,7 @@ def test_we_read_what_haproxy_sends(require: Require, tmp_path: Path, host: str,
     require("haproxy", PROGRAM, "haproxy is not installed")
     word = word.replace(" crc32c", " proxy-v2-options crc32c")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    port = free_port(host)
+    port = free_ports()
     with socket.create_server((host, 0), family=family) as server:
         server.settimeout(10)
         target = join(host, server.getsockname()[1])
@@ -190,7 +191,7 @@ def test_we_read_what_haproxy_sends(require: Require, tmp_path: Path, host: str,
 @pytest.mark.parametrize("write", [write_v1, write_v2])
 def test_haproxy_reads_what_we_send(require: Require, tmp_path: Path, ends: tuple[str, str], write: type) -> None:
     require("haproxy", PROGRAM, "haproxy is not installed")
-    port = free_port()
+    port = free_ports()
     echo = 'http-request return status 200 content-type text/plain lf-string "%[src] %[src_port] %[dst] %[dst_port]"'
     configuration = f"frontend f\n mode http\n bind 127.0.0.1:{port} accept-proxy\n {echo}\n"
     with haproxy(tmp_path, configuration, port), socket.create_connection(("127.0.0.1", port), timeout=10) as client:

@@ -16,8 +16,8 @@ from kproxy.proxy.network.resolver import Address
 from kproxy.proxy.network.through import Through
 from tests.conftest import Require
 from tests.support.backend import echo, said_back, scripted
-from tests.support.haproxy import free_port
 from tests.support.loops import LOOPS, run
+from tests.support.ports import free_ports
 
 TINYPROXY = """Port {port}
 Listen 127.0.0.1
@@ -59,7 +59,7 @@ def connect_and_talk(loop: str, url: str, host: str) -> bytes:
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
 def test_microsocks_connects_those_who_know_the_password(require: Require, loop: str, host: str) -> None:
     require("proxies", shutil.which("microsocks"), "microsocks is not installed")
-    port = free_port()
+    port = free_ports()
     with program(port, "microsocks", "-i", "127.0.0.1", "-p", str(port), "-u", "alice", "-P", "s3cr3t:@"):
         url = f"socks5://alice:s3cr3t%3A%40@127.0.0.1:{port}"
         assert connect_and_talk(loop, url, host) == b"hello broker"
@@ -73,7 +73,7 @@ def test_microsocks_connects_those_who_know_the_password(require: Require, loop:
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
 def test_tinyproxy_connects_those_who_know_the_password(require: Require, tmp_path: Path, loop: str, host: str) -> None:
     require("proxies", shutil.which("tinyproxy"), "tinyproxy is not installed")
-    port = free_port()
+    port = free_ports()
     (tmp_path / "tinyproxy.conf").write_text(TINYPROXY.format(port=port), encoding="utf-8")
     with program(port, "tinyproxy", "-d", "-c", str(tmp_path / "tinyproxy.conf")):
         assert connect_and_talk(loop, f"http://alice:s3cr3t@127.0.0.1:{port}", host) == b"hello broker"

@@ -13,8 +13,8 @@ from kproxy.proxy.network.proxy_protocol import Header, read_header
 from kproxy.proxy.network.resolver import Address, Resolver
 from kproxy.proxy.network.upstream import Upstream
 from tests.support.backend import echo, said_back, scripted
-from tests.support.haproxy import free_port
 from tests.support.loops import LOOPS, run
+from tests.support.ports import free_ports
 
 
 def at(host: str, port: int) -> Address:
@@ -58,7 +58,7 @@ def test_a_broker_is_reached_by_number_and_by_name(loop: str, host: str) -> None
 
 @pytest.mark.parametrize("loop", LOOPS)
 def test_a_refusal_is_one_sentence_with_the_address_and_the_delay_grows_to_a_second(loop: str) -> None:
-    port = free_port()
+    port = free_ports()
 
     async def main() -> None:
         upstream = Upstream()
@@ -119,7 +119,7 @@ def test_a_name_service_that_does_not_answer_does_not_hang_a_client(loop: str) -
 
 @pytest.mark.parametrize("loop", LOOPS)
 def test_bootstrap_brokers_are_asked_in_turn_and_the_dead_one_last(loop: str) -> None:
-    dead = free_port()
+    dead = free_ports()
 
     async def main() -> None:
         async with echo() as (one, came_one), echo() as (two, came_two):
@@ -139,7 +139,7 @@ def test_bootstrap_brokers_are_asked_in_turn_and_the_dead_one_last(loop: str) ->
 
 @pytest.mark.parametrize("loop", LOOPS)
 def test_when_no_bootstrap_broker_is_there_the_sentence_names_three(loop: str) -> None:
-    dead = [f"127.0.0.1:{free_port()}" for _ in range(5)]
+    dead = [f"127.0.0.1:{free_ports()}" for _ in range(5)]
 
     async def main() -> None:
         with pytest.raises(UpstreamError, match=r"^no connection to [^\n]*; no connection[^\n]*; and 2 more$"):

@@ -11,6 +11,7 @@ import pytest
 
 from kproxy.proxy.supervisor.admin_server import AdminServer, listen_admin
 from kproxy.proxy.tap.counters import Counters
+from tests.support.ports import free_ports
 
 
 class Source:
@@ -41,7 +42,7 @@ def get(port: int, path: str, host: str = "localhost") -> tuple[int, str]:
 
 def served(ask: Callable[[int], Any]) -> Any:
     async def main() -> Any:
-        listener = listen_admin(f"127.0.0.1:{free_port()}")
+        listener = listen_admin(f"127.0.0.1:{free_ports()}")
         port = listener.getsockname()[1]
         server = AdminServer(listener, Source(), ["kproxy.example"])
         await server.start()
@@ -51,12 +52,6 @@ def served(ask: Callable[[int], Any]) -> Any:
             await server.stop()
 
     return asyncio.run(main())
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 def test_it_answers() -> None:
@@ -79,7 +74,7 @@ def test_an_endless_header_is_not_kept() -> None:
 
 
 def test_an_address_in_use_is_an_error_and_one_that_was_left_is_free() -> None:
-    with listen_admin(f"127.0.0.1:{free_port()}") as first:
+    with listen_admin(f"127.0.0.1:{free_ports()}") as first:
         port = first.getsockname()[1]
         with pytest.raises(OSError, match="in use") as caught:
             listen_admin(f"127.0.0.1:{port}")
@@ -89,7 +84,7 @@ def test_an_address_in_use_is_an_error_and_one_that_was_left_is_free() -> None:
 
 def test_ipv6() -> None:
     try:
-        listener = listen_admin(f"[::1]:{free_port()}")
+        listener = listen_admin(f"[::1]:{free_ports()}")
     except OSError as error:
         pytest.skip(f"no IPv6 here: {error}")
     assert listener.family == socket.AF_INET6

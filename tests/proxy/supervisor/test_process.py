@@ -237,6 +237,15 @@ def test_its_start_can_be_interrupted(run: Run) -> None:
     assert process.events("serving") == []
 
 
+def test_workers_that_serve_are_drained_before_the_rest_is_ready(run: Run) -> None:
+    process = run.start("clients.unready", drain=3600)
+    while "worker" not in process.until("told to configure"):
+        pass
+    assert process.tell(signal.SIGTERM).until("draining")["count"] == 3
+    assert process.ended() == 0
+    assert process.seen[-1]["event"] == "stopped"
+
+
 def test_23_files_are_allowed_for_as_many_clients_as_are_taken(run: Run) -> None:
     process = run.start("plain", limits={"connections": 3_000})
     children = pids(process, 2)

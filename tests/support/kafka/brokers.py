@@ -17,8 +17,9 @@ from pathlib import Path
 from tests.support.kafka.gates import Gates
 from tests.support.kafka.jars import java
 from tests.support.kafka.pki import Authority
-from tests.support.kafka.processes import eventually, free_ports, spawn, stop, tail
+from tests.support.kafka.processes import eventually, spawn, stop, tail
 from tests.support.kafka.wire import Metadata, Wire, create_topic, end_offsets, metadata
+from tests.support.ports import free_ports
 
 USER, PASSWORD = "alice", "alice-secret"
 _HOST = "127.0.0.1"

@@ -1,21 +1,19 @@
-"""Processes that do not outlive the tests, and free ports for them."""
+"""Processes that do not outlive the tests."""
 
 import ctypes
 import os
-import random
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _LIBC = ctypes.CDLL(None, use_errno=True)
+_OPEN = ("01", "08")  # ESTABLISHED and CLOSE_WAIT (include/net/tcp_states.h): the owner has not read all or not closed
 T = TypeVar("T")
-_FIRST, _LAST = 20_000, 32_000  # below the ports that the kernel gives to clients
 
 
 def _die_with_parent() -> None:
@@ -60,19 +58,6 @@ def tail(log: Path, size: int = 4_000) -> str:
     return log.read_text(encoding="utf-8", errors="replace")[-size:] if log.exists() else ""
 
 
-def free_ports(count: int = 1) -> int:
-    """The first of *count* ports in a row that nobody listens on, at any address of 127.0.0.0/8."""
-    for _ in range(200):
-        first = random.randrange(_FIRST, _LAST - count)
-        with ExitStack() as held, suppress(OSError):
-            for port in range(first, first + count):
-                one = held.enter_context(socket.socket())
-                one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                one.bind(("0.0.0.0", port))
-            return first
-    raise RuntimeError(f"no {count} free ports in a row")
-
-
 def eventually(ask: Callable[[], T], *, patience: float = 60, what: str = "", pause: float = 0.05) -> T:
     """Ask until the answer is true or *patience* (seconds) ends. OSError, EOFError and AssertionError count as no."""
     end = time.monotonic() + patience
@@ -87,6 +72,13 @@ def eventually(ask: Callable[[], T], *, patience: float = 60, what: str = "", pa
             last = error
         time.sleep(pause)
     raise TimeoutError(f"{what or ask}: not within {patience} s: {last!r}")
+
+
+def connections_to(address: str) -> int:
+    """How many TCP connections to the port of *address* are open at that end, accepted or not."""
+    port = f":{int(address.rpartition(':')[2]):04X}"
+    rows = [line.split() for file in ("tcp", "tcp6") for line in Path(f"/proc/net/{file}").read_text().splitlines()[1:]]
+    return sum(row[1].endswith(port) and row[3] in _OPEN for row in rows)
 
 
 def children(pid: int) -> Iterator[int]:

@@ -16,13 +16,13 @@ from tests.support.kafka.processes import (
     children,
     command_line,
     eventually,
-    free_ports,
     resident_size,
     spawn,
     stop,
     tail,
 )
 from tests.support.kafka.wire import address
+from tests.support.ports import free_ports
 
 ROOT = Path(__file__).parents[3]
 ROOM = 12  # ports for a listener: its own and those of brokers 0 to 10
@@ -64,9 +64,7 @@ class Proxy:
 
         Raises RuntimeError with the end of its log.
         """
-        self.write()
-        words = [sys.executable, "-m", "kproxy", "run", "-c", str(self.file), *self._options]
-        self._process = spawn(words, self.log, environment=self._environment, folder=self.file.parent)
+        self.begin()
 
         def ready() -> bool:
             if self.process.poll() is not None:
@@ -82,6 +80,12 @@ class Proxy:
         except TimeoutError as error:
             raise RuntimeError(f"{error}; its log: {self.said()}") from error
         return self
+
+    def begin(self) -> None:
+        """Write the configuration and start, without waiting for anything."""
+        self.write()
+        words = [sys.executable, "-m", "kproxy", "run", "-c", str(self.file), *self._options]
+        self._process = spawn(words, self.log, environment=self._environment, folder=self.file.parent)
 
     def write(self) -> None:
         """Write ``config`` to its file (JSON is YAML), in one step, as whoever watches it wants."""
