@@ -1,4 +1,4 @@
-"""How the tree is laid out: what stands at the top, one test module a module, short modules, nothing left undone."""
+"""How the tree is laid out: what stands at the top, one test module a module, nothing left undone."""
 
 import re
 from pathlib import Path
@@ -33,7 +33,7 @@ def test_every_module_has_its_test_module(module: Path) -> None:
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=shown)
-def test_modules_are_short_finished_and_introduced(source: Path) -> None:
+def test_modules_are_finished_and_introduced(source: Path) -> None:
     text = source.read_text(encoding="utf-8")
     assert not UNFINISHED.search(text)
     first = next((line for line in text.splitlines() if line and not line.startswith("#")), "")
