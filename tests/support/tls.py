@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import NameOID
 
 from kproxy.capture.tls import KeyLog, Lost, Plain, TlsConnection, TlsFacts, TlsItem, TlsProblem
-from kproxy.session.events import Direction
+from kproxy.protocol import Direction
 
 REQUEST, RESPONSE = Direction.REQUEST, Direction.RESPONSE
 Chunks = list[tuple[Direction, bytes]]
