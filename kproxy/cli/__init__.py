@@ -1,11 +1,10 @@
 """The command line: one module per command, and one place that turns errors into sentences and exit codes.
 
     app.py            the table of commands, --version and --help, main(), exit codes
-    decode.py         kproxy decode: captures and decoded logs to text, JSON lines, a capture in the clear, or tables
-    decoded_log.py    reading a decoded log, line by line
-    capture_again.py  writing a capture
+    decode.py         kproxy decode: a Run of kproxy.pipeline on files; its options, exit codes and summary
+    formats.py        --format: the output of each format
+    anonymizing.py    --anonymize: the key of the pseudonyms
     progress.py       the progress bar on a terminal
-    summary.py        the summary at the end
     api.py            kproxy api: the protocol reference
     protocol_text.py  fields and differences as text
     run.py            kproxy run: options to a configuration, then this process becomes the supervisor of kproxy.proxy

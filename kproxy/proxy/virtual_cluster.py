@@ -11,6 +11,8 @@ import socket
 import time
 from typing import Any
 
+import msgspec
+
 from kproxy.config import Cluster, Config
 from kproxy.errors import UpstreamError
 from kproxy.filters.chain import Chain
@@ -20,11 +22,10 @@ from kproxy.protocol import facts
 from kproxy.proxy.admission import Admission
 from kproxy.proxy.brokers import BrokerTable
 from kproxy.proxy.discovery import discover
-from kproxy.proxy.forwarding.acceptor import Acceptor
 from kproxy.proxy.forwarding.lane import Worker
 from kproxy.proxy.forwarding.link import Link
 from kproxy.proxy.forwarding.plan import Plan
-from kproxy.proxy.forwarding.pump import close_sockets
+from kproxy.proxy.forwarding.sockets import Acceptor, close_sockets
 from kproxy.proxy.forwarding.streams import close_legs
 from kproxy.proxy.instead import spoken_instead
 from kproxy.proxy.lingering import Lingering
@@ -33,6 +34,7 @@ from kproxy.proxy.network.endpoint import join, split
 from kproxy.proxy.network.listening import ListenError, endpoint_of, listen, sockaddr
 from kproxy.proxy.opening import Opening
 from kproxy.proxy.tap.counted import CloseCause, Total
+from kproxy.proxy.tap.tapped import Opened
 from kproxy.proxy.verdicts import Verdicts
 
 ACCEPT_PAUSE_S = 0.1  # when the process has no file descriptor left
@@ -288,11 +290,8 @@ class VirtualCluster(Verdicts):
 
     def describe(self, link: Link, from_start: bool) -> bytes:
         """What an analyzer is told of a link before its first bytes."""
-        client, broker = self.client_of(link), self.broker_of(link)
-        return (
-            f'{{"number":{link.number},"cluster":"{self.cluster.name}","client":"{client}","broker":"{broker}",'
-            f'"from_start":{"true" if from_start else "false"}}}'
-        ).encode()
+        opened = Opened(link.number, self.cluster.name, self.client_of(link), self.broker_of(link), from_start)
+        return msgspec.json.encode(opened)
 
     def client_of(self, link: Link) -> str:
         """The client's address; with PROXY protocol the one it names."""

@@ -15,7 +15,7 @@ from scapy.layers.vxlan import VXLAN
 from scapy.packet import Raw
 
 from kproxy.capture import Packet, open_capture, read_flows
-from kproxy.pipeline.flow_reader import Pipeline
+from kproxy.pipeline.flow_reader import FlowEvents
 from kproxy.session import BadFrame, Event, Exchange, Gap, NotKafka
 from tests.conftest import Require
 from tests.support.built_captures import enhanced, interface, option, pcap, section
@@ -212,7 +212,7 @@ def test_over_ipv6() -> None:
 
 def of_file(path: Path) -> Counter[str]:
     with open_capture(path) as capture:
-        found = lines(Pipeline(read_flows(capture)))
+        found = lines(FlowEvents(read_flows(capture)))
         assert capture.damage is None
         return found
 

@@ -17,7 +17,7 @@ import pytest
 
 from kproxy.capture import open_capture, read_flows
 from kproxy.capture.tls import KeyLog
-from kproxy.pipeline.flow_reader import Pipeline
+from kproxy.pipeline.flow_reader import FlowEvents
 from kproxy.pipeline.tls_flow import Secrets
 from kproxy.protocol.records import read_records
 from kproxy.protocol.structs import Struct
@@ -140,7 +140,7 @@ def exchanges(path: Path) -> Iterator[Exchange]:
     with open_capture(path) as capture:
         secrets = Secrets(None)
         secrets.read_from(capture)
-        for event in Pipeline(read_flows(capture), keylog=KeyLog(secrets.more)):
+        for event in FlowEvents(read_flows(capture), keylog=KeyLog(secrets.more)):
             if isinstance(event, Exchange):
                 yield event
 

@@ -34,6 +34,7 @@ from kproxy.output.bodies import NONZERO_ERROR, Bodies, count_errors
 from kproxy.output.escaping import well_formed, word
 from kproxy.output.text.body_fields import FetchResponse, ProduceRequest
 from kproxy.output.text.body_fields import Topic as TopicFields
+from kproxy.pipeline.output import Observer
 from kproxy.protocol import ApiKey
 from kproxy.protocol.error_codes import error_name
 from kproxy.protocol.facts import facts
@@ -70,8 +71,8 @@ class BoundedCounter:
         return [[*map(well_formed, name), count] for name, count in self._counts.items()]
 
 
-class AnalysisCounts:
-    """Counts what sessions say."""
+class AnalysisCounts(Observer):
+    """Counts events."""
 
     def __init__(self) -> None:
         self.exchanges = 0
@@ -85,8 +86,8 @@ class AnalysisCounts:
         self._generations: OrderedDict[str, int] = OrderedDict()
         self._names = {key: api.name for key, api in facts().apis.items()}
 
-    def take(self, event: Event, bodies: Bodies | None) -> None:
-        """Count an event; with its bodies, if they were read for another purpose. Never raises for what the bytes say."""
+    def write(self, event: Event, bodies: Bodies | None, *, shown: bool = True, line: bytes | None = None) -> None:
+        """Count an event; with its bodies, if they were read for another output. Never raises for what the bytes hold."""
         if not isinstance(event, Exchange):
             self.events[type(event)] += 1
             return

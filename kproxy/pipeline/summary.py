@@ -1,0 +1,113 @@
+"""Count the events of a run, and sum them up in sentences: how many, and what went wrong how often."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+from kproxy.output.bodies import Bodies
+from kproxy.output.escaping import printable
+from kproxy.output.times import render_size
+from kproxy.output.tls import JOINED_LATE_HINT, KEYS_HINT, joined_late
+from kproxy.pipeline.output import Observer
+from kproxy.session import BadFrame, Event, Exchange, Gap, NotKafka, SaslToken, Tls
+
+REASONS = 5
+KEPT = 200  # different reasons that are counted apart; a hostile capture can make any number
+
+
+class Summary(Observer):
+    """Counts events; ``lines`` gives the sentences that ``kproxy decode`` ends with."""
+
+    def __init__(self) -> None:
+        self.exchanges = 0
+        self.shown = 0
+        self.frames = 0
+        self.connections: set[int] = set()
+        self.tokens = 0
+        self.gaps = 0
+        self.lost = 0
+        self.skipped = 0
+        self.undecoded: Counter[str] = Counter()
+        self.unanswered: Counter[str] = Counter()
+        self.bad_frames: Counter[str] = Counter()
+        self.not_kafka: Counter[str] = Counter()
+        self.decrypted = 0  # TLS connections
+        self.encrypted = 0  # TLS connections that keys would decrypt
+        self.joined_late = 0  # TLS connections that they would not
+
+    def write(self, event: Event, bodies: Bodies | None, *, shown: bool = True, line: bytes | None = None) -> None:
+        """Count one event."""
+        if isinstance(event, Exchange):
+            self.exchanges += 1
+            self.shown += shown
+            self.frames += (event.request is not None) + (event.response is not None)
+            self.connections.add(event.connection.number)
+            if event.undecoded is not None:
+                _add(self.undecoded, event.undecoded)
+            if event.unanswered is not None:
+                _add(self.unanswered, event.unanswered)
+        else:
+            self._count_other(event)
+
+    def _count_other(self, event: Event) -> None:
+        match event:
+            case SaslToken():
+                self.tokens += 1
+            case Gap():
+                self.gaps += 1
+                self.lost += event.size or 0
+                self.skipped += event.skipped
+            case BadFrame():
+                _add(self.bad_frames, event.reason)
+            case NotKafka():
+                facts = event.connection.tls
+                closed = facts is not None and facts.missing
+                if facts is not None and closed:
+                    self.joined_late += joined_late(facts)
+                    self.encrypted += not joined_late(facts)
+                what = f"not decrypted: {'; '.join(facts.missing)}" if facts is not None and closed else event.what
+                _add(self.not_kafka, f"{event.kind}: {what}")
+            case Tls():
+                self.decrypted += 1
+
+    def lines(self, counters: Mapping[str, int] | None = None) -> Iterator[str]:
+        """The summary: one sentence of counts, then a line for each kind of trouble. *counters*: packets passed over."""
+        tokens = f", {_many(self.tokens, 'SASL token')}" if self.tokens else ""
+        undecoded = f"{sum(self.undecoded.values())} undecoded" if self.undecoded else "none undecoded"
+        gaps = _many(self.gaps, "gap") if self.gaps else "no gaps"
+        yield (
+            f"{_many(self.frames, 'frame')} in {_many(self.exchanges, 'exchange')} on "
+            f"{_many(len(self.connections), 'connection')}{tokens}; {undecoded}, {gaps}"
+        )
+        if self.shown != self.exchanges:
+            yield f"  {self.shown:,} shown"
+        yield from _reasons("undecoded", self.undecoded)
+        yield from _reasons("unanswered", self.unanswered)
+        yield from _reasons("bad frame", self.bad_frames)
+        yield from _reasons("not Kafka", self.not_kafka)
+        if self.decrypted:
+            yield f"  {_many(self.decrypted, 'TLS connection')} decrypted"
+        if self.encrypted:
+            yield f"  to read TLS, {KEYS_HINT}"
+        if self.joined_late:
+            yield f"  to read TLS that the capture joins late, {JOINED_LATE_HINT}"
+        if self.lost or self.skipped:
+            yield f"  gaps: {render_size(self.lost)} missing, {render_size(self.skipped)} passed over"
+        for name, count in (counters or {}).items():
+            yield f"  {_many(count, 'packet')} passed over: {name}"
+
+
+def _add(counter: Counter[str], reason: str) -> None:
+    known = reason in counter or len(counter) < KEPT
+    counter[reason if known else "other reasons"] += 1
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def _reasons(what: str, reasons: Counter[str]) -> Iterator[str]:
+    for reason, count in reasons.most_common(REASONS):
+        yield f"  {what} x{count:,}: {printable(reason, 300)}"
+    rest = sum(reasons.values()) - sum(count for _, count in reasons.most_common(REASONS))
+    if rest:
+        yield f"  {what} x{rest:,}: for {len(reasons) - REASONS} other reasons"
