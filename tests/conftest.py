@@ -1,14 +1,17 @@
-"""What every test may use: Hypothesis profiles and the word on optional programs."""
+"""What every test may rely on: Hypothesis profiles, workers, optional programs, and that no other test left anything running."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import hypothesis
 import pytest
 
+from tests.support.leftovers import Leftovers
+
 pytest_plugins = ["tests.support.kafka.fixtures"]
 
 Require = Callable[[str, object, str], None]
+MOST_WORKERS = 4  # each of them takes half a gigabyte of memory
 
 hypothesis.settings.register_profile(
     "deterministic", max_examples=25, deadline=None, derandomize=True, database=None, print_blob=True
@@ -17,19 +20,33 @@ hypothesis.settings.register_profile("thorough", max_examples=2_000, deadline=No
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "deterministic"))
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """A worker for each processor that we may use: `-n auto` in pyproject.toml; `-n 0` runs the tests in this process."""
+    return min(len(os.sched_getaffinity(0)), MOST_WORKERS)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def nothing_is_left_running() -> Iterator[None]:
+    """Fail the last test of this process if a process, a listening socket or a thread of any test is still there."""
+    leftovers = Leftovers()
+    yield
+    found = leftovers.found()
+    assert not found, "left behind:\n" + "\n".join(found)
+
+
 @pytest.fixture(scope="session")
 def require() -> Require:
     """``require(name, condition, reason)``: skip the test unless *condition* holds.
 
-    What KPROXY_REQUIRE names (a comma list: "extract,tshark") must be there: its absence fails the test, so that a
-    machine meant to check everything cannot skip in silence.
+    The names in KPROXY_REQUIRE (a comma list: "extract,tshark") are required: where their condition does not hold, the
+    test fails, so that a machine meant to check everything cannot skip in silence.
     """
-    demanded = {name.strip() for name in os.environ.get("KPROXY_REQUIRE", "").split(",")}
+    required = {name.strip() for name in os.environ.get("KPROXY_REQUIRE", "").split(",")}
 
     def check(name: str, condition: object, reason: str) -> None:
         if condition:
             return
-        if name in demanded:
+        if name in required:
             pytest.fail(f"{reason} (KPROXY_REQUIRE demands {name})")
         pytest.skip(reason)
 

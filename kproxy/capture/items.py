@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from kproxy.protocol import Direction
+
 if TYPE_CHECKING:
     from kproxy.capture.reassembly import Flow
 
@@ -45,8 +47,8 @@ class HalfItem(FlowItem):
     side: int
 
     @property
-    def direction(self) -> int:
-        """0: client to server, 1: server to client, as the flow's roles are now (see Flow.swap)."""
+    def direction(self) -> Direction:
+        """As the flow's roles are now (see Flow.swap)."""
         return self.flow.direction(self.side)
 
 

@@ -17,10 +17,13 @@ from kproxy.capture.links cimport ACK, FIN, RST, SYN, Segment
 from ipaddress import IPv4Address, IPv6Address
 
 from kproxy.capture.items import Closed, CloseReason, Differs, Ended, Gap, Opened
+from kproxy.protocol import Direction
+from kproxy.protocol.addresses import join_ip_address
 
 FINISHED = CloseReason.FINISHED
 RESET = CloseReason.RESET
 
+cdef tuple DIRECTIONS = tuple(Direction)
 cdef int WILD_BEFORE_RESTART = 4  # segments in a row, each following the other, far from where the stream was
 cdef uint64_t LATE_PACKETS = 64  # of a connection that was reset; more of them are a connection of their own
 
@@ -35,8 +38,8 @@ cdef class Data:
 
     @property
     def direction(self):
-        """0: client to server, 1: server to client, as the flow's roles are now (see Flow.swap)."""
-        return self.side ^ self.flow.client_side
+        """As the flow's roles are now (see Flow.swap)."""
+        return DIRECTIONS[self.side ^ self.flow.client_side]
 
     def __repr__(self):
         return f"Data(flow={self.flow!r}, side={self.side}, time_ns={self.time_ns}, {len(self.data)} bytes)"
@@ -72,18 +75,14 @@ cdef class Flow:
         half_key = len(self.key) // 2
         end = self.key[:half_key] if side == 0 else self.key[half_key:]
         port = int.from_bytes(end[-2:], "big")
-        if len(end) == 6:
-            return f"{IPv4Address(end[:4])}:{port}"
-        address = IPv6Address(end[:16])
-        mapped = address.ipv4_mapped  # written as RFC 5952, 5 recommends, which not every Python does by itself
-        return f"[::ffff:{mapped}]:{port}" if mapped else f"[{address}]:{port}"
+        return join_ip_address(IPv4Address(end[:4]) if len(end) == 6 else IPv6Address(end[:16]), port)
 
     def direction(self, side):
-        """0 when that side (0 or 1) is the client, else 1."""
-        return side ^ self.client_side
+        """REQUEST when that side (0 or 1) is the client, else RESPONSE."""
+        return DIRECTIONS[<int>side ^ self.client_side]
 
     def half(self, direction):
-        """The counters of direction 0 (client to server) or 1."""
+        """The counters of a direction."""
         return self.low if direction == self.client_side else self.high
 
     def swap(self):

@@ -8,10 +8,10 @@ import textwrap
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from itertools import pairwise
-from typing import Annotated, Any
+from typing import Any
 
+import click
 import msgspec
-import typer
 
 from kproxy.cli.protocol_text import (
     Difference,
@@ -47,29 +47,24 @@ class Format(StrEnum):
     JSON = "json"
 
 
-def api(
-    name: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[NAME]", help="API by name or key (Fetch, 1), or any message (FetchRequest, OffsetCommitValue)."
-        ),
-    ] = None,
-    version: Annotated[
-        int | None, typer.Argument(metavar="[VERSION]", help="Show the fields at this version.", min=0)
-    ] = None,
-    diff: Annotated[
-        tuple[int, int] | None, typer.Option(metavar="OLD NEW", help="What changed between two versions.")
-    ] = None,
-    errors: Annotated[
-        bool, typer.Option("--errors", help="List the error codes and what they ask of a client.")
-    ] = False,
-    output_format: Annotated[
-        Format, typer.Option("--format", help="text for people, json for programs.")
-    ] = Format.TEXT,
-) -> None:
-    """Look up Kafka's protocol: APIs, versions, fields, special values, error codes.
+@click.command()
+@click.argument("name", metavar="[NAME]", required=False)
+@click.argument("version", metavar="[VERSION]", required=False, type=click.IntRange(min=0))
+@click.option("--diff", metavar="OLD NEW", nargs=2, type=int, help="Show what changed between two versions.")
+@click.option("--errors", is_flag=True, help="List the error codes and what they ask of a client.")
+@click.option(
+    "--format",
+    "format_name",
+    type=click.Choice([known.value for known in Format]),
+    default=Format.TEXT.value,
+    show_default=True,
+    help="text for people, json for programs.",
+)
+def api(name: str | None, version: int | None, diff: tuple[int, int] | None, errors: bool, format_name: str) -> None:
+    """Look up Kafka's protocol: APIs, versions, fields, error codes.
 
-    Without NAME: all APIs. NAME alone: its versions, and what each of them changed. NAME VERSION: every field.
+    Without NAME, list all APIs. With NAME, show its versions and what changed in each. With NAME VERSION, show every
+    field. NAME is an API by name or key (Fetch, 1), any message (FetchRequest, OffsetCommitValue) or an error code.
 
     \b
     kproxy api
@@ -96,7 +91,7 @@ def api(
         pages = _named(name, version, diff)
     data, lines = pages
     with Sink(None, live=False) as sink:
-        if output_format is Format.JSON:
+        if format_name == Format.JSON:
             sink.write(msgspec.json.format(msgspec.json.encode(data), indent=2) + b"\n")
         else:
             sink.write("".join(f"{line}\n" for line in lines).encode())

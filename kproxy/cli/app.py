@@ -1,116 +1,120 @@
-"""The commands, and what becomes of errors: one sentence on standard error and an exit code.
+"""The commands, and how errors end them: one sentence on standard error and an exit code.
 
 0    done
-1    kproxy could not go on (an output that cannot be written, for instance)
-2    bad input from a person: an option, a file that is not there, or neither capture nor decoded log, an expression
-3    a capture is damaged: what comes before the damage was decoded; or a decoded log: the lines that are whole were
-130  interrupted; what came before was decoded
+1    kproxy could not continue (an output that cannot be written, for instance)
+2    wrong usage: an option, a file that does not exist, or is neither capture nor decoded log, an expression
+3    a capture is damaged: everything before the damage was decoded; or a decoded log: its whole lines were shown
+130  interrupted; everything before was decoded
 """
 
 import sys
-from collections.abc import Callable, Sequence
-from typing import Annotated
+from importlib import import_module
 
-import typer
+import click
 
 from kproxy import __version__
-from kproxy.cli.api import api
-from kproxy.cli.check import check
-from kproxy.cli.decode import DAMAGED, INTERRUPTED, decode
-from kproxy.cli.demo import demo
-from kproxy.cli.run import run
+from kproxy.cli import end_start_up
 from kproxy.errors import CaptureError, ConfigError, KproxyError, OutputClosed, UsageError
 
-# Typer's own, or Click's where Typer is older and does not carry its own copy; both are bases of BadParameter.
-ClickError: type[Exception] = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
-
-TYPER_WORDS = {  # how Typer words what a type refuses, and how we do
-    "Value error, ": "",
-    "Input should be a valid integer, unable to parse string as an integer": "it is not a whole number",
+DONE, FAILED, USAGE, DAMAGED, INTERRUPTED = 0, 1, 2, 3, 130  # the last two are also in decode.py
+# Command -> its line in `kproxy --help`. The command is the function of this name in kproxy/cli/NAME.py.
+COMMANDS = {
+    "decode": "Decode captures of Kafka traffic.",
+    "demo": "Run a cluster, kproxy and clients, and show their traffic.",
+    "api": "Look up Kafka's protocol: APIs, versions, fields, error codes.",
+    "run": "Forward Kafka traffic, and analyze it.",
+    "check": "Check a configuration file of kproxy run.",
 }
-DONE, FAILED, USAGE = 0, 1, 2
+CLICK_WORDS = {  # as Click words it, and as we do
+    "not a valid integer range": "not a whole number",
+    "not a valid integer": "not a whole number",
+    "not a valid float range": "not a number",
+    ". (Did you mean": " (did you mean",
+}
 
-app = typer.Typer(
-    name="kproxy",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
+
+class LazyCommands(click.Group):
+    """Imports the module of a command when that command is chosen, so that no command waits for another's imports."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command = getattr(import_module(f"kproxy.cli.{cmd_name}"), cmd_name)
+        end_start_up()
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the section "Commands" of the help from the table: no command is imported."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(cls=LazyCommands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(
+    __version__, prog_name="kproxy", message="%(prog)s %(version)s", help="Show the version and exit."
 )
-app.command()(decode)
-app.command()(demo)
-app.command()(api)
-app.command()(run)
-app.command()(check)
+def kproxy() -> None:
+    """See, filter and explain Kafka traffic.
+
+    \b
+    kproxy decode trace.pcapng
+    kproxy run --listen :19092 --bootstrap kafka:9092
+    kproxy COMMAND --help
+    """
 
 
-def _show_version(asked: bool) -> None:
-    if asked:
-        typer.echo(f"kproxy {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def kproxy(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
-    ] = False,
-) -> None:
-    """See, filter and explain Kafka traffic."""
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
+def main(arguments: list[str]) -> None:
     """Run the command line; exits with one of the codes above."""
     try:
-        code = app(args=arguments, prog_name="kproxy", standalone_mode=False)
-    except (KeyboardInterrupt, typer.Abort):
+        code = kproxy(args=arguments, prog_name="kproxy", standalone_mode=False)
+    except (KeyboardInterrupt, click.Abort):
         code = INTERRUPTED
     except OutputClosed:
         code = DONE
-    except ClickError as error:
-        code = _show_help(error) if type(error).__name__ == "NoArgsIsHelpError" else _say(_click_words(error), USAGE)
+    except click.exceptions.NoArgsIsHelpError as error:
+        code = _show(error.message, USAGE)
+    except click.ClickException as error:
+        code = _show(f"kproxy: {_click_sentence(error)}", USAGE)
     except ConfigError as error:
         code = _list_mistakes(error)
     except UsageError as error:
-        code = _say(str(error), USAGE)
+        code = _show(f"kproxy: {error}", USAGE)
     except CaptureError as error:
-        code = _say(str(error), DAMAGED)
-    except (KproxyError, OSError) as error:
-        code = _say(_os_words(error) if isinstance(error, OSError) else str(error), FAILED)
+        code = _show(f"kproxy: {error}", DAMAGED)
+    except KproxyError as error:
+        code = _show(f"kproxy: {error}", FAILED)
+    except OSError as error:
+        code = _show(f"kproxy: {_os_sentence(error)}", FAILED)
     except MemoryError:
-        code = _say("there is not enough memory for what is in the capture; what was written before is right", FAILED)
+        code = _show("kproxy: there is not enough memory for this capture; everything written so far is right", FAILED)
     sys.exit(code if isinstance(code, int) else DONE)
 
 
-def _say(sentence: str, code: int) -> int:
-    if sentence:
-        print(f"kproxy: {sentence}", file=sys.stderr)
+def _show(sentence: str, code: int) -> int:
+    print(sentence, file=sys.stderr)
     return code
 
 
 def _list_mistakes(error: ConfigError) -> int:
-    """One a line; those of a file as its name, line and column, which editors jump to."""
+    """Show one mistake a line; those of a file as its name, line and column, which editors jump to."""
     for line in error.lines():
         print(line if error.source else f"kproxy: {line}", file=sys.stderr)
     return USAGE
 
 
-def _show_help(error: Exception) -> int:
-    """Print the help as it is: nothing was asked for."""
-    print(getattr(error, "message", "") or error, file=sys.stderr)
-    return USAGE
-
-
-def _click_words(error: Exception) -> str:
-    """Typer's message as a sentence of ours; empty when it has shown the help instead."""
-    command = getattr(getattr(error, "ctx", None), "command_path", None) or "kproxy"
-    describe: Callable[[], str] = getattr(error, "format_message", error.__str__)
-    message = describe().strip()
-    for words, ours in TYPER_WORDS.items():
+def _click_sentence(error: click.ClickException) -> str:
+    """Click's message in our form: lower case, no full stop, and which help to read."""
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context is not None else "kproxy"
+    message = error.format_message().strip()
+    for words, ours in CLICK_WORDS.items():
         message = message.replace(words, ours)
-    return f"{message[:1].lower()}{message[1:].rstrip('.')}; see {command} --help" if message else ""
+    return f"{message[:1].lower()}{message[1:].rstrip('.')}; see {command} --help"
 
 
-def _os_words(error: OSError) -> str:
+def _os_sentence(error: OSError) -> str:
     return f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error)

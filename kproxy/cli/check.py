@@ -1,9 +1,8 @@
 """``kproxy check``: every mistake of a configuration file with its place, or what it would run."""
 
 import json
-from typing import Annotated
 
-import typer
+import click
 
 from kproxy.config.reading import read_config
 from kproxy.config.schema import config_schema
@@ -11,19 +10,18 @@ from kproxy.config.summary import render_summary
 from kproxy.errors import UsageError
 
 
-def check(
-    file: Annotated[str | None, typer.Argument(metavar="[FILE]", help="Configuration of kproxy run (YAML).")] = None,
-    schema: Annotated[
-        bool, typer.Option("--schema", help="Print the JSON Schema of the file instead, for editors.")
-    ] = False,
-) -> None:
-    """Check a configuration: names, types, values, ports, files, certificates, filters.
-
-    Exit code 0 and what would run, or 2 and every mistake as FILE:LINE:COLUMN: PATH: what is wrong.
+@click.command()
+@click.argument("file", metavar="[FILE]", required=False)
+@click.option("--schema", is_flag=True, help="Print the JSON Schema of the file, for editors.")
+def check(file: str | None, schema: bool) -> None:
+    """Check a configuration file of kproxy run.
 
     \b
     kproxy check kproxy.yaml
     kproxy check --schema > kproxy.schema.json
+
+    Checks names, types, values, ports, files, certificates and filters. Shows what the configuration would run, or every
+    mistake as FILE:LINE:COLUMN: PATH: what is wrong, with exit status 2.
     """
     if schema:
         print(json.dumps(config_schema(), indent=2, ensure_ascii=False))

@@ -9,9 +9,9 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
+import click
 from rich.console import Console
 
 from kproxy.errors import KproxyError
@@ -23,16 +23,18 @@ if TYPE_CHECKING:
 LOOK_S = 0.2
 
 
-def demo(
-    seconds: Annotated[
-        float | None, typer.Option(metavar="N", min=1, help="End after so many seconds; otherwise with Ctrl-C.")
-    ] = None,
-) -> None:
-    """See it work: an embedded cluster, kproxy in front, clients at work.
+@click.command()
+@click.option("--seconds", metavar="N", type=click.FloatRange(min=1), help="End after N seconds; default: at Ctrl-C.")
+def demo(seconds: float | None) -> None:
+    """Run a cluster, kproxy and clients, and show their traffic.
 
     \b
-    Needs nothing but pip install 'kproxy[demo]': librdkafka's mock cluster of three brokers runs inside of it. What clients and
-    brokers say scrolls by; a summary ends it. Log and capture stay, in a temporary folder that is named.
+    kproxy demo
+    kproxy demo --seconds 30
+
+    Three mock brokers run inside this process (librdkafka's mock cluster), kproxy forwards to them, and a producer and a
+    consumer group connect to kproxy. Each exchange is shown as one line, and a summary at the end. Log and capture
+    stay in a temporary folder. Needs pip install 'kproxy[demo]', and neither Kafka nor a network.
     """
     from kproxy.cli.demo_workload import MockCluster  # noqa: PLC0415 - says what to install where it is missing
 

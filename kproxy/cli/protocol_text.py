@@ -9,13 +9,14 @@ from dataclasses import dataclass
 
 from kproxy.output.text.styles import Style
 from kproxy.protocol.facts import Field, Layout, facts
+from kproxy.protocol.ids import ZERO_UUID
 from kproxy.protocol.values import value_set
 from kproxy.protocol.versions import Versions
 
 BRANCH, LAST, DOWN, SPACE = "├─ ", "└─ ", "│  ", "   "
 
 
-NO_DEFAULTS = (0, "", False, (), b"", None, "A" * 22)
+NO_DEFAULTS = (0, "", False, (), b"", None, ZERO_UUID)
 
 
 @dataclass(frozen=True, slots=True)

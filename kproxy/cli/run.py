@@ -1,49 +1,42 @@
-"""``kproxy run``: options to a supervisor. It takes this process over, so that Typer is not held in memory."""
+"""``kproxy run``: check the options, then replace this process by the supervisor, which does not need Click in memory."""
 
-from typing import Annotated
-
-import typer
+import click
 
 from kproxy.config.reading import Options, config_from_options
 from kproxy.proxy.supervisor.processes import become_supervisor
 
 
+@click.command()
+@click.option("--listen", metavar="HOST:PORT", help="Where clients connect; :PORT for every interface.")
+@click.option("--bootstrap", metavar="HOST:PORT[,...]", help="One or more brokers of the cluster.")
+@click.option("-c", "--config", metavar="FILE", help="Configuration (YAML) in place of these two; see kproxy check.")
+@click.option("--advertise", metavar="HOST", help="Host to advertise to clients; otherwise the one they connected to.")
+@click.option("--admin", metavar="HOST:PORT", help="Serve metrics and health here (127.0.0.1:9644); off: not at all.")
+@click.option("--workers", metavar="N", type=int, help="Number of processes that forward (1).")
+@click.option("--no-analysis", is_flag=True, help="Only forward: no decoded log, no captures.")
+@click.option("--log", metavar="PATH", help="Write the decoded log here: JSON lines, rotated.")
+@click.option("--capture", metavar="PATH", help="Write a capture of the decrypted traffic here: pcapng, rotated.")
+@click.option("--outlive", is_flag=True, help="When stopped, serve until no client is connected (sidecar).")
 def run(
-    listen: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="Where clients come to; :PORT for every interface.")
-    ] = None,
-    bootstrap: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT[,...]", help="Brokers of the cluster: one or a few.")
-    ] = None,
-    config: Annotated[
-        str | None, typer.Option("-c", "--config", metavar="FILE", help="Configuration (YAML); see kproxy check.")
-    ] = None,
-    advertise: Annotated[
-        str | None, typer.Option(metavar="HOST", help="Host that clients are told; otherwise the one they came to.")
-    ] = None,
-    admin: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="Metrics and health (127.0.0.1:9644); off: none.")
-    ] = None,
-    workers: Annotated[int | None, typer.Option(metavar="N", help="Processes that forward (1).")] = None,
-    no_analysis: Annotated[
-        bool, typer.Option("--no-analysis", help="Forward only: no decoded log, no captures.")
-    ] = False,
-    log: Annotated[str | None, typer.Option(metavar="PATH", help="Decoded log: JSON lines, rotated.")] = None,
-    capture: Annotated[
-        str | None, typer.Option(metavar="PATH", help="pcapng of the decrypted traffic, rotated.")
-    ] = None,
-    outlive: Annotated[
-        bool, typer.Option("--outlive", help="Asked to stop, serve on until no client is connected (sidecar).")
-    ] = False,
+    listen: str | None,
+    bootstrap: str | None,
+    config: str | None,
+    advertise: str | None,
+    admin: str | None,
+    workers: int | None,
+    no_analysis: bool,
+    log: str | None,
+    capture: str | None,
+    outlive: bool,
 ) -> None:
-    """Forward Kafka traffic, and understand it.
+    """Forward Kafka traffic, and analyze it.
 
     \b
     kproxy run --listen :19092 --bootstrap kafka:9092
     kproxy run -c kproxy.yaml
 
-    SIGTERM or Ctrl-C lets requests in flight be answered, then ends; twice: at once. SIGHUP, or a changed file, reads the
-    configuration again; one with mistakes is told of and the one before stays.
+    SIGTERM or Ctrl-C: answer the requests in flight, then end; a second one ends at once. SIGHUP or a change of the file
+    loads the configuration again; if it has mistakes, they are logged and the previous configuration stays.
     """
     options = Options(
         file=config,
@@ -57,5 +50,5 @@ def run(
         log=log,
         capture=capture,
     )
-    config_from_options(options)  # mistakes are told here
+    config_from_options(options)  # raises ConfigError
     become_supervisor(options)

@@ -1,43 +1,49 @@
-"""``python -m kproxy.extract``: write facts.txt, or check that it is what the jars give."""
+"""``python -m kproxy.extract``: write facts.txt, ApiKey and ErrorCode, or check that they are what the jars give."""
 
 import difflib
+import sys
 import tempfile
 from itertools import islice
 from pathlib import Path
-from typing import Annotated
 
-import typer
+import click
 
 from kproxy.errors import UsageError
+from kproxy.extract.enums import written_enums
 from kproxy.extract.error_codes import read_error_codes
 from kproxy.extract.facts_text import render
 from kproxy.extract.jars import CLIENTS, LOGGING, RELEASES, fetch, read_definitions
+from kproxy.protocol.facts import Facts
 
 FACTS = Path(__file__).parent.parent / "protocol" / "facts.txt"
 _SHOWN = 60  # lines of a difference; the first few say what is wrong
 
 
-def main(
-    jars: Annotated[
-        Path | None,
-        typer.Option(help="Folder with the jars. Without it, Maven fetches them.", exists=True, file_okay=False),
-    ] = None,
-    check: Annotated[
-        bool, typer.Option("--check", help="Write nothing; fail when facts.txt is not what the jars give.")
-    ] = False,
-) -> None:
-    """Make kproxy/protocol/facts.txt from the message definitions and error codes in Kafka's jars."""
+@click.command()
+@click.option(
+    "--jars",
+    metavar="FOLDER",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Folder with the jars. Without it, Maven fetches them.",
+)
+@click.option("--check", is_flag=True, help="Write nothing; fail when a file is not what the jars give.")
+def main(jars: Path | None, check: bool) -> None:
+    """Make kproxy/protocol/facts.txt, and the members of ApiKey and ErrorCode, from the definitions in Kafka's jars."""
     try:
         text = facts_of(jars)
     except UsageError as error:
-        typer.echo(f"error: {error}", err=True)
-        raise typer.Exit(2) from error
+        click.echo(f"error: {error}", err=True)
+        sys.exit(2)
+    files = {FACTS: text, **written_enums(Facts(text))}
     if not check:
-        FACTS.write_text(text, encoding="utf-8")
-        typer.echo(f"wrote {FACTS}: {text.count(chr(10))} lines")
-    elif difference := compare(FACTS.read_text(encoding="utf-8"), text):
-        typer.echo(difference)
-        raise typer.Exit(1)
+        for path, content in files.items():
+            path.write_text(content, encoding="utf-8")
+            click.echo(f"wrote {path}: {content.count(chr(10))} lines")
+        return
+    differences = [compare(path.name, path.read_text(encoding="utf-8"), content) for path, content in files.items()]
+    if any(differences):
+        click.echo("\n".join(filter(None, differences)))
+        sys.exit(1)
 
 
 def facts_of(jars: Path | None, *, offline: bool = False) -> str:
@@ -50,11 +56,11 @@ def facts_of(jars: Path | None, *, offline: bool = False) -> str:
         return render(read_definitions(folder), errors, RELEASES)
 
 
-def compare(old: str, new: str) -> str:
-    """A short unified diff; empty when there is no difference."""
-    lines = difflib.unified_diff(old.splitlines(), new.splitlines(), "facts.txt", "from the jars", lineterm="", n=1)
+def compare(name: str, old: str, new: str) -> str:
+    """A short unified diff of a file; empty when there is no difference."""
+    lines = difflib.unified_diff(old.splitlines(), new.splitlines(), name, "from the jars", lineterm="", n=1)
     return "\n".join(islice(lines, _SHOWN))
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    main()

@@ -12,10 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kproxy.filters.contract import Want
-from kproxy.protocol import Versions, facts
+from kproxy.protocol import ApiKey, Versions, facts
 from kproxy.protocol.facts import Field, Layout
-
-SHARE_ACKNOWLEDGE = 79
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +112,7 @@ def _is_tail(api_key: int, version: int) -> bool:
     """
     name = facts().apis[api_key].name
     layouts = [*facts().layouts(f"{name}Response"), *facts().layouts(f"{name}Request")]
-    if api_key != SHARE_ACKNOWLEDGE and not any(_has_records(layout.fields) for layout in layouts):
+    if api_key != ApiKey.SHARE_ACKNOWLEDGE and not any(_has_records(layout.fields) for layout in layouts):
         return False
     *before, _ = untagged(layout_of(api_key, version), version)
     return not any(_leads(api_key, field) for field in before)

@@ -18,7 +18,6 @@ from kproxy.filters.contract import (
     Want,
 )
 from kproxy.filters.narrow_api_versions import (
-    API_VERSIONS,
     NarrowApiVersions,
     is_known,
     is_refused,
@@ -27,12 +26,12 @@ from kproxy.filters.narrow_api_versions import (
 from kproxy.filters.passage import Passage
 from kproxy.filters.rewrite_addresses import RewriteAddresses
 from kproxy.filters.tail import withheld_tail
-from kproxy.protocol import facts, request_message, response_message
+from kproxy.protocol import ApiKey, facts, request_message, response_message
+from kproxy.protocol.frames import FRAME_LIMIT
 
 Wait = Callable[[Awaitable[Verdict], float], Awaitable[Verdict]]  # awaits at most so many seconds: asyncio.wait_for
 
 SMALLEST_REQUEST = 12  # size, api_key, api_version, correlation_id
-LARGEST_FRAME = 104_857_600  # socket.request.max.bytes of a broker
 BUILT_IN = (NarrowApiVersions, RewriteAddresses)  # which stand first, see kproxy.filters.loading
 WANTS_BY_STRENGTH = (Want.PASS, Want.TAIL, Want.HOLD)
 _log = logging.getLogger("kproxy.filters")
@@ -61,7 +60,7 @@ class Chain:
         filters: Iterable[Filter],
         *,
         wait: Wait = wait_for_ever,
-        most_frame_size: int = LARGEST_FRAME,
+        most_frame_size: int = FRAME_LIMIT,
         on_fault: Callable[[str], None] = lambda name: None,
     ) -> None:
         given = tuple(filters)
@@ -82,13 +81,13 @@ class Chain:
 
     def unknown(self, direction: Direction, api_key: int) -> Want:
         """What is to be done with frames of an API that the facts lack, or at a version that they lack."""
-        if self.narrows and api_key == API_VERSIONS and direction is Direction.RESPONSE:
+        if self.narrows and api_key == ApiKey.API_VERSIONS and direction == Direction.RESPONSE:
             return Want.HOLD  # what it offers could not be narrowed
         return Want.REFUSE if is_refused(self.filters, api_key) else Want.PASS
 
     def table(self, direction: Direction) -> dict[tuple[int, int], Want]:
         """(api_key, api_version) -> Want, for all that the facts know."""
-        message_of = request_message if direction is Direction.REQUEST else response_message
+        message_of = request_message if direction == Direction.REQUEST else response_message
         messages = ((api_key, message_of(api_key)) for api_key in facts().apis)
         pairs = ((api_key, version) for api_key, message in messages if message for version in message.versions)
         return {pair: self.wanted(direction, *pair) for pair in pairs}
@@ -163,7 +162,7 @@ class Chain:
         found = self._ways.get(asked)
         if found is None:
             want_it = [f for f in self.filters if f.wants(direction, api_key, api_version) is not Want.PASS]
-            found = self._ways[asked] = tuple(want_it if direction is Direction.REQUEST else reversed(want_it))
+            found = self._ways[asked] = tuple(want_it if direction == Direction.REQUEST else reversed(want_it))
         return found
 
     def way_back(self, filter_: Filter, api_key: int, api_version: int) -> tuple[Filter, ...]:

@@ -133,7 +133,7 @@ class Filter:
 
     def wants(self, direction: Direction, api_key: int, api_version: int) -> Want:
         """PASS, HOLD or TAIL; to be overridden where the attributes cannot say it. Asked once, when the chain is made."""
-        keys = self.requests if direction is Direction.REQUEST else self.responses
+        keys = self.requests if direction == Direction.REQUEST else self.responses
         asked = api_key in keys and (self.versions is None or api_version in self.versions)
         return Want.HOLD if asked else Want.PASS
 

@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from kproxy.errors import UsageError
-from kproxy.filters.chain import LARGEST_FRAME, Chain, Wait, wait_for_ever
+from kproxy.filters.chain import Chain, Wait, wait_for_ever
 from kproxy.filters.contract import Filter
 from kproxy.filters.rewrite_addresses import RewriteAddresses
+from kproxy.protocol.frames import FRAME_LIMIT
 
 GROUP = "kproxy.filters"
 BUILT_IN = {
@@ -46,7 +47,7 @@ def load_chain(
     cluster: Uses,
     *,
     wait: Wait = wait_for_ever,
-    most_frame_size: int = LARGEST_FRAME,
+    most_frame_size: int = FRAME_LIMIT,
     on_fault: Callable[[str], None] = lambda name: None,
 ) -> Chain:
     """The chain of a virtual cluster: RewriteAddresses first where addresses are rewritten, so that it has the last word

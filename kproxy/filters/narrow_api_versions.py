@@ -6,10 +6,9 @@ from typing import Any
 
 from kproxy.errors import DecodeError
 from kproxy.filters.contract import Direction, Filter, Forward, Replace, Response, Verdict, Want
-from kproxy.protocol import request_message, response_message
+from kproxy.protocol import ApiKey, request_message, response_message
+from kproxy.protocol.error_codes import ErrorCode
 
-API_VERSIONS = 18
-UNSUPPORTED_VERSION = 35
 BODY_START = 8  # size, correlation id: the header of these responses has no tags at any version (KIP-511)
 
 
@@ -36,14 +35,14 @@ def refused_version(frame: bytes) -> bytes:
     That is in the layout of version 0 with error 35 (KIP-511). A broker's own passes as it is; the answer of a broker
     that has the version gives way to ours, and the client asks again for one that can be narrowed.
     """
-    message = response_message(API_VERSIONS)
+    message = response_message(ApiKey.API_VERSIONS)
     assert message is not None
     try:
-        if message.decode(0, frame[BODY_START:]).error_code == UNSUPPORTED_VERSION:
+        if message.decode(0, frame[BODY_START:]).error_code == ErrorCode.UNSUPPORTED_VERSION:
             return frame
     except DecodeError:
         pass
-    body = pack(">hihhh", UNSUPPORTED_VERSION, 1, API_VERSIONS, 0, message.versions.highest)
+    body = pack(">hihhh", ErrorCode.UNSUPPORTED_VERSION, 1, ApiKey.API_VERSIONS, 0, message.versions.highest)
     return pack(">i", 4 + len(body)) + frame[4:BODY_START].ljust(4, b"\0") + body
 
 
@@ -54,7 +53,7 @@ class NarrowApiVersions(Filter):
     """
 
     name = "narrow_api_versions"
-    responses = (API_VERSIONS,)
+    responses = (ApiKey.API_VERSIONS,)
 
     def __init__(self, filters: Iterable[Filter]) -> None:
         self._filters = tuple(filters)

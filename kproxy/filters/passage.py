@@ -22,6 +22,7 @@ from kproxy.filters.contract import (
     Verdict,
 )
 from kproxy.protocol import (
+    ApiKey,
     Message,
     MessageStruct,
     read_request_header,
@@ -30,10 +31,7 @@ from kproxy.protocol import (
     response_header_version,
     response_message,
 )
-
-PRODUCE = 0
-API_VERSIONS = 18
-SIZE_FIELD = 4
+from kproxy.protocol.frames import SIZE_FIELD
 
 
 class Owner(Protocol):
@@ -101,7 +99,7 @@ class Passage:
     def _ask(self, filter_: Filter) -> Verdict | Awaitable[Verdict]:
         message, self._given = self._given or self._read(), None
         request = self._request
-        if self._direction is Direction.RESPONSE:
+        if self._direction == Direction.RESPONSE:
             return filter_.on_response(Response(self._connection, request, message))
         asked = (request.api_key, request.api_version, request.correlation_id, request.client_id)
         return filter_.on_request(Request(self._connection, *asked, message))
@@ -115,7 +113,7 @@ class Passage:
                 self._frame = self._written(message)
                 self._given = message
                 return None
-            case Reply(message) if self._direction is Direction.REQUEST:
+            case Reply(message) if self._direction == Direction.REQUEST:
                 return self._answer(filter_, message)
             case Close():
                 return verdict
@@ -128,7 +126,7 @@ class Passage:
         return None if filter_.fails_open else Close(f"filter {filter_.name or type(filter_).__name__} failed")
 
     def _through(self) -> Send:
-        if self._direction is Direction.RESPONSE:
+        if self._direction == Direction.RESPONSE:
             return Send(self._frame)
         request = self._request
         if self._unread is None and self._is_paired():
@@ -143,7 +141,7 @@ class Passage:
         return any(filter_ in answered for filter_ in asked)
 
     def _message(self) -> Message:
-        message_of = request_message if self._direction is Direction.REQUEST else response_message
+        message_of = request_message if self._direction == Direction.REQUEST else response_message
         message = message_of(self._request.api_key)
         assert message is not None  # nobody wants what the facts lack
         return message
@@ -166,14 +164,14 @@ class Passage:
         try:
             return message.decode(version, self._frame, self._body_start)
         except TrailingBytes as error:
-            if self._direction is Direction.REQUEST or not error.left:
+            if self._direction == Direction.REQUEST or not error.left:
                 raise
             self._rest = self._frame[-error.left :]
             return message.decode(version, self._frame[: -error.left], self._body_start)
 
     def _read_header(self) -> None:
         request = self._request
-        if self._direction is Direction.REQUEST:
+        if self._direction == Direction.REQUEST:
             header = read_request_header(self._frame, SIZE_FIELD)
             request.client_id = header.client_id
             self._body_start = SIZE_FIELD + header.size
@@ -183,7 +181,7 @@ class Passage:
 
     def _is_fallback(self) -> bool:
         """Whether this answers ApiVersions in another layout than asked for, as brokers do that lack the version (KIP-511)."""
-        if self._request.api_key != API_VERSIONS or self._direction is Direction.REQUEST:
+        if self._request.api_key != ApiKey.API_VERSIONS or self._direction == Direction.REQUEST:
             return False
         try:
             self._read_header()
@@ -217,7 +215,7 @@ class Passage:
         return _as_answer_later(outcome) if isinstance(outcome, Awaitable) else _as_answer(outcome)
 
     def _wants_no_answer(self) -> bool:
-        if self._request.api_key != PRODUCE:
+        if self._request.api_key != ApiKey.PRODUCE:
             return False
         return self._message().peek(self._request.api_version, "acks", self._frame, self._body_start) == 0
 

@@ -19,8 +19,8 @@ from kproxy.filters.contract import (
 )
 from kproxy.filters.tail import NO_TAGS, read_tail, withheld_tail, write_tail
 from kproxy.protocol import MessageStruct, Struct, response_message
+from kproxy.protocol.error_codes import ErrorCode
 
-COORDINATOR_NOT_AVAILABLE = 15
 MOST_ADDRESSES = 10_000  # in one response; Kafka clusters have hundreds of brokers
 WITHHELD = "the coordinator's address cannot be served by the proxy"
 
@@ -50,7 +50,7 @@ class RewriteAddresses(Filter):
 
     def wants(self, direction: Direction, api_key: int, api_version: int) -> Want:
         """TAIL for Produce, Fetch and their kin; HOLD also for versions nobody knows yet, so that they are refused."""
-        if direction is Direction.REQUEST or api_key not in self.responses:
+        if direction == Direction.REQUEST or api_key not in self.responses:
             return Want.PASS
         message = response_message(api_key)
         if message is None or api_version not in message.versions:
@@ -157,7 +157,7 @@ class _Rewriting:
         """As a broker that knows of no coordinator: Node.noNode() and an error."""
         setattr(struct, self.place.node_id, -1)
         self._set_address(struct, "", -1)
-        struct.error_code = COORDINATOR_NOT_AVAILABLE  # type: ignore[attr-defined]
+        struct.error_code = ErrorCode.COORDINATOR_NOT_AVAILABLE  # type: ignore[attr-defined]
         struct.error_message = WITHHELD  # type: ignore[attr-defined]  # dropped by version 0, which has none
 
     def _set_address(self, struct: Struct, host: str, port: int) -> None:

@@ -16,7 +16,7 @@ from kproxy.output.bodies import OPENABLE, READABLE, Bodies
 from kproxy.output.escaping import printable
 from kproxy.output.times import parse_instant
 from kproxy.output.tls import TlsObject
-from kproxy.protocol import Message, RequestHeader, ResponseHeader
+from kproxy.protocol import ApiKey, Message, RequestHeader, ResponseHeader
 from kproxy.protocol.embedded import Embedded
 from kproxy.protocol.message import request_message, response_message
 from kproxy.session import BadFrame, Connection, Direction, Event, Exchange, Frame, Gap, NotKafka, SaslToken, Tls
@@ -29,7 +29,6 @@ MOST_CONNECTIONS = 1_000  # of which it is remembered how they authenticate and 
 MOST_PARTITIONS = 10_000  # of one fetch session
 MOST_TOPICS = 100_000  # whose names are remembered
 LONGEST_NAME = 249  # Topic.MAX_NAME_LENGTH
-FETCH, SASL_HANDSHAKE, API_VERSIONS = 1, 17, 18
 SESSIONS_FROM = 7  # Fetch, KIP-227
 SOFTWARE_FROM = 3  # ApiVersions, KIP-511: its request is no longer empty
 FULL_EPOCHS = (0, -1)
@@ -69,7 +68,7 @@ class _Exchange(_Line, tag="exchange"):
 
 class _Other(_Line):
     at: str
-    direction: Direction = Direction.REQUEST
+    direction: Literal["request", "response"] = "request"
     tls: TlsObject | None = None
 
     def event(self, connection: Connection) -> Event:
@@ -93,7 +92,7 @@ class _SaslToken(_Other, tag="saslToken"):
 
     def _event(self, connection: Connection, at: int) -> Event:
         connection.sasl_mechanism = self.mechanism
-        return SaslToken(connection, at, self.direction, self.size, self.token)
+        return SaslToken(connection, at, Direction.of(self.direction), self.size, self.token)
 
 
 class _Gap(_Other, tag="gap"):
@@ -101,14 +100,14 @@ class _Gap(_Other, tag="gap"):
     skipped: int = 0
 
     def _event(self, connection: Connection, at: int) -> Event:
-        return Gap(connection, at, self.direction, self.size, self.skipped)
+        return Gap(connection, at, Direction.of(self.direction), self.size, self.skipped)
 
 
 class _BadFrame(_Other, tag="badFrame"):
     reason: str = ""
 
     def _event(self, connection: Connection, at: int) -> Event:
-        return BadFrame(connection, at, self.direction, self.reason)
+        return BadFrame(connection, at, Direction.of(self.direction), self.reason)
 
 
 class _NotKafka(_Other, tag="notKafka"):
@@ -116,7 +115,7 @@ class _NotKafka(_Other, tag="notKafka"):
     what: str = ""
 
     def _event(self, connection: Connection, at: int) -> Event:
-        return NotKafka(connection, at, self.kind, self.direction, self.what)
+        return NotKafka(connection, at, self.kind, Direction.of(self.direction), self.what)
 
 
 class _Embedded(Struct):
@@ -303,7 +302,7 @@ def _lay_out(frame: LoggedFrame, line: _Exchange, message: Message | None, body:
 def _is_unread(line: _Exchange) -> bool:
     """Whether the broker lacked the version, and read none of the request's body."""
     version = line.api_version
-    return line.api_key == API_VERSIONS and (version or 0) >= SOFTWARE_FROM and _object(line.request) == b"{}"
+    return line.api_key == ApiKey.API_VERSIONS and (version or 0) >= SOFTWARE_FROM and _object(line.request) == b"{}"
 
 
 def _object(raw: Raw) -> bytes | None:
@@ -329,9 +328,9 @@ def _learn(exchange: Exchange, bodies: Bodies, known: _Known) -> None:
     request, version = bodies.request, exchange.api_version or 0
     if request is None or len(request) > READABLE:
         return
-    if exchange.api_key == SASL_HANDSHAKE:
+    if exchange.api_key == ApiKey.SASL_HANDSHAKE:
         known.connection.sasl_mechanism = _read_handshake(request).mechanism
-    elif exchange.api_key == FETCH and version >= SESSIONS_FROM and bodies.response is not None:
+    elif exchange.api_key == ApiKey.FETCH and version >= SESSIONS_FROM and bodies.response is not None:
         _learn_fetch(exchange, _read_fetch(request), _read_answer(bodies.response).session_id, known)
 
 

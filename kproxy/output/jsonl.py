@@ -120,20 +120,20 @@ def event_line(event: Event, bodies: Bodies | None = None) -> bytes:
 
 def _sasl_token(event: Any) -> dict[str, Any]:
     mechanism = event.connection.sasl_mechanism
-    return {"direction": event.direction.value, "size": event.size, "mechanism": mechanism, "token": event.parts}
+    return {"direction": event.direction.text, "size": event.size, "mechanism": mechanism, "token": event.parts}
 
 
 def _gap(event: Any) -> dict[str, Any]:
-    return {"direction": event.direction.value, "size": event.size, "skipped": event.skipped}
+    return {"direction": event.direction.text, "size": event.size, "skipped": event.skipped}
 
 
 def _bad_frame(event: Any) -> dict[str, Any]:
-    return {"direction": event.direction.value, "reason": well_formed(event.reason)}
+    return {"direction": event.direction.text, "reason": well_formed(event.reason)}
 
 
 def _not_kafka(event: Any) -> dict[str, Any]:
     return {
-        "direction": event.direction.value,
+        "direction": event.direction.text,
         "kind": event.kind,
         "what": well_formed(event.what),
         "tls": _tls_object(event),

@@ -8,11 +8,11 @@ from collections import OrderedDict
 from typing import Any
 
 from kproxy.errors import DecodeError
+from kproxy.protocol import ApiKey
 from kproxy.protocol.embedded import Context, Embedded, Viewers, holds_payloads, open_request, open_response
 from kproxy.protocol.facts import facts
 from kproxy.session import Event, Exchange, Frame, client_software
 
-JOIN_GROUP, SYNC_GROUP = 11, 14
 MOST_GROUPS = 10_000
 MOST_LEARNED = 8 * 1024 * 1024  # bytes of a JoinGroup's frame
 HOLDING_APIS = {
@@ -55,7 +55,7 @@ class Opener:
 
     def learn(self, event: Event) -> None:
         """Remember what a JoinGroup tells about its group; anything else is let pass."""
-        if not isinstance(event, Exchange) or event.api_key != JOIN_GROUP:
+        if not isinstance(event, Exchange) or event.api_key != ApiKey.JOIN_GROUP:
             return
         if any(frame is not None and len(frame.data) > MOST_LEARNED for frame in (event.request, event.response)):
             return
@@ -70,7 +70,7 @@ class Opener:
 
     def _context(self, exchange: Exchange, request: Any) -> Context:
         protocol: tuple[str | None, str | None] = (None, None)
-        if exchange.api_key == SYNC_GROUP and request is not None:
+        if exchange.api_key == ApiKey.SYNC_GROUP and request is not None:
             protocol = self._groups.get(request.group_id, protocol)
         return Context(exchange.topic_names, *protocol, exchange.connection.sasl_mechanism, request, self._viewers)
 

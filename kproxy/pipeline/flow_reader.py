@@ -1,16 +1,34 @@
-"""What joins a capture to the sessions: flows in, events out.
+"""One flow of a capture: find out whether it is Kafka and which side is the client, then feed a Session.
 
-A flow is Kafka if its first bytes are, whatever its port. Where the capture has its beginning, the one who opened the connection
-is the client; where it has not, the side is on which pieces begin with requests (sides.py). A flow of TLS is decrypted first,
-if the keys are there. Other flows are dropped at once.
+Kafka is found by content, on any port. A flow is a machine of four states; ``FlowReader.state`` is where it is:
+
+    state      what is true in it                                   items of the flow                      next state
+    UNDECIDED  ``_pending`` holds the items, in order; at most       bytes are probed; a verdict decides.   KAFKA, TLS or
+               PROBE_SIZE bytes in PROBE_PIECES pieces. More is      Closed forces a verdict                DROPPED
+               let go, oldest first, where the beginning of the
+               flow is not in the capture anyway
+    KAFKA      ``session`` is set and owns all bytes that are held   go to the session                      DROPPED, if
+                                                                                                            it failed
+    TLS        ``_tls`` decrypts; ``_inside`` is a FlowReader of     are decrypted; what comes out goes to  DROPPED, if
+               its own, UNDECIDED at first, for what comes out       ``_inside``, which cannot become TLS   it failed
+    DROPPED    nothing is held; a NotKafka event was made, or an     are ignored                            (final)
+               exception was contained and counted (``fail``)
+
+A verdict is made from the first bytes of the flow where the capture has them: then the side that opened the connection is the
+client. Where it has not, requests are looked for at the beginnings of pieces (sides.py), in at most JOINED_SIZE bytes. Entering
+a state feeds it all that was pending: no byte is lost on the way, except those that were let go, which a Gap event counts.
+
+What bounds memory: the above for UNDECIDED; session.Limits for KAFKA; one TLS record each way, and secrets (KeyLog) for TLS.
 """
 
 from collections.abc import Callable, Iterator
 from enum import Enum
-from typing import Final, Literal, TypeAlias
+from typing import TypeAlias
 
 from kproxy.capture import Closed, CloseReason, Data, Ended, Flow, FlowItem, Gap
 from kproxy.capture.tls import KeyLog
+from kproxy.pipeline.connections import new_cluster_view
+from kproxy.pipeline.output import SIDES, End
 from kproxy.pipeline.sides import Sides
 from kproxy.pipeline.tls_flow import Decrypted, TlsFlow, begins_tls, is_client_hello
 from kproxy.session import (
@@ -28,16 +46,11 @@ from kproxy.session import (
 )
 from kproxy.session import Gap as PassedOver
 
-PROBE_SIZE = (
-    256 * 1024
-)  # bytes of a flow looked at before it is called something else, and most that wait for the decision
+PROBE_SIZE = 256 * 1024  # bytes of a flow that are probed before it is called something else, and that may be pending
 PROBE_PIECES = 256
-JOINED_SIZE = (
-    128 * 1024 * 1024
-)  # of a flow without its beginning: the capture may begin inside one message, of 100 MB at most
+JOINED_SIZE = 128 * 1024 * 1024  # bytes searched of a flow that begins within a message, which has 100 MB at most
 RUN_PIECES = 16  # of a direction without its beginning: how many are tried as one, joined with as many that follow
 ENOUGH = 2048  # bytes of a direction that are enough to tell what it begins with
-DIRECTIONS = (Direction.REQUEST, Direction.RESPONSE)
 UNKNOWN = "no Kafka request at its start, and nothing else that kproxy knows"
 CUT_SHORT = "too little of each packet was captured to tell what it is: record whole packets (tcpdump -s 0)"
 HEADERS_ONLY = "none of its bytes were captured, only headers: record whole packets (tcpdump -s 0)"
@@ -51,31 +64,36 @@ RESPONSES = (
 UNKNOWN_MIDSTREAM = "the capture begins in the middle of it, and nothing in it looks like a Kafka request"
 
 
-# Of every KRaft cluster, and in no Metadata response (org.apache.kafka.common.Uuid.METADATA_TOPIC_ID; KIP-516, KIP-595)
-METADATA_TOPIC_ID, METADATA_TOPIC = "AAAAAAAAAAAAAAAAAAAAAQ", "__cluster_metadata"
+class State(Enum):
+    """See the table above."""
 
-
-class _State(Enum):
     UNDECIDED = "undecided"
-    IS_KAFKA = "Kafka"
+    KAFKA = "Kafka"
+    TLS = "TLS"
+    DROPPED = "dropped"
 
 
-UNDECIDED: Final = _State.UNDECIDED
-IS_KAFKA: Final = _State.IS_KAFKA
-Verdict: TypeAlias = Foreign | Literal[_State.UNDECIDED, _State.IS_KAFKA]
+TRANSITIONS = {
+    State.UNDECIDED: {State.KAFKA, State.TLS, State.DROPPED},
+    State.KAFKA: {State.DROPPED},
+    State.TLS: {State.DROPPED},
+    State.DROPPED: set[State](),
+}
+
+Verdict: TypeAlias = Foreign | State  # what it is instead of Kafka in the clear; or State.KAFKA; or State.UNDECIDED
 Item: TypeAlias = FlowItem | Data
-OnEnd: TypeAlias = Callable[[int, Ended | Closed], None]
+OnEnd: TypeAlias = Callable[[End], None]
 
 
 class FlowReader:
-    """One flow of a capture: finds out whether it is Kafka and who is the client, then feeds a Session.
+    """The machine of one flow.
 
     Args:
         number: of the connection, as the events shall carry it.
         flow: the capture's.
         cluster, limits: given to the session.
         keylog: the secrets for TLS.
-        inside: the TLS that the items were inside of, and are decrypted from.
+        outside: the TLS that the items come out of, decrypted; None for items of the capture.
     """
 
     def __init__(
@@ -86,22 +104,22 @@ class FlowReader:
         limits: Limits,
         *,
         keylog: KeyLog,
-        inside: TlsFlow | None = None,
+        outside: TlsFlow | None = None,
     ) -> None:
         self.number = number
         self.flow = flow
         self.cluster = cluster
         self.limits = limits
         self.keylog = keylog
-        self.session: Session | None = None
-        self.dropped = False  # known not to be Kafka
-        self._inside = inside
-        self._outside: TlsFlow | None = None
-        self._reader_inside: FlowReader | None = None
-        self._pending: list[Item] = []  # what waits for the decision
+        self.state = State.UNDECIDED
+        self.session: Session | None = None  # of KAFKA
+        self._outside = outside
+        self._tls: TlsFlow | None = None  # of TLS
+        self._inside: FlowReader | None = None  # of TLS
+        self._pending: list[Item] = []  # of UNDECIDED, as is all that follows
         self._pieces = 0
-        self._held = [0, 0]  # bytes and pieces that wait
-        self._forgotten: dict[int, int] = {}  # of each side: bytes that do not wait any more
+        self._held = [0, 0]  # bytes and pieces that are pending
+        self._let_go: dict[int, int] = {}  # of each side: bytes that are not pending any more
         self._sizes = [0, 0]  # bytes of each direction so far
         self._start = (bytearray(), bytearray())  # what each direction begins with, up to ENOUGH
         self._missing = 0
@@ -109,35 +127,53 @@ class FlowReader:
         self._sides = Sides()
         self._foreign: Foreign | None = None  # what a flow without beginning seems to be, unless a request is found
 
-    def take(self, item: Item) -> list[Event]:
-        """The events that an item of the flow makes."""
+    def receive(self, item: Item) -> list[Event]:
+        """Take the next item of the flow; give the events that it makes."""
         if self.session is not None:
             return _feed(self.session, item)
-        if self._outside is not None and self._reader_inside is not None:
-            return self._outside.receive(item, self._reader_inside.take)
-        if self.dropped:
+        if self._tls is not None and self._inside is not None:
+            return self._tls.receive(item, self._inside.receive)
+        if self.state is State.DROPPED:
             return []
+        return self._probe(item)
+
+    def fail(self) -> None:
+        """Stop decoding the flow: an exception was raised in it, so that nothing of it can be believed any more."""
+        if self.state is not State.DROPPED:
+            self._enter(State.DROPPED)
+        self.session = self._tls = self._inside = None
+
+    def _enter(self, state: State) -> list[Item]:
+        """Change the state; give what was pending."""
+        assert state in TRANSITIONS[self.state], f"{self.state} to {state}"
+        self.state = state
+        pending, self._pending = self._pending, []
+        return pending
+
+    # UNDECIDED: an item makes a verdict
+
+    def _probe(self, item: Item) -> list[Event]:
         self._pending.append(item)
-        verdict: Verdict = UNDECIDED
+        verdict: Verdict = State.UNDECIDED
         if isinstance(item, Data | Decrypted):
-            verdict = self._probe(item.direction, item.data)
+            verdict = self._probe_bytes(item.direction, item.data)
         elif isinstance(item, Gap):
             self._lost = True
             self._missing += item.size or 0
         elif isinstance(item, Closed):
-            verdict = self._give_up()
-        if verdict is UNDECIDED:
+            verdict = self._last_verdict()
+        if verdict is State.UNDECIDED:
             return []
-        if verdict is IS_KAFKA:
-            return self._begin()
-        return self._begin_tls() if self._is_tls(verdict) else self._drop(verdict, item.time_ns)
+        if not isinstance(verdict, Foreign):
+            return self._begin_session()
+        return self._begin_tls() if self._may_be_decrypted(verdict) else self._drop(verdict, item.time_ns)
 
     @property
     def _from_start(self) -> bool:
         """Whether the first bytes are the connection's first, and the client is known."""
-        return self.flow.client_known or self._inside is not None
+        return self.flow.client_known or self._outside is not None
 
-    def _probe(self, direction: int, data: bytes) -> Verdict:
+    def _probe_bytes(self, direction: int, data: bytes) -> Verdict:
         self._pieces += 1
         self._held[0] += len(data)
         self._held[1] += 1
@@ -146,14 +182,14 @@ class FlowReader:
         start += data[: ENOUGH - len(start)]
         whole = self._from_start and not self._lost
         verdict = self._probe_start(direction, data) if whole else self._probe_piece(direction, data)
-        if verdict is UNDECIDED and (self._held[0] > PROBE_SIZE or self._held[1] > PROBE_PIECES):
+        if verdict is State.UNDECIDED and (self._held[0] > PROBE_SIZE or self._held[1] > PROBE_PIECES):
             if whole or sum(self._sizes) > JOINED_SIZE or (not all(self._sizes) and self._has_responses()):
-                return self._give_up()
-            self._forget()
+                return self._last_verdict()
+            self._let_older_half_go()
         return verdict
 
-    def _forget(self) -> None:
-        """Let the older half of what waits go: nothing in it was the beginning of a request."""
+    def _let_older_half_go(self) -> None:
+        """Let the older half of what is pending go: nothing in it was the beginning of a request."""
         kept: list[Item] = []
         for item in self._pending:
             if not isinstance(item, Data | Decrypted) or (
@@ -163,37 +199,38 @@ class FlowReader:
                 continue
             self._held[0] -= len(item.data)
             self._held[1] -= 1
-            self._forgotten[item.side] = self._forgotten.get(item.side, 0) + len(item.data)
+            self._let_go[item.side] = self._let_go.get(item.side, 0) + len(item.data)
         self._pending = kept
 
     def _probe_start(self, direction: int, data: bytes) -> Verdict:
         """Judge a flow by its first bytes. A response alone can only tell that it is something else."""
         self._sides.read(direction, data)
-        found = recognise(bytes(self._start[direction]), DIRECTIONS[direction])
+        found = recognise(bytes(self._start[direction]), Direction(direction))
         if found is KAFKA:
-            return UNDECIDED if direction else IS_KAFKA
-        return UNDECIDED if found is None else found
+            return State.UNDECIDED if direction else State.KAFKA
+        return State.UNDECIDED if found is None else found
 
     def _probe_piece(self, direction: int, data: bytes) -> Verdict:
         """Judge a flow without a beginning: clients write whole requests, so that pieces begin with them."""
         client = self._sides.read(direction, data)
-        if client is not None and self._can_be(client):
+        if client is not None and self._can_be_client(client):
             return self._with_client(client)
-        found = recognise(bytes(self._start[direction]), DIRECTIONS[direction])
+        found = recognise(bytes(self._start[direction]), Direction(direction))
         if isinstance(found, Foreign) and found.kind == "tls":
             return found
         if isinstance(found, Foreign) and found.kind != "unknown":
             self._foreign = found  # it may be the inside of a record, too
-        found = recognise(data[:ENOUGH], DIRECTIONS[direction])  # TLS, too, is written in whole records
-        return found if isinstance(found, Foreign) and found.kind == "tls" and begins_tls(data) else UNDECIDED
+        found = recognise(data[:ENOUGH], Direction(direction))  # TLS, too, is written in whole records
+        return found if isinstance(found, Foreign) and found.kind == "tls" and begins_tls(data) else State.UNDECIDED
 
-    def _give_up(self) -> Verdict:
-        if not any(self._sizes):  # nothing was said at all, or only the headers of the packets were captured
-            return Foreign("unknown", Direction.REQUEST, HEADERS_ONLY) if self._lost else UNDECIDED
+    def _last_verdict(self) -> Verdict:
+        """Judge by what is known when no more will be: the flow has ended, or enough of it was probed."""
+        if not any(self._sizes):  # no bytes were sent at all, or only the headers of the packets were captured
+            return Foreign("unknown", Direction.REQUEST, HEADERS_ONLY) if self._lost else State.UNDECIDED
         if not all(self._sizes) and (one_sided := self._judge_one_sided(1 if self._sizes[1] else 0)) is not None:
             return one_sided
         client = self._sides.claimed() if self._lost or not self._from_start else None
-        if client is not None and self._can_be(client):
+        if client is not None and self._can_be_client(client):
             return self._with_client(client)
         what = UNKNOWN if self._from_start else UNKNOWN_MIDSTREAM
         if self._missing > sum(self._sizes):
@@ -204,14 +241,14 @@ class FlowReader:
         """Judge a flow of which only one direction has bytes: whether they are the broker's."""
         if (direction == 1 or not self._from_start) and self._has_responses():
             if direction == 0:
-                self.flow.swap()  # the one taken for the client is the broker
+                self.flow.swap()  # the side taken for the client is the broker
             return Foreign("one-sided", Direction.RESPONSE, RESPONSES)
         if self._from_start and direction == 1:
             return Foreign("unknown", Direction.RESPONSE, UNHEARD)
         return None
 
     def _has_responses(self) -> bool:
-        """Whether what waits, all of one direction, has responses; brokers write them whole, so that pieces begin with them."""
+        """Whether what is pending, all of one direction, has responses: brokers write them whole, so pieces begin with them."""
         runs: list[list[bytes]] = [[]]
         for item in self._pending:
             if isinstance(item, Data | Decrypted):
@@ -226,77 +263,80 @@ class FlowReader:
             for begin in range(min(len(run), RUN_PIECES))
         )
 
-    def _can_be(self, client: int) -> bool:
-        return client == 0 or not self._from_start
+    def _can_be_client(self, direction: int) -> bool:
+        return direction == 0 or not self._from_start
 
     def _with_client(self, direction: int) -> Verdict:
         if direction == 1:
-            self.flow.swap()  # the one taken for the broker is the client
-        return IS_KAFKA
+            self.flow.swap()  # the side taken for the broker is the client
+        return State.KAFKA
 
-    def _begin(self) -> list[Event]:
+    # UNDECIDED to KAFKA
+
+    def _begin_session(self) -> list[Event]:
         flow = self.flow
+        pending = self._enter(State.KAFKA)
         session = self.session = Session(
             number=self.number,
             client=flow.client,
             broker=flow.server,
             cluster=self.cluster,
             limits=self.limits,
-            from_start=self._inside is not None or (flow.half(0).from_start, flow.half(1).from_start),
+            from_start=self._outside is not None or (flow.half(0).from_start, flow.half(1).from_start),
         )
-        if self._inside is not None:
-            session.connection.tls = self._inside.facts
-        pending, self._pending = self._pending, []
-        passed = [
-            PassedOver(session.connection, pending[0].time_ns, DIRECTIONS[flow.direction(side)], 0, size)
-            for side, size in sorted(self._forgotten.items())
+        if self._outside is not None:
+            session.connection.tls = self._outside.facts
+        let_go = [
+            PassedOver(session.connection, pending[0].time_ns, flow.direction(side), 0, size)
+            for side, size in sorted(self._let_go.items())
         ]
-        return [*passed, *(event for item in pending for event in _feed(session, item))]
+        return [*let_go, *(event for item in pending for event in _feed(session, item))]
 
-    def _is_tls(self, foreign: Foreign) -> bool:
+    # UNDECIDED to TLS
+
+    def _may_be_decrypted(self, foreign: Foreign) -> bool:
         """Whether a flow that is not Kafka in the clear may be Kafka in TLS."""
-        if foreign.kind != "tls" or self._inside is not None:
+        if foreign.kind != "tls" or self._outside is not None:
             return False
         return not self._from_start or any(map(begins_tls, self._start))  # not: an alert alone
 
     def _begin_tls(self) -> list[Event]:
         if not self.flow.client_known and is_client_hello(self._start[1]):
-            self.flow.swap()  # the one taken for the broker is the client
-        tls = self._outside = TlsFlow(self.number, self.flow, self.keylog)
-        self._reader_inside = FlowReader(
-            self.number, self.flow, self.cluster, self.limits, keylog=self.keylog, inside=tls
-        )
-        pending, self._pending = self._pending, []
-        return [event for item in pending for event in self.take(item)]
+            self.flow.swap()  # the side taken for the broker is the client
+        tls = self._tls = TlsFlow(self.number, self.flow, self.keylog)
+        self._inside = FlowReader(self.number, self.flow, self.cluster, self.limits, keylog=self.keylog, outside=tls)
+        return [event for item in self._enter(State.TLS) for event in self.receive(item)]
+
+    # UNDECIDED to DROPPED
 
     def _drop(self, foreign: Foreign, at: int) -> list[Event]:
-        self.dropped = True
-        self._pending.clear()
+        self._enter(State.DROPPED)
         connection = Connection(self.number, self.flow.client, self.flow.server)
         return [NotKafka(connection, at, foreign.kind, foreign.direction, foreign.what)]
 
 
 def _feed(session: Session, item: Item) -> list[Event]:
     if isinstance(item, Data | Decrypted):
-        return session.receive(DIRECTIONS[item.direction], item.data, item.time_ns)
+        return session.receive(item.direction, item.data, item.time_ns)
     if isinstance(item, Gap):
-        return session.gap(DIRECTIONS[item.direction], item.size, item.time_ns)
+        return session.gap(item.direction, item.size, item.time_ns)
     if isinstance(item, Ended):
-        return session.end(DIRECTIONS[item.direction], item.time_ns)
+        return session.end(item.direction, item.time_ns)
     if isinstance(item, Closed):
         return session.close(item.time_ns)
     return []
 
 
-class Pipeline:
+class FlowEvents:
     """The events of a capture's flows, in the order in which they are known; iterate once.
 
     Args:
         flow_items: what kproxy.capture.read_flows gives.
         numbers_from: connections are numbered as the capture numbers its flows, plus this.
-        limits: what one connection may take.
+        limits: of one connection.
         keylog: the secrets for TLS; without it, TLS is only described.
-        on_end: told, after the events of it, of every Ended and Closed item with the number of its connection.
+        on_end: called, after the events of it, when a connection or one side of it has ended.
+        contain: the exceptions that end only the flow in which they are raised; they are counted in ``faults``.
     """
 
     def __init__(
@@ -307,52 +347,74 @@ class Pipeline:
         limits: Limits | None = None,
         keylog: KeyLog | None = None,
         on_end: OnEnd | None = None,
+        contain: tuple[type[BaseException], ...] = (),
     ) -> None:
         self.flows = 0  # the highest number of a flow so far
+        self.faults: dict[str, int] = {}  # flows that failed, by exception
         self._items = flow_items
         self._on_end = on_end
+        self._contain = contain
         self._at = 0  # ns: of the last item
-        self._events: Iterator[Event] = iter(())  # of the last item, those not given out yet
+        self._events: Iterator[Event] = iter(())  # of the last item, those not yet yielded
         self._open: dict[Flow, FlowReader] = {}
         self._numbers_from = numbers_from
         self._limits = Limits() if limits is None else limits
         self._keylog = KeyLog() if keylog is None else keylog
-        self._cluster = ClusterView()  # a capture shows one cluster, mostly; topic ids of others do not collide
-        self._cluster.learn_topic(METADATA_TOPIC_ID, METADATA_TOPIC)
+        self._cluster = new_cluster_view()  # a capture shows one cluster, mostly; topic ids of others do not collide
 
     def __iter__(self) -> Iterator[Event]:
         for item in self._items:
             reader = item.flow.attached
             if reader is None or reader.session is None or type(item) is not Data:
-                yield from self._take(item)
+                yield from self._receive(item)
                 continue
             session: Session = reader.session
-            self._at = item.time_ns  # of nearly all items: what _take would do, without the way there
-            events = session.receive(DIRECTIONS[item.direction], item.data, item.time_ns)
+            self._at = item.time_ns  # of nearly all items: what _receive would do, without the way there
+            try:
+                events = session.receive(item.direction, item.data, item.time_ns)
+            except self._contain as error:
+                self._fail(reader, error)
+                continue
             if events:
                 self._events = iter(events)
                 yield from self._events
 
     def close(self) -> Iterator[Event]:
-        """What is still to be told when nothing more will be read: flows that are open end here, requests in flight too."""
+        """The last events when no more will be read: flows that are open end here, with their requests in flight."""
         yield from self._events
         for flow in list(self._open):
-            yield from self._take(Closed(flow, self._at, CloseReason.CAPTURE_END))
+            yield from self._receive(Closed(flow, self._at, CloseReason.CAPTURE_END))
 
-    def _take(self, item: Item) -> Iterator[Event]:
+    def _receive(self, item: Item) -> Iterator[Event]:
         flow = item.flow
         self._at = item.time_ns
         reader = flow.attached
         if reader is None:
             self.flows = max(self.flows, flow.number)
             reader = flow.attached = self._open[flow] = self._reader(flow)
-        self._events = iter(reader.take(item))
+        try:
+            self._events = iter(reader.receive(item))
+        except self._contain as error:
+            self._fail(reader, error)
         yield from self._events
         if self._on_end is not None and isinstance(item, Ended | Closed):
-            self._on_end(reader.number, item)
+            self._on_end(_end(reader.number, item))
         if isinstance(item, Closed):
             flow.attached = None  # a reader holds its flow: without this, only the garbage collector frees them
             self._open.pop(flow, None)
 
     def _reader(self, flow: Flow) -> FlowReader:
         return FlowReader(self._numbers_from + flow.number, flow, self._cluster, self._limits, keylog=self._keylog)
+
+    def _fail(self, reader: FlowReader, error: BaseException) -> None:
+        """Decode no more of a flow."""
+        name = type(error).__name__
+        self.faults[name] = self.faults.get(name, 0) + 1
+        self._events = iter(())
+        reader.fail()
+
+
+def _end(number: int, item: Ended | Closed) -> End:
+    if isinstance(item, Ended):
+        return End(number, item.time_ns, SIDES[item.direction])
+    return End(number, item.time_ns, reason=item.reason)

@@ -1,18 +1,17 @@
-"""Holds events back until the topics in them have names, where names come late: in a shuffled capture, or one that starts late.
+"""Hold events back until the topics in them have names, where names come late: in a shuffled capture, or one that starts late.
 
 Since Kafka 3.1 requests name topics by id, and only a few responses tell which name goes with which id. They come first on the
-wire, but not always in the file. Order is kept: behind an event that waits all others wait, too. Soon enough names are there
-or will never come; from then on nothing is looked at.
+wire, but not always in the file. Order is kept: behind an event that waits all others wait, too. Waiting ends for good with the
+first of: NAMED exchanges in a row that had all names, HELD events or HELD_SIZE bytes held, the end of the source.
 """
 
 from collections import deque
 from collections.abc import Callable
 
-from kproxy.capture import Closed, Ended
+from kproxy.pipeline.output import End
 from kproxy.session import Event, Exchange
 from kproxy.session.cluster import TopicNames
 
-Item = Event | tuple[int, Ended | Closed]
 NAMED = 512  # exchanges with topic ids in a row, all named when they came: names do not come late here
 HELD = 4_096  # events
 HELD_SIZE = 32 * 1024 * 1024  # bytes of their frames
@@ -20,59 +19,57 @@ LARGEST = 2 * 1024 * 1024  # bytes of an exchange that is looked into: as object
 
 
 class LateNames:
-    """Takes events, and the ends of connections between them; gives them on, in the same order.
+    """Takes events, and the ends of connections between them, and passes them on in the same order.
 
     Args:
-        give: takes an event.
-        ended: takes the number of a connection, and how it or one side of it ended.
-        waits: False where somebody watches and nothing is to be held back.
+        write: takes an event.
+        end: takes the end of a connection, or of one side of it.
+        waits: False where events are watched live, and none is to be held back.
     """
 
-    def __init__(
-        self, give: Callable[[Event], None], ended: Callable[[int, Ended | Closed], None], *, waits: bool = True
-    ) -> None:
-        self._give = give
-        self._ended = ended
-        self._held: deque[Item] = deque()
+    def __init__(self, write: Callable[[Event], None], end: Callable[[End], None], *, waits: bool = True) -> None:
+        self._write = write
+        self._end = end
+        self._held: deque[Event | End] = deque()
         self._held_size = 0
         self._waits = waits
         self._named = 0
-        self._missing: set[str] = set()  # topic ids of the first that is held
 
-    def take(self, event: Event) -> None:
-        """Take an event; those whose turn it is are given on."""
+    def write(self, event: Event) -> None:
+        """Pass an event on, with those held before it, or hold it."""
         if not self._held and not (self._waits and self._lacks_names(event)):
-            self._give(event)
+            self._write(event)
             return
         self._held.append(event)
         self._held_size += _size(event)
         if len(self._held) > HELD or self._held_size > HELD_SIZE:
             self._waits = False
-        self._give_on()
+        self._release()
 
-    def end(self, number: int, item: Ended | Closed) -> None:
-        """Take the end of a connection, or of one side of it."""
+    def end(self, end: End) -> None:
+        """Pass on that a connection, or one side of it, has ended; behind events that are held it is held, too."""
         if self._held:
-            self._held.append((number, item))
+            self._held.append(end)
         else:
-            self._ended(number, item)
+            self._end(end)
 
     def close(self) -> None:
-        """Nothing more will come: give everything on."""
+        """Pass on all that is held: the source has ended."""
         waits, self._waits = self._waits, False
-        self._give_on()
+        self._release()
         self._waits = waits
 
-    def _give_on(self) -> None:
+    def _release(self) -> None:
+        """Pass on what is held, up to the first event that still lacks names."""
         while self._held:
             item = self._held[0]
             if isinstance(item, Event):
                 if self._waits and self._lacks_names(item):
                     return
                 self._held_size -= _size(item)
-                self._give(item)
+                self._write(item)
             else:
-                self._ended(*item)
+                self._end(item)
             self._held.popleft()
 
     def _lacks_names(self, event: Event) -> bool:

@@ -1,24 +1,21 @@
-"""``kproxy decode --format parquet``: events to the files of tables."""
+"""Write events as tables: a directory with a folder of Parquet files for each table."""
 
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING
 
-from kproxy.capture import Closed, Ended
 from kproxy.errors import UsageError
 from kproxy.output.bodies import Bodies
 from kproxy.output.tables import Table, Tables, check_available
 from kproxy.output.tables.parquet import ParquetDirectory, check_directory
+from kproxy.pipeline.output import End, Output, Source
 from kproxy.session import Event
 
 if TYPE_CHECKING:
     import pyarrow
 
-SIDES = ("client", "broker")
-
 
 def check_parquet(output: Path | None) -> Path:
-    """The directory to write to. Raises UsageError for one that will not do, and where pyarrow is missing."""
+    """The directory to write to. Raises UsageError for one that cannot be written to, and where pyarrow is missing."""
     check_available()
     if output is None:
         raise UsageError("--format parquet wants a directory: -o DIR")
@@ -26,42 +23,41 @@ def check_parquet(output: Path | None) -> Path:
     return output
 
 
-class ParquetOutput:
-    """Takes events; use it as a context manager. The tables are there when it ends without an error."""
+class ParquetOutput(Output):
+    """Rows of all tables. The tables appear, all at once, when the output is closed without an error."""
 
     def __init__(self, directory: Path, *, bodies: bool, records: bool) -> None:
-        self._tables = Tables(self._give, bodies=bodies, records=records)
+        self._tables = Tables(self._write_rows, bodies=bodies, records=records)
         self._directory = ParquetDirectory(directory, self._tables.tables)
         self._capture = ""
 
-    def _give(self, table: Table, batch: "pyarrow.RecordBatch") -> None:
+    def _write_rows(self, table: Table, batch: "pyarrow.RecordBatch") -> None:
         self._directory.write(table, batch)
 
-    def begin(self, file: Path) -> None:
-        """Learn which capture the events from now on are of."""
-        self._capture = file.name
+    def flush(self) -> None:
+        """See Output: nothing appears before the end, and rows are written in groups of some thousands."""
 
-    def take(self, event: Event, bodies: Bodies | None, *, shown: bool) -> None:
-        """Take an event; one that is not shown only counts for its connection."""
+    def start_source(self, source: Source) -> None:
+        """See Output."""
+        self._capture = source.name
+
+    def write(self, event: Event, bodies: Bodies | None, *, shown: bool = True, line: bytes | None = None) -> None:
+        """See Output. An event that is not shown only counts for its connection."""
         self._tables.take(event, self._capture, shown=shown, bodies=bodies)
 
-    def ended(self, number: int, item: Ended | Closed) -> None:
-        """Learn that a side of a connection, or all of it, has ended."""
-        if isinstance(item, Ended):
-            self._tables.ended(number, SIDES[item.direction])
-        else:
-            self._tables.closed(number, item.reason)
+    def end(self, end: End) -> None:
+        """See Output."""
+        if end.side is not None:
+            self._tables.ended(end.connection, end.side)
+        elif end.reason is not None:
+            self._tables.closed(end.connection, end.reason)
 
-    def __enter__(self) -> "ParquetOutput":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self, error: BaseException | None = None) -> None:
+        """See Output."""
         try:
-            if kind is None:
+            if error is None:
                 self._tables.flush()
         except BaseException as failed:
             self._directory.__exit__(type(failed), failed, None)
             raise
-        self._directory.__exit__(kind, error, trace)
+        self._directory.__exit__(None if error is None else type(error), error, None)

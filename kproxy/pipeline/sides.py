@@ -1,4 +1,4 @@
-"""Who is the client of a flow whose beginning, or whose other side, was not captured.
+"""Find the client of a flow whose beginning, or whose other side, was not captured.
 
 Clients write whole requests, so that pieces begin with them. But a response may read as a request, too: its zeros are an empty
 client id and empty arrays, and now and then they fit to the last byte. Only a request with a client id therefore settles it
@@ -11,13 +11,13 @@ CLAIMS = 64  # correlation ids remembered of each direction
 
 
 class Sides:
-    """Takes the pieces of both directions; says which of them is the client's."""
+    """Reads the pieces of both directions until one of them must be the client's."""
 
     def __init__(self) -> None:
         self._claims: tuple[set[int], set[int]] = (set(), set())
 
     def read(self, direction: int, data: bytes) -> int | None:
-        """The client's direction, once it is beyond doubt."""
+        """Read the next piece; give the client's direction once it is beyond doubt."""
         if looks_like_request(data):
             if int.from_bytes(data[12:14], "big", signed=True) > 0:  # the client id's size
                 return direction
@@ -27,5 +27,5 @@ class Sides:
         return 1 - direction if answered else None
 
     def claimed(self) -> int | None:
-        """The direction on which something was like a request, when no more is known."""
+        """The direction of a piece that looked like a request, for when no more will be known."""
         return next((direction for direction, claims in enumerate(self._claims) if claims), None)

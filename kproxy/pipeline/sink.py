@@ -4,18 +4,31 @@ import os
 import sys
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO
+from typing import BinaryIO, Protocol, Self
 
 from kproxy.errors import OutputClosed, UsageError
 
 BLOCK = 256 * 1024
 
 
+class Writable(Protocol):
+    """What outputs write bytes to: a Sink, or a RotatingFile."""
+
+    def write(self, data: bytes, /) -> object:
+        """Write or buffer one or more whole lines or blocks."""
+
+    def flush(self) -> None:
+        """Write what is buffered."""
+
+    def close(self, error: BaseException | None = None) -> None:
+        """Flush, and close the file."""
+
+
 class Sink:
-    """Buffers lines and writes them in blocks. Use it as a context manager; leaving it flushes.
+    """Buffers lines and writes them in blocks. Use it as a context manager, or close it: that flushes.
 
     Args:
-        path: None for standard output; an existing file is replaced.
+        path: None for standard output, which stays open; an existing file is replaced.
         live: write every line at once.
     """
 
@@ -23,42 +36,46 @@ class Sink:
         self._file: BinaryIO = sys.stdout.buffer if path is None else _open(path)
         self._owned = path is not None
         self._live = live
-        self._held: list[bytes] = []
+        self._buffered: list[bytes] = []
         self._size = 0
 
     def write(self, line: bytes) -> None:
         """Write one or more whole lines."""
-        self._held.append(line)
+        self._buffered.append(line)
         self._size += len(line)
         if self._live or self._size >= BLOCK:
             self.flush()
 
     def flush(self) -> None:
         """Write what is buffered. Raises OutputClosed when the reading end of the pipe is closed (``| head``)."""
-        held, self._held, self._size = self._held, [], 0
+        buffered, self._buffered, self._size = self._buffered, [], 0
         try:
-            self._file.write(b"".join(held))
+            self._file.write(b"".join(buffered))
             self._file.flush()
         except BrokenPipeError:
             _forget_output()
             raise OutputClosed from None
 
-    def __enter__(self) -> "Sink":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self, error: BaseException | None = None) -> None:
+        """Flush, unless *error* says that nothing more can be written, and close the file."""
         try:
-            if kind is None or not issubclass(kind, OutputClosed):
+            if not isinstance(error, OutputClosed):
                 self.flush()
         finally:
             if self._owned:
                 self._file.close()
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close(error)
+
 
 def check_output(path: Path | None, inputs: list[Path]) -> None:
-    """Raise UsageError if writing to *path* would destroy an input or cannot work, before anything is touched."""
+    """Raise UsageError if writing to *path* would destroy an input or cannot work, before any file is touched."""
     if path is None:
         return
     if path.is_dir():

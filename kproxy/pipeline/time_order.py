@@ -1,4 +1,4 @@
-"""Puts any number of items in order with little memory: sorted runs in a temporary file without a name, then merged."""
+"""Sort any number of items with little memory: sorted runs in a temporary file without a name, then merged."""
 
 import heapq
 import os
@@ -15,7 +15,7 @@ _SIZES = Struct("<II")
 
 
 class TimeOrder:
-    """Takes items with keys that compare as bytes; gives them back sorted. Use it as a context manager.
+    """Items with keys that compare as bytes: add them, then iterate for all of them, sorted. Use it as a context manager.
 
     Args:
         run: bytes of items held in memory at most.
@@ -31,14 +31,14 @@ class TimeOrder:
         self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed by __exit__
 
     def add(self, key: bytes, item: bytes) -> None:
-        """Take one item."""
+        """Add one item."""
         self._held.append((key, item))
         self._size += len(key) + len(item) + OVERHEAD
         if self._size >= self._run:
             self._spill()
 
     def __iter__(self) -> Iterator[bytes]:
-        """The items by their keys; those with the same key as they came."""
+        """The items by their keys; those with the same key in the order in which they were added."""
         self._held.sort(key=_key)
         if not self._runs:
             return (item for _, item in self._held)
@@ -47,7 +47,7 @@ class TimeOrder:
         return (item for _, item in heapq.merge(*runs, key=_key))
 
     def _spill(self) -> None:
-        """Write what is held as a run."""
+        """Write the items in memory as a run."""
         held, self._held, self._size = self._held, [], 0
         held.sort(key=_key)
         start = self._file.tell()

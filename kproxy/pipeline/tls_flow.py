@@ -1,4 +1,4 @@
-"""A flow of TLS on its way to the session: records in, the same flow as if in the clear out."""
+"""Decrypt a flow of TLS: its items in, the items of the same flow as if in the clear out."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -12,18 +12,17 @@ from kproxy.session import Connection, Direction, Event, NotKafka, Tls
 
 NSS_KEY_LOG = 0x544C534B  # pcapng, section 4.7: a decryption secrets block that holds a key log
 HANDSHAKE, APPLICATION_DATA, CLIENT_HELLO = 22, 23, 1
-DIRECTIONS = (Direction.REQUEST, Direction.RESPONSE)
 
 
 @dataclass(slots=True)
 class Decrypted(HalfItem):
-    """What Data is, after decryption."""
+    """Bytes of one direction after decryption; as Data."""
 
     data: bytes
 
 
 Item: TypeAlias = FlowItem | Data
-Take: TypeAlias = Callable[[Item], list[Event]]
+Receive: TypeAlias = Callable[[Item], list[Event]]
 
 
 def begins_tls(start: bytes | bytearray) -> bool:
@@ -37,7 +36,7 @@ def is_client_hello(start: bytes | bytearray) -> bool:
 
 
 class TlsFlow:
-    """Decrypts a flow's items and hands them on to *take*; says at the end what the TLS was.
+    """Decrypts a flow's items for a receiver of decrypted items; at its end one event describes the TLS.
 
     Args:
         number: of the connection.
@@ -52,20 +51,20 @@ class TlsFlow:
 
     @property
     def facts(self) -> TlsFacts:
-        """What is known so far."""
+        """What is known of the TLS so far."""
         return self._tls.facts
 
-    def receive(self, item: Item, take: Take) -> list[Event]:
-        """The events that an item of the flow makes."""
+    def receive(self, item: Item, receive_inside: Receive) -> list[Event]:
+        """Decrypt an item and pass on what comes out; give the events that this makes."""
         if isinstance(item, Data):
-            found = self._tls.receive(DIRECTIONS[item.direction], item.data, item.time_ns)
+            found = self._tls.receive(item.direction, item.data, item.time_ns)
         elif isinstance(item, Gap):
-            found = self._tls.gap(DIRECTIONS[item.direction], item.size, item.time_ns)
+            found = self._tls.gap(item.direction, item.size, item.time_ns)
         elif isinstance(item, Closed):
-            return self._close(item, take)
+            return self._close(item, receive_inside)
         else:
-            return take(item) if isinstance(item, Ended) else []
-        return [event for inside in self._inside(found) for event in take(inside)]
+            return receive_inside(item) if isinstance(item, Ended) else []
+        return [event for inside in self._inside(found) for event in receive_inside(inside)]
 
     def _inside(self, found: list[TlsItem | TlsFacts]) -> Iterator[Item]:
         for item in found:
@@ -74,9 +73,9 @@ class TlsFlow:
             elif isinstance(item, Lost):
                 yield Gap(self._flow, item.at, self._side(item.direction), None)
 
-    def _close(self, item: Closed, take: Take) -> list[Event]:
+    def _close(self, item: Closed, receive_inside: Receive) -> list[Event]:
         inside = self._inside(self._tls.close(item.time_ns))
-        events = [event for found in (*inside, item) for event in take(found)]
+        events = [event for found in (*inside, item) for event in receive_inside(found)]
         connection = Connection(self._number, self._flow.client, self._flow.server, tls=self.facts)
         if self.facts.decrypted or (self.facts.established_at is not None and not self.facts.missing):
             return [*events, Tls(connection, item.time_ns)]
@@ -84,13 +83,13 @@ class TlsFlow:
         return [*events, NotKafka(connection, item.time_ns, "tls", Direction.REQUEST, words)]
 
     def _side(self, direction: Direction) -> int:
-        return int(self._flow.direction(0) != DIRECTIONS.index(direction))
+        return int(self._flow.direction(0) != direction)
 
 
 class Secrets:
-    """What a KeyLog asks for more: the key logs inside a capture as far as it is read, then a file.
+    """Where a KeyLog reads from: the key logs inside a capture as far as it is read, then a file.
 
-    One run has one of it, and one KeyLog, for all its captures.
+    A run has one Secrets and one KeyLog, for all its captures.
     """
 
     def __init__(self, file: KeyLogFile | None) -> None:
@@ -100,11 +99,11 @@ class Secrets:
 
     @property
     def file_given(self) -> bool:
-        """Whether there is a file beside what captures have."""
+        """Whether there is a key log file, besides those inside captures."""
         return self._file is not None
 
     def read_from(self, capture: Capture) -> None:
-        """Take the key logs of this capture from now on."""
+        """Read the key logs of this capture from now on."""
         self._capture = capture
         self._blocks = 0
 

@@ -12,6 +12,11 @@ class Direction(IntEnum):
     REQUEST = 0  # client to broker
     RESPONSE = 1  # broker to client
 
+    @classmethod
+    def of(cls, text: str) -> "Direction":
+        """The direction that is called ``"request"`` or ``"response"``. Raises ValueError."""
+        return _DIRECTIONS[_TEXTS.index(text)]
+
     @property
     def text(self) -> str:
         """``"request"`` or ``"response"``."""

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import TypeAlias
 
+from kproxy.protocol.ids import ZERO_UUID
 from kproxy.protocol.versions import Versions
 
 Row: TypeAlias = tuple[int, str] | None  # indent and text of a line; None after the last
 TYPE_DEFAULTS: dict[str, object] = {"string": "", "bytes": b"", "bool": False, "float64": 0.0, "records": None}
-ZERO_UUID = "A" * 22
 NONE = Versions()
 
 

@@ -8,12 +8,11 @@ from typing import Any
 
 from kproxy.errors import DecodeError, UpstreamError
 from kproxy.filters.contract import Direction
-from kproxy.protocol import message, request_header_version, response_header_version
+from kproxy.protocol import ApiKey, message, request_header_version, response_header_version
 from kproxy.proxy.instead import spoken_instead
 from kproxy.proxy.network.endpoint import split
 from kproxy.proxy.network.upstream import Upstream
 
-API_VERSIONS, METADATA = 18, 3
 CLIENT_ID = b"kproxy"
 MOST_ANSWER = 16_777_216  # bytes
 CLOSED = "it closes the connection, as one that wants TLS (broker_tls) or a login (name addresses.node_ids) does"
@@ -45,13 +44,13 @@ async def discover(upstream: Upstream, tls: ssl.SSLContext | None, server_name: 
 
 
 async def _ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> list[Broker]:
-    versions = message("ApiVersionsResponse").decode(0, await _exchange(reader, writer, API_VERSIONS, 0, b""))
-    offered = next((api for api in versions.api_keys if api.api_key == METADATA), None)
+    versions = message("ApiVersionsResponse").decode(0, await _exchange(reader, writer, ApiKey.API_VERSIONS, 0, b""))
+    offered = next((api for api in versions.api_keys if api.api_key == ApiKey.METADATA), None)
     known = message("MetadataRequest").versions.highest
     version = 0 if offered is None else min(offered.max_version, known)
     request = message("MetadataRequest")
     wish = request.from_json(version, _wish(version))
-    answer = await _exchange(reader, writer, METADATA, version, request.encode(version, wish))
+    answer = await _exchange(reader, writer, ApiKey.METADATA, version, request.encode(version, wish))
     metadata = message("MetadataResponse")
     found = metadata.decode(version, answer[: metadata.walk(version, answer)])  # librdkafka's mock cluster sends more
     return [(broker.node_id, broker.host, broker.port) for broker in found.brokers]

@@ -7,15 +7,13 @@ from kproxy.errors import DecodeError
 from kproxy.filters.chain import Chain
 from kproxy.filters.contract import Answer, Close, ConnectionFacts, Direction, Outcome, RequestFacts, Send, Want
 from kproxy.filters.narrow_api_versions import NarrowApiVersions
-from kproxy.protocol import read_request_header
+from kproxy.protocol import ApiKey, read_request_header
 from kproxy.proxy.forwarding.link import Link
 from kproxy.proxy.forwarding.owner import PairedRequest
 from kproxy.proxy.logs import log
 from kproxy.proxy.tap.counted import CloseCause, Total
 from kproxy.session.sasl import SaslPhase
 
-REQUEST_SIDE, RESPONSE_SIDE = 0, 1
-API_VERSIONS = 18
 BEHIND_CORRELATION_ID = 8
 MOST_UNCHANGED = 64
 
@@ -40,21 +38,21 @@ class Verdicts:
 
     def on_request(self, link: Link, frame: bytes) -> bool:
         """Judge a whole request frame; False: the verdict comes later, and resumes the link."""
-        return self._done(link, REQUEST_SIDE, self.chain.on_request(self.facts_of(link), frame), frame)
+        return self._done(link, Direction.REQUEST, self.chain.on_request(self.facts_of(link), frame), frame)
 
     def on_response(self, link: Link, current: PairedRequest, frame: bytes) -> bool:
         """Judge a whole response frame; False: the verdict comes later, and resumes the link."""
-        if current[0] == API_VERSIONS and frame[BEHIND_CORRELATION_ID:] in self._unchanged:
+        if current[0] == ApiKey.API_VERSIONS and frame[BEHIND_CORRELATION_ID:] in self._unchanged:
             link.forward_response(frame)
             return True
         outcome = self.chain.on_response(self.facts_of(link), _request_of(current), frame)
-        if current[0] == API_VERSIONS and isinstance(outcome, Send) and outcome.frame == frame:
+        if current[0] == ApiKey.API_VERSIONS and isinstance(outcome, Send) and outcome.frame == frame:
             self._note_unchanged(current[1], frame)
-        return self._done(link, RESPONSE_SIDE, outcome, frame)
+        return self._done(link, Direction.RESPONSE, outcome, frame)
 
     def _note_unchanged(self, api_version: int, frame: bytes) -> None:
         """Every connection begins with the same ApiVersions: what kproxy's own filter left as it was need not be read again."""
-        way = self.chain.way(Direction.RESPONSE, API_VERSIONS, api_version)
+        way = self.chain.way(Direction.RESPONSE, ApiKey.API_VERSIONS, api_version)
         if len(way) == 1 and isinstance(way[0], NarrowApiVersions) and len(self._unchanged) < MOST_UNCHANGED:
             self._unchanged.add(frame[BEHIND_CORRELATION_ID:])
 
@@ -67,7 +65,7 @@ class Verdicts:
 
     def on_too_large_to_hold(self, link: Link, side: int, api_key: int, api_version: int, size: int) -> Want:
         """What is done with a frame too big to be held: PASS, TAIL or REFUSE."""
-        direction = Direction.REQUEST if side == REQUEST_SIDE else Direction.RESPONSE
+        direction = Direction(side)
         return self.chain.too_big(direction, api_key, api_version)
 
     def _done(self, link: Link, side: int, outcome: Outcome | Awaitable[Outcome], frame: bytes) -> bool:
@@ -98,7 +96,7 @@ class Verdicts:
             case _:
                 if outcome.frame != frame:
                     link.worker.counters.add(Total.REWRITTEN_FRAMES)
-                if side == REQUEST_SIDE:
+                if side == Direction.REQUEST:
                     link.forward_request(outcome.frame, outcome.request)
                 else:
                     link.forward_response(outcome.frame)

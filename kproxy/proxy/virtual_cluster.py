@@ -12,6 +12,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from kproxy.config import Cluster, Config
 from kproxy.errors import UpstreamError
 from kproxy.filters.chain import Chain
@@ -35,6 +37,7 @@ from kproxy.proxy.network.endpoint import join, split
 from kproxy.proxy.network.listening import ListenError, endpoint_of, listen, sockaddr
 from kproxy.proxy.opening import Opening
 from kproxy.proxy.tap.counted import CloseCause, Total
+from kproxy.proxy.tap.tapped import Opened
 from kproxy.proxy.verdicts import Verdicts
 
 ACCEPT_PAUSE_S = 0.1  # when the process has no file descriptor left
@@ -268,7 +271,7 @@ class VirtualCluster(Verdicts):
 
     def on_refused(self, link: Link, side: int, cause: int, start: bytes) -> int:
         """A frame for which the connection is closed; gives the cause that is counted."""
-        direction = Direction.RESPONSE if side else Direction.REQUEST
+        direction = Direction(side)
         instead = spoken_instead(start, direction) if cause == CloseCause.BAD_FRAME and len(start) == 4 else None
         found = CloseCause.NOT_KAFKA if instead else CloseCause(cause)
         why = instead or f"it begins with {start.hex(' ')}"
@@ -292,11 +295,8 @@ class VirtualCluster(Verdicts):
 
     def describe(self, link: Link, from_start: bool) -> bytes:
         """What an analyzer is told of a link before its first bytes."""
-        client, broker = self.client_of(link), self.broker_of(link)
-        return (
-            f'{{"number":{link.number},"cluster":"{self.cluster.name}","client":"{client}","broker":"{broker}",'
-            f'"from_start":{"true" if from_start else "false"}}}'
-        ).encode()
+        opened = Opened(link.number, self.cluster.name, self.client_of(link), self.broker_of(link), from_start)
+        return msgspec.json.encode(opened)
 
     def client_of(self, link: Link) -> str:
         """The client's address; with PROXY protocol the one it names."""

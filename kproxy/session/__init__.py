@@ -37,11 +37,11 @@ JSON or objects asks ``frame.message`` to read ``frame.data`` from ``frame.body_
 A session never raises for what the bytes say.
 """
 
+from kproxy.protocol import Direction
 from kproxy.session.cluster import ClusterView
 from kproxy.session.events import (
     BadFrame,
     Connection,
-    Direction,
     Event,
     Exchange,
     Frame,

@@ -10,6 +10,9 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from kproxy.errors import DecodeError
+from kproxy.protocol import ApiKey
+from kproxy.protocol.addresses import join_address
+from kproxy.protocol.ids import ZERO_UUID
 from kproxy.protocol.structs import Struct
 
 if TYPE_CHECKING:  # events.py needs this module's neighbours
@@ -21,18 +24,51 @@ _LARGEST = 16 * 1024 * 1024  # a larger body is not looked into: as objects it w
 _BODIES_REMEMBERED = 1_024  # clients ask the same again and again
 _LONGEST_NAME = 249  # Topic.MAX_NAME_LENGTH; a host name may have 253 bytes (RFC 1035)
 _LONGEST_HOST = 253
-NO_TOPIC_ID = "A" * 22  # sixteen zero bytes in Kafka's text form
 
-# Which bodies put a topic's name beside its id, or name brokers (api_key). Metadata, LeaderAndIsr and UpdateMetadata
-# requests, CreateTopics, DeleteTopics, DescribeCluster, ConsumerGroupDescribe, DescribeTopicPartitions,
-# ShareGroupHeartbeat's and ShareGroupDescribe's members, DescribeShareGroupOffsets, Alter- and DeleteShareGroupOffsets.
-TELLING_REQUESTS = frozenset({4, 6})
-TELLING_RESPONSES = frozenset({3, 19, 20, 60, 69, 75, 77, 90, 91, 92})
+# Bodies that put a topic's name beside its id, or name brokers.
+TELLING_REQUESTS = frozenset({ApiKey.LEADER_AND_ISR, ApiKey.UPDATE_METADATA})
+TELLING_RESPONSES = frozenset(
+    {
+        ApiKey.METADATA,
+        ApiKey.CREATE_TOPICS,
+        ApiKey.DELETE_TOPICS,
+        ApiKey.DESCRIBE_CLUSTER,
+        ApiKey.CONSUMER_GROUP_DESCRIBE,
+        ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+        ApiKey.SHARE_GROUP_DESCRIBE,
+        ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,
+        ApiKey.ALTER_SHARE_GROUP_OFFSETS,
+        ApiKey.DELETE_SHARE_GROUP_OFFSETS,
+    }
+)
 
-# api_key -> the first api_version with a topic id in the request or the response.
-FIRST_VERSION_WITH_TOPIC_ID = {
-    **{0: 13, 1: 13, 3: 10, 4: 5, 6: 7, 8: 10, 9: 10, 19: 7, 20: 6, 56: 2, 68: 0, 69: 0, 73: 0, 75: 0, 76: 0, 77: 0},
-    **{78: 0, 79: 0, 83: 0, 84: 0, 85: 0, 86: 0, 87: 0, 90: 0, 91: 0, 92: 0},
+FIRST_VERSION_WITH_TOPIC_ID = {  # api_key -> the first api_version with a topic id in the request or the response
+    ApiKey.PRODUCE: 13,
+    ApiKey.FETCH: 13,
+    ApiKey.METADATA: 10,
+    ApiKey.LEADER_AND_ISR: 5,
+    ApiKey.UPDATE_METADATA: 7,
+    ApiKey.OFFSET_COMMIT: 10,
+    ApiKey.OFFSET_FETCH: 10,
+    ApiKey.CREATE_TOPICS: 7,
+    ApiKey.DELETE_TOPICS: 6,
+    ApiKey.ALTER_PARTITION: 2,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: 0,
+    ApiKey.CONSUMER_GROUP_DESCRIBE: 0,
+    ApiKey.ASSIGN_REPLICAS_TO_DIRS: 0,
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: 0,
+    ApiKey.SHARE_GROUP_HEARTBEAT: 0,
+    ApiKey.SHARE_GROUP_DESCRIBE: 0,
+    ApiKey.SHARE_FETCH: 0,
+    ApiKey.SHARE_ACKNOWLEDGE: 0,
+    ApiKey.INITIALIZE_SHARE_GROUP_STATE: 0,
+    ApiKey.READ_SHARE_GROUP_STATE: 0,
+    ApiKey.WRITE_SHARE_GROUP_STATE: 0,
+    ApiKey.DELETE_SHARE_GROUP_STATE: 0,
+    ApiKey.READ_SHARE_GROUP_STATE_SUMMARY: 0,
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: 0,
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS: 0,
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS: 0,
 }
 
 
@@ -115,15 +151,14 @@ class ClusterView:
     def _learn_named(self, struct: Any) -> None:
         topic_id = getattr(struct, "topic_id", None)
         name = getattr(struct, "name", None) or getattr(struct, "topic_name", None)
-        if name and len(name) <= _LONGEST_NAME and topic_id and topic_id != NO_TOPIC_ID:
+        if name and len(name) <= _LONGEST_NAME and topic_id and topic_id != ZERO_UUID:
             self.learn_topic(topic_id, name)
 
     def _learn_broker(self, broker: Any) -> None:
         if len(broker.host) > _LONGEST_HOST:
             return
         node_id = broker.node_id if hasattr(broker, "node_id") else broker.broker_id
-        host = f"[{broker.host}]" if ":" in broker.host else broker.host
-        address = f"{host}:{broker.port}"
+        address = join_address(broker.host, broker.port)
         if self._brokers.get(node_id, address) != address:
             self._seen.clear()  # it moved, and may move back
         self._brokers[node_id] = address
@@ -174,7 +209,7 @@ class TopicNames(Mapping[str, str]):
         if self._ids is None:
             structs = (struct for frame in self._frames for struct in _structs_of(frame))
             ids = (getattr(struct, "topic_id", None) for struct in structs)
-            self._ids = frozenset(topic_id for topic_id in ids if topic_id and topic_id != NO_TOPIC_ID)
+            self._ids = frozenset(topic_id for topic_id in ids if topic_id and topic_id != ZERO_UUID)
         return self._ids
 
 

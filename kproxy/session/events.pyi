@@ -2,19 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Any
 
 from kproxy.errors import DecodeError
-from kproxy.protocol import Message, RequestHeader, ResponseHeader
+from kproxy.protocol import Direction, Message, RequestHeader, ResponseHeader
 from kproxy.session.fetch_session import FetchSession, FetchSessions
 from kproxy.session.tls_facts import TlsFacts
-
-class Direction(StrEnum):
-    """Which half of a connection."""
-
-    REQUEST = "request"  # client to broker
-    RESPONSE = "response"  # broker to client
 
 @dataclass
 class Connection:

@@ -5,19 +5,12 @@ Compiled because there is an exchange and two frames of each for every request o
 making the three costs a seventh of what it costs as classes of Python.
 """
 
-from enum import StrEnum
-
 cimport cython
 from cython.dataclasses cimport dataclass, field
 
 from libc.stdint cimport int64_t
 
-
-class Direction(StrEnum):
-    """Which half of a connection."""
-
-    REQUEST = "request"  # client to broker
-    RESPONSE = "response"  # broker to client
+from kproxy.protocol import Direction
 
 
 @dataclass

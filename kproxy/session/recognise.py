@@ -10,9 +10,9 @@ from enum import Enum
 from typing import Final, Literal
 
 from kproxy.errors import DecodeError, Truncated
-from kproxy.protocol import RequestHeader, read_request_header, request_message
-from kproxy.session.events import Direction
-from kproxy.session.software import API_VERSIONS, client_software
+from kproxy.protocol import ApiKey, Direction, RequestHeader, read_request_header, request_message
+from kproxy.protocol.frames import FRAME_LIMIT, GSSAPI_FIRST_BYTE
+from kproxy.session.software import client_software
 
 
 class _Verdict(Enum):
@@ -29,7 +29,6 @@ _SMALLEST_RESPONSE = 5  # correlation id, and no body is empty
 _RESPONSE_START = 8  # size and correlation id
 _ENOUGH_RESPONSES = 64
 _LEFT_OUT = 1_000  # correlation ids in a row without a response: acks=0
-_FRAME_LIMIT = 104_857_600  # socket.request.max.bytes of a broker
 _NEWEST_API_KEY = 1_000  # room for APIs that are newer than the facts
 _NEWEST_API_VERSION = 100
 
@@ -86,11 +85,11 @@ def recognise(first_bytes: bytes, direction: Direction) -> Foreign | Literal[_Ve
     foreign = _foreign_by_size(bytes(first_bytes[:4]), direction) if len(first_bytes) >= 4 else None
     if foreign is not None:
         return foreign
-    if len(first_bytes) < (_ENOUGH_OF_REQUEST if direction is Direction.REQUEST else 4):
+    if len(first_bytes) < (_ENOUGH_OF_REQUEST if direction == Direction.REQUEST else 4):
         return None
-    if direction is Direction.RESPONSE:
+    if direction == Direction.RESPONSE:
         return KAFKA
-    if looks_like_request(first_bytes) or _looks_newer(first_bytes) or first_bytes[4] == 0x60:  # GSSAPI token, 0.9
+    if looks_like_request(first_bytes) or _looks_newer(first_bytes) or first_bytes[4] == GSSAPI_FIRST_BYTE:
         return foreign_request(first_bytes[4:]) or KAFKA
     return foreign_request(first_bytes[4:]) or Foreign(
         "unknown", direction, "the first bytes are no Kafka request and nothing else kproxy knows"
@@ -99,7 +98,7 @@ def recognise(first_bytes: bytes, direction: Direction) -> Foreign | Literal[_Ve
 
 def _foreign_by_size(size_field: bytes, direction: Direction) -> Foreign | None:
     """Judge by a size field that no Kafka peer would send."""
-    if 0 <= int.from_bytes(size_field, "big", signed=True) <= _FRAME_LIMIT:
+    if 0 <= int.from_bytes(size_field, "big", signed=True) <= FRAME_LIMIT:
         return None
     return foreign_size(size_field, direction) or Foreign(
         "unknown", direction, f"the first bytes ({size_field.hex(' ')}) are no frame size and nothing else kproxy knows"
@@ -124,7 +123,7 @@ def foreign_size(size_field: bytes, direction: Direction) -> Foreign | None:
 
 
 def _side(direction: Direction) -> str:
-    return "client" if direction is Direction.REQUEST else "broker side"
+    return "client" if direction == Direction.REQUEST else "broker side"
 
 
 def foreign_request(data: bytes) -> Foreign | None:
@@ -146,7 +145,7 @@ def looks_like_request(data: bytes) -> bool:
     its layout consumes exactly. Use it on both directions to find out which side is the client.
     """
     size = int.from_bytes(data[:4], "big", signed=True)
-    if len(data) < _ENOUGH_OF_REQUEST or not SMALLEST_REQUEST <= size <= _FRAME_LIMIT:
+    if len(data) < _ENOUGH_OF_REQUEST or not SMALLEST_REQUEST <= size <= FRAME_LIMIT:
         return False
     if len(data) - 4 >= size:
         return is_request(bytes(data[4 : 4 + size]))
@@ -158,7 +157,7 @@ def _looks_newer(data: bytes) -> bool:
 
     For a connection's first bytes only: nothing but a size, small numbers and a client id is known of it.
     """
-    if not SMALLEST_REQUEST <= int.from_bytes(data[:4], "big", signed=True) <= _FRAME_LIMIT:
+    if not SMALLEST_REQUEST <= int.from_bytes(data[:4], "big", signed=True) <= FRAME_LIMIT:
         return False
     start = data[4 : 4 + HEADER_BYTES]
     message = request_message(int.from_bytes(start[:2], "big", signed=True))
@@ -191,7 +190,7 @@ def looks_like_responses(data: bytes) -> bool:
         size = int.from_bytes(data[position : position + 4], "big", signed=True)
         correlation_id = int.from_bytes(data[position + 4 : position + 8], "big", signed=True)
         far = correlation_id < 0 or (found and abs(correlation_id - last) > _LEFT_OUT)
-        if not _SMALLEST_RESPONSE <= size <= _FRAME_LIMIT or far or correlation_id in found:
+        if not _SMALLEST_RESPONSE <= size <= FRAME_LIMIT or far or correlation_id in found:
             return False
         if position + 4 + size > len(data):
             break
@@ -220,14 +219,18 @@ def is_request(data: bytes) -> bool:
 
 
 def _is_newer_api_versions(header: RequestHeader, data: bytes) -> bool:
-    return header.api_key == API_VERSIONS and may_be_newer(header) and client_software(data, header.size) is not None
+    return (
+        header.api_key == ApiKey.API_VERSIONS
+        and may_be_newer(header)
+        and client_software(data, header.size) is not None
+    )
 
 
 def looks_like_request_header(data: bytes) -> bool:
     """Whether *data* begins with the header of a request that could be one; of a long one the start is enough."""
     api_key, api_version = (int.from_bytes(data[at : at + 2], "big", signed=True) for at in (0, 2))
     message = request_message(api_key)
-    newer = api_key == API_VERSIONS and api_version <= _NEWEST_API_VERSION
+    newer = api_key == ApiKey.API_VERSIONS and api_version <= _NEWEST_API_VERSION
     if message is None or (api_version not in message.versions and not newer):
         return False
     try:

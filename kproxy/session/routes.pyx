@@ -11,7 +11,8 @@ from kproxy.protocol.program cimport Program
 from kproxy.session.events cimport Frame
 
 from kproxy.errors import DecodeError
-from kproxy.protocol import request_message, response_header_version, response_message
+from kproxy.protocol import ApiKey, request_message, response_header_version, response_message
+from kproxy.protocol.error_codes import ErrorCode
 from kproxy.session.cluster import FIRST_VERSION_WITH_TOPIC_ID, TELLING_REQUESTS, TELLING_RESPONSES
 
 
@@ -26,9 +27,8 @@ class Step(IntEnum):
     SASL_AUTHENTICATE = 5
 
 
-_STEPS = {0: Step.PRODUCE, 1: Step.FETCH, 17: Step.SASL_HANDSHAKE, 18: Step.API_VERSIONS, 36: Step.SASL_AUTHENTICATE}
+_STEPS = {ApiKey[step.name]: step for step in Step if step}
 _FETCH_SESSIONS_FROM = 7  # KIP-227
-_UNSUPPORTED_VERSION = 35
 
 
 cdef class Route:
@@ -148,7 +148,7 @@ def is_refusal(Frame api_versions not None):
 
     RequestContext.parseRequest (KIP-511): such a request is taken for one of version 0, which has no fields, and answered so.
     """
-    return api_versions.message is not None and decoded(api_versions).error_code == _UNSUPPORTED_VERSION
+    return api_versions.message is not None and decoded(api_versions).error_code == ErrorCode.UNSUPPORTED_VERSION
 
 
 def failed(Frame response not None):

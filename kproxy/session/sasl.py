@@ -12,19 +12,18 @@ import contextlib
 from typing import Any
 
 from kproxy.errors import DecodeError
-from kproxy.protocol import RequestHeader, read_request_header
-from kproxy.session.events import Connection, Direction, SaslToken
+from kproxy.protocol import ApiKey, Direction, RequestHeader, read_request_header
+from kproxy.protocol.frames import GSSAPI_FIRST_BYTE
+from kproxy.session.events import Connection, SaslToken
 from kproxy.session.recognise import is_request, may_be_newer
 
-_GSSAPI_TOKEN = 0x60  # RFC 2743 section 3.1: an initial context token is an ASN.1 [APPLICATION 0]
-
-SASL_AUTHENTICATE = 36
-AUTHENTICATING = (17, 18, SASL_AUTHENTICATE)  # what a broker takes before authentication is done
+# What a broker accepts before authentication is done.
+AUTHENTICATING = (ApiKey.SASL_HANDSHAKE, ApiKey.API_VERSIONS, ApiKey.SASL_AUTHENTICATE)
 
 
 def is_of_authentication(header: RequestHeader, data: bytes) -> bool:
     """Whether a frame where a token may come is a request: one that can be read, or SaslAuthenticate newer than the facts."""
-    return is_request(data) or (header.api_key == SASL_AUTHENTICATE and may_be_newer(header))
+    return is_request(data) or (header.api_key == ApiKey.SASL_AUTHENTICATE and may_be_newer(header))
 
 
 class SaslPhase:
@@ -58,7 +57,7 @@ class SaslPhase:
 
     def begins_with_token(self, data: bytes) -> bool:
         """Whether a connection's first frame is a token without a handshake; the phase then begins."""
-        if self._begun or data[:1] != bytes([_GSSAPI_TOKEN]):
+        if self._begun or data[:1] != bytes([GSSAPI_FIRST_BYTE]):
             return False
         self._begun = self.in_tokens = self.may_be_token = self._any_client_id = True
         return True
@@ -89,5 +88,5 @@ def token_event(connection: Connection, direction: Direction, data: bytes, at: i
     mechanism = connection.sasl_mechanism or "GSSAPI"
     parts: dict[str, Any] | None = None
     with contextlib.suppress(DecodeError):  # a token that is not what its mechanism demands stays opaque
-        parts = open_token(data, mechanism, from_client=direction is Direction.REQUEST)
+        parts = open_token(data, mechanism, from_client=direction == Direction.REQUEST)
     return SaslToken(connection, at, direction, len(data), None if parts is None or "size" in parts else parts)

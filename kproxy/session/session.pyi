@@ -1,7 +1,7 @@
 """Session: one connection as a conversation. Pairs requests with responses and says what happens as events."""
 
 from kproxy.session.cluster import ClusterView
-from kproxy.session.events import Connection, Direction, Event
+from kproxy.session.events import Connection, Event
 from kproxy.session.limits import Limits
 
 BROKER_CLOSED: str
@@ -38,13 +38,13 @@ class Session:
     def cluster(self) -> ClusterView: ...
     @property
     def limits(self) -> Limits: ...
-    def receive(self, direction: Direction, data: bytes, at: int) -> list[Event]:
+    def receive(self, direction: int, data: bytes, at: int) -> list[Event]:
         """Take bytes as they came, in order; *at* in ns since the epoch."""
 
-    def gap(self, direction: Direction, size: int | None, at: int) -> list[Event]:
+    def gap(self, direction: int, size: int | None, at: int) -> list[Event]:
         """Learn that bytes are missing; *size* None when nobody knows how many."""
 
-    def end(self, direction: Direction, at: int) -> list[Event]:
+    def end(self, direction: int, at: int) -> list[Event]:
         """Learn that one side said it is done (FIN): after the broker's, nothing is answered any more."""
 
     def close(self, at: int) -> list[Event]:

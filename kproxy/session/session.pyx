@@ -6,6 +6,7 @@ Where frames begin is stream.py's business, tokens are sasl.py's, words for fore
 
 from libc.stdint cimport int64_t
 
+from kproxy.protocol.direction cimport DIRECTION_REQUEST, DIRECTION_RESPONSE
 from kproxy.protocol.headers cimport read_request_header, read_response_header, RequestHeader, ResponseHeader
 from kproxy.session.events cimport Exchange, Frame
 from kproxy.session.in_flight cimport InFlight
@@ -13,8 +14,9 @@ from kproxy.session.routes cimport Route, route_of
 from kproxy.session.stream cimport Stream
 
 from kproxy.errors import DecodeError, Malformed, Truncated
+from kproxy.protocol import Direction
 from kproxy.session.cluster import ClusterView
-from kproxy.session.events import BadFrame, Connection, Direction, Gap, NotKafka
+from kproxy.session.events import BadFrame, Connection, Gap, NotKafka
 from kproxy.session.framing import FrameBuffer
 from kproxy.session.hunting import RequestHunt, ResponseHunt
 from kproxy.session.in_flight import correlation_id_of
@@ -32,7 +34,7 @@ cdef dict _NO_NAMES = {}  # shared by all exchanges without topic ids; never wri
 _NO_REQUEST_BUT_TOKEN = "no request where authentication is not done; it may be a SASL token, so nothing in it is shown"
 _NO_SASL_AUTHENTICATE = "the body is not laid out so; it may hold a SASL token, so nothing in it is shown"
 _ONE_SIDED_FROM = 2  # requests, without a byte of the broker
-_REQUEST, _RESPONSE = Direction.REQUEST, Direction.RESPONSE
+cdef tuple _DIRECTIONS = tuple(Direction)
 _BROKER_UNHEARD = "nothing the broker sent is in the capture: was only one direction recorded?"
 
 
@@ -58,7 +60,7 @@ cdef class Session:
     cdef object _learning
     cdef object _sasl
     cdef bint _lossy  # whether bytes are missing, so that a response may lack its request
-    cdef dict _from_start  # of each direction
+    cdef tuple _from_start  # of each direction
     cdef bint _is_kafka  # that is known, whatever the first bytes look like
     cdef bint _heard  # whether any byte of the broker was captured
     cdef str _end_words  # why nothing more will be answered
@@ -78,14 +80,14 @@ cdef class Session:
         self._learning = Learning(self.connection, self.cluster, self.limits.fetch_partitions)
         self._sasl = SaslPhase()
         starts = from_start if isinstance(from_start, tuple) else (from_start, from_start)
-        self._from_start = {_REQUEST: starts[0], _RESPONSE: starts[1]}
+        self._from_start = starts
         self._lossy = not all(starts)
         self._end_words = CAPTURE_ENDED
         for stream in [one for one in (self._requests, self._responses) if not self._from_start[one.direction]]:
             stream.hunt()
 
     def _stream(self, direction: Direction):
-        is_request = direction is Direction.REQUEST
+        is_request = direction == Direction.REQUEST
         return Stream(
             direction,
             FrameBuffer(self.limits.frame_size),
@@ -94,41 +96,41 @@ cdef class Session:
             new_hunt=self._hunt_requests if is_request else self._hunt_responses,
         )
 
-    def receive(self, direction: Direction, bytes data not None, int64_t at) -> list[Event]:
+    def receive(self, int direction, bytes data not None, int64_t at) -> list[Event]:
         """Take bytes as they came, in order; *at* in ns since the epoch."""
         cdef list events = []
-        if direction is _REQUEST:
+        if direction == DIRECTION_REQUEST:
             self._requests.receive(data, at, events)
         else:
             self._heard = True
             self._responses.receive(data, at, events)
         return events
 
-    def gap(self, direction: Direction, size: int | None, at: int) -> list[Event]:
+    def gap(self, int direction, size: int | None, at: int) -> list[Event]:
         """Learn that bytes are missing; *size* None when nobody knows how many."""
         events = []
-        stream = self._requests if direction is Direction.REQUEST else self._responses
+        stream = self._requests if direction == DIRECTION_REQUEST else self._responses
         if stream.opaque:
             return events
         self._lossy = True
         stream.finish(at, events)
         self._sasl.on_gap()
         partial = stream.damage(size)
-        events.append(Gap(self.connection, at, direction, size, 0, 0 if partial is None else 1))
-        if partial is not None and direction is Direction.REQUEST:
+        events.append(Gap(self.connection, at, _DIRECTIONS[direction], size, 0, 0 if partial is None else 1))
+        if partial is not None and direction == DIRECTION_REQUEST:
             self._lose_request(*partial, at, events)
         elif partial is not None:
             self._lose_response(partial[0], at, events)
         return events
 
-    def end(self, direction: Direction, at: int) -> list[Event]:
+    def end(self, int direction, at: int) -> list[Event]:
         """Learn that one side said it is done (FIN): after the broker's, nothing is answered any more."""
         events = []
         if self._end_words is not BROKER_CLOSED:
-            self._end_words = BROKER_CLOSED if direction is _RESPONSE else CONNECTION_CLOSED
-        stream = self._requests if direction is Direction.REQUEST else self._responses
+            self._end_words = BROKER_CLOSED if direction == DIRECTION_RESPONSE else CONNECTION_CLOSED
+        stream = self._requests if direction == DIRECTION_REQUEST else self._responses
         self._end_stream(stream, at, events)
-        if direction is Direction.RESPONSE:
+        if direction == DIRECTION_RESPONSE:
             self._give_up_all(self._why_at_end(BROKER_CLOSED), at, events)
         return events
 
@@ -138,7 +140,7 @@ cdef class Session:
         self._end_stream(self._requests, at, events)
         self._end_stream(self._responses, at, events)
         self._give_up_all(self._why_at_end(self._end_words), at, events)
-        if self._skipped and not self._requests.frames.count and not self._from_start[Direction.REQUEST]:
+        if self._skipped and not self._requests.frames.count and not self._from_start[DIRECTION_REQUEST]:
             what = "no Kafka request is in what was captured of the connection, which began before the capture"
             events.append(NotKafka(self.connection, at, "unknown", Direction.REQUEST, what))
         self._requests.stop()  # session and streams know each other: until the collector comes, only they shall stay

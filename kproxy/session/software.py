@@ -7,7 +7,6 @@ with the two names, and what a client may call itself is bounded by a pattern, s
 
 import re
 
-API_VERSIONS = 18
 _SOFTWARE = re.compile(
     rb"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?"
 )  # ApiVersionsRequest.SOFTWARE_NAME_VERSION_PATTERN

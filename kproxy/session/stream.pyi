@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from typing import Protocol
 
-from kproxy.session.events import Direction, Event, Frame
+from kproxy.protocol import Direction
+from kproxy.session.events import Event, Frame
 from kproxy.session.framing import FrameBuffer
 from kproxy.session.hunting import Hunt
 

@@ -15,8 +15,9 @@ from scapy.layers.vxlan import VXLAN
 from scapy.packet import Raw
 
 from kproxy.capture import Packet, open_capture, read_flows
-from kproxy.pipeline.flow_reader import Pipeline
+from kproxy.pipeline.flow_reader import FlowEvents
 from kproxy.session import BadFrame, Event, Exchange, Gap, NotKafka
+from tests.conftest import Require
 from tests.support.built_captures import enhanced, interface, option, pcap, section
 from tests.support.traffic import CAPTURES
 from tests.support.variants import decode, frames, ip_of, lines, load, relinked, resegmented, segment
@@ -211,7 +212,7 @@ def test_over_ipv6() -> None:
 
 def of_file(path: Path) -> Counter[str]:
     with open_capture(path) as capture:
-        found = lines(Pipeline(read_flows(capture)))
+        found = lines(FlowEvents(read_flows(capture)))
         assert capture.damage is None
         return found
 
@@ -241,16 +242,17 @@ def test_interfaces_with_different_clocks_and_link_types(tmp_path: Path, order: 
     assert of_file(path) == lines(decode(packets))
 
 
-needs_editcap = pytest.mark.skipif(
-    shutil.which("editcap") is None or shutil.which("mergecap") is None, reason="Wireshark's tools are not installed"
-)
+@pytest.fixture
+def editcap(require: Require) -> None:
+    """Wireshark's tools are installed."""
+    require("tshark", shutil.which("editcap") and shutil.which("mergecap"), "Wireshark's tools are not installed")
 
 
 def tool(*words: object) -> None:
     subprocess.run([str(word) for word in words], check=True, capture_output=True)
 
 
-@needs_editcap
+@pytest.mark.usefixtures("editcap")
 @pytest.mark.parametrize("kind", ["pcap", "pcapng", "nsecpcap", "modpcap"])
 def test_what_editcap_writes(tmp_path: Path, kind: str) -> None:
     (original,) = CAPTURES.glob("05*")
@@ -258,14 +260,14 @@ def test_what_editcap_writes(tmp_path: Path, kind: str) -> None:
     assert of_file(tmp_path / "a") == of_file(original)
 
 
-@needs_editcap
+@pytest.mark.usefixtures("editcap")
 def test_what_editcap_cuts_is_what_the_snaplen_cuts(tmp_path: Path) -> None:
     (original,) = CAPTURES.glob("05*")
     tool("editcap", "-s", 96, original, tmp_path / "a")
     assert of_file(tmp_path / "a") == lines(decode(replace(packet, data=packet.data[:96]) for packet in load("05")))
 
 
-@needs_editcap
+@pytest.mark.usefixtures("editcap")
 def test_captures_of_several_clusters_in_one_file(tmp_path: Path) -> None:
     """mergecap gives each its interface; what they share of addresses and ports are connections one after the other."""
     originals = [path for name in ("03", "08", "11") for path in CAPTURES.glob(f"{name}*")]

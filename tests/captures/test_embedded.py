@@ -13,7 +13,7 @@ from kproxy.capture import open_capture, read_flows
 from kproxy.output.bodies import read_bodies
 from kproxy.output.jsonl import exchange_line
 from kproxy.output.opening import Opener
-from kproxy.pipeline.flow_reader import Pipeline
+from kproxy.pipeline.flow_reader import FlowEvents
 from kproxy.protocol.embedded import Viewers
 from kproxy.session import Exchange
 
@@ -30,7 +30,7 @@ def rows(number: str, *, records: bool = False) -> list[dict[str, Any]]:
     opener = Opener(Viewers() if records else None)
     found = []
     with open_capture(CAPTURES / MANIFEST[number]["file"]) as capture:
-        for event in Pipeline(read_flows(capture)):
+        for event in FlowEvents(read_flows(capture)):
             opener.learn(event)
             if isinstance(event, Exchange):
                 found.append(json.loads(exchange_line(event, read_bodies(event, opener))))

@@ -3,13 +3,13 @@
 import base64
 import gzip
 import json
-import os
 import re
 import shutil
 import subprocess
-import sys
+import tempfile
 from collections import Counter
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -17,18 +17,17 @@ import pytest
 
 from kproxy.capture import open_capture, read_flows
 from kproxy.capture.tls import KeyLog
-from kproxy.pipeline.flow_reader import Pipeline
+from kproxy.pipeline.flow_reader import FlowEvents
 from kproxy.pipeline.tls_flow import Secrets
 from kproxy.protocol.records import read_records
 from kproxy.protocol.structs import Struct
 from kproxy.session import Exchange, Frame
 from tests.conftest import Require
+from tests.support.command import decode
 
 ROOT = Path(__file__).parents[2]
 CAPTURES = ROOT / "captures"
 MANIFEST = [json.loads(line) for line in (CAPTURES / "MANIFEST.jsonl").read_text(encoding="utf-8").splitlines()]
-FILES = [entry["file"] for entry in MANIFEST]
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
 CANARY = 5  # bytes: shorter words are found by chance
 
 # Keys of Kafka's JSON under which its own words stand; everything else must be gone
@@ -56,38 +55,62 @@ ID = re.compile(r"topicId|directory|directoryId|Ids?$|Uuid", re.IGNORECASE)
 UUID = re.compile(r"[\w-]{22}")
 
 
-def kproxy(*words: object) -> str:
-    command = [sys.executable, "-c", "from kproxy.cli import main; main()", "decode", *map(str, words)]
-    run = subprocess.run(command, env=ENVIRONMENT, capture_output=True, encoding="utf-8", check=True)
-    return run.stdout
+def of_file(file: str) -> pytest.MarkDecorator:
+    """Tests of one file run in one process, which writes and reads it once."""
+    return pytest.mark.xdist_group(f"pcapng of {file}")
+
+
+each_file = pytest.mark.parametrize("file", [pytest.param(e["file"], marks=of_file(e["file"])) for e in MANIFEST])
+
+
+class Written(dict[tuple[str, str], Path]):
+    """(file, "clear" or "anonymous") -> the pcapng file that kproxy writes of it, written when first asked for."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self._folder = folder
+        self._key = folder / "key"
+        self._key.write_bytes(bytes(range(32)))
+
+    def __missing__(self, key: tuple[str, str]) -> Path:
+        file, kind = key
+        options = ["--anonymize-key", self._key] if kind == "anonymous" else []
+        path = self._folder / f"{file}.{kind}.pcapng"
+        assert decode("--format", "pcapng", "-q", *options, "-o", path, CAPTURES / file) == 0
+        self[key] = path
+        return path
 
 
 @pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[tuple[str, str], Path]]:
-    """(file, "clear" or "anonymous") -> what kproxy makes of it."""
+def written(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Written]:
     folder = tmp_path_factory.mktemp("pcapng")
-    key = folder / "key"
-    key.write_bytes(bytes(range(32)))
-    made = {}
-    for file in FILES:
-        for kind, options in (("clear", []), ("anonymous", ["--anonymize-key", key])):
-            path = made[file, kind] = folder / f"{file}.{kind}.pcapng"
-            kproxy("--format", "pcapng", "-q", *options, "-o", path, CAPTURES / file)
-    yield made
+    yield Written(folder)
+    json_lines.cache_clear()
+    rows.cache_clear()
     shutil.rmtree(folder)
 
 
+@lru_cache(maxsize=3)
+def json_lines(path: Path) -> str:
+    """What `kproxy decode --format jsonl` prints of a capture."""
+    with tempfile.TemporaryDirectory(prefix="kproxy-pcapng-") as folder:
+        output = Path(folder) / "lines.jsonl"
+        assert decode("--format", "jsonl", "-q", "-o", output, path) == 0
+        return output.read_text(encoding="utf-8")
+
+
+@lru_cache(maxsize=3)  # a capture and the two that are written of it
 def rows(path: Path) -> list[dict[str, Any]]:
     """The exchanges, in an order that does not depend on how ties in time are broken."""
-    lines = [json.loads(line) for line in kproxy("--format", "jsonl", "-q", path).splitlines()]
+    lines = [json.loads(line) for line in json_lines(path).splitlines()]
     found = [{**line, "connection": 0} for line in lines if line["event"] == "exchange"]
     return sorted(
         found, key=lambda row: (row["requestAt"] or "", row["responseAt"] or "", json.dumps(row["requestHeader"]))
     )
 
 
-@pytest.mark.parametrize("file", FILES)
-def test_the_clear_capture_says_what_the_original_says(file: str, written: dict[tuple[str, str], Path]) -> None:
+@each_file
+def test_the_clear_capture_says_what_the_original_says(file: str, written: Written) -> None:
     original = rows(CAPTURES / file)
     assert len(original) > 20
     assert rows(written[file, "clear"]) == original
@@ -102,8 +125,8 @@ def shape(value: Any) -> Any:
     return len(value.encode()) if isinstance(value, str) else value
 
 
-@pytest.mark.parametrize("file", FILES)
-def test_the_anonymous_capture_has_the_shape_of_the_original(file: str, written: dict[tuple[str, str], Path]) -> None:
+@each_file
+def test_the_anonymous_capture_has_the_shape_of_the_original(file: str, written: Written) -> None:
     kept = ("apiKey", "apiVersion", "correlationId", "requestAt", "responseAt", "latencyMs", "errors", "undecoded")
     kept += ("unanswered", "expectsResponse", "layout", "assumedVersion")
     before, after = rows(CAPTURES / file), rows(written[file, "anonymous"])
@@ -117,7 +140,7 @@ def exchanges(path: Path) -> Iterator[Exchange]:
     with open_capture(path) as capture:
         secrets = Secrets(None)
         secrets.read_from(capture)
-        for event in Pipeline(read_flows(capture), keylog=KeyLog(secrets.more)):
+        for event in FlowEvents(read_flows(capture), keylog=KeyLog(secrets.more)):
             if isinstance(event, Exchange):
                 yield event
 
@@ -158,8 +181,8 @@ def contents(path: Path) -> set[bytes]:
     return found
 
 
-@pytest.mark.parametrize("file", FILES)
-def test_anonymous_records_are_as_many_at_the_same_offsets(file: str, written: dict[tuple[str, str], Path]) -> None:
+@each_file
+def test_anonymous_records_are_as_many_at_the_same_offsets(file: str, written: Written) -> None:
     def facts(path: Path) -> Counter[Any]:
         return Counter(
             (
@@ -235,8 +258,31 @@ def named(path: Path) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("entry", MANIFEST, ids=lambda entry: entry["file"])
-def test_nothing_that_names_somebody_is_left(entry: dict[str, Any], written: dict[tuple[str, str], Path]) -> None:
+class Haystack:
+    """Bytes in which thousands of needles are looked for: one whose start occurs nowhere needs no search."""
+
+    START = 4  # bytes: as long as the shortest needle, the base64 of a canary
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._starts = {data[at : at + self.START] for at in range(len(data))}
+
+    def __contains__(self, needle: bytes) -> bool:
+        assert len(needle) >= self.START
+        return needle[: self.START] in self._starts and needle in self._data
+
+
+def test_a_haystack_has_what_its_bytes_have() -> None:
+    data = b"one needle, one other"
+    haystack = Haystack(data)
+    assert all(data[start:end] in haystack for start in range(len(data)) for end in range(start + 4, len(data) + 1))
+    assert all(needle not in haystack for needle in (b"one noodle", b"needles", b"other!"))
+
+
+@pytest.mark.parametrize(
+    "entry", [pytest.param(entry, marks=of_file(entry["file"]), id=entry["file"]) for entry in MANIFEST]
+)
+def test_nothing_that_names_somebody_is_left(entry: dict[str, Any], written: Written) -> None:
     original, anonymous = CAPTURES / entry["file"], written[entry["file"], "anonymous"]
     names = {name.encode() for name in {*said_by_others(entry), *named(original)}} | contents(original)
     names = {name for name in names if len(name) >= CANARY and name not in ANONYMOUS}
@@ -246,8 +292,8 @@ def test_nothing_that_names_somebody_is_left(entry: dict[str, Any], written: dic
     innocent += KPROXY_WORDS
     canaries = {name for name in names if name not in innocent}
     assert len(canaries) > 20
-    data = anonymous.read_bytes()
-    text = kproxy("--format", "jsonl", "-q", anonymous).encode()
+    data = Haystack(anonymous.read_bytes())
+    text = Haystack(json_lines(anonymous).encode())
     for canary in canaries:
         for form in (canary, base64.b64encode(canary)[: len(canary) * 4 // 3 - 2], canary.hex().encode()):
             assert form not in data, f"{canary!r} is in the file"
@@ -267,8 +313,8 @@ def tshark(path: Path, ports: set[int], *words: str) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("kind", ["clear", "anonymous"])
-@pytest.mark.parametrize("file", FILES)
-def test_tshark_reads_it(file: str, kind: str, written: dict[tuple[str, str], Path], require: Require) -> None:
+@each_file
+def test_tshark_reads_it(file: str, kind: str, written: Written, require: Require) -> None:
     require("tshark", shutil.which("tshark"), "")
     path = written[file, kind]
     known = rows(path)

@@ -119,7 +119,7 @@ def test_json_says_the_same(api: Api) -> None:
         (("--errors", "zzz"), "no error code is 'zzz'"),
         (("--errors", "16", "3"), "--errors takes one code or name"),
         (("--diff", "1", "2"), "kproxy api Fetch 13"),
-        (("Fetch", "x"), "it is not a whole number; see kproxy api --help"),
+        (("Fetch", "x"), "'x' is not a whole number; see kproxy api --help"),
     ],
 )
 def test_wrong_usage_is_one_sentence_and_2(api: Api, words: tuple[str, ...], said: str) -> None:

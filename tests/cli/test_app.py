@@ -24,11 +24,61 @@ def test_version() -> None:
     assert run("--version").stdout.decode() == f"kproxy {__version__}\n"
 
 
-@pytest.mark.parametrize("words", [("--help",), ("decode", "--help"), ("api", "--help")])
+@pytest.mark.parametrize("words", [("--help",), *((command, "--help") for command in app.COMMANDS)])
 def test_help_fits_into_80_columns(words: tuple[str, ...]) -> None:
     done = run(*words)
     assert done.returncode == 0
     assert max(map(len, done.stdout.decode().splitlines())) <= 80
+
+
+@pytest.mark.parametrize("command", app.COMMANDS)
+def test_the_list_of_commands_says_what_each_command_says(command: str) -> None:
+    first = next(line for line in run(command, "--help").stdout.decode().splitlines()[1:] if line)
+    assert first.strip() == app.COMMANDS[command]
+
+
+def imported_by(*words: str) -> set[str]:
+    """Names of the modules that a run of the command imports, and their packages."""
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "kproxy", *words],
+        capture_output=True,
+        check=True,
+        cwd="/",
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    lines = done.stderr.decode().splitlines()
+    return {line.rpartition("|")[2].strip() for line in lines if line.startswith("import time:")}
+
+
+def test_version_imports_nothing() -> None:
+    imported = imported_by("--version")
+    assert {name for name in imported if name.startswith("kproxy.")} == {"kproxy.cli"}
+    assert not imported & {"asyncio", "click", "cryptography", "dataclasses", "msgspec", "rich", "typing", "uvloop"}
+
+
+def test_help_imports_no_command() -> None:
+    imported = imported_by("--help")
+    assert {name for name in imported if name.startswith("kproxy.")} <= {
+        "kproxy.cli",
+        "kproxy.cli.app",
+        "kproxy.errors",
+    }
+
+
+def test_decode_imports_only_what_it_uses() -> None:
+    imported = imported_by("decode", str(CAPTURES / "01-java-produce-consume-group.pcap"))
+    assert not imported & {
+        "asyncio",
+        "cel",
+        "cryptography",
+        "pyarrow",
+        "rich.console",
+        "starlette",
+        "uvicorn",
+        "uvloop",
+    }
+    assert not [name for name in imported if name.startswith(("kproxy.config", "kproxy.proxy"))]
+    assert not imported & {f"kproxy.cli.{command}" for command in app.COMMANDS} - {"kproxy.cli.decode"}
 
 
 def test_the_exit_codes_are_in_the_help() -> None:
@@ -84,7 +134,7 @@ def test_too_little_memory_is_one_sentence(monkeypatch: pytest.MonkeyPatch, caps
     def exhausted(**_: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr(app, "app", exhausted)
+    monkeypatch.setattr(app, "kproxy", exhausted)
     with pytest.raises(SystemExit) as exit_:
         app.main([])
     assert exit_.value.code == 1

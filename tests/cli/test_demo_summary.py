@@ -3,11 +3,8 @@
 import io
 import math
 
-import pytest
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from rich.console import Console
-
-pytest.importorskip("confluent_kafka")
 
 from kproxy.cli.demo_summary import Api, Places, read_metrics, show_summary
 from kproxy.cli.demo_workload import Counts

@@ -3,10 +3,6 @@
 import json
 import time
 
-import pytest
-
-pytest.importorskip("confluent_kafka")
-
 from confluent_kafka import Consumer
 
 from kproxy.cli.demo_workload import BROKERS, TOPIC, MockCluster, Workload

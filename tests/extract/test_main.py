@@ -6,10 +6,10 @@ import zipfile
 from pathlib import Path
 
 import pytest
-import typer
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from kproxy.extract import __main__ as command
+from kproxy.extract import enums
 from kproxy.extract.jars import BROKERS, CLIENTS
 
 FIELD = {"name": "A", "type": "int32", "versions": "0+"}
@@ -29,13 +29,15 @@ def jars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(folder))
     monkeypatch.setattr(command, "FACTS", tmp_path / "facts.txt")
+    for name in ("API_KEYS", "ERROR_CODES"):
+        module = tmp_path / f"{name.lower()}.py"
+        module.write_text("class Numbers(IntEnum):\n    OTHER = 7\n", encoding="utf-8")
+        monkeypatch.setattr(enums, name, module)
     return folder
 
 
 def run(*arguments: str) -> tuple[int, str]:
-    app = typer.Typer()
-    app.command()(command.main)
-    result = CliRunner().invoke(app, list(arguments))
+    result = CliRunner().invoke(command.main, arguments)
     return result.exit_code, result.output
 
 
@@ -47,6 +49,8 @@ def test_it_writes_what_the_jars_say(jars: Path) -> None:
         "message ARequest type=request api=1 module=kafka-clients release=4.3.1 versions=0 flexible=none",
         "  A int32 0+",
     ]
+    assert enums.API_KEYS.read_text(encoding="utf-8") == "class Numbers(IntEnum):\n    A = 1\n"
+    assert enums.ERROR_CODES.read_text(encoding="utf-8") == "class Numbers(IntEnum):\n    NONE = 0\n"
 
 
 def test_a_check_is_silent_when_nothing_differs(jars: Path) -> None:
@@ -64,9 +68,17 @@ def test_a_check_shows_the_difference_and_changes_nothing(jars: Path) -> None:
     assert command.FACTS.read_text(encoding="utf-8") == tampered
 
 
+def test_a_check_shows_the_difference_of_an_enum(jars: Path) -> None:
+    run("--jars", str(jars))
+    enums.API_KEYS.write_text("class Numbers(IntEnum):\n    A = 2\n", encoding="utf-8")
+    code, output = run("--jars", str(jars), "--check")
+    assert code == 1
+    assert "--- api_keys.py" in output and "\n-    A = 2\n+    A = 1\n" in output
+
+
 def test_a_long_difference_is_cut() -> None:
     old, new = ("\n".join(f"{word} {number}" for number in range(500)) for word in ("a", "b"))
-    assert len(command.compare(old, new).splitlines()) == 60
+    assert len(command.compare("facts.txt", old, new).splitlines()) == 60
 
 
 def test_a_missing_jar_is_one_sentence_and_exit_code_2(jars: Path) -> None:

@@ -12,7 +12,7 @@ from scapy.utils import rdpcap, wrpcap
 
 from kproxy.capture import Closed, open_capture, read_flows
 from kproxy.pipeline import flow_reader as pipeline
-from kproxy.pipeline.flow_reader import Pipeline
+from kproxy.pipeline.flow_reader import FlowEvents
 from kproxy.session import Direction, Event, Exchange, Gap, NotKafka
 from tests.support.frames import heartbeat, heartbeat_answer
 from tests.support.traffic import CAPTURES
@@ -47,7 +47,7 @@ def write(path: Path, segments: list[Segment], *, syn: bool, low: tuple[str, int
 
 def events(path: Path, numbers_from: int = 0) -> list[Event]:
     with open_capture(path) as capture:
-        return list(Pipeline(read_flows(capture), numbers_from=numbers_from))
+        return list(FlowEvents(read_flows(capture), numbers_from=numbers_from))
 
 
 def conversation(ids: range, *, client_is_high: bool) -> Iterator[Segment]:
@@ -211,7 +211,7 @@ def ids(found: Iterable[Event]) -> list[tuple[int | None, str | None]]:
 def test_who_stops_early_is_told_what_is_in_flight_by_close(tmp_path: Path) -> None:
     words = "the capture ended before the response"
     with open_capture(two_flows(tmp_path / "a.pcap")) as capture:
-        pipeline = Pipeline(stopping_after(read_flows(capture), [5, 15]))
+        pipeline = FlowEvents(stopping_after(read_flows(capture), [5, 15]))
         assert ids(pipeline) == [(0, None), (10, None)]
         left = list(pipeline.close())
         assert ids(left) == [(5, words), (15, words)]
@@ -236,7 +236,7 @@ def test_close_gives_the_events_of_an_item_that_were_not_taken_yet(tmp_path: Pat
         (True, heartbeat(3)),
     ]
     with open_capture(write(tmp_path / "a.pcap", segments, syn=True)) as capture:
-        pipeline = Pipeline(read_flows(capture))
+        pipeline = FlowEvents(read_flows(capture))
         assert ids([next(iter(pipeline))]) == [(1, None)]
         assert ids(pipeline.close())[0] == (2, None)
 
@@ -244,12 +244,12 @@ def test_close_gives_the_events_of_an_item_that_were_not_taken_yet(tmp_path: Pat
 def test_close_judges_what_is_undecided_and_says_nothing_after_the_end(tmp_path: Path) -> None:
     path = write(tmp_path / "a.pcap", [(True, heartbeat(1)[:9])], syn=True)
     with open_capture(path) as capture:
-        pipeline = Pipeline(item for item in read_flows(capture) if not isinstance(item, Closed))
+        pipeline = FlowEvents(item for item in read_flows(capture) if not isinstance(item, Closed))
         assert list(pipeline) == []
         (event,) = pipeline.close()
         assert isinstance(event, NotKafka)
     with open_capture(path) as capture:
-        pipeline = Pipeline(read_flows(capture))
+        pipeline = FlowEvents(read_flows(capture))
         assert len(list(pipeline)) == 1
         assert list(pipeline.close()) == []
 

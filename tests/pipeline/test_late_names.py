@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.capture import Ended
 from kproxy.cli import main
 from kproxy.pipeline import late_names
 from kproxy.pipeline.late_names import LateNames
+from kproxy.pipeline.output import End
 from kproxy.session import ClusterView, Event, Exchange
 from tests.support.built_captures import pcap
 from tests.support.conversation import broker, client, events_of, new_session
@@ -35,7 +35,7 @@ class Conversation:
     def __init__(self, *, waits: bool = True) -> None:
         self.session = new_session(cluster=ClusterView())
         self.given: list[object] = []
-        self.names = LateNames(self._give, lambda number, _: self.given.append(f"end of {number}"), waits=waits)
+        self.names = LateNames(self._give, lambda end: self.given.append(f"end of {end.connection}"), waits=waits)
 
     def _give(self, event: Event) -> None:
         assert isinstance(event, Exchange)
@@ -44,19 +44,19 @@ class Conversation:
     def deletes(self, number: int, topic_id: bytes = ORDERS) -> None:
         asked, answered = client >> delete_topic(number, topic_id), broker >> delete_topic_answer(number, topic_id)
         for event in events_of(asked, answered, session=self.session):
-            self.names.take(event)
+            self.names.write(event)
 
     def beats(self, number: int) -> None:
         for event in events_of(client >> heartbeat(number), broker >> heartbeat_answer(number), session=self.session):
-            self.names.take(event)
+            self.names.write(event)
 
     def asks(self, number: int, **topics: bytes) -> None:
         asked, answered = client >> metadata(number), broker >> metadata_answer(number, topics, {})
         for event in events_of(asked, answered, session=self.session):
-            self.names.take(event)
+            self.names.write(event)
 
     def ends(self) -> None:
-        self.names.end(1, Ended.__new__(Ended))
+        self.names.end(End(1, 5))
 
 
 def test_what_comes_before_the_names_waits_for_them_and_keeps_its_place() -> None:

@@ -1,5 +1,7 @@
 """Events written as a capture, and read again by kproxy's own reader of captures and by scapy."""
 
+from collections.abc import Callable
+from copy import copy
 from pathlib import Path
 
 import pytest
@@ -8,14 +10,17 @@ from scapy.layers.l2 import Ether
 from scapy.packet import Packet
 from scapy.utils import RawPcapNgReader
 
-from kproxy.capture import open_capture, read_flows
+from kproxy.capture import CloseReason, open_capture, read_flows
 from kproxy.output.rewriting.rewriter import Rewriter
-from kproxy.pipeline.flow_reader import Pipeline
-from kproxy.pipeline.pcapng_output import PcapngOutput
+from kproxy.pipeline.flow_reader import FlowEvents
+from kproxy.pipeline.output import End, Source
+from kproxy.pipeline.pcapng_output import LivePcapng, OrderedPcapng, with_same_ip_version
+from kproxy.pipeline.rotating_file import RotatingFile
 from kproxy.pipeline.sink import Sink
-from kproxy.pipeline.time_order import TimeOrder
 from kproxy.session import BadFrame, Connection, Direction, Event, Exchange, Gap, NotKafka, SaslToken, Session
+from tests.support.conversation import broker, client, events_of
 from tests.support.frames import heartbeat, heartbeat_answer, produce, request, string
+from tests.support.traffic import CONNECTION as SUPPORT_CONNECTION
 from tests.support.traffic import golden_exchanges
 
 CONNECTION = Connection(3, "10.0.0.5:51234", "10.0.0.9:9092")
@@ -28,16 +33,14 @@ def path(tmp_path: Path) -> Path:
 
 
 def write(path: Path, *events: Event) -> None:
-    with Sink(path, live=False) as sink, TimeOrder() as order:
-        output = PcapngOutput(sink, order, Rewriter())
+    with OrderedPcapng(Sink(path, live=False), Rewriter()) as output:
         for event in events:
-            output.take(event, None)
-        output.finish()
+            output.write(event, None)
 
 
 def read(path: Path) -> list[Event]:
     with open_capture(path) as capture:
-        found = list(Pipeline(read_flows(capture)))
+        found = list(FlowEvents(read_flows(capture)))
         assert capture.damage is None
         return found
 
@@ -186,3 +189,132 @@ def test_every_api_at_every_version_is_read_again(path: Path) -> None:
             before.api_version,
             before.undecoded,
         )
+
+
+CLOSED = End(1, 10**9, reason=CloseReason.FINISHED)
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+def fail(reason: str) -> None:
+    raise AssertionError(reason)
+
+
+def live(
+    path: Path,
+    clock: Clock,
+    *,
+    most_size: int = 1 << 30,
+    most_age: float = 3_600,
+    keep: int = 10,
+    report: Callable[[str], None] = fail,
+) -> tuple[RotatingFile, LivePcapng]:
+    file = RotatingFile(path, most_size=most_size, most_age=most_age, keep=keep, clock=clock, report=report)
+    capture = LivePcapng(file)
+    capture.start_source(Source(1, "a worker"))
+    return file, capture
+
+
+def live_exchanges(count: int) -> list[Event]:
+    steps = []
+    for number in range(1, 1 + count):
+        steps += [client >> heartbeat(number), broker >> heartbeat_answer(number)]
+    return events_of(*steps)
+
+
+def ids(path: Path) -> list[int | None]:
+    """Correlation ids of the exchanges in a capture, all of which can be read."""
+    found = [event for event in read(path) if isinstance(event, Exchange)]
+    assert all(exchange.undecoded is None and exchange.request is not None for exchange in found)
+    return [exchange.correlation_id for exchange in found]
+
+
+def test_every_part_of_a_capture_can_be_read_alone(tmp_path: Path, clock: Clock) -> None:
+    file, capture = live(tmp_path / "a.pcapng", clock, most_size=6_000, keep=100)
+    for event in live_exchanges(100):
+        capture.write(event, None)
+        other = copy(event)
+        other.connection = Connection(1, "10.0.0.6:51234", "10.0.0.9:9092")
+        capture.start_source(Source(2, "another worker"))  # the same number in it is another connection
+        capture.write(other, None)
+        capture.start_source(Source(1, "a worker"))
+    capture.end(CLOSED)
+    capture.close()
+    parts = [*file.parts(), file.path]
+    assert len(parts) > 5
+    found = [ids(part) for part in parts]
+    assert sorted(number for part in found for number in part if number) == sorted([*range(1, 101)] * 2)
+    assert all(part == sorted(part, key=lambda number: number or 0) for part in found)
+
+
+def test_a_part_begins_between_take_and_close(tmp_path: Path, clock: Clock) -> None:
+    _, capture = live(tmp_path / "a.pcapng", clock, most_age=60)
+    for event in live_exchanges(1):
+        capture.write(event, None)
+    clock.now = 61
+    capture.end(CLOSED)  # its end belongs to the part before
+    capture.close()
+    assert ids(tmp_path / "a.000001.pcapng") == [1]
+    assert ids(tmp_path / "a.pcapng") == []
+    assert len(capture._conversations) == 0
+
+
+def test_after_a_full_disk_the_next_part_begins_anew(tmp_path: Path, clock: Clock) -> None:
+    folder = tmp_path / "captures"
+    said: list[str] = []
+    _, capture = live(folder / "a.pcapng", clock, report=said.append)
+    first, second, third = live_exchanges(3)
+    capture.write(first, None)
+    folder.mkdir()
+    capture.write(second, None)
+    clock.now = 2
+    capture.write(third, None)
+    capture.close()
+    assert ids(folder / "a.pcapng") == [3]
+    assert said == ["No such file or directory; trying again every second"]
+
+
+def test_live_pipelined_requests_are_read_again(tmp_path: Path, clock: Clock) -> None:
+    _, capture = live(tmp_path / "a.pcapng", clock)
+    both = heartbeat(1) + produce(2, acks=0) + heartbeat(3)
+    for event in events_of(client >> both, broker >> heartbeat_answer(1), broker >> heartbeat_answer(3)):
+        capture.write(event, None)
+    capture.close()
+    assert sorted(number or 0 for number in ids(tmp_path / "a.pcapng")) == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("client_address", "broker_address", "readable"),
+    [
+        ("[2001:db8::1]:5", "10.0.0.9:9092", True),
+        ("10.0.0.1:5", "[::1]:9092", True),
+        ("10.0.0.1:5", "broker.example:9092", False),
+        ("/run/kafka.sock", "10.0.0.9:9092", False),
+    ],
+)
+def test_addresses_that_do_not_go_together(
+    tmp_path: Path, clock: Clock, client_address: str, broker_address: str, readable: bool
+) -> None:
+    _, capture = live(tmp_path / "a.pcapng", clock)
+    for event in live_exchanges(2):
+        event.connection = Connection(1, client_address, broker_address)
+        capture.write(event, None)
+    capture.close()
+    assert ids(tmp_path / "a.pcapng") == ([1, 2] if readable else [])
+    assert capture.unwritable == (0 if readable else 1)
+
+
+def test_ipv4_addresses_are_mapped_as_rfc_4291_says() -> None:
+    mixed = with_same_ip_version(Connection(1, "[2001:db8::1]:5", "10.0.0.9:9092"))
+    assert (mixed.client, mixed.broker) == ("[2001:db8::1]:5", "[::ffff:10.0.0.9]:9092")
+    assert with_same_ip_version(SUPPORT_CONNECTION) is SUPPORT_CONNECTION

@@ -6,9 +6,9 @@ import pytest
 
 from kproxy.capture import open_capture, read_flows
 from kproxy.capture.tls import KeyLog
-from kproxy.cli.summary import Summary
 from kproxy.output.tls import JOINED_LATE_HINT, KEYS_HINT
-from kproxy.pipeline.flow_reader import Pipeline
+from kproxy.pipeline.flow_reader import FlowEvents
+from kproxy.pipeline.summary import Summary
 from kproxy.pipeline.tls_flow import Secrets, begins_tls, is_client_hello
 from kproxy.session import Event, Exchange, Gap, NotKafka, Tls
 from tests.pipeline.test_flow_reader import write
@@ -30,7 +30,7 @@ def talk() -> Pair:
 
 def events(path: Path, keylog: KeyLog | None = None) -> list[Event]:
     with open_capture(path) as capture:
-        return list(Pipeline(read_flows(capture), keylog=keylog))
+        return list(FlowEvents(read_flows(capture), keylog=keylog))
 
 
 def segments(pair: Pair) -> list[tuple[bool, bytes]]:
@@ -67,7 +67,7 @@ def test_in_the_middle_of_it_even_the_client_is_unknown(tmp_path: Path) -> None:
     assert "the ClientHello is not in the capture" in event.what
     assert "--keylog" not in event.what and event.what.endswith(JOINED_LATE_HINT)
     summary = Summary()
-    summary.count(event)
+    summary.write(event, None)
     assert any("joins late" in line for line in summary.lines())
     assert not any(KEYS_HINT in line for line in summary.lines())
 
@@ -106,7 +106,7 @@ def test_secrets_of_the_capture_come_before_those_of_the_file() -> None:
         secrets = Secrets(None)
         secrets.read_from(capture)
         keylog = KeyLog(secrets.more)
-        found = list(Pipeline(read_flows(capture), keylog=keylog))
+        found = list(FlowEvents(read_flows(capture), keylog=keylog))
     assert sum(isinstance(event, Exchange) for event in found) == 24
     assert sum(isinstance(event, Tls) for event in found) == 5
 

@@ -10,7 +10,7 @@ from kproxy.capture import Data, FlowItem, Flows, Limits, Packet, open_capture
 from kproxy.capture.links import TcpSegment, read_datagram, read_segment
 from kproxy.capture.unwrap import Unwrapper
 from kproxy.output.jsonl import event_line
-from kproxy.pipeline.flow_reader import Pipeline
+from kproxy.pipeline.flow_reader import FlowEvents
 from kproxy.session import Event, Exchange
 from tests.support.traffic import CAPTURES
 
@@ -33,7 +33,7 @@ def decode(packets: Iterable[Packet], limits: Limits | None = None) -> list[Even
             yield from flows.receive_packet(packet)
         yield from flows.close()
 
-    return list(Pipeline(items()))
+    return list(FlowEvents(items()))
 
 
 TIMES = {"requestAt": None, "responseAt": None, "latencyMs": None}

@@ -12,7 +12,7 @@ from kproxy.capture.tls.messages import MessageType
 from kproxy.capture.tls.records import ALERT, APPLICATION_DATA, CHANGE_CIPHER_SPEC, HANDSHAKE, Record
 from kproxy.capture.tls.suites import alert_name
 from kproxy.errors import DecodeError
-from kproxy.session.events import Direction
+from kproxy.protocol import Direction
 from kproxy.session.tls_facts import TlsFacts
 
 MOST_PROBLEMS = 16
@@ -81,7 +81,7 @@ class TlsConnection:
         return out
 
     def _half(self, direction: Direction) -> Half:
-        return self._client if direction is Direction.REQUEST else self._broker
+        return self._client if direction == Direction.REQUEST else self._broker
 
     # Records
 
@@ -193,4 +193,4 @@ class TlsConnection:
 
 
 def _side(direction: Direction) -> str:
-    return "client" if direction is Direction.REQUEST else "broker"
+    return "client" if direction == Direction.REQUEST else "broker"

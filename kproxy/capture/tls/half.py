@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from kproxy.capture.tls.epochs import Budget, Epochs, Opened
 from kproxy.capture.tls.messages import MessageBuffer
 from kproxy.capture.tls.records import APPLICATION_DATA, HEADER_SIZE, Record, RecordBuffer
-from kproxy.session.events import Direction
+from kproxy.protocol import Direction
 from kproxy.session.tls_facts import TlsTraffic
 
 SMALLEST_ENCRYPTED = HEADER_SIZE + 17

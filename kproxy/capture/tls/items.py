@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from kproxy.session.events import Direction
+from kproxy.protocol import Direction
 
 
 @dataclass(slots=True)

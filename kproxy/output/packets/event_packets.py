@@ -10,11 +10,10 @@ from kproxy.output.packets.blocks import packet
 from kproxy.output.packets.synthetic_tcp import SEGMENT, SyntheticTcp
 from kproxy.output.rewriting.rewriter import Rewriter
 from kproxy.output.text.lines import TextLines
+from kproxy.protocol.frames import GSSAPI_FIRST_BYTE, SIZE_FIELD
 from kproxy.session import BadFrame, Connection, Direction, Event, Exchange, Frame, Gap, SaslToken
 
-DIRECTIONS = {Direction.REQUEST: 0, Direction.RESPONSE: 1}
-SIZE_FIELD = 4
-TOKEN = b"\x60"  # RFC 2743: what GSSAPI's tokens begin with, and no request of Kafka's does
+TOKEN = bytes([GSSAPI_FIRST_BYTE])
 SMALLEST_HOLE = 1  # bytes: where nobody knows how many are missing
 MOST_UINT32 = 0xFFFFFFFF
 
@@ -24,7 +23,7 @@ class Piece:
     """Bytes of one direction, or a hole behind them, and what is known of their time and order."""
 
     at: int  # ns
-    direction: int
+    direction: Direction
     data: bytes = b""
     comment: str = ""
     hole: int = 0  # bytes
@@ -60,9 +59,11 @@ class EventPieces:
         if exchange.request is not None:
             alone = Bodies(bodies.request, undecoded=bodies.undecoded if bodies.request is None else None)
             line = self._comment(replace(exchange, response=None), alone, done.request_note)
-            pieces += _frame(event, exchange.request, 0, line)
+            pieces += _frame(event, exchange.request, Direction.REQUEST, line)
         if exchange.response is not None:
-            pieces += _frame(event, exchange.response, 1, self._comment(exchange, bodies, done.response_note))
+            pieces += _frame(
+                event, exchange.response, Direction.RESPONSE, self._comment(exchange, bodies, done.response_note)
+            )
         return pieces
 
     def _comment(self, exchange: Exchange, bodies: Bodies, note: str) -> str:
@@ -72,8 +73,7 @@ class EventPieces:
     def _token(self, event: SaslToken) -> Piece:
         data = event.size.to_bytes(SIZE_FIELD, "big") + TOKEN * event.size
         line = self._lines.render(replace(event, connection=self.connection(event.connection), parts=None))
-        direction = DIRECTIONS[event.direction]
-        return Piece(event.at, direction, data, " ".join(line.split()), 0, event.at, event.at)
+        return Piece(event.at, event.direction, data, " ".join(line.split()), 0, event.at, event.at)
 
 
 class Conversation:
@@ -101,9 +101,9 @@ class Conversation:
             packet(piece.at, data, piece.comment if index == commented else "") for index, data in enumerate(packets)
         )
 
-    def farewell(self, at: int, sides: tuple[int, ...]) -> bytes:
-        """The FINs of *sides*, as blocks; the handshake before them where nothing was said."""
-        return b"".join(packet(at, data) for data in self._handshake() + self._tcp.farewell(sides))
+    def farewell(self, at: int, directions: tuple[int, ...]) -> bytes:
+        """The FINs of *directions*, as blocks; the handshake before them where nothing was said."""
+        return b"".join(packet(at, data) for data in self._handshake() + self._tcp.farewell(directions))
 
     def _handshake(self) -> list[bytes]:
         if self._begun:
@@ -112,7 +112,7 @@ class Conversation:
         return self._tcp.handshake()
 
 
-def _frame(event: Exchange, frame: Frame, direction: int, comment: str) -> list[Piece]:
+def _frame(event: Exchange, frame: Frame, direction: Direction, comment: str) -> list[Piece]:
     promised = len(frame.data) + (SMALLEST_HOLE if frame.cut else 0)
     data = promised.to_bytes(SIZE_FIELD, "big") + frame.data
     correlation_id = 0 if direction or event.correlation_id is None else event.correlation_id & MOST_UINT32
@@ -133,4 +133,4 @@ def _hole(event: Gap | BadFrame) -> Piece:
     size = SMALLEST_HOLE
     if isinstance(event, Gap):
         size = max(size, min((event.size or 0) + event.skipped, MOST_UINT32))
-    return Piece(event.at, DIRECTIONS[event.direction], hole=size)
+    return Piece(event.at, event.direction, hole=size)

@@ -5,8 +5,9 @@ loopback. A segment acknowledges all that the other side has sent before it. The
 the capture showed. Bytes that are known to be missing are a hole in the sequence numbers.
 """
 
-from ipaddress import IPv4Address, IPv6Address, ip_address
 from struct import Struct
+
+from kproxy.protocol.addresses import IPAddress, parse_ip, split_address
 
 SEGMENT = 65_483  # bytes: what a loopback of 65,536 leaves to a segment with time stamps
 WINDOW = 65_535
@@ -74,7 +75,7 @@ class SyntheticTcp:
 class _Link:
     """One direction of the layers below TCP. *side* makes up the hardware addresses, which no capture keeps."""
 
-    def __init__(self, source: IPv4Address | IPv6Address, target: IPv4Address | IPv6Address, side: int) -> None:
+    def __init__(self, source: IPAddress, target: IPAddress, side: int) -> None:
         if source.version != target.version:
             raise ValueError(f"{source} and {target} are not of the same IP version")
         self._is_ipv6 = source.version == 6
@@ -106,6 +107,9 @@ def checksum(data: bytes) -> int:
     return 0xFFFF - (total or (0xFFFF if number else 0))
 
 
-def _parse(address: str) -> tuple[IPv4Address | IPv6Address, int]:
-    host, _, port = address.rpartition(":")
-    return ip_address(host.strip("[]").partition("%")[0]), int(port)
+def _parse(address: str) -> tuple[IPAddress, int]:
+    host, port = split_address(address)
+    found = parse_ip(host)
+    if found is None:
+        raise ValueError(f"{address} does not begin with an IP address")
+    return found, port

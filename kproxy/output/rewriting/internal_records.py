@@ -10,9 +10,8 @@ from functools import cache
 
 from kproxy.protocol import Message, message
 from kproxy.protocol.facts import facts
+from kproxy.protocol.ids import METADATA_TOPIC
 
-METADATA_TOPIC = "__cluster_metadata"
-METADATA_TOPIC_ID = bytes(15) + b"\x01"  # Uuid.METADATA_TOPIC_ID
 COORDINATORS = {
     "__consumer_offsets": "kafka-group-coordinator",
     "__transaction_state": "kafka-transaction-coordinator",

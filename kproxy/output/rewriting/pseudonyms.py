@@ -8,7 +8,9 @@ in packets and in text.
 
 import re
 from hashlib import blake2b, shake_128
-from ipaddress import IPv4Address, IPv6Address, ip_address
+from ipaddress import IPv4Address, IPv6Address
+
+from kproxy.protocol.addresses import IPAddress, join_address, parse_ip, split_address
 
 KEY_SIZE = 32
 REMEMBERED = 200_000  # texts whose pseudonyms are kept apart; beyond that two may, very rarely, fall together
@@ -48,7 +50,7 @@ class Pseudonyms:
         seed = blake2b(data, key=self._key, digest_size=32).digest()
         return shake_128(seed).digest(len(data)).translate(LETTERS)
 
-    def address(self, address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
+    def address(self, address: IPAddress) -> IPAddress:
         """For an address, of the same IP version."""
         if address.version == 4:
             return IPv4Address(self.text(str(address)))
@@ -56,9 +58,11 @@ class Pseudonyms:
 
     def endpoint(self, endpoint: str) -> str:
         """For "address:port"; the port stays."""
-        host, _, port = endpoint.rpartition(":")
-        address = self.address(ip_address(host.strip("[]").partition("%")[0]))
-        return f"[{address}]:{port}" if address.version == 6 else f"{address}:{port}"
+        host, port = split_address(endpoint)
+        address = parse_ip(host)
+        if address is None:
+            raise ValueError(f"{endpoint} does not begin with an IP address")
+        return join_address(str(self.address(address)), port)
 
     def _remember(self, text: str) -> str:
         make = _ipv4 if IPV4.fullmatch(text) else _letters

@@ -11,11 +11,19 @@ from functools import cache
 from typing import Any
 
 from kproxy.errors import DecodeError, EncodeError
-from kproxy.output.rewriting.internal_records import METADATA_TOPIC, METADATA_TOPIC_ID, Payload, payload_of_value
+from kproxy.output.rewriting.internal_records import Payload, payload_of_value
 from kproxy.output.rewriting.records import rewrite_records
 from kproxy.output.rewriting.tokens import blank_token
-from kproxy.protocol import Message, read_request_header, read_response_header, request_message, response_message
+from kproxy.protocol import (
+    ApiKey,
+    Message,
+    read_request_header,
+    read_response_header,
+    request_message,
+    response_message,
+)
 from kproxy.protocol.facts import Field
+from kproxy.protocol.ids import METADATA_TOPIC, METADATA_TOPIC_ID_BYTES
 from kproxy.protocol.records import Record, RecordBatch
 from kproxy.protocol.secrets import Secrecy, is_secret_setting, secrecy
 from kproxy.protocol.structs import Struct, struct_types
@@ -23,7 +31,6 @@ from kproxy.session import Connection, Exchange, Frame, client_software
 from kproxy.session.routes import Route, read_body, route_of
 
 CORRELATION_ID = 4  # bytes: all that is known of a response whose request was not seen
-ENVELOPE = 58
 SNAPSHOT = "FetchSnapshotResponse"
 
 
@@ -66,7 +73,7 @@ class Rewriter:
         """The exchange with its frames written anew; the one given is not changed."""
         done = Rewritten(replace(exchange))
         context = Context(exchange.topic_names)
-        if exchange.api_key == ENVELOPE and exchange.request is not None:
+        if exchange.api_key == ApiKey.ENVELOPE and exchange.request is not None:
             context.inner = _inner_route(exchange.request)
         if exchange.request is not None:
             done.exchange.request, done.request_note = self._frame(exchange.request, exchange.api_key, context)
@@ -154,7 +161,7 @@ class Rewriter:
     def _inner(self, spot: Spot, data: bytes, context: Context) -> bytes:
         """The request or response inside an Envelope, of the same size; zeros where it cannot be written anew."""
         route = context.inner
-        if route is None or route.api_key == ENVELOPE:
+        if route is None or route.api_key == ApiKey.ENVELOPE:
             return bytes(len(data))
         frame = Frame(data, 0, 0)
         is_request = spot.message == "EnvelopeRequest"
@@ -263,7 +270,7 @@ def api_has_secrets(api_key: int) -> bool:
 
 
 def _names_metadata(data: bytes) -> bool:
-    return METADATA_TOPIC_ID in data or METADATA_TOPIC.encode() in data
+    return METADATA_TOPIC_ID_BYTES in data or METADATA_TOPIC.encode() in data
 
 
 def _with(frame: Frame, header: bytes, body: bytes) -> Frame:

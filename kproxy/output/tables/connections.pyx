@@ -8,6 +8,7 @@ from libc.stdint cimport int64_t
 from kproxy.output.tables.times cimport instant
 from kproxy.session.events cimport Event, Exchange, Frame
 
+from kproxy.protocol.addresses import split_address
 from kproxy.session import BadFrame, Gap, NotKafka, SaslToken
 
 MOST_CLIENT_IDS = 16
@@ -71,8 +72,8 @@ cdef class Seen:
             self.connection_id,
             connection.number,
             self.capture,
-            *_split(connection.client),
-            *_split(connection.broker),
+            *split_address(connection.client),
+            *split_address(connection.broker),
             instant(self.first_seen_at) if self.seen else None,
             instant(self.last_seen_at) if self.seen else None,
             connection.client_software_name,
@@ -102,11 +103,6 @@ cdef class Seen:
             self.closed_by,
             closed,
         )  # fmt: skip
-
-
-cdef tuple _split(str endpoint):
-    address, _, port = endpoint.rpartition(":")
-    return address.removeprefix("[").removesuffix("]"), int(port)
 
 
 cdef str connection_id(Event first):

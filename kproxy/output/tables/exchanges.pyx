@@ -10,13 +10,15 @@ from kproxy.output.tables.gather cimport Found, Slot, gather
 from kproxy.session.events cimport Exchange, Frame
 
 from kproxy.output.tables.times import instant
+from kproxy.protocol import ApiKey
 from kproxy.protocol.error_codes import error_name
 from kproxy.protocol.facts import facts
 from kproxy.protocol.structs import struct_types
 
+cdef int METADATA = ApiKey.METADATA
+cdef int FIND_COORDINATOR = ApiKey.FIND_COORDINATOR
+
 cdef enum:
-    METADATA = 3  # a client may ask for all topics: those in its response say nothing of it
-    FIND_COORDINATOR = 10
     GROUP_KEY = 0  # CoordinatorType
     TRANSACTION_KEY = 1
     MOST_PROTOCOLS = 100  # assignors of a member that are told
@@ -114,7 +116,7 @@ cpdef Found gather_bodies(Exchange exchange, Body request, Body response):
     if response is not None:
         answered = Found(found.error_codes)
         gather(response.form.plan, response.struct, answered)
-        if exchange.api_key != METADATA:
+        if exchange.api_key != METADATA:  # a client may ask for all topics: those in its response say nothing of it
             found.topics.update(answered.topics)
             found.topic_ids.update(answered.topic_ids)
         found.partitions = found.partitions or answered.partitions

@@ -6,8 +6,6 @@ not visited.
 
 from kproxy.protocol.structs import Struct
 
-NO_TOPIC_ID: str  # sixteen zero bytes in Kafka's text form
-
 class Found:
     """Different values in the order in which they occur."""
 

@@ -10,6 +10,7 @@ from cpython.object cimport Py_TYPE, PyObject
 from kproxy.protocol.slots cimport slot, slot_offset
 
 from kproxy.protocol.facts import facts
+from kproxy.protocol.ids import ZERO_UUID
 from kproxy.protocol.structs import struct_types
 
 cdef enum:
@@ -20,7 +21,6 @@ cdef enum Kind:
     GROUPS = 1
     TRANSACTIONAL_IDS = 2
 
-NO_TOPIC_ID = "A" * 22  # sixteen zero bytes in Kafka's text form
 ENTITIES = {"topicName": TOPICS, "groupId": GROUPS, "transactionalId": TRANSACTIONAL_IDS}
 GROUPS_WITHOUT_ENTITY = ("group_id",)  # of the requests about the state of share groups
 
@@ -122,7 +122,7 @@ cpdef int gather(Plan plan, object struct, Found found) except -1:
     named = gather_names(plan.names, struct, found) if plan.names else False
     if plan.topic_id is not None and not named:  # a topic with both is known by its name
         topic_id = plan.topic_id.of(struct)
-        if topic_id is not None and len(found.topic_ids) < MOST and topic_id != NO_TOPIC_ID:
+        if topic_id is not None and len(found.topic_ids) < MOST and topic_id != ZERO_UUID:
             found.topic_ids[topic_id] = None
     if plan.partitions is not None:
         found.partitions += len(plan.partitions.of(struct) or ())

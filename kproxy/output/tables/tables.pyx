@@ -19,9 +19,10 @@ from kproxy.output.tables.bodies import json_of
 from kproxy.output.tables.contracts import BODIES, CONNECTIONS, EXCHANGES, OFFSETS, RECORD_BATCHES, RECORDS
 from kproxy.output.tables.offsets import offset_rows, ROWS
 from kproxy.output.tables.records import record_columns
+from kproxy.protocol import ApiKey
 from kproxy.protocol.embedded.sasl import open_token
 
-cdef int SASL_AUTHENTICATE = 36
+cdef int SASL_AUTHENTICATE = ApiKey.SASL_AUTHENTICATE
 cdef tuple NO_RECORDS = (None, None, None)
 cdef object COUNT = [column.name for column in RECORD_BATCHES.columns].index("count") - 3  # in a row from direction on
 

@@ -9,8 +9,7 @@ from collections.abc import Mapping
 import msgspec
 
 from kproxy.output.escaping import word
-
-ZERO_UUID = "A" * 22
+from kproxy.protocol.ids import ZERO_UUID
 
 
 class Partition(msgspec.Struct):

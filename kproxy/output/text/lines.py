@@ -155,11 +155,11 @@ def _trouble(exchange: Exchange, bodies: Bodies) -> str:
 
 
 def _side(direction: Direction) -> str:
-    return "client" if direction is Direction.REQUEST else "broker"
+    return "client" if direction == Direction.REQUEST else "broker"
 
 
 def _sasl_token(event: Any) -> tuple[str, bool]:
-    words = [] if event.parts is None else token_words(event.parts, from_client=event.direction is Direction.REQUEST)
+    words = [] if event.parts is None else token_words(event.parts, from_client=event.direction == Direction.REQUEST)
     known = f": {event.connection.sasl_mechanism} {' '.join(words)}" if words else ""
     return f"SASL token from {_side(event.direction)}, {render_size(event.size)}, not shown{known}", False
 

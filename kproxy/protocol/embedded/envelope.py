@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from kproxy.errors import DecodeError, Malformed, UnknownVersion
+from kproxy.protocol.addresses import unmapped
 from kproxy.protocol.embedded.reader import Reader
 from kproxy.protocol.headers import (
     read_request_header,
@@ -85,9 +86,9 @@ def open_address(data: bytes) -> str:
         return ".".join(map(str, data))
     if len(data) != 16:
         raise Malformed(f"{len(data)} bytes are no IP address, 4 or 16 would be", message="client host address")
-    mapped = IPv6Address(data).ipv4_mapped
-    if mapped is not None:
-        return str(mapped)
+    address = unmapped(IPv6Address(data))
+    if address.version == 4:
+        return str(address)
     return ":".join(f"{int.from_bytes(data[at : at + 2]):x}" for at in range(0, 16, 2))
 
 

@@ -19,6 +19,7 @@ from kproxy.protocol.embedded import group
 from kproxy.protocol.embedded.payload import Context, Opening
 from kproxy.protocol.embedded.reader import Reader
 from kproxy.protocol.facts import facts
+from kproxy.protocol.ids import METADATA_TOPIC
 from kproxy.protocol.message import Message, message
 
 FRAME_VERSION = 1  # 0 was that of the 2.8 preview, whose records were others
@@ -27,7 +28,7 @@ COORDINATORS = {
     "__transaction_state": "kafka-transaction-coordinator",
     "__share_group_state": "kafka-share-coordinator",
 }
-LOGS = {"__cluster_metadata": "kafka-metadata", "__remote_log_metadata": "kafka-storage"}
+LOGS = {METADATA_TOPIC: "kafka-metadata", "__remote_log_metadata": "kafka-storage"}
 INTERNAL_TOPICS = frozenset(COORDINATORS) | frozenset(LOGS)
 
 

@@ -14,9 +14,9 @@ from kproxy.protocol.embedded.records_field import open_records
 from kproxy.protocol.embedded.sasl import open_token
 from kproxy.protocol.embedded.telemetry import open_metrics
 from kproxy.protocol.headers import read_request_header
+from kproxy.protocol.ids import METADATA_TOPIC, METADATA_TOPIC_ID, ZERO_UUID
 
-ZERO_UUID = "A" * 22  # no topic id
-FIXED_IDS = {"A" * 21 + "Q": "__cluster_metadata"}  # Uuid.METADATA_TOPIC_ID: no Metadata response tells it
+FIXED_IDS = {METADATA_TOPIC_ID: METADATA_TOPIC}  # no Metadata response tells it
 UNALIGNED = "unalignedRecords"
 Open: TypeAlias = Callable[[Any, int, Opening], None]
 

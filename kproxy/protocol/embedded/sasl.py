@@ -9,10 +9,10 @@ from base64 import b64decode
 from typing import Any
 
 from kproxy.errors import DecodeError, Malformed
+from kproxy.protocol.frames import TOKEN_LIMIT
 from kproxy.protocol.secrets import WITHHELD, is_secret_setting
 
 BY_FORM = ("OAUTHBEARER", "SCRAM-SHA-256", "PLAIN")  # whose tokens have a form that others do not have by accident
-LONGEST_TOKEN = 512 * 1024  # sasl.server.max.receive.size
 LONGEST_NAME = 1024  # characters of anything shown
 ERROR_FIELDS = ("status", "scope", "openid-configuration")  # of the answer to a bearer token (RFC 7628 section 3.2.2)
 
@@ -33,7 +33,7 @@ def open_token(data: bytes, mechanism: str | None, *, from_client: bool, failed:
     if not data and not from_client:
         return {"success": not failed}
     read = (CLIENT_TOKENS if from_client else SERVER_TOKENS).get(mechanism)
-    if read is None or len(data) > LONGEST_TOKEN:
+    if read is None or len(data) > TOKEN_LIMIT:
         return {"size": len(data)}
     return read(data)
 

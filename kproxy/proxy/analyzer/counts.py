@@ -13,6 +13,8 @@ from kproxy.output.bodies import NONZERO_ERROR, Bodies, count_errors
 from kproxy.output.escaping import well_formed, word
 from kproxy.output.text.body_fields import FetchResponse, ProduceRequest
 from kproxy.output.text.body_fields import Topic as TopicFields
+from kproxy.pipeline.output import Observer
+from kproxy.protocol import ApiKey
 from kproxy.protocol.error_codes import error_name
 from kproxy.protocol.facts import facts
 from kproxy.proxy.messages import AnalyzerCounts
@@ -23,7 +25,6 @@ OTHER = "__other__"
 MOST_GROUPS = 10_000
 LONGEST_NAME = 64  # characters of a group's name
 LARGEST_COUNTED = 4 * 1024 * 1024  # bytes of JSON that topics are looked up in
-PRODUCE, FETCH, JOIN_GROUP = 0, 1, 11
 
 _produce = msgspec.json.Decoder(ProduceRequest)
 _fetch = msgspec.json.Decoder(FetchResponse)
@@ -50,8 +51,8 @@ class BoundedCounter:
         return [(*map(well_formed, name), count) for name, count in self._counts.items()]
 
 
-class AnalysisCounts:
-    """Counts what sessions say."""
+class AnalysisCounts(Observer):
+    """Counts events."""
 
     def __init__(self) -> None:
         self.exchanges = 0
@@ -65,8 +66,8 @@ class AnalysisCounts:
         self._generations: OrderedDict[str, int] = OrderedDict()
         self._names = {key: api.name for key, api in facts().apis.items()}
 
-    def take(self, event: Event, bodies: Bodies | None) -> None:
-        """Count an event; with its bodies, if they were read for another purpose. Never raises for what the bytes say."""
+    def write(self, event: Event, bodies: Bodies | None, *, shown: bool = True, line: bytes | None = None) -> None:
+        """Count an event; with its bodies, if they were read for another output. Never raises for what the bytes hold."""
         if not isinstance(event, Exchange):
             self.events[type(event)] += 1
             return
@@ -80,11 +81,11 @@ class AnalysisCounts:
         if response is not None and NONZERO_ERROR.search(response) is not None:
             for code in count_errors(response):
                 self.errors.add(self._name(event), error_name(code))
-        if event.api_key == PRODUCE:
+        if event.api_key == ApiKey.PRODUCE:
             self._count_produced(event, None if bodies is None else bodies.request)
-        elif event.api_key == FETCH:
+        elif event.api_key == ApiKey.FETCH:
             self._count_fetched(event, response)
-        elif event.api_key == JOIN_GROUP:
+        elif event.api_key == ApiKey.JOIN_GROUP:
             self._count_generation(event)
 
     def message(self, at: int) -> AnalyzerCounts:

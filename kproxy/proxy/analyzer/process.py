@@ -1,4 +1,4 @@
-"""The analyzer: a process that reads the taps of all workers and says, writes and counts what is in them.
+"""The analyzer process: reads the taps of all workers, decodes them, and writes and counts what is in them.
 
 It may be killed, hang or fall behind: the taps then drop and count, and traffic does not notice. It handles the messages of
 ToAnalyzer (messages.py) and sends AnalyzerCounts once a second.
@@ -10,19 +10,21 @@ import os
 import resource
 import signal
 import time
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections import Counter, deque
+from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from types import FrameType
 
 import msgspec
 
-from kproxy.config import Analysis
-from kproxy.output.bodies import read_bodies
-from kproxy.output.opening import Opener
+from kproxy.config import Analysis, Rotated
+from kproxy.pipeline.output import Output
+from kproxy.pipeline.rotating_file import Report, RotatingFile
+from kproxy.pipeline.run import Options, Run
 from kproxy.proxy.analyzer.counts import AnalysisCounts
-from kproxy.proxy.analyzer.outputs import AnalysisOutput, Capture, DecodedLog
-from kproxy.proxy.analyzer.tapped_sessions import Clusters, Key, Stuck, TappedSessions
+from kproxy.proxy.analyzer.outputs import FILES, rotating_file
+from kproxy.proxy.analyzer.tap_decoder import TapDecoder
 from kproxy.proxy.channel import Channel
 from kproxy.proxy.child_process import ChildArguments
 from kproxy.proxy.messages import (
@@ -38,14 +40,9 @@ from kproxy.proxy.messages import (
     ToAnalyzer,
 )
 from kproxy.proxy.tap.ring import TapReader
-from kproxy.session import Event, Exchange, Limits
 
 BATCH = 32  # records of one ring before others have their turn; each may hold thousands of frames
-SHORTEST_WAIT, LONGER_WAIT, LONGEST_WAIT = (
-    0.001,
-    0.004,
-    0.02,
-)  # seconds between looks at the rings, each of which costs CPU
+SHORTEST_WAIT, LONGER_WAIT, LONGEST_WAIT = 0.001, 0.004, 0.02  # seconds between looks at the rings, which cost CPU
 MANY = 32  # records at a look, after which the next one comes soon; fewer may wait longer, and none the longest
 FEW = 65_536  # bytes of a ring that may wait
 SEND_EVERY = 1.0  # seconds
@@ -56,98 +53,95 @@ MOST_MESSAGES = 100  # events for the log that wait to be said
 NICE = 5
 
 
+class Stuck(BaseException):
+    """Raised inside of a decode that takes too long; no ``except Exception`` may catch it."""
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file that the configuration asks for, and the output that writes to it."""
+
+    options: Rotated
+    file: RotatingFile
+    output: Output
+
+
 class Analyzer:
-    """Rings in; files, counts and events for the log out."""
+    """A Run of the pipeline that reads rings and writes files and counts; and what to say to the supervisor."""
 
     def __init__(self, readers: list[TapReader]) -> None:
         self.counts = AnalysisCounts()
         self.messages: deque[LogEvent] = deque(maxlen=MOST_MESSAGES)
-        self.outputs: dict[str, AnalysisOutput] = {}
-        self._options = Analysis()
-        self._opener = Opener()
+        self.files: dict[str, File] = {}  # by the names of FILES
+        self._run = Run(Options(contain=(Exception, Stuck)), [self.counts])
         self._readers = readers
-        clusters = Clusters()
-        self.sessions = [TappedSessions(ring, clusters, self, Limits()) for ring in range(len(readers))]
+        self.taps = [
+            TapDecoder(self._run.open_live(f"worker {ring}", self._report_fault)) for ring in range(len(readers))
+        ]
         self._faults = [reader.faults for reader in readers]
         self._busy = False
         self._seen = (0, 0)  # records taken at the last tick, and for how many ticks no more
         self._most_lag = 0
 
-    # Listener
-
-    def said(self, key: Key, events: list[Event]) -> None:
-        """See tapped_sessions.Listener."""
-        outputs, log = self.outputs, "log" in self.outputs
-        for event in events:
-            bodies = None
-            if log:
-                self._opener.learn(event)
-                if isinstance(event, Exchange):
-                    bodies = read_bodies(event, self._opener)
-            self.counts.take(event, bodies)
-            for output in outputs.values():
-                output.take(key, event, bodies)
-
-    def closed(self, key: Key, at: int, fault: BaseException | None) -> None:
-        """See tapped_sessions.Listener."""
-        if fault is not None:
-            self.messages.append(
-                LogEvent(
-                    "error",
-                    "analysis of a connection failed",
-                    {"connection": key[1], "reason": type(fault).__name__},  # the exception's text may quote traffic
-                )
+    def _report_fault(self, number: int, fault: BaseException) -> None:
+        self.messages.append(
+            LogEvent(
+                "error",
+                "analysis of a connection failed",
+                {"connection": number, "reason": type(fault).__name__},  # the exception's text may quote traffic
             )
-        for output in self.outputs.values():
-            output.closed(key, at)
+        )
 
     # The supervisor's
 
     def configure(self, options: Analysis) -> None:
-        """Write what the configuration asks for; a file that is as it was goes on."""
-        for name, before, after, make in (
-            ("log", self._options.log, options.log, DecodedLog),
-            ("capture", self._options.capture, options.capture, Capture),
-        ):
-            if before == after:
+        """Write the files that the configuration asks for; one whose options are the same goes on."""
+        for name, make in FILES.items():
+            wanted: Rotated | None = getattr(options, name)
+            existing = self.files.get(name)
+            if wanted == (None if existing is None else existing.options):
                 continue
-            if name in self.outputs:
-                self.outputs.pop(name).file.close()
-            if after is not None:
-                output = self.outputs[name] = make(after, time.monotonic, self._reporter(after.path))
-                output.file.is_open()  # so that it is there, or said not to be, before traffic is
-        self._options = options
+            if existing is not None:
+                del self.files[name]
+                self._run.remove_output(existing.output)
+                existing.output.close()
+            if wanted is not None:
+                file = rotating_file(wanted, time.monotonic, self._reporter(wanted.path))
+                output = make(file)
+                self.files[name] = File(wanted, file, output)
+                self._run.add_output(output)
+                file.is_open()  # so that it exists, or is reported as missing, before traffic comes
 
-    def _reporter(self, path: str) -> Callable[[str], None]:
+    def _reporter(self, path: str) -> Report:
         def report(reason: str) -> None:
             self.messages.append(LogEvent("error", "file cannot be written", {"file": path, "reason": reason}))
 
         return report
 
     def forget(self, ring: int) -> None:
-        """A worker died: nothing more comes of its connections; its successor's are others."""
-        if 0 <= ring < len(self.sessions):
+        """Close the connections of a worker that died; those of its successor are others."""
+        if 0 <= ring < len(self.taps):
             self.read_rest(ring)
             with self._watched():
-                self.sessions[ring].close(time.time_ns())
+                self.taps[ring].connections.close_all(time.time_ns())
 
     # Rings
 
     def read(self, ring: int) -> int:
-        """Analyse a batch of one ring; how many records there were."""
-        reader, sessions = self._readers[ring], self.sessions[ring]
+        """Decode a batch of one ring; give the number of its records."""
+        reader, tap = self._readers[ring], self.taps[ring]
         items = reader.read(BATCH)
         with self._watched():
             if items:
-                sessions.take(items)
-                self._most_lag = max(self._most_lag, time.time_ns() - sessions.last_at)
+                tap.decode(items)
+                self._most_lag = max(self._most_lag, time.time_ns() - items[-1][3])
             if reader.faults != self._faults[ring]:
                 self._faults[ring] = reader.faults
-                sessions.close(time.time_ns())  # the writer tells anew what is open
+                tap.connections.close_all(time.time_ns())  # the writer describes anew what is open
         return len(items)
 
     def read_rest(self, ring: int) -> None:
-        """Analyse what is in a ring now; not what a worker writes meanwhile."""
+        """Decode what is in a ring now; not what a worker writes meanwhile."""
         reader = self._readers[ring]
         end = reader.position + reader.waiting
         while reader.position < end and self.read(ring):
@@ -155,48 +149,46 @@ class Analyzer:
 
     @property
     def is_behind(self) -> bool:
-        """Whether some ring has so much that it is read at once."""
+        """Whether some ring has so much in it that it must be read at once."""
         return any(reader.waiting > FEW for reader in self._readers)
 
     def read_all(self) -> int:
-        """A batch of each ring; the largest."""
+        """Decode a batch of each ring; give the number of records of the largest."""
         return max(map(self.read, range(len(self._readers))), default=0)
 
     def finish(self) -> None:
-        """Analyse what is left, and close the files."""
-        for ring, (reader, sessions) in enumerate(zip(self._readers, self.sessions, strict=True)):
+        """Decode what is left in the rings, and close the files."""
+        for ring, (reader, tap) in enumerate(zip(self._readers, self.taps, strict=True)):
             self.read_rest(ring)
             reader.detach()
             with self._watched():
-                sessions.close(time.time_ns())
-        for output in self.outputs.values():
-            output.file.close()
+                tap.connections.close_all(time.time_ns())
+        self._run.close()
 
     def flush(self) -> None:
-        """Write what files hold back."""
-        for output in self.outputs.values():
-            output.file.flush()
+        """Write what the files have buffered."""
+        self._run.flush()
 
     def message(self) -> AnalyzerCounts:
         """The counts for the supervisor; closes connections on which nothing has come for SILENT."""
         lag, self._most_lag = self._most_lag, 0
-        faults: dict[str, int] = {}
-        for sessions in self.sessions:
-            for name, count in sessions.faults.items():
-                faults[name] = faults.get(name, 0) + count
-            sessions.close_silent(sessions.last_at - SILENT)
+        connections = [tap.connections for tap in self.taps]
+        faults: Counter[str] = Counter()
+        for one in connections:
+            faults.update(one.faults)
+            one.close_silent(one.last_at - SILENT)
         return msgspec.structs.replace(
             self.counts.message(time.time_ns()),
-            faults=faults,
-            given_up=sum(one.given_up for one in self.sessions),
-            lost_bytes=sum(one.lost_bytes for one in self.sessions),
+            faults=dict(faults),
+            given_up=sum(one.given_up for one in connections),
+            lost_bytes=sum(one.lost_bytes for one in connections),
             ring_faults=sum(reader.faults for reader in self._readers),
-            connections=sum(map(len, self.sessions)),
+            connections=sum(map(len, connections)),
             waiting_bytes=sum(reader.waiting for reader in self._readers),
             most_lag_ns=lag,
             outputs={
                 name: OutputCounts(one.file.written, one.file.dropped, one.file.failures)
-                for name, one in self.outputs.items()
+                for name, one in self.files.items()
             },
         )
 
@@ -213,8 +205,8 @@ class Analyzer:
             self._busy = False
 
     def tick(self, _signal: int, _frame: FrameType | None) -> None:
-        """Once a second of CPU: end the analysis of a record that is still the same."""
-        taken = sum(sessions.taken for sessions in self.sessions)
+        """Called once a second of CPU: raise Stuck where the same record has been decoded for too long."""
+        taken = sum(tap.taken for tap in self.taps)
         before, ticks = self._seen
         self._seen = (taken, ticks + 1 if taken == before and self._busy else 0)
         if self._seen[1] >= STUCK_TICKS:

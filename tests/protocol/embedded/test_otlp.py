@@ -2,16 +2,12 @@
 
 from typing import Any
 
-import pytest
-
-from kproxy.protocol.embedded.otlp import ENUMS, MESSAGES
-from kproxy.protocol.embedded.protobuf import ProtobufReader
-
-pytest.importorskip("opentelemetry.proto.metrics.v1.metrics_pb2", reason="opentelemetry-proto is not installed")
-
 from google.protobuf import json_format
 from google.protobuf.descriptor import FieldDescriptor
 from opentelemetry.proto.metrics.v1.metrics_pb2 import DESCRIPTOR, MetricsData
+
+from kproxy.protocol.embedded.otlp import ENUMS, MESSAGES
+from kproxy.protocol.embedded.protobuf import ProtobufReader
 
 TYPES = {
     FieldDescriptor.TYPE_DOUBLE: "double", FieldDescriptor.TYPE_FIXED64: "fixed64",

@@ -28,7 +28,7 @@ PRODUCE, FETCH, JOIN_GROUP = 0, 1, 11
 def counted(*steps: object) -> dict[str, object]:
     counts = AnalysisCounts()
     for event in events_of(*steps, closing, session=new_session()):
-        counts.take(event, None)
+        counts.write(event, None)
     return counts.message(0)
 
 
@@ -79,7 +79,7 @@ def test_bytes_of_records_by_topic_are_those_that_kafka_encoded() -> None:
         if exchange.api_key not in (PRODUCE, FETCH) or exchange.undecoded:
             continue
         counts = AnalysisCounts()
-        counts.take(exchange, None)
+        counts.write(exchange, None)
         body = asked["json"] if exchange.api_key == PRODUCE else answered["json"]
         expected = sum(sizes(body))
         assert sum(size for *_, size in counts.message(0).topics) == expected, exchange.api_version
@@ -104,7 +104,7 @@ def test_every_golden_exchange_is_counted_without_a_fault() -> None:
     counts = AnalysisCounts()
     total = 0
     for *_, exchange in golden_exchanges():
-        counts.take(exchange, None)
+        counts.write(exchange, None)
         total += 1
     said = counts.message(7)
     assert said.exchanges == total > 300
@@ -140,6 +140,6 @@ def test_a_fetch_that_brings_nothing_names_no_topic() -> None:
 def test_the_bodies_are_not_read_twice() -> None:
     exchange = next(exchange for *_, exchange in golden_exchanges() if exchange.api_key == 12)
     counts = AnalysisCounts()
-    counts.take(exchange, Bodies(b"{}", b'{"errorCode":16}'))
+    counts.write(exchange, Bodies(b"{}", b'{"errorCode":16}'))
     assert counts.message(0).errors == [("Heartbeat", "NOT_COORDINATOR", 1)]
     assert isinstance(exchange, Exchange)

@@ -19,9 +19,8 @@ import msgspec
 import pytest
 
 from kproxy.config import Analysis, Rotated
-from kproxy.proxy.analyzer import tapped_sessions
-from kproxy.proxy.analyzer.process import Analyzer
-from kproxy.proxy.analyzer.tapped_sessions import Stuck
+from kproxy.pipeline import connections
+from kproxy.proxy.analyzer.process import Analyzer, Stuck
 from kproxy.proxy.messages import AnalyzerCounts, Configure, Failed, ForgetWorker, LogEvent, Ready
 from kproxy.proxy.tap.ring import TapReader, TapWriter, create_ring
 from kproxy.proxy.tap.tapped import TapItem, TapKind
@@ -191,7 +190,7 @@ def test_what_a_dead_worker_wrote_last_is_analyzed_to_its_end(analyzer: Analyzer
         for item in exchange(1, correlation_id):
             assert writer.put(*item)
     analyzer.forget(0)
-    assert (analyzer.counts.exchanges, len(analyzer.sessions[0])) == (200, 0)
+    assert (analyzer.counts.exchanges, len(analyzer.taps[0].connections)) == (200, 0)
     for item in (opened(2, *ADDRESSES), *exchange(2, 1)):
         assert writer.put(*item)
     analyzer.finish()
@@ -312,13 +311,13 @@ def test_no_traffic_harms_the_analysis_of_other_connections(tmp_path: Path, name
         log=Rotated(path=str(tmp_path / "kafka.jsonl")), capture=Rotated(path=str(tmp_path / "kafka.pcapng"))
     )
     rng = random.Random(name)
-    connections: dict[int, list[TapItem]] = {}
+    taps: dict[int, list[TapItem]] = {}
     for item in tap_items(CAPTURES / name):
-        connections.setdefault(item[1], []).append(item)
+        taps.setdefault(item[1], []).append(item)
     with AnalyzerProcess(analysis) as analyzer:
         analyzer.tap([opened(1, *ADDRESSES)])
         for round_number in range(10):
-            for number, items in enumerate(connections.values(), 1000 * (round_number + 1)):
+            for number, items in enumerate(taps.values(), 1000 * (round_number + 1)):
                 analyzer.tap([opened(number, "10.1.1.1:5", ADDRESSES[1], from_start=rng.random() < 0.5)])
                 analyzer.tap(list(mutated(items[1:], rng, number)))
             analyzer.tap(exchange(1, round_number))
@@ -342,9 +341,9 @@ def test_an_analysis_that_hangs_is_given_up(analyzer: Analyzer, monkeypatch: pyt
                 analyzer.tick(signal.SIGVTALRM, None)  # a second of CPU
             return super().receive(direction, data, at)
 
-    monkeypatch.setattr(tapped_sessions, "Session", Hanging)
+    monkeypatch.setattr(connections, "Session", Hanging)
     with analyzer._watched():
-        analyzer.sessions[0].take([opened(1, *ADDRESSES), opened(2, *ADDRESSES), *exchange(1, 1), *exchange(2, 2)])
+        analyzer.taps[0].decode([opened(1, *ADDRESSES), opened(2, *ADDRESSES), *exchange(1, 1), *exchange(2, 2)])
     assert analyzer.counts.exchanges == 1
     assert analyzer.message().faults == {"Stuck": 1}
     assert analyzer.messages[0].keys == {"connection": 1, "reason": "Stuck"}
@@ -366,7 +365,7 @@ def test_a_ring_that_holds_what_cannot_be_begins_anew(analyzer: Analyzer) -> Non
 def test_much_work_is_no_hang(analyzer: Analyzer) -> None:
     with analyzer._watched():
         for number in range(1, 100):
-            analyzer.sessions[0].take([opened(number, *ADDRESSES)])
+            analyzer.taps[0].decode([opened(number, *ADDRESSES)])
             analyzer.tick(signal.SIGVTALRM, None)
     for _ in range(100):
         analyzer.tick(signal.SIGVTALRM, None)  # idle

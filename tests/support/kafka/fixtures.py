@@ -150,6 +150,25 @@ def started(folder: Path, release: str, **options: Any) -> Cluster:
     return cluster
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let one worker run all tests of a cluster, which is then started once."""
+    for item in items:
+        group = _cluster_of(item)
+        if group:
+            item.add_marker(pytest.mark.xdist_group(group))
+
+
+def _cluster_of(item: pytest.Item) -> str | None:
+    """The session's cluster that a test uses."""
+    fixtures = getattr(item, "fixturenames", ())
+    if "three" in fixtures:
+        return "three brokers"
+    if "single" in fixtures and isinstance(item, pytest.Function):
+        return f"broker {item.callspec.params['single']}"
+    return None
+
+
 @pytest.fixture(scope="session")
 def kafka(require: Require) -> None:
     """Brokers can be run here."""

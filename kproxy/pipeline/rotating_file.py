@@ -1,7 +1,7 @@
-"""Files that are begun anew when they are big or old enough, and that a full disk or a lost folder cannot make anybody wait for.
+"""Write a file in parts, by size and age, so that a full disk or a removed folder delays nothing else.
 
-``path`` is the part being written. A part that is done gets the next number before its suffixes: ``kafka.jsonl`` becomes
-``kafka.000007.jsonl``. No name comes from traffic; no link is followed and nothing that exists is opened; only the owner reads.
+``path`` is the part being written. A part that is complete gets the next number before its suffixes: ``kafka.jsonl`` becomes
+``kafka.000007.jsonl``. No name comes from traffic; no link is followed and no existing file is opened; only the owner may read.
 """
 
 import os
@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 RETRY = 1.0  # seconds until a file that could not be written is tried again
-SAY_AGAIN = 60.0  # seconds until it is said again
+REPORT_AGAIN = 60.0  # seconds until the failure is reported again
 FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 OWNER_ONLY = 0o600
 
@@ -20,18 +20,18 @@ Report = Callable[[str], None]
 
 
 class RotatingFile:
-    """Parts of whole pieces. Nothing here raises for what the disk does: what could not be written is counted.
+    """Parts of whole pieces. No method raises for errors of the disk: what could not be written is counted as dropped.
 
     After a failure the part is closed at the last whole piece; the next one is begun when writing is possible again.
 
     Args:
-        path: of the part being written; one that is there already is numbered first.
+        path: of the part being written; an existing file of that name is numbered first.
         most_size, most_age: bytes and seconds after which the next part is begun.
-        keep: parts that stay, the one being written included; the oldest go.
+        keep: parts that are kept, the one being written included; the oldest are removed.
         clock: seconds.
-        report: told once a minute why it cannot be written.
-        begin: makes the bytes that every part starts with, and is told so that a new part starts.
-        block: bytes that are held back until they are written at once, or ``flush`` is called.
+        report: called once a minute with the reason why it cannot be written.
+        begin_part: called when a part is begun; gives the bytes that it starts with.
+        block: bytes that are buffered before they are written at once, unless ``flush`` is called.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class RotatingFile:
         keep: int,
         clock: Callable[[], float],
         report: Report,
-        begin: Callable[[], bytes] = bytes,
+        begin_part: Callable[[], bytes] = bytes,
         block: int = 262_144,
     ) -> None:
         self.path = path
@@ -53,25 +53,25 @@ class RotatingFile:
         self._most_size = most_size
         self._most_age = most_age
         self._keep = max(1, keep)
-        self._begin = begin
+        self.begin_part = begin_part
         self._clock = clock
         self._report = report
         self._block = block
-        self._held: list[bytes] = []
+        self._buffered: list[bytes] = []
         self._fd: int | None = None
         self._written = 0  # bytes of the part on the disk
-        self._size = 0  # of the part, with what is held back
-        self._start_size = 0  # of what it begins with
+        self._size = 0  # of the part, with what is buffered
+        self._start_size = 0  # of what the part starts with
         self._began = 0.0
         self._retry_at = 0.0
-        self._say_at = 0.0
+        self._report_at = 0.0
         name, _, suffixes = path.name.partition(".")
         self._suffixes = f".{suffixes}" if suffixes else ""
         self._stem = name
         self._numbered = re.compile(rf"{re.escape(name)}\.(\d{{6,18}}){re.escape(self._suffixes)}")
 
     def is_open(self) -> bool:
-        """Whether a part is there to write to; begins the first one, or the one that is due. False after a failure."""
+        """Whether there is a part to write to; begins the first one, or the one that is due. False after a failure."""
         now = self._clock()
         if self._fd is not None:
             if self._size < self._most_size and now - self._began < self._most_age:
@@ -97,31 +97,31 @@ class RotatingFile:
         return False
 
     def append(self, data: bytes) -> None:
-        """Write to the part there is, after ``is_open``, whatever its size and age."""
-        self._held.append(data)
+        """Write to the current part, after ``is_open``, whatever its size and age."""
+        self._buffered.append(data)
         self._size += len(data)
         if self._size - self._written >= self._block:
             self.flush()
 
     def flush(self) -> None:
-        """Write what is held back."""
-        if not self._held:
+        """Write what is buffered."""
+        if not self._buffered:
             return
-        data = b"".join(self._held)
-        self._held.clear()
+        data = b"".join(self._buffered)
+        self._buffered.clear()
         try:
             self._write(data)
         except OSError as error:
             self.dropped += len(data)
             self._failed(error)
 
-    def close(self) -> None:
-        """Write what is held back and close the part; it keeps its name until another is begun."""
+    def close(self, error: BaseException | None = None) -> None:
+        """Flush and close the part; it keeps its name until another is begun."""
         self.flush()
         self._close()
 
     def parts(self) -> list[Path]:
-        """The numbered parts there are, oldest first. Raises OSError."""
+        """The numbered parts, oldest first. Raises OSError."""
         names = [entry.name for entry in os.scandir(self.path.parent) if self._numbered.fullmatch(entry.name)]
         return [self.path.parent / name for name in sorted(names, key=self._number)]
 
@@ -135,7 +135,7 @@ class RotatingFile:
         self._fd = os.open(self.path, FLAGS, OWNER_ONLY)
         self._written, self._began = 0, now
         try:
-            self._write(self._begin())
+            self._write(self.begin_part())
         except OSError:
             self.path.unlink(missing_ok=True)
             raise
@@ -147,15 +147,15 @@ class RotatingFile:
             os.close(fd)
 
     def _retire(self) -> None:
-        """Number what is at *path*, and remove the parts that are too many."""
+        """Number the file at *path*, and remove the parts that are too many."""
         parts = self.parts()
         try:
-            there = os.lstat(self.path)
+            existing = os.lstat(self.path)
         except FileNotFoundError:
-            there = None
-        if there is not None and stat.S_ISDIR(there.st_mode):
+            existing = None
+        if existing is not None and stat.S_ISDIR(existing.st_mode):
             raise IsADirectoryError(21, "is a directory", str(self.path))
-        if there is not None:
+        if existing is not None:
             number = 1 + (self._number(parts[-1].name) if parts else 0)
             numbered = self.path.with_name(f"{self._stem}.{number:06d}{self._suffixes}")
             self.path.rename(numbered)
@@ -164,7 +164,7 @@ class RotatingFile:
             part.unlink(missing_ok=True)
 
     def _write(self, data: bytes) -> None:
-        """Write all of *data*, or nothing: what a full disk took of it is cut off again. Raises OSError."""
+        """Write all of *data*, or nothing: where only some of it could be written, that is cut off again. Raises OSError."""
         assert self._fd is not None
         done = 0
         view = memoryview(data)
@@ -183,6 +183,6 @@ class RotatingFile:
         self._retry_at = now + RETRY
         with suppress(OSError):
             self._close()
-        if now >= self._say_at:
-            self._say_at = now + SAY_AGAIN
+        if now >= self._report_at:
+            self._report_at = now + REPORT_AGAIN
             self._report(f"{error.strerror or error}; trying again every second")

@@ -1,41 +1,29 @@
-"""A decoded log as input of ``kproxy decode``: what ``--format jsonl`` and ``kproxy run --log`` wrote, line by line."""
+"""Read a decoded log, which ``--format jsonl`` and ``kproxy run --log`` write, line by line; or tell it from a capture."""
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Self
 
 from kproxy.capture import Capture
 from kproxy.capture.files import STANDARD_INPUT, ByteSource, PlainSource, open_source
-from kproxy.cli.summary import Summary
 from kproxy.errors import CaptureError
-from kproxy.output.bodies import Bodies
-from kproxy.output.escaping import printable
-from kproxy.output.from_jsonl import ODD, START, LogReader
+from kproxy.output.from_jsonl import START
 from kproxy.output.times import render_size
-from kproxy.output.where import Where
-from kproxy.session import Event, Exchange
 
 READ = 256 * 1024
 LONGEST_LINE = 64 * 1024 * 1024  # bodies beyond 16 MB of JSON are not opened, and such a line is memory many times over
-LONGEST_FIRST = 1024 * 1024  # of a first line that is looked for "event"
-MOST_TOLD = 10  # lines of one file that are named because they could not be read
+LONGEST_FIRST = 1024 * 1024  # bytes of a first line in which "event" is looked for
+MOST_NAMED = 10  # lines of one file that are named because they could not be read
 EVENT = re.compile(rb'\{\s*"event"\s*:\s*"')
 
 
-class TakesLines(Protocol):
-    """Where the events of a decoded log go."""
-
-    def take_line(self, line: bytes, event: Event, bodies: Bodies | None) -> None:
-        """Take an event that is to be shown, and the line that it is of, newline included."""
-
-
 class DecodedLog:
-    """An open decoded log. Iterating gives its lines, once, with their newlines; memory is bounded by the longest of them.
+    """An open decoded log. Iterate it, once, for its lines with their newlines; memory is bounded by the longest of them.
 
-    ``damages`` says which lines could not be read and why, and where the file itself could not be read on.
+    ``damages`` lists which lines could not be read and why, and where the file itself could not be read on.
     """
 
     def __init__(self, source: ByteSource, name: str) -> None:
@@ -45,32 +33,32 @@ class DecodedLog:
         self._buffer = bytearray(READ)
         self._number = 0  # of the line given last
         self._unended = False  # that line is the last one, and its newline is missing
-        self._held: list[bytes] = []
-        self._held_size = 0
-        self._told: list[str] = []
-        self._not_told = 0
+        self._pieces: list[bytes] = []
+        self._line_size = 0
+        self._named: list[str] = []
+        self._unnamed = 0
         self._damage: CaptureError | None = None
 
     def __iter__(self) -> Iterator[bytes]:
         while chunk := self._read():
             *ends, rest = chunk.split(b"\n")
             for end in ends:
-                self._hold(end + b"\n")
+                self._add(end + b"\n")
                 yield from self._line()
-            self._hold(rest)
-        self._unended = self._held_size > 0
+            self._add(rest)
+        self._unended = self._line_size > 0
         if self._damage is None:
             yield from self._line()
 
     def refuse(self, reason: str) -> None:
         """Remember that the line given last cannot be read."""
-        self._tell("the file ends within this line" if self._unended else f"{reason}, passed over")
+        self._add_damage("the file ends within this line" if self._unended else f"{reason}, passed over")
 
     @property
     def damages(self) -> list[str]:
         """What could not be read, in sentences; empty when all could."""
-        more = [f"{self.name}: and {self._not_told:,} more lines"] if self._not_told else []
-        return [*self._told, *more, *([str(self._damage)] if self._damage is not None else [])]
+        more = [f"{self.name}: and {self._unnamed:,} more lines"] if self._unnamed else []
+        return [*self._named, *more, *([str(self._damage)] if self._damage is not None else [])]
 
     def close(self) -> None:
         """Close the file."""
@@ -84,11 +72,11 @@ class DecodedLog:
     ) -> None:
         self.close()
 
-    def _tell(self, what: str) -> None:
-        if len(self._told) < MOST_TOLD:
-            self._told.append(f"{self.name}: line {self._number}: {what}")
+    def _add_damage(self, what: str) -> None:
+        if len(self._named) < MOST_NAMED:
+            self._named.append(f"{self.name}: line {self._number}: {what}")
         else:
-            self._not_told += 1
+            self._unnamed += 1
 
     def _read(self) -> bytes:
         try:
@@ -98,17 +86,17 @@ class DecodedLog:
         self.position += count
         return bytes(self._buffer[:count])
 
-    def _hold(self, piece: bytes) -> None:
-        self._held_size += len(piece)
-        if self._held_size > LONGEST_LINE:
-            self._held.clear()
+    def _add(self, piece: bytes) -> None:
+        self._line_size += len(piece)
+        if self._line_size > LONGEST_LINE:
+            self._pieces.clear()
         elif piece:
-            self._held.append(piece)
+            self._pieces.append(piece)
 
     def _line(self) -> Iterator[bytes]:
-        """What is held as a line, if it is one that is not too long, nor blank."""
-        size, line = self._held_size, b"".join(self._held)
-        self._held, self._held_size = [], 0
+        """The line that the pieces make up, unless it is too long, or blank."""
+        size, line = self._line_size, b"".join(self._pieces)
+        self._pieces, self._line_size = [], 0
         self._number += size > 0
         if size > LONGEST_LINE:
             self.refuse(f"has {render_size(size)}; of more than {render_size(LONGEST_LINE)} none is read")
@@ -117,7 +105,7 @@ class DecodedLog:
 
 
 def open_input(file: Path) -> Capture | DecodedLog:
-    """Open a capture or a decoded log, "-" for standard input; which it is is told by content.
+    """Open a capture or a decoded log, "-" for standard input; the content decides which it is.
 
     Raises:
         CaptureError: it cannot be opened, or is neither.
@@ -136,10 +124,10 @@ def open_input(file: Path) -> Capture | DecodedLog:
 
 
 def _is_log(source: PlainSource, file: Path) -> bool:
-    """Whether the first line is an object with "event", or as much as there is of it. No capture begins with a brace."""
+    """Whether the first line, or what exists of it, is an object with "event". No capture begins with a brace."""
     first = source.peek(1)
     if first != b"{":
-        return first == b"" and ".jsonl" in file.suffixes  # a part just begun
+        return first == b"" and ".jsonl" in file.suffixes  # a part that was just begun
     size = len(START)
     start = source.peek(size)
     if EVENT.match(start):
@@ -154,30 +142,3 @@ def _is_log(source: PlainSource, file: Path) -> bool:
     except (ValueError, RecursionError):
         return False
     return isinstance(row.get("event"), str)
-
-
-def show_log(
-    log: DecodedLog,
-    reader: LogReader,
-    condition: Where | None,
-    summary: Summary,
-    out: TakesLines,
-    advance: Callable[[], None] | None,
-) -> None:
-    """Show the lines that *condition* is true for; a line that is none is passed over, and among ``log.damages``."""
-    for line in log:
-        try:
-            event, bodies = reader.read(line)
-            shown = condition is None or condition.holds_for(line)
-            if shown:
-                out.take_line(line, event, bodies)
-        except CaptureError as error:
-            log.refuse(str(error))
-            continue
-        except ODD as error:
-            log.refuse(f"cannot be shown ({printable(str(error), 120)})")
-            continue
-        summary.count(event)
-        summary.shown += shown and isinstance(event, Exchange)
-        if advance is not None:
-            advance()

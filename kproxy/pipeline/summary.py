@@ -1,19 +1,21 @@
-"""What is said at the end of ``kproxy decode``, on standard error: counts, and what went wrong with how often."""
+"""Count the events of a run, and sum them up in sentences: how many, and what went wrong how often."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
+from kproxy.output.bodies import Bodies
 from kproxy.output.escaping import printable
 from kproxy.output.times import render_size
 from kproxy.output.tls import JOINED_LATE_HINT, KEYS_HINT, joined_late
+from kproxy.pipeline.output import Observer
 from kproxy.session import BadFrame, Event, Exchange, Gap, NotKafka, SaslToken, Tls
 
 REASONS = 5
-KEPT = 200  # different reasons that are told apart; a hostile capture can make any number
+KEPT = 200  # different reasons that are counted apart; a hostile capture can make any number
 
 
-class Summary:
-    """Counts events as they pass."""
+class Summary(Observer):
+    """Counts events; ``lines`` gives the sentences that ``kproxy decode`` ends with."""
 
     def __init__(self) -> None:
         self.exchanges = 0
@@ -29,13 +31,14 @@ class Summary:
         self.bad_frames: Counter[str] = Counter()
         self.not_kafka: Counter[str] = Counter()
         self.decrypted = 0  # TLS connections
-        self.encrypted = 0  # those that keys would open
-        self.joined_late = 0  # those that they would not
+        self.encrypted = 0  # TLS connections that keys would decrypt
+        self.joined_late = 0  # TLS connections that they would not
 
-    def count(self, event: Event) -> None:
-        """Take one event into account."""
+    def write(self, event: Event, bodies: Bodies | None, *, shown: bool = True, line: bytes | None = None) -> None:
+        """Count one event."""
         if isinstance(event, Exchange):
             self.exchanges += 1
+            self.shown += shown
             self.frames += (event.request is not None) + (event.response is not None)
             self.connections.add(event.connection.number)
             if event.undecoded is not None:
@@ -67,7 +70,7 @@ class Summary:
                 self.decrypted += 1
 
     def lines(self, counters: Mapping[str, int] | None = None) -> Iterator[str]:
-        """The summary, one sentence first, then what was odd."""
+        """The summary: one sentence of counts, then a line for each kind of trouble. *counters*: packets passed over."""
         tokens = f", {_many(self.tokens, 'SASL token')}" if self.tokens else ""
         undecoded = f"{sum(self.undecoded.values())} undecoded" if self.undecoded else "none undecoded"
         gaps = _many(self.gaps, "gap") if self.gaps else "no gaps"

@@ -11,8 +11,8 @@ import zstandard
 
 from kproxy.capture import Capture
 from kproxy.cli import main
-from kproxy.cli.decoded_log import LONGEST_LINE, MOST_TOLD, READ, DecodedLog, open_input
 from kproxy.errors import CaptureError
+from kproxy.pipeline.decoded_log import LONGEST_LINE, MOST_NAMED, READ, DecodedLog, open_input
 from tests.support.traffic import CAPTURES
 
 FIRST = CAPTURES / "01-java-produce-consume-group.pcap"
@@ -151,9 +151,9 @@ def test_a_line_that_cannot_be_shown_is_named(kproxy: Kproxy) -> None:
 
 def test_many_bad_lines_are_counted(kproxy: Kproxy) -> None:
     log = kproxy.log(FIRST)
-    log.write_bytes(log.read_bytes() + b"{}\n" * (MOST_TOLD + 7))
+    log.write_bytes(log.read_bytes() + b"{}\n" * (MOST_NAMED + 7))
     _, _, err = kproxy("decode", "-q", log)
-    assert len(err.splitlines()) == MOST_TOLD + 1
+    assert len(err.splitlines()) == MOST_NAMED + 1
     assert err.endswith(f"{log}: and 7 more lines\n")
 
 

@@ -1,10 +1,10 @@
-"""A capture again: keys for pseudonyms."""
+"""Keys for pseudonyms."""
 
 from pathlib import Path
 
 import pytest
 
-from kproxy.cli.capture_again import anonymizer
+from kproxy.cli.anonymizing import anonymizer
 from kproxy.errors import UsageError
 
 

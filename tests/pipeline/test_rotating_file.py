@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.proxy.analyzer.rotation import RotatingFile
+from kproxy.pipeline.rotating_file import RotatingFile
 
 
 class Clock:
@@ -81,7 +81,7 @@ def test_a_new_process_goes_on_with_the_numbers_and_appends_to_nothing(tmp_path:
 
 def test_every_part_begins_as_it_must(tmp_path: Path, clock: Clock) -> None:
     parts = iter(range(9))
-    file = rotating(tmp_path / "a.pcapng", clock, size=13, begin=lambda: b"header %d;" % next(parts))
+    file = rotating(tmp_path / "a.pcapng", clock, size=13, begin_part=lambda: b"header %d;" % next(parts))
     for data in (b"one", b"two", b"three"):
         file.write(data)
     assert contents(tmp_path) == {
@@ -158,7 +158,7 @@ def test_attack_23_a_full_disk_drops_and_counts_and_leaves_whole_lines(
     tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said: list[str] = []
-    file = rotating(tmp_path / "a.log", clock, begin=lambda: b"# log\n", report=said.append)
+    file = rotating(tmp_path / "a.log", clock, begin_part=lambda: b"# log\n", report=said.append)
     assert file.write(b"one\n")
     with monkeypatch.context() as full:
         fail(full, errno.ENOSPC, after=2)

@@ -5,9 +5,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from kproxy.proxy.analyzer import tapped_sessions
-from kproxy.proxy.analyzer.tapped_sessions import Clusters, Key, Stuck, TappedSessions
-from kproxy.proxy.tap.tapped import TapItem, TapKind
+from kproxy.pipeline import connections
+from kproxy.pipeline.connections import Clusters, Connections
+from kproxy.pipeline.output import End
+from kproxy.proxy.analyzer.process import Stuck
+from kproxy.proxy.analyzer.tap_decoder import TapDecoder
+from kproxy.proxy.tap.tapped import Opened, TapItem, TapKind
 from kproxy.session import Direction, Event, Exchange, Gap, Limits, Session
 from tests.support.frames import (
     delete_topic,
@@ -26,17 +29,27 @@ class Heard:
     """A Listener that remembers."""
 
     def __init__(self) -> None:
-        self.events: list[tuple[Key, Event]] = []
-        self.ends: list[tuple[Key, BaseException | None]] = []
+        self.events: list[Event] = []
+        self.ends: list[tuple[int, BaseException | None]] = []
 
-    def said(self, key: Key, events: list[Event]) -> None:
-        self.events += [(key, event) for event in events]
+    def receive_events(self, events: list[Event]) -> None:
+        self.events += events
 
-    def closed(self, key: Key, at: int, fault: BaseException | None) -> None:
-        self.ends.append((key, fault))
+    def end_connection(self, end: End, fault: BaseException | None) -> None:
+        if end.side is None:
+            self.ends.append((end.connection, fault))
 
     def exchanges(self, number: int) -> list[Exchange]:
-        return [event for key, event in self.events if key[1] == number and isinstance(event, Exchange)]
+        return [event for event in self.events if event.connection.number == number and isinstance(event, Exchange)]
+
+
+class Decoder(TapDecoder):
+    """A TapDecoder, and what its connections count."""
+
+    take = TapDecoder.decode
+
+    def __len__(self) -> int:
+        return len(self.connections)
 
 
 @pytest.fixture
@@ -44,8 +57,8 @@ def heard() -> Heard:
     return Heard()
 
 
-def sessions(heard: Heard, **options: int) -> TappedSessions:
-    return TappedSessions(0, Clusters(), heard, Limits(), **options)
+def decoder(heard: Heard, **options: int) -> Decoder:
+    return Decoder(Connections(Clusters(), heard, Limits(), contain=(Exception, Stuck), **options))
 
 
 def data(number: int, direction: int, frame: bytes, at: int = 5) -> TapItem:
@@ -63,56 +76,56 @@ def ask(number: int, correlation_id: int = 1) -> Iterator[TapItem]:
 
 
 def test_connections_are_told_apart_and_end(heard: Heard) -> None:
-    taken = sessions(heard)
+    taken = decoder(heard)
     taken.take([opened(1, *ADDRESSES), opened(2, *ADDRESSES)])
     taken.take([data(1, 0, heartbeat(7)), data(2, 0, heartbeat(8)), data(2, 1, heartbeat_answer(8))])
     taken.take([data(1, 1, heartbeat_answer(7)), (TapKind.CLOSE, 1, 0, 9, b"\0")])
     assert [exchange.correlation_id for exchange in heard.exchanges(1)] == [7]
     assert [exchange.correlation_id for exchange in heard.exchanges(2)] == [8]
-    assert heard.ends == [((0, 1), None)]
+    assert heard.ends == [(1, None)]
     assert len(taken) == 1
 
 
 def test_the_end_of_a_side_and_of_all(heard: Heard) -> None:
-    taken = sessions(heard)
+    taken = decoder(heard)
     taken.take([opened(1, *ADDRESSES), data(1, 0, heartbeat(7)), (TapKind.END, 1, 1, 9, b"")])
     assert [exchange.unanswered for exchange in heard.exchanges(1)] == [
         "the broker closed the connection before the response"
     ]
-    taken.close(10)
-    assert heard.ends == [((0, 1), None)]
+    taken.connections.close_all(10)
+    assert heard.ends == [(1, None)]
 
 
 def test_what_the_tap_lost_is_a_gap_and_the_rest_goes_on(heard: Heard) -> None:
-    taken = sessions(heard)
+    taken = decoder(heard)
     frame = heartbeat(1)
     taken.take([opened(1, *ADDRESSES), data(1, 0, frame[:10]), lost(1, 0, len(frame) - 10), *ask(1, 2)])
-    assert [event.size for _, event in heard.events if isinstance(event, Gap)] == [len(frame) - 10]
+    assert [event.size for event in heard.events if isinstance(event, Gap)] == [len(frame) - 10]
     assert 2 in [exchange.correlation_id for exchange in heard.exchanges(1)]
-    assert taken.lost_bytes == len(frame) - 10
+    assert taken.connections.lost_bytes == len(frame) - 10
 
 
 def test_a_loss_beyond_belief_is_no_number_that_nobody_can_read(heard: Heard) -> None:
-    taken = sessions(heard)
+    taken = decoder(heard)
     taken.take([opened(1, *ADDRESSES)] + [lost(1, 0, 2**64 - 1)] * 3)
-    assert taken.lost_bytes == 3 << 48
+    assert taken.connections.lost_bytes == 3 << 48
 
 
 def test_a_connection_heard_of_in_mid_stream(heard: Heard) -> None:
-    taken = sessions(heard)
+    taken = decoder(heard)
     taken.take([opened(1, *ADDRESSES, from_start=False), data(1, 0, heartbeat(1)[5:]), *ask(1, 2), *ask(1, 3)])
     assert 3 in [exchange.correlation_id for exchange in heard.exchanges(1)]
 
 
 def test_what_was_never_opened_is_passed_over(heard: Heard) -> None:
-    taken = sessions(heard)
+    taken = decoder(heard)
     taken.take([*ask(9), lost(9, 0, 5), (TapKind.END, 9, 0, 5, b""), (TapKind.CLOSE, 9, 0, 5, b"")])
     assert heard.events == [] and heard.ends == []
-    assert taken.lost_bytes == 5
+    assert taken.connections.lost_bytes == 5
 
 
 def test_a_number_that_is_used_again_is_another_connection(heard: Heard) -> None:
-    taken = sessions(heard)
+    taken = decoder(heard)
     taken.take([opened(1, *ADDRESSES), data(1, 0, heartbeat(1)[:9]), opened(1, *ADDRESSES), *ask(1, 2)])
     assert [exchange.correlation_id for exchange in heard.exchanges(1)] == [2]
 
@@ -127,12 +140,12 @@ def test_a_fault_ends_the_analysis_of_its_connection_alone(
                 raise error
             return super().receive(direction, data, at)
 
-    monkeypatch.setattr(tapped_sessions, "Session", Faulty)
-    taken = sessions(heard)
+    monkeypatch.setattr(connections, "Session", Faulty)
+    taken = decoder(heard)
     taken.take([opened(1, *ADDRESSES), opened(2, *ADDRESSES), *ask(1), *ask(2), *ask(1), *ask(2, 2)])
     assert len(heard.exchanges(2)) == 2
-    assert heard.ends == [((0, 1), error)]
-    assert taken.faults == {type(error).__name__: 1}
+    assert heard.ends == [(1, error)]
+    assert taken.connections.faults == {type(error).__name__: 1}
     assert len(taken) == 1
 
 
@@ -141,62 +154,62 @@ def test_a_fault_while_closing_is_told_once(heard: Heard, monkeypatch: pytest.Mo
         def close(self, at: int) -> list[Event]:
             raise ValueError(at)
 
-    monkeypatch.setattr(tapped_sessions, "Session", Faulty)
-    taken = sessions(heard)
+    monkeypatch.setattr(connections, "Session", Faulty)
+    taken = decoder(heard)
     taken.take([opened(1, *ADDRESSES), (TapKind.CLOSE, 1, 0, 5, b"")])
-    taken.close(6)
-    assert [key for key, _ in heard.ends] == [(0, 1)]
-    assert taken.faults == {"ValueError": 1}
+    taken.connections.close_all(6)
+    assert [number for number, _ in heard.ends] == [1]
+    assert taken.connections.faults == {"ValueError": 1}
 
 
 @pytest.mark.parametrize("told", [b"", b"{", b"[]", b"null", b'{"client":1}', b"\xff\xfe", b"[" * 100_000])
 def test_an_open_that_says_nothing_is_a_fault(heard: Heard, told: bytes) -> None:
-    taken = sessions(heard)
+    taken = decoder(heard)
     taken.take([(TapKind.OPEN, 1, 0, 5, told), opened(2, *ADDRESSES), *ask(2)])
     assert len(heard.exchanges(2)) == 1
-    assert sum(taken.faults.values()) == 1
+    assert sum(taken.connections.faults.values()) == 1
 
 
 def test_the_one_not_heard_of_for_longest_makes_room(heard: Heard) -> None:
-    taken = sessions(heard, most=3)
+    taken = decoder(heard, most=3)
     taken.take([opened(number, *ADDRESSES) for number in (1, 2, 3)])
     taken.take([*ask(1), opened(4, *ADDRESSES), *ask(2), *ask(3), *ask(1, 2)])
-    assert heard.ends == [((0, 2), None)]
-    assert taken.given_up == 1
+    assert heard.ends == [(2, None)]
+    assert taken.connections.given_up == 1
     assert [len(heard.exchanges(number)) for number in (1, 2, 3)] == [2, 0, 1]
 
 
 def test_attack_7_frames_that_never_end_are_held_within_the_budget(heard: Heard) -> None:
-    taken = sessions(heard, most_held=1_000_000)
+    taken = decoder(heard, most_held=1_000_000)
     start = (99 << 20).to_bytes(4, "big")
     for number in range(1, 51):
         taken.take([opened(number, *ADDRESSES), data(number, 0, start + heartbeat(1)[4:] + bytes(1000 * number))])
-    held = sum(1000 * number for number in range(1, 51) if ((0, number), None) not in heard.ends)
+    held = sum(1000 * number for number in range(1, 51) if (number, None) not in heard.ends)
     assert held <= 1_000_000
-    assert taken.given_up > 3
+    assert taken.connections.given_up > 3
     taken.take([opened(99, *ADDRESSES), *ask(99)])
     assert len(heard.exchanges(99)) == 1
 
 
 def test_what_is_held_is_forgotten_with_its_frame(heard: Heard) -> None:
-    taken = sessions(heard, most_held=1_000)
+    taken = decoder(heard, most_held=1_000)
     taken.take([opened(1, *ADDRESSES)])
     for correlation_id in range(100):
         frame = heartbeat(correlation_id, "g" * 500)
         taken.take([data(1, 0, frame[:400]), data(1, 0, frame[400:]), data(1, 1, heartbeat_answer(correlation_id))])
-    assert taken.given_up == 0
+    assert taken.connections.given_up == 0
     assert len(heard.exchanges(1)) == 100
 
 
 def test_connections_that_fell_silent_are_closed(heard: Heard) -> None:
-    taken = sessions(heard)
+    taken = decoder(heard)
     taken.take([opened(1, *ADDRESSES, at=10), opened(2, *ADDRESSES, at=20), data(1, 0, heartbeat(1), at=30)])
-    taken.close_silent(25)
-    assert heard.ends == [((0, 2), None)]
+    taken.connections.close_silent(25)
+    assert heard.ends == [(2, None)]
 
 
 def test_connections_of_a_cluster_share_what_they_learned(heard: Heard) -> None:
-    taken = sessions(heard)
+    taken = decoder(heard)
     topic_id = bytes(range(16))
     told = metadata_answer(1, {"orders": topic_id}, {})
     taken.take([opened(1, *ADDRESSES), data(1, 0, metadata(1)), data(1, 1, told)])
@@ -205,13 +218,6 @@ def test_connections_of_a_cluster_share_what_they_learned(heard: Heard) -> None:
     assert list(heard.exchanges(2)[0].topic_names.values()) == ["orders"]
 
 
-def test_clusters_are_bounded() -> None:
-    clusters = Clusters()
-    views = [clusters.view(str(number)) for number in range(1_001)]
-    assert clusters.view("1000") is views[1_000]
-    assert clusters.view("0") is not views[0]
-
-
-def test_the_record_says_what_the_docstring_of_the_room_says() -> None:
+def test_the_record_of_the_tests_is_that_of_the_proxy() -> None:
     told = json.loads(opened(1, *ADDRESSES)[4])
-    assert set(told) == {"number", "cluster", "client", "broker", "from_start"}
+    assert tuple(told) == Opened.__struct_fields__

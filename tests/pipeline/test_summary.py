@@ -1,6 +1,6 @@
 """The closing summary: right counts, bounded, in words."""
 
-from kproxy.cli.summary import KEPT, Summary
+from kproxy.pipeline.summary import KEPT, Summary
 from kproxy.session import BadFrame, Direction, Event, Gap, NotKafka, SaslToken
 from tests.support.conversation import broker, client, closing, events_of
 from tests.support.frames import heartbeat, heartbeat_answer, produce, response
@@ -10,8 +10,7 @@ from tests.support.traffic import CONNECTION, START
 def summary_of(*events: Event) -> list[str]:
     summary = Summary()
     for event in events:
-        summary.count(event)
-    summary.shown = summary.exchanges
+        summary.write(event, None)
     return list(summary.lines({"not IP": 2}))
 
 
@@ -46,7 +45,7 @@ def test_what_went_wrong_is_told_with_its_reason() -> None:
 def test_any_number_of_reasons_stays_bounded() -> None:
     summary = Summary()
     for number in range(10 * KEPT):
-        summary.count(BadFrame(CONNECTION, START, Direction.REQUEST, f"reason {number}"))
+        summary.write(BadFrame(CONNECTION, START, Direction.REQUEST, f"reason {number}"), None)
     assert len(summary.bad_frames) <= KEPT + 1
     assert sum(summary.bad_frames.values()) == 10 * KEPT
     assert len(list(summary.lines())) < 10
@@ -55,5 +54,5 @@ def test_any_number_of_reasons_stays_bounded() -> None:
 def test_how_many_were_shown() -> None:
     summary = Summary()
     for event in events_of(client >> heartbeat(7), broker >> heartbeat_answer(7)):
-        summary.count(event)
+        summary.write(event, None, shown=False)
     assert "  0 shown" in list(summary.lines())

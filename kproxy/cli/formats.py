@@ -1,0 +1,119 @@
+"""The formats of ``kproxy decode``: the output that each makes, with its checks. OUTPUTS is the list; add a line for another."""
+
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TypeAlias
+
+from kproxy.output.bodies import Bodies
+from kproxy.output.jsonl import event_line
+from kproxy.output.text.lines import TextLines
+from kproxy.output.text.styles import PLAIN, style_for
+from kproxy.output.text.tree import Tree
+from kproxy.pipeline.line_output import Lines, Render
+from kproxy.pipeline.output import Output
+from kproxy.pipeline.sink import Sink, check_output
+from kproxy.session import Event, Exchange
+
+STANDARD_INPUT = Path("-")
+
+
+class Format(StrEnum):
+    """How events are written."""
+
+    TEXT = "text"
+    JSONL = "jsonl"
+    PCAPNG = "pcapng"
+    PARQUET = "parquet"
+
+    @property
+    def needs_frames(self) -> bool:
+        """Whether it needs the bytes of frames, which a decoded log does not have."""
+        return self in (Format.PCAPNG, Format.PARQUET)
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What the options say of the output."""
+
+    output_format: Format
+    path: Path | None  # None: standard output
+    inputs: list[Path]
+    verbose: bool = False
+    bodies: bool = False
+    records: bool = False
+    anonymize: bool = False
+    anonymize_key: Path | None = None
+
+    @property
+    def on_terminal(self) -> bool:
+        """Whether a person reads the output while it is written."""
+        return self.path is None and sys.stdout.isatty()
+
+    def open_sink(self) -> Sink:
+        """The file or pipe to write to; line by line where somebody waits for each."""
+        return Sink(self.path, live=self.on_terminal or (self.path is None and STANDARD_INPUT in self.inputs))
+
+
+Open: TypeAlias = Callable[[], Output]  # creates files; what can be checked before was checked
+
+
+def _text(wishes: Wishes) -> Open:
+    check_output(wishes.path, wishes.inputs)
+    render = text_renderer(verbose=wishes.verbose, on_terminal=wishes.on_terminal)
+    return lambda: Lines(render, wishes.open_sink())
+
+
+def text_renderer(*, verbose: bool, on_terminal: bool) -> Render:
+    """What makes text of events; as wide and as coloured as the terminal, where there is one."""
+    width = shutil.get_terminal_size((100, 24)).columns if on_terminal else None
+    style = style_for(sys.stdout, dict(os.environ)) if on_terminal else PLAIN
+    lines = TextLines(style, width)
+    if not verbose:
+        return lambda event, bodies: f"{lines.render(event, bodies)}\n".encode("utf-8", "backslashreplace")
+    tree = Tree(style, width)
+
+    def with_tree(event: Event, bodies: Bodies | None) -> bytes:
+        text = [lines.render(event, bodies)]
+        if isinstance(event, Exchange):
+            text += tree.render(event, bodies)
+        return "".join(f"{line}\n" for line in [*text, ""]).encode("utf-8", "backslashreplace")
+
+    return with_tree
+
+
+def _jsonl(wishes: Wishes) -> Open:
+    check_output(wishes.path, wishes.inputs)
+    return lambda: Lines(event_line, wishes.open_sink())
+
+
+# The other two are loaded only where they are wanted: they need modules that take long to load
+
+
+def _pcapng(wishes: Wishes) -> Open:
+    from kproxy.cli.anonymizing import anonymizer  # noqa: PLC0415
+    from kproxy.output.rewriting.rewriter import Rewriter  # noqa: PLC0415
+    from kproxy.pipeline.pcapng_output import OrderedPcapng  # noqa: PLC0415
+
+    check_output(wishes.path, wishes.inputs)
+    rewriter = anonymizer(wishes.anonymize_key) if wishes.anonymize else Rewriter()
+    return lambda: OrderedPcapng(wishes.open_sink(), rewriter)
+
+
+def _parquet(wishes: Wishes) -> Open:
+    from kproxy.pipeline.parquet_output import ParquetOutput, check_parquet  # noqa: PLC0415
+
+    directory = check_parquet(wishes.path)
+    return lambda: ParquetOutput(directory, bodies=wishes.bodies, records=wishes.records)
+
+
+OUTPUTS: dict[Format, Callable[[Wishes], Open]] = {
+    Format.TEXT: _text,
+    Format.JSONL: _jsonl,
+    Format.PCAPNG: _pcapng,
+    Format.PARQUET: _parquet,
+}

@@ -1,0 +1,211 @@
+"""Sessions of live connections, which are known to be Kafka: chunks of bytes in, events out. No connection can harm another.
+
+What goes wrong inside of a Session, or while its events are written (an exception, no memory left, too long on one chunk), ends
+the decoding of that connection and is counted; the others go on. Flows of captures, of which it must first be found out whether
+they are Kafka, are in flow_reader.py.
+"""
+
+from collections import OrderedDict
+from typing import Protocol
+
+from kproxy.capture import CloseReason
+from kproxy.pipeline.output import SIDES, End
+from kproxy.protocol.ids import METADATA_TOPIC, METADATA_TOPIC_ID
+from kproxy.session import ClusterView, Event, Limits, Session
+
+MOST_CLUSTERS = 1_000
+
+
+class Listener(Protocol):
+    """Who receives the events of connections, in their order."""
+
+    def receive_events(self, events: list[Event]) -> None:
+        """Take the events of one connection."""
+
+    def end_connection(self, end: End, fault: BaseException | None) -> None:
+        """Take the end of a connection, or of one side of it; *fault* where decoding it failed."""
+
+
+class LiveConnection:
+    """One live connection."""
+
+    __slots__ = ("at", "held", "number", "session")
+
+    def __init__(self, number: int, session: Session) -> None:
+        self.number = number
+        self.session = session
+        self.at = 0  # ns: when its last chunk came
+        self.held = 0  # bytes that came since its last event: about what the session holds
+
+
+def new_cluster_view() -> ClusterView:
+    """A view of a cluster of which no connection was seen yet."""
+    view = ClusterView()
+    view.learn_topic(METADATA_TOPIC_ID, METADATA_TOPIC)
+    return view
+
+
+class Clusters:
+    """What connections have shown of each cluster, by the name that the cluster has in the configuration."""
+
+    def __init__(self) -> None:
+        self._views: OrderedDict[str, ClusterView] = OrderedDict()
+
+    def view(self, name: str) -> ClusterView:
+        """The view of one cluster; the oldest is forgotten when there are too many."""
+        known = self._views.get(name)
+        if known is None:
+            known = self._views[name] = new_cluster_view()
+            if len(self._views) > MOST_CLUSTERS:
+                self._views.popitem(last=False)
+        return known
+
+
+class Connections:
+    """The connections of one live source. Numbers of connections that are not open are passed over.
+
+    Args:
+        clusters: shared by all sources of a run.
+        listener: receives the events.
+        limits: of each session.
+        contain: the exceptions that end only the connection in which they are raised.
+        most: connections at a time; beyond, the one that was silent for longest is closed.
+        most_held: bytes held by all sessions together; beyond, the connection that holds most is closed.
+    """
+
+    def __init__(
+        self,
+        clusters: Clusters,
+        listener: Listener,
+        limits: Limits,
+        *,
+        contain: tuple[type[BaseException], ...] = (),
+        most: int = 20_000,
+        most_held: int = 268_435_456,
+    ) -> None:
+        self._clusters = clusters
+        self._listener = listener
+        self._limits = limits
+        self._contain = contain
+        self._most = most
+        self._most_held = most_held
+        self._open: OrderedDict[int, LiveConnection] = OrderedDict()  # the one that was silent for longest is first
+        self._held = 0
+        self.last_at = 0  # ns: time of the last chunk
+        self.lost_bytes = 0  # missing in the streams
+        self.given_up = 0  # connections closed as there were too many, or held too much
+        self.faults: dict[str, int] = {}  # connections that failed, by exception
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def open(self, number: int, at: int, *, client: str, broker: str, cluster: str, from_start: bool) -> None:
+        """Begin a connection. *from_start*: its first bytes will be the first that were sent on it."""
+        self.last_at = at
+        known = self._open.get(number)
+        if known is not None:
+            self._close(known, at, CloseReason.REUSED)
+        session = Session(
+            number=number,
+            client=client,
+            broker=broker,
+            cluster=self._clusters.view(cluster),
+            limits=self._limits,
+            from_start=from_start,
+            is_kafka=True,
+        )
+        connection = self._open[number] = LiveConnection(number, session)
+        connection.at = at
+        if len(self._open) > self._most:
+            self._give_up(next(iter(self._open.values())))
+
+    def receive(self, number: int, direction: int, data: bytes, at: int) -> None:
+        """Take the next bytes of a direction: 0 is the client's, 1 the broker's."""
+        self.last_at = at
+        connection = self._open.get(number)
+        if connection is None:
+            return
+        try:
+            self._open.move_to_end(number)
+            connection.at = at
+            events = connection.session.receive(direction, data, at)
+            if events:
+                self._held -= connection.held
+                connection.held = 0
+                self._listener.receive_events(events)
+                return
+        except self._contain as error:
+            self.fail(number, error)
+            return
+        size = len(data)
+        connection.held += size
+        self._held += size
+        if self._held > self._most_held:
+            self._give_up(max(self._open.values(), key=lambda one: one.held))
+
+    def lose(self, number: int, direction: int, size: int, at: int) -> None:
+        """Take note that the next *size* bytes of a direction are missing."""
+        self.last_at = at
+        self.lost_bytes += size
+        connection = self._open.get(number)
+        if connection is not None:
+            try:
+                self._listener.receive_events(connection.session.gap(direction, size, at))
+            except self._contain as error:
+                self.fail(number, error)
+
+    def end(self, number: int, direction: int, at: int) -> None:
+        """Take note that a side sends no more."""
+        self.last_at = at
+        connection = self._open.get(number)
+        if connection is not None:
+            try:
+                self._listener.receive_events(connection.session.end(direction, at))
+                self._listener.end_connection(End(number, at, SIDES[direction]), None)
+            except self._contain as error:
+                self.fail(number, error)
+
+    def close(self, number: int, at: int) -> None:
+        """Take note that a connection is closed: what is unanswered is told now."""
+        self.last_at = at
+        connection = self._open.get(number)
+        if connection is not None:
+            self._close(connection, at, CloseReason.FINISHED)
+
+    def close_all(self, at: int) -> None:
+        """Close every connection: no more comes of any, or it is not known what was missed."""
+        while self._open:
+            self._close(next(iter(self._open.values())), at, CloseReason.CAPTURE_END)
+
+    def close_silent(self, before: int) -> None:
+        """Close connections whose last chunk came before that time (ns): news of their end must have been lost."""
+        while self._open:
+            connection = next(iter(self._open.values()))
+            if connection.at >= before:
+                return
+            self._close(connection, self.last_at, CloseReason.EVICTED)
+
+    def fail(self, number: int, error: BaseException) -> None:
+        """Stop decoding a connection, of which nothing can be believed any more, and count the *error*."""
+        name = type(error).__name__
+        self.faults[name] = self.faults.get(name, 0) + 1
+        self._forget(number)
+        self._listener.end_connection(End(number, self.last_at, reason=CloseReason.EVICTED), error)
+
+    def _close(self, connection: LiveConnection, at: int, reason: CloseReason) -> None:
+        self._forget(connection.number)
+        try:
+            self._listener.receive_events(connection.session.close(at))
+        except self._contain as error:
+            self.fail(connection.number, error)
+        else:
+            self._listener.end_connection(End(connection.number, at, reason=reason), None)
+
+    def _give_up(self, connection: LiveConnection) -> None:
+        self.given_up += 1
+        self._close(connection, self.last_at, CloseReason.EVICTED)
+
+    def _forget(self, number: int) -> None:
+        connection = self._open.pop(number, None)
+        if connection is not None:
+            self._held -= connection.held

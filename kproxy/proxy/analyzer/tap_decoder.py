@@ -1,0 +1,51 @@
+"""Turn the records of one tap ring into calls of the connections that decode them."""
+
+import msgspec
+
+from kproxy.pipeline.connections import Connections
+from kproxy.proxy.tap.tapped import Opened, TapItem, TapKind
+
+MOST_LOST = 1 << 48  # bytes, in one record: more than a connection carries
+OPEN, DATA, LOST, END, CLOSE = TapKind
+
+_read_opened = msgspec.json.Decoder(Opened).decode
+
+
+class TapDecoder:
+    """Feeds *connections* with the records of a ring. No record can raise an exception, whatever is in it."""
+
+    def __init__(self, connections: Connections) -> None:
+        self.connections = connections
+        self.taken = 0  # records
+
+    def decode(self, items: list[TapItem]) -> None:
+        """Decode records in their order."""
+        connections = self.connections
+        for kind, number, direction, at, data in items:
+            self.taken += 1
+            if kind == DATA:
+                connections.receive(number, direction, data, at)
+            elif kind == OPEN:
+                self._open(number, at, data)
+            elif kind == LOST:
+                connections.lose(number, direction, min(int.from_bytes(data[:8], "little"), MOST_LOST), at)
+            elif kind == END:
+                connections.end(number, direction, at)
+            elif kind == CLOSE:
+                connections.close(number, at)
+
+    def _open(self, number: int, at: int, data: bytes) -> None:
+        """Begin a connection; one whose record cannot be read has failed."""
+        try:
+            opened = _read_opened(data)
+        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+            self.connections.fail(number, error)
+            return
+        self.connections.open(
+            number,
+            at,
+            client=opened.client,
+            broker=opened.broker,
+            cluster=opened.cluster,
+            from_start=opened.from_start,
+        )

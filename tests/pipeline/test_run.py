@@ -1,0 +1,203 @@
+"""One run: sources in, events to every output, damage and faults kept."""
+
+import pickle
+from pathlib import Path
+
+import pytest
+
+from kproxy.capture import open_capture, read_flows
+from kproxy.errors import UsageError
+from kproxy.output.bodies import Bodies
+from kproxy.output.jsonl import event_line
+from kproxy.pipeline import flow_reader
+from kproxy.pipeline.decoded_log import open_input
+from kproxy.pipeline.output import End, Observer, Source
+from kproxy.pipeline.run import Options, Run
+from kproxy.session import Direction, Event, Exchange, Session
+from tests.support.frames import heartbeat, heartbeat_answer
+from tests.support.traffic import CAPTURES
+
+FIRST = CAPTURES / "01-java-produce-consume-group.pcap"
+KRAFT = CAPTURES / "10-kraft-interbroker.pcap"
+
+
+class Collector(Observer):
+    """Keeps what it is given."""
+
+    def __init__(self, *, reads_bodies: bool = False) -> None:
+        self.reads_bodies = reads_bodies
+        self.sources: list[Source] = []
+        self.events: list[tuple[Event, bool]] = []
+        self.bodies: list[Bodies | None] = []
+        self.lines: list[bytes | None] = []
+        self.ends: list[End] = []
+        self.closed = 0
+
+    def start_source(self, source: Source) -> None:
+        self.sources.append(source)
+
+    def write(self, event: Event, bodies: Bodies | None, *, shown: bool = True, line: bytes | None = None) -> None:
+        self.events.append((event, shown))
+        self.bodies.append(bodies)
+        self.lines.append(line)
+
+    def end(self, end: End) -> None:
+        self.ends.append(end)
+
+    def close(self, error: BaseException | None = None) -> None:
+        self.closed += 1
+
+
+def read(run: Run, *paths: Path) -> None:
+    for path in paths:
+        with open_input(path) as source:
+            for _ in run.read(source):
+                pass
+
+
+def test_every_output_gets_every_event_and_every_end() -> None:
+    one, other = Collector(), Collector()
+    with Run(outputs=[one, other]) as run:
+        read(run, FIRST)
+    assert len(one.events) == 23
+    assert one.events == other.events and one.ends == other.ends
+    assert {end.side for end in one.ends} == {"client", "broker", None}
+    assert {end.reason for end in one.ends if end.side is None} == {"finished"}
+    assert [source.name for source in one.sources] == [FIRST.name]
+    assert (one.closed, other.closed) == (1, 1)
+
+
+def test_numbers_of_connections_go_on_from_file_to_file_and_sources_are_told_apart() -> None:
+    collector = Collector()
+    with Run(outputs=[collector]) as run:
+        read(run, FIRST, FIRST)
+    numbers = [event.connection.number for event, _ in collector.events]
+    assert set(numbers[:23]) == {1, 2, 3, 4, 5} and set(numbers[23:]) == {6, 7, 8, 9, 10}
+    assert [source.number for source in collector.sources] == [1, 2]
+
+
+def test_bodies_are_read_where_one_output_wants_them_and_the_event_is_shown() -> None:
+    one, other = Collector(), Collector(reads_bodies=True)
+    with Run(Options(where='apiName == "Metadata"'), [one, other]) as run:
+        read(run, FIRST)
+    assert sum(shown for _, shown in one.events) == 3
+    assert [bodies is not None for bodies in one.bodies] == [shown for _, shown in one.events]
+    assert all(first is second for first, second in zip(one.bodies, other.bodies, strict=True))
+    alone = Collector()
+    with Run(outputs=[alone]) as run:
+        read(run, FIRST)
+    assert set(alone.bodies) == {None}
+
+
+def test_a_decoded_log_gives_the_same_events_with_their_lines(tmp_path: Path) -> None:
+    log = tmp_path / "a.jsonl"
+    whole = Collector(reads_bodies=True)
+    with Run(outputs=[whole]) as run:
+        read(run, FIRST)
+    lines = [event_line(event, bodies) for (event, _), bodies in zip(whole.events, whole.bodies, strict=True)]
+    log.write_bytes(b"".join(lines) + b'{"event":"exchange"}\n')
+    again = Collector()
+    with Run(outputs=[again]) as run:
+        read(run, log)
+    assert again.lines == lines
+    assert len(run.damages) == 1 and "line 24: no event of a decoded log" in run.damages[0]
+
+
+def test_damage_is_kept_and_what_comes_before_it_was_written(tmp_path: Path) -> None:
+    cut = tmp_path / "cut.pcap"
+    cut.write_bytes(FIRST.read_bytes()[:49_990])
+    collector = Collector()
+    with Run(outputs=[collector]) as run:
+        read(run, cut, FIRST)
+    assert len(run.damages) == 1 and "cut.pcap: byte " in run.damages[0]
+    assert 23 < len(collector.events) <= 46
+
+
+def test_an_interrupt_ends_the_source_and_tells_what_is_in_flight() -> None:
+    collector = Collector()
+    with open_capture(KRAFT) as capture, Run(outputs=[collector]) as run:
+        for number, _ in enumerate(run.read(capture)):
+            if number == 5:
+                break
+        run.interrupt()
+        run.interrupt()
+    assert run.interrupted
+    assert 6 < len(collector.events) < 100
+    assert {end.reason for end in collector.ends if end.side is None} == {"end of capture"}
+
+
+def test_an_output_may_come_and_go_between_events() -> None:
+    one, late = Collector(), Collector()
+    with Run(outputs=[one]) as run:
+        read(run, FIRST)
+        run.add_output(late)
+        run.remove_output(one)
+        read(run, FIRST)
+    assert len(one.events) == len(late.events) == 23
+    assert (one.closed, late.closed) == (0, 1)
+    assert [source.number for source in late.sources] == [1, 2]
+
+
+def test_wrong_options_are_refused_before_anything_is_read(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="did you mean apiKey"):
+        Run(Options(where="apikey == 3"))
+    with pytest.raises(UsageError, match="cannot be opened"):
+        Run(Options(keylog=tmp_path / "none"))
+
+
+def test_options_travel_to_other_processes() -> None:
+    options = Options(where="apiKey == 1", keylog=Path("keys"), records=True, contain=(ValueError,))
+    assert pickle.loads(pickle.dumps(options)) == options
+
+
+def faulty(number: int) -> type[Session]:
+    class Faulty(Session):
+        def receive(self, direction: Direction, data: bytes, at: int) -> list[Event]:
+            if self.connection.number == number:
+                raise ZeroDivisionError
+            return super().receive(direction, data, at)
+
+    return Faulty
+
+
+def test_a_fault_in_one_flow_is_counted_and_harms_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flow_reader, "Session", faulty(2))
+    collector = Collector()
+    with Run(Options(contain=(Exception,)), [collector]) as run:
+        read(run, FIRST)
+    assert {event.connection.number for event, _ in collector.events} == {1, 3, 4, 5}
+    assert run.faults == {"ZeroDivisionError": 1}
+
+
+def test_without_containment_a_fault_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flow_reader, "Session", faulty(2))
+    with pytest.raises(ZeroDivisionError), Run(outputs=[Collector()]) as run:
+        read(run, FIRST)
+
+
+def test_flow_items_from_elsewhere_are_read_as_those_of_a_capture() -> None:
+    one, other = Collector(), Collector()
+    with Run(outputs=[one]) as run:
+        read(run, FIRST)
+    with open_capture(FIRST) as capture, Run(outputs=[other]) as run:
+        for _ in run.read_flow_items(read_flows(capture), "a partition"):
+            pass
+    assert [event_line(event) for event, _ in one.events] == [event_line(event) for event, _ in other.events]
+
+
+def test_live_sources_run_side_by_side_and_share_what_they_learn_of_a_cluster() -> None:
+    collector = Collector()
+    faults: list[tuple[int, BaseException]] = []
+    with Run(Options(contain=(Exception,)), [collector]) as run:
+        taps = [
+            run.open_live(f"worker {ring}", lambda number, error: faults.append((number, error))) for ring in (0, 1)
+        ]
+        for tap in taps:
+            tap.open(1, 1, client="c:1", broker="b:1", cluster="orders", from_start=True)
+        for tap in taps:
+            tap.receive(1, 0, heartbeat(1), 5)
+            tap.receive(1, 1, heartbeat_answer(1), 6)
+        taps[1].fail(1, ValueError())
+    assert [type(event) for event, _ in collector.events] == [Exchange, Exchange]
+    assert [source.name for source in collector.sources] == ["worker 0", "worker 1"]
+    assert [number for number, _ in faults] == [1]
