@@ -23,11 +23,10 @@ from kproxy.protocol import facts
 from kproxy.proxy.admission import Admission
 from kproxy.proxy.brokers import BrokerTable
 from kproxy.proxy.discovery import discover
-from kproxy.proxy.forwarding.acceptor import Acceptor
 from kproxy.proxy.forwarding.lane import Worker
 from kproxy.proxy.forwarding.link import Link
 from kproxy.proxy.forwarding.plan import Plan
-from kproxy.proxy.forwarding.pump import close_sockets
+from kproxy.proxy.forwarding.sockets import Acceptor, close_sockets
 from kproxy.proxy.forwarding.streams import close_legs
 from kproxy.proxy.instead import spoken_instead
 from kproxy.proxy.lingering import Lingering

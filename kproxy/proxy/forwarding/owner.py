@@ -13,9 +13,9 @@ from collections.abc import Callable
 from typing import Protocol, TypeAlias
 
 from kproxy.filters.contract import RequestFacts, Want
-from kproxy.proxy.forwarding.acceptor import Acceptor
 from kproxy.proxy.forwarding.link import Link
 from kproxy.proxy.forwarding.plan import Plan
+from kproxy.proxy.forwarding.sockets import Acceptor
 from kproxy.proxy.messages import Connection
 
 PairedRequest: TypeAlias = tuple[int, int, int, RequestFacts | None]
@@ -121,7 +121,7 @@ class LinkOwner(Protocol):
         """
 
     def on_fault(self, link: Link | None, error: Exception) -> None:
-        """Log an unexpected exception; None: before the link was made. The caller closes the link."""
+        """Log an unexpected exception; None: before the link was made. The caller closes the link, except after ``describe``."""
 
     def on_closed(self, link: Link, cause: int) -> None:
         """Release what belongs to the link: close its sockets or legs, uncount its client. Called once, last."""

@@ -25,8 +25,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from kproxy.output.metrics import Metrics, Scrape
 from kproxy.proxy.messages import AnalyzerCounts, Connection
-from kproxy.proxy.tap.counted import FIRST_BOUND_BITS, HISTOGRAM_BUCKETS
-from kproxy.proxy.tap.counters import Counters
+from kproxy.proxy.tap.counters import FIRST_BOUND_BITS, HISTOGRAM_BUCKETS, Counters
 
 LOOPBACK = frozenset({"localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback"})
 BOUNDS = tuple(1 << (bits + FIRST_BOUND_BITS) for bits in range(HISTOGRAM_BUCKETS - 1))
