@@ -19,9 +19,8 @@ from kproxy.protocol.records.shape cimport (
 )  # fmt: skip
 from kproxy.protocol.wire cimport be16, be32, be64, FAULT_COUNT, FAULT_VARINT
 
-from crc32c import crc32c
-
 from kproxy.errors import Malformed
+from kproxy.protocol.records.checksum import crc32c
 from kproxy.protocol.records.compression import decompress
 from kproxy.protocol.records.limits import DEFAULT_LIMITS
 

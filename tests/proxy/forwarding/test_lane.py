@@ -6,7 +6,7 @@ import random
 import pytest
 
 from kproxy.filters.contract import Want
-from kproxy.protocol import facts, message
+from kproxy.protocol import Direction, facts, message
 from kproxy.proxy.tap.counted import CloseCause, Total
 from tests.support.links import Bench, Limits, Owner, request, response, run
 
@@ -16,14 +16,14 @@ FRAMES = 20_000
 class Wanting:
     """A chain that wants one API in one direction."""
 
-    def __init__(self, direction: str, api_key: int, want: Want = Want.HOLD) -> None:
+    def __init__(self, direction: Direction, api_key: int, want: Want = Want.HOLD) -> None:
         self._asked = direction, api_key, want
 
-    def wanted(self, direction: str, api_key: int, api_version: int) -> Want:
+    def wanted(self, direction: Direction, api_key: int, api_version: int) -> Want:
         wanted_direction, wanted_key, want = self._asked
         return want if (direction, api_key) == (wanted_direction, wanted_key) else Want.PASS
 
-    def unknown(self, direction: str, api_key: int) -> Want:
+    def unknown(self, direction: Direction, api_key: int) -> Want:
         return Want.PASS
 
 
@@ -244,7 +244,7 @@ def test_a_held_frame_goes_nowhere_before_it_is_judged_and_the_next_ones_wait():
     async def work() -> None:
         waiting = []
         owner = Owner(judge_request=lambda link, frame: bool(waiting.append(frame)))
-        bench = Bench(owner, Wanting("request", 3))
+        bench = Bench(owner, Wanting(Direction.REQUEST, 3))
         first, held, last = request(18, 0, 1), request(3, 1, 2, b"body"), request(12, 0, 3)
         await bench.send(bench.client, first + held + last)
         assert await bench.receive(bench.broker, len(first)) == first
@@ -265,7 +265,7 @@ def test_an_answer_waits_its_turn():
             link.answer(response(2, b"from here"))
             return True
 
-        bench = Bench(Owner(judge_request=judge), Wanting("request", 3))
+        bench = Bench(Owner(judge_request=judge), Wanting(Direction.REQUEST, 3))
         first, held, last = request(18, 0, 1), request(3, 1, 2), request(12, 0, 3)
         await bench.send(bench.client, first + held + last)
         assert await bench.receive(bench.broker, len(first + last)) == first + last
@@ -278,7 +278,7 @@ def test_an_answer_waits_its_turn():
 
 def test_memory_of_a_held_frame_is_what_has_come_of_it():
     async def work() -> None:
-        bench = Bench(chain=Wanting("request", 3))
+        bench = Bench(chain=Wanting(Direction.REQUEST, 3))
         big = request(3, 1, 2, bytes(10_000_000))
         await bench.send(bench.client, big[:5_000])
         await asyncio.sleep(0)  # the loop reads it in this turn or the next
@@ -292,7 +292,7 @@ def test_memory_of_a_held_frame_is_what_has_come_of_it():
 @pytest.mark.parametrize("strict", [False, True])
 def test_a_frame_too_big_to_be_held_passes_unseen_or_closes(strict):
     async def work() -> None:
-        bench = Bench(Owner(strict=strict), Wanting("request", 3), Limits(held_frame_size=1_000))
+        bench = Bench(Owner(strict=strict), Wanting(Direction.REQUEST, 3), Limits(held_frame_size=1_000))
         big = request(3, 1, 2, bytes(2_000))
         await bench.send(bench.client, big)
         if strict:

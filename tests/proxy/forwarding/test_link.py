@@ -10,6 +10,7 @@ import pytest
 from kproxy.filters.chain import Chain
 from kproxy.filters.contract import Filter, Want
 from kproxy.filters.rewrite_addresses import RewriteAddresses
+from kproxy.protocol import Direction
 from kproxy.proxy.tap.counted import CloseCause, Total
 from kproxy.proxy.tap.ring import TapReader, TapWriter, create_ring
 from kproxy.proxy.tap.tapped import TapKind
@@ -352,7 +353,7 @@ def test_a_plan_that_changes_while_frames_pass_holds_from_the_next_one_on() -> N
 
     class Holds(Filter):
         def wants(self, direction: Any, api_key: int, api_version: int) -> Want:
-            return Want.HOLD if (direction, api_key) == ("request", 3) else Want.PASS
+            return Want.HOLD if (direction, api_key) == (Direction.REQUEST, 3) else Want.PASS
 
     async def work() -> None:
         bench = Bench()
@@ -370,7 +371,7 @@ def test_where_a_client_came_to_is_known_after_its_socket_was_handed_on() -> Non
     import socket  # noqa: PLC0415
 
     from kproxy.proxy.network.listening import endpoint_of  # noqa: PLC0415
-    from tests.proxy.forwarding.test_pump import TcpBench  # noqa: PLC0415
+    from tests.proxy.forwarding.test_sockets import TcpBench  # noqa: PLC0415
 
     async def work() -> None:
         bench = TcpBench()
