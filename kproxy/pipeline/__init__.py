@@ -57,7 +57,7 @@ RotatingFile, which counts them. OutputClosed (``| head``) ends it with success.
 
 Where would I ...
 
-    add an output      a class derived from output.Output; one line in kproxy/cli/formats.py, or in kproxy/proxy/analyzer/outputs.py
+    add an output      a class derived from output.Output; one line in kproxy/cli/formats.py or kproxy/proxy/analyzer/outputs.py
     add a source       that ends: a method of Run beside read_flow_items. A live one: feed the Connections of ``run.open_live``
     call the decoder   in a Spark task: ``for event in decode_packets(packets, options)`` with the packets of some connections in
                        the order of their times, or ``decode_flows(items, options)`` where they are reassembled already
