@@ -3,7 +3,7 @@
 
 from kproxy.output.tables.gather cimport Found, gather, plan_of
 from kproxy.protocol.object_sink cimport decode
-from kproxy.session.events cimport Frame
+from kproxy.session.exchanges cimport Frame
 
 from kproxy.errors import DecodeError
 

@@ -1,4 +1,4 @@
-# Packets in a batch: where they lie in the bytes read.
+# Where packets lie in a buffer, for kproxy.capture.reassembly.
 
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t
 
@@ -17,9 +17,13 @@ cdef struct PacketRef:
 cdef class PacketBatch:
     cdef readonly Py_ssize_t count
     cdef readonly Py_ssize_t capacity
-    cdef const uint8_t[::1] view
+    cdef const uint8_t* lent  # NULL without a buffer
+    cdef Py_ssize_t size
+    cdef Py_buffer _buffer
     cdef PacketRef* refs
 
+    cdef void _release(self) noexcept
+    cdef bytes copy(self, Py_ssize_t start, Py_ssize_t stop)
     cdef object _comment(self, PacketRef* ref)
     cdef bint full(self) noexcept
     cdef PacketRef* add(self) except NULL
