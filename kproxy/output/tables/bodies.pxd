@@ -3,7 +3,7 @@
 
 from kproxy.output.tables.gather cimport Plan
 from kproxy.protocol.program cimport Program
-from kproxy.session.events cimport Frame
+from kproxy.session.exchanges cimport Frame
 
 
 cdef class Form:

@@ -3,7 +3,7 @@
 
 from libc.stdint cimport int64_t
 
-from kproxy.session.events cimport Exchange
+from kproxy.session.exchanges cimport Exchange
 
 
 cdef class Seen:

@@ -6,7 +6,7 @@ from hashlib import blake2b
 from libc.stdint cimport int64_t
 
 from kproxy.output.tables.times cimport instant
-from kproxy.session.events cimport Event, Exchange, Frame
+from kproxy.session.exchanges cimport Event, Exchange, Frame
 
 from kproxy.protocol.addresses import split_address
 from kproxy.session import BadFrame, Gap, NotKafka, SaslToken

@@ -7,7 +7,7 @@ from libc.stdint cimport int64_t
 
 from kproxy.output.tables.bodies cimport Body
 from kproxy.output.tables.gather cimport Found, Slot, gather
-from kproxy.session.events cimport Exchange, Frame
+from kproxy.session.exchanges cimport Exchange, Frame
 
 from kproxy.output.tables.times import instant
 from kproxy.protocol import ApiKey

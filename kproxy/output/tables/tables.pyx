@@ -12,7 +12,7 @@ from kproxy.output.tables.exchanges cimport exchange_row, gather_bodies, top_fie
 from kproxy.output.tables.gather cimport Found
 from kproxy.output.tables.record_batches cimport batch_rows, records_fields, RecordsField
 from kproxy.output.tables.times cimport instant
-from kproxy.session.events cimport Event, Exchange, Frame
+from kproxy.session.exchanges cimport Event, Exchange, Frame
 
 from kproxy.errors import DecodeError
 from kproxy.output.tables.bodies import json_of
