@@ -3,7 +3,7 @@
 
 from libc.stdint cimport int64_t
 
-from kproxy.session.events cimport Exchange, Frame
+from kproxy.session.exchanges cimport Exchange, Frame
 
 
 cdef class Body:

@@ -15,11 +15,11 @@ kproxy.output.tables.layouts.
 from cpython.object cimport Py_TYPE, PyObject
 from libc.stdint cimport int64_t
 
-from kproxy.protocol.object_sink cimport decode
+from kproxy.protocol.object_codec cimport decode
 from kproxy.protocol.program cimport Program
 from kproxy.protocol.records.batches cimport Batch
 from kproxy.protocol.slots cimport slot, slot_offset
-from kproxy.session.events cimport Exchange, Frame
+from kproxy.session.exchanges cimport Exchange, Frame
 
 from kproxy.errors import DecodeError
 from kproxy.output.escaping import well_formed

@@ -19,7 +19,7 @@ from kproxy.output.tables.rows cimport (
     records_fields,
     top_fields,
 )
-from kproxy.session.events cimport Event, Exchange, Frame
+from kproxy.session.exchanges cimport Event, Exchange, Frame
 
 from kproxy.errors import DecodeError
 from kproxy.output.tables.contracts import BODIES, CONNECTIONS, EXCHANGES, OFFSETS, RECORD_BATCHES, RECORDS
