@@ -35,11 +35,12 @@ FULL_EPOCHS = (0, -1)
 
 Address = Annotated[str, Meta(max_length=300, pattern=r"^[0-9A-Za-z_.:%\[\]-]*\Z")]  # "" of a broker not chosen yet
 Short = Annotated[int, Meta(ge=-(2**15), lt=2**15)]
+Long = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 NULL = Raw(b"null")
 
 
 class _Line(Struct, rename="camel", tag_field="event"):
-    connection: int
+    connection: Long
     client: Address
     broker: Address
 

@@ -72,6 +72,10 @@ class Where:
                 return False
         return self._evaluate({name: msgspec.json.decode(value) for name, value in named.items()})
 
+    def read_bodies(self, event: Event, opener: Opener | None = None) -> Bodies | None:
+        """The bodies of an exchange if deciding needs them, so that its outputs need not read them again; else None."""
+        return read_bodies(event, opener) if not self._cheap and isinstance(event, Exchange) else None
+
     def _evaluate(self, values: dict[str, Any]) -> bool:
         for name in self._names:
             if name not in values:
@@ -98,13 +102,6 @@ class Where:
         note = f"--where was taken as false where it cannot be answered: {what}"
         if note not in self.notes and len(self.notes) < 20:
             self.notes.append(note)
-
-
-def read_for(where: Where | None, event: Event, opener: Opener | None = None) -> Bodies | None:
-    """The bodies of *event* if deciding needs them, so that they are read once."""
-    return (
-        read_bodies(event, opener) if where is not None and where.reads_bodies and isinstance(event, Exchange) else None
-    )
 
 
 def _compile(expression: str) -> Any:

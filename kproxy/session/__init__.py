@@ -39,23 +39,14 @@ A session never raises for what the bytes say.
 
 from kproxy.protocol import Direction
 from kproxy.session.cluster import ClusterView
-from kproxy.session.events import (
-    BadFrame,
-    Connection,
-    Event,
-    Exchange,
-    Frame,
-    Gap,
-    NotKafka,
-    SaslToken,
-    Tls,
-)
+from kproxy.session.events import BadFrame, Connection, Gap, NotKafka, SaslToken, Tls
+from kproxy.session.exchanges import Event, Exchange, Frame
 from kproxy.session.fetch_session import FetchPartition, FetchSession
-from kproxy.session.framing import FrameBuffer
 from kproxy.session.limits import Limits
 from kproxy.session.recognise import KAFKA, Foreign, looks_like_request, looks_like_responses, recognise
 from kproxy.session.session import Session
 from kproxy.session.software import client_software
+from kproxy.session.stream import FrameBuffer
 from kproxy.session.tls_facts import TlsFacts, TlsTraffic
 
 __all__ = [

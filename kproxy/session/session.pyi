@@ -1,7 +1,8 @@
 """Session: one connection as a conversation. Pairs requests with responses and says what happens as events."""
 
 from kproxy.session.cluster import ClusterView
-from kproxy.session.events import Connection, Event
+from kproxy.session.events import Connection
+from kproxy.session.exchanges import Event
 from kproxy.session.limits import Limits
 
 BROKER_CLOSED: str

@@ -1,4 +1,4 @@
-# cython: language_level=3, annotation_typing=False, nonecheck=True
+# cython: language_level=3, annotation_typing=False, nonecheck=True, auto_pickle=False
 """Session: one connection as a conversation. Pairs requests with responses and says what happens as events.
 
 Where frames begin is stream.py's business, tokens are sasl.py's, words for foreign protocols are recognise.py's.
@@ -8,23 +8,19 @@ from libc.stdint cimport int64_t
 
 from kproxy.protocol.direction cimport DIRECTION_REQUEST, DIRECTION_RESPONSE
 from kproxy.protocol.headers cimport read_request_header, read_response_header, RequestHeader, ResponseHeader
-from kproxy.session.events cimport Exchange, Frame
-from kproxy.session.in_flight cimport InFlight
-from kproxy.session.routes cimport Route, route_of
-from kproxy.session.stream cimport Stream
+from kproxy.session.exchanges cimport Exchange, Frame, InFlight, Route, route_of
+from kproxy.session.stream cimport FrameBuffer, HUNTING, OPAQUE, Stream
 
 from kproxy.errors import DecodeError, Malformed, Truncated
 from kproxy.protocol import Direction
 from kproxy.session.cluster import ClusterView
 from kproxy.session.events import BadFrame, Connection, Gap, NotKafka
-from kproxy.session.framing import FrameBuffer
+from kproxy.session.exchanges import correlation_id_of, failed, is_refusal, Step
 from kproxy.session.hunting import RequestHunt, ResponseHunt
-from kproxy.session.in_flight import correlation_id_of
 from kproxy.session.learning import Learning
 from kproxy.session.limits import Limits
 from kproxy.session.recognise import foreign_request, foreign_size, may_be_newer
-from kproxy.session.routes import Step, failed, is_refusal
-from kproxy.session.sasl import AUTHENTICATING, SaslPhase, is_of_authentication, token_event
+from kproxy.session.sasl import AUTHENTICATING, is_of_authentication, SaslPhase, token_event
 
 BROKER_CLOSED = "the broker closed the connection before the response"
 CONNECTION_CLOSED = "the connection closed before the response"
@@ -110,7 +106,7 @@ cdef class Session:
         """Learn that bytes are missing; *size* None when nobody knows how many."""
         events = []
         stream = self._requests if direction == DIRECTION_REQUEST else self._responses
-        if stream.opaque:
+        if stream.state == OPAQUE:
             return events
         self._lossy = True
         stream.finish(at, events)
@@ -169,7 +165,7 @@ cdef class Session:
 
     def _at_start(self, stream: Stream, frames: int) -> bool:
         """Whether the direction is still at its first frame, that many having been cut."""
-        return self._from_start[stream.direction] and stream.frames.count == frames and not stream.hunting
+        return self._from_start[stream.direction] and stream.frames.count == frames and stream.state != HUNTING
 
     def on_found(self, stream: Stream, skipped: int, at: int, events: list[Event]) -> None:
         """See stream.Owner."""
@@ -488,7 +484,7 @@ cdef class Session:
             self._give_up("bytes of its response are missing", at, events)
 
     def _end_stream(self, stream: Stream, at: int, events: list[Event]) -> None:
-        if stream.opaque:
+        if stream.state == OPAQUE:
             return
         stream.finish(at, events)
         held, missing = stream.frames.held, stream.frames.missing
