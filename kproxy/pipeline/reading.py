@@ -6,8 +6,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from kproxy.capture import Data, FlowItem
+from kproxy.capture import Data, FlowItem, Flows, Packet
 from kproxy.capture.files import STANDARD_INPUT
+from kproxy.capture.unwrap import Unwrapper
 from kproxy.errors import CaptureError
 from kproxy.output.bodies import Bodies, read_bodies
 from kproxy.output.opening import Opener
@@ -126,16 +127,28 @@ class _Collector(Observer):
             yield event
 
 
-def decode_flows(items: Iterable[FlowItem | Data], options: Options = Options()) -> Iterator[Event]:  # noqa: B008 - frozen
-    """Decode reassembled flows of some connections, as a task of a cluster has them; keeps nothing, shares nothing.
+def decode_packets(packets: Iterable[Packet], options: Options = Options()) -> Iterator[Event]:  # noqa: B008 - frozen
+    """Decode the packets of some connections, about in the order of their times, wherever they come from.
 
-    *items* come from ``kproxy.capture.Flows``, which reassembles packets from anywhere; ``Options(contain=(Exception,))`` keeps
-    one connection from ending the task.
+    For a task of a cluster: packets and options can be pickled, nothing is kept after the last event or shared with another call.
+    ``Options(contain=(Exception,))`` keeps one connection from ending the task.
     """
+    return decode_flows(_reassemble(packets), options)
+
+
+def decode_flows(items: Iterable[FlowItem | Data], options: Options = Options()) -> Iterator[Event]:  # noqa: B008 - frozen
+    """Decode flows that are reassembled already, as ``decode_packets`` does packets."""
     collector = _Collector()
     with Run(options, [collector]) as run:
         for _ in run.read_flow_items(iter(items)):
             yield from collector.shown()
+
+
+def _reassemble(packets: Iterable[Packet]) -> Iterator[FlowItem | Data]:
+    flows = Flows(None, Unwrapper(None))
+    for packet in packets:
+        yield from flows.receive_packet(packet)
+    yield from flows.close()
 
 
 def _check(path: Path) -> None:

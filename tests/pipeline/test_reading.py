@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 import kproxy
-from kproxy.capture import Flows, open_capture
-from kproxy.capture.unwrap import Unwrapper
+from kproxy.capture import open_capture, read_flows
 from kproxy.output.jsonl import event_line
-from kproxy.pipeline.reading import decode_flows
+from kproxy.pipeline.reading import decode_flows, decode_packets
 from kproxy.pipeline.run import Options
 from tests.support.secrets_block import without_secrets
 from tests.support.traffic import CAPTURES
@@ -152,13 +151,7 @@ def test_a_task_decodes_packets_of_its_own() -> None:
     options = pickle.loads(pickle.dumps(Options(contain=(Exception,))))
     with open_capture(FIRST) as capture:
         packets = pickle.loads(pickle.dumps(list(capture)))
-    flows = Flows(None, Unwrapper(None))
-
-    def items() -> object:
-        for packet in packets:
-            yield from flows.receive_packet(packet)
-        yield from flows.close()
-
-    assert [event_line(event) for event in decode_flows(items(), options)] == [  # type: ignore[arg-type]
-        event_line(event) for event in kproxy.read(FIRST)
-    ]
+    expected = [event_line(event) for event in kproxy.read(FIRST)]
+    assert [event_line(event) for event in decode_packets(packets, options)] == expected
+    with open_capture(FIRST) as capture:
+        assert [event_line(event) for event in decode_flows(read_flows(capture), options)] == expected

@@ -2,7 +2,7 @@
 """Bodies as objects, for the tables; one that is too large to be taken apart is left alone."""
 
 from kproxy.output.tables.gather cimport Found, gather, plan_of
-from kproxy.protocol.object_sink cimport decode
+from kproxy.protocol.object_codec cimport decode
 from kproxy.session.exchanges cimport Frame
 
 from kproxy.errors import DecodeError
