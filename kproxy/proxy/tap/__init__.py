@@ -7,8 +7,8 @@
     sealed.py          memfds whose size cannot change
     shared_memory.pxd  mapping, atomic loads and stores
 
-The supervisor makes both memfds for each worker, and children inherit them; so counters outlive a worker that dies, and a new
-analyzer goes on with the ring of the old one.
+The supervisor makes both memfds for each worker, and children inherit them; so counters outlive a worker that dies, and
+a new analyzer goes on with the ring of the old one.
 
 Records of the ring: (kind, connection, direction, at in ns since the epoch, bytes)
 
@@ -18,10 +18,10 @@ Records of the ring: (kind, connection, direction, at in ns since the epoch, byt
     END    that side sent its end (FIN), or was lost
     CLOSE  the connection was closed: one byte, the CloseCause
 
-When the ring is full, TapWriter.write returns -1 and writes nothing. The link counts the bytes (Total.TAP_DROPPED_BYTES and _CHUNKS,
-in metrics kproxy_tap_dropped_*), and writes a LOST record before its next one that fits. The analyzer's session then resumes at a
-frame it can recognise, and says that bytes were missing. Traffic neither waits nor changes. The same happens while no reader is
-attached (the analyzer died), and while the memory budget pauses the tap.
+When the ring is full, TapWriter.write returns -1 and writes nothing. The link counts the bytes (Total.TAP_DROPPED_BYTES
+and _CHUNKS, in metrics kproxy_tap_dropped_*), and writes a LOST record before its next one that fits. The analyzer's
+session then resumes at a frame it can recognise, and says that bytes were missing. Traffic neither waits nor changes.
+The same happens while no reader is attached (the analyzer died), and while the memory budget pauses the tap.
 
 To add a metric: a member of Total (counted.py), at the end; in GAUGES if it can go down; and its Description in
 kproxy/output/metric_descriptions.py. To add a close cause: a member of CloseCause, at the end. There are 64 places for each
