@@ -9,8 +9,7 @@ from dataclasses import replace
 
 from kproxy.filters.addresses import layout_of, tail_start, untagged
 from kproxy.protocol import MessageStruct
-from kproxy.protocol.encoder import encode
-from kproxy.protocol.object_sink import decode
+from kproxy.protocol.object_codec import decode, encode
 from kproxy.protocol.program import Program
 from kproxy.protocol.secrets import secrecy
 from kproxy.protocol.structs import struct_types

@@ -1,4 +1,4 @@
-# cython: language_level=3, annotation_typing=False, nonecheck=True
+# cython: language_level=3, annotation_typing=False, nonecheck=True, auto_pickle=False
 """Session: one connection as a conversation. Pairs requests with responses and says what happens as events.
 
 Where frames begin is stream.py's business, tokens are sasl.py's, words for foreign protocols are recognise.py's.

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""JSON values as text."""
+"""JSON values as text, for the other extensions that write JSON."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
