@@ -84,8 +84,8 @@ class Limits(Struct, frozen=True):
     connections_per_second: Count = 0  # 0: no limit
     frame_size: Size = 104_857_600  # socket.request.max.bytes of a broker
     unauthenticated_frame_size: Size = 524_288  # sasl.server.max.receive.size
-    held_frame_size: Size = 16_777_216  # of frames that a filter wants whole
-    memory: Size = 536_870_912  # buffers of a worker; at 0.90 the tap pauses, at 0.98 nothing is accepted
+    held_frame_size: Size = 16_777_216  # of frames that a filter wants held whole
+    memory: Size = 536_870_912  # buffers, softly: at 0.90 the tap pauses, at 0.98 no client is accepted
 
 
 class Timeouts(Struct, frozen=True):
@@ -95,7 +95,7 @@ class Timeouts(Struct, frozen=True):
     first_request: Seconds = 30.0  # from accept to the first whole request header, the TLS handshake included
     frame: Seconds = 60.0  # without progress inside a frame
     idle: Seconds = 720.0  # more than a broker's connections.max.idle.ms
-    half_closed: Seconds = 60.0
+    half_closed: Seconds = 60.0  # idle, after one side has sent its end
     drain: Seconds = 30.0
 
 
