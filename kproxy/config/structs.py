@@ -85,7 +85,7 @@ class Limits(Struct, frozen=True):
     frame_size: Size = 104_857_600  # socket.request.max.bytes of a broker
     unauthenticated_frame_size: Size = 524_288  # sasl.server.max.receive.size
     held_frame_size: Size = 16_777_216  # largest frame that is held whole for a filter
-    memory: Size = 536_870_912  # of a worker's buffers; at 0.90 the tap pauses, at 0.98 no connection is accepted
+    memory: Size = 536_870_912  # of buffers, a soft bound: at 0.90 the tap pauses, at 0.98 no client is accepted
 
 
 class Timeouts(Struct, frozen=True):

@@ -72,8 +72,8 @@ class Reader(Iterator[Event]):
 
         Ask for them before the next event: what is inside some payloads only earlier events tell.
         """
-        given = self._collector.bodies
-        return read_bodies(exchange, self._opener) if given is None else given
+        event, bodies = self._collector.given
+        return bodies if event is exchange and bodies is not None else read_bodies(exchange, self._opener)
 
     @property
     def damages(self) -> list[str]:
@@ -112,7 +112,10 @@ class _Collector(Observer):
     """Keeps the events that are shown until the reader gives them on."""
 
     def __init__(self) -> None:
-        self.bodies: Bodies | None = None  # of the event given last, where they were read already
+        self.given: tuple[Event | None, Bodies | None] = (
+            None,
+            None,
+        )  # the last one, and its bodies if they were read already
         self._events: deque[tuple[Event, Bodies | None]] = deque()
 
     def write(self, event: Event, bodies: Bodies | None, *, shown: bool = True, line: bytes | None = None) -> None:
@@ -123,7 +126,7 @@ class _Collector(Observer):
     def shown(self) -> Iterator[Event]:
         """The events kept, each of them once."""
         while self._events:
-            event, self.bodies = self._events.popleft()
+            event, _ = self.given = self._events.popleft()
             yield event
 
 

@@ -33,6 +33,12 @@ class Frame:
     def wire_size(self) -> int:
         """Bytes on the wire, the size field included."""
 
+    def body(self) -> Any:
+        """The body as an object, with Kafka's fields in snake_case; None where it cannot be read.
+
+        It is decoded anew by each call, and holds credentials where the bytes do.
+        """
+
     def copy(self, **changes: Any) -> Self:
         """The same frame with some fields changed."""
 
@@ -62,6 +68,20 @@ class Exchange(Event):
     topic_names: Mapping[str, str] = field(default_factory=dict)  # id (Kafka's text form) -> name, of the ids in it
     fetch_sessions: FetchSessions | None = None  # Fetch v7+: what the connection's fetch sessions hold (KIP-227)
     fetch_number: int = 0  # which of the connection's Fetch exchanges this is
+
+    @property
+    def api_name(self) -> str | None:
+        """Kafka's name of the API; None where the request was not seen, or the API is not known."""
+
+    @property
+    def latency_ms(self) -> float | None:
+        """From the request's first byte to the response's last one; None where either is missing."""
+
+    def request_body(self) -> Any:
+        """The request's body as an object, see Frame.body; None without a request, or where ``undecoded`` says why."""
+
+    def response_body(self) -> Any:
+        """The response's body as an object, see Frame.body; None without a response, or where ``undecoded`` says why."""
 
     @property
     def fetch_session(self) -> FetchSession | None:

@@ -25,6 +25,7 @@ from kproxy.protocol.program cimport Program
 from kproxy.errors import DecodeError
 from kproxy.protocol import ApiKey, request_message, response_header_version, response_message
 from kproxy.protocol.error_codes import ErrorCode
+from kproxy.protocol.facts import facts
 from kproxy.session.cluster import FIRST_VERSION_WITH_TOPIC_ID, TELLING_REQUESTS, TELLING_RESPONSES
 
 TOKEN = (None, None)
@@ -81,6 +82,18 @@ cdef class Frame:
         """Bytes on the wire, the size field included."""
         return len(self.data) + 4
 
+    def body(self):
+        """The body as an object, with Kafka's fields in snake_case; None where it cannot be read.
+
+        It is decoded anew by each call, and holds credentials where the bytes do.
+        """
+        if self.message is None or self.error is not None or self.unread:
+            return None
+        try:
+            return self.message.decode(self.body_version, self.data, self.body_start)
+        except DecodeError:
+            return None
+
     def copy(self, **changes):
         """The same frame with some fields changed."""
         return _copied(self, _FRAME_FIELDS, changes)
@@ -127,6 +140,27 @@ cdef class Exchange(Event):
         self.topic_names = {} if topic_names is None else topic_names
         self.fetch_sessions = fetch_sessions
         self.fetch_number = fetch_number
+
+    @property
+    def api_name(self):
+        """Kafka's name of the API; None where the request was not seen, or the API is not known."""
+        api = None if self.api_key is None else facts().apis.get(self.api_key)
+        return None if api is None else api.name
+
+    @property
+    def latency_ms(self):
+        """From the request's first byte to the response's last one; None where either is missing."""
+        if self.request is None or self.response is None:
+            return None
+        return (self.response.ended_at - self.request.started_at) / 1e6
+
+    def request_body(self):
+        """The request's body as an object, see Frame.body; None without a request, or where ``undecoded`` says why."""
+        return None if self.request is None else self.request.body()
+
+    def response_body(self):
+        """The response's body as an object, see Frame.body; None without a response, or where ``undecoded`` says why."""
+        return None if self.response is None else self.response.body()
 
     @property
     def fetch_session(self):

@@ -73,6 +73,28 @@ def test_bodies_are_the_jsons_of_the_decoded_log(where: str | None) -> None:
     assert seen > 0
 
 
+def test_bodies_are_those_of_the_exchange_that_is_asked_for() -> None:
+    reader = kproxy.read(FIRST, where="size(errors) >= 0")
+    events = [event for event in reader if isinstance(event, kproxy.Exchange)]
+    assert len({reader.bodies(event).request for event in events}) > 10
+
+
+@pytest.mark.parametrize("from_log", [False, True])
+def test_a_body_is_an_object_in_one_step(tmp_path: Path, from_log: bool) -> None:
+    admin = CAPTURES / "05-admin.pcap"
+    reader = kproxy.read(
+        decoded_log(tmp_path / "a.jsonl", admin) if from_log else admin, where='apiName == "CreateTopics"'
+    )
+    answered = [event.response_body().topics for event in reader if isinstance(event, kproxy.Exchange)]
+    assert [(topic.name, topic.error_code) for topics in answered for topic in topics] == [
+        ("adm-a", 0),
+        ("adm-b", 0),
+        ("adm-a", 36),
+        ("adm-v", 0),
+        ("adm-rf", 38),
+    ]
+
+
 def test_records_are_opened_on_demand() -> None:
     def values(reader: kproxy.Reader) -> int:
         return sum(

@@ -20,12 +20,14 @@ from kproxy.session.exchanges import (
     route_of,
 )
 from kproxy.session.limits import Limits
+from tests.support.conversation import broker, client, events_of
 from tests.support.frames import (
     api_versions_refusal,
     heartbeat,
     heartbeat_answer,
     produce,
     produce_answer,
+    response,
     sasl_handshake_answer,
 )
 
@@ -58,6 +60,25 @@ def test_a_copy_has_the_changes_and_leaves_the_original() -> None:
     changed = exchange.copy(request=frame.copy(data=b"abcd"), undecoded="why")
     assert changed.request == Frame(b"abcd", 1, 2, body_start=1) and changed.undecoded == "why"
     assert exchange.request is frame and frame.data == b"abc" and exchange.undecoded is None
+
+
+def test_an_exchange_gives_its_bodies_its_name_and_its_latency() -> None:
+    (exchange,) = events_of(client >> heartbeat(7, "g"), broker >> heartbeat_answer(7))
+    assert isinstance(exchange, Exchange)
+    assert exchange.api_name == "Heartbeat"
+    assert exchange.request_body().group_id == "g" and exchange.response_body().error_code == 0
+    assert exchange.request is not None and exchange.response is not None
+    assert exchange.latency_ms == (exchange.response.ended_at - exchange.request.started_at) / 1e6
+
+
+def test_what_is_missing_or_cannot_be_read_has_no_body() -> None:
+    nothing = Exchange(CONNECTION, 5)
+    assert nothing.request_body() is None and nothing.response_body() is None
+    assert nothing.api_name is None and nothing.latency_ms is None
+    assert Exchange(CONNECTION, 5, api_key=9999).api_name is None
+    (undecoded,) = events_of(client >> heartbeat(7), broker >> response(7, b"\0"))
+    assert isinstance(undecoded, Exchange) and undecoded.undecoded is not None
+    assert undecoded.response_body() is None and undecoded.request_body() is not None
 
 
 # Routes
