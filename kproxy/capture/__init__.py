@@ -1,20 +1,20 @@
 """Capture files: pcap and pcapng, link layers, TCP reassembly -> the byte streams of both directions with their times.
 
-    files.py        paths and standard input, gzip and zstd -> a stream of bytes
-    pcap.pyx, pcapng.pyx   where the packets lie in a buffer of that stream
-    tls/            TLS 1.2 and 1.3 with a key log -> what is inside, and who talks to whom
-    options.py      the options of pcapng blocks
-    packets.pyx     PacketBatch (many, in a lent buffer), Packet (one, owning its bytes)
-    reader.py       Capture: one buffer, one scanner, damage told and not raised; read_flows
-    links.pyx       a packet's TCP segment, or the name of what it is instead
-    unwrap.py       what is inside of what is no TCP segment: fragments.py, tunnels.py
-    half.pyx        one direction of a flow: what is held, what was delivered
-    reassembly.pyx  Flow: segments in any order -> items in the order of the conversation
-    flows.pyx       Flows: which flow a packet belongs to; reused endpoints, eviction
-    roles.py        who is the server when no SYN was captured
-    items.py        Opened, Gap, Ended, Closed, Differs (Data is in reassembly.pyx)
-    limits.py       Limits: every cap
-    spans.pxd       the bounds-checked readers that all of the above look at bytes with
+The way of a byte: files -> scanners -> links (-> unwrap) -> reassembly -> (tls/) -> kproxy.pipeline.
+
+    files.py          a path or standard input, plain, gzip or zstd -> a stream of bytes
+    reader.py         Capture: one buffer, one scanner, damage kept and not raised; read_flows
+    scanners.pyx      PacketBatch, PcapScanner, PcapngScanner: where the packets lie in that buffer
+    options.py        the options of pcapng blocks
+    links.pyx         a packet's TCP segment, or the name of what it is instead
+    unwrap.py         packets inside packets without a TCP segment: fragments.py (IP fragments), tunnels.py (VXLAN, GRE ...)
+    reassembly.pyx    Flows, Flow, Half: segments in any order -> items in the order of the conversation; the state machine
+    roles.py          which endpoint is the server when no SYN was captured
+    tls/              TLS 1.2 and 1.3 with a key log -> the bytes inside
+    packet.py         Packet, Datagram, TcpSegment: one packet as objects
+    items.py          Opened, Gap, Ended, Differs, Closed (Data is in reassembly.pyx)
+    limits.py         Limits: every bound
+    spans.pxd         the bounds-checked readers through which the .pyx look at bytes
 
 Seams
 
@@ -23,18 +23,29 @@ Seams
             ...
         capture.damage                               CaptureError when the file could not be read to its end, else None
 
-Items say nothing of Kafka. Who is client and who is server is known when the flow's SYN or SYN-ACK was captured
-(``flow.client_known``), else guessed; ``flow.swap()`` corrects the guess for all items read from then on. What part of
-the stream is missing is a Gap; whether a direction begins at its beginning is ``flow.half(direction).from_start``.
-Compressed files: byte positions in errors are those of the decompressed capture.
+Items know nothing of Kafka. The client is known when the flow's SYN or SYN-ACK was captured (``flow.client_known``), else
+guessed; ``flow.swap()`` corrects the guess for all items read from then on. Missing bytes of a stream are a Gap;
+``flow.half(direction).from_start`` tells whether the beginning of a direction was captured.
+In compressed files, byte positions in errors are those of the decompressed capture.
+
+Who owns which bytes: the buffer is Capture's and lent to a PacketBatch until the next one; reassembly copies each payload
+once, into Data or a held segment. Everything held is bounded by Limits.
+
+To add
+    a link type           links.pyx: its number in the LINK_ enum, and where its network header begins in _network_version
+    an encapsulation      tunnels.py: its row among BY_ETHERTYPE, BY_PROTOCOL or BY_UDP_PORT, and scapy's class for it
+    a file format         scanners.pyx: a class with scan(); reader.py: its magic in Capture._detect
+    a compression         files.py: a class with readinto() and its magic in see_through
+    an item               items.py, made in Flow; kproxy.pipeline.flow_reader reads items
+    a bound               limits.py
 """
 
-from kproxy.capture.flows import Flows
 from kproxy.capture.items import Closed, CloseReason, Differs, Ended, FlowItem, Gap, Opened
 from kproxy.capture.limits import Limits
-from kproxy.capture.packets import Packet, PacketBatch
+from kproxy.capture.packet import Packet
 from kproxy.capture.reader import Capture, open_capture, read_flows
-from kproxy.capture.reassembly import Data, Flow
+from kproxy.capture.reassembly import Data, Flow, Flows
+from kproxy.capture.scanners import PacketBatch
 
 __all__ = [
     "Capture",

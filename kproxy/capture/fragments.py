@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeAlias
 
 from kproxy.capture.limits import Limits
 from kproxy.capture.links import read_datagram
-from kproxy.capture.packets import Packet
+from kproxy.capture.packet import Packet
 
 RAW_IP = 101  # link type
 MAX_DATAGRAM = 65_535

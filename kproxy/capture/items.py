@@ -1,4 +1,4 @@
-"""What reassembly says of flows, besides their bytes (Data, which is in kproxy.capture.reassembly for speed)."""
+"""The items that reassembly delivers, except Data, which is compiled (kproxy.capture.reassembly)."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -11,18 +11,18 @@ if TYPE_CHECKING:
 
 
 class CloseReason(StrEnum):
-    """Why nothing more comes of a flow."""
+    """Why a flow is closed."""
 
     FINISHED = "finished"  # FIN both ways
     RESET = "reset"
     REUSED = "reused"  # a new connection between the same endpoints began
-    EVICTED = "evicted"  # too many flows: the one that was quiet the longest went
+    EVICTED = "evicted"  # too many flows: this one had no packet for the longest time
     CAPTURE_END = "end of capture"
 
 
 @dataclass(slots=True)
 class FlowItem:
-    """Anything said of a flow."""
+    """Base of the items of a flow."""
 
     flow: "Flow"
     time_ns: int
@@ -42,7 +42,7 @@ class Closed(FlowItem):
 
 @dataclass(slots=True)
 class HalfItem(FlowItem):
-    """Anything said of one direction of a flow; *side* is the endpoint that sends (0 or 1, in no particular order)."""
+    """Base of the items of one direction; *side* is the endpoint that sends (0 or 1, in no particular order)."""
 
     side: int
 
@@ -54,21 +54,21 @@ class HalfItem(FlowItem):
 
 @dataclass(slots=True)
 class Gap(HalfItem):
-    """*size* bytes are not in the capture (None: nobody knows how many)."""
+    """*size* bytes are not in the capture (None: an unknown number)."""
 
     size: int | None
 
 
 @dataclass(slots=True)
 class Ended(HalfItem):
-    """Nothing more comes this way: FIN, or *reset* by either side."""
+    """The last item of a direction: FIN, or *reset* by either side."""
 
     reset: bool
 
 
 @dataclass(slots=True)
 class Differs(HalfItem):
-    """Bytes were sent twice and not alike, *size* of them from *position* in the stream; what came first counts."""
+    """Bytes came twice and differ, *size* of them, the first at *position* in the stream; those that came first count."""
 
     position: int
     size: int

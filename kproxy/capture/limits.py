@@ -1,19 +1,19 @@
-"""How much memory a capture may take, whatever is in it."""
+"""Limits: how much memory reading a capture may take, whatever the capture holds."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Every cap of the reassembly.
+    """Every bound of reassembly.
 
-    A segment that came too early is held until what is before it comes. The wait ends when more than *held_per_flow*
+    A segment ahead of its turn is held until the bytes before it come. The wait ends when more than *held_per_flow*
     bytes of its flow or *held_in_all* of all flows are held, when *patience* more packets of its flow have come, or
-    when the flow ends. Being acknowledged does not end it sooner: in a merged or shuffled capture acknowledgments
+    when the flow ends. An acknowledgment does not end it sooner: in a merged or shuffled capture acknowledgments
     come before what they acknowledge.
 
-    A flow without SYN (the capture starts later) is held until *start_packets* packets of it came in good order, so
-    that a first packet out of place does not cost the ones before it; with disorder, until *patience*.
+    The segments of a flow without SYN (the capture starts later) are held until *start_packets* packets of it came in
+    order, so that a first packet out of order does not lose the ones before it; with disorder, until *patience*.
     """
 
     flows: int = 32_768

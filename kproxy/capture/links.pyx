@@ -1,16 +1,19 @@
 """From a captured packet to its TCP segment: link types, VLAN tags, IPv4, IPv6 with extension headers, TCP.
 
-Everything else has a name in OUTCOMES and is passed over and counted. IP fragments are among that: whoever reassembles
-them (fragments.py) gives the whole datagram to ``dissect`` again, with link type RAW. So does whoever opens VXLAN, GRE or
-the like (tunnels.py). ``read_datagram`` shows both where the layers lie.
+A packet without a TCP segment has one of OUTCOME_NAMES; kproxy.capture.reassembly counts it by that name. fragments.py and
+tunnels.py find the layers of such packets with ``read_datagram``; the whole datagram of IP fragments, and the packet inside
+a VXLAN, GRE or other tunnel, come back to ``dissect``, with link type RAW where nothing is below IP.
+
+To add a link type: its number in the LINK_ enum, and in _network_version where its network header begins and which it is.
+To add an encapsulation: kproxy.capture.tunnels.
 """
 
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.string cimport memcmp, memcpy
 
-from typing import NamedTuple
-
 from kproxy.capture.spans cimport Span, at_most, be16, be32, swap32, u8
+
+from kproxy.capture.packet import Datagram, TcpSegment
 
 OUTCOME_NAMES = (
     "tcp segment",
@@ -97,7 +100,7 @@ cdef Outcome dissect(
 
 
 cdef int _network_version(Span* span, uint16_t link_type, Py_ssize_t* at) noexcept nogil:
-    # 4 or 6 and where that header begins; 0 when it is something else; -1 when the link type is not known.
+    # 4 or 6, and the position of that header; 0 when it is another protocol; -1 when the link type is not known.
     if link_type == LINK_ETHERNET:
         at[0] = 14
         return _by_ethertype(span, be16(span, 12), at)
@@ -237,7 +240,7 @@ cdef void _make_key(Span* span, Network* network, Segment* segment) noexcept nog
     cdef const uint8_t* destination = at_most(span, network.destination, network.address_size)
     cdef const uint8_t* ports = at_most(span, network.payload, 4)
     if source == NULL or destination == NULL or ports == NULL:
-        return  # the span has noted it
+        return  # span.overrun is set
     memcpy(ends, source, network.address_size)
     memcpy(ends + network.address_size, ports, 2)
     memcpy(ends + end_size, destination, network.address_size)
@@ -248,20 +251,8 @@ cdef void _make_key(Span* span, Network* network, Segment* segment) noexcept nog
     segment.key_size = <uint8_t>(2 * end_size)
 
 
-class TcpSegment(NamedTuple):
-    """What ``read_segment`` finds in a packet."""
-
-    key: bytes
-    side: int
-    sequence: int
-    acknowledgment: int
-    flags: int
-    payload: bytes
-    missing: int
-
-
 def read_segment(int link_type, bytes data, original_size=None):
-    """Return the TCP segment in a packet, or the name of what it is instead (one of OUTCOME_NAMES)."""
+    """Return the TcpSegment in a packet, or the name of what it is instead (one of OUTCOME_NAMES)."""
     cdef Segment segment
     cdef Py_ssize_t original = len(data) if original_size is None else min(original_size, 0xFFFFFFFF)
     if not 0 <= link_type <= 0xFFFF:
@@ -274,17 +265,6 @@ def read_segment(int link_type, bytes data, original_size=None):
     return TcpSegment(
         key, segment.side, segment.sequence, segment.acknowledgment, segment.flags, payload, segment.missing
     )
-
-
-class Datagram(NamedTuple):
-    """Where the IP datagram of a packet lies, or what is there instead of one; positions are in the packet."""
-
-    version: int
-    ethertype: int
-    start: int
-    payload: int
-    end: int
-    protocol: int
 
 
 def read_datagram(int link_type, bytes data, Py_ssize_t original_size):

@@ -7,13 +7,11 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from kproxy.capture.files import STANDARD_INPUT, ByteSource, open_source
-from kproxy.capture.flows import Flows
 from kproxy.capture.items import FlowItem
 from kproxy.capture.limits import Limits
-from kproxy.capture.packets import Packet, PacketBatch
-from kproxy.capture.pcap import FILE_HEADER_SIZE, MAGICS, PcapScanner
-from kproxy.capture.pcapng import SECTION_MAGIC, PcapngScanner
-from kproxy.capture.reassembly import Data
+from kproxy.capture.packet import Packet
+from kproxy.capture.reassembly import Data, Flows
+from kproxy.capture.scanners import FILE_HEADER_SIZE, MAGICS, SECTION_MAGIC, PacketBatch, PcapngScanner, PcapScanner
 from kproxy.capture.unwrap import Unwrapper
 from kproxy.errors import CaptureError
 

@@ -1,33 +1,378 @@
-"""One TCP connection of a capture, from its segments, in whatever order they come, to two streams of bytes.
+"""TCP connections of a capture: segments in any order in, the two byte streams of each connection out.
 
-The order that is restored is that of the conversation: within a direction by sequence number; between directions by
-acknowledgment: a segment that acknowledges bytes of the other side is delivered after them. What came in good order is
-delivered at once; what did not is held, for as long as kproxy.capture.limits.Limits say.
+Flows finds the Flow (connection) that a packet belongs to; a Flow has a Half for each direction. The order restored is that
+of the conversation: within a direction by sequence number; between directions by acknowledgment: a segment that acknowledges
+bytes of the other side is delivered after them.
 
-A chunk's time is that of its packet, but never before the time of what had to come before it in its direction: bytes
-that were waiting for a retransmission came, for the receiver, with the retransmission.
+The machine
+
+A *position* is a sequence number without its wrapping: 64 bits, of which the low 32 are the sequence number.
+
+    state of a Half   what is true in it
+    UNSEEN            no sequence number of this direction is known
+    JOINED            packets came, but not its beginning: where the stream starts is not decided. Every segment is held
+    STARTED           bytes from start to next were delivered, or reported as a Gap. Held segments wait to be delivered at next
+    ENDED             the FIN and everything before it were delivered; more data of this direction is dropped
+
+    from              event                                                                        to
+    UNSEEN            a segment without SYN                                                        JOINED
+    UNSEEN, JOINED    its SYN, or the other side's SYN-ACK: the stream starts behind it            STARTED
+    JOINED            start_packets packets came in order, or the wait is over: the stream starts
+                      with the first held segment, or at the FIN                                   STARTED
+    STARTED           four segments in a row follow each other more than WINDOW away: a Gap of
+                      unknown size, and the stream starts again behind them                        STARTED
+    STARTED           FIN, and next has reached it: Ended                                          ENDED
+
+    state of a Flow   what is true in it
+    ACTIVE            its packets are read
+    LINGERING         a reset is due, but the capture is shuffled, so that data sent before the reset may come behind it
+    CLOSED            Closed was delivered, nothing is held. Packets still find the flow in the table, and are counted
+                      as retransmitted, until another connection of the same endpoints begins or the flow is evicted
+
+    ACTIVE, LINGERING both halves ENDED (FINISHED); a reset is due (RESET); a new connection between the
+                      same endpoints (REUSED); too many flows (EVICTED); CAPTURE_END               CLOSED
+    ACTIVE            a reset is due in a shuffled capture                                         LINGERING
+
+Opened is the first item of a flow, Closed the last; a half gives at most one Ended. There are no other transitions:
+tests/capture/test_reassembly.py walks these.
+
+A segment is delivered at once when its half is STARTED, it lies at next, nothing is held in either half and it acknowledges
+nothing that the other half has not delivered. Otherwise it is held. Held segments are delivered when their turn comes, or when
+the wait is over: more than held_per_flow bytes held in the flow, or held_in_all in all flows, or patience packets of the
+flow since the oldest of them (kproxy.capture.limits), or the flow is closed. Then what is missing becomes a Gap.
+
+Who owns which bytes: a packet's bytes are the reader's, lent for one call of Flows.receive. The payload is copied once, into
+Data.data or Held.data; Data takes over the bytes of Held. The last RECENT chunks of a half are referred to, not copied, to be
+compared with retransmissions, up to recent_in_all. Bytes that come twice: the first ones count; others make a Differs.
+
+The time of Data is that of its packet, but never before the time of what had to come before it in its direction: bytes that
+waited for a retransmission came, for the receiver, with the retransmission.
 """
 
+cimport cython
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memcmp, memset
 
-from kproxy.capture.half cimport WINDOW, Budget, Half, Held
-from kproxy.capture.links cimport ACK, FIN, RST, SYN, Segment
+from kproxy.capture.links cimport ACK, FIN, OUTCOMES, RST, SEGMENT, SYN, Outcome, Segment, dissect
+from kproxy.capture.scanners cimport PacketBatch, PacketRef
 
-from ipaddress import IPv4Address, IPv6Address
+from collections import deque
+from ipaddress import ip_address
+from operator import attrgetter
 
 from kproxy.capture.items import Closed, CloseReason, Differs, Ended, Gap, Opened
+from kproxy.capture.limits import Limits
+from kproxy.capture.links import OUTCOME_NAMES
+from kproxy.capture.roles import Endpoints
 from kproxy.protocol import Direction
 from kproxy.protocol.addresses import join_ip_address
 
 FINISHED = CloseReason.FINISHED
 RESET = CloseReason.RESET
 
-cdef tuple DIRECTIONS = tuple(Direction)
-cdef int WILD_BEFORE_RESTART = 4  # segments in a row, each following the other, far from where the stream was
+cdef enum:
+    RECENT = 8
+    WINDOW = 1 << 28  # further away than this, a sequence number belongs to something else
+
+cdef int64_t FIRST_LAP = 1 << 40  # so that what comes before the first segment seen has a position too
+cdef Py_ssize_t HELD_OVERHEAD = 160  # bytes that one held segment takes besides its data
+cdef int FAR_BEFORE_RESTART = 4  # segments in a row, each following the other, far from where the stream was
 cdef uint64_t LATE_PACKETS = 64  # of a connection that was reset; more of them are a connection of their own
+cdef int MAX_UNWRAPPED = 4  # layers of encapsulation
+cdef uint64_t LINGER_PACKETS = 4096  # of the capture, after a reset
+cdef int64_t DISORDER_NS = 100_000  # several queues of a network card differ by less, mostly
 
 
+cdef enum HalfState:
+    UNSEEN
+    JOINED
+    STARTED
+    ENDED
+
+cdef enum FlowState:
+    ACTIVE
+    LINGERING
+    CLOSED
+
+cdef tuple DIRECTIONS = tuple(Direction)
+cdef tuple HALF_STATES = ("unseen", "joined", "started", "ended")
+cdef tuple FLOW_STATES = ("active", "lingering", "closed")
+
+
+@cython.final
+cdef class Budget:
+    """What all flows share: the limits, how many bytes are held and kept against them, and what endpoints have shown."""
+
+    cdef readonly object limits
+    cdef readonly Py_ssize_t held
+    cdef readonly Py_ssize_t recent
+    cdef readonly object endpoints
+    cdef Py_ssize_t held_per_flow
+    cdef Py_ssize_t held_in_all
+    cdef Py_ssize_t recent_per_chunk
+    cdef Py_ssize_t recent_in_all
+    cdef uint64_t patience
+    cdef uint64_t start_packets
+    cdef bint shuffled  # whether times went back, so that packets are not in the order in which they were sent
+
+    def __init__(self, limits=None):
+        limits = limits or Limits()
+        self.limits = limits
+        self.endpoints = Endpoints()
+        self.held_per_flow = limits.held_per_flow
+        self.held_in_all = limits.held_in_all
+        self.recent_per_chunk = limits.recent_per_chunk
+        self.recent_in_all = limits.recent_in_all
+        self.patience = limits.patience
+        self.start_packets = limits.start_packets
+
+
+@cython.final
+cdef class Held:
+    """A segment that waits for its turn."""
+
+    cdef int64_t position
+    cdef int64_t time_ns
+    cdef bytes data
+    cdef uint32_t missing  # bytes that the capture cut off behind the data
+    cdef uint32_t acknowledgment
+    cdef bint acknowledges  # whether to wait for what it acknowledges
+    cdef uint64_t arrival  # number of its packet in the flow
+
+
+@cython.final
+cdef class Half:
+    """One direction of a flow. Flow alone changes it; its counters are public.
+
+    from_start: its beginning was captured (the SYN, or a SYN-ACK that names it). size: bytes delivered. missing: bytes in gaps.
+    retransmitted: bytes that came again. out_of_order: segments that came before their turn. differing: bytes that came
+    again and were not the same. keep_alives: keep-alive probes.
+    """
+
+    cdef Budget budget
+    cdef HalfState state
+    cdef bint sends  # a packet of this side was captured
+    cdef bint syn
+    cdef bint fin
+    cdef bint disorder  # JOINED: segments came out of order
+    cdef uint32_t isn  # initial sequence number
+    cdef int64_t start
+    cdef int64_t next  # position of the next byte to deliver
+    cdef int64_t highest  # end of what was captured
+    cdef int64_t acknowledged
+    cdef int64_t fin_position
+    cdef int64_t fin_time_ns
+    cdef uint64_t fin_arrival
+    cdef int64_t time_ns  # of what was delivered last
+    cdef list held
+    cdef Py_ssize_t held_size
+    cdef list recent
+    cdef int64_t[RECENT] recent_position
+    cdef int recent_index
+    cdef int far  # segments in a row more than WINDOW away
+    cdef int64_t far_next  # where the next of them would begin
+    cdef int64_t differs_at  # position in the stream of the last difference found
+    cdef readonly bint from_start
+    cdef readonly uint64_t size
+    cdef readonly uint64_t missing
+    cdef readonly uint64_t retransmitted
+    cdef readonly uint64_t out_of_order
+    cdef readonly uint64_t differing
+    cdef readonly uint64_t keep_alives
+
+    def __init__(self, Budget budget):
+        self.budget = budget
+
+    @property
+    def state_name(self):
+        """The name of its state: unseen, joined, started or ended."""
+        return HALF_STATES[<int>self.state]
+
+    cdef int64_t position_of(self, uint32_t sequence) noexcept:
+        # The position nearest to where the half is; the first number of all becomes the origin.
+        cdef int64_t anchor = self.next if self.state >= STARTED else self.start
+        if self.state == UNSEEN:
+            self.state = JOINED
+            self.start = self.highest = FIRST_LAP + <int64_t>sequence
+            return self.start
+        return anchor + <int32_t>(sequence - <uint32_t>(<uint64_t>anchor))
+
+    cdef void start_at(self, int64_t position) noexcept:
+        if self.state < STARTED:
+            self.state = STARTED
+        self.start = self.next = position
+        if self.highest < position:
+            self.highest = position
+
+    cdef bint ahead(self, uint32_t acknowledgment) noexcept:
+        # Does the number acknowledge bytes of this half that were not delivered yet?
+        cdef int32_t distance = <int32_t>(acknowledgment - <uint32_t>(<uint64_t>self.next))
+        return self.state >= STARTED and 0 < distance < WINDOW
+
+    cdef bint lacks_acknowledged(self) noexcept:
+        # Has the other side received more than the capture has shown?
+        return self.state >= STARTED and self.sends and self.state != ENDED and self.acknowledged > self.next
+
+    cdef Held first(self):
+        return <Held>self.held[0] if self.held else None
+
+    cdef Held pop_first(self):
+        cdef Held first = <Held>self.held.pop(0)
+        cdef Py_ssize_t size = len(first.data) + HELD_OVERHEAD
+        self.held_size -= size
+        self.budget.held -= size
+        return first
+
+    cdef Py_ssize_t hold(self, Held fresh) except -1:
+        # Insert the segment in order of position; where it overlaps a held one, the held bytes stay. Returns how many of the
+        # overlapping bytes differ (the first of them at differs_at).
+        cdef int64_t at = fresh.position
+        cdef int64_t end = fresh.position + len(fresh.data)
+        cdef int64_t overlap
+        cdef Py_ssize_t index
+        cdef Py_ssize_t differing = 0
+        cdef Held other
+        if self.held is None:
+            self.held = []
+        index = self._first_ending_after(at)
+        if at == end:
+            self._insert(index, fresh, at, end)
+        while at < end:
+            if index == len(self.held):
+                self._insert(index, fresh, at, end)
+                break
+            other = <Held>self.held[index]
+            if other.position > at:
+                self._insert(index, fresh, at, min(end, other.position))
+                at = min(end, other.position)
+                index += 1
+                continue
+            overlap = min(end, other.position + len(other.data)) - at
+            if overlap <= 0:
+                index += 1
+                continue
+            self.retransmitted += overlap
+            if fresh.time_ns < other.time_ns and at == other.position and overlap == len(other.data):
+                other.time_ns = fresh.time_ns  # the same bytes, captured earlier
+            differing += self._count_differing(
+                <const uint8_t*><const char*>other.data + (at - other.position),
+                <const uint8_t*><const char*>fresh.data + (at - fresh.position),
+                <Py_ssize_t>overlap,
+                at,
+            )
+            at += overlap
+            index += 1
+        return differing
+
+    cdef Py_ssize_t _first_ending_after(self, int64_t position):
+        cdef Py_ssize_t low = 0
+        cdef Py_ssize_t high = len(self.held)
+        cdef Py_ssize_t middle
+        cdef Held other
+        while low < high:
+            middle = (low + high) // 2
+            other = <Held>self.held[middle]
+            if other.position + len(other.data) > position:
+                high = middle
+            else:
+                low = middle + 1
+        return low
+
+    cdef int _insert(self, Py_ssize_t index, Held fresh, int64_t start, int64_t end) except -1:
+        cdef Held piece = Held.__new__(Held)
+        cdef bint last = end == fresh.position + len(fresh.data)
+        cdef Py_ssize_t size
+        piece.position, piece.time_ns, piece.arrival = start, fresh.time_ns, fresh.arrival
+        piece.acknowledgment, piece.acknowledges = fresh.acknowledgment, fresh.acknowledges
+        piece.missing = fresh.missing if last else 0
+        piece.data = fresh.data
+        if not last or start != fresh.position:
+            piece.data = fresh.data[start - fresh.position : end - fresh.position]
+        self.held.insert(index, piece)
+        size = len(piece.data) + HELD_OVERHEAD
+        self.held_size += size
+        self.budget.held += size
+        return 0
+
+    cdef int drop_held(self) except -1:
+        self.budget.held -= self.held_size
+        self.held_size = 0
+        self.held = None
+        return 0
+
+    cdef int keep_recent(self, bytes data) except -1:
+        # Keep a reference to the chunk, no copy; called before next moves behind it.
+        cdef Py_ssize_t size = len(data)
+        cdef object old
+        if self.recent is None:
+            if self.budget.recent + size > self.budget.recent_in_all:
+                return 0
+            self.recent = [None] * RECENT
+        old = self.recent[self.recent_index]
+        if old is not None:
+            self.budget.recent -= len(<bytes>old)
+        if size > self.budget.recent_per_chunk or self.budget.recent + size > self.budget.recent_in_all:
+            self.recent[self.recent_index] = None
+        else:
+            self.budget.recent += size
+            self.recent[self.recent_index] = data
+            self.recent_position[self.recent_index] = self.next
+        self.recent_index = (self.recent_index + 1) % RECENT
+        return 0
+
+    cdef int drop_recent(self) except -1:
+        if self.recent is not None:
+            for data in self.recent:
+                if data is not None:
+                    self.budget.recent -= len(<bytes>data)
+            self.recent = None
+        return 0
+
+    cdef Py_ssize_t compare_recent(self, int64_t position, const uint8_t* data, Py_ssize_t size) except -1:
+        # How many bytes of a retransmission differ from the recent chunks.
+        cdef Py_ssize_t differing = 0
+        cdef int64_t start
+        cdef int64_t end
+        cdef bytes ours
+        cdef int i
+        if self.recent is None:
+            return 0
+        for i in range(RECENT):
+            if self.recent[i] is None:
+                continue
+            ours = <bytes>self.recent[i]
+            start = max(position, self.recent_position[i])
+            end = min(position + size, self.recent_position[i] + len(ours))
+            if start < end:
+                differing += self._count_differing(
+                    <const uint8_t*><const char*>ours + (start - self.recent_position[i]),
+                    data + (start - position),
+                    <Py_ssize_t>(end - start),
+                    start,
+                )
+        return differing
+
+    cdef Py_ssize_t _count_differing(
+        self, const uint8_t* ours, const uint8_t* theirs, Py_ssize_t size, int64_t position
+    ) noexcept:
+        cdef Py_ssize_t i
+        cdef Py_ssize_t count = 0
+        if memcmp(ours, theirs, size) == 0:
+            return 0
+        for i in range(size):
+            if ours[i] != theirs[i]:
+                if count == 0:
+                    self.differs_at = position + i - self.start
+                count += 1
+        self.differing += count
+        return count
+
+
+cdef class Flow
+
+
+@cython.final
 cdef class Data:
     """Bytes of one direction, in stream order; *side* is the endpoint that sent them."""
 
@@ -45,14 +390,39 @@ cdef class Data:
         return f"Data(flow={self.flow!r}, side={self.side}, time_ns={self.time_ns}, {len(self.data)} bytes)"
 
 
+@cython.final
 cdef class Flow:
     """One TCP connection of a capture.
 
     number: counts from 1 in the order of first packets. client_known: the SYN or SYN-ACK was captured; without it
-    who is the client is a guess (kproxy.capture.roles), and a consumer that finds out better calls ``swap``.
-    attached: free for the consumer, who empties it when the flow is closed (the flow itself is kept for a while, so that
-    late packets are known for what they are). opened, closed: that item was made.
+    the client is a guess (kproxy.capture.roles), and a consumer that knows better calls ``swap``.
+    attached: free for the consumer, which sets it to None when the flow is closed (the flow itself stays in the table for a
+    while, for late packets). opened: Opened was delivered.
     """
+
+    cdef readonly uint64_t number
+    cdef readonly bint client_known
+    cdef readonly bint opened
+    cdef FlowState state
+    cdef readonly uint64_t packets
+    cdef public object attached
+    cdef Half low
+    cdef Half high
+    cdef bytes key
+    cdef int client_side
+    cdef Budget budget
+    cdef Flow older
+    cdef Flow newer
+    cdef int64_t last_time_ns
+    cdef bint reset
+    cdef int reset_side
+    cdef int64_t reset_position
+    cdef uint32_t reset_acknowledgment
+    cdef bint reset_acknowledges
+    cdef int64_t reset_time_ns
+    cdef uint64_t reset_arrival
+    cdef uint64_t packets_at_close
+    cdef bint in_lingering  # of Flows
 
     def __init__(self, uint64_t number, bytes key, Budget budget):
         self.number = number
@@ -71,11 +441,20 @@ cdef class Flow:
         """The server's "address:port"."""
         return self._endpoint(1 - self.client_side)
 
+    @property
+    def state_name(self):
+        """The name of its state: active, lingering or closed."""
+        return FLOW_STATES[<int>self.state]
+
+    @property
+    def closed(self):
+        """Whether Closed was delivered."""
+        return self.state == CLOSED
+
     def _endpoint(self, side):
         half_key = len(self.key) // 2
         end = self.key[:half_key] if side == 0 else self.key[half_key:]
-        port = int.from_bytes(end[-2:], "big")
-        return join_ip_address(IPv4Address(end[:4]) if len(end) == 6 else IPv6Address(end[:16]), port)
+        return join_ip_address(ip_address(end[:-2]), int.from_bytes(end[-2:], "big"))
 
     def direction(self, side):
         """REQUEST when that side (0 or 1) is the client, else RESPONSE."""
@@ -92,7 +471,7 @@ cdef class Flow:
     def __repr__(self):
         return f"<Flow {self.number} {self.client} -> {self.server}>"
 
-    # Whose packet it is
+    # Does a packet belong to this connection?
 
     cdef bint is_replaced_by(self, Segment* segment) noexcept:
         # Does this SYN begin another connection between the same endpoints?
@@ -100,26 +479,26 @@ cdef class Flow:
         cdef int64_t distance
         if half.syn:
             return half.isn != segment.sequence
-        if half.known:  # by a SYN-ACK, or it was joined late: at its very beginning?
+        if half.state >= STARTED:  # by a SYN-ACK, or it was joined late: at its very beginning?
             return <uint32_t>(<uint64_t>half.start) != segment.sequence + 1
-        if self.closed:
+        if self.state == CLOSED:
             return True
-        if not half.seen:
+        if half.state == UNSEEN:
             return False
-        distance = half.start - half.unwrap(segment.sequence + 1)
+        distance = half.start - half.position_of(segment.sequence + 1)
         if half.held:
-            distance = half.head().position - half.unwrap(segment.sequence + 1)
+            distance = half.first().position - half.position_of(segment.sequence + 1)
         return not 0 <= distance < WINDOW
 
     cdef bint is_over_for(self, Segment* segment) noexcept:
         # The flow is closed: is this segment (no SYN) more than its last echo?
         cdef Half half = self.high if segment.side else self.low
         cdef int64_t position
-        if not self.closed or segment.size + segment.missing == 0 or segment.flags & RST:
+        if self.state != CLOSED or segment.size + segment.missing == 0 or segment.flags & RST:
             return False
-        if not half.known:
+        if half.state < STARTED:
             return True
-        position = half.unwrap(segment.sequence)
+        position = half.position_of(segment.sequence)
         if position + <int64_t>segment.size + <int64_t>segment.missing <= half.next and half.next - position < WINDOW:
             return False
         return not self.reset or self.packets - self.packets_at_close > LATE_PACKETS
@@ -138,57 +517,57 @@ cdef class Flow:
         self.packets += 1
         self.last_time_ns = time_ns
         half.sends = True
-        if self.closed:
+        if self.state == CLOSED:
             half.retransmitted += segment.size
             return 0
         if segment.flags & (SYN | FIN | RST):
             self._note_flags(half, other, segment, time_ns, out)
-        position = half.unwrap(segment.sequence + (1 if segment.flags & SYN else 0))
+        position = half.position_of(segment.sequence + (1 if segment.flags & SYN else 0))
         if segment.flags & ACK and other.ahead(segment.acknowledgment):
-            other.acknowledged = max(other.acknowledged, other.unwrap(segment.acknowledgment))
+            other.acknowledged = max(other.acknowledged, other.position_of(segment.acknowledgment))
         if segment.size + segment.missing > 0 and not segment.flags & RST:
             if (
-                half.known
+                half.state >= STARTED
                 and position == half.next
                 and not half.held
                 and not other.held
                 and not self._waits(other, segment.flags & ACK, segment.acknowledgment)
             ):
-                if not half.ended:
-                    half.highest = position + segment.size + segment.missing
-                    half.time_ns = time_ns
-                    self._deliver(
-                        half,
-                        PyBytes_FromStringAndSize(<const char*>payload, segment.size),
-                        segment.missing,
-                        time_ns,
-                        out,
-                    )
+                if half.state == STARTED:
+                    self._receive_in_turn(half, segment, payload, position, time_ns, out)
             else:
-                self._receive_awry(half, other, segment, payload, position, time_ns, out)
-        elif half.known and position == half.next - 1 and not segment.flags & (SYN | FIN | RST) and not half.ended:
+                self._receive_out_of_turn(half, segment, payload, position, time_ns, out)
+        elif half.state == STARTED and position == half.next - 1 and not segment.flags & (SYN | FIN | RST):
             half.keep_alives += 1
         if half.held or other.held or half.fin or other.fin or self.reset:
-            self.settle(out, False)
+            self.advance(out, False)
         return 0
+
+    cdef int _receive_in_turn(
+        self, Half half, Segment* segment, const uint8_t* payload, int64_t position, int64_t time_ns, list out
+    ) except -1:
+        half.highest = position + segment.size + segment.missing
+        half.time_ns = time_ns
+        data = PyBytes_FromStringAndSize(<const char*>payload, segment.size)
+        return self._deliver(half, data, segment.missing, time_ns, out)
 
     cdef int _note_flags(self, Half half, Half other, Segment* segment, int64_t time_ns, list out) except -1:
         cdef int64_t position
         if segment.flags & SYN:
             half.syn = True
             half.isn = segment.sequence
-            if not half.known:
-                half.start_at(half.unwrap(segment.sequence + 1))
+            if half.state < STARTED:
+                half.start_at(half.position_of(segment.sequence + 1))
                 half.from_start = True
-            if segment.flags & ACK and not other.known:
-                other.start_at(other.unwrap(segment.acknowledgment))
+            if segment.flags & ACK and other.state < STARTED:
+                other.start_at(other.position_of(segment.acknowledgment))
                 other.from_start = True
             if not self.opened:
                 self.client_known = True
                 self.client_side = segment.side ^ (1 if segment.flags & ACK else 0)
                 self.open(time_ns, out)
             return 0
-        position = half.unwrap(segment.sequence)
+        position = half.position_of(segment.sequence)
         return self._note_end(half, segment, position, time_ns)
 
     cdef int _note_end(self, Half half, Segment* segment, int64_t position, int64_t time_ns) except -1:
@@ -201,7 +580,7 @@ cdef class Flow:
                 self.reset_acknowledges = segment.flags & ACK
                 self.reset_time_ns = time_ns
                 self.reset_arrival = self.packets
-        elif not half.fin and (not half.known or -WINDOW < position - half.next < WINDOW):
+        elif not half.fin and (half.state < STARTED or -WINDOW < position - half.next < WINDOW):
             half.fin = True
             half.fin_position = position + segment.size + segment.missing
             half.fin_time_ns = time_ns
@@ -209,28 +588,28 @@ cdef class Flow:
         return 0
 
     cdef bint _waits(self, Half other, bint acknowledges, uint32_t acknowledgment) noexcept:
-        # Does a segment acknowledge what the other side has yet to deliver? If that side is not in the capture at all,
-        # which shows after some packets, nobody waits for it.
-        if not acknowledges or (other.known and not other.ahead(acknowledgment)):
+        # Does a segment acknowledge bytes that the other half has not delivered? If after start_packets packets the other side
+        # is not in the capture at all, there is no waiting for it.
+        if not acknowledges or (other.state >= STARTED and not other.ahead(acknowledgment)):
             return False
-        return self.packets <= self.budget.start_packets or (other.sends if other.known else other.held_size > 0)
+        return self.packets <= self.budget.start_packets or (other.sends if other.state >= STARTED else other.held_size > 0)
 
-    cdef int _receive_awry(
-        self, Half half, Half other, Segment* segment, const uint8_t* payload, int64_t position, int64_t time_ns, list out
+    cdef int _receive_out_of_turn(
+        self, Half half, Segment* segment, const uint8_t* payload, int64_t position, int64_t time_ns, list out
     ) except -1:
         cdef int64_t end = position + segment.size + segment.missing
         cdef Py_ssize_t skip = 0
         cdef Held held
-        if self._receive_wild(half, segment, position, time_ns, out):
+        if self._skip_far_away(half, segment, position, time_ns, out):
             return 0
-        if half.known and position < half.next:
+        if half.state >= STARTED and position < half.next:
             self._receive_old(half, segment, payload, position, time_ns, out)
             if end <= half.next:
                 return 0
             skip = <Py_ssize_t>(half.next - position)
-        if half.ended:
+        if half.state == ENDED:
             return 0
-        if not half.known:
+        if half.state < STARTED:
             half.disorder |= bool(half.held) and position != half.highest and not half.start <= position < end <= half.highest
         elif position > half.next:
             half.out_of_order += 1
@@ -250,7 +629,7 @@ cdef class Flow:
     cdef int _receive_old(
         self, Half half, Segment* segment, const uint8_t* payload, int64_t position, int64_t time_ns, list out
     ) except -1:
-        # All or the beginning of it was delivered before.
+        # All of it, or its beginning, was delivered before.
         cdef int64_t again = min(<int64_t>segment.size, half.next - position)
         if segment.size == 1 and segment.missing == 0 and position == half.next - 1:
             half.keep_alives += 1  # RFC 9293 3.8.4: one byte of garbage, just before what comes next
@@ -258,25 +637,26 @@ cdef class Flow:
         half.retransmitted += again
         return self._report_differing(half, half.compare_recent(position, payload, <Py_ssize_t>again), time_ns, out)
 
-    cdef bint _receive_wild(
+    cdef bint _skip_far_away(
         self, Half half, Segment* segment, int64_t position, int64_t time_ns, list out
     ) except? -1:
-        # A position no window reaches: noise, or the capture paused for gigabytes. Some of them in a row are the latter.
-        cdef int64_t anchor = half.next if half.known else half.start
+        # Is the segment further away than any TCP window? It is noise, or the capture paused for gigabytes: then several come
+        # in a row, each following the one before, and the stream starts again.
+        cdef int64_t anchor = half.next if half.state >= STARTED else half.start
         if -WINDOW < position - anchor < WINDOW:
-            half.wild = 0
+            half.far = 0
             return False
-        if half.wild == 0 or position != half.wild_next:
-            half.wild = 0
-        half.wild += 1
-        half.wild_next = position + segment.size + segment.missing
-        if half.known and half.wild >= WILD_BEFORE_RESTART:
-            half.wild = 0
-            self.settle(out, True)
-            if not self.closed:
+        if half.far == 0 or position != half.far_next:
+            half.far = 0
+        half.far += 1
+        half.far_next = position + segment.size + segment.missing
+        if half.state >= STARTED and half.far >= FAR_BEFORE_RESTART:
+            half.far = 0
+            self.advance(out, True)
+            if self.state != CLOSED:
                 self.open(time_ns, out)
                 out.append(Gap(self, time_ns, self._side(half), None))
-                half.start_at(half.wild_next)
+                half.start_at(half.far_next)
                 half.acknowledged = half.next
         return True
 
@@ -307,7 +687,7 @@ cdef class Flow:
             item.data = data
             item.time_ns = time_ns
             out.append(item)
-            half.remember(data)
+            half.keep_recent(data)
             half.next += len(data)
             half.size += len(data)
         if missing > 0:
@@ -327,79 +707,79 @@ cdef class Flow:
             out.append(Differs(self, time_ns, self._side(half), half.differs_at, count))
         return 0
 
-    # What was held
+    # Held segments
 
-    cdef int settle(self, list out, bint force) except -1:
-        # Deliver all that can be; with force, or when the wait is over, also what cannot.
+    cdef int advance(self, list out, bint force) except -1:
+        # Deliver what can be delivered; when forced or the wait is over, report what is missing and deliver the rest.
         cdef bint due
         cdef Half half
         cdef Held held
-        while not self.closed:
+        while self.state != CLOSED:
             due = force or self._overdue()
             self._decide_start(due)
             half = self._ready_half()
             if half is not None:
-                held = half.take()
+                held = half.pop_first()
                 half.time_ns = max(half.time_ns, held.time_ns)
                 if half.held:
                     held.missing = <uint32_t>min(
-                        <int64_t>held.missing, max(0, half.head().position - held.position - len(held.data))
+                        <int64_t>held.missing, max(0, half.first().position - held.position - len(held.data))
                     )
                 self._deliver(half, held.data, held.missing, half.time_ns, out)
             elif self._end_halves(out):
                 continue
             elif self._reset_due(due):
-                self.lingers = self.budget.shuffled and not due and not (self.low.ended and self.high.ended)  # see Flows
-                if self.lingers:
+                if self.budget.shuffled and not due and not (self.low.state == ENDED and self.high.state == ENDED):
+                    self.state = LINGERING
                     break
                 self.close(self.reset_time_ns, RESET, out)
-            elif self.low.ended and self.high.ended:
+            elif self.low.state == ENDED and self.high.state == ENDED:
                 self.close(self.last_time_ns, FINISHED, out)
-            elif not due or not self._give_up_one(out):
+            elif not due or not self._stop_one_wait(out):
                 break
         return 0
 
     cdef int _decide_start(self, bint force) except -1:
         cdef Half half
         cdef bint calm
-        if self.low.known and self.high.known:
+        if self.low.state >= STARTED and self.high.state >= STARTED:
             return 0
         if not force:
             calm = self.packets >= self.budget.start_packets
             for half in (self.low, self.high):
-                calm = calm and not (half.held if half.known else half.disorder)
+                calm = calm and not (half.held if half.state >= STARTED else half.disorder)
             if not calm:
                 return 0
         for half in (self.low, self.high):
-            if not half.known and half.held:
-                half.start_at(half.head().position)
-            elif not half.known and half.fin:
+            if half.state < STARTED and half.held:
+                half.start_at(half.first().position)
+            elif half.state < STARTED and half.fin:
                 half.start_at(half.fin_position)
         return 0
 
     cdef Half _ready_half(self):
-        # The half whose first held segment has its turn; of two, the one that was captured earlier.
+        # The half whose first held segment has its turn; of two, the one whose segment was captured earlier.
         cdef bint low = self._is_ready(self.low, self.high)
         cdef bint high = self._is_ready(self.high, self.low)
         if low and high:
-            return self.low if self.low.head().time_ns <= self.high.head().time_ns else self.high
+            return self.low if self.low.first().time_ns <= self.high.first().time_ns else self.high
         if low:
             return self.low
         return self.high if high else None
 
     cdef bint _is_ready(self, Half half, Half other):
         cdef Held held
-        if not half.known or not half.held:
+        if half.state < STARTED or not half.held:
             return False
-        held = half.head()
+        held = half.first()
         return held.position <= half.next and not self._waits(other, held.acknowledges, held.acknowledgment)
 
     cdef bint _end_halves(self, list out) except? -1:
         cdef Half half
         cdef bint any_ended = False
         for half in (self.low, self.high):
-            if half.fin and not half.ended and half.known and half.next >= half.fin_position and not half.held:
-                half.ended = True
+            if half.fin and half.state != ENDED and half.state >= STARTED and half.next >= half.fin_position and not half.held:
+                half.state = ENDED
                 half.next = half.fin_position + 1
                 half.time_ns = max(half.time_ns, half.fin_time_ns)
                 self.open(half.time_ns, out)
@@ -412,15 +792,15 @@ cdef class Flow:
         cdef Half other = self.low if self.reset_side else self.high
         if not self.reset or half.held or other.held:
             return False
-        if (half.fin and half.known and not half.ended) or (other.fin and other.known and not other.ended):
+        if (half.fin and half.state >= STARTED and half.state != ENDED) or (other.fin and other.state >= STARTED and other.state != ENDED):
             return False
         if force:
             return True
-        if not half.known and not other.known and self.packets < self.budget.start_packets:
+        if half.state < STARTED and other.state < STARTED and self.packets < self.budget.start_packets:
             return False
         if half.lacks_acknowledged() or other.lacks_acknowledged():
             return False
-        if half.known and 0 < self.reset_position - half.next < WINDOW:
+        if half.state >= STARTED and 0 < self.reset_position - half.next < WINDOW:
             return False
         return not (self.reset_acknowledges and other.sends and other.ahead(self.reset_acknowledgment))
 
@@ -431,8 +811,8 @@ cdef class Flow:
             return True
         for half in (self.low, self.high):
             if half.held:
-                oldest = min(oldest, half.head().arrival)
-            if half.fin and not half.ended:
+                oldest = min(oldest, half.first().arrival)
+            if half.fin and half.state != ENDED:
                 oldest = min(oldest, half.fin_arrival)
         if self.reset:
             oldest = min(oldest, self.reset_arrival)
@@ -440,15 +820,15 @@ cdef class Flow:
             return True
         return self.budget.held > self.budget.held_in_all and self.low.held_size + self.high.held_size > 0
 
-    cdef bint _give_up_one(self, list out) except? -1:
-        # Give up waiting for whatever the earliest held segment is waiting for.
+    cdef bint _stop_one_wait(self, list out) except? -1:
+        # Stop waiting for what the earliest held segment waits for; False when there is nothing to stop waiting for.
         cdef Half half
         cdef Half other
-        cdef Held first = self.low.head() if self.low.known else None
-        cdef Held second = self.high.head() if self.high.known else None
+        cdef Held first = self.low.first() if self.low.state >= STARTED else None
+        cdef Held second = self.high.first() if self.high.state >= STARTED else None
         cdef int64_t size
         if first is None and second is None:
-            return self._give_up_before_fin(out)
+            return self._skip_to_fin(out)
         if second is None or (first is not None and first.time_ns <= second.time_ns):
             half, other = self.low, self.high
         else:
@@ -456,43 +836,245 @@ cdef class Flow:
         if first.position > half.next:
             self._gap(half, first.position - half.next, max(half.time_ns, first.time_ns), out)
             return True
-        # It acknowledges what the other side never showed: that is not in the capture.
+        # It acknowledges bytes of the other side that are not in the capture.
         size = <int32_t>(first.acknowledgment - <uint32_t>(<uint64_t>other.next))
         if other.held:
-            size = min(size, other.head().position - other.next)
+            size = min(size, other.first().position - other.next)
         if other.fin:
             size = min(size, other.fin_position - other.next)
         first.acknowledges = False
-        if size > 0 and other.known and other.sends:
+        if size > 0 and other.state >= STARTED and other.sends:
             self._gap(other, size, max(other.time_ns, first.time_ns), out)
         return True
 
-    def _give_up_before_fin(self, list out):
+    def _skip_to_fin(self, list out):
         cdef Half half
         for half in (self.low, self.high):
-            if half.fin and not half.ended and half.known and half.fin_position > half.next:
+            if half.fin and half.state != ENDED and half.state >= STARTED and half.fin_position > half.next:
                 self._gap(half, half.fin_position - half.next, half.fin_time_ns, out)
                 return True
         return False
 
     cdef int close(self, int64_t time_ns, object reason, list out) except -1:
         cdef Half half
-        if self.closed:
+        if self.state == CLOSED:
             return 0
         if reason is not FINISHED and reason is not RESET:
-            self.settle(out, True)
-            if self.closed:
+            self.advance(out, True)
+            if self.state == CLOSED:
                 return 0
         self.open(time_ns, out)
         for half in (self.low, self.high):
             # one byte would be a FIN that was not captured
             if half.lacks_acknowledged() and half.acknowledged - half.next > 1:
                 self._gap(half, half.acknowledged - half.next, time_ns, out)
-            if reason is RESET and not half.ended:
+            if reason is RESET and half.state != ENDED:
                 out.append(Ended(self, time_ns, self._side(half), True))
             half.drop_held()
-            half.forget()
-        self.closed = True
+            half.drop_recent()
+        self.state = CLOSED
         self.packets_at_close = self.packets
         out.append(Closed(self, time_ns, reason))
         return 0
+
+
+@cython.final
+cdef class Flows:
+    """Packets in, flow items out. No I/O, no clock.
+
+    Args:
+        limits: every bound; None for the defaults.
+        unwrap: called with each Packet that is no TCP segment and the name of what it is (links.OUTCOME_NAMES). Returns the
+            packets inside it (those of a tunnel; a reassembled datagram's, or none yet), or a name to count it by. Packets
+            that it drops later it counts in its own *passed_over*. See kproxy.capture.unwrap.
+
+    A flow is identified by addresses and ports: VLAN tags and tunnels do not tell flows apart. A mirror port shows the same
+    packet inside and outside of them; the second is a retransmission then. Two networks with the same addresses and ports
+    are mixed.
+
+    The capture is *shuffled* once a time goes back by more than DISORDER_NS.
+
+    packets and bytes count what came in; evicted and reused count flows; stray counts resets that belong to no flow.
+    """
+
+    cdef readonly Budget budget
+    cdef readonly uint64_t packets
+    cdef readonly uint64_t bytes
+    cdef readonly uint64_t opened
+    cdef readonly uint64_t evicted
+    cdef readonly uint64_t reused
+    cdef readonly uint64_t stray
+    cdef object _unwrap
+    cdef dict _named
+    cdef dict _table
+    cdef Py_ssize_t _max_flows
+    cdef Flow _oldest
+    cdef Flow _newest
+    cdef object _lingering  # (number of the packet, flow) of each flow that was reset, in the order of resets
+    cdef int64_t _latest_ns
+    cdef uint64_t[OUTCOMES] _outcomes
+
+    def __init__(self, limits=None, unwrap=None):
+        limits = limits or Limits()
+        self.budget = Budget(limits)
+        self._max_flows = max(1, limits.flows)
+        self._table = {}
+        self._unwrap = unwrap
+        self._named = {}
+        self._lingering = deque()
+        memset(self._outcomes, 0, sizeof(self._outcomes))
+
+    def __len__(self):
+        return len(self._table)
+
+    @property
+    def passed_over(self):
+        """Packets without a TCP segment, counted by what they are."""
+        cdef int i
+        counts = {OUTCOME_NAMES[i]: self._outcomes[i] for i in range(1, <int>OUTCOMES) if self._outcomes[i]}
+        for more in (self._named, getattr(self._unwrap, "passed_over", {})):
+            for name, count in more.items():
+                counts[name] = counts.get(name, 0) + count
+        return counts
+
+    @property
+    def segments(self):
+        """Packets that were TCP segments."""
+        return self._outcomes[<int>SEGMENT]
+
+    def receive(self, batch):
+        """Receive the packets of a PacketBatch in their order; return the list of items that they make."""
+        out = []
+        self._receive(batch, out, 0)
+        return out
+
+    def receive_packet(self, packet):
+        """Receive one Packet; return the list of items that it makes."""
+        batch = PacketBatch(1)
+        batch.lend(packet.data)
+        batch.add_packet(packet)
+        return self.receive(batch)
+
+    def close(self):
+        """End the capture: return the last items of every flow, in the order of flows."""
+        out = []
+        cdef Flow flow
+        for flow in sorted(self._table.values(), key=attrgetter("number")):
+            flow.close(flow.last_time_ns, CloseReason.CAPTURE_END, out)
+            flow.older = flow.newer = None
+        self._table.clear()
+        self._lingering.clear()
+        self._oldest = self._newest = None
+        return out
+
+    cdef int _receive(self, PacketBatch batch, list out, int depth) except -1:
+        cdef Py_ssize_t i
+        cdef PacketRef* ref
+        cdef Segment segment
+        cdef Outcome outcome
+        cdef const uint8_t* data
+        for i in range(batch.count):
+            ref = &batch.refs[i]
+            data = batch.data(ref)
+            if depth == 0:
+                self.packets += 1
+                self.bytes += ref.size
+            outcome = dissect(data, ref.size, ref.original_size, ref.link_type, &segment)
+            if outcome == SEGMENT:
+                self._outcomes[<int>SEGMENT] += 1
+                self._receive_segment(&segment, data, ref.time_ns, out)
+            elif self._unwrap is None or depth >= MAX_UNWRAPPED:
+                self._outcomes[<int>outcome] += 1
+            else:
+                self._receive_unwrapped(batch.packet(i), OUTCOME_NAMES[<int>outcome], out, depth)
+        return 0
+
+    cdef int _receive_unwrapped(self, object packet, str what, list out, int depth) except -1:
+        inside = self._unwrap(packet, what)
+        if isinstance(inside, str):
+            self._named[inside] = self._named.get(inside, 0) + 1
+            return 0
+        for packet in inside:
+            batch = PacketBatch(1)
+            batch.lend(packet.data)
+            batch.add_packet(packet)
+            self._receive(batch, out, depth + 1)
+        return 0
+
+    cdef int _receive_segment(self, Segment* segment, const uint8_t* data, int64_t time_ns, list out) except -1:
+        cdef bytes key = PyBytes_FromStringAndSize(<const char*>segment.key, segment.key_size)
+        cdef Flow flow = <Flow>self._table.get(key)
+        if time_ns > self._latest_ns:
+            self._latest_ns = time_ns
+        elif time_ns < self._latest_ns - DISORDER_NS:
+            self.budget.shuffled = True
+        if flow is not None and (
+            flow.is_replaced_by(segment) if segment.flags & SYN else flow.is_over_for(segment)
+        ):
+            if flow.state == ACTIVE:
+                self.reused += 1
+            flow.close(time_ns, CloseReason.REUSED, out)
+            self._remove(flow)
+            flow = None
+        if self._lingering:
+            self._end_resets(out)
+        if flow is None:
+            if segment.flags & RST:
+                self.stray += 1
+                return 0
+            flow = self._add(key, out)
+        elif flow is not self._newest:
+            self._unlink(flow)
+            self._link(flow)
+        flow.receive(segment, data, time_ns, out)
+        if flow.state == LINGERING and not flow.in_lingering:
+            flow.in_lingering = True
+            self._lingering.append((self.packets, flow))
+        return 0
+
+    cdef int _end_resets(self, list out) except -1:
+        # Close the flows whose reset is LINGER_PACKETS ago; they stay in the table for late packets.
+        cdef Flow flow
+        while self._lingering:
+            packet, flow = self._lingering[0]
+            if self.packets - packet <= LINGER_PACKETS:
+                break
+            self._lingering.popleft()
+            flow.close(flow.last_time_ns, CloseReason.CAPTURE_END, out)
+        return 0
+
+    cdef Flow _add(self, bytes key, list out):
+        cdef Flow flow
+        if len(self._table) >= self._max_flows:
+            self.evicted += self._oldest.state == ACTIVE
+            self._oldest.close(self._oldest.last_time_ns, CloseReason.EVICTED, out)
+            self._remove(self._oldest)
+        self.opened += 1
+        flow = Flow(self.opened, key, self.budget)
+        self._table[key] = flow
+        self._link(flow)
+        self.budget.endpoints.count(key)
+        return flow
+
+    cdef object _remove(self, Flow flow):
+        del self._table[flow.key]
+        self._unlink(flow)
+
+    cdef object _unlink(self, Flow flow):
+        if flow.older is None:
+            self._oldest = flow.newer
+        else:
+            flow.older.newer = flow.newer
+        if flow.newer is None:
+            self._newest = flow.older
+        else:
+            flow.newer.older = flow.older
+        flow.older = flow.newer = None
+
+    cdef object _link(self, Flow flow):
+        flow.older = self._newest
+        if self._newest is None:
+            self._oldest = flow
+        else:
+            self._newest.newer = flow
+        self._newest = flow

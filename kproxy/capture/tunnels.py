@@ -11,8 +11,8 @@ from dataclasses import replace
 from functools import cache
 from typing import Any, NamedTuple
 
-from kproxy.capture.links import Datagram, read_datagram
-from kproxy.capture.packets import Packet
+from kproxy.capture.links import read_datagram
+from kproxy.capture.packet import Datagram, Packet
 
 ETHERNET, RAW_IP = 1, 101  # link types
 MAX_HEADERS = 16  # of one tunnel; a stack of MPLS labels is many

@@ -3,7 +3,7 @@
 from kproxy.capture.fragments import Fragments
 from kproxy.capture.limits import Limits
 from kproxy.capture.links import OUTCOME_NAMES
-from kproxy.capture.packets import Packet
+from kproxy.capture.packet import Packet
 from kproxy.capture.tunnels import open_tunnel
 
 NOT_IP, FRAGMENT, UDP, OTHER_PROTOCOL = (OUTCOME_NAMES[number] for number in (3, 4, 7, 8))

@@ -13,7 +13,6 @@ from kproxy.output.bodies import Bodies
 from kproxy.output.jsonl import event_line
 from kproxy.output.text.lines import TextLines
 from kproxy.output.text.styles import PLAIN, style_for
-from kproxy.output.text.tree import Tree
 from kproxy.pipeline.line_output import Lines, Render
 from kproxy.pipeline.output import Output
 from kproxy.pipeline.sink import Sink, check_output
@@ -59,6 +58,8 @@ class Wishes:
         return Sink(self.path, live=self.on_terminal or (self.path is None and STANDARD_INPUT in self.inputs))
 
 
+# What only one format or option needs is imported by its function: a decode of a small capture takes as long as its imports.
+
 Open: TypeAlias = Callable[[], Output]  # creates files; what can be checked before was checked
 
 
@@ -75,6 +76,8 @@ def text_renderer(*, verbose: bool, on_terminal: bool) -> Render:
     lines = TextLines(style, width)
     if not verbose:
         return lambda event, bodies: f"{lines.render(event, bodies)}\n".encode("utf-8", "backslashreplace")
+    from kproxy.output.text.tree import Tree  # noqa: PLC0415
+
     tree = Tree(style, width)
 
     def with_tree(event: Event, bodies: Bodies | None) -> bytes:
@@ -89,9 +92,6 @@ def text_renderer(*, verbose: bool, on_terminal: bool) -> Render:
 def _jsonl(wishes: Wishes) -> Open:
     check_output(wishes.path, wishes.inputs)
     return lambda: Lines(event_line, wishes.open_sink())
-
-
-# The other two are loaded only where they are wanted: they need modules that take long to load
 
 
 def _pcapng(wishes: Wishes) -> Open:

@@ -5,7 +5,7 @@
     passage.py            Passage: one frame's way through the filters that want it
     loading.py            a filter by dotted path or by name (entry point group ``kproxy.filters``)
     addresses.py          where the facts carry broker addresses; finding and replacing them in any response
-    tail.py               the end of a response too big to be held, written anew to the same size
+    tail.py               the tail of a response that is held from its first address on, written anew to the same size
     rewrite_addresses.py  clients are told the proxy's addresses; what cannot be mapped is withheld
     narrow_api_versions.py  ApiVersions offers no version that a required filter could not read
 
@@ -28,7 +28,7 @@ What is true of Kafka and what is promised to a filter
   (Kafka's protocol guide, "Network"). Clients pipeline; a Produce with acks=0 is never answered.
 * A filter is made once per cluster and worker, and called from one thread. What belongs to one connection it keeps in
   ``connection.state``, a dict of its own.
-* Only frames of the APIs it asked for are held and decoded on its account; everything else passes as it came, uncut.
+* Only frames of the APIs it asked for are held and decoded on its account; everything else is cut through, and leaves as it came.
 * Frames keep their order. While an ``async`` verdict is awaited the direction reads no further, for at most
   ``Filter.timeout`` seconds.
 * A message may be changed in place and returned in ``Replace``; unknown tagged fields survive. A frame that no filter
@@ -47,9 +47,10 @@ Seams
     chain.wanted(direction, api_key, api_version) -> Want.PASS | HOLD | TAIL | REFUSE
     chain.table(direction)                       -> {(api_key, api_version): Want} of all that the facts know
     chain.unknown(direction, api_key)            -> Want of other versions and other keys
-    chain.too_big(direction, api_key, api_version) -> PASS | TAIL | REFUSE for a frame that should be held and is too big
+    chain.when_too_large_to_hold(direction, api_key, api_version)
+                                                 -> PASS | TAIL | REFUSE, for a HOLD frame above limits.held_frame_size
     chain.on_request(connection, frame)          -> Outcome or an awaitable; *frame* is the whole frame, size field included
     chain.on_response(connection, request, frame) -> Outcome or an awaitable; *request* is the RequestFacts of its request
     chain.tail_start(api_key, api_version)       -> the field where the end begins that on_tail is given; None: the tag section
-    chain.on_tail(connection, request, tail)     -> bytes of the same size: the end of a response too big to be held
+    chain.on_tail(connection, request, tail)     -> bytes of the same size: the tail of a response, from its first address on
 """

@@ -96,16 +96,18 @@ class Chain:
         """Where the end that ``on_tail`` is given begins: an untagged field (its JSON name) or, None, the tag section."""
         return tail_start(api_key, api_version)
 
-    def too_big(self, direction: Direction, api_key: int, api_version: int) -> Want:
-        """What is to be done with a frame that should be held and is too big: PASS, TAIL, or REFUSE (the connection is closed).
+    def when_too_large_to_hold(self, direction: Direction, api_key: int, api_version: int) -> Want:
+        """Return what to do with a HOLD frame above limits.held_frame_size: PASS, TAIL, or REFUSE (the connection is closed).
 
-        A fault of every filter that wanted to see it whole: observers let it pass.
+        It is a fault of every filter that wanted to see it whole; REFUSE unless all of them fail open.
         """
         wants = [(filter_, filter_.wants(direction, api_key, api_version)) for filter_ in self.filters]
         blind = [filter_ for filter_, want in wants if want is Want.HOLD]
         for filter_ in blind:
             self.note_fault(
-                filter_, f"{direction} of api_key {api_key}, version {api_version}", "it is too big to be held"
+                filter_,
+                f"{direction} of api_key {api_key}, version {api_version}",
+                "it is larger than limits.held_frame_size",
             )
         if not all(filter_.fails_open for filter_ in blind):
             return Want.REFUSE

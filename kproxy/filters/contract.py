@@ -108,11 +108,11 @@ Verdict = Forward | Replace | Reply | Close
 
 
 class Want(IntEnum):
-    """What the forwarding plane does with frames of an API at a version in one direction."""
+    """What the forwarding plane does with frames of an API at a version in one direction, whatever their size."""
 
-    PASS = 0  # cut through
-    HOLD = 1  # gathered whole and given to the chain
-    TAIL = 2  # cut through, but the end, where addresses may be, is looked at (Produce, Fetch, ...)
+    PASS = 0  # cut through: sent while the rest is still arriving
+    HOLD = 1  # held whole and given to the chain; above limits.held_frame_size see Chain.when_too_large_to_hold
+    TAIL = 2  # a response: cut through up to its first address, held from there on (Produce, Fetch, ...)
     REFUSE = 3  # a required filter cannot read it: the connection is closed
 
 
@@ -146,7 +146,7 @@ class Filter:
         return Forward()
 
     def on_tail(self, connection: ConnectionFacts, request: RequestFacts, tail: bytes) -> bytes:
-        """Judge the end of a response for which ``wants`` said TAIL and that was too big to be held: bytes of the same size."""
+        """Return the tail of a TAIL response, from its first address on, as the client is to get it: as many bytes."""
         return tail
 
     def on_close(self, connection: ConnectionFacts) -> None:

@@ -18,7 +18,6 @@ from kproxy.output.jsonl import event_line
 from kproxy.output.opening import Opener
 from kproxy.output.times import render_instant, render_size
 from kproxy.output.where_types import check_types
-from kproxy.protocol.facts import facts
 from kproxy.session import Event, Exchange, Frame
 
 # cel gives the names that macros bind (the t of list.exists(t, ...)) among the variables
@@ -72,6 +71,10 @@ class Where:
                 return False
         return self._evaluate({name: msgspec.json.decode(value) for name, value in named.items()})
 
+    def read_bodies(self, event: Event, opener: Opener | None = None) -> Bodies | None:
+        """The bodies of an exchange if deciding needs them, so that its outputs need not read them again; else None."""
+        return read_bodies(event, opener) if not self._cheap and isinstance(event, Exchange) else None
+
     def _evaluate(self, values: dict[str, Any]) -> bool:
         for name in self._names:
             if name not in values:
@@ -98,13 +101,6 @@ class Where:
         note = f"--where was taken as false where it cannot be answered: {what}"
         if note not in self.notes and len(self.notes) < 20:
             self.notes.append(note)
-
-
-def read_for(where: Where | None, event: Event, opener: Opener | None = None) -> Bodies | None:
-    """The bodies of *event* if deciding needs them, so that they are read once."""
-    return (
-        read_bodies(event, opener) if where is not None and where.reads_bodies and isinstance(event, Exchange) else None
-    )
 
 
 def _compile(expression: str) -> Any:
@@ -150,21 +146,10 @@ def _first_sentence(error: Exception) -> str:
     return re.split(r"\. |\n", str(error), maxsplit=1)[0]
 
 
-def _api_name(exchange: Exchange) -> str | None:
-    api = facts().apis.get(exchange.api_key) if exchange.api_key is not None else None
-    return api.name if api is not None else None
-
-
 def _instant(frame: Frame | None, ended: bool) -> str | None:
     if frame is None:
         return None
     return render_instant(frame.ended_at if ended else frame.started_at)
-
-
-def _latency(exchange: Exchange) -> float | None:
-    if exchange.request is None or exchange.response is None:
-        return None
-    return (exchange.response.ended_at - exchange.request.started_at) / 1e6
 
 
 def _size(frame: Frame | None) -> int | None:
@@ -177,13 +162,13 @@ CHEAP: dict[str, Callable[[Exchange], Any]] = {
     "client": lambda x: x.connection.client,
     "broker": lambda x: x.connection.broker,
     "apiKey": lambda x: x.api_key,
-    "apiName": _api_name,
+    "apiName": lambda x: x.api_name,
     "apiVersion": lambda x: x.api_version,
     "correlationId": lambda x: x.correlation_id,
     "clientId": lambda x: x.client_id if x.client_id is None else well_formed(x.client_id),
     "requestAt": lambda x: _instant(x.request, ended=False),
     "responseAt": lambda x: _instant(x.response, ended=True),
-    "latencyMs": _latency,
+    "latencyMs": lambda x: x.latency_ms,
     "requestSize": lambda x: _size(x.request),
     "responseSize": lambda x: _size(x.response),
     "unanswered": lambda x: x.unanswered,

@@ -15,16 +15,15 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Self, TypeAlias
+from typing import TYPE_CHECKING, Self, TypeAlias
 
 from kproxy.capture import Capture, Data, FlowItem, read_flows
-from kproxy.capture.tls import KeyLog, KeyLogFile, check_available
+from kproxy.capture.tls import KeyLog, KeyLogFile
 from kproxy.errors import CaptureError
 from kproxy.output.bodies import read_bodies
 from kproxy.output.escaping import printable
 from kproxy.output.from_jsonl import ODD, LogReader
 from kproxy.output.opening import Opener
-from kproxy.output.where import Where, read_for
 from kproxy.pipeline.connections import Clusters, Connections
 from kproxy.pipeline.decoded_log import DecodedLog
 from kproxy.pipeline.flow_reader import FlowEvents
@@ -33,6 +32,9 @@ from kproxy.pipeline.output import End, Output, Source
 from kproxy.pipeline.tls_flow import Secrets
 from kproxy.protocol.embedded import Viewers
 from kproxy.session import Event, Exchange, Limits
+
+if TYPE_CHECKING:
+    from kproxy.output.where import Where
 
 Input: TypeAlias = Capture | DecodedLog  # what decoded_log.open_input opens
 OnFault: TypeAlias = Callable[[int, BaseException], None]
@@ -77,14 +79,12 @@ class Run:
 
     def __init__(self, options: Options = Options(), outputs: Iterable[Output] = ()) -> None:
         self.options = options
-        self.condition = None if options.where is None else Where(options.where)
+        self.condition = None if options.where is None else _compile(options.where)
         self.damages: list[str] = []  # of sources: where each could not be read on, and why
         self.interrupted = False  # a source was ended before its end
         self.packets_passed_over: dict[str, int] = {}  # of captures, by reason
         self.faults: dict[str, int] = {}  # of flows that failed, by exception; of live sources see their Connections
-        if options.keylog is not None:
-            check_available()
-        self.secrets = Secrets(None if options.keylog is None else KeyLogFile(options.keylog))
+        self.secrets = Secrets(None if options.keylog is None else _open_keylog(options.keylog))
         self.keylog = KeyLog(self.secrets.more)
         self._opener = Opener(Viewers() if options.records else None)
         self._log_reader = LogReader()
@@ -202,7 +202,7 @@ class Run:
         if self._reads_bodies:
             self._opener.learn(event)
         if condition is not None:
-            bodies = read_for(condition, event, self._opener)
+            bodies = condition.read_bodies(event, self._opener)
             shown = condition(event, bodies)
         if bodies is None and shown and self._outputs_read_bodies and isinstance(event, Exchange):
             bodies = read_bodies(event, self._opener)
@@ -273,6 +273,22 @@ class Run:
             log.refuse(str(error))
         except ODD as error:
             log.refuse(f"cannot be shown ({printable(str(error), 120)})")
+
+
+# What only some options need is imported here: a decode of a small capture takes as long as its imports.
+
+
+def _compile(expression: str) -> "Where":
+    from kproxy.output.where import Where  # noqa: PLC0415 - brings CEL
+
+    return Where(expression)
+
+
+def _open_keylog(path: Path) -> KeyLogFile:
+    from kproxy.capture.tls.protection import check_available  # noqa: PLC0415 - brings what decrypts
+
+    check_available()
+    return KeyLogFile(path)
 
 
 @dataclass(slots=True)

@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from kproxy.capture import Capture, Closed, Data, Ended, Flow, FlowItem, Gap
 from kproxy.capture.items import HalfItem
-from kproxy.capture.tls import KeyLog, KeyLogFile, Lost, Plain, TlsConnection, TlsFacts, TlsItem
+from kproxy.capture.tls import KeyLog, KeyLogFile, Lost, Plain, TlsFacts, TlsItem
 from kproxy.output.tls import undecrypted_words
 from kproxy.session import Connection, Direction, Event, NotKafka, Tls
 
@@ -45,6 +45,8 @@ class TlsFlow:
     """
 
     def __init__(self, number: int, flow: Flow, keylog: KeyLog) -> None:
+        from kproxy.capture.tls.connection import TlsConnection  # noqa: PLC0415 - a dozen modules; most captures have no TLS
+
         self._tls = TlsConnection(keylog)
         self._flow = flow
         self._number = number

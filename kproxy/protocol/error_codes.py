@@ -7,8 +7,8 @@ Not here: which fields of a message are error codes (any that is named errorCode
 import functools
 from dataclasses import dataclass
 from enum import IntEnum
-from importlib import resources
 
+from kproxy.protocol.data_files import read_data_file
 from kproxy.protocol.facts import facts
 
 
@@ -192,6 +192,6 @@ def error_name(code: int) -> str:
 
 def _read_meanings() -> dict[int, tuple[str, str]]:
     """code -> (meaning, then), from error_meanings.txt."""
-    text = resources.files("kproxy.protocol").joinpath("error_meanings.txt").read_text(encoding="utf-8")
+    text = read_data_file("error_meanings.txt")
     rows = (line.split("\t") for line in text.splitlines() if not line.startswith("#"))
     return {int(code): (meaning, then) for code, _name, meaning, then in rows}

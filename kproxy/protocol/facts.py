@@ -8,9 +8,9 @@ import functools
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib import resources
 from typing import TypeAlias
 
+from kproxy.protocol.data_files import read_data_file
 from kproxy.protocol.ids import ZERO_UUID
 from kproxy.protocol.versions import Versions
 
@@ -135,13 +135,13 @@ class Facts:
 @functools.cache
 def facts() -> Facts:
     """The facts that kproxy was built with."""
-    return Facts(_data("facts.txt"))
+    return Facts(read_data_file("facts.txt"))
 
 
 @functools.cache
 def releases() -> dict[tuple[int, int], str]:
     """(api_key, api_version) -> the Kafka release it appeared in, where a published reference says so."""
-    lines = (line.split() for line in _data("releases.txt").splitlines() if line and not line.startswith("#"))
+    lines = (line.split() for line in read_data_file("releases.txt").splitlines() if line and not line.startswith("#"))
     return {(int(key), int(version)): release for key, version, release in lines}
 
 
@@ -154,10 +154,6 @@ def snake_case(name: str) -> str:
             out.append("_")
         out.append(char.lower())
     return "".join(out)
-
-
-def _data(file: str) -> str:
-    return resources.files("kproxy.protocol").joinpath(file).read_text(encoding="utf-8")
 
 
 def _parse_layout(lines: list[str]) -> Layout:

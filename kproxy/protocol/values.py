@@ -8,8 +8,8 @@ import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from importlib import resources
 
+from kproxy.protocol.data_files import read_data_file
 from kproxy.protocol.error_codes import error_codes
 from kproxy.protocol.facts import facts
 
@@ -70,7 +70,7 @@ def value_set(message: str, path: tuple[str, ...]) -> ValueSet | None:
 @functools.cache
 def value_sets() -> dict[str, ValueSet]:
     """Every set by its name, in the order of the file."""
-    text = resources.files("kproxy.protocol").joinpath("special_values.txt").read_text(encoding="utf-8")
+    text = read_data_file("special_values.txt")
     sets: dict[str, ValueSet] = {}
     current: ValueSet | None = None
     for line in text.splitlines():

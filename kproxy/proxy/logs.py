@@ -2,8 +2,8 @@
 
 The event says what happened in a few fixed words; keys say who and where, and there are no others than those of KEYS.
 Values come from hostile peers too: they are cut and escaped, so that a line stays a line. Only the supervisor writes;
-workers and the analyzer send it their events (control.py). Writing never waits and never fails: what a full pipe or disk
-does not take is counted and told later.
+workers and the analyzer send it their events (LogEvent in messages.py). Writing never waits and never fails: events that a full
+pipe or disk does not take are counted, and their number is logged later.
 
 Standard library logging rather than structlog: uvicorn and asyncio speak it anyhow, and structlog with what it imports
 costs 5.7 MB more of a process that is to stay small.
@@ -14,8 +14,9 @@ import logging
 import os
 import select
 import time
-from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
+
+from kproxy.proxy.messages import LogEvent, LogValue
 
 KEYS = {
     "worker": "number of the worker, from 0",
@@ -59,6 +60,7 @@ MOST_RELAYED = 100  # events a second from one process, on average
 BURST = 500
 
 Style = Literal["json", "text"]
+LogKeys: TypeAlias = dict[str, LogValue]
 logger = logging.getLogger("kproxy")
 
 
@@ -75,20 +77,19 @@ class Relay:
     """
 
     def __init__(self, process: str, number: int | None = None) -> None:
-        self._about: dict[str, Any] = {"process": process} if number is None else {"worker": number}
+        self._about: LogKeys = {"process": process} if number is None else {"worker": number}
         self._credit, self._at, self._suppressed = float(BURST), time.monotonic(), 0
 
-    def write(self, message: Mapping[str, Any]) -> None:
-        """Write ``{"said": "log", "level": ..., "event": ..., ...}``; keys that are none of KEYS are left out."""
+    def write(self, event: LogEvent) -> None:
+        """Write the event; keys that are none of KEYS are left out."""
         if not self._may():
             self._suppressed += 1
             return
         if self._suppressed:
             log("warning", "events left out", **self._about, count=self._suppressed)
             self._suppressed = 0
-        level = message.get("level")
-        keys = {name: value for name, value in message.items() if name in KEYS}
-        log(level if level in LEVELS else "info", str(message.get("event", "")), **{**keys, **self._about})
+        keys = {name: value for name, value in event.keys.items() if name in KEYS}
+        log(event.level if event.level in LEVELS else "info", event.event, **{**keys, **self._about})
 
     def _may(self) -> bool:
         now = time.monotonic()
@@ -159,6 +160,12 @@ def render_text(record: logging.LogRecord) -> str:
     return f"{at} {record.levelname.lower():7} {_text(record.getMessage(), quote=False)}  {keys}".rstrip()[
         :LONGEST_LINE
     ]
+
+
+def event_of(record: logging.LogRecord) -> LogEvent:
+    """The record as a message to the supervisor; long values are cut."""
+    keys = {name: _plain(value) for name, value in _keys(record).items()}
+    return LogEvent(record.levelname.lower(), _cut(record.getMessage()), keys)
 
 
 def _keys(record: logging.LogRecord) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from kproxy.config import Cluster, Config
 from kproxy.errors import ProxyProtocolError, UpstreamError
 from kproxy.proxy.forwarding.link import Link
-from kproxy.proxy.forwarding.pump import pump
+from kproxy.proxy.forwarding.sockets import pump
 from kproxy.proxy.forwarding.streams import Leg, join_legs
 from kproxy.proxy.logs import log
 from kproxy.proxy.network.endpoint import join, split

@@ -64,9 +64,9 @@ class Verdicts:
         return changed
 
     def on_too_large_to_hold(self, link: Link, side: int, api_key: int, api_version: int, size: int) -> Want:
-        """What is done with a frame too big to be held: PASS, TAIL or REFUSE."""
+        """Return what to do with a frame above limits.held_frame_size that a filter wants whole: PASS, TAIL or REFUSE."""
         direction = Direction(side)
-        return self.chain.too_big(direction, api_key, api_version)
+        return self.chain.when_too_large_to_hold(direction, api_key, api_version)
 
     def _done(self, link: Link, side: int, outcome: Outcome | Awaitable[Outcome], frame: bytes) -> bool:
         if isinstance(outcome, Awaitable):

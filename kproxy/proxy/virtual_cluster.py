@@ -9,6 +9,7 @@ import os
 import random
 import socket
 import time
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -22,15 +23,15 @@ from kproxy.protocol import facts
 from kproxy.proxy.admission import Admission
 from kproxy.proxy.brokers import BrokerTable
 from kproxy.proxy.discovery import discover
-from kproxy.proxy.forwarding.acceptor import Acceptor
 from kproxy.proxy.forwarding.lane import Worker
 from kproxy.proxy.forwarding.link import Link
 from kproxy.proxy.forwarding.plan import Plan
-from kproxy.proxy.forwarding.pump import close_sockets
+from kproxy.proxy.forwarding.sockets import Acceptor, close_sockets
 from kproxy.proxy.forwarding.streams import close_legs
 from kproxy.proxy.instead import spoken_instead
 from kproxy.proxy.lingering import Lingering
 from kproxy.proxy.logs import log
+from kproxy.proxy.messages import Brokers, Connection, Message
 from kproxy.proxy.network.endpoint import join, split
 from kproxy.proxy.network.listening import ListenError, endpoint_of, listen, sockaddr
 from kproxy.proxy.opening import Opening
@@ -50,14 +51,16 @@ class VirtualCluster(Verdicts):
         cluster, config: what it is, and the limits and timeouts it shares with others.
         worker: what all links of the process share.
         admission: whether one more client may come.
-        tell: passes what it learned about brokers to the supervisor.
+        send: sends what it learned of brokers to the supervisor.
     """
 
-    def __init__(self, cluster: Cluster, config: Config, worker: Worker, admission: Admission, tell: Any) -> None:
+    def __init__(
+        self, cluster: Cluster, config: Config, worker: Worker, admission: Admission, send: Callable[[Message], None]
+    ) -> None:
         super().__init__(Chain(()))
         self.worker = worker
         self.admission = admission
-        self._tell = tell
+        self._send = send
         self._listeners: dict[int | None, tuple[Acceptor, socket.socket]] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self.lingering = Lingering()
@@ -168,7 +171,7 @@ class VirtualCluster(Verdicts):
     def _broker_changed(self, node_id: int) -> None:
         if node_id in self._listeners:
             self._aim(self._listeners[node_id][0])
-        self._tell({"said": "brokers", "cluster": self.cluster.name, "brokers": self.brokers.as_list()})
+        self._send(Brokers(self.cluster.name, self.brokers.as_list()))
 
     def learn(self, brokers: list[tuple[int, str, int]]) -> None:
         """What another worker has learned."""
@@ -319,27 +322,28 @@ class VirtualCluster(Verdicts):
         """The address the client came to."""
         return join(*endpoint_of(link.local_address()))
 
-    def row_of(self, link: Link, now: int) -> dict[str, Any]:
+    def row_of(self, link: Link, now: int, worker: int) -> Connection:
         """A connection as /connections shows it."""
         requests, responses = link.frames_received
         received, sent = link.bytes_received
         api = facts().apis.get(link.last_request)
-        return {
-            "number": link.number,
-            "cluster": self.cluster.name,
-            "client": self.client_of(link),
-            "broker": self.broker_of(link),
-            "node_id": link.node_id,
-            "age_s": round((now - link.opened_at) / 1e9, 3),
-            "idle_s": round((now - link.last_at) / 1e9, 3),
-            "requests": requests,
-            "responses": responses,
-            "request_bytes": received,
-            "response_bytes": sent,
-            "in_flight": link.in_flight_count,
-            "last_api": api.name if api else None,
-            "tls": bool(link.legs and link.legs[0].tls),
-        }
+        return Connection(
+            worker=worker,
+            number=link.number,
+            cluster=self.cluster.name,
+            client=self.client_of(link),
+            broker=self.broker_of(link),
+            node_id=link.node_id,
+            age_s=round((now - link.opened_at) / 1e9, 3),
+            idle_s=round((now - link.last_at) / 1e9, 3),
+            requests=requests,
+            responses=responses,
+            request_bytes=received,
+            response_bytes=sent,
+            in_flight=link.in_flight_count,
+            last_api=api.name if api else None,
+            tls=bool(link.legs and link.legs[0].tls),
+        )
 
     # Time
 

@@ -1,13 +1,12 @@
-"""A worker: forwards. `python -m kproxy.proxy.worker` with the words of ChildArguments (control.py).
+"""A worker process: forwards. It handles the messages of ToWorker (messages.py) and ticks its virtual clusters.
 
-It lives as long as its control channel: when the supervisor is gone, so is the worker.
+It lives as long as its channel: when the supervisor is gone, the worker exits.
 """
 
 import asyncio
 import gc
 import logging
 import os
-import sys
 import time
 from typing import Any
 
@@ -17,9 +16,23 @@ import uvloop
 from kproxy.config import Cluster, Config
 from kproxy.errors import KproxyError
 from kproxy.proxy.admission import Admission
-from kproxy.proxy.control import Channel, begin_child, parse_child_arguments
+from kproxy.proxy.channel import Channel
+from kproxy.proxy.child_process import ChildArguments
 from kproxy.proxy.forwarding.lane import Worker
-from kproxy.proxy.logs import log
+from kproxy.proxy.logs import event_of, log
+from kproxy.proxy.messages import (
+    Brokers,
+    Configure,
+    Connections,
+    Drain,
+    Drained,
+    Failed,
+    ListConnections,
+    Message,
+    Ready,
+    ReloadCertificates,
+    ToWorker,
+)
 from kproxy.proxy.tap.counted import Total
 from kproxy.proxy.tap.counters import Counters
 from kproxy.proxy.tap.ring import TapWriter
@@ -27,14 +40,17 @@ from kproxy.proxy.virtual_cluster import VirtualCluster, clock_offset
 
 TICK_S = 0.25
 SPARE, FULL = 0.90, 0.98  # of the memory budget: the tap pauses, nobody comes in
-CONNECTIONS_A_LINE = 200
+CONNECTIONS_A_MESSAGE = 200
 MOST_EVENTS_WAITING = 1_000
 
 
 class Forwarding:
     """All virtual clusters of one worker, and what the supervisor asks of them."""
 
-    def __init__(self, channel: Channel, counters: list[Counters], tap: TapWriter | None) -> None:
+    def __init__(
+        self, number: int, channel: Channel[ToWorker], counters: list[Counters], tap: TapWriter | None
+    ) -> None:
+        self._number = number
         self._channel = channel
         self._counters = counters
         self._own = counters[0]
@@ -46,7 +62,7 @@ class Forwarding:
         self._config: Config | None = None
         self._draining: asyncio.Task[None] | None = None
         self._background: set[asyncio.Future[Any]] = set()
-        self._changes: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self._changes: asyncio.Queue[Configure | Brokers | ReloadCertificates] = asyncio.Queue()
 
     async def run(self) -> None:
         """Until the supervisor is gone or everything is drained."""
@@ -64,39 +80,37 @@ class Forwarding:
 
     async def _hear(self, changing: asyncio.Task[None]) -> None:
         """Hear what the supervisor says, until it is gone or everything is drained."""
-        async for said in self._channel:
-            match said["do"]:
-                case "drain":
+        async for message in self._channel:
+            match message:
+                case Drain(seconds):
                     changing.cancel()  # a configuration may wait long for a broker that does not answer
                     await asyncio.wait([changing])
-                    self._draining = asyncio.ensure_future(self._drain(float(said["seconds"])))
-                case "connections":
-                    await self._list_connections(said["id"])
+                    self._draining = asyncio.ensure_future(self._drain(seconds))
+                case ListConnections(id):
+                    await self._list_connections(id)
                 case _:
-                    self._changes.put_nowait(said)
+                    self._changes.put_nowait(message)
 
     async def _change(self) -> None:
         """Make the changes that the supervisor asks for, one after the other."""
         while True:
-            said = await self._changes.get()
-            match said["do"]:
-                case "configure":
-                    await self._configure(said)
-                case "brokers":
-                    cluster = self._clusters.get(said["cluster"])
-                    if cluster is not None:
-                        cluster.learn([(node_id, host, port) for node_id, host, port in said["brokers"]])
-                case "certificates":
+            match await self._changes.get():
+                case Configure() as message:
+                    await self._configure(message)
+                case Brokers(name, brokers):
+                    if name in self._clusters:
+                        self._clusters[name].learn(brokers)
+                case ReloadCertificates():
                     for cluster in self._clusters.values():
                         cluster.opening.reload()
 
-    async def _configure(self, said: dict[str, Any]) -> None:
+    async def _configure(self, message: Configure) -> None:
         try:
-            await self._take(msgspec.convert(said["config"], Config))
-        except KproxyError as error:
-            await self._channel.send({"said": "failed", "why": str(error)})
+            await self._take(message.decode())
+        except (KproxyError, msgspec.MsgspecError) as error:
+            await self._channel.send(Failed(str(error)))
             return
-        await self._channel.send({"said": "ready"})
+        await self._channel.send(Ready())
 
     async def _take(self, config: Config) -> None:
         self._worker.memory_budget = config.limits.memory
@@ -128,7 +142,7 @@ class Forwarding:
         fresh: dict[str, VirtualCluster] = {}
         try:
             for cluster in clusters:
-                fresh[cluster.name] = VirtualCluster(cluster, config, self._worker, self._admission, self._tell)
+                fresh[cluster.name] = VirtualCluster(cluster, config, self._worker, self._admission, self._send)
                 await fresh[cluster.name].start()
         except (KproxyError, asyncio.CancelledError):
             for started in fresh.values():
@@ -143,18 +157,18 @@ class Forwarding:
     def _all_clusters(self) -> list[VirtualCluster]:
         return [*self._clusters.values(), *self._retired]
 
-    def _tell(self, said: dict[str, Any]) -> None:
-        task = asyncio.ensure_future(self._channel.send(said))
+    def _send(self, message: Message) -> None:
+        task = asyncio.ensure_future(self._channel.send(message))
         self._background.add(task)
         task.add_done_callback(self._background.discard)
 
     async def _list_connections(self, question: int) -> None:
         now = time.monotonic_ns()
-        rows = [link.owner.row_of(link, now) for link in list(self._worker.links)]
-        for start in range(0, len(rows) or 1, CONNECTIONS_A_LINE):
-            part = rows[start : start + CONNECTIONS_A_LINE]
-            more = start + CONNECTIONS_A_LINE < len(rows)
-            await self._channel.send({"said": "connections", "id": question, "connections": part, "more": more})
+        rows = [link.owner.row_of(link, now, self._number) for link in list(self._worker.links)]
+        for start in range(0, len(rows) or 1, CONNECTIONS_A_MESSAGE):
+            part = rows[start : start + CONNECTIONS_A_MESSAGE]
+            more = start + CONNECTIONS_A_MESSAGE < len(rows)
+            await self._channel.send(Connections(question, part, more))
 
     async def _drain(self, seconds: float) -> None:
         """Accept nobody, let what is in flight be answered, and end."""
@@ -167,7 +181,7 @@ class Forwarding:
             self._worker.links or any(cluster.leave() for cluster in self._all_clusters())
         ) and time.monotonic() < until:
             await asyncio.sleep(0.01)
-        await self._channel.send({"said": "drained", "left": len(self._worker.links)})
+        await self._channel.send(Drained(len(self._worker.links)))
         for cluster in self._all_clusters():
             await cluster.close()
         self._channel.close()
@@ -206,33 +220,36 @@ class Forwarding:
                 cluster.go_on()
 
 
-async def _main(arguments: list[str]) -> None:
-    given = parse_child_arguments(arguments)
-    begin_child(given)
-    channel = await Channel.of(given.control)
-    logging.getLogger().handlers[:] = [ToSupervisor(channel)]
-    logging.getLogger().setLevel(logging.INFO)
-    counters = [Counters(fd) for fd in (given.counters, *given.others)]
-    await Forwarding(channel, counters, TapWriter(given.taps[0]) if given.taps else None).run()
-
-
 class ToSupervisor(logging.Handler):
-    """Events go to the supervisor, who writes them."""
+    """Send events to the supervisor, which writes them."""
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, channel: Channel[ToWorker]) -> None:
         super().__init__()
         self._channel = channel
         self._sending: set[asyncio.Future[None]] = set()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Send it; one of too many is lost."""
+        """Send the event; lose it if MOST_EVENTS_WAITING are not sent yet."""
         if len(self._sending) >= MOST_EVENTS_WAITING:
             return
-        keys = getattr(record, "keys", None) or {}
-        sending = asyncio.ensure_future(self._channel.say_log(record.levelname.lower(), record.getMessage(), **keys))
+        sending = asyncio.ensure_future(self._channel.send(event_of(record)))
         self._sending.add(sending)
         sending.add_done_callback(self._sending.discard)
 
 
-if __name__ == "__main__":
-    uvloop.run(_main(sys.argv[1:]))
+def _on_malformed(reason: str) -> None:
+    log("error", "a message of the supervisor cannot be decoded", reason=reason)
+
+
+async def _run(arguments: ChildArguments) -> None:
+    channel: Channel[ToWorker] = await Channel.open(arguments.control, ToWorker, _on_malformed)
+    logging.getLogger().handlers[:] = [ToSupervisor(channel)]
+    logging.getLogger().setLevel(logging.INFO)
+    counters = [Counters(fd) for fd in (arguments.counters, *arguments.others)]
+    tap = TapWriter(arguments.taps[0]) if arguments.taps else None
+    await Forwarding(arguments.worker, channel, counters, tap).run()
+
+
+def main(arguments: ChildArguments) -> None:
+    """Forward until drained, or until the supervisor is gone."""
+    uvloop.run(_run(arguments))

@@ -13,7 +13,8 @@ from scapy.layers.l2 import Dot1Q, Ether
 
 from kproxy.capture import Limits, Packet
 from kproxy.capture.fragments import DIFFERS, DUPLICATE, INCOMPLETE, MALFORMED, Fragments, read_fragment
-from kproxy.capture.links import TcpSegment, read_segment
+from kproxy.capture.links import read_segment
+from kproxy.capture.packet import TcpSegment
 from tests.support.built_captures import Raw, as_packet, cut
 
 RAW_IP = 101

@@ -1,15 +1,33 @@
-"""One connection: in order, out of order, twice, overlapping, lost, wrapped, cut, joined late, ended in every way."""
+"""Reassembly: in order, shuffled, twice, lost, wrapped, cut, joined late, ended in every way; bounds; the state machine."""
 
 import random
 import struct
 from dataclasses import replace
+from itertools import pairwise
+from typing import TypeAlias
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scapy.layers.inet import IP, TCP, UDP
+from scapy.layers.l2 import ARP, GRE, Ether
 
-from kproxy.capture import Closed, CloseReason, Data, Differs, Ended, Flows, Gap, Limits, Opened, Packet
-from tests.support.built_captures import CLIENT, Conversation, cut, kafka_like, reassemble, streams, turns
+from kproxy.capture import (
+    Closed,
+    CloseReason,
+    Data,
+    Differs,
+    Ended,
+    FlowItem,
+    Flows,
+    Gap,
+    Limits,
+    Opened,
+    Packet,
+    PacketBatch,
+)
+from kproxy.capture.reassembly import Budget, Half
+from tests.support.built_captures import CLIENT, Conversation, as_packet, cut, kafka_like, reassemble, streams, turns
 
 CONVERSATION = kafka_like()
 ORDERED = reassemble(CONVERSATION.packets)
@@ -360,3 +378,453 @@ def test_any_segments_make_a_flow_that_opens_once_and_closes_once(data: st.DataO
         assert (own.count(Opened), own.count(Closed)) == (1, 1)
     assert flows.budget.held == 0
     assert flows.budget.recent == 0
+
+
+def test_a_fresh_half_has_counted_nothing() -> None:
+    half = Half(Budget())
+    assert (half.size, half.missing, half.retransmitted, half.out_of_order, half.differing, half.keep_alives) == (
+        0,
+    ) * 6
+    assert not half.from_start
+
+
+def test_a_budget_without_limits_has_the_usual_ones() -> None:
+    assert Budget().limits == Limits()
+
+
+def test_held_bytes_are_accounted_for_and_given_back() -> None:
+    packets = kafka_like(exchanges=10).packets
+    rng = random.Random(5)
+    rng.shuffle(packets)
+    flows, most = Flows(), 0
+    for packet in packets:
+        flows.receive_packet(packet)
+        most = max(most, flows.budget.held)
+    payload = sum(len(packet.data) - 54 for packet in packets)
+    assert payload / 2 < most < payload + 300 * len(packets)
+    flows.close()
+    assert (flows.budget.held, flows.budget.recent) == (0, 0)
+
+
+def test_tiny_segments_count_for_more_than_their_bytes() -> None:
+    made = Conversation().handshake()
+    made.next[0] += 10  # something is lost
+    made.send(0, b"x" * 100, size=1)
+    flows, items = Flows(Limits(held_per_flow=5000)), []
+    for packet in made.packets:
+        items += flows.receive_packet(packet)
+    assert [item.size for item in items if isinstance(item, Gap)] == [10]
+
+
+def test_held_bytes_of_all_flows_are_bounded() -> None:
+    flows = Flows(Limits(held_in_all=100_000))
+    for i in range(300):
+        made = Conversation(client=("10.0.0.5", 2000 + i)).handshake()
+        made.next[0] += 10
+        made.send(0, b"x" * 3000)
+        for packet in made.packets:
+            flows.receive_packet(packet)
+            assert flows.budget.held < 102_000
+
+
+def test_remembered_bytes_are_bounded_and_given_back() -> None:
+    flows = Flows(Limits(recent_in_all=10_000, recent_per_chunk=1000))
+    for i in range(20):
+        for packet in Conversation(client=("10.0.0.5", 2000 + i)).handshake().send(0, b"x" * 5000, size=700).packets:
+            flows.receive_packet(packet)
+            assert flows.budget.recent <= 10_000
+    assert flows.budget.recent > 5000
+    flows.close()
+    assert flows.budget.recent == 0
+
+
+def test_what_is_not_remembered_cannot_differ() -> None:
+    made = Conversation().handshake().send(0, b"abc")
+    again = made.packet(0, made.isn[0] + 1, b"XYZ", "PA")
+    half = reassemble([*made.packets, again], Limits(recent_per_chunk=0))[0].flow.half(0)
+    assert (half.differing, half.retransmitted) == (0, 3)
+    half = reassemble([*made.packets, again])[0].flow.half(0)
+    assert (half.differing, half.retransmitted) == (3, 3)
+
+
+def test_the_counters_of_a_half() -> None:
+    made = Conversation().handshake().send(0, b"abcdefghi", size=3)
+    one, two, three = made.packets[3:]
+    flow = reassemble([*made.packets[:3], one, three, two, two])[0].flow
+    half = flow.half(0)
+    assert (half.size, half.retransmitted, half.out_of_order, half.missing) == (9, 3, 1, 0)
+    assert half.from_start
+    flow = reassemble([*made.packets[:3], one, three])[0].flow
+    assert (flow.half(0).size, flow.half(0).missing) == (6, 3)
+
+
+MAC = "02:00:00:00:00:01"
+
+
+def conversations(count: int) -> list[Conversation]:
+    return [
+        Conversation(client=("10.0.0.5", 40_000 + i)).handshake().send(0, b"request %d" % i).send(1, b"response %d" % i)
+        for i in range(count)
+    ]
+
+
+def test_interleaved_flows_are_told_apart() -> None:
+    made = conversations(50)
+    packets = [packet for group in zip(*(c.packets for c in made), strict=True) for packet in group]
+    items = reassemble(packets)
+    assert streams(items) == [(b"request %d" % i, b"response %d" % i) for i in range(50)]
+    assert [item.flow.number for item in items if isinstance(item, Opened)] == list(range(1, 51))
+    assert {item.reason for item in items if isinstance(item, Closed)} == {CloseReason.CAPTURE_END}
+
+
+def test_a_batch_gives_what_its_packets_give() -> None:
+    packets = kafka_like(exchanges=5).packets
+    buffer = b"".join(packet.data for packet in packets)
+    flows, single = Flows(), reassemble(packets)
+    items = []
+    for packet in packets:
+        batch = PacketBatch(1)
+        batch.lend(packet.data)
+        batch.add_packet(packet)
+        items += flows.receive(batch)
+    assert list(map(type, items)) == list(map(type, single))
+    assert (flows.packets, flows.bytes, flows.segments) == (len(packets), len(buffer), len(packets))
+
+
+def test_the_flow_that_was_quiet_the_longest_is_evicted() -> None:
+    made = conversations(4)
+    flows = Flows(Limits(flows=3))
+    items = [item for c in made[:3] for packet in c.packets for item in flows.receive_packet(packet)]
+    made[0].send(0, b" more")
+    items = flows.receive_packet(made[0].packets[-1])
+    items += [item for packet in made[3].packets for item in flows.receive_packet(packet)]
+    closed = [item for item in items if isinstance(item, Closed)]
+    assert [(item.reason, item.flow.client) for item in closed] == [(CloseReason.EVICTED, "10.0.0.5:40001")]
+    assert (len(flows), flows.evicted, flows.opened) == (3, 1, 4)
+    assert len(flows.close()) == 3
+
+
+def test_however_many_flows_no_more_than_the_limit_are_kept() -> None:
+    flows = Flows(Limits(flows=10))
+    for i in range(200):
+        flows.receive_packet(Conversation(client=("10.0.0.5", 1024 + i)).segment(0, flags="S").packets[0])
+    assert (len(flows), flows.evicted) == (10, 190)
+
+
+def test_random_order_of_random_flows_keeps_the_list_of_flows_whole() -> None:
+    rng = random.Random(3)
+    made = conversations(20)
+    packets = [packet for c in made for packet in c.packets]
+    flows = Flows(Limits(flows=5))
+    items = []
+    for packet in rng.choices(packets, k=2000):
+        items += flows.receive_packet(packet)
+        assert len(flows) <= 5
+    items += flows.close()
+    opened = [item.flow.number for item in items if isinstance(item, Opened)]
+    closed = [item.flow.number for item in items if isinstance(item, Closed)]
+    assert sorted(opened) == sorted(closed) == list(range(1, flows.opened + 1))
+
+
+def test_what_is_passed_over_is_counted_by_what_it_is() -> None:
+    flows = Flows()
+    ether = Ether(src=MAC, dst=MAC)
+    ip = IP(src="10.0.0.5", dst="10.0.0.9")
+    for packet in (ether / ip / UDP() / b"x", ether / ip / UDP(), ether / ARP(hwsrc=MAC, psrc="10.0.0.5")):
+        assert flows.receive_packet(as_packet(packet)) == []
+    flows.receive_packet(cut(as_packet(ether / ip / TCP()), 40))
+    flows.receive_packet(replace(as_packet(ether / ip / TCP()), link_type=147))
+    assert flows.passed_over == {
+        "UDP": 2,
+        "not IP": 1,
+        "cut before the end of its headers": 1,
+        "link type not known": 1,
+    }
+    assert (flows.packets, flows.segments, len(flows)) == (5, 0, 0)
+
+
+def test_a_reset_of_nothing_is_no_flow() -> None:
+    flows = Flows()
+    flows.receive_packet(Conversation().segment(0, flags="R").packets[0])
+    assert (flows.stray, flows.opened, flows.close()) == (1, 0, [])
+
+
+def test_what_comes_behind_a_reset_in_a_shuffled_capture_counts() -> None:
+    """A client resets without acknowledging; what the broker sent before comes behind it."""
+    made = Conversation().handshake().send(0, b"request").send(1, b"response")
+    reset = made.packet(0, made.next[0], flags="R")
+    syn, syn_ack, ack, request, response = made.packets
+    items = reassemble([syn, ack, syn_ack, request, reset, response])
+    assert streams(items) == [(b"request", b"response")]
+    (closed,) = [item for item in items if isinstance(item, Closed)]
+    assert (closed.reason, items[-1]) == (CloseReason.RESET, closed)
+
+
+def others(count: int, time_ns: int, step_ns: int) -> list[Packet]:
+    """Packets of another connection."""
+    made = Conversation(client=("10.0.0.6", 1)).handshake()
+    made.packets += [made.packet(0, made.next[0]) for _ in range(count)]
+    return [replace(packet, time_ns=time_ns + at * step_ns) for at, packet in enumerate(made.packets)]
+
+
+def closed_at(flows: Flows, packets: list[Packet]) -> list[int]:
+    """Behind how many packets the first connection was closed."""
+    return [
+        at
+        for at, packet in enumerate(packets, 1)
+        for item in flows.receive_packet(packet)
+        if isinstance(item, Closed) and item.flow.number == 1
+    ]
+
+
+def test_in_good_order_a_reset_is_the_end() -> None:
+    made = Conversation().handshake().send(0, b"request")
+    made.packets.append(made.packet(0, made.next[0], flags="R"))
+    assert closed_at(Flows(), made.packets) == [len(made.packets)]
+
+
+def test_in_a_shuffled_capture_a_connection_is_over_many_packets_after_its_reset() -> None:
+    made = Conversation().handshake().send(0, b"request")
+    late, *rest = others(5_000, made.time_ns, 100_000_000)
+    made.packets.append(replace(late, time_ns=made.time_ns + 10**12))
+    made.packets.append(made.packet(0, made.next[0], flags="R"))
+    ended = len(made.packets)
+    (at,) = closed_at(Flows(), made.packets + rest)
+    assert at == ended + 4_097
+
+
+def test_unwrap_is_asked_for_what_is_not_known_and_may_answer_packets() -> None:
+    asked = []
+
+    def unwrap(packet: Packet, what: str) -> list[Packet] | str:
+        asked.append(what)
+        inside = IP(packet.data)
+        return [replace(packet, data=bytes(inside[GRE].payload))] if GRE in inside else f"{what}, no tunnel"
+
+    flows, items = Flows(unwrap=unwrap), []
+    for packet in kafka_like(exchanges=2).packets:
+        outer = IP(src="1.1.1.1", dst="2.2.2.2") / GRE() / packet.data[14:]
+        items += flows.receive_packet(as_packet(outer, packet.time_ns, link_type=101))
+    items += flows.receive_packet(as_packet(IP() / UDP(), link_type=101))
+    assert streams(items) == [tuple(kafka_like(exchanges=2).sent)]
+    assert set(asked) == {"neither TCP nor UDP", "UDP"}
+    assert flows.passed_over == {"UDP, no tunnel": 1}
+    assert flows.packets == len(kafka_like(exchanges=2).packets) + 1  # those inside are not counted again
+
+
+def test_an_onion_without_a_core_is_given_up() -> None:
+    packet = as_packet(IP(src="1.1.1.1", dst="2.2.2.2", proto=47), link_type=101)
+    flows = Flows(unwrap=lambda packet, what: [packet])
+    assert flows.receive_packet(packet) == []
+    assert flows.passed_over == {"neither TCP nor UDP": 1}
+
+
+def test_servers_of_other_flows_are_known_when_a_flow_is_joined_late() -> None:
+    known = Conversation(server=("10.0.0.9", 60_000)).handshake()
+    late = Conversation(client=("10.0.0.6", 50_000), server=("10.0.0.9", 60_000)).send(0, b"x")
+    flow = reassemble(known.packets + late.packets)[-1].flow
+    assert (flow.client, flow.client_known) == ("10.0.0.6:50000", False)
+
+
+def test_a_connection_of_an_endpoint_with_itself_is_survived() -> None:
+    items = reassemble(Conversation(client=CLIENT, server=CLIENT).handshake().send(0, b"x").finish().packets)
+    assert isinstance(items[-1], Closed)
+
+
+# The machine of kproxy/capture/reassembly.pyx: every transition, and that there are no others
+
+HALF_STATES = ["unseen", "joined", "started", "ended"]
+FLOW_STATES = ["active", "lingering", "closed"]
+States: TypeAlias = tuple[str, str, str]  # of the flow, the client's half and the server's half
+
+
+class Walk:
+    """The states of one flow after each packet, from its first item on."""
+
+    def __init__(self, limits: Limits | None = None) -> None:
+        self.made = Conversation()
+        self.flows = Flows(limits)
+        self.items: list[FlowItem | Data] = []
+        self.states: list[States] = []
+
+    def receive(self, packet: Packet) -> None:
+        self.items += [item for item in self.flows.receive_packet(packet) if item.flow.number == 1]
+        self.note()
+
+    def note(self) -> None:
+        if self.items:
+            flow = self.items[0].flow
+            states = (flow.state_name, flow.half(0).state_name, flow.half(1).state_name)
+            if self.states[-1:] != [states]:
+                self.states.append(states)
+
+    def step(self, side: int, data: bytes = b"", flags: str = "A") -> None:
+        self.receive(self.made.segment(side, data, flags).packets[-1])
+
+    def close(self) -> None:
+        self.items += self.flows.close()
+        self.note()
+
+    @property
+    def kinds(self) -> list[str]:
+        return [type(item).__name__ for item in self.items]
+
+    @property
+    def reason(self) -> CloseReason:
+        last = self.items[-1]
+        assert isinstance(last, Closed)
+        return last.reason
+
+
+def test_walk_from_syn_to_fin() -> None:
+    walk = Walk()
+    walk.step(0, flags="S")
+    walk.step(1, flags="SA")
+    walk.step(0, b"request", "PA")
+    walk.step(1, b"response", "PA")
+    walk.step(0, flags="FA")
+    walk.step(1, flags="FA")
+    walk.receive(walk.made.packets[2])  # the request again: counted, not delivered
+    assert walk.states == [
+        ("active", "started", "unseen"),
+        ("active", "started", "started"),
+        ("active", "ended", "started"),
+        ("closed", "ended", "ended"),
+    ]
+    assert walk.kinds == ["Opened", "Data", "Data", "Ended", "Ended", "Closed"]
+    assert (walk.reason, walk.items[0].flow.half(0).retransmitted) == (CloseReason.FINISHED, 7)
+
+
+def test_walk_the_syn_ack_alone_starts_both_halves() -> None:
+    walk = Walk()
+    walk.made.segment(0, flags="S")
+    walk.step(1, flags="SA")
+    assert walk.states == [("active", "started", "started")]
+
+
+def test_walk_a_joined_half_starts_with_its_syn() -> None:
+    walk = Walk()
+    walk.step(0, flags="S")
+    syn_ack = walk.made.segment(1, flags="SA").packets[-1]
+    walk.step(1, b"early", "PA")
+    walk.receive(syn_ack)
+    assert walk.states == [
+        ("active", "started", "unseen"),
+        ("active", "started", "joined"),
+        ("active", "started", "started"),
+    ]
+    assert walk.kinds == ["Opened", "Data"]
+
+
+def test_walk_a_joined_half_starts_after_some_packets_in_order() -> None:
+    walk = Walk(Limits(start_packets=4))
+    walk.step(0, flags="S")
+    walk.made.segment(1, flags="SA")
+    for _ in range(3):
+        walk.step(1, b"x", "PA")
+    assert walk.states == [
+        ("active", "started", "unseen"),
+        ("active", "started", "joined"),
+        ("active", "started", "started"),
+    ]
+    assert walk.kinds == ["Opened", "Data", "Data", "Data"]
+
+
+def test_walk_a_joined_half_starts_when_the_wait_is_over() -> None:
+    walk = Walk(Limits(patience=2))
+    walk.step(0, flags="S")
+    walk.made.segment(1, flags="SA")
+    for _ in range(4):
+        walk.step(1, b"x", "PA")
+    assert walk.states[1:] == [("active", "started", "joined"), ("active", "started", "started")]
+    assert walk.kinds == ["Opened", "Data", "Data", "Data", "Data"]
+
+
+def test_walk_a_joined_half_starts_and_ends_with_a_fin_alone() -> None:
+    walk = Walk(Limits(start_packets=3))
+    walk.step(0, flags="S")
+    walk.made.segment(1, flags="SA")
+    walk.step(1, flags="FA")
+    assert walk.states[-1] == ("active", "started", "joined")
+    walk.step(0, b"x", "PA")
+    walk.step(0, b"x", "PA")
+    assert walk.states[-1] == ("active", "started", "ended")
+
+
+def test_walk_the_stream_starts_again_far_away() -> None:
+    walk = Walk()
+    for side, flags in ((0, "S"), (1, "SA"), (0, "A")):
+        walk.step(side, flags=flags)
+    walk.made.next[0] += 2**30
+    for _ in range(5):
+        walk.step(0, b"far", "PA")
+    assert walk.states[-1] == ("active", "started", "started")
+    assert walk.kinds == ["Opened", "Gap", "Data"]
+    assert walk.items[1] == Gap(walk.items[0].flow, walk.items[1].time_ns, 0, None)
+
+
+def test_walk_a_reset_closes_what_is_in_order() -> None:
+    walk = Walk()
+    for side, flags in ((0, "S"), (1, "SA"), (0, "R")):
+        walk.step(side, flags=flags)
+    assert walk.states[-1] == ("closed", "started", "started")
+    assert (walk.kinds, walk.reason) == (["Opened", "Ended", "Ended", "Closed"], CloseReason.RESET)
+
+
+@pytest.mark.parametrize("late", [[], [b"late"]])
+def test_walk_a_reset_lingers_in_a_shuffled_capture(late: list[bytes]) -> None:
+    walk = Walk()
+    walk.step(0, flags="S")
+    walk.step(1, flags="SA")
+    walk.made.time_ns -= 10**9  # the capture is shuffled from here on
+    walk.receive(walk.made.packet(0, walk.made.next[0], flags="R"))
+    assert walk.states[-1] == ("lingering", "started", "started")
+    for data in late:
+        walk.step(0, data, "PA")
+    walk.close()
+    assert walk.states[-1] == ("closed", "started", "started")
+    assert walk.kinds == ["Opened", *("Data" for _ in late), "Ended", "Ended", "Closed"]
+    assert walk.reason is CloseReason.RESET
+
+
+def test_walk_a_lingering_flow_closes_when_both_halves_end() -> None:
+    walk = Walk()
+    walk.step(0, flags="S")
+    walk.step(1, flags="SA")
+    walk.made.time_ns -= 10**9
+    walk.receive(walk.made.packet(0, walk.made.next[0], flags="R"))
+    walk.step(0, flags="FA")
+    assert walk.states[-1] == ("lingering", "ended", "started")
+    walk.step(1, flags="FA")
+    assert walk.states[-1] == ("closed", "ended", "ended")
+
+
+def test_walk_a_flow_is_closed_by_a_new_one_and_by_eviction() -> None:
+    walk = Walk()
+    walk.step(0, flags="S")
+    walk.receive(Conversation(isn=[5, 6]).segment(0, flags="S").packets[0])
+    assert (walk.states[-1], walk.reason) == (("closed", "started", "unseen"), CloseReason.REUSED)
+    walk = Walk(Limits(flows=1))
+    walk.step(0, flags="S")
+    walk.receive(Conversation(client=("10.0.0.6", 1)).segment(0, flags="S").packets[0])
+    assert (walk.states[-1], walk.reason) == (("closed", "started", "unseen"), CloseReason.EVICTED)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data())
+def test_no_packets_lead_back_to_an_earlier_state(data: st.DataObject) -> None:
+    flags = st.sampled_from(["S", "SA", "A", "PA", "FA", "R", "RA", "SF", "F", ""])
+    walk = Walk(Limits(patience=data.draw(st.integers(0, 8)), start_packets=data.draw(st.integers(0, 6))))
+    for _ in range(data.draw(st.integers(1, 25))):
+        base = data.draw(st.sampled_from([1000, 2**31, 2**32 - 20]))
+        walk.made.next = [base + data.draw(st.integers(0, 40)), base + data.draw(st.integers(0, 40))]
+        walk.made.time_ns += data.draw(st.sampled_from([0, -(10**9)]))
+        payload = data.draw(st.binary(max_size=30))
+        sequence = base + data.draw(st.integers(0, 40))
+        walk.receive(walk.made.packet(data.draw(st.integers(0, 1)), sequence, payload, data.draw(flags)))
+    walk.close()
+    for before, after in pairwise(walk.states):
+        assert FLOW_STATES.index(before[0]) <= FLOW_STATES.index(after[0])
+        assert HALF_STATES.index(before[1]) <= HALF_STATES.index(after[1])
+        assert HALF_STATES.index(before[2]) <= HALF_STATES.index(after[2])
+    assert not walk.states or walk.states[-1][0] == "closed"

@@ -26,12 +26,14 @@ from tests.support.frames import (
 )
 from tests.support.kafka.brokers import Cluster
 from tests.support.kafka.jars import NEWEST
-from tests.support.kafka.processes import eventually
+from tests.support.kafka.processes import connections_to, eventually
+from tests.support.kafka.proxies import Proxy
 from tests.support.kafka.wire import address, end_offsets
 from tests.support.record_batches import batch, record
 
 Scripted = Callable[[Script], ScriptedBroker]
 Record = Callable[[str, object], None]
+OPENED = "kproxy_connections_opened_total"
 
 
 def random_requests(seed: int, count: int) -> list[bytes]:
@@ -259,25 +261,32 @@ def send_and_leave(where: str, topic: str, *, reset: bool) -> None:
     one.reset() if reset else one.close()
 
 
-def _lost(cluster: Cluster, where: str, topic: str, runs: int, *, reset: bool) -> int:
+def _lost(cluster: Cluster, topic: str, runs: int, *, reset: bool, proxy: Proxy | None = None) -> int:
+    """How many records are not in *topic* when as many connections as *runs* sent theirs: to the broker or to *proxy*."""
     cluster.topic(topic)
+    before = connections_to(cluster.open)
+    opened = proxy.count(OPENED) if proxy else 0
     for _ in range(runs):
-        send_and_leave(where, topic, reset=reset)
+        send_and_leave(proxy.bootstrap() if proxy else cluster.open, topic, reset=reset)
+    if proxy:
+        eventually(lambda: proxy.count(OPENED) == opened + runs, what="the proxy has accepted all")
+        eventually(lambda: proxy.count("kproxy_connections_open") == 0, what="the proxy has passed all on")
+    eventually(lambda: connections_to(cluster.open) <= before, what="the broker has read all and closed")
     written = [-1]
 
-    def settled() -> bool:
+    def settled() -> bool:  # what the broker has read it handles in order, but for what its few threads are at
         written.append(sum(end_offsets(cluster.open, topic).values()))
         return written[-1] == written[-2]
 
-    eventually(settled, pause=1.0, what="no more is written")
+    eventually(settled, pause=0.5, what="no more is written")
     return runs * 10_000 - written[-1]
 
 
 def _acks_zero_then_close(cluster: Cluster, proxied: Start, record_property: Record, runs: int) -> None:
     proxy = proxied(cluster.open, virtual={"addresses": {"mode": "port"}})
     lost = {
-        f"{way}, {end}": _lost(cluster, where, f"acks-zero-{runs}-{way}-{end}", runs, reset=end == "RST")
-        for way, where in (("direct", cluster.open), ("through", proxy.bootstrap()))
+        f"{way}, {end}": _lost(cluster, f"acks-zero-{runs}-{way}-{end}", runs, reset=end == "RST", proxy=through)
+        for way, through in (("direct", None), ("through", proxy))
         for end in ("FIN", "RST")
     }
     record_property("records lost", str(lost))

@@ -77,6 +77,8 @@ def test_decode_imports_only_what_it_uses() -> None:
         "uvicorn",
         "uvloop",
     }
+    assert not imported & {"crc32c", "email", "importlib.metadata", "importlib.resources"}
+    assert not imported & {"kproxy.capture.tls.connection", "kproxy.output.tables", "kproxy.output.where"}
     assert not [name for name in imported if name.startswith(("kproxy.config", "kproxy.proxy"))]
     assert not imported & {f"kproxy.cli.{command}" for command in app.COMMANDS} - {"kproxy.cli.decode"}
 

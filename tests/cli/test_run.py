@@ -53,7 +53,7 @@ def test_it_becomes_the_supervisor_and_listens() -> None:
         serving = process.until("serving")
         assert serving["listen"] == [listen]
         command = Path(f"/proc/{process.process.pid}/cmdline").read_bytes()
-        assert b"kproxy.proxy.supervisor.process" in command
+        assert command.rstrip(b"\0").decode() == f"kproxy run --listen {listen} --bootstrap 127.0.0.1:9"
         socket.create_connection(("127.0.0.1", port), timeout=20).close()
         with urllib.request.urlopen(f"http://127.0.0.1:{admin}/readyz", timeout=20) as answer:
             assert answer.read() == b"ready\n"
@@ -105,6 +105,6 @@ def test_promise_of_memory_of_fresh_processes() -> None:
         own = process.process.pid
         children = Path(f"/proc/{own}/task/{own}/children").read_text(encoding="ascii").split()
         commands = {pid: Path(f"/proc/{pid}/cmdline").read_bytes() for pid in map(int, children)}
-        worker = next(pid for pid, command in commands.items() if b"kproxy.proxy.worker" in command)
+        worker = next(pid for pid, command in commands.items() if b"kproxy: worker 0" in command)
         assert rss(worker) <= 45_000
         assert rss(own) + sum(rss(pid) for pid in commands) <= 150_000

@@ -6,7 +6,7 @@ import pytest
 
 from kproxy.errors import UsageError
 from kproxy.output.bodies import Bodies
-from kproxy.output.where import Where, read_for
+from kproxy.output.where import Where
 from kproxy.session import Direction, Event, Gap, Tls
 from kproxy.session.tls_facts import TlsFacts
 from tests.support.conversation import broker, client, events_of
@@ -45,13 +45,13 @@ def test_answers(expression: str, answer: bool) -> None:
 def test_scalars_need_no_body() -> None:
     where = Where('apiName == "Heartbeat" && latencyMs >= 0.0')
     assert not where.reads_bodies
-    assert read_for(where, exchange()) is None
+    assert where.read_bodies(exchange()) is None
     assert where(exchange(), Bodies(b"not JSON", b"not JSON"))  # not looked at
 
 
 def test_bodies_are_read_once_when_named() -> None:
     where = Where("response.errorCode == 27")
-    bodies = read_for(where, exchange())
+    bodies = where.read_bodies(exchange())
     assert bodies is not None
     assert where(exchange(0), bodies)  # the given ones count
 

@@ -196,7 +196,7 @@ def test_16_a_renewed_certificate_is_served_and_connections_stay(start: Any, tmp
     before.close()
 
 
-@pytest.mark.parametrize("name", ["kproxy-analyzer", "kproxy.proxy.worker"])
+@pytest.mark.parametrize("name", ["kproxy-analyzer", "kproxy: worker"])
 def test_who_dies_is_replaced(start: Any, name: str) -> None:
     proxy = start()
     (pid,) = proxy.named(name)

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from kproxy.proxy import logs
 from kproxy.proxy.logs import BURST, KEYS, LEVELS, LineHandler, Relay, log, render_json, render_text, start_logging
+from kproxy.proxy.messages import LogEvent
 
 PACKAGE = Path(logs.__file__).parent
 HOSTILE = "a\nb\r\x1b[31m\u202egnp\u2028\x00\x85" + "x" * 5_000
@@ -73,9 +74,7 @@ def test_21_hostile_names_are_escaped_and_cut(render: Any) -> None:
 def test_only_what_may_be_said_is_relayed() -> None:
     read, write = os.pipe()
     start_logging("json", write)
-    Relay("worker", 3).write(
-        {"said": "log", "level": "nonsense", "event": "x", "client": "c", "password": "p", "worker": 9}
-    )
+    Relay("worker", 3).write(LogEvent("nonsense", "x", {"client": "c", "password": "p", "worker": 9}))
     (line,) = written(read)
     assert {"level": "info", "event": "x", "client": "c", "worker": 3}.items() <= json.loads(line).items()
     assert "password" not in line
@@ -88,12 +87,12 @@ def test_a_flood_of_events_is_cut_and_counted(monkeypatch: pytest.MonkeyPatch) -
     start_logging("json", write)
     relay = Relay("analyzer")
     for _ in range(BURST):
-        relay.write({"said": "log", "event": "x"})
+        relay.write(LogEvent("info", "x"))
     assert len(written(read)) == BURST
     for _ in range(1_000):
-        relay.write({"said": "log", "event": "x"})
+        relay.write(LogEvent("info", "x"))
     now[0] = 1.0
-    relay.write({"said": "log", "event": "y"})
+    relay.write(LogEvent("info", "y"))
     events = [json.loads(line) for line in written(read)]
     assert [(event["event"], event.get("count")) for event in events] == [("events left out", 1_000), ("y", None)]
 

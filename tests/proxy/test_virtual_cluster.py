@@ -7,6 +7,7 @@ import logging
 import socket
 import time
 
+import msgspec
 import pytest
 
 from kproxy.config import Addresses, Cluster, FilterUse, Timeouts
@@ -36,7 +37,7 @@ def test_every_broker_has_a_port_of_ours_before_the_first_client_comes() -> None
         async with listening(here.serve) as here.port, listening(there.serve) as there.port:
             here.brokers = there.brokers = [(0, "localhost", here.port), (3, "localhost", there.port)]
             async with front(f"127.0.0.1:{here.port}") as proxy:
-                assert proxy.told[-1]["brokers"] == here.brokers
+                assert proxy.sent[-1].brokers == here.brokers
                 reader, writer = await proxy.connect()
                 told = await ask(reader, writer, ASK_METADATA)
                 ours = [(0, "127.0.0.1", proxy.port + 1), (3, "127.0.0.1", proxy.port + 4)]
@@ -66,7 +67,7 @@ def test_a_broker_that_appears_later_is_served_before_a_client_hears_of_it() -> 
             other, second = await proxy.connect(proxy.port + 8)  # at once
             assert await ask(other, second, BEAT) == BEATEN
             assert late.came == 1
-            assert (7, "127.0.0.1", late.port) in proxy.told[-1]["brokers"]
+            assert (7, "127.0.0.1", late.port) in proxy.sent[-1].brokers
             second.close()
             writer.close()
 
@@ -81,12 +82,12 @@ def test_what_another_worker_has_learned_is_served_here_too() -> None:
             listening(late.serve) as late.port,
             front(f"127.0.0.1:{here.port}") as proxy,
         ):
-            told = len(proxy.told)
+            told = len(proxy.sent)
             proxy.cluster.learn([(6, "127.0.0.1", late.port)])
             reader, writer = await proxy.connect(proxy.port + 7)
             assert await ask(reader, writer, BEAT) == BEATEN
             assert late.came == 1
-            assert len(proxy.told) == told  # who told us knows
+            assert len(proxy.sent) == told  # who told us knows
             writer.close()
 
     run(work)
@@ -292,10 +293,11 @@ def test_a_connection_as_it_is_shown_and_told_of() -> None:
             reader, writer = await proxy.connect(proxy.port + 1)
             await ask(reader, writer, BEAT)
             link = next(iter(proxy.worker.links))
-            row = proxy.cluster.row_of(link, time.monotonic_ns())
+            row = msgspec.to_builtins(proxy.cluster.row_of(link, time.monotonic_ns(), 5))
             client = "{}:{}".format(*writer.get_extra_info("sockname"))
             assert 0 <= row.pop("idle_s") <= row.pop("age_s") < 60
             assert row == {
+                "worker": 5,
                 "number": link.number,
                 "cluster": "default",
                 "client": client,

@@ -1,19 +1,33 @@
 """A worker as a process, with its supervisor's end of the channel in the test's hand."""
 
-import json
 import os
 import socket
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from kproxy.config import Addresses, Cluster, Config, Limits, Timeouts
-from kproxy.proxy.control import ChildArguments
+from kproxy.proxy.child_process import ChildArguments
+from kproxy.proxy.messages import (
+    Brokers,
+    Configure,
+    Connections,
+    Drain,
+    Drained,
+    Failed,
+    ListConnections,
+    LogEvent,
+    Message,
+    Ready,
+    ReloadCertificates,
+    ToSupervisor,
+)
+from kproxy.proxy.supervisor.processes import WORKER, child_command, environment
 from kproxy.proxy.tap.counted import Total
 from kproxy.proxy.tap.counters import Counters
 from kproxy.proxy.tap.ring import TapReader, create_ring
@@ -35,27 +49,27 @@ class WorkerProcess:
         self.control, theirs = socket.socketpair()
         self.control.settimeout(PATIENCE)
         self._lines = self.control.makefile("rb")
-        self.heard: list[dict[str, Any]] = []
-        given = ChildArguments(os.getpid(), theirs.fileno(), self.counters.fd, (self.ring,))
-        command = [sys.executable, "-m", "kproxy.proxy.worker", *given.words()]
-        self.process = subprocess.Popen(command, pass_fds=given.fds())
+        self.heard: list[ToSupervisor] = []
+        given = ChildArguments(os.getpid(), theirs.fileno(), self.counters.fd, (self.ring,), worker=3)
+        self.process = subprocess.Popen(child_command(WORKER, given), pass_fds=given.fds(), env=environment())
         theirs.close()
 
-    def say(self, **message: Any) -> None:
-        self.control.sendall(json.dumps(message).encode() + b"\n")
+    def send(self, message: Message) -> None:
+        self.control.sendall(msgspec.json.encode(message) + b"\n")
 
-    def configure(self, *clusters: Cluster, **words: Any) -> dict[str, Any]:
-        """Give it a configuration; what it says to that."""
-        self.say(do="configure", config=msgspec.to_builtins(Config(clusters=list(clusters), **words)), worker=0)
-        return self.until("ready", "failed")
+    def configure(self, *clusters: Cluster, **words: Any) -> Any:
+        """Send it a configuration; its answer."""
+        self.send(Configure.to(Config(clusters=list(clusters), **words)))
+        return self.until(Ready, Failed)
 
-    def until(self, *said: str) -> dict[str, Any]:
+    def until(self, *types: type[Message]) -> Any:
+        """The next message of these types; all others are kept in ``heard``."""
         for line in self._lines:
-            message: dict[str, Any] = json.loads(line)
+            message = msgspec.json.decode(line, type=ToSupervisor)
             self.heard.append(message)
-            if message["said"] in said:
+            if isinstance(message, types):
                 return message
-        raise AssertionError(f"the worker ended without saying {said}: {self.heard}")
+        raise AssertionError(f"the worker ended without sending {types}: {self.heard}")
 
     def close(self) -> None:
         self.process.kill()
@@ -115,16 +129,16 @@ def test_it_serves_counts_taps_and_drains() -> None:
     with broker() as broker_port, worker() as running:
         reader = TapReader(running.ring)
         reader.attach()
-        assert running.configure(cluster(port, broker_port))["said"] == "ready"
+        assert running.configure(cluster(port, broker_port)) == Ready()
         with socket.create_connection(("127.0.0.1", port)) as client:
             beat(client)
-            running.say(do="connections", id=5)
-            answer = running.until("connections")
-            assert (answer["id"], answer["more"]) == (5, False)
-            assert [(row["cluster"], row["requests"]) for row in answer["connections"]] == [("one", 1)]
+            running.send(ListConnections(5))
+            answer = running.until(Connections)
+            assert (answer.id, answer.more) == (5, False)
+            assert [(row.worker, row.cluster, row.requests) for row in answer.connections] == [(3, "one", 1)]
             assert running.counters.total_of(Total.CONNECTIONS_OPEN) == 1
-            running.say(do="drain", seconds=10)
-            running.until("drained")
+            running.send(Drain(10))
+            running.until(Drained)
             assert client.recv(1) == b""
         assert running.process.wait(PATIENCE) == 0
         kinds = [TapKind(item[0]) for item in reader.read(100)]
@@ -143,25 +157,26 @@ def test_it_drains_while_its_configuration_waits_for_a_broker() -> None:
             name="asks", listen=f"127.0.0.1:{free_ports()}", bootstrap=[f"127.0.0.1:{silent.getsockname()[1]}"]
         )
         config = Config(clusters=[cluster(port, slow.getsockname()[1]), asks], timeouts=Timeouts(connect=3600))
-        running.say(do="configure", config=msgspec.to_builtins(config), worker=0)
+        running.send(Configure.to(config))
         # Once it is asked which brokers there are, the other cluster is served.
         with silent.accept()[0], socket.create_connection(("127.0.0.1", port)) as client:
             client.sendall(BEAT)
             with slow.accept()[0] as accepted:
                 assert accepted.recv(len(BEAT), socket.MSG_WAITALL) == BEAT
-                running.say(do="drain", seconds=3600)
-                while _accepts(port):
+                running.send(Drain(3600))
+                while _listens(port):
                     os.sched_yield()
                 accepted.sendall(b"\0\0\0\7" + BEAT[8:])
                 assert client.recv(11, socket.MSG_WAITALL) == b"\0\0\0\7" + BEAT[8:]
-        assert running.until("drained")["left"] == 0
-        assert [message["said"] for message in running.heard] == ["drained"]
+        assert running.until(Drained) == Drained(0)
+        assert running.heard == [Drained(0)]
         assert running.process.wait(PATIENCE) == 0
 
 
-def _accepts(port: int) -> bool:
-    with socket.socket() as late:
-        return late.connect_ex(("127.0.0.1", port)) == 0
+def _listens(port: int) -> bool:
+    """Whether a socket listens on a port of 127.0.0.1, by the kernel's table: a probe would be one more client."""
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()]
+    return any(row[1] == f"0100007F:{port:04X}" and row[3] == "0A" for row in rows)
 
 
 def test_it_ends_with_its_supervisor() -> None:
@@ -177,7 +192,7 @@ def test_a_configuration_that_cannot_be_done_leaves_what_runs() -> None:
     with broker() as broker_port, worker() as running, socket.create_server(("127.0.0.1", 0)) as taken:
         running.configure(cluster(port, broker_port))
         refused = running.configure(cluster(port, 1, "another"), cluster(taken.getsockname()[1], broker_port, "cannot"))
-        assert refused["said"] == "failed" and f"127.0.0.1:{taken.getsockname()[1]}" in refused["why"]
+        assert isinstance(refused, Failed) and f"127.0.0.1:{taken.getsockname()[1]}" in refused.why
         with socket.create_connection(("127.0.0.1", port)) as client:
             beat(client)
         assert running.process.poll() is None
@@ -190,7 +205,7 @@ def test_clusters_come_and_go_and_their_clients_stay_and_are_still_timed() -> No
         with socket.create_connection(("127.0.0.1", first)) as client:
             beat(client)
             quick = Timeouts(idle=0.5)
-            assert running.configure(cluster(second, broker_port, "two"), timeouts=quick)["said"] == "ready"
+            assert running.configure(cluster(second, broker_port, "two"), timeouts=quick) == Ready()
             beat(client)
             with socket.socket() as late:
                 assert late.connect_ex(("127.0.0.1", first)) != 0
@@ -198,8 +213,8 @@ def test_clusters_come_and_go_and_their_clients_stay_and_are_still_timed() -> No
                 beat(other)
                 assert other.recv(1) == b""  # idle
             beat(client)  # under the configuration it began with
-            running.say(do="connections", id=1)
-            assert [row["cluster"] for row in running.until("connections")["connections"]] == ["one"]
+            running.send(ListConnections(1))
+            assert [row.cluster for row in running.until(Connections).connections] == ["one"]
 
 
 def test_promise_8_limits_hold_in_a_process_of_their_own() -> None:
@@ -219,12 +234,17 @@ def test_promise_8_limits_hold_in_a_process_of_their_own() -> None:
             client.close()
 
 
-def test_it_goes_on_when_it_is_told_what_it_does_not_know() -> None:
+def test_a_message_it_cannot_decode_is_logged_and_skipped() -> None:
     port = free_ports()
     with broker() as broker_port, worker() as running:
         running.configure(cluster(port, broker_port))
-        running.say(do="something new", words=[1, 2])
-        running.say(do="brokers", cluster="nobody", brokers=[[1, "h", 2]])
-        running.say(do="certificates")
+        running.control.sendall(b'{"type": "something new", "words": [1, 2]}\n')
+        event = running.until(LogEvent)
+        assert (event.level, event.event) == ("error", "a message of the supervisor cannot be decoded")
+        assert "something new" in event.keys["reason"]
+        running.send(Configure(msgspec.Raw(b'{"clusters": 5}')))
+        assert "clusters" in running.until(Ready, Failed).why
+        running.send(Brokers("no such cluster", [(1, "h", 2)]))
+        running.send(ReloadCertificates())
         with socket.create_connection(("127.0.0.1", port)) as client:
             beat(client)

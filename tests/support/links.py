@@ -14,7 +14,7 @@ from kproxy.filters.contract import AddressMap, ConnectionFacts, Want
 from kproxy.proxy.forwarding.lane import Worker
 from kproxy.proxy.forwarding.link import Link
 from kproxy.proxy.forwarding.plan import Plan
-from kproxy.proxy.forwarding.pump import close_sockets, pump
+from kproxy.proxy.forwarding.sockets import close_sockets, pump
 from kproxy.proxy.tap.counted import GAUGES, CloseCause, Total
 from kproxy.proxy.tap.counters import Counters
 from kproxy.proxy.verdicts import Verdicts

@@ -12,6 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
+import msgspec
+
+from kproxy.config.reading import Options
 from kproxy.proxy.supervisor.fleet import Modules
 from kproxy.proxy.supervisor.process import main
 
@@ -85,7 +88,7 @@ class Supervised:
 
 @contextmanager
 def supervised(options: str) -> Iterator[Supervised]:
-    """A supervisor with the options that become_supervisor would write; it is killed if the test did not end it."""
+    """A supervisor with these options, as JSON; it is killed if the test did not end it."""
     words = [sys.executable, "-m", "tests.support.supervised", options]
     root = Path(__file__).parents[2]
     environment = {**os.environ, "PYTHONPATH": str(root)}
@@ -98,4 +101,4 @@ def supervised(options: str) -> Iterator[Supervised]:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:], Modules(STAND_IN, STAND_IN)))
+    sys.exit(main(msgspec.json.decode(sys.argv[1], type=Options), Modules(STAND_IN, STAND_IN)))

@@ -4,17 +4,18 @@ import json
 import os
 import socket
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import msgspec
 
 from kproxy.capture import Closed, Data, Ended, Gap, open_capture, read_flows
 from kproxy.config import Analysis, Cluster, Config
-from kproxy.proxy.control import ChildArguments
+from kproxy.proxy.child_process import ChildArguments
+from kproxy.proxy.messages import AnalyzerCounts, Configure, Drain, Drained, Failed, Message, Ready, ToSupervisor
+from kproxy.proxy.supervisor.processes import ANALYZER, child_command, environment
 from kproxy.proxy.tap.ring import TapWriter, create_ring
 from kproxy.proxy.tap.tapped import TapItem, TapKind
 
@@ -56,7 +57,7 @@ class AnalyzerProcess:
         self.rings = [create_ring(RING_SIZE) for _ in range(rings)]
         self.writers = [TapWriter(fd) for fd in self.rings]
         self._config = Config(clusters=[Cluster(listen="127.0.0.1:1")], analysis=analysis)
-        self.heard: list[dict[str, Any]] = []
+        self.heard: list[ToSupervisor] = []
         self.start()
 
     def start(self) -> None:
@@ -66,29 +67,29 @@ class AnalyzerProcess:
         self.control = ours
         self._lines = ours.makefile("rb")
         arguments = ChildArguments(os.getpid(), theirs.fileno(), taps=tuple(self.rings))
-        command = [sys.executable, "-m", "kproxy.proxy.analyzer.process", "kproxy-analyzer", *arguments.words()]
-        self.process = subprocess.Popen(command, pass_fds=arguments.fds())
+        command = child_command(ANALYZER, arguments)
+        self.process = subprocess.Popen(command, pass_fds=arguments.fds(), env=environment())
         theirs.close()
         self.configure(self._config.analysis)
-        assert self.until("ready", "failed")["said"] == "ready"
+        assert self.until(Ready, Failed) == Ready()
 
     def configure(self, analysis: Analysis) -> None:
         """Tell it what to write."""
         config = Config(clusters=self._config.clusters, analysis=analysis)
-        self.say({"do": "configure", "config": msgspec.to_builtins(config)})
+        self.send(Configure.to(config))
 
-    def say(self, message: dict[str, Any]) -> None:
-        """Tell it something."""
-        self.control.sendall(json.dumps(message).encode() + b"\n")
+    def send(self, message: Message) -> None:
+        """Send it a message."""
+        self.control.sendall(msgspec.json.encode(message) + b"\n")
 
-    def until(self, *said: str) -> dict[str, Any]:
-        """The next message of these kinds; all others are kept in ``heard``."""
+    def until(self, *types: type[Message]) -> ToSupervisor:
+        """The next message of these types; all others are kept in ``heard``."""
         for line in self._lines:
-            message: dict[str, Any] = json.loads(line)
+            message = msgspec.json.decode(line, type=ToSupervisor)
             self.heard.append(message)
-            if message["said"] in said:
+            if isinstance(message, types):
                 return message
-        raise AssertionError(f"the analyzer ended without saying {said}")
+        raise AssertionError(f"the analyzer ended without sending {types}")
 
     def tap(self, items: Iterator[TapItem] | list[TapItem], *, ring: int = 0) -> None:
         """Write records, waiting for room."""
@@ -96,12 +97,12 @@ class AnalyzerProcess:
             while not self.writers[ring].put(*item):
                 assert self.process.poll() is None, "the analyzer ended"
 
-    def drain(self) -> dict[str, Any]:
+    def drain(self) -> AnalyzerCounts:
         """Have it finish; its last counts."""
-        self.say({"do": "drain", "seconds": 5})
-        self.until("drained")
+        self.send(Drain(5))
+        self.until(Drained)
         assert self.process.wait(PATIENCE) == 0
-        return next(message for message in reversed(self.heard) if message["said"] == "counts")
+        return next(message for message in reversed(self.heard) if isinstance(message, AnalyzerCounts))
 
     def __enter__(self) -> Self:
         return self

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from kproxy.capture import Data, FlowItem, Flows, Limits, Packet, open_capture
-from kproxy.capture.links import TcpSegment, read_datagram, read_segment
+from kproxy.capture.links import read_datagram, read_segment
+from kproxy.capture.packet import TcpSegment
 from kproxy.capture.unwrap import Unwrapper
 from kproxy.output.jsonl import event_line
 from kproxy.pipeline.flow_reader import FlowEvents

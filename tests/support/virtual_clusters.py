@@ -93,13 +93,13 @@ async def listening(
 
 
 class Front:
-    """A virtual cluster that is started; what it told the supervisor is in ``told``."""
+    """A virtual cluster that is started; the messages for the supervisor are in ``sent``."""
 
     def __init__(self, bootstrap: str, limits: Limits, timeouts: Timeouts, tap: Any = None, **cluster: Any) -> None:
         self.counters = Counters.create()
         self.worker = Worker(self.counters, tap, asyncio.get_running_loop())
         self.port = free_ports(12)
-        self.told: list[dict[str, Any]] = []
+        self.sent: list[Any] = []
         given = {"listen": f"127.0.0.1:{self.port}", "bootstrap": [bootstrap] if bootstrap else []} | cluster
         self.limits, self.timeouts = limits, timeouts
         self.config = self.with_cluster(Cluster(**given))
@@ -108,7 +108,7 @@ class Front:
             admission.most_connections,
             admission.checks_each_client,
         )
-        self.cluster = VirtualCluster(self.config.clusters[0], self.config, self.worker, admission, self.told.append)
+        self.cluster = VirtualCluster(self.config.clusters[0], self.config, self.worker, admission, self.sent.append)
 
     def with_cluster(self, cluster: Cluster) -> Config:
         return Config(clusters=[cluster], limits=self.limits, timeouts=self.timeouts, analysis=Analysis(enabled=False))

@@ -26,13 +26,14 @@ Seams
     connection.facts                                -> TlsFacts (kproxy.session.tls_facts), filled in as it goes on
 
 Secrets are in no text, error or representation that comes out of here.
+
+This package exports only what a reader of captures without TLS needs, too; import TlsConnection from connection.py where a
+flow is TLS: it brings a dozen modules.
 """
 
-from kproxy.capture.tls.connection import TlsConnection
 from kproxy.capture.tls.items import Lost, Plain, TlsItem, TlsProblem
 from kproxy.capture.tls.keylog import KeyLog
 from kproxy.capture.tls.keylog_file import KeyLogFile
-from kproxy.capture.tls.protection import check_available
 from kproxy.session.tls_facts import TlsFacts, TlsTraffic
 
 __all__ = [
@@ -40,10 +41,8 @@ __all__ = [
     "KeyLogFile",
     "Lost",
     "Plain",
-    "TlsConnection",
     "TlsFacts",
     "TlsItem",
     "TlsProblem",
     "TlsTraffic",
-    "check_available",
 ]

@@ -8,8 +8,6 @@ record by record keeps its header and has zeros behind it: batches that cannot b
 from collections.abc import Callable
 from typing import TypeAlias
 
-from crc32c import crc32c
-
 from kproxy.errors import EncodeError
 from kproxy.protocol.records import (
     DEFAULT_LIMITS,
@@ -22,6 +20,7 @@ from kproxy.protocol.records import (
     read_batches,
     write_batches,
 )
+from kproxy.protocol.records.checksum import crc32c
 
 HEADER_SIZE = {0: 26, 1: 34, 2: 61}  # of a batch, or of a message down to its key
 MAGIC_AT, CRC_AT, COVERED_AT = 16, 17, 21

@@ -1,4 +1,4 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False, auto_pickle=False
 """Batch headers, straight from the bytes: nothing is decompressed, nothing copied.
 
 For magic 0 and 1, every plain message is a batch of one, and a compressed wrapper is one batch.
@@ -19,9 +19,8 @@ from kproxy.protocol.records.shape cimport (
 )  # fmt: skip
 from kproxy.protocol.wire cimport be16, be32, be64, FAULT_COUNT, FAULT_VARINT
 
-from crc32c import crc32c
-
 from kproxy.errors import Malformed
+from kproxy.protocol.records.checksum import crc32c
 from kproxy.protocol.records.compression import decompress
 from kproxy.protocol.records.limits import DEFAULT_LIMITS
 

@@ -10,10 +10,9 @@ from dataclasses import dataclass, field, replace
 from struct import Struct
 from struct import error as StructError
 
-from crc32c import crc32c
-
 from kproxy.errors import EncodeError
 from kproxy.protocol.records.batches import Batch, OpenBatch
+from kproxy.protocol.records.checksum import crc32c
 from kproxy.protocol.records.compression import CODECS, Codec, compress
 from kproxy.protocol.records.limits import DEFAULT_LIMITS, Limits
 from kproxy.protocol.records.objects import Record, encode_message, encode_records, read_objects

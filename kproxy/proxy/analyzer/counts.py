@@ -1,26 +1,5 @@
-"""What the analyzer counts, bounded: names that come from traffic have at most MOST_SERIES places and one for all others.
-
-``said()`` is what the supervisor is told each second, and what becomes metrics:
-
-    said            "counts"
-    at              ns since the epoch
-    exchanges, frames   int: those that were analysed, whether they could be read or not
-    undecoded       [[api, count]]: exchanges in which something could not be read
-    unanswered      int: requests that were due an answer and got none
-    errors          [[api, error, count]]: exchanges whose response has that error code, an API and an error by name
-    topics          [[topic, direction, bytes]]: of records fields; direction is "produce" or "fetch"
-    rebalances      [[group, count]]: new generations of classic groups
-    gaps, bad_frames, not_kafka, sasl_tokens   int: events of these kinds
-    faults          {exception: count}: analyses of a connection that failed
-    given_up        int: connections that were too many or held too much
-    lost_bytes      int: the tap had no room for
-    ring_faults     int: a ring held what cannot be
-    connections     int: analysed now
-    waiting_bytes   int: in the rings
-    most_lag_ns     int: how far behind the traffic at most, since said last
-    outputs         {"log" | "capture": {written, dropped, failures}}: bytes, bytes, times
-
-Counts are since the analyzer started and never go down.
+"""What the analyzer counts of sessions, as AnalyzerCounts (messages.py). Bounded: names that come from traffic have at most
+MOST_SERIES places, and one for all others.
 """
 
 from collections import Counter, OrderedDict
@@ -38,6 +17,7 @@ from kproxy.pipeline.output import Observer
 from kproxy.protocol import ApiKey
 from kproxy.protocol.error_codes import error_name
 from kproxy.protocol.facts import facts
+from kproxy.proxy.messages import AnalyzerCounts
 from kproxy.session import BadFrame, Event, Exchange, Frame, Gap, NotKafka, SaslToken
 
 MOST_SERIES = 1_000
@@ -66,9 +46,9 @@ class BoundedCounter:
             known = counts.get(name)
         counts[name] = n + (known or 0)
 
-    def rows(self) -> list[list[Any]]:
-        """[*name, count] of each name; text that is no Unicode is escaped."""
-        return [[*map(well_formed, name), count] for name, count in self._counts.items()]
+    def rows(self) -> list[Any]:
+        """(*name, count) of each name; text that is no Unicode is escaped."""
+        return [(*map(well_formed, name), count) for name, count in self._counts.items()]
 
 
 class AnalysisCounts(Observer):
@@ -108,23 +88,22 @@ class AnalysisCounts(Observer):
         elif event.api_key == ApiKey.JOIN_GROUP:
             self._count_generation(event)
 
-    def said(self, at: int) -> dict[str, Any]:
-        """As this module's docstring says, without what the caller knows better."""
-        return {
-            "said": "counts",
-            "at": at,
-            "exchanges": self.exchanges,
-            "frames": self.frames,
-            "undecoded": self.undecoded.rows(),
-            "unanswered": self.unanswered,
-            "errors": self.errors.rows(),
-            "topics": self.topics.rows(),
-            "rebalances": self.rebalances.rows(),
-            "gaps": self.events[Gap],
-            "bad_frames": self.events[BadFrame],
-            "not_kafka": self.events[NotKafka],
-            "sasl_tokens": self.events[SaslToken],
-        }
+    def message(self, at: int) -> AnalyzerCounts:
+        """The counts of sessions; the caller adds the rest."""
+        return AnalyzerCounts(
+            at=at,
+            exchanges=self.exchanges,
+            frames=self.frames,
+            undecoded=self.undecoded.rows(),
+            unanswered=self.unanswered,
+            errors=self.errors.rows(),
+            topics=self.topics.rows(),
+            rebalances=self.rebalances.rows(),
+            gaps=self.events[Gap],
+            bad_frames=self.events[BadFrame],
+            not_kafka=self.events[NotKafka],
+            sasl_tokens=self.events[SaslToken],
+        )
 
     def _name(self, exchange: Exchange) -> str:
         return self._names.get(-1 if exchange.api_key is None else exchange.api_key, OTHER)
@@ -146,10 +125,7 @@ class AnalysisCounts(Observer):
 
     def _count_generation(self, exchange: Exchange) -> None:
         """A JoinGroup that was answered with a generation not heard of before ended a rebalance."""
-        try:
-            request, response = _object(exchange.request), _object(exchange.response)
-        except DecodeError:
-            return
+        request, response = exchange.request_body(), exchange.response_body()
         if request is None or response is None or response.error_code or response.generation_id < 0:
             return
         group, generation = str(request.group_id), int(response.generation_id)
@@ -169,9 +145,3 @@ def _json(frame: Frame | None, body: bytes | None) -> bytes | None:
         return frame.message.to_json(frame.body_version, frame.data, frame.body_start, withhold=True)
     except DecodeError:
         return None
-
-
-def _object(frame: Frame | None) -> Any:
-    if frame is None or frame.message is None or frame.error is not None:
-        return None
-    return frame.message.decode(frame.body_version, frame.data, frame.body_start)

@@ -1,9 +1,7 @@
-"""The analyzer: a process that reads the taps of all workers and says, writes and counts what is in them.
+"""The analyzer process: reads the taps of all workers, decodes them, and writes and counts what is in them.
 
-    python -m kproxy.proxy.analyzer.process kproxy-analyzer parent=... control=... counters=-1 taps=5,6
-
-It may be killed, hang or fall behind: the taps then drop and count, and traffic does not notice. control.py says what it hears
-and says; analysis_counts.py what it counts.
+It may be killed, hang or fall behind: the taps then drop and count, and traffic does not notice. It handles the messages of
+ToAnalyzer (messages.py) and sends AnalyzerCounts once a second.
 """
 
 import asyncio
@@ -11,32 +9,43 @@ import gc
 import os
 import resource
 import signal
-import sys
 import time
 from collections import Counter, deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
-from typing import Any
 
 import msgspec
 
-from kproxy.config import Analysis, Config, Rotated
+from kproxy.config import Analysis, Rotated
 from kproxy.pipeline.output import Output
 from kproxy.pipeline.rotating_file import Report, RotatingFile
 from kproxy.pipeline.run import Options, Run
 from kproxy.proxy.analyzer.counts import AnalysisCounts
 from kproxy.proxy.analyzer.outputs import FILES, rotating_file
 from kproxy.proxy.analyzer.tap_decoder import TapDecoder
-from kproxy.proxy.control import Channel, Message, begin_child, parse_child_arguments
+from kproxy.proxy.channel import Channel
+from kproxy.proxy.child_process import ChildArguments
+from kproxy.proxy.messages import (
+    AnalyzerCounts,
+    Configure,
+    Drain,
+    Drained,
+    Failed,
+    ForgetWorker,
+    LogEvent,
+    OutputCounts,
+    Ready,
+    ToAnalyzer,
+)
 from kproxy.proxy.tap.ring import TapReader
 
 BATCH = 32  # records of one ring before others have their turn; each may hold thousands of frames
 SHORTEST_WAIT, LONGER_WAIT, LONGEST_WAIT = 0.001, 0.004, 0.02  # seconds between looks at the rings, which cost CPU
 MANY = 32  # records at a look, after which the next one comes soon; fewer may wait longer, and none the longest
 FEW = 65_536  # bytes of a ring that may wait
-SAY_EVERY = 1.0  # seconds
+SEND_EVERY = 1.0  # seconds
 STUCK_TICKS = 3  # seconds of CPU on one record, after which its connection is given up
 SILENT = 3_600 * 10**9  # ns after which a connection that said nothing is closed: brokers do so after ten minutes
 MOST_MEMORY = 4 << 30  # bytes of address space
@@ -62,7 +71,7 @@ class Analyzer:
 
     def __init__(self, readers: list[TapReader]) -> None:
         self.counts = AnalysisCounts()
-        self.messages: deque[dict[str, Any]] = deque(maxlen=MOST_MESSAGES)
+        self.messages: deque[LogEvent] = deque(maxlen=MOST_MESSAGES)
         self.files: dict[str, File] = {}  # by the names of FILES
         self._run = Run(Options(contain=(Exception, Stuck)), [self.counts])
         self._readers = readers
@@ -76,12 +85,11 @@ class Analyzer:
 
     def _report_fault(self, number: int, fault: BaseException) -> None:
         self.messages.append(
-            {
-                "level": "error",
-                "event": "analysis of a connection failed",
-                "connection": number,
-                "reason": type(fault).__name__,  # its words may quote traffic
-            }
+            LogEvent(
+                "error",
+                "analysis of a connection failed",
+                {"connection": number, "reason": type(fault).__name__},  # the exception's text may quote traffic
+            )
         )
 
     # The supervisor's
@@ -106,7 +114,7 @@ class Analyzer:
 
     def _reporter(self, path: str) -> Report:
         def report(reason: str) -> None:
-            self.messages.append({"level": "error", "event": "file cannot be written", "file": path, "reason": reason})
+            self.messages.append(LogEvent("error", "file cannot be written", {"file": path, "reason": reason}))
 
         return report
 
@@ -161,27 +169,28 @@ class Analyzer:
         """Write what the files have buffered."""
         self._run.flush()
 
-    def counts_said(self) -> Message:
-        """What the supervisor is told each second."""
+    def message(self) -> AnalyzerCounts:
+        """The counts for the supervisor; closes connections on which nothing has come for SILENT."""
         lag, self._most_lag = self._most_lag, 0
         connections = [tap.connections for tap in self.taps]
         faults: Counter[str] = Counter()
         for one in connections:
             faults.update(one.faults)
             one.close_silent(one.last_at - SILENT)
-        return self.counts.said(time.time_ns()) | {
-            "faults": dict(faults),
-            "given_up": sum(one.given_up for one in connections),
-            "lost_bytes": sum(one.lost_bytes for one in connections),
-            "ring_faults": sum(reader.faults for reader in self._readers),
-            "connections": sum(map(len, connections)),
-            "waiting_bytes": sum(reader.waiting for reader in self._readers),
-            "most_lag_ns": lag,
-            "outputs": {
-                name: {"written": one.file.written, "dropped": one.file.dropped, "failures": one.file.failures}
+        return msgspec.structs.replace(
+            self.counts.message(time.time_ns()),
+            faults=dict(faults),
+            given_up=sum(one.given_up for one in connections),
+            lost_bytes=sum(one.lost_bytes for one in connections),
+            ring_faults=sum(reader.faults for reader in self._readers),
+            connections=sum(map(len, connections)),
+            waiting_bytes=sum(reader.waiting for reader in self._readers),
+            most_lag_ns=lag,
+            outputs={
+                name: OutputCounts(one.file.written, one.file.dropped, one.file.failures)
                 for name, one in self.files.items()
             },
-        }
+        )
 
     # One record may take long, but not for ever
 
@@ -219,55 +228,56 @@ async def _look(analyzer: Analyzer, stop: asyncio.Event) -> None:
         await asyncio.sleep(wait)
 
 
-async def _say(analyzer: Analyzer, channel: Channel, stop: asyncio.Event) -> None:
-    """Tell the supervisor once a second."""
+async def _send(analyzer: Analyzer, channel: Channel[ToAnalyzer], stop: asyncio.Event) -> None:
+    """Send counts and log events to the supervisor once a second."""
     while not stop.is_set():
-        await asyncio.sleep(SAY_EVERY)
+        await asyncio.sleep(SEND_EVERY)
         analyzer.flush()
-        await channel.send(analyzer.counts_said())
+        await channel.send(analyzer.message())
         while analyzer.messages:
-            await channel.say_log(**analyzer.messages.popleft())
+            await channel.send(analyzer.messages.popleft())
 
 
-async def _hear(analyzer: Analyzer, channel: Channel, stop: asyncio.Event) -> None:
-    """Do what the supervisor says, until it says drain or is gone."""
+async def _receive(analyzer: Analyzer, channel: Channel[ToAnalyzer], stop: asyncio.Event) -> None:
+    """Handle the supervisor's messages until it sends Drain or is gone."""
     async for message in channel:
-        match message.get("do"):
-            case "configure":
+        match message:
+            case Configure():
                 await channel.send(_configure(analyzer, message))
-            case "forget":
-                analyzer.forget(int(message["worker"]))
-            case "drain":
+            case ForgetWorker(worker):
+                analyzer.forget(worker)
+            case Drain():
                 break
     stop.set()
 
 
-def _configure(analyzer: Analyzer, message: Message) -> Message:
+def _configure(analyzer: Analyzer, message: Configure) -> Ready | Failed:
     try:
-        analyzer.configure(msgspec.convert(message.get("config"), Config).analysis)
-    except msgspec.ValidationError as error:
-        return {"said": "failed", "why": str(error)}
-    return {"said": "ready"}
+        analyzer.configure(message.decode().analysis)
+    except msgspec.MsgspecError as error:
+        return Failed(str(error))
+    return Ready()
 
 
 async def _run(analyzer: Analyzer, control: int) -> None:
-    channel = await Channel.of(control)
+    def on_malformed(reason: str) -> None:
+        analyzer.messages.append(LogEvent("error", "a message of the supervisor cannot be decoded", {"reason": reason}))
+
+    channel: Channel[ToAnalyzer] = await Channel.open(control, ToAnalyzer, on_malformed)
     stop = asyncio.Event()
     async with asyncio.TaskGroup() as tasks:
-        say = tasks.create_task(_say(analyzer, channel, stop), name="say")
-        tasks.create_task(_hear(analyzer, channel, stop), name="hear")
+        sending = tasks.create_task(_send(analyzer, channel, stop), name="send")
+        tasks.create_task(_receive(analyzer, channel, stop), name="receive")
         await _look(analyzer, stop)
-        say.cancel()
+        sending.cancel()
     analyzer.finish()
-    await channel.send(analyzer.counts_said())
-    await channel.send({"said": "drained"})
+    await channel.send(analyzer.message())
+    await channel.send(Drained())
     channel.close()
 
 
-def main(words: list[str]) -> None:
-    """Run until the supervisor says drain, or is gone."""
-    arguments = parse_child_arguments(words)
-    begin_child(arguments)
+def main(arguments: ChildArguments) -> None:
+    """Analyse until the supervisor sends Drain, or is gone."""
     os.nice(NICE)
     resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, resource.getrlimit(resource.RLIMIT_AS)[1]))
     readers = [TapReader(fd) for fd in arguments.taps]
@@ -280,7 +290,3 @@ def main(words: list[str]) -> None:
     for reader in readers:
         reader.attach()
     asyncio.run(_run(analyzer, arguments.control))
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

@@ -9,17 +9,16 @@ from libc.stdlib cimport calloc, free
 
 cdef enum EntryKind:
     REQUEST_ENTRY = 0
-    TOKEN_ENTRY = 1  # a raw SASL token: what answers it has no header
-    ANSWER_ENTRY = 2  # a filter has answered: `held` is the whole response frame, which waits its turn
+    TOKEN_ENTRY = 1  # a raw SASL token: its response has no header
+    ANSWER_ENTRY = 2  # a response made by a filter: `held` is the whole frame, sent when its turn comes
 
 
 cdef struct Entry:
-    uint64_t at  # ns of the monotonic clock: when its header came
+    uint64_t at  # ns of the monotonic clock: when its header was received
     int32_t correlation_id
     int16_t api_key
     int16_t api_version
     uint8_t kind
-    uint8_t want  # what is done with its response
     PyObject *held  # RequestFacts of a request that was held, bytes of an answer; owned
 
 
@@ -31,7 +30,7 @@ cdef struct InFlight:  # a ring; `capacity` is a power of two or 0
 
 
 cdef inline Entry *push_entry(InFlight *f) except NULL:
-    """Room for one more at the end. Raises MemoryError."""
+    """Append an entry, whose other fields the caller sets, and return it. Raises MemoryError."""
     cdef Entry *grown
     cdef uint32_t i
     cdef uint32_t capacity = f.capacity * 2 if f.capacity else 8
@@ -52,12 +51,12 @@ cdef inline Entry *push_entry(InFlight *f) except NULL:
 
 
 cdef inline Entry *first_entry(InFlight *f) noexcept nogil:
-    """The oldest; only while ``count`` is not 0."""
+    """Return the oldest; ``count`` must not be 0."""
     return &f.entries[f.head]
 
 
 cdef inline Entry *last_entry(InFlight *f) noexcept nogil:
-    """The newest; only while ``count`` is not 0."""
+    """Return the newest; ``count`` must not be 0."""
     return &f.entries[(f.head + f.count - 1) & (f.capacity - 1)]
 
 

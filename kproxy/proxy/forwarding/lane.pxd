@@ -1,35 +1,41 @@
 # cython: language_level=3
-"""One direction of a link: which bytes go on at once, which are gathered first, and when it stands still."""
+"""Declarations of lane.pyx, where the machine is described."""
 
+cimport cython
+from cpython.object cimport PyObject
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
-from kproxy.proxy.tap.counters cimport Counters
 from kproxy.proxy.forwarding.in_flight cimport Entry, InFlight
-from kproxy.proxy.forwarding.plan cimport Plan, Row
+from kproxy.proxy.forwarding.plan cimport Plan, Row, Walker
+from kproxy.proxy.tap.counters cimport Counters
 from kproxy.proxy.tap.ring cimport TapWriter
-from kproxy.proxy.forwarding.walker cimport Walker
 
 
 cdef enum:
-    HEADROOM = 16  # bytes before a chunk that a lane may write to: what it kept of the one before goes there
-    REQUEST_SIDE = 0  # client to broker
-    RESPONSE_SIDE = 1
+    HEADROOM = 16  # writable bytes before each chunk, for the header part of the chunk before; no header part is as long
+    LANE_STATES = 5
 
 
-cdef enum State:
-    AT_HEADER = 0  # between frames, or inside a header
-    IN_BODY = 1  # the bytes of a frame that passes
-    HOLDING = 2  # gathering a frame that goes nowhere before it is whole
-    HOLDING_TAIL = 3  # gathering the end of a response
-    OPAQUE = 4  # frames are not known any more: bytes pass
+cdef enum State:  # see the table in lane.pyx
+    BETWEEN_FRAMES = 0
+    CUT_THROUGH = 1
+    HOLD_FRAME = 2
+    HOLD_TAIL = 3
+    OPAQUE = 4
 
 
-cdef enum Block:  # why a lane does not read
-    BY_OUTPUT = 1  # what it wrote has not gone out
-    BY_VERDICT = 2  # a filter is thinking
-    BY_IN_FLIGHT = 4  # too many requests are unanswered
-    BY_DRAIN = 8  # no further request is begun
-    BY_ANSWERS = 16  # the client does not take what filters have answered
+cdef enum BlockReason:  # why a lane's source is not read; bits of Lane.blocked. See the table in lane.pyx
+    BY_OUTPUT = 1
+    BY_VERDICT = 2
+    BY_IN_FLIGHT = 4
+    BY_DRAIN = 8
+    BY_ANSWERS = 16
+
+
+cdef enum TapMode:  # how the tap gets the chunk in processing
+    TAP_COPIED = 0  # it has got the whole chunk
+    TAP_BY_FRAME = 1  # it gets the chunk in pieces that end with a frame, as answers of filters come between frames
+    TAP_SELECTED = 2  # it gets chosen frames, or the first bytes of frames
 
 
 cdef uint64_t monotonic_ns() noexcept nogil
@@ -39,9 +45,9 @@ cdef class Worker:
     cdef readonly Counters counters
     cdef readonly TapWriter tap
     cdef readonly object loop
-    cdef uint64_t *buffered  # bytes in buffers of lanes: the counters' gauge
+    cdef uint64_t *buffered  # Total.BUFFERED_BYTES: bytes in the buffers of all lanes and pipes
     cdef public int64_t clock_offset  # ns from the monotonic clock to the epoch
-    cdef public object poller  # of the plain sockets, made with the first; see pump.pyx
+    cdef public object poller  # of the plain sockets, made with the first link between two of them; see sockets.pyx
     cdef public bint tap_paused
     cdef public uint64_t memory_budget  # bytes; 0: no limit
     cdef public uint64_t connection_limit
@@ -55,24 +61,24 @@ cdef class Pipe:
     cdef Lane lane
 
     cdef int emit(self, const uint8_t *data, size_t size) except -1
-    cdef bint is_flushed(self) noexcept
+    cdef int is_flushed(self) except -1
     cdef int start_reading(self) except -1
     cdef int stop_reading(self) except -1
     cdef int end_output(self) except -1
     cdef int detach(self) except -1
-    cdef void forget(self) noexcept
+    cdef int forget(self) except -1
 
 
-cdef class Joint:
+cdef class LinkBase:
     cdef readonly Worker worker
-    cdef readonly object owner  # the virtual cluster
+    cdef readonly object owner  # a LinkOwner
     cdef readonly Plan plan
     cdef InFlight in_flight
-    cdef public object sasl  # SaslPhase, when there is one
-    cdef readonly bint tokens  # frames of the client may be raw SASL tokens
-    cdef readonly bint authenticating  # between SaslHandshake and the broker's word
+    cdef public object sasl  # SaslPhase from the first SaslHandshake or token on
+    cdef readonly bint tokens  # the client's next frame may be a raw SASL token
+    cdef readonly bint authenticating  # between SaslHandshake and the end of authentication: requests must be small
     cdef readonly bint closed
-    cdef uint32_t answers  # of filters, that wait for their turn
+    cdef uint32_t answers  # responses made by filters, in in_flight until their turn
     cdef readonly bint draining
     cdef readonly bint received_request  # the header of one, at least
     cdef public bint sampled  # the tap gets this connection
@@ -85,65 +91,120 @@ cdef class Joint:
     cdef uint32_t held_limit
     cdef uint32_t in_flight_limit
 
-    cdef int answers_due(self) except -1
+    cdef int send_due_answers(self) except -1
     cdef int go_opaque(self) except -1
-    cdef void copy(self, int side, int kind, const uint8_t *data, size_t size, uint64_t at) noexcept
+    cdef int copy_to_tap(self, int direction, int kind, const uint8_t *data, size_t size, uint64_t at) except -1
     cdef int settle(self) except -1
     cpdef close(self, int cause)
     cdef bint answer_is_next(self) noexcept
 
 
+@cython.final
+cdef class TapCursor:
+    cdef int direction
+    cdef int mode
+    cdef uint64_t lost  # bytes the ring did not get and no LOST record has reported yet
+    cdef const uint8_t *next  # TAP_BY_FRAME: first byte of the chunk the tap has not got
+    cdef const uint8_t *chunk_end  # TAP_BY_FRAME
+    cdef bint frame_selected  # TAP_SELECTED: the tap gets the frame in processing
+    cdef uint64_t snap_left  # TAP_SELECTED: bytes of it that the tap still gets
+    cdef size_t seen_before  # TAP_SELECTED: bytes that the lane processes a second time, as it went back to hold them
+
+    cdef int begin_chunk(self, LinkBase link, const uint8_t *data, size_t size, uint64_t now) except -1
+    cdef int end_chunk(self, LinkBase link, uint64_t now) except -1
+    cdef bint defer(self) noexcept
+    cdef int end_piece(self, LinkBase link, const uint8_t *at, uint64_t now) except -1
+    cdef void begin_frame(self, LinkBase link, Row *row) noexcept
+    cdef int take_frame_bytes(self, LinkBase link, const uint8_t *data, size_t size, uint64_t now) except -1
+    cdef void go_back(self, size_t size) noexcept
+    cdef void skip(self, size_t size) noexcept
+
+
+cdef struct Chunk:  # received bytes while a lane processes them
+    uint8_t *at  # next byte to process
+    uint8_t *limit  # behind the last byte
+    uint8_t *unsent  # from here to `at`: to be forwarded unchanged, and not given to the pipe yet
+    uint8_t *frame  # first byte of the frame in processing if it is in this chunk, else NULL
+    uint64_t now
+
+
 cdef class Lane:
-    cdef Joint link
-    cdef Lane other
+    cdef LinkBase link
+    cdef Lane other  # of the opposite direction
     cdef Pipe pipe
-    cdef int side
+    cdef TapCursor tap
+    cdef int direction  # DIRECTION_REQUEST or DIRECTION_RESPONSE
     cdef int state
-    cdef int blocked
-    cdef readonly bint eof  # its source has said it is done
-    cdef readonly bint ended  # and so has what it writes to been told
-    cdef readonly bint discarding  # what it would write to is gone
-    cdef uint8_t carry[HEADROOM]
-    cdef int carried
+    cdef uint32_t taken  # transitions this lane has taken: bit from * LANE_STATES + to
+    cdef int blocked  # BlockReason bits; 0: the source is read
+    cdef readonly bint eof
+    cdef readonly bint ended
+    cdef readonly bint discarding
     cdef uint64_t left  # bytes of the frame still to come
-    cdef bint walking
+    cdef bint walking  # the walker follows the body of the frame in processing
     cdef Walker walker
+    cdef uint64_t progress_at  # ns, monotonic: when bytes were last received
+    # buffers: see the table in lane.pyx
+    cdef uint8_t header_part[HEADROOM]
+    cdef int header_part_size
     cdef uint8_t *held
     cdef size_t held_size
     cdef size_t held_capacity
-    cdef uint8_t *stash  # bytes that came and wait until it is unblocked
-    cdef size_t stash_size
-    cdef bint stash_is_tapped
-    cdef const uint8_t *untapped  # of the chunk in hand, where it goes to the tap in pieces; else NULL
-    cdef const uint8_t *untapped_end
-    cdef uint64_t progress_at  # ns, monotonic: when bytes last came
-    cdef uint64_t tap_lost
-    cdef uint64_t tap_left
-    cdef bint tapping
-    cdef size_t tapped_ahead  # bytes that come again and have been given to the tap
+    cdef uint8_t *deferred
+    cdef size_t deferred_size
+    cdef bint deferred_is_tapped
 
     cdef int process(self, uint8_t *data, size_t size, uint64_t now) except -1
-    cdef uint8_t *end_frame(self, uint8_t *run, uint8_t *at) except NULL
-    cdef int gather(self, const uint8_t *data, size_t size) except -1
+    cdef int process_deferred(self) except -1
+    cdef int run(self, uint8_t *data, size_t size, uint64_t now) except -1
+    cdef int enter(self, int state) except -1
+    cdef int read_header(self, Chunk *c) except -1
+    cdef int keep_header_part(self, Chunk *c) except -1
+    cdef int cut_through(self, Chunk *c) except -1
+    cdef int hold_from_first_address(self, Chunk *c, size_t available, size_t before) except -1
+    cdef int hold(self, Chunk *c) except -1
+    cdef int forward_opaque(self, Chunk *c) except -1
+    cdef int advance(self, Chunk *c, size_t size) except -1
+    cdef int flush(self, Chunk *c) except -1
+    cdef int defer(self, Chunk *c) except -1
+    cdef int add_to_held(self, const uint8_t *data, size_t size) except -1
     cdef int complete(self, const uint8_t *data, size_t size) except -1
-    cdef void let_go(self) noexcept
-    cdef void begin_tap(self, Row *row) noexcept
-    cdef void tap_up_to(self, const uint8_t *at, uint64_t now) noexcept
-    cdef void tap_piece(self, const uint8_t *data, size_t size, uint64_t now) noexcept
+    cdef void free_held(self) noexcept
     cdef int refuse(self, const uint8_t *at, int cause) except -1
     cdef int block(self, int why) except -1
     cdef int unblock(self, int why) except -1
-    cdef int take_up(self, uint8_t *data, size_t size) except -1
-    cdef int keep(self, const uint8_t *data, size_t size) except -1
-    cdef int pass_on(self) except -1
+    cdef int go_opaque(self) except -1
     cdef int finish(self) except -1
     cdef bint at_boundary(self) noexcept
     cdef void release(self) noexcept
-    # what requests and responses do differently
-    cdef int waits_for(self) noexcept
-    cdef size_t header_size(self, const uint8_t *at, size_t have) noexcept
-    cdef bint is_bad_size(self, const uint8_t *at) noexcept
+    # what requests and responses do differently: RequestLane and ResponseLane override each
+    cdef int waits_for(self) except -1
+    cdef size_t header_size(self, const uint8_t *at, size_t have) except 0
+    cdef int is_bad_size(self, const uint8_t *at) except -1
     cdef int begin_frame(self, const uint8_t *at, uint64_t now) except -1
-    cdef int64_t walk_body(self, const uint8_t *at, size_t size) noexcept
-    cdef int give(self, bytes frame) except -1
-    cdef int give_tail(self, bytes tail) except -1
+    cdef int64_t walk_body(self, const uint8_t *at, size_t size) except -2
+    cdef int handle_held_frame(self, bytes frame) except -1
+    cdef int handle_held_tail(self, bytes tail) except -1
+
+
+@cython.final
+cdef class RequestLane(Lane):
+    cdef int32_t walked_id  # correlation id of the Produce request the walker follows
+
+    cdef int route_request(self, Row *row, int api_key, int api_version, const uint8_t *at, uint64_t now) except -1
+    cdef void count_request(self, Row *row, int api_key, int api_version, uint64_t size) noexcept
+    cdef int note_request(self, Row *row, int api_key, int api_version, int32_t correlation_id, PyObject *held, uint64_t now) except -1
+    cdef int drop_walked_request(self) except -1
+    cdef int send_token(self, bytes frame) except -1
+    cdef int send_request(self, bytes frame, object held) except -1
+
+
+@cython.final
+cdef class ResponseLane(Lane):
+    cdef Entry current  # the request that the frame in processing answers
+
+    cdef int route_response(self, Row *row, const uint8_t *at, uint64_t now) except -1
+    cdef void count_response(self, uint64_t now) noexcept
+    cdef bint skips_tokens(self, int32_t correlation_id) noexcept
+    cdef int begin_token(self, int32_t size) except -1
+    cdef object take_paired_request(self)

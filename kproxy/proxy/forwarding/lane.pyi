@@ -1,4 +1,5 @@
 import asyncio
+from enum import IntEnum
 
 from kproxy.proxy.forwarding.link import Link
 from kproxy.proxy.forwarding.owner import LinkOwner
@@ -12,7 +13,7 @@ class Worker:
 
     Args:
         counters: where this worker counts.
-        tap: where what passes is copied to; None: nowhere.
+        tap: the ring that traffic is copied to; None: none.
         loop: uvloop's.
         memory_budget: bytes the buffers of all lanes should stay below; 0: no limit. Soft: see the package docstring.
     """
@@ -37,13 +38,24 @@ class Worker:
     def loop(self) -> asyncio.AbstractEventLoop: ...
     @property
     def buffered_bytes(self) -> int:
-        """Bytes in buffers of lanes now."""
+        """Bytes in the buffers of all lanes and pipes now."""
+
+class LaneState(IntEnum):
+    """The states of a lane."""
+
+    BETWEEN_FRAMES = ...
+    CUT_THROUGH = ...
+    HOLD_FRAME = ...
+    HOLD_TAIL = ...
+    OPAQUE = ...
+
+TRANSITIONS: dict[LaneState, set[LaneState]]
 
 class Pipe:
-    """What reads the source of a lane and writes its sink."""
+    """Reads the source of a lane and writes its sink. Abstract: SocketPipe and TransportPipe override each method."""
 
-class Joint:
-    """What a lane knows of its link."""
+class LinkBase:
+    """The part of a link that lanes use: what is in flight, authentication, limits. Link (link.pyx) overrides each method."""
 
     sasl: SaslPhase | None
     sampled: bool  # the tap gets this connection
@@ -56,11 +68,11 @@ class Joint:
     def plan(self) -> Plan: ...
     @property
     def tokens(self) -> bool:
-        """Frames of the client may be raw SASL tokens."""
+        """The client's next frame may be a raw SASL token."""
 
     @property
     def authenticating(self) -> bool:
-        """Between SaslHandshake and the broker's word."""
+        """Between SaslHandshake and the end of authentication: requests must be small."""
 
     @property
     def closed(self) -> bool: ...
@@ -72,25 +84,37 @@ class Joint:
 
     @property
     def last_at(self) -> int:
-        """When bytes last came or went, ns of the monotonic clock."""
+        """When bytes were last received, or taken by a slow sink (ns, monotonic)."""
 
     def close(self, cause: int) -> None:
         """Close both sides now; *cause* is a CloseCause."""
 
 class Lane:
-    """One direction of a link. What is decided of each byte is here."""
+    """One direction of a link; the machine is described at the top of lane.pyx. Abstract: RequestLane, ResponseLane."""
+
+    @property
+    def lane_state(self) -> LaneState: ...
+    @property
+    def transitions_taken(self) -> set[tuple[LaneState, LaneState]]:
+        """Transitions of this lane so far, as pairs of LaneState."""
 
     @property
     def eof(self) -> bool:
-        """Its source has said that it is done."""
+        """The source has ended or is lost."""
 
     @property
     def ended(self) -> bool:
-        """And so has what it writes to been told."""
+        """All bytes of the source have been sent, and its end."""
 
     @property
     def discarding(self) -> bool:
-        """What it would write to is gone."""
+        """The sink is lost: what would be sent to it is dropped."""
 
     def stalled_since(self) -> int:
-        """When the last byte of a frame came that is not whole (ns, monotonic); 0: between frames, or not its own fault."""
+        """When the last byte of an incomplete frame was received (ns, monotonic); 0: between frames, blocked or opaque."""
+
+class RequestLane(Lane):
+    """From client to broker: frames by their header, raw SASL tokens, what is in flight from now on, acks=0."""
+
+class ResponseLane(Lane):
+    """From broker to client: which request each response answers, and from where on addresses may be in it."""

@@ -1,28 +1,126 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""One direction of a link: which bytes go on at once, which are gathered first, and when it stands still.
+"""The lane: one direction of a link, a state machine over the bytes received from its source.
 
-What makes frames of requests is in requests.pyx, of responses in responses.pyx; what reads and writes is a Pipe: two
-sockets in pump.pyx, two transports in streams.pyx.
+A link has two lanes, RequestLane (client to broker) and ResponseLane (broker to client). A Pipe reads a lane's source and
+writes its sink: two sockets (sockets.pyx) or two transports (streams.pyx). The pipe calls ``Lane.process`` with each chunk it
+received; the lane calls ``Pipe.emit`` with the bytes to send. A lane does no system call, waits for nothing and never asks the
+owner about a frame that is cut through.
+
+States
+    BETWEEN_FRAMES  the next byte is the first of a frame; ``header_part`` has the bytes of an incomplete header, if any
+    CUT_THROUGH     a frame is forwarded as its bytes arrive; ``left`` bytes of it are to come
+    HOLD_FRAME      a frame is collected whole in ``held`` and nothing of it has been forwarded; ``left`` bytes are to come
+    HOLD_TAIL       a response was forwarded up to its first broker address; the rest, ``left`` bytes, is collected in ``held``
+    OPAQUE          a response answered no request: where frames begin is not known any more, and bytes are forwarded unread
+
+Transitions (TRANSITIONS below has the same as data; ``enter`` raises for any other)
+    BETWEEN_FRAMES -> CUT_THROUGH     a header is complete: no filter wants the frame, or only its tail, or it is too large to be held
+    BETWEEN_FRAMES -> HOLD_FRAME      a header is complete: a filter wants the frame whole (Want.HOLD); SaslHandshake; a raw SASL token
+    BETWEEN_FRAMES -> OPAQUE          a response pairs with no request, and the owner lets the connection go on
+    CUT_THROUGH    -> BETWEEN_FRAMES  the frame's last byte
+    CUT_THROUGH    -> HOLD_FRAME      responses: the walk came to the first address, and nothing of the frame has been forwarded yet
+    CUT_THROUGH    -> HOLD_TAIL       responses: the walk came to the first address of a frame that has been forwarded in part
+    CUT_THROUGH    -> OPAQUE          requests: the other lane became opaque
+    HOLD_FRAME     -> BETWEEN_FRAMES  the frame's last byte; the owner decides what happens with it (LinkOwner.on_request, on_response)
+    HOLD_FRAME     -> OPAQUE          requests: the other lane became opaque; what is held is forwarded
+    HOLD_TAIL      -> BETWEEN_FRAMES  the tail's last byte; the owner returns the tail to forward (LinkOwner.on_tail)
+In each state the link may be closed: by a frame it refuses (``refuse``), by the owner, by a lost peer. ``link.closed`` is then true,
+the machine stops, and ``release`` has freed the buffers.
+
+Reasons not to read the source (BlockReason; several may hold, and reading goes on when none does)
+    BY_OUTPUT     the sink has not taken all bytes; ends when the pipe has sent them
+    BY_VERDICT    a filter decides later about a held frame; ends with Link.resume
+    BY_IN_FLIGHT  requests: ``Limits.in_flight`` are unanswered; ends when half of them are answered
+    BY_ANSWERS    requests: the client has not taken what filters answered; ends when it has
+    BY_DRAIN      requests: the link drains and no further request begins; does not end
+BY_OUTPUT stops only reading: a chunk that has been received is processed to its end. The others stop the lane at a frame boundary
+within a chunk: ``defer`` keeps the rest of the chunk.
+
+Who owns which bytes, and what bounds them
+    buffer                        what it holds, and why                                    bound
+    the chunk                     bytes just received; the pipe's, valid during process     256 KiB (sockets); one read (transports)
+    Lane.header_part              the start of a header that is not complete                11 bytes
+    Lane.held                     the frame or tail being held; grows with what has come    Limits.held_frame_size; of a token
+                                                                                            Limits.unauthenticated_frame_size; of a tail 1 MiB
+    Lane.deferred                 the rest of a chunk that the lane may not process yet     one chunk
+    LinkBase.in_flight            requests to be answered, and responses made by filters    Limits.in_flight
+    SocketPipe.unsent             bytes the sink's socket has not taken                     one chunk and what was held, as BY_OUTPUT
+                                                                                            stops reading
+    TransportPipe.queued_chunks   chunks that came after pause_reading                      what TLS had decrypted
+    Leg.received_before_join      bytes that came before the link was joined                1 MiB and one read
+All but ``header_part`` and the transports' own write buffers (256 KiB high-water mark) count in Total.BUFFERED_BYTES.
+
+The tap gets each received byte once, or the byte is counted as lost, or it was not selected: see TapCursor.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_INCREF, Py_XDECREF
+from libc.stdint cimport int16_t
 from libc.stdlib cimport free, malloc, realloc
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
-from kproxy.protocol.wire cimport be32
-from kproxy.proxy.tap.counters cimport BUFFERED_BYTES, BYTES_REQUEST, BYTES_RESPONSE
-from kproxy.proxy.forwarding.in_flight cimport ANSWER_ENTRY, drop_all, first_entry
-from kproxy.proxy.tap.ring cimport TAP_DATA
+from kproxy.protocol.direction cimport DIRECTION_REQUEST, DIRECTION_RESPONSE
+from kproxy.protocol.wire cimport be16, be32
+from kproxy.proxy.forwarding.in_flight cimport (
+    ANSWER_ENTRY, REQUEST_ENTRY, TOKEN_ENTRY, drop_all, drop_first, drop_last, first_entry, last_entry, push_entry,
+)
+from kproxy.proxy.forwarding.plan cimport WALK_MORE, WALK_STOPPED, begin_walk, walk_on
+from kproxy.proxy.tap.counters cimport ApiCounts, latency_bucket
 
-from kproxy.proxy.tap.counted import CloseCause
+from enum import IntEnum
+
+from kproxy.filters.contract import Want
+from kproxy.protocol import ApiKey
+from kproxy.protocol.frames import GSSAPI_FIRST_BYTE
+from kproxy.proxy.tap.counted import CloseCause, Total
+from kproxy.proxy.tap.tapped import TapKind
 
 cdef enum:
-    MOST_TAIL = 1_048_576  # bytes of a response from the first address on
-    HELD_AT_FIRST = 4_096
+    TAIL_LIMIT = 1_048_576  # bytes of a response from the first address on
+    HELD_AT_FIRST = 4_096  # bytes
 
 cdef int BAD_FRAME = CloseCause.BAD_FRAME
 cdef int FILTER = CloseCause.FILTER
+cdef int FRAME_TOO_BIG = CloseCause.FRAME_TOO_BIG
+cdef int REFUSED_VERSION = CloseCause.REFUSED_VERSION
+cdef int BUFFERED_BYTES = Total.BUFFERED_BYTES
+cdef int BYTES_REQUEST = Total.BYTES_REQUEST
+cdef int BYTES_RESPONSE = Total.BYTES_RESPONSE
+cdef int HELD_FRAMES = Total.HELD_FRAMES
+cdef int IN_FLIGHT = Total.IN_FLIGHT
+cdef int UNKNOWN_APIS = Total.UNKNOWN_APIS
+cdef int TAP_DATA = TapKind.DATA
+cdef int WANT_HOLD = Want.HOLD
+cdef int WANT_TAIL = Want.TAIL
+cdef int WANT_REFUSE = Want.REFUSE
+cdef int PRODUCE = ApiKey.PRODUCE
+cdef int SASL_HANDSHAKE = ApiKey.SASL_HANDSHAKE
+cdef int SASL_AUTHENTICATE = ApiKey.SASL_AUTHENTICATE
+cdef int FIRST_GSSAPI_BYTE = GSSAPI_FIRST_BYTE
+
+
+LaneState = IntEnum("LaneState", {
+    "BETWEEN_FRAMES": BETWEEN_FRAMES,
+    "CUT_THROUGH": CUT_THROUGH,
+    "HOLD_FRAME": HOLD_FRAME,
+    "HOLD_TAIL": HOLD_TAIL,
+    "OPAQUE": OPAQUE,
+})
+
+TRANSITIONS = {
+    LaneState.BETWEEN_FRAMES: {LaneState.CUT_THROUGH, LaneState.HOLD_FRAME, LaneState.OPAQUE},
+    LaneState.CUT_THROUGH: {LaneState.BETWEEN_FRAMES, LaneState.HOLD_FRAME, LaneState.HOLD_TAIL, LaneState.OPAQUE},
+    LaneState.HOLD_FRAME: {LaneState.BETWEEN_FRAMES, LaneState.OPAQUE},
+    LaneState.HOLD_TAIL: {LaneState.BETWEEN_FRAMES},
+    LaneState.OPAQUE: set(),
+}
+
+cdef uint32_t allowed = 0  # TRANSITIONS as bits: from * LANE_STATES + to
+for _from, _targets in TRANSITIONS.items():
+    for _to in _targets:
+        allowed |= <uint32_t>1 << <uint32_t>(_from * LANE_STATES + _to)
 
 
 cdef uint64_t monotonic_ns() noexcept nogil:
@@ -36,7 +134,7 @@ cdef class Worker:
 
     Args:
         counters: where this worker counts.
-        tap: where what passes is copied to; None: nowhere.
+        tap: the ring that traffic is copied to; None: none.
         loop: uvloop's.
         memory_budget: bytes the buffers of all lanes should stay below; 0: no limit. Soft: see the package docstring.
     """
@@ -53,393 +151,836 @@ cdef class Worker:
 
     @property
     def buffered_bytes(self):
-        """Bytes in buffers of lanes now."""
+        """Bytes in the buffers of all lanes and pipes now."""
         return self.buffered[0]
 
 
+cdef object not_overridden(object instance, str method):
+    """The error of an abstract method that a subclass has forgotten: doing nothing would lose bytes."""
+    return TypeError(f"{type(instance).__name__} does not override {method}")
+
+
 cdef class Pipe:
-    """What reads the source of a lane and writes its sink."""
+    """Reads the source of a lane and writes its sink. Abstract: SocketPipe and TransportPipe override each method."""
 
     cdef int emit(self, const uint8_t *data, size_t size) except -1:
-        """Write; what does not go at once is kept, and blocks the lane BY_OUTPUT."""
-        return 0
+        """Send *data* after what was emitted before; keep what the sink does not take now and block the lane BY_OUTPUT."""
+        raise not_overridden(self, "Pipe.emit")
 
-    cdef bint is_flushed(self) noexcept:
-        return True
+    cdef int is_flushed(self) except -1:
+        """Return whether the sink has taken everything emitted."""
+        raise not_overridden(self, "Pipe.is_flushed")
 
     cdef int start_reading(self) except -1:
-        return 0
+        """Read the source and pass what arrives to ``Lane.process``."""
+        raise not_overridden(self, "Pipe.start_reading")
 
     cdef int stop_reading(self) except -1:
-        return 0
+        """Stop reading the source."""
+        raise not_overridden(self, "Pipe.stop_reading")
 
     cdef int end_output(self) except -1:
-        """Nothing more comes: tell the sink."""
-        return 0
+        """Send the end of the stream (FIN) to the sink."""
+        raise not_overridden(self, "Pipe.end_output")
 
     cdef int detach(self) except -1:
-        """Let go of source and sink."""
+        """Stop using source and sink; drop what has not been sent."""
+        raise not_overridden(self, "Pipe.detach")
+
+    cdef int forget(self) except -1:
+        """Drop references back to the lane, so that no cycle keeps a closed link alive."""
+        self.lane = None
         return 0
 
-    cdef void forget(self) noexcept:
-        """Nobody is inside: let go of what points back."""
-        self.lane = None
 
-
-cdef class Joint:
-    """What a lane knows of its link."""
+cdef class LinkBase:
+    """The part of a link that lanes use: what is in flight, authentication, limits. Link (link.pyx) overrides each method."""
 
     def __dealloc__(self):
         drop_all(&self.in_flight)
 
-    cdef int answers_due(self) except -1:
-        return 0
+    cdef int send_due_answers(self) except -1:
+        """Send the client the responses of filters whose turn has come."""
+        raise not_overridden(self, "LinkBase.send_due_answers")
 
     cdef int go_opaque(self) except -1:
-        return 0
+        """Handle a response that answers no request: make both lanes opaque, or close."""
+        raise not_overridden(self, "LinkBase.go_opaque")
 
-    cdef void copy(self, int side, int kind, const uint8_t *data, size_t size, uint64_t at) noexcept:
-        pass
+    cdef int copy_to_tap(self, int direction, int kind, const uint8_t *data, size_t size, uint64_t at) except -1:
+        """Write a record to the tap; what does not fit is counted as lost."""
+        raise not_overridden(self, "LinkBase.copy_to_tap")
 
     cdef int settle(self) except -1:
-        return 0
+        """Do what became due: end an output, unblock, close."""
+        raise not_overridden(self, "LinkBase.settle")
 
     cpdef close(self, int cause):
-        pass
+        """Close both sides now; *cause* is a CloseCause."""
+        raise not_overridden(self, "LinkBase.close")
 
     cdef bint answer_is_next(self) noexcept:
+        """Return whether the response due next to the client is one that a filter made."""
         return self.in_flight.count > 0 and first_entry(&self.in_flight).kind == ANSWER_ENTRY
 
 
+cdef class TapCursor:
+    """How far the tap has got the bytes of one direction.
+
+    A lane calls ``begin_chunk`` with each chunk, then ``end_chunk``, or ``defer`` where it keeps the rest for later. In between it
+    reports frames, and the cursor copies what its mode says:
+
+    TAP_COPIED    nothing: ``begin_chunk`` copied the whole chunk. The usual mode, one copy a chunk
+    TAP_BY_FRAME  up to the end of a frame (``end_piece``): an answer of a filter is about to be sent after that frame, and the tap
+                  must get it in the order of the wire
+    TAP_SELECTED  the first ``snaplen`` bytes of frames of chosen APIs (``begin_frame``, ``take_frame_bytes``); what snaplen cuts off
+                  is counted as lost, frames of other APIs are not
+    """
+
+    cdef int begin_chunk(self, LinkBase link, const uint8_t *data, size_t size, uint64_t now) except -1:
+        """Choose the mode for a chunk the tap has not got, and copy it if it can be copied whole."""
+        if link.plan.selective:
+            self.mode = TAP_SELECTED
+        elif self.direction == DIRECTION_RESPONSE and link.answers:
+            self.mode = TAP_BY_FRAME
+            self.next = data
+            self.chunk_end = data + size
+        else:
+            self.mode = TAP_COPIED
+            return link.copy_to_tap(self.direction, TAP_DATA, data, size, now)
+        return 0
+
+    cdef int end_chunk(self, LinkBase link, uint64_t now) except -1:
+        """Copy the rest of the chunk where it is copied in pieces."""
+        if self.mode == TAP_BY_FRAME:
+            self.end_piece(link, self.chunk_end, now)
+        self.mode = TAP_COPIED
+        return 0
+
+    cdef bint defer(self) noexcept:
+        """The rest of the chunk is processed later; return whether the tap has got it."""
+        cdef bint copied = self.mode == TAP_COPIED
+        self.mode = TAP_COPIED
+        return copied
+
+    cdef int end_piece(self, LinkBase link, const uint8_t *at, uint64_t now) except -1:
+        """Copy up to *at*, which is at the end of a frame."""
+        cdef const uint8_t *begin = self.next
+        if self.mode != TAP_BY_FRAME or at <= begin:
+            return 0
+        self.next = at
+        return link.copy_to_tap(self.direction, TAP_DATA, begin, at - begin, now)
+
+    cdef void begin_frame(self, LinkBase link, Row *row) noexcept:
+        """Note whether the tap gets the frame that begins, and how much of it."""
+        self.frame_selected = row.tapped
+        self.snap_left = link.plan.snaplen if link.plan.snaplen else <uint64_t>-1
+
+    cdef int take_frame_bytes(self, LinkBase link, const uint8_t *data, size_t size, uint64_t now) except -1:
+        """Copy what is selected of bytes of the frame in processing."""
+        cdef size_t n
+        if self.mode != TAP_SELECTED:
+            return 0
+        n = min(self.seen_before, size)
+        self.seen_before -= n
+        data += n
+        size -= n
+        if not self.frame_selected:
+            return 0
+        n = min(self.snap_left, <uint64_t>size)
+        if n:
+            link.copy_to_tap(self.direction, TAP_DATA, data, n, now)
+            self.snap_left -= n
+        self.lost += size - n
+        return 0
+
+    cdef void go_back(self, size_t size) noexcept:
+        """The lane processes the last *size* bytes again, in another state."""
+        self.seen_before = size if self.mode == TAP_SELECTED else 0
+
+    cdef void skip(self, size_t size) noexcept:
+        """Bytes without frames: nothing can be selected of them."""
+        if self.mode == TAP_SELECTED:
+            self.lost += size
+
+
 cdef class Lane:
-    """One direction of a link. What is decided of each byte is here."""
+    """One direction of a link; the machine is described at the top of this file. Abstract: RequestLane, ResponseLane."""
+
+    def __cinit__(self, *args, **kwargs):
+        self.tap = TapCursor()
 
     def __dealloc__(self):
         free(self.held)
-        free(self.stash)
+        free(self.deferred)
+
+    @property
+    def lane_state(self):
+        """The LaneState now."""
+        return LaneState(self.state)
+
+    @property
+    def transitions_taken(self):
+        """Transitions of this lane so far, as pairs of LaneState."""
+        return {
+            (from_, to) for from_ in LaneState for to in LaneState
+            if self.taken >> <uint32_t>(from_ * LANE_STATES + to) & 1
+        }
+
+    def stalled_since(self):
+        """When the last byte of an incomplete frame was received (ns, monotonic); 0: between frames, blocked or opaque."""
+        if self.blocked or self.state == OPAQUE or self.state == BETWEEN_FRAMES and not self.header_part_size:
+            return 0
+        return self.progress_at
+
+    # Chunks
 
     cdef int process(self, uint8_t *data, size_t size, uint64_t now) except -1:
-        """Take a chunk. There are HEADROOM bytes before *data* that may be written to when ``carried`` is not 0."""
-        cdef Joint link = self.link
-        cdef uint8_t *limit = data + size
-        cdef uint8_t *run  # from here to `at`, bytes that go on as they are and have not gone yet
-        cdef uint8_t *at
-        cdef uint8_t *frame = NULL  # where the frame began, if it did in this chunk and nothing of it has gone
-        cdef size_t n
-        cdef int64_t stopped
-        cdef int why
+        """Process a chunk that was received. HEADROOM bytes before *data* must be writable if ``header_part_size`` is not 0."""
+        cdef LinkBase link = self.link
+        link.bytes_in[self.direction] += size
+        link.worker.counters.total(BYTES_REQUEST if self.direction == DIRECTION_REQUEST else BYTES_RESPONSE)[0] += size
+        self.tap.begin_chunk(link, data, size, now)
+        return self.run(data, size, now)
+
+    cdef int process_deferred(self) except -1:
+        """Process the rest of a chunk that was deferred; it was counted when it was received."""
+        cdef uint8_t *data = self.deferred
+        cdef size_t size = self.deferred_size
+        cdef uint64_t now = monotonic_ns()
+        self.deferred = NULL
+        self.deferred_size = 0
+        self.link.worker.buffered[0] -= size
+        try:
+            if not self.deferred_is_tapped:
+                self.tap.begin_chunk(self.link, data + HEADROOM, size, now)
+            return self.run(data + HEADROOM, size, now)
+        finally:
+            free(data)
+
+    cdef int run(self, uint8_t *data, size_t size, uint64_t now) except -1:
+        """Run the machine over a chunk: the function of the state consumes bytes and chooses the next state."""
+        cdef LinkBase link = self.link
+        cdef Chunk c
         link.last_at = self.progress_at = now
-        link.bytes_in[self.side] += size
-        link.worker.counters.total(BYTES_REQUEST if self.side == REQUEST_SIDE else BYTES_RESPONSE)[0] += size
-        if link.plan.selective:
-            pass
-        elif self.side == RESPONSE_SIDE and link.answers:  # they come between frames on the tap as they do on the wire
-            self.untapped = data
-            self.untapped_end = limit
-        else:
-            link.copy(self.side, TAP_DATA, data, size, now)
-        if self.carried:
-            data -= self.carried
-            memcpy(data, self.carry, self.carried)
-            self.carried = 0
-        at = run = data
-        while at < limit and not link.closed:
-            if self.state == IN_BODY:
-                n = min(self.left, <uint64_t>(limit - at))
-                if link.plan.selective:
-                    self.tap_piece(at, n, now)
-                if self.walking:
-                    stopped = self.walk_body(at, n)
-                    if stopped >= 0 and self.left - stopped > 1:
-                        if frame != NULL and frame >= run and self.left - stopped <= MOST_TAIL:
-                            self.pipe.emit(run, frame - run)
-                            self.left += at - frame
-                            self.tapped_ahead = at + n - frame if link.plan.selective else 0
-                            at = run = frame
-                            self.state = HOLDING
-                            continue
-                        at += stopped
-                        self.left -= stopped
-                        self.tapped_ahead = n - stopped if link.plan.selective else 0
-                        self.pipe.emit(run, at - run)
-                        run = at
-                        if self.left > MOST_TAIL:
-                            return self.refuse(at, FILTER)
-                        self.state = HOLDING_TAIL
-                        continue
-                at += n
-                self.left -= n
-                if self.left == 0:
-                    run = self.end_frame(run, at)
-            elif self.state == HOLDING or self.state == HOLDING_TAIL:
-                n = min(self.left, <uint64_t>(limit - at))
-                if link.plan.selective:
-                    self.tap_piece(at, n, now)
-                self.left -= n
-                if self.left or self.held_size:
-                    self.gather(at, n)
-                at += n
-                run = at
-                if self.left == 0:
-                    self.tap_up_to(at, now)
-                    self.complete(at - n, n)
-                    if link.closed:
-                        return 0
-                    if self.blocked & (BY_VERDICT | BY_ANSWERS):
-                        return self.keep(at, limit - at)
+        c.limit = data + size
+        c.frame = NULL
+        c.now = now
+        if self.header_part_size:
+            data -= self.header_part_size
+            memcpy(data, self.header_part, self.header_part_size)
+            self.header_part_size = 0
+        c.at = c.unsent = data
+        while c.at < c.limit and not link.closed:
+            if self.state == CUT_THROUGH:
+                self.cut_through(&c)
+            elif self.state == BETWEEN_FRAMES:
+                self.read_header(&c)
             elif self.state == OPAQUE:
-                if link.plan.selective:
-                    self.tap_lost += limit - at
-                at = limit
+                self.forward_opaque(&c)
             else:
-                why = self.waits_for()
-                if why:
-                    self.pipe.emit(run, at - run)
-                    self.block(why)
-                    self.tap_up_to(at, now)
-                    return self.keep(at, limit - at)
-                n = self.header_size(at, limit - at)
-                if <size_t>(limit - at) < n:
-                    if limit - at >= 4 and self.is_bad_size(at):
-                        self.pipe.emit(run, at - run)
-                        return self.refuse(at, BAD_FRAME)
-                    self.carried = limit - at
-                    memcpy(self.carry, at, self.carried)
-                    limit = at
-                    break
-                frame = at
-                self.begin_frame(at, now)
-                if link.closed:
-                    return 0
-                if self.state == IN_BODY:
-                    if link.plan.selective:
-                        self.tap_piece(at, n, now)
-                    at += n
-                    self.left -= n
-                    if self.left == 0:
-                        run = self.end_frame(run, at)
-                elif self.state == HOLDING:
-                    self.pipe.emit(run, at - run)
-                    run = at
+                self.hold(&c)
         if not link.closed:
-            self.tap_up_to(self.untapped_end, now)
-            self.untapped = NULL
-            self.pipe.emit(run, at - run)
+            self.tap.end_chunk(link, now)
+            self.flush(&c)
             if link.draining or self.other.eof:
                 link.settle()
         return 0
 
-    cdef uint8_t *end_frame(self, uint8_t *run, uint8_t *at) except NULL:
-        """A frame has passed; gives what has not gone yet from there on, as answers whose turn it is come behind it."""
-        self.state = AT_HEADER
-        if self.side == REQUEST_SIDE or not self.link.answer_is_next():
-            return run
-        self.tap_up_to(at, self.progress_at)
-        self.pipe.emit(run, at - run)
-        self.link.answers_due()
-        return at
+    cdef int enter(self, int state) except -1:
+        """Change the state; raises RuntimeError for what is not among TRANSITIONS."""
+        cdef uint32_t transition = <uint32_t>1 << <uint32_t>(self.state * LANE_STATES + state)
+        if not allowed & transition:
+            raise RuntimeError(f"no transition from {LaneState(self.state)!r} to {LaneState(state)!r}")
+        self.taken |= transition
+        self.state = state
+        return 0
 
-    # Frames that are held
+    # One function a state
 
-    cdef int gather(self, const uint8_t *data, size_t size) except -1:
-        """Add to the held frame; room grows with what came, not with what was announced."""
-        cdef size_t room = HELD_AT_FIRST
+    cdef int read_header(self, Chunk *c) except -1:
+        """BETWEEN_FRAMES: begin the next frame, once one may begin and its header is complete."""
+        cdef LinkBase link = self.link
+        cdef size_t available = c.limit - c.at
+        cdef size_t size
+        cdef int why = self.waits_for()
+        if why:
+            self.flush(c)
+            self.block(why)
+            return self.defer(c)
+        size = self.header_size(c.at, available)
+        if available < size:
+            return self.keep_header_part(c)
+        c.frame = c.at
+        self.begin_frame(c.at, c.now)
+        if link.closed:
+            return 0
+        if self.state == CUT_THROUGH:
+            self.tap.take_frame_bytes(link, c.at, size, c.now)
+            return self.advance(c, size)
+        if self.state == HOLD_FRAME:
+            return self.flush(c)
+        return 0
+
+    cdef int keep_header_part(self, Chunk *c) except -1:
+        """BETWEEN_FRAMES: keep the start of a header until the rest comes; a size that cannot be is refused at once."""
+        cdef size_t available = c.limit - c.at
+        if available >= 4 and self.is_bad_size(c.at):
+            self.flush(c)
+            return self.refuse(c.at, BAD_FRAME)
+        self.header_part_size = available
+        memcpy(self.header_part, c.at, available)
+        c.limit = c.at
+        return 0
+
+    cdef int cut_through(self, Chunk *c) except -1:
+        """CUT_THROUGH: forward the frame's bytes; follow the body where something in it matters."""
+        cdef size_t available = min(self.left, <uint64_t>(c.limit - c.at))
+        cdef int64_t before
+        self.tap.take_frame_bytes(self.link, c.at, available, c.now)
+        if self.walking:
+            before = self.walk_body(c.at, available)
+            if before >= 0 and self.left - before > 1:
+                return self.hold_from_first_address(c, available, before)
+        return self.advance(c, available)
+
+    cdef int hold_from_first_address(self, Chunk *c, size_t available, size_t before) except -1:
+        """CUT_THROUGH: hold the frame from its first address on, which is *before* bytes ahead; whole if none of it has gone."""
+        if c.frame != NULL and c.frame >= c.unsent and self.left - before <= TAIL_LIMIT:
+            self.left += c.at - c.frame
+            self.tap.go_back(c.at + available - c.frame)
+            c.at = c.frame
+            self.flush(c)
+            return self.enter(HOLD_FRAME)
+        c.at += before
+        self.left -= before
+        self.tap.go_back(available - before)
+        self.flush(c)
+        if self.left > TAIL_LIMIT:
+            return self.refuse(c.at, FILTER)
+        return self.enter(HOLD_TAIL)
+
+    cdef int hold(self, Chunk *c) except -1:
+        """HOLD_FRAME, HOLD_TAIL: collect; once complete, have the owner decide."""
+        cdef size_t n = min(self.left, <uint64_t>(c.limit - c.at))
+        self.tap.take_frame_bytes(self.link, c.at, n, c.now)
+        self.left -= n
+        if self.left or self.held_size:
+            self.add_to_held(c.at, n)
+        c.at += n
+        c.unsent = c.at
+        if self.left:
+            return 0
+        self.tap.end_piece(self.link, c.at, c.now)
+        self.complete(c.at - n, n)
+        if not self.link.closed and self.blocked & (BY_VERDICT | BY_ANSWERS):
+            return self.defer(c)
+        return 0
+
+    cdef int forward_opaque(self, Chunk *c) except -1:
+        """OPAQUE: forward everything."""
+        self.tap.skip(c.limit - c.at)
+        c.at = c.limit
+        return 0
+
+    # What the functions of states share
+
+    cdef int advance(self, Chunk *c, size_t size) except -1:
+        """Pass over bytes of a frame that is cut through; after its last one, send the answers of filters that are due."""
+        c.at += size
+        self.left -= size
+        if self.left:
+            return 0
+        self.enter(BETWEEN_FRAMES)
+        if self.direction == DIRECTION_RESPONSE and self.link.answer_is_next():
+            self.tap.end_piece(self.link, c.at, c.now)
+            self.flush(c)
+            self.link.send_due_answers()
+        return 0
+
+    cdef int flush(self, Chunk *c) except -1:
+        """Give the pipe the bytes up to ``c.at`` that are forwarded unchanged."""
+        cdef uint8_t *unsent = c.unsent
+        c.unsent = c.at
+        return self.pipe.emit(unsent, c.at - unsent)
+
+    cdef int defer(self, Chunk *c) except -1:
+        """Keep the rest of the chunk until the lane is unblocked."""
+        cdef size_t size = c.limit - c.at
+        self.tap.end_piece(self.link, c.at, c.now)
+        self.deferred_is_tapped = self.tap.defer()
+        if size:
+            if self.deferred != NULL:
+                raise RuntimeError("a lane that has deferred bytes was given more")
+            self.deferred = <uint8_t *>malloc(HEADROOM + size)
+            if self.deferred == NULL:
+                raise MemoryError
+            memcpy(self.deferred + HEADROOM, c.at, size)
+            self.deferred_size = size
+            self.link.worker.buffered[0] += size
+        c.limit = c.at
+        return 0
+
+    cdef int add_to_held(self, const uint8_t *data, size_t size) except -1:
+        """Append to the held frame; the buffer grows with the bytes received, not with the size announced."""
+        cdef size_t capacity = HELD_AT_FIRST
         cdef uint8_t *grown
-        while room < self.held_size + size:
-            room *= 2
-        if self.held == NULL or room > self.held_capacity:
-            grown = <uint8_t *>realloc(self.held, room)
+        while capacity < self.held_size + size:
+            capacity *= 2
+        if self.held == NULL or capacity > self.held_capacity:
+            grown = <uint8_t *>realloc(self.held, capacity)
             if grown == NULL:
                 raise MemoryError
             self.held = grown
-            self.link.worker.buffered[0] += room - self.held_capacity
-            self.held_capacity = room
+            self.link.worker.buffered[0] += capacity - self.held_capacity
+            self.held_capacity = capacity
         memcpy(self.held + self.held_size, data, size)
         self.held_size += size
         return 0
 
     cdef int complete(self, const uint8_t *data, size_t size) except -1:
-        """The held frame, or end, is whole: in *data*, unless it was gathered."""
-        cdef bytes frame
-        cdef int state = self.state
+        """Hand the held frame or tail over; it is *data* unless a part of it came before."""
+        cdef bytes held
+        cdef bint is_tail = self.state == HOLD_TAIL
         if self.held_size:
-            frame = PyBytes_FromStringAndSize(<char *>self.held, self.held_size)
-            self.let_go()
+            held = PyBytes_FromStringAndSize(<char *>self.held, self.held_size)
+            self.free_held()
         else:
-            frame = PyBytes_FromStringAndSize(<char *>data, size)
-        self.state = AT_HEADER
-        if state == HOLDING_TAIL:
-            self.give_tail(frame)
-        else:
-            self.give(frame)
-        return 0
+            held = PyBytes_FromStringAndSize(<char *>data, size)
+        self.enter(BETWEEN_FRAMES)
+        return self.handle_held_tail(held) if is_tail else self.handle_held_frame(held)
 
-    cdef void let_go(self) noexcept:
+    cdef void free_held(self) noexcept:
         free(self.held)
         self.held = NULL
         self.link.worker.buffered[0] -= self.held_capacity
         self.held_size = self.held_capacity = 0
 
-    # The tap, where it does not get everything
-
-    cdef void begin_tap(self, Row *row) noexcept:
-        self.tapping = row.tapped
-        self.tap_left = self.link.plan.snaplen if self.link.plan.snaplen else <uint64_t>-1
-
-    cdef void tap_up_to(self, const uint8_t *at, uint64_t now) noexcept:
-        """Give the tap what it has not got of the chunk in hand, up to *at*."""
-        cdef const uint8_t *begin = self.untapped
-        if begin == NULL or at <= begin:
-            return
-        self.untapped = at
-        self.link.copy(self.side, TAP_DATA, begin, at - begin, now)
-
-    cdef void tap_piece(self, const uint8_t *data, size_t size, uint64_t now) noexcept:
-        cdef size_t n = min(self.tapped_ahead, size)
-        if n:
-            self.tapped_ahead -= n
-            data += n
-            size -= n
-        if not self.tapping:
-            return
-        n = min(self.tap_left, <uint64_t>size)
-        if n:
-            self.link.copy(self.side, TAP_DATA, data, n, now)
-            self.tap_left -= n
-        self.tap_lost += size - n
-
     cdef int refuse(self, const uint8_t *at, int cause) except -1:
-        """Close the connection over a frame; *at* is where it begins, if it is there."""
-        cdef Joint link = self.link
-        link.close(link.owner.on_refused(link, self.side, cause, b"" if at == NULL else at[:4]))
+        """Close the connection because of a frame; *at* is its first byte, NULL if that has been forwarded."""
+        cdef LinkBase link = self.link
+        link.close(link.owner.on_refused(link, self.direction, cause, b"" if at == NULL else at[:4]))
         return 0
 
-    # Standing still, and going on
+    # Blocking
 
     cdef int block(self, int why) except -1:
+        """Stop reading the source until ``unblock`` has been called for each reason."""
         if not self.blocked:
             self.pipe.stop_reading()
         self.blocked |= why
         return 0
 
     cdef int unblock(self, int why) except -1:
-        """One reason less to stand still; without any, what waits is taken up, and reading goes on."""
-        cdef uint8_t *stash
-        cdef size_t size
+        """Remove a reason not to read; without any left, process what was deferred and read on."""
         if not self.blocked & why:
             return 0
         self.blocked &= ~why
         if self.blocked or self.link.closed:
             return 0
-        if self.side == RESPONSE_SIDE and self.link.answer_is_next():  # before what waits, which answers later requests
-            self.link.answers_due()
+        if self.direction == DIRECTION_RESPONSE and self.link.answer_is_next():  # before what is deferred: that answers later requests
+            self.link.send_due_answers()
             if self.blocked or self.link.closed:
                 return 0
-        if self.stash != NULL:
-            stash, size = self.stash, self.stash_size
-            self.stash = NULL
-            self.stash_size = 0
-            self.link.worker.buffered[0] -= size
-            try:
-                self.take_up(stash + HEADROOM, size)
-            finally:
-                free(stash)
+        if self.deferred != NULL:
+            self.process_deferred()
         if not self.blocked and not self.eof and not self.link.closed:
             self.pipe.start_reading()
         return 0
 
-    cdef int take_up(self, uint8_t *data, size_t size) except -1:
-        """As process, for bytes that have been counted and tapped."""
-        cdef bint tapped = self.link.sampled
-        self.link.sampled = tapped and not self.stash_is_tapped
-        self.link.bytes_in[self.side] -= size
-        self.link.worker.counters.total(BYTES_REQUEST if self.side == REQUEST_SIDE else BYTES_RESPONSE)[0] -= size
-        try:
-            return self.process(data, size, monotonic_ns())
-        finally:
-            self.link.sampled = tapped
+    # Endings
 
-    cdef int keep(self, const uint8_t *data, size_t size) except -1:
-        """Bytes that came and may not be looked at yet."""
-        self.stash_is_tapped = self.untapped == NULL and not self.link.plan.selective
-        self.untapped = NULL
-        if not size:
-            return 0
-        self.stash = <uint8_t *>malloc(size + HEADROOM)
-        if self.stash == NULL:
-            raise MemoryError
-        memcpy(self.stash + HEADROOM, data, size)
-        self.stash_size = size
-        self.link.worker.buffered[0] += size
-        return 0
-
-    cdef int pass_on(self) except -1:
-        """From now on bytes pass as they come; what was kept of them goes first."""
-        if self.carried:
-            self.pipe.emit(self.carry, self.carried)
-            self.carried = 0
+    cdef int go_opaque(self) except -1:
+        """Forward all bytes unread from now on, first those of an incomplete header or a held frame."""
+        if self.header_part_size:
+            self.pipe.emit(self.header_part, self.header_part_size)
+            self.header_part_size = 0
         if self.held_size:
             self.pipe.emit(self.held, self.held_size)
-            self.let_go()
-        self.state = OPAQUE
+            self.free_held()
         self.walking = False
-        return 0
+        return self.enter(OPAQUE)
 
     cdef int finish(self) except -1:
-        """Tell the sink that nothing more comes, once that is so."""
+        """End the output once the source has ended and all its bytes have been sent."""
         if not self.eof or self.ended:
             return 0
-        if not self.discarding and (self.stash != NULL or self.blocked & BY_VERDICT or not self.pipe.is_flushed()):
+        if not self.discarding and (self.deferred != NULL or self.blocked & BY_VERDICT or not self.pipe.is_flushed()):
             return 0
         self.ended = True
-        if self.side == RESPONSE_SIDE and not self.other.eof:
-            self.link.broker_first = True
-        if not self.discarding:
-            self.pipe.end_output()
-        return 0
+        return 0 if self.discarding else self.pipe.end_output()
 
     cdef bint at_boundary(self) noexcept:
-        return self.state == AT_HEADER and not self.carried and not self.blocked & BY_VERDICT or self.blocked & BY_DRAIN
-
-    def stalled_since(self):
-        """When the last byte of a frame came that is not whole (ns, monotonic); 0: between frames, or not its own fault."""
-        if self.blocked or self.state == OPAQUE or self.state == AT_HEADER and not self.carried:
-            return 0
-        return self.progress_at
+        """Return whether the lane is between frames and waits for no filter, or will begin no further frame."""
+        return self.state == BETWEEN_FRAMES and not self.header_part_size and not self.blocked & BY_VERDICT or self.blocked & BY_DRAIN
 
     cdef void release(self) noexcept:
+        """Free all buffers."""
         if self.held != NULL:
-            self.let_go()
-        self.untapped = NULL
-        if self.stash != NULL:
-            free(self.stash)
-            self.stash = NULL
-            self.link.worker.buffered[0] -= self.stash_size
+            self.free_held()
+        self.header_part_size = 0
+        self.tap.mode = TAP_COPIED
+        if self.deferred != NULL:
+            free(self.deferred)
+            self.deferred = NULL
+            self.link.worker.buffered[0] -= self.deferred_size
+            self.deferred_size = 0
 
     # What requests and responses do differently
 
-    cdef int waits_for(self) noexcept:
-        """Why no further frame may begin (a Block); 0: it may."""
-        return 0
+    cdef int waits_for(self) except -1:
+        """Return the BlockReason for which no further frame may begin; 0: one may."""
+        raise not_overridden(self, "Lane.waits_for")
 
-    cdef size_t header_size(self, const uint8_t *at, size_t have) noexcept:
-        """Bytes needed before anything is decided of the frame that begins at *at*."""
-        return 4
+    cdef size_t header_size(self, const uint8_t *at, size_t have) except 0:
+        """Return how many bytes of the frame that begins at *at* are needed to decide about it; *have* are there."""
+        raise not_overridden(self, "Lane.header_size")
 
-    cdef bint is_bad_size(self, const uint8_t *at) noexcept:
-        return False
+    cdef int is_bad_size(self, const uint8_t *at) except -1:
+        """Return whether no frame can have the size at *at*."""
+        raise not_overridden(self, "Lane.is_bad_size")
 
     cdef int begin_frame(self, const uint8_t *at, uint64_t now) except -1:
-        """Look at a header and decide what becomes of the frame: sets ``state`` and ``left``."""
+        """Decide from its header what is done with a frame: enter CUT_THROUGH or HOLD_FRAME and set ``left``, or refuse it."""
+        raise not_overridden(self, "Lane.begin_frame")
+
+    cdef int64_t walk_body(self, const uint8_t *at, size_t size) except -2:
+        """Follow the body; return how many bytes after *at* the first address may be, -1 while that is not known."""
+        raise not_overridden(self, "Lane.walk_body")
+
+    cdef int handle_held_frame(self, bytes frame) except -1:
+        """Have the owner decide about a frame that is held whole."""
+        raise not_overridden(self, "Lane.handle_held_frame")
+
+    cdef int handle_held_tail(self, bytes tail) except -1:
+        """Have the owner rewrite a tail, and send it."""
+        raise not_overridden(self, "Lane.handle_held_tail")
+
+
+cdef class RequestLane(Lane):
+    """From client to broker: frames by their header, raw SASL tokens, what is in flight from now on, acks=0."""
+
+    def __cinit__(self, *args, **kwargs):
+        self.direction = self.tap.direction = DIRECTION_REQUEST
+
+    cdef int waits_for(self) except -1:
+        if self.link.draining:
+            return BY_DRAIN
+        return BY_IN_FLIGHT if self.link.in_flight.count >= self.link.in_flight_limit else 0
+
+    cdef size_t header_size(self, const uint8_t *at, size_t have) except 0:
+        return 4 if self.link.tokens else 12
+
+    cdef int is_bad_size(self, const uint8_t *at) except -1:
+        cdef int32_t size = <int32_t>be32(at)
+        if self.link.tokens:
+            return size < 0 or size > self.link.unauthenticated_limit
+        return size < 8 or size > (self.link.unauthenticated_limit if self.link.authenticating else self.link.frame_limit)
+
+    cdef int begin_frame(self, const uint8_t *at, uint64_t now) except -1:
+        cdef LinkBase link = self.link
+        cdef int32_t size = <int32_t>be32(at)
+        cdef int api_key
+        cdef int api_version
+        cdef bint first = link.frames_in[DIRECTION_REQUEST] == 0
+        if self.is_bad_size(at):
+            return self.refuse(at, BAD_FRAME)
+        link.frames_in[DIRECTION_REQUEST] += 1
+        link.received_request = True
+        self.walking = False
+        self.left = <uint64_t>size + 4
+        if link.tokens or first and at[4] == FIRST_GSSAPI_BYTE and size <= link.unauthenticated_limit:
+            link.tokens = True
+            self.tap.begin_frame(link, link.plan.row(SASL_HANDSHAKE, 0))
+            return self.enter(HOLD_FRAME)
+        api_key = <int16_t>be16(at + 4)
+        api_version = <int16_t>be16(at + 6)
+        return self.route_request(link.plan.row(api_key, api_version), api_key, api_version, at, now)
+
+    cdef int route_request(self, Row *row, int api_key, int api_version, const uint8_t *at, uint64_t now) except -1:
+        """Hold a request, cut it through or refuse it, as the plan says."""
+        cdef LinkBase link = self.link
+        self.count_request(row, api_key, api_version, self.left)
+        if row.want_request == WANT_REFUSE:
+            return self.refuse(at, REFUSED_VERSION)
+        if row.want_request == WANT_HOLD or api_key == SASL_HANDSHAKE:
+            if self.left <= link.held_limit:
+                self.tap.begin_frame(link, row)
+                return self.enter(HOLD_FRAME)
+            if link.owner.on_too_large_to_hold(link, self.direction, api_key, api_version, self.left) == WANT_REFUSE:
+                return self.refuse(at, FRAME_TOO_BIG)
+        self.tap.begin_frame(link, row)
+        self.note_request(row, api_key, api_version, <int32_t>be32(at + 8), NULL, now)
+        return self.enter(CUT_THROUGH)
+
+    cdef void count_request(self, Row *row, int api_key, int api_version, uint64_t size) noexcept:
+        cdef ApiCounts *counts = self.link.worker.counters.api(api_key, api_version)
+        counts.requests += 1
+        counts.request_bytes += size
+        self.link.last_api_key = api_key
+        if not row.known:
+            self.link.worker.counters.total(UNKNOWN_APIS)[0] += 1
+
+    cdef int note_request(self, Row *row, int api_key, int api_version, int32_t correlation_id, PyObject *held, uint64_t now) except -1:
+        """Put a request in flight; of a Produce, begin the walk to its acks. *held*: its RequestFacts, of which it takes a reference."""
+        cdef LinkBase link = self.link
+        cdef Entry *entry = push_entry(&link.in_flight)
+        entry.at = now
+        entry.correlation_id = correlation_id
+        entry.api_key = api_key
+        entry.api_version = api_version
+        entry.kind = REQUEST_ENTRY
+        entry.held = held
+        link.worker.counters.total(IN_FLIGHT)[0] += 1
+        if api_key == PRODUCE and row.known and link.plan.produce[api_version] != NULL:
+            begin_walk(
+                &self.walker, link.plan.produce[api_version], link.plan.produce_stop[api_version], True,
+                link.plan.produce_tags[api_version], True,
+            )
+            self.walking = True
+            self.walked_id = correlation_id
         return 0
 
-    cdef int64_t walk_body(self, const uint8_t *at, size_t size) noexcept:
-        """Follow the body: where the end that may have addresses begins (bytes from *at*), or -1."""
+    cdef int64_t walk_body(self, const uint8_t *at, size_t size) except -2:
+        """Follow a Produce request up to its acks; -1, as requests have no address to hold."""
+        cdef const uint8_t *position = at
+        cdef int done = walk_on(&self.walker, &position, at + size)
+        if done == WALK_MORE:
+            return -1
+        self.walking = False
+        if done == WALK_STOPPED and <int16_t>self.walker.value == 0:
+            self.drop_walked_request()
         return -1
 
-    cdef int give(self, bytes frame) except -1:
-        """A held frame is whole."""
+    cdef int drop_walked_request(self) except -1:
+        """Take the Produce with acks=0 out of what is in flight: no response follows.
+
+        Not if a broker answered it before it was complete: the response has taken it out then.
+        """
+        cdef InFlight *in_flight = &self.link.in_flight
+        cdef Entry *entry
+        if in_flight.count == 0:
+            return 0
+        entry = last_entry(in_flight)
+        if entry.kind == REQUEST_ENTRY and entry.api_key == PRODUCE and entry.correlation_id == self.walked_id:
+            drop_last(in_flight)
+            self.link.worker.counters.total(IN_FLIGHT)[0] -= 1
         return 0
 
-    cdef int give_tail(self, bytes tail) except -1:
+    cdef int handle_held_frame(self, bytes frame) except -1:
+        """Send on a token or a handshake; have the owner decide about a request that a filter wants."""
+        cdef LinkBase link = self.link
+        cdef const uint8_t *at = <const uint8_t *>PyBytes_AS_STRING(frame)
+        cdef int api_key
+        cdef int api_version
+        cdef Row *row
+        link.worker.counters.total(HELD_FRAMES)[0] += 1
+        if link.tokens:
+            if link.owner.is_token(link, frame):
+                return self.send_token(frame)
+            link.tokens = False
+            if self.is_bad_size(at):
+                return self.refuse(at, BAD_FRAME)
+            api_key = <int16_t>be16(at + 4)
+            api_version = <int16_t>be16(at + 6)
+            row = link.plan.row(api_key, api_version)
+            self.count_request(row, api_key, api_version, PyBytes_GET_SIZE(frame))
+            if row.want_request == WANT_REFUSE:
+                return self.refuse(at, REFUSED_VERSION)
+        api_key = <int16_t>be16(at + 4)
+        api_version = <int16_t>be16(at + 6)
+        if api_key == SASL_HANDSHAKE:
+            link.tokens = link.owner.on_handshake(link, frame)
+            link.authenticating = True
+        row = link.plan.row(api_key, api_version)
+        if row.want_request != WANT_HOLD:
+            return self.send_request(frame, None)
+        if not link.owner.on_request(link, frame) and not link.closed:
+            self.block(BY_VERDICT)
         return 0
+
+    cdef int handle_held_tail(self, bytes tail) except -1:
+        raise RuntimeError("requests have no tail to hold")
+
+    cdef int send_token(self, bytes frame) except -1:
+        cdef Entry *entry = push_entry(&self.link.in_flight)
+        memset(entry, 0, sizeof(Entry))
+        entry.kind = TOKEN_ENTRY
+        entry.at = monotonic_ns()
+        self.link.worker.counters.total(IN_FLIGHT)[0] += 1
+        return self.pipe.emit(<const uint8_t *>PyBytes_AS_STRING(frame), PyBytes_GET_SIZE(frame))
+
+    cdef int send_request(self, bytes frame, object held) except -1:
+        """Send a request that was held, or what replaces it, and put it in flight; *held*: its RequestFacts or None."""
+        cdef const uint8_t *at = <const uint8_t *>PyBytes_AS_STRING(frame)
+        cdef size_t size = PyBytes_GET_SIZE(frame)
+        cdef int api_key = <int16_t>be16(at + 4)
+        cdef int api_version = <int16_t>be16(at + 6)
+        cdef PyObject *reference = NULL
+        if held is not None:
+            Py_INCREF(held)
+            reference = <PyObject *>held
+        self.note_request(
+            self.link.plan.row(api_key, api_version), api_key, api_version, <int32_t>be32(at + 8), reference, monotonic_ns()
+        )
+        if self.walking:
+            self.walk_body(at + 12, size - 12)
+            self.walking = False
+        return self.pipe.emit(at, size)
+
+
+cdef class ResponseLane(Lane):
+    """From broker to client: which request each response answers, and from where on addresses may be in it."""
+
+    def __cinit__(self, *args, **kwargs):
+        self.direction = self.tap.direction = DIRECTION_RESPONSE
+
+    def __dealloc__(self):
+        Py_XDECREF(self.current.held)
+
+    cdef int waits_for(self) except -1:
+        return 0
+
+    cdef size_t header_size(self, const uint8_t *at, size_t have) except 0:
+        cdef Entry *entry
+        if self.link.in_flight.count == 0:
+            return 1  # it answers no request, whatever it is
+        entry = first_entry(&self.link.in_flight)
+        if entry.kind != TOKEN_ENTRY or self.link.tokens:
+            return 4 if entry.kind == TOKEN_ENTRY else 8
+        return 8 if have >= 4 and <int32_t>be32(at) >= 4 else 4
+
+    cdef int is_bad_size(self, const uint8_t *at) except -1:
+        return <int32_t>be32(at) < 0
+
+    cdef int64_t walk_body(self, const uint8_t *at, size_t size) except -2:
+        cdef const uint8_t *position = at
+        cdef int done = walk_on(&self.walker, &position, at + size)
+        if done == WALK_MORE:
+            return -1
+        self.walking = False
+        return position - at if done == WALK_STOPPED else -1
+
+    cdef int begin_frame(self, const uint8_t *at, uint64_t now) except -1:
+        """Pair a response with its request, then decide as the plan says."""
+        cdef LinkBase link = self.link
+        cdef int32_t size
+        cdef Entry *entry
+        link.frames_in[DIRECTION_RESPONSE] += 1
+        self.walking = False
+        if link.in_flight.count == 0:
+            return link.go_opaque()
+        size = <int32_t>be32(at)
+        if size < 0:
+            return self.refuse(at, BAD_FRAME)
+        entry = first_entry(&link.in_flight)
+        if entry.kind == TOKEN_ENTRY:
+            if link.tokens or size < 4 or not self.skips_tokens(<int32_t>be32(at + 4)):
+                return self.begin_token(size)
+            entry = first_entry(&link.in_flight)
+        if size < 4 or entry.correlation_id != <int32_t>be32(at + 4):
+            return link.go_opaque()
+        Py_XDECREF(self.current.held)
+        self.current = entry[0]
+        entry.held = NULL
+        drop_first(&link.in_flight)
+        link.worker.counters.total(IN_FLIGHT)[0] -= 1
+        self.left = <uint64_t>size + 4
+        self.route_response(link.plan.row(self.current.api_key, self.current.api_version), at, now)
+        if self.other.blocked & BY_IN_FLIGHT and link.in_flight.count <= link.in_flight_limit // 2:
+            self.other.unblock(BY_IN_FLIGHT)  # last: a filter may answer a request now, and this frame has begun before that answer
+        return 0
+
+    cdef int route_response(self, Row *row, const uint8_t *at, uint64_t now) except -1:
+        """Hold a response, cut it through or refuse it, as the plan says."""
+        cdef LinkBase link = self.link
+        cdef int api_key = self.current.api_key
+        cdef int want = row.want_response
+        self.count_response(now)
+        if api_key == SASL_AUTHENTICATE:
+            link.authenticating = False
+        if want == WANT_REFUSE:
+            return self.refuse(at, REFUSED_VERSION)
+        if want == WANT_HOLD or api_key == SASL_HANDSHAKE:
+            if self.left <= link.held_limit:
+                self.tap.begin_frame(link, row)
+                return self.enter(HOLD_FRAME)
+            want = link.owner.on_too_large_to_hold(link, self.direction, api_key, self.current.api_version, self.left)
+            if want == WANT_REFUSE:
+                return self.refuse(at, FRAME_TOO_BIG)
+        self.tap.begin_frame(link, row)
+        if want == WANT_TAIL and row.tail != NULL:
+            begin_walk(&self.walker, row.tail, row.tail_stop, False, row.header_tags, False)
+            self.walking = True
+        return self.enter(CUT_THROUGH)
+
+    cdef void count_response(self, uint64_t now) noexcept:
+        cdef ApiCounts *counts = self.link.worker.counters.api(self.current.api_key, self.current.api_version)
+        cdef uint64_t latency = now - self.current.at if now > self.current.at else 0
+        counts.responses += 1
+        counts.response_bytes += self.left
+        counts.latency_ns += latency
+        counts.histogram[latency_bucket(latency)] += 1
+
+    cdef bint skips_tokens(self, int32_t correlation_id) noexcept:
+        """Drop tokens that were never answered (the last of GSSAPI) if the response is that of the request after them."""
+        cdef InFlight *in_flight = &self.link.in_flight
+        cdef uint32_t tokens = 0
+        cdef Entry *entry
+        while tokens < in_flight.count:
+            entry = &in_flight.entries[(in_flight.head + tokens) & (in_flight.capacity - 1)]
+            if entry.kind != TOKEN_ENTRY:
+                break
+            tokens += 1
+        if tokens == in_flight.count or entry.correlation_id != correlation_id:
+            return False
+        self.link.worker.counters.total(IN_FLIGHT)[0] -= tokens
+        while tokens:
+            drop_first(in_flight)
+            tokens -= 1
+        return True
+
+    cdef int begin_token(self, int32_t size) except -1:
+        """Cut a broker's raw SASL token through."""
+        cdef LinkBase link = self.link
+        drop_first(&link.in_flight)
+        link.worker.counters.total(IN_FLIGHT)[0] -= 1
+        link.authenticating = False
+        if link.sasl is not None:
+            link.sasl.on_server_token()
+        self.tap.begin_frame(link, link.plan.row(SASL_HANDSHAKE, 0))
+        self.left = <uint64_t>size + 4
+        return self.enter(CUT_THROUGH)
+
+    cdef int handle_held_frame(self, bytes frame) except -1:
+        """Send on a SaslHandshake response; have the owner decide about a response that a filter wants."""
+        cdef LinkBase link = self.link
+        cdef const uint8_t *at = <const uint8_t *>PyBytes_AS_STRING(frame)
+        cdef Py_ssize_t size = PyBytes_GET_SIZE(frame)
+        link.worker.counters.total(HELD_FRAMES)[0] += 1
+        if self.current.api_key == SASL_HANDSHAKE:
+            if link.sasl is not None and size >= 10 and be16(at + 8) != 0:
+                link.sasl.on_refusal()  # no token follows: the client's next frame may be a request
+            if link.plan.row(self.current.api_key, self.current.api_version).want_response != WANT_HOLD:
+                self.take_paired_request()
+                self.pipe.emit(at, size)
+                return link.send_due_answers()
+        if not link.owner.on_response(link, self.take_paired_request(), frame) and not link.closed:
+            return self.block(BY_VERDICT)
+        return link.send_due_answers()
+
+    cdef int handle_held_tail(self, bytes tail) except -1:
+        cdef bytes out = self.link.owner.on_tail(self.link, self.take_paired_request(), tail)
+        if out is None:
+            return self.refuse(NULL, FILTER)
+        self.pipe.emit(<const uint8_t *>PyBytes_AS_STRING(out), PyBytes_GET_SIZE(out))
+        return self.link.send_due_answers()
+
+    cdef object take_paired_request(self):
+        """Return the PairedRequest (see LinkOwner) of the response in processing; its RequestFacts are handed over."""
+        held = None
+        if self.current.held != NULL:
+            held = <object>self.current.held
+            Py_XDECREF(self.current.held)
+            self.current.held = NULL
+        return self.current.api_key, self.current.api_version, self.current.correlation_id, held

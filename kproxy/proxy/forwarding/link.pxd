@@ -1,35 +1,53 @@
 # cython: language_level=3
-"""A client's connection and the broker's, joined."""
+"""Declarations of link.pyx."""
 
-from libc.stdint cimport uint64_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
-from kproxy.proxy.forwarding.lane cimport Joint, Lane
+from kproxy.proxy.forwarding.lane cimport Lane, LinkBase
 
 
-cdef class Link(Joint):
+cdef enum:
+    LIFE_STATES = 5
+
+
+cdef enum Life:  # see the table in link.pyx
+    OPENING = 0
+    JOINED = 1
+    DRAINING = 2
+    HALF_CLOSED = 3
+    CLOSED = 4
+
+
+cdef class Link(LinkBase):
     cdef readonly uint64_t number
-    cdef readonly Lane requests
+    cdef readonly Lane requests  # None before join and after forget
     cdef readonly Lane responses
+    cdef int life
+    cdef uint32_t taken  # transitions of the life so far: bit from * LIFE_STATES + to
     cdef int client_fd  # of a link between plain sockets; else -1
     cdef int broker_fd
     cdef public bint connecting  # waiting for broker_fd to be connected
     cdef public object legs  # (client, broker) of a link between transports
-    cdef public object facts  # ConnectionFacts, made when somebody needs them
-    cdef public bytes local  # the address the client came to (sockaddr), once asked for
-    cdef public bytes peer  # the client's address as the kernel gave it (sockaddr)
+    cdef public object facts  # ConnectionFacts, made when first needed
+    cdef public bytes local  # the address the client connected to (sockaddr), once asked for
+    cdef public bytes peer  # the client's address as the kernel reported it (sockaddr)
     cdef public object target  # (host, port) of the broker, or None
     cdef public object node_id
     cdef public object client_host_slot  # index of the client host in the per-address connection counters, or None
     cdef readonly uint64_t opened_at  # ns, monotonic
-    cdef uint64_t tap_epoch
-    cdef bint tap_missed  # something has passed that its reader was not told of
-    cdef int reset_by  # the lane of which side lost its source: 1 requests, 2 responses; 0: neither
-    cdef public bint broker_first  # the broker was done before the client
+    cdef uint64_t tap_epoch  # the reader that knows this connection; 0: none
+    cdef bint tap_missed  # bytes passed before a reader knew this connection
+    cdef bint describe_failed  # and that was reported
+    cdef int reset_by  # whose side was lost: 1 the client's, 2 the broker's; 0: neither
+    cdef public bint broker_first  # the broker ended before the client
 
-    cdef bint tap_open(self, uint64_t epoch, uint64_t at) noexcept
-    cdef void tap_dropped(self, Lane lane, size_t size) noexcept
-    cdef void tap_close(self, int cause) noexcept
-    cdef bint tap_tell_lost(self, Lane lane, uint64_t at) noexcept
+    cdef int enter(self, int life) except -1
+    cdef bint write_tap_open(self, uint64_t epoch, uint64_t at) except -1
+    cdef bytes describe(self)
+    cdef bint write_tap_lost(self, Lane lane, uint64_t at) noexcept
+    cdef int drop_for_tap(self, Lane lane, size_t size) noexcept
+    cdef int write_tap_close(self, int cause) except -1
+    cdef int half_close(self, Lane lane) except -1
     cdef int on_eof(self, Lane lane) except -1
     cdef bint awaits_broker(self) noexcept
     cdef int cause_of_end(self) noexcept

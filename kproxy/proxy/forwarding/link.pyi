@@ -1,18 +1,31 @@
+from enum import IntEnum
+
 from kproxy.filters.contract import ConnectionFacts, RequestFacts
-from kproxy.proxy.forwarding.lane import Joint, Lane, Pipe, Worker
+from kproxy.proxy.forwarding.lane import Lane, LinkBase, Pipe, Worker
 from kproxy.proxy.forwarding.owner import Limits, LinkOwner
 from kproxy.proxy.forwarding.plan import Plan
 from kproxy.proxy.forwarding.streams import Leg
 
-class Link(Joint):
-    """One client's connection and the broker's. Made by an acceptor; its lanes are given by a pump or by streams."""
+class LinkLife(IntEnum):
+    """The states of a link's life."""
+
+    OPENING = ...
+    JOINED = ...
+    DRAINING = ...
+    HALF_CLOSED = ...
+    CLOSED = ...
+
+LIFE_TRANSITIONS: dict[LinkLife, set[LinkLife]]
+
+class Link(LinkBase):
+    """One client's connection and the broker's. Made by an acceptor; joined by ``sockets.pump`` or ``streams.join_legs``."""
 
     connecting: bool  # waiting for the broker's socket to be connected
     legs: tuple[Leg, ...] | None  # of a link between transports: (client, broker)
-    facts: ConnectionFacts | None  # made when somebody needs them
+    facts: ConnectionFacts | None  # made when first needed
     client_host_slot: int | None  # index of the client host in the per-address connection counters, or None
-    local: bytes | None  # the address the client came to (sockaddr), once asked for
-    peer: bytes  # the client's address as the kernel gave it (sockaddr)
+    local: bytes | None  # the address the client connected to (sockaddr), once asked for
+    peer: bytes  # the client's address as the kernel reported it (sockaddr)
     target: tuple[str, int] | None  # (host, port) of the broker
     node_id: int | None
 
@@ -28,8 +41,14 @@ class Link(Joint):
         """ns, monotonic."""
 
     @property
+    def life_state(self) -> LinkLife: ...
+    @property
+    def transitions_taken(self) -> set[tuple[LinkLife, LinkLife]]:
+        """Transitions of this link's life so far, as pairs of LinkLife."""
+
+    @property
     def in_flight_count(self) -> int:
-        """Requests, tokens and answers that wait for their turn."""
+        """Requests and tokens to be answered, and responses of filters that wait for their turn."""
 
     @property
     def bytes_received(self) -> tuple[int, int]:
@@ -52,52 +71,49 @@ class Link(Joint):
         """When the last byte of an incomplete frame or header was received (ns, monotonic); 0: there is none."""
 
     def join(self, requests: Pipe, responses: Pipe) -> None:
-        """Give the link what reads and writes for it; traffic begins."""
+        """Make the lanes, each with the pipe that reads and writes for it, and begin to forward."""
 
     def take_client(self) -> int:
-        """The client's socket (file descriptor), which is the caller's from now on; -1: it was taken, or is closed."""
+        """Hand the client's socket (file descriptor) over to the caller; -1: it was handed over before, or closed."""
 
     def client_socket(self) -> int:
-        """The client's socket (file descriptor), which stays the link's; -1 when it has been taken or closed."""
+        """Return the client's socket (file descriptor), which stays the link's; -1: it was handed over, or closed."""
 
     def return_client(self, client: int) -> None:
-        """Take back what ``take_client`` gave; where the link has been closed meanwhile, it is closed now."""
+        """Take back the socket that ``take_client`` handed over; close it if the link was closed meanwhile."""
 
     def local_address(self) -> bytes:
-        """The address the client came to (sockaddr); empty when that cannot be told."""
+        """Return the address the client connected to (sockaddr); empty if it cannot be determined."""
 
     def stop_connecting(self) -> None:
-        """Whether the broker is there or not: the loop need not tell any more."""
+        """Stop watching the broker's socket for the end of its connect."""
 
     def note_progress(self) -> None:
-        """A slow sink has taken something: the connection is not idle."""
+        """Note that a sink took bytes: the connection is not idle."""
 
     def use_plan(self, plan: Plan) -> None:
-        """Frames that begin from now on are looked up in *plan*."""
+        """Look frames up in *plan* from the next one on."""
 
     def forward_request(self, frame: bytes, held: RequestFacts | None = None) -> None:
-        """Send a held request, or what stands for it, on to the broker; *held* is for whoever sees the response.
-
-        Raises ValueError for a frame without a header.
-        """
+        """Forward a held request, or its replacement, to the broker; *held*, its RequestFacts, is kept for its response."""
 
     def forward_response(self, frame: bytes) -> None:
-        """Send a held response, or what stands for it, on to the client."""
+        """Forward a held response, or its replacement, to the client."""
 
     def answer(self, frame: bytes) -> None:
-        """The client gets this response frame when its turn comes; the request it answers went nowhere."""
+        """Queue a filter's response to a request that is not forwarded; it is sent after the responses to earlier requests."""
 
-    def resume(self, side: int) -> None:
-        """The verdict that the direction waited for has been acted on."""
+    def resume(self, direction: int) -> None:
+        """Process and read on in a direction whose held frame has been decided about."""
 
     def drain(self) -> None:
-        """Begin no further request; close when what is in flight is answered."""
+        """Begin no further request; close once everything in flight is answered."""
 
     def source_lost(self, lane: Lane) -> None:
-        """The side a lane reads from is gone without a farewell."""
+        """Handle a reset, or another error, of the side a lane reads."""
 
-    def sink_lost(self, lane: Lane, farewell: bool = False) -> None:
-        """The side a lane writes to is gone, with or without a *farewell*. What it has sent before may still be read."""
+    def sink_lost(self, lane: Lane, after_end: bool = False) -> None:
+        """Handle that the side a lane writes to cannot be written; *after_end*: it had sent its end. It may still be read."""
 
     def forget(self) -> None:
-        """Nobody is inside the link any more: it lets go of its lanes, so that the collector need not come for them."""
+        """Drop the lanes of a closed link, so that no reference cycle is left; no callback of theirs may be running."""

@@ -1,27 +1,52 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""A client's connection and the broker's, joined: what is in flight, what the tap gets, and how it comes to its end."""
+"""The link: a client's connection and the broker's, joined; what is in flight, what the tap gets, and how it ends.
+
+The bytes are the lanes' (lane.pyx). Here are what both lanes share and the life of the pair.
+
+Life (LinkLife; LIFE_TRANSITIONS below has the same as data, and ``enter`` raises for any other)
+    OPENING      accepted; the broker is not connected or not joined. There are no lanes, and the client's bytes wait in the kernel
+                 (TLS: in its Leg). ``drain`` now closes the link when it is joined
+    JOINED       both lanes forward
+    DRAINING     ``drain`` was called: no further request begins; closes with DRAIN once everything in flight is answered and sent
+    HALF_CLOSED  the client, the broker or both have sent their end (FIN), or one was lost. The other direction goes on: what is in
+                 flight is still answered; closes when nothing more can reach the client. ``drain`` now also stops further requests
+    CLOSED       ``close`` was called, with a CloseCause; the owner closes the sockets (LinkOwner.on_closed)
+
+    OPENING -> JOINED        join
+    OPENING -> CLOSED        the broker cannot be reached, TLS fails, a timeout, the worker ends
+    JOINED -> DRAINING       drain
+    JOINED -> HALF_CLOSED    a FIN, a reset, a failed write
+    DRAINING -> HALF_CLOSED  likewise
+    JOINED, DRAINING, HALF_CLOSED -> CLOSED
+
+A connection that is HALF_CLOSED and idle is closed after ``timeouts.half_closed`` (virtual_cluster.py): that setting is an idle time.
+A client that was reset or cannot be written to gets no more responses, but the broker is sent all that the client sent before.
+After CLOSED, ``forget`` drops the lanes; the worker calls it from outside of any callback of theirs.
+
+The tap: ``copy_to_tap`` writes a record, preceded by OPEN where the reader does not know the connection, and by LOST where bytes
+before it were dropped. With no reader, a full ring or a tap paused for want of memory, bytes are dropped and counted; traffic never waits.
+"""
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF
-from libc.stdint cimport uint8_t
+from libc.stdint cimport uint8_t, uint32_t
 from libc.string cimport memset
 from posix.unistd cimport close as close_fd
 
-from kproxy.proxy.tap.counters cimport (
-    CONNECTIONS_OPEN, IN_FLIGHT, MISPAIRED, OPAQUE_CONNECTIONS, TAP_DROPPED_BYTES, TAP_DROPPED_CHUNKS, TAPPED_BYTES,
-    TAPPED_CHUNKS,
-)
+from kproxy.protocol.direction cimport DIRECTION_REQUEST, DIRECTION_RESPONSE
 from kproxy.proxy.forwarding.in_flight cimport ANSWER_ENTRY, Entry, drop_all, drop_first, first_entry, push_entry
 from kproxy.proxy.forwarding.lane cimport (
-    AT_HEADER, BY_ANSWERS, BY_IN_FLIGHT, BY_VERDICT, Joint, Lane, OPAQUE, Pipe, REQUEST_SIDE, RESPONSE_SIDE, Worker, monotonic_ns,
+    BETWEEN_FRAMES, BY_ANSWERS, BY_IN_FLIGHT, BY_VERDICT, Lane, LinkBase, OPAQUE, Pipe, RequestLane, ResponseLane, Worker,
+    monotonic_ns,
 )
 from kproxy.proxy.forwarding.plan cimport Plan
-from kproxy.proxy.forwarding.requests cimport RequestLane
-from kproxy.proxy.forwarding.responses cimport ResponseLane
-from kproxy.proxy.tap.ring cimport TAP_CLOSE, TAP_DATA, TAP_END, TAP_OPEN, TapWriter
+from kproxy.proxy.tap.ring cimport TapWriter
 
-from kproxy.proxy.tap.counted import CloseCause
+from enum import IntEnum
+
+from kproxy.proxy.tap.counted import CloseCause, Total
+from kproxy.proxy.tap.tapped import TapKind
 
 cdef extern from "<sys/socket.h>" nogil:
     ctypedef unsigned int socklen_t
@@ -38,13 +63,47 @@ cdef int BROKER_RESET = CloseCause.BROKER_RESET
 cdef int BAD_FRAME = CloseCause.BAD_FRAME
 cdef int DRAIN = CloseCause.DRAIN
 cdef int FILTER = CloseCause.FILTER
+cdef int CONNECTIONS_OPEN = Total.CONNECTIONS_OPEN
+cdef int IN_FLIGHT = Total.IN_FLIGHT
+cdef int MISPAIRED = Total.MISPAIRED
+cdef int OPAQUE_CONNECTIONS = Total.OPAQUE_CONNECTIONS
+cdef int TAPPED_BYTES = Total.TAPPED_BYTES
+cdef int TAPPED_CHUNKS = Total.TAPPED_CHUNKS
+cdef int TAP_DROPPED_BYTES = Total.TAP_DROPPED_BYTES
+cdef int TAP_DROPPED_CHUNKS = Total.TAP_DROPPED_CHUNKS
+cdef int TAP_OPEN = TapKind.OPEN
+cdef int TAP_DATA = TapKind.DATA
+cdef int TAP_END = TapKind.END
+cdef int TAP_CLOSE = TapKind.CLOSE
 
 cdef enum:
     REQUEST_HEAD = 12  # bytes: size, API key, version, correlation id
 
 
-cdef class Link(Joint):
-    """One client's connection and the broker's. Made by an acceptor; its lanes are given by a pump or by streams."""
+LinkLife = IntEnum("LinkLife", {
+    "OPENING": OPENING,
+    "JOINED": JOINED,
+    "DRAINING": DRAINING,
+    "HALF_CLOSED": HALF_CLOSED,
+    "CLOSED": CLOSED,
+})
+
+LIFE_TRANSITIONS = {
+    LinkLife.OPENING: {LinkLife.JOINED, LinkLife.CLOSED},
+    LinkLife.JOINED: {LinkLife.DRAINING, LinkLife.HALF_CLOSED, LinkLife.CLOSED},
+    LinkLife.DRAINING: {LinkLife.HALF_CLOSED, LinkLife.CLOSED},
+    LinkLife.HALF_CLOSED: {LinkLife.CLOSED},
+    LinkLife.CLOSED: set(),
+}
+
+cdef uint32_t allowed = 0  # LIFE_TRANSITIONS as bits: from * LIFE_STATES + to
+for _from, _targets in LIFE_TRANSITIONS.items():
+    for _to in _targets:
+        allowed |= <uint32_t>1 << <uint32_t>(_from * LIFE_STATES + _to)
+
+
+cdef class Link(LinkBase):
+    """One client's connection and the broker's. Made by an acceptor; joined by ``sockets.pump`` or ``streams.join_legs``."""
 
     def __init__(self, Worker worker not None, owner, Plan plan not None, uint64_t number, limits):
         self.worker = worker
@@ -62,7 +121,8 @@ cdef class Link(Joint):
         worker.links.add(self)
 
     def join(self, Pipe requests not None, Pipe responses not None):
-        """Give the link what reads and writes for it; traffic begins."""
+        """Make the lanes, each with the pipe that reads and writes for it, and begin to forward."""
+        self.enter(JOINED)
         self.requests = RequestLane()
         self.responses = ResponseLane()
         self.requests.other, self.responses.other = self.responses, self.requests
@@ -71,25 +131,48 @@ cdef class Link(Joint):
         self.requests.link = self.responses.link = self
         self.last_at = self.requests.progress_at = self.responses.progress_at = monotonic_ns()
         if self.draining:
+            self.enter(DRAINING)
             self.settle()
             return
         requests.start_reading()
         responses.start_reading()
 
+    cdef int enter(self, int life) except -1:
+        """Go on to another part of the life; raises RuntimeError for what is not among LIFE_TRANSITIONS."""
+        cdef uint32_t transition = <uint32_t>1 << <uint32_t>(self.life * LIFE_STATES + life)
+        if not allowed & transition:
+            raise RuntimeError(f"no transition from {LinkLife(self.life)!r} to {LinkLife(life)!r}")
+        self.taken |= transition
+        self.life = life
+        return 0
+
+    @property
+    def life_state(self):
+        """The LinkLife now."""
+        return LinkLife(self.life)
+
+    @property
+    def transitions_taken(self):
+        """Transitions of this link's life so far, as pairs of LinkLife."""
+        return {
+            (from_, to) for from_ in LinkLife for to in LinkLife
+            if self.taken >> <uint32_t>(from_ * LIFE_STATES + to) & 1
+        }
+
     @property
     def in_flight_count(self):
-        """Requests, tokens and answers that wait for their turn."""
+        """Requests and tokens to be answered, and responses of filters that wait for their turn."""
         return self.in_flight.count
 
     @property
     def bytes_received(self):
         """(bytes from the client, bytes from the broker)."""
-        return self.bytes_in[REQUEST_SIDE], self.bytes_in[RESPONSE_SIDE]
+        return self.bytes_in[DIRECTION_REQUEST], self.bytes_in[DIRECTION_RESPONSE]
 
     @property
     def frames_received(self):
         """(requests, responses)."""
-        return self.frames_in[REQUEST_SIDE], self.frames_in[RESPONSE_SIDE]
+        return self.frames_in[DIRECTION_REQUEST], self.frames_in[DIRECTION_RESPONSE]
 
     @property
     def last_request(self):
@@ -99,28 +182,28 @@ cdef class Link(Joint):
     @property
     def half_closed(self):
         """Whether the client, the broker or both have sent their end, and the link is still open."""
-        return self.requests is not None and (self.requests.eof or self.responses.eof)
+        return self.life == HALF_CLOSED
 
     def take_client(self):
-        """The client's socket (file descriptor), which is the caller's from now on."""
+        """Hand the client's socket (file descriptor) over to the caller; -1: it was handed over before, or closed."""
         cdef int client = self.client_fd
         self.local_address()
         self.client_fd = -1
         return client
 
     def return_client(self, int client):
-        """Take back what ``take_client`` gave; where the link has been closed meanwhile, it is closed now."""
+        """Take back the socket that ``take_client`` handed over; close it if the link was closed meanwhile."""
         if self.closed:
             close_fd(client)
         else:
             self.client_fd = client
 
     def client_socket(self):
-        """The client's socket (file descriptor), which stays the link's; -1 when it has been taken or closed."""
+        """Return the client's socket (file descriptor), which stays the link's; -1: it was handed over, or closed."""
         return self.client_fd
 
     def local_address(self):
-        """The address the client came to (sockaddr); empty when that cannot be told."""
+        """Return the address the client connected to (sockaddr); empty if it cannot be determined."""
         cdef sockaddr_storage address
         cdef socklen_t size = sizeof(sockaddr_storage)
         if self.local is None and self.client_fd >= 0:
@@ -139,23 +222,23 @@ cdef class Link(Joint):
         return at
 
     def stop_connecting(self):
-        """Whether the broker is there or not: the loop need not tell any more."""
+        """Stop watching the broker's socket for the end of its connect."""
         if self.connecting:
             self.connecting = False
             self.worker.loop.remove_writer(self.broker_fd)
 
     def note_progress(self):
-        """A slow sink has taken something: the connection is not idle."""
+        """Note that a sink took bytes: the connection is not idle."""
         self.last_at = monotonic_ns()
 
     def use_plan(self, Plan plan not None):
-        """Frames that begin from now on are looked up in *plan*."""
+        """Look frames up in *plan* from the next one on."""
         self.plan = plan
 
-    # What filters make of held frames: the owner calls these, at once or later.
+    # Decisions of filters about held frames: the owner calls these, at once or later
 
     def forward_request(self, bytes frame not None, held=None):
-        """Send a held request, or what stands for it, on to the broker; *held* is its RequestFacts, for whoever sees the response."""
+        """Forward a held request, or its replacement, to the broker; *held*, its RequestFacts, is kept for its response."""
         if PyBytes_GET_SIZE(frame) < REQUEST_HEAD:
             raise ValueError(f"a request of {PyBytes_GET_SIZE(frame)} bytes has no header")
         if self.closed:
@@ -166,16 +249,16 @@ cdef class Link(Joint):
             (<RequestLane>self.requests).send_request(frame, held)
 
     def forward_response(self, bytes frame not None):
-        """Send a held response, or what stands for it, on to the client."""
+        """Forward a held response, or its replacement, to the client."""
         if not self.closed:
             self.responses.pipe.emit(<const uint8_t *>PyBytes_AS_STRING(frame), PyBytes_GET_SIZE(frame))
 
     def answer(self, bytes frame not None):
-        """The client gets this response frame when its turn comes; the request it answers went nowhere."""
+        """Queue a filter's response to a request that is not forwarded; it is sent after the responses to earlier requests."""
         cdef Entry *entry
         if self.closed:
             return
-        if self.responses.state == OPAQUE:  # nobody knows any more where an answer could be put
+        if self.responses.state == OPAQUE:  # where a frame ends is not known, so nothing can be put between two
             self.close(FILTER)
             return
         entry = push_entry(&self.in_flight)
@@ -186,32 +269,34 @@ cdef class Link(Joint):
         entry.held = <PyObject *>frame
         self.answers += 1
         self.worker.counters.total(IN_FLIGHT)[0] += 1
-        self.answers_due()
+        self.send_due_answers()
 
-    def resume(self, int side):
-        """The verdict that the direction waited for has been acted on."""
+    def resume(self, int direction):
+        """Process and read on in a direction whose held frame has been decided about."""
         if not self.closed:
-            (self.requests if side == REQUEST_SIDE else self.responses).unblock(BY_VERDICT)
+            (self.requests if direction == DIRECTION_REQUEST else self.responses).unblock(BY_VERDICT)
             self.settle()
 
     def drain(self):
-        """Begin no further request; close when what is in flight is answered."""
+        """Begin no further request; close once everything in flight is answered."""
         self.draining = True
+        if self.life == JOINED:
+            self.enter(DRAINING)
         if not self.closed and self.requests is not None:
             self.settle()
 
     # For lanes
 
-    cdef int answers_due(self) except -1:
-        """Give the client the answers whose turn it is; only at a frame boundary of the responses."""
+    cdef int send_due_answers(self) except -1:
+        """Send the client the responses of filters whose turn has come; between two frames of the response lane only."""
         cdef Entry *entry
         cdef bytes frame
         cdef bint tapped
         while self.in_flight.count and not self.closed:
             entry = first_entry(&self.in_flight)
-            if entry.kind != ANSWER_ENTRY or self.responses.state != AT_HEADER or self.responses.carried:
+            if entry.kind != ANSWER_ENTRY or self.responses.state != BETWEEN_FRAMES or self.responses.header_part_size:
                 return 0
-            if self.responses.blocked & BY_VERDICT:  # a response that was due before is being judged
+            if self.responses.blocked & BY_VERDICT:  # an earlier response is with a filter
                 return 0
             frame = <bytes><object>entry.held
             tapped = self.plan.row(entry.api_key, -1).tapped
@@ -219,14 +304,16 @@ cdef class Link(Joint):
             self.answers -= 1
             self.worker.counters.total(IN_FLIGHT)[0] -= 1
             if tapped:
-                self.copy(RESPONSE_SIDE, TAP_DATA, <const uint8_t *>PyBytes_AS_STRING(frame), PyBytes_GET_SIZE(frame), monotonic_ns())
+                self.copy_to_tap(
+                    DIRECTION_RESPONSE, TAP_DATA, <const uint8_t *>PyBytes_AS_STRING(frame), PyBytes_GET_SIZE(frame), monotonic_ns()
+                )
             self.responses.pipe.emit(<const uint8_t *>PyBytes_AS_STRING(frame), PyBytes_GET_SIZE(frame))
         if not self.closed and not self.responses.pipe.is_flushed():
             self.requests.block(BY_ANSWERS)
         return 0
 
     cdef int go_opaque(self) except -1:
-        """Frames are not known any more: both directions pass as they come, unless the owner thinks that too dangerous."""
+        """Forward both directions unread from now on, or close, as the owner decides."""
         self.worker.counters.total(MISPAIRED)[0] += 1
         if not self.owner.on_mispaired(self):
             self.close(BAD_FRAME)
@@ -235,107 +322,115 @@ cdef class Link(Joint):
         self.worker.counters.total(IN_FLIGHT)[0] -= self.in_flight.count
         drop_all(&self.in_flight)
         self.answers = 0
-        self.requests.pass_on()
-        self.responses.pass_on()
+        self.requests.go_opaque()
+        self.responses.go_opaque()
         self.requests.unblock(BY_IN_FLIGHT)
         return 0
 
-    cdef void copy(self, int side, int kind, const uint8_t *data, size_t size, uint64_t at) noexcept:
-        """Copy to the analyzer, when there is one; what does not fit is counted, and told when there is room again."""
+    cdef int copy_to_tap(self, int direction, int kind, const uint8_t *data, size_t size, uint64_t at) except -1:
         cdef TapWriter tap = self.worker.tap
-        cdef Lane lane = self.requests if side == REQUEST_SIDE else self.responses
+        cdef Lane lane = self.requests if direction == DIRECTION_REQUEST else self.responses
         cdef uint64_t epoch
         if tap is None or not self.sampled:
-            return
+            return 0
         epoch = tap.reader_epoch()
-        if epoch == 0:  # it has died, and another is being started
+        if epoch == 0:  # no reader: the analyzer died, and another one is being started
             self.tap_missed = True
-            self.tap_dropped(lane, size)
-            return
+            return self.drop_for_tap(lane, size)
         at += self.worker.clock_offset
         if self.worker.tap_paused:
             self.tap_missed |= epoch != self.tap_epoch
-            self.tap_dropped(lane, size)
-            return
-        if epoch != self.tap_epoch and not self.tap_open(epoch, at):
+            return self.drop_for_tap(lane, size)
+        if epoch != self.tap_epoch and not self.write_tap_open(epoch, at):
             self.tap_missed = True
-            self.tap_dropped(lane, size)
-            return
-        if not self.tap_tell_lost(lane, at):
-            self.tap_dropped(lane, size)
-            return
-        if tap.write(kind, self.number, side, at, data, size) < 0:
-            self.tap_dropped(lane, size)
-        else:
-            self.worker.counters.total(TAPPED_CHUNKS)[0] += 1
-            self.worker.counters.total(TAPPED_BYTES)[0] += size
+            return self.drop_for_tap(lane, size)
+        if not self.write_tap_lost(lane, at) or tap.write(kind, self.number, direction, at, data, size) < 0:
+            return self.drop_for_tap(lane, size)
+        self.worker.counters.total(TAPPED_CHUNKS)[0] += 1
+        self.worker.counters.total(TAPPED_BYTES)[0] += size
+        return 0
 
-    cdef bint tap_open(self, uint64_t epoch, uint64_t at) noexcept:
-        """Tell a new reader of this connection."""
-        cdef bytes text
-        try:
-            text = self.owner.describe(self, self.tap_epoch == 0 and not self.tap_missed)
-        except Exception:
+    cdef bint write_tap_open(self, uint64_t epoch, uint64_t at) except -1:
+        """Write the OPEN record, as this reader does not know the connection; False: it could not be written."""
+        cdef bytes text = self.describe()
+        if text is None:
             return False
         if self.worker.tap.write(TAP_OPEN, self.number, 0, at, <const uint8_t *>PyBytes_AS_STRING(text), PyBytes_GET_SIZE(text)) < 0:
             return False
         self.tap_epoch = epoch
-        self.requests.tap_lost = self.responses.tap_lost = 0
+        self.requests.tap.lost = self.responses.tap.lost = 0
         return True
 
-    cdef bint tap_tell_lost(self, Lane lane, uint64_t at) noexcept:
-        if lane.tap_lost and self.worker.tap.write_lost(self.number, lane.side, at, lane.tap_lost) < 0:
+    cdef bytes describe(self):
+        """Return the owner's description for the tap. None if it raises: reported once a connection, whose bytes count as dropped."""
+        try:
+            return self.owner.describe(self, self.tap_epoch == 0 and not self.tap_missed)
+        except Exception as error:
+            if not self.describe_failed:
+                self.describe_failed = True
+                self.owner.on_fault(self, error)
+            return None
+
+    cdef bint write_tap_lost(self, Lane lane, uint64_t at) noexcept:
+        """Write how many bytes of a lane were dropped, if any; False: it could not be written."""
+        if lane.tap.lost and self.worker.tap.write_lost(self.number, lane.direction, at, lane.tap.lost) < 0:
             return False
-        lane.tap_lost = 0
+        lane.tap.lost = 0
         return True
 
-    cdef void tap_dropped(self, Lane lane, size_t size) noexcept:
-        lane.tap_lost += size
+    cdef int drop_for_tap(self, Lane lane, size_t size) noexcept:
+        """Count bytes that the tap does not get."""
+        lane.tap.lost += size
         self.worker.counters.total(TAP_DROPPED_CHUNKS)[0] += 1
         self.worker.counters.total(TAP_DROPPED_BYTES)[0] += size
+        return 0
 
     # Endings
 
-    cdef int on_eof(self, Lane lane) except -1:
-        """A side is done sending. What it began is passed on, and then its end."""
-        if lane.eof or self.closed:
-            return 0
+    cdef int half_close(self, Lane lane) except -1:
+        """Note that a lane's source has ended or is lost."""
         lane.eof = True
         lane.pipe.stop_reading()
-        self.copy(lane.side, TAP_END, NULL, 0, monotonic_ns())
-        if lane.state == AT_HEADER and lane.carried:
-            lane.pipe.emit(lane.carry, lane.carried)
-            lane.carried = 0
+        return 0 if self.life == HALF_CLOSED or self.closed else self.enter(HALF_CLOSED)
+
+    cdef int on_eof(self, Lane lane) except -1:
+        """Handle the end of a lane's source: forward an incomplete header, then the end."""
+        if lane.eof or self.closed:
+            return 0
+        self.half_close(lane)
+        self.copy_to_tap(lane.direction, TAP_END, NULL, 0, monotonic_ns())
+        if lane.state == BETWEEN_FRAMES and lane.header_part_size:
+            lane.pipe.emit(lane.header_part, lane.header_part_size)
+            lane.header_part_size = 0
         self.settle()
         return 0
 
     def source_lost(self, Lane lane not None):
-        """The side a lane reads from is gone without a farewell."""
+        """Handle a reset, or another error, of the side a lane reads."""
         if self.closed:
             return
         lane.other.discarding = True
-        if lane.side == RESPONSE_SIDE:
-            self.requests.eof = True
-            self.requests.pipe.stop_reading()
-        self.reset_by = lane.side + 1
+        if lane.direction == DIRECTION_RESPONSE:
+            self.half_close(self.requests)
+        self.reset_by = lane.direction + 1
         self.on_eof(lane)
 
-    def sink_lost(self, Lane lane not None, bint farewell=False):
-        """The side a lane writes to is gone, with or without a *farewell*. What it has sent before may still be read."""
+    def sink_lost(self, Lane lane not None, bint after_end=False):
+        """Handle that the side a lane writes to cannot be written; *after_end*: it had sent its end. It may still be read."""
         if self.closed:
             return
         lane.discarding = True
-        if not farewell:
-            self.reset_by = 2 - lane.side
-        if lane.side == REQUEST_SIDE:
-            lane.eof = True
-            lane.pipe.stop_reading()
+        if not after_end:
+            self.reset_by = 2 - lane.direction
+        if lane.direction == DIRECTION_REQUEST:
+            self.half_close(lane)
         self.settle()
 
     cdef int settle(self) except -1:
-        """See whether something has come to its end."""
+        """Do what became due: read the client again, end an output, close."""
         cdef Lane requests = self.requests
         cdef Lane responses = self.responses
+        cdef bint responses_had_ended
         if self.closed or requests is None:
             return 0
         if requests.blocked & BY_ANSWERS and (responses.discarding or responses.pipe.is_flushed()):
@@ -343,7 +438,12 @@ cdef class Link(Joint):
             if self.closed:
                 return 0
         requests.finish()
+        if self.closed:
+            return 0
+        responses_had_ended = responses.ended
         responses.finish()
+        if responses.ended and not responses_had_ended and not requests.eof:
+            self.broker_first = True
         if requests.ended and (responses.ended or not self.awaits_broker()) and (responses.discarding or responses.pipe.is_flushed()):
             self.close(self.cause_of_end())
         elif self.draining and requests.at_boundary() and not self.in_flight.count and responses.at_boundary() and responses.pipe.is_flushed():
@@ -351,7 +451,7 @@ cdef class Link(Joint):
         return 0
 
     cdef bint awaits_broker(self) noexcept:
-        """Whether anything of the broker's is still of use to a client that has said it is done."""
+        """Return whether the broker may still send what a client that has ended waits for."""
         return self.in_flight.count > 0 or not self.responses.at_boundary()
 
     cdef int cause_of_end(self) noexcept:
@@ -363,6 +463,7 @@ cdef class Link(Joint):
         """Close both sides now; *cause* is a CloseCause."""
         if self.closed:
             return
+        self.enter(CLOSED)
         self.closed = True
         self.stop_connecting()
         self.worker.links.discard(self)
@@ -370,7 +471,7 @@ cdef class Link(Joint):
         self.worker.counters.total(CONNECTIONS_OPEN)[0] -= 1
         self.worker.counters.total(IN_FLIGHT)[0] -= self.in_flight.count
         if self.requests is not None:
-            self.tap_close(cause)
+            self.write_tap_close(cause)
             for lane in (self.requests, self.responses):
                 (<Lane>lane).pipe.detach()
                 (<Lane>lane).release()
@@ -379,7 +480,7 @@ cdef class Link(Joint):
         self.owner.on_closed(self, cause)
 
     def forget(self):
-        """Nobody is inside the link any more: it lets go of its lanes, so that the collector need not come for them."""
+        """Drop the lanes of a closed link, so that no reference cycle is left; no callback of theirs may be running."""
         if self.requests is not None:
             for lane in (self.requests, self.responses):
                 (<Lane>lane).other = None
@@ -388,12 +489,13 @@ cdef class Link(Joint):
                 (<Lane>lane).link = None
         self.requests = self.responses = None
 
-    cdef void tap_close(self, int cause) noexcept:
+    cdef int write_tap_close(self, int cause) except -1:
+        """Copy what the tap has not got of a chunk in processing, then write LOST where due, and CLOSE."""
         cdef uint8_t byte = cause
+        cdef uint64_t now = monotonic_ns()
         if self.worker.tap is not None and self.tap_epoch:
-            self.responses.tap_up_to(self.responses.untapped_end, monotonic_ns())
+            self.responses.tap.end_chunk(self, now)
             if self.tap_epoch == self.worker.tap.reader_epoch() and not self.worker.tap_paused:
-                self.tap_tell_lost(self.responses, monotonic_ns() + self.worker.clock_offset)
-            self.copy(REQUEST_SIDE, TAP_CLOSE, &byte, 1, monotonic_ns())
-
-
+                self.write_tap_lost(self.responses, now + self.worker.clock_offset)
+            self.copy_to_tap(DIRECTION_REQUEST, TAP_CLOSE, &byte, 1, now)
+        return 0

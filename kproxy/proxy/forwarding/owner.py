@@ -10,12 +10,13 @@ An exception raised by a method called for a frame, an accepted client or a conn
 """
 
 from collections.abc import Callable
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 from kproxy.filters.contract import RequestFacts, Want
-from kproxy.proxy.forwarding.acceptor import Acceptor
 from kproxy.proxy.forwarding.link import Link
 from kproxy.proxy.forwarding.plan import Plan
+from kproxy.proxy.forwarding.sockets import Acceptor
+from kproxy.proxy.messages import Connection
 
 PairedRequest: TypeAlias = tuple[int, int, int, RequestFacts | None]
 """The request a response answers: API key, version, correlation id, and what was kept of it if it was held."""
@@ -120,7 +121,7 @@ class LinkOwner(Protocol):
         """
 
     def on_fault(self, link: Link | None, error: Exception) -> None:
-        """Log an unexpected exception; None: before the link was made. The caller closes the link."""
+        """Log an unexpected exception; None: before the link was made. The caller closes the link, except after ``describe``."""
 
     def on_closed(self, link: Link, cause: int) -> None:
         """Release what belongs to the link: close its sockets or legs, uncount its client. Called once, last."""
@@ -130,5 +131,5 @@ class LinkOwner(Protocol):
     def describe(self, link: Link, from_start: bool) -> bytes:
         """Return the JSON of the tap's OPEN record; *from_start*: nothing of the connection has been missed."""
 
-    def row_of(self, link: Link, now: int) -> dict[str, Any]:
-        """Return the connection as /connections shows it; *now* in ns of the monotonic clock."""
+    def row_of(self, link: Link, now: int, worker: int) -> Connection:
+        """Return the connection as /connections shows it; *now* in ns of the monotonic clock, *worker* its number."""

@@ -1,7 +1,7 @@
 # cython: language_level=3
-"""What a lane looks up of an API at a version; made once for a configuration, shared by all links that began under it."""
+"""Declarations of plan.pyx."""
 
-from libc.stdint cimport uint8_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from kproxy.protocol.program cimport Struct
 
@@ -11,37 +11,67 @@ cdef enum:
     PLAN_VERSIONS = 32
 
 
-cdef enum Wanted:  # as kproxy.filters.contract.Want
-    WANT_PASS = 0
-    WANT_HOLD = 1
-    WANT_TAIL = 2
-    WANT_REFUSE = 3
-
-
 cdef struct Row:  # an API at a version
-    bint known
-    uint8_t want_request
+    bint known  # to the facts
+    uint8_t want_request  # a kproxy.filters.contract.Want
     uint8_t want_response
-    bint header_tags  # of the response's header
-    bint tapped
-    Struct *tail  # of a response whose end is looked at
-    int tail_stop
+    bint header_tags  # whether the response's header has tags
+    bint tapped  # the tap gets its frames
+    Struct *tail  # of a response whose tail may be held: its body; else NULL
+    int tail_stop  # the step at which its tail begins
 
 
 cdef class Plan:
     cdef Row rows[PLAN_KEYS][PLAN_VERSIONS]
-    cdef bint keys[PLAN_KEYS]  # that the facts have
+    cdef bint keys[PLAN_KEYS]  # whether the facts have the API key
     cdef Row above[PLAN_KEYS]  # of versions above the facts
     cdef Row unknown  # of API keys the facts lack
     cdef Struct *produce[PLAN_VERSIONS]
     cdef int produce_stop[PLAN_VERSIONS]
     cdef bint produce_tags[PLAN_VERSIONS]
-    cdef list programs  # keeps what the pointers point to
+    cdef list programs  # keeps the Structs that rows point to
     cdef readonly object chain
-    cdef readonly bint selective  # whether some APIs are not tapped, or frames not whole
+    cdef readonly bint selective  # whether the tap gets some APIs only, or the first bytes of frames only
     cdef readonly unsigned int snaplen
 
     cdef Row *row(self, int api_key, int api_version) noexcept nogil
     cdef int _fill(self, int key, object api, object chain, bint tapped) except -1
     cdef int _fill_tail(self, Row *row, str name, int version, object chain) except -1
     cdef int _fill_produce(self, int version) except -1
+
+
+cdef enum Walked:
+    WALK_MORE = 0  # all given bytes used, the walk goes on
+    WALK_STOPPED = 1  # at the field to stop at
+    WALK_DONE = 2  # at the end of the message
+    WALK_FAULT = 3  # the bytes are no such message: the walk ends here
+
+
+cdef enum:
+    MOST_LEVELS = 12  # no message nests deeper than eight
+    STOP_AT_TAGS = -1
+
+
+cdef struct Level:
+    Struct *s
+    int step
+    bint in_tags
+    int64_t elements  # of the array this struct is in, this one included
+
+
+cdef struct Walker:
+    Level levels[MOST_LEVELS]
+    int depth
+    int stop  # top-level step to stop before, or STOP_AT_TAGS
+    int wanted  # bytes of the number being read; 0: none, -1: an unsigned varint
+    int have  # bytes of it, or bits of a varint, that are there
+    int purpose  # what the number is for
+    uint32_t value
+    uint64_t skip  # bytes to pass over first
+    uint32_t left  # tags, or sized elements, still to come
+    bint left_are_tags
+    bint reads_int16  # whether the field to stop at is one, and is read: `value` then has it
+
+
+cdef void begin_walk(Walker *w, Struct *body, int stop, bint client_id, bint header_tags, bint reads_int16) noexcept nogil
+cdef int walk_on(Walker *w, const uint8_t **at, const uint8_t *limit) noexcept nogil

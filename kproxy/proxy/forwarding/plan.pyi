@@ -1,8 +1,9 @@
-from collections.abc import Container
+from collections.abc import Container, Iterable
 from typing import Protocol
 
 from kproxy.filters.contract import Want
-from kproxy.session import Direction
+from kproxy.protocol import Direction
+from kproxy.protocol.program import Program
 
 class Wanting(Protocol):
     """What a plan asks of kproxy.filters.Chain."""
@@ -11,10 +12,10 @@ class Wanting(Protocol):
     def unknown(self, direction: Direction, api_key: int) -> Want: ...
 
 class Plan:
-    """What a lane looks up of an API at a version.
+    """What lanes do with frames of each API and version, made of a chain of filters and the facts.
 
     Args:
-        chain: kproxy.filters.Chain; None: every frame passes.
+        chain: kproxy.filters.Chain; None: every frame is cut through.
         tapped: API keys whose frames the tap gets; None: all.
         snaplen: bytes of a frame that the tap gets; 0: all.
     """
@@ -26,15 +27,23 @@ class Plan:
     def chain(self) -> Wanting | None: ...
     @property
     def selective(self) -> bool:
-        """Whether some APIs are not tapped, or frames not whole."""
+        """Whether the tap gets some APIs only, or the first bytes of frames only."""
 
     @property
     def snaplen(self) -> int: ...
-    def wanted(self, side: int, api_key: int, api_version: int) -> Want:
-        """What is done with frames of an API at a version; side 0 is the client's."""
+    def wanted(self, direction: int, api_key: int, api_version: int) -> Want:
+        """Return what is done with frames of an API at a version."""
 
     def is_tapped(self, api_key: int, api_version: int) -> bool:
-        """Whether the tap gets frames of an API."""
+        """Return whether the tap gets frames of an API."""
 
     def tail_step(self, api_key: int, api_version: int) -> int | None:
-        """The top-level step of a response where the end begins that is looked at, -1 for the tags; None: it is not TAIL."""
+        """Return the top-level step of a response at which its tail begins, -1 for the tags; None: it has no tail to hold."""
+
+def stop_of(program: Program, name: str | None) -> int:
+    """Return the top-level step that reads the untagged field *name* (Kafka's JSON name); None: the tags. Raises KeyError."""
+
+def walk_in_pieces(
+    program: Program, stop: str | None, pieces: Iterable[bytes], client_id: bool = False, header_tags: bool = False
+) -> tuple[str, int]:
+    """Walk over *pieces* as a lane does; return ("more", "stopped", "done" or "fault"; bytes it used). For tests."""

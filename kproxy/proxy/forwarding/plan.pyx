@@ -1,18 +1,33 @@
-# cython: language_level=3, boundscheck=False, wraparound=False
-"""What a lane looks up of an API at a version; made once for a configuration, shared by all links that began under it."""
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+"""What a lane looks up of an API at a version (Plan), and the walk to a field of a body that is not kept (Walker).
+
+A Plan is made once for a configuration, from the chain of filters and the facts, and shared by all links that begin under it.
+
+A walk follows the same table as kproxy.protocol.program, over a body that comes in pieces: it remembers where it is, not what it
+saw. It checks only what it needs to find its way: a size is believed and passed over, as the bytes are forwarded in any case.
+Every turn of its loop uses a byte or ends, and frames have an end, so no count in them can hold it up. Numbers that lie across
+pieces are put together in ``Walker.value``. Lanes walk to a Produce request's acks and to where a response may have addresses.
+"""
+
+from libc.stdint cimport int8_t, int16_t
+
+from kproxy.protocol.direction cimport DIRECTION_RESPONSE
+from kproxy.protocol.program cimport (
+    KIND_STRING, Op, Program, STEP_FIXED_ARRAY, STEP_SIZED, STEP_SIZED_ARRAY, STEP_SKIP, STEP_STRUCT, Step,
+)
 
 from kproxy.filters.addresses import responses_with_addresses, tail_start
-from kproxy.filters.contract import Direction, Want
-from kproxy.protocol import facts, message, request_header_version, response_header_version
-from kproxy.protocol.program cimport Program
-from kproxy.proxy.forwarding.walker import stop_of
+from kproxy.filters.contract import Want
+from kproxy.protocol import ApiKey, Direction, facts, message, request_header_version, response_header_version
+
+cdef int PRODUCE = ApiKey.PRODUCE
 
 
 cdef class Plan:
-    """Tables made of a chain of filters and the facts.
+    """What lanes do with frames of each API and version, made of a chain of filters and the facts.
 
     Args:
-        chain: kproxy.filters.Chain; None: every frame passes.
+        chain: kproxy.filters.Chain; None: every frame is cut through.
         tapped: API keys whose frames the tap gets; None: all.
         snaplen: bytes of a frame that the tap gets; 0: all.
     """
@@ -45,7 +60,7 @@ cdef class Plan:
                 row.want_response = chain.wanted(Direction.RESPONSE, key, version)
                 if responses_with_addresses().get((key, version)) is Want.TAIL:
                     self._fill_tail(row, api.name, version, chain)
-            if key == 0:
+            if key == PRODUCE:
                 self._fill_produce(version)
         if chain is not None:
             self.above[key].want_request = chain.unknown(Direction.REQUEST, key)
@@ -62,19 +77,19 @@ cdef class Plan:
         self.programs.append(program)
         self.produce[version] = program.root
         self.produce_stop[version] = stop_of(program, "acks")
-        self.produce_tags[version] = request_header_version(0, version) > 1
+        self.produce_tags[version] = request_header_version(PRODUCE, version) > 1
 
-    def wanted(self, int side, int api_key, int api_version):
-        """What is done with frames of an API at a version; *side* 0 is the client's."""
+    def wanted(self, int direction, int api_key, int api_version):
+        """Return what is done with frames of an API at a version."""
         cdef Row *row = self.row(api_key, api_version)
-        return Want(row.want_response if side else row.want_request)
+        return Want(row.want_response if direction == DIRECTION_RESPONSE else row.want_request)
 
     def is_tapped(self, int api_key, int api_version):
-        """Whether the tap gets frames of an API."""
+        """Return whether the tap gets frames of an API."""
         return bool(self.row(api_key, api_version).tapped)
 
     def tail_step(self, int api_key, int api_version):
-        """The top-level step of a response where the end begins that is looked at, -1 for the tags; None: it is not TAIL."""
+        """Return the top-level step of a response at which its tail begins, -1 for the tags; None: it has no tail to hold."""
         cdef Row *row = self.row(api_key, api_version)
         return row.tail_stop if row.tail != NULL else None
 
@@ -84,3 +99,253 @@ cdef class Plan:
         if 0 <= api_version < PLAN_VERSIONS and self.rows[api_key][api_version].known:
             return &self.rows[api_key][api_version]
         return &self.above[api_key]
+
+
+cdef enum Purpose:
+    FOR_SIZE = 0  # of a string, bytes or records
+    FOR_ELEMENT = 1  # the size of one in an array
+    FOR_COUNT = 2
+    FOR_PRESENCE = 3
+    FOR_TAG_COUNT = 4
+    FOR_TAG = 5
+    FOR_TAG_SIZE = 6
+    FOR_CLIENT_ID = 7
+    FOR_CLIENT_ID_THEN_TAGS = 8
+    FOR_INT16 = 9
+
+cdef enum:
+    VARINT = -1
+
+
+cdef void begin_walk(Walker *w, Struct *body, int stop, bint client_id, bint header_tags, bint reads_int16) noexcept nogil:
+    """Begin a walk behind the correlation id of a header; *client_id*, *header_tags*: whether the header still has these."""
+    w.depth = 1
+    w.levels[0].s = body
+    w.levels[0].step = 0
+    w.levels[0].in_tags = False
+    w.levels[0].elements = 1
+    w.stop = stop
+    w.skip = 0
+    w.left = 0
+    w.wanted = 0
+    w.reads_int16 = reads_int16
+    if client_id:
+        want(w, 2, FOR_CLIENT_ID_THEN_TAGS if header_tags else FOR_CLIENT_ID)
+    elif header_tags:
+        want(w, VARINT, FOR_TAG_COUNT)
+
+
+cdef inline void want(Walker *w, int size, int purpose) noexcept nogil:
+    w.wanted = size
+    w.purpose = purpose
+    w.have = 0
+    w.value = 0
+
+
+cdef inline void want_size(Walker *w, Op *op, int purpose) noexcept nogil:
+    want(w, VARINT if op.compact else 2 if op.kind == KIND_STRING and purpose != FOR_COUNT else 4, purpose)
+
+
+cdef int walk_on(Walker *w, const uint8_t **at, const uint8_t *limit) noexcept nogil:
+    """Walk as far as the bytes reach, and move *at* there. Returns one of Walked."""
+    cdef uint64_t here
+    cdef int done
+    while True:
+        if w.skip:
+            here = limit - at[0]
+            if w.skip < here:
+                here = w.skip
+            at[0] += here
+            w.skip -= here
+            if w.skip:
+                return WALK_MORE
+        if w.wanted:
+            done = read_number(w, at, limit)
+            if done == WALK_DONE:
+                w.wanted = 0
+                done = use(w)
+            elif done == WALK_MORE:
+                return WALK_MORE
+            if done != WALK_MORE:
+                return done
+            continue
+        done = step_on(w)
+        if done != WALK_MORE:
+            return done
+
+
+cdef inline int read_number(Walker *w, const uint8_t **at, const uint8_t *limit) noexcept nogil:
+    cdef uint8_t byte
+    while at[0] < limit:
+        byte = at[0][0]
+        at[0] += 1
+        if w.wanted == VARINT:
+            w.value |= <uint32_t>(byte & 0x7F) << w.have
+            if byte < 0x80:
+                return WALK_DONE
+            w.have += 7
+            if w.have > 28:
+                return WALK_FAULT
+        else:
+            w.value = w.value << 8 | byte
+            w.have += 1
+            if w.have == w.wanted:
+                return WALK_DONE
+    return WALK_MORE
+
+
+cdef inline int64_t sized(Walker *w, Op *op) noexcept nogil:
+    """Return the number that was read as a length or count; negative is null."""
+    if op.compact:
+        return <int64_t><int32_t>(w.value - 1)
+    if w.have == 2:
+        return <int16_t>w.value
+    return <int32_t>w.value
+
+
+cdef int use(Walker *w) noexcept nogil:
+    """Do what the number that was read means for the walk."""
+    cdef Level *level = &w.levels[w.depth - 1]
+    cdef Step *step
+    cdef int64_t n
+    if w.purpose == FOR_CLIENT_ID or w.purpose == FOR_CLIENT_ID_THEN_TAGS:
+        if <int16_t>w.value > 0:
+            w.skip = w.value
+        if w.purpose == FOR_CLIENT_ID_THEN_TAGS:
+            want(w, VARINT, FOR_TAG_COUNT)
+        return WALK_MORE
+    if w.purpose == FOR_INT16:
+        return WALK_STOPPED
+    if w.purpose == FOR_TAG_COUNT:
+        w.left = w.value
+        w.left_are_tags = True
+        return WALK_MORE
+    if w.purpose == FOR_TAG:
+        want(w, VARINT, FOR_TAG_SIZE)
+        return WALK_MORE
+    if w.purpose == FOR_TAG_SIZE:
+        w.left -= 1
+        w.skip = w.value
+        return WALK_MORE
+    step = &level.s.steps[level.step]
+    if w.purpose == FOR_PRESENCE:
+        level.step += 1
+        return push(w, step.op.struct, 1) if <int8_t>w.value >= 0 else WALK_MORE
+    n = sized(w, step.op)
+    if w.purpose == FOR_COUNT:
+        return use_count(w, level, step, n)
+    if w.purpose == FOR_ELEMENT:
+        w.left -= 1
+        if w.left == 0:
+            level.step += 1
+    else:
+        level.step += 1
+    if n > 0:
+        w.skip = n
+    return WALK_MORE
+
+
+cdef int use_count(Walker *w, Level *level, Step *step, int64_t count) noexcept nogil:
+    if count <= 0:
+        level.step += 1
+        return WALK_MORE
+    if step.kind == STEP_SIZED_ARRAY:
+        w.left = count
+        w.left_are_tags = False
+        return WALK_MORE
+    level.step += 1
+    if step.kind == STEP_FIXED_ARRAY:
+        w.skip = count * step.size
+        return WALK_MORE
+    return push(w, step.op.struct, count)
+
+
+cdef int push(Walker *w, Struct *s, int64_t elements) noexcept nogil:
+    cdef Level *level
+    if w.depth == MOST_LEVELS:
+        return WALK_FAULT
+    level = &w.levels[w.depth]
+    level.s = s
+    level.step = 0
+    level.in_tags = False
+    level.elements = elements
+    w.depth += 1
+    return WALK_MORE
+
+
+cdef int step_on(Walker *w) noexcept nogil:
+    """Choose what to read next; uses no byte."""
+    cdef Level *level = &w.levels[w.depth - 1]
+    cdef Step *step
+    if w.left:
+        if w.left_are_tags:
+            want(w, VARINT, FOR_TAG)
+        else:
+            want_size(w, level.s.steps[level.step].op, FOR_ELEMENT)
+        return WALK_MORE
+    if level.step < level.s.step_count and not level.in_tags:
+        if w.depth == 1 and level.step == w.stop:
+            if not w.reads_int16:
+                return WALK_STOPPED
+            want(w, 2, FOR_INT16)
+            return WALK_MORE
+        step = &level.s.steps[level.step]
+        if step.kind == STEP_SKIP:
+            w.skip = step.size
+            level.step += 1
+        elif step.kind == STEP_SIZED:
+            want_size(w, step.op, FOR_SIZE)
+        elif step.kind != STEP_STRUCT:
+            want_size(w, step.op, FOR_COUNT)
+        elif step.op.nullable:
+            want(w, 1, FOR_PRESENCE)
+        else:
+            level.step += 1
+            return push(w, step.op.struct, 1)
+        return WALK_MORE
+    if level.s.flexible and not level.in_tags:
+        if w.depth == 1 and w.stop == STOP_AT_TAGS:
+            return WALK_STOPPED
+        level.in_tags = True
+        want(w, VARINT, FOR_TAG_COUNT)
+        return WALK_MORE
+    return next_element(w, level)
+
+
+cdef int next_element(Walker *w, Level *level) noexcept nogil:
+    level.elements -= 1
+    if level.elements > 0:
+        level.step = 0
+        level.in_tags = False
+        return WALK_MORE
+    w.depth -= 1
+    return WALK_DONE if w.depth == 0 else WALK_MORE
+
+
+def stop_of(Program program not None, name):
+    """Return the top-level step that reads the untagged field *name* (Kafka's JSON name); None: the tags. Raises KeyError."""
+    cdef int i
+    if name is None:
+        return STOP_AT_TAGS
+    for i in range(program.root.step_count):
+        if <object>program.root.steps[i].op.name == name:
+            return i
+    raise KeyError(name)
+
+
+def walk_in_pieces(Program program not None, stop, pieces, bint client_id=False, bint header_tags=False):
+    """Walk over *pieces* (bytes) as a lane does; return (how it ended, bytes it used). For tests, which compare it with the codec."""
+    cdef Walker w
+    cdef const uint8_t *at
+    cdef const uint8_t *start
+    cdef bytes piece
+    cdef int done = WALK_MORE
+    used = 0
+    begin_walk(&w, program.root, stop_of(program, stop), client_id, header_tags, False)
+    for piece in pieces:
+        start = at = <const uint8_t *><char *>piece
+        done = walk_on(&w, &at, start + len(piece))
+        used += at - start
+        if done != WALK_MORE:
+            break
+    return ("more", "stopped", "done", "fault")[done], used

@@ -23,7 +23,7 @@ class TransportPipe(Pipe):
     def __init__(self, source: Leg, sink: Leg) -> None: ...
 
 def join_legs(link: Link, client: Leg, broker: Leg) -> None:
-    """Join two connected legs; their transports are the link's from now on."""
+    """Join two connected legs, whose transports the link owns from now on."""
 
 def close_legs(link: Link) -> None:
-    """Close the transports of a link; what is written already still goes out."""
+    """Close the transports of a link after what has been written to them is sent."""

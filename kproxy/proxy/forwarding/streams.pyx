@@ -1,8 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
-"""A lane between two of uvloop's transports: where either leg is TLS.
+"""Links between two of uvloop's transports, for where either side is TLS: Leg, the protocol of a side, and TransportPipe.
 
-What uvloop does that one would not expect: ``pause_reading()`` inside ``connection_made`` is ignored, so a leg keeps what comes
-before its link is joined; data may come after ``pause_reading()``, so a blocked lane keeps that too. TLS has no half-close here:
+Peculiarities of uvloop: ``pause_reading()`` inside ``connection_made`` is ignored, so a leg keeps what it receives before its link
+is joined; data may arrive after ``pause_reading()``, so the pipe of a blocked lane keeps that too. TLS has no half-close here:
 the end of one side's data closes the other's connection once everything in flight has been answered (uvloop #471, #564).
 """
 
@@ -10,13 +10,15 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes
 from libc.stdint cimport uint8_t
 from libc.string cimport memcpy
 
-from kproxy.proxy.tap.counted import CloseCause
-from kproxy.proxy.forwarding.lane cimport BY_OUTPUT, HEADROOM, Joint, Lane, Pipe, RESPONSE_SIDE, monotonic_ns
+from kproxy.protocol.direction cimport DIRECTION_RESPONSE
+from kproxy.proxy.forwarding.lane cimport BY_OUTPUT, HEADROOM, Lane, LinkBase, Pipe, monotonic_ns
 from kproxy.proxy.forwarding.link cimport Link
 
+from kproxy.proxy.tap.counted import CloseCause
+
 cdef enum:
-    LINGER_S = 30  # what a peer has not taken of a closed connection by then is thrown away
-    MOST_EARLY = 1_048_576  # bytes a side may send before the other is there
+    LINGER_S = 30  # bytes that the peer of a closed connection has not taken by then are dropped
+    JOIN_LIMIT = 1_048_576  # bytes received before the link is joined, at which the leg is paused
 
 cdef int ERROR = CloseCause.ERROR
 cdef int BROKER_CLOSED = CloseCause.BROKER_CLOSED
@@ -30,32 +32,32 @@ cdef class Leg:
     cdef readonly bint lost  # the connection is gone
     cdef TransportPipe reads  # from this side
     cdef TransportPipe writes  # to this side
-    cdef list early
-    cdef size_t early_size
-    cdef bint early_end
-    cdef bint over  # its link has been forgotten
+    cdef list received_before_join
+    cdef size_t received_size
+    cdef bint ended_before_join
+    cdef bint forgotten  # its link has been closed and forgotten
 
     def __init__(self, bint tls):
         self.tls = tls
-        self.early = []
+        self.received_before_join = []
 
     def connection_made(self, transport):
         self.transport = transport
 
     def data_received(self, bytes data):
         if self.reads is not None:
-            self.reads.take(data)
+            self.reads.receive(data)
             return
-        if self.over:
+        if self.forgotten:
             return
-        self.early.append(data)
-        self.early_size += len(data)
-        if self.early_size > MOST_EARLY:
+        self.received_before_join.append(data)
+        self.received_size += len(data)
+        if self.received_size > JOIN_LIMIT:
             self.transport.pause_reading()
 
     def eof_received(self):
         if self.reads is None:
-            self.early_end = True
+            self.ended_before_join = True
         else:
             self.reads.end()
         return not self.tls  # True keeps the transport open for what is still to be written
@@ -66,7 +68,7 @@ cdef class Leg:
 
     def resume_writing(self):
         if self.writes is not None:
-            self.writes.go_on()
+            self.writes.resume()
 
     def connection_lost(self, error):
         self.lost = True
@@ -74,14 +76,14 @@ cdef class Leg:
             self.reads.lose(error)
 
     cdef int begin(self) except -1:
-        """The link is joined: what came early is its first bytes."""
-        cdef list early = self.early
-        self.early = []
-        for data in early:
-            self.reads.take(data)
-        if early and not self.lost and not self.reads.lane.blocked and not self.reads.lane.link.closed:
+        """Pass on what was received before the link was joined."""
+        cdef list received = self.received_before_join
+        self.received_before_join = []
+        for data in received:
+            self.reads.receive(data)
+        if received and not self.lost and not self.reads.lane.blocked and not self.reads.lane.link.closed:
             self.transport.resume_reading()
-        if self.early_end:
+        if self.ended_before_join:
             self.reads.end()
         elif self.lost:
             self.reads.lose(None)
@@ -93,55 +95,56 @@ cdef class TransportPipe(Pipe):
 
     cdef Leg source
     cdef Leg sink
-    cdef list waiting  # what came while the lane was blocked
-    cdef bint stalled
-    cdef bint ended
-    cdef size_t counted  # bytes that the sink's transport keeps, as the gauge knows them
+    cdef list queued_chunks  # received while the lane was blocked
+    cdef bint stalled  # the sink's write buffer is above its high-water mark
+    cdef bint ended  # the source has
+    cdef size_t counted  # bytes of the sink's write buffer that are counted in Total.BUFFERED_BYTES
 
     def __init__(self, Leg source not None, Leg sink not None):
         self.source = source
         self.sink = sink
-        self.waiting = []
+        self.queued_chunks = []
         source.reads = self
         sink.writes = self
 
-    cdef int take(self, bytes data) except -1:
+    cdef int receive(self, bytes data) except -1:
+        """Pass a chunk to the lane, or queue it while the lane is blocked."""
         cdef Lane lane = self.lane
         cdef Link link = <Link>lane.link
         if link is None or link.closed:
             return 0
-        if lane.blocked or self.waiting:
-            self.waiting.append(data)
+        if lane.blocked or self.queued_chunks:
+            self.queued_chunks.append(data)
             link.worker.buffered[0] += PyBytes_GET_SIZE(data)
             return 0
         try:
-            self.give(data)
+            self.process(data)
         except Exception as error:
             self.fault(link, error)
         return 0
 
     cdef int fault(self, Link link, error) except -1:
-        """Never into the loop: it would close one side alone."""
+        """Close the link over an exception; in the loop it would close one side alone."""
         link.owner.on_fault(link, error)
         link.close(ERROR)
         return 0
 
-    cdef int give(self, bytes data) except -1:
+    cdef int process(self, bytes data) except -1:
         cdef Lane lane = self.lane
         cdef uint8_t *at = <uint8_t *>PyBytes_AS_STRING(data)
         cdef Py_ssize_t size = PyBytes_GET_SIZE(data)
         cdef bytes copy
-        if lane.carried:  # a lane puts what it has kept before what comes: a bytes object has no room there
+        if lane.header_part_size:  # the lane writes it before the chunk, where a bytes object has no room
             copy = PyBytes_FromStringAndSize(NULL, HEADROOM + size)
             at = <uint8_t *>PyBytes_AS_STRING(copy) + HEADROOM
             memcpy(at, PyBytes_AS_STRING(data), size)
         return lane.process(at, size, monotonic_ns())
 
     def end(self):
-        """The source sends no more."""
+        """Handle the end of what the source sends, after what is queued."""
         cdef Link link = <Link>self.lane.link
         self.ended = True
-        if link is None or link.closed or self.waiting:
+        if link is None or link.closed or self.queued_chunks:
             return
         try:
             link.on_eof(self.lane)
@@ -149,7 +152,7 @@ cdef class TransportPipe(Pipe):
             self.fault(link, error)
 
     def lose(self, error):
-        """The source is gone."""
+        """Handle the loss of the source's connection; *error* is None after a regular end."""
         cdef Link link = <Link>self.lane.link
         if link is None or link.closed:
             return
@@ -163,8 +166,8 @@ cdef class TransportPipe(Pipe):
             self.fault(link, fault)
 
     def stall(self):
-        """The sink takes no more for now."""
-        cdef Joint link = self.lane.link
+        """Block the lane: the sink's write buffer is full."""
+        cdef LinkBase link = self.lane.link
         self.stalled = True
         if link is None or link.closed:
             return
@@ -174,8 +177,8 @@ cdef class TransportPipe(Pipe):
         except Exception as error:
             self.fault(<Link>link, error)
 
-    def go_on(self):
-        """The sink takes more."""
+    def resume(self):
+        """Unblock the lane: the sink's write buffer has been sent."""
         cdef Link link = <Link>self.lane.link
         self.stalled = False
         if link is not None and not link.closed:
@@ -197,15 +200,15 @@ cdef class TransportPipe(Pipe):
             self.sink.transport.write(PyBytes_FromStringAndSize(<char *>data, size))
         return 0
 
-    cdef bint is_flushed(self) noexcept:
-        return not self.stalled and not self.waiting
+    cdef int is_flushed(self) except -1:
+        return not self.stalled and not self.queued_chunks
 
     cdef int start_reading(self) except -1:
         cdef bytes data
-        while self.waiting and not self.lane.blocked and not self.lane.link.closed:
-            data = self.waiting.pop(0)
+        while self.queued_chunks and not self.lane.blocked and not self.lane.link.closed:
+            data = self.queued_chunks.pop(0)
             self.lane.link.worker.buffered[0] -= PyBytes_GET_SIZE(data)
-            self.give(data)
+            self.process(data)
         if self.lane.blocked or self.lane.link.closed:
             return 0
         if self.ended:
@@ -224,26 +227,27 @@ cdef class TransportPipe(Pipe):
             return 0
         if self.sink.transport.can_write_eof():
             self.sink.transport.write_eof()
-        elif self.lane.side == RESPONSE_SIDE:
+        elif self.lane.direction == DIRECTION_RESPONSE:
             self.lane.link.close(BROKER_CLOSED)
         return 0
 
     cdef int detach(self) except -1:
-        for data in self.waiting:
+        for data in self.queued_chunks:
             self.lane.link.worker.buffered[0] -= PyBytes_GET_SIZE(data)
-        self.waiting = []
+        self.queued_chunks = []
         self.count_output(0)
         return 0
 
-    cdef void forget(self) noexcept:
+    cdef int forget(self) except -1:
         for leg in (self.source, self.sink):
-            (<Leg>leg).over = True
+            (<Leg>leg).forgotten = True
             (<Leg>leg).reads = (<Leg>leg).writes = None
         self.lane = None
+        return 0
 
 
 def join_legs(Link link not None, Leg client not None, Leg broker not None):
-    """Join two connected legs; their transports are the link's from now on."""
+    """Join two connected legs, whose transports the link owns from now on."""
     link.legs = client, broker
     link.join(TransportPipe(client, broker), TransportPipe(broker, client))
     if not link.closed:
@@ -253,7 +257,7 @@ def join_legs(Link link not None, Leg client not None, Leg broker not None):
 
 
 def close_legs(Link link not None):
-    """Close the transports of a link; what is written already still goes out."""
+    """Close the transports of a link after what has been written to them is sent."""
     for leg in link.legs or ():
         if leg.transport is not None and not leg.lost:
             leg.transport.close()

@@ -10,7 +10,7 @@ Only GET and HEAD. A browser that was led here by a foreign name (DNS rebinding)
 address, a loopback name, or one of the names given.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from ipaddress import ip_address
 from time import time_ns
 from typing import Any, Protocol
@@ -24,8 +24,8 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from kproxy.output.metrics import Metrics, Scrape
-from kproxy.proxy.tap.counted import FIRST_BOUND_BITS, HISTOGRAM_BUCKETS
-from kproxy.proxy.tap.counters import Counters
+from kproxy.proxy.messages import AnalyzerCounts, Connection
+from kproxy.proxy.tap.counters import FIRST_BOUND_BITS, HISTOGRAM_BUCKETS, Counters
 
 LOOPBACK = frozenset({"localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback"})
 BOUNDS = tuple(1 << (bits + FIRST_BOUND_BITS) for bits in range(HISTOGRAM_BUCKETS - 1))
@@ -50,13 +50,13 @@ class AdminSource(Protocol):
     def counters(self) -> Sequence[Counters]:
         """Of all workers."""
 
-    def analysis(self) -> Mapping[str, Any]:
-        """What the analyzer said last; empty where it said nothing."""
+    def analysis(self) -> AnalyzerCounts | None:
+        """The analyzer's last counts; None if there are none."""
 
     def ready(self) -> tuple[bool, str]:
         """Whether clients are served; if not, why."""
 
-    async def connections(self) -> list[dict[str, Any]]:
+    async def connections(self) -> Sequence[Connection]:
         """The open connections."""
 
 
@@ -84,14 +84,14 @@ class _Shown:
     def scrape(self) -> Scrape:
         """See kproxy.output.metrics.Source."""
         workers = self._source.counters()
-        said = self._source.analysis()
+        counts = self._source.analysis()
         return Scrape(
             apis=[worker.apis() for worker in workers],
             totals=[{total.name.lower(): n for total, n in worker.totals().items()} for worker in workers],
             closes=[{cause.name.lower(): n for cause, n in worker.closes().items()} for worker in workers],
             bounds=BOUNDS,
-            analysis=said,
-            analysis_up=time_ns() - int(said.get("at", 0)) < STALE,
+            analysis={} if counts is None else msgspec.to_builtins(counts),
+            analysis_up=counts is not None and time_ns() - counts.at < STALE,
         )
 
     async def index(self, _request: Request) -> Response:

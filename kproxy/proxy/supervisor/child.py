@@ -7,10 +7,23 @@ import socket
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
 
-from kproxy.proxy.control import Channel, ChannelError, ChildArguments, Message
-from kproxy.proxy.logs import Relay, log
+from kproxy.proxy.channel import Channel
+from kproxy.proxy.child_process import ChildArguments
+from kproxy.proxy.logs import LogKeys, Relay, log
+from kproxy.proxy.messages import (
+    AnalyzerCounts,
+    Brokers,
+    Configure,
+    Connections,
+    Drained,
+    Failed,
+    LogEvent,
+    Message,
+    Ready,
+    ToSupervisor,
+)
 from kproxy.proxy.supervisor.processes import Process, start_child
 
 FIRST_DELAY, MOST_DELAY = 0.1, 1.5  # seconds before a restart; the very first one is at once
@@ -25,8 +38,8 @@ class Keeper(Protocol):
     async def started(self, child: "Child") -> None:
         """A process was started; its channel is open."""
 
-    async def heard(self, child: "Child", message: Message) -> None:
-        """It said something that the child does not deal with itself."""
+    async def on_message(self, child: "Child", message: Brokers | Connections | AnalyzerCounts) -> None:
+        """It sent a message that Child does not handle itself."""
 
     def ended(self, child: "Child", code: int | None) -> None:
         """Its process is gone, or could not be started (None)."""
@@ -65,10 +78,10 @@ class Child:
         self._relay = Relay("analyzer" if number is None else "worker", number)
         self._backoff = Backoff()
         self._stopping = asyncio.Event()
-        self._channel: Channel | None = None
+        self._channel: Channel[ToSupervisor] | None = None
         self._process: Process | None = None
         self._answers: deque[asyncio.Future[str]] = deque()  # of configurations, in the order in which they were sent
-        self.given: Any = None  # the last one
+        self.given: Configure | None = None  # the last one
 
     @property
     def pid(self) -> int | None:
@@ -88,14 +101,14 @@ class Child:
             self._kill()
             self.gone.set()
 
-    async def configure(self, config: Any) -> str:
+    async def configure(self, message: Configure) -> str:
         """Have the process, if there is one, take a configuration. Returns "" when it is ready, else why it is not."""
         if self._channel is None:
             return ""
         answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._answers.append(answer)
-        self.given = config
-        await self.send({"do": "configure", "config": config, "worker": self.number or 0})
+        self.given = message
+        await self.send(message)
         return await answer
 
     async def send(self, message: Message) -> None:
@@ -129,7 +142,7 @@ class Child:
             log("error", "a process could not be started", **self._about(), reason=os.strerror(error.errno or 0))
             return None
         self._process = process
-        self._channel = await Channel.of(ours)
+        self._channel = await Channel.open(ours, ToSupervisor, self._on_malformed)
         process.ended.add_done_callback(self._read_out)
         if self._stopping.is_set():  # what was sent to all meanwhile did not reach it; it serves nothing yet
             process.kill()
@@ -151,14 +164,15 @@ class Child:
                 ours.close()
                 raise
 
-    async def _listen(self, channel: Channel) -> None:
+    async def _listen(self, channel: Channel[ToSupervisor]) -> None:
         try:
             async for message in channel:
-                await self._hear(message)
-        except ChannelError as error:
-            log("error", "a process is not understood", **self._about(), reason=str(error))
+                await self._on_message(message)
         finally:
             channel.close()
+
+    def _on_malformed(self, reason: str) -> None:
+        self._relay.write(LogEvent("error", "a message of a process cannot be decoded", {"reason": reason}))
 
     def _read_out(self, _: object) -> None:
         """It is dead: whoever else may hold its end of the channel, it does not go on for long."""
@@ -166,20 +180,20 @@ class Child:
         if channel:
             asyncio.get_running_loop().call_later(LAST_WORDS, channel.close)
 
-    async def _hear(self, message: Message) -> None:
-        match message.get("said"):
-            case "log":
+    async def _on_message(self, message: ToSupervisor) -> None:
+        match message:
+            case LogEvent():
                 self._relay.write(message)
-            case "ready":
+            case Ready():
                 self.ready = True
                 self._settle("")
-            case "drained":
-                if left := message.get("left"):
+            case Failed(why):
+                self._settle(why or "it gives no reason")
+            case Drained(left):
+                if left:
                     log("warning", "the time to drain is over: connections were closed", worker=self.number, count=left)
-            case "failed":
-                self._settle(str(message.get("why") or "it does not say why"))
             case _:
-                await self._keeper.heard(self, message)
+                await self._keeper.on_message(self, message)
 
     def _settle(self, answer: str) -> None:
         if self._answers:
@@ -204,7 +218,7 @@ class Child:
         if self._process:
             self._process.kill()
 
-    def _about(self) -> dict[str, Any]:
+    def _about(self) -> LogKeys:
         return {"process": "analyzer"} if self.number is None else {"process": "worker", "worker": self.number}
 
 

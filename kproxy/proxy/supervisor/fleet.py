@@ -5,11 +5,10 @@ import os
 from collections.abc import Callable, Coroutine
 from typing import Any, NamedTuple
 
-import msgspec
-
 from kproxy.config import Config
-from kproxy.proxy.control import ChildArguments, Message
+from kproxy.proxy.child_process import ChildArguments
 from kproxy.proxy.logs import log
+from kproxy.proxy.messages import AnalyzerCounts, Brokers, Configure, Connections, Drain, ForgetWorker, Message
 from kproxy.proxy.supervisor.child import Child
 from kproxy.proxy.supervisor.processes import ANALYZER, WORKER
 from kproxy.proxy.tap.counters import Counters
@@ -43,17 +42,18 @@ class Fleet:
 
     def __init__(self, config: Config, modules: Modules = OURS) -> None:
         self.config = config
-        self._plain = msgspec.to_builtins(config)
+        self._configure = Configure.to(config)
         self.draining = False
         self.failure: asyncio.Future[str] = asyncio.get_running_loop().create_future()  # why we cannot go on
-        self.told: dict[str, Callable[[Message], None]] = {}  # what else may be said, and who hears it
+        self.on_connections: Callable[[Connections], None] = _ignore
+        self.on_counts: Callable[[AnalyzerCounts], None] = _ignore
         self.posts: list[Post] = []
         self._modules = modules
         self._tapped = config.analysis.enabled
         self._leaving: list[Post] = []  # more workers than asked for by now, draining
         self._retired: list[Counters] = []  # of workers that left: what was counted stays counted
         self._analyzer: Child | None = None
-        self._brokers: dict[str, Message] = {}
+        self._brokers: dict[str, Brokers] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._analyzing: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._serving = False
@@ -75,13 +75,13 @@ class Fleet:
         """Have everyone take another configuration; if one cannot, all go back to the one before. Returns "" or why."""
         before = self.config
         staying = [post.child for post in self.posts[: config.workers]]
-        plain = msgspec.to_builtins(config)
-        why = await _configure(staying, plain)
+        configure = Configure.to(config)
+        why = await _configure(staying, configure)
         if why:
-            await _configure(staying, self._plain)
+            await _configure(staying, self._configure)
             return why
-        self.config, self._plain = config, plain
-        await _configure([child for child in staying if child.given is not plain], plain)  # started in between
+        self.config, self._configure = config, configure
+        await _configure([child for child in staying if child.given is not configure], configure)  # started in between
         self._forget_brokers(before)
         self._remove_workers()
         self._add_workers()
@@ -119,13 +119,17 @@ class Fleet:
         """It gets its configuration, and what others have learned of the brokers."""
         self._keep(self._prepare(child), f"configure {child.name}")
 
-    async def heard(self, child: Child, message: Message) -> None:
-        """Brokers go to the other workers, the rest to who asked for it."""
-        said = message.get("said")
-        if said == "brokers":
-            await self._pass_on(child, message)
-        elif said in self.told:
-            self.told[said](message)
+    async def on_message(self, child: Child, message: Brokers | Connections | AnalyzerCounts) -> None:
+        """Pass brokers on to the other workers; have Overview take the rest."""
+        match message:
+            case Brokers():
+                self._brokers[message.cluster] = message
+                others = [post.child for post in self._all_posts() if post.child is not child]
+                await asyncio.gather(*(other.send(message) for other in others))
+            case Connections():
+                self.on_connections(message)
+            case AnalyzerCounts():
+                self.on_counts(message)
 
     def ended(self, child: Child, code: int | None) -> None:
         """What it counted as open is open no more; what it had of the rings nobody has."""
@@ -137,7 +141,7 @@ class Fleet:
         if code is None and not post.first.done():
             post.first.set_result(f"{child.name} could not be started")
         if self._analyzer:
-            self._keep(self._analyzer.send({"do": "forget", "worker": child.number}), "forget")
+            self._keep(self._analyzer.send(ForgetWorker(child.number)), "forget")
         if post in self._leaving:
             self._leaving.remove(post)
             for tap in post.tap:
@@ -159,7 +163,7 @@ class Fleet:
 
         def arguments(control: int) -> ChildArguments:
             others = tuple(one.fd for one in self.counters() if one is not counters)
-            return ChildArguments(os.getpid(), control, counters.fd, tap, others)
+            return ChildArguments(os.getpid(), control, counters.fd, tap, others, number)
 
         child = Child(self._modules.worker, number, arguments, self)
         return Post(child, counters, tap, asyncio.get_running_loop().create_future())
@@ -191,7 +195,7 @@ class Fleet:
             await self._stop_analyzer()
             self._set_analyzer()
         else:
-            await _configure([self._analyzer], self._plain)
+            await _configure([self._analyzer], self._configure)
         if before.analysis.ring_size != self.config.analysis.ring_size:
             log("warning", "not taken before a restart", path="analysis.ring_size")
         if self.config.analysis.enabled and not self._tapped:
@@ -204,7 +208,7 @@ class Fleet:
             await _end([analyzer], seconds, asyncio.get_running_loop().time() + seconds)
 
     async def _prepare(self, child: Child) -> None:
-        why = await child.configure(self._plain)
+        why = await child.configure(self._configure)
         for message in [] if why else list(self._brokers.values()):
             await child.send(message)
         if child is self._analyzer and not self._analyzing.done():
@@ -215,13 +219,6 @@ class Fleet:
         elif why and not self.draining:
             log("error", "a process cannot do its work", process=child.name, reason=why)
             child.restart()
-
-    async def _pass_on(self, origin: Child, message: Message) -> None:
-        cluster, brokers = message.get("cluster"), message.get("brokers")
-        if not isinstance(cluster, str) or not isinstance(brokers, list):
-            return
-        self._brokers[cluster] = order = {"do": "brokers", "cluster": cluster, "brokers": brokers}
-        await asyncio.gather(*(post.child.send(order) for post in self._all_posts() if post.child is not origin))
 
     def _forget_brokers(self, before: Config) -> None:
         """Of clusters that are others now: what was learned of them may be of another Kafka."""
@@ -241,9 +238,13 @@ class Fleet:
             self.failure.set_result(f"a fault of kproxy's own ({task.get_name()}): {error!r}")
 
 
-async def _configure(children: list[Child], plain: Any) -> str:
+def _ignore(_: Message) -> None:
+    pass
+
+
+async def _configure(children: list[Child], message: Configure) -> str:
     """Returns "" or why one of them cannot."""
-    answers = await asyncio.gather(*(child.configure(plain) for child in children))
+    answers = await asyncio.gather(*(child.configure(message) for child in children))
     return next((why for why in answers if why), "")
 
 
@@ -253,7 +254,7 @@ async def _end(children: list[Child], seconds: float, end: float) -> bool:
         child.stop()
     try:
         async with asyncio.timeout_at(end):
-            await asyncio.gather(*(child.send({"do": "drain", "seconds": seconds}) for child in children))
+            await asyncio.gather(*(child.send(Drain(seconds)) for child in children))
             await asyncio.gather(*(child.gone.wait() for child in children))
     except TimeoutError:
         for child in children:

@@ -13,16 +13,17 @@ import sys
 from collections.abc import Awaitable, Sequence
 from typing import Any
 
-import msgspec
-
 from kproxy.config import Config
 from kproxy.config.files import watched_files
 from kproxy.config.reading import Options, config_from_options
 from kproxy.errors import ConfigError, KproxyError, UsageError
 from kproxy.proxy.logs import log, start_logging
+from kproxy.proxy.messages import ReloadCertificates
 from kproxy.proxy.network.probe import probe
+from kproxy.proxy.process_title import set_process_title
 from kproxy.proxy.supervisor.fleet import OURS, Fleet, Modules
 from kproxy.proxy.supervisor.overview import Overview
+from kproxy.proxy.supervisor.processes import inherited_options, supervisor_title
 from kproxy.proxy.supervisor.watch import FileWatch
 
 DONE, FAILED, USAGE = 0, 1, 2
@@ -91,7 +92,6 @@ class Supervisor:
         await self._take_together()
         if self._config.outlive and why == signal.SIGTERM:
             log("info", "asked to stop, going on until no client is connected", signal=why.name)
-            await self._fleet.send_all({"do": "outlive"})
             await _first_of(self._no_clients(), self._next_stop())
         return await self._drain(why)
 
@@ -154,7 +154,7 @@ class Supervisor:
         """Raises UsageError, of which ConfigError is one; workers look at filters and addresses and may say no, too."""
         config = config_from_options(self._options, filters=False)
         if config == self._config and not asked:
-            await self._fleet.send_all({"do": "certificates"})
+            await self._fleet.send_all(ReloadCertificates())
             log("info", "TLS files are read again")
             return
         why = await self._fleet.change(config)
@@ -253,9 +253,9 @@ def _say(sentence: str) -> int:
     return FAILED
 
 
-def main(words: Sequence[str], modules: Modules = OURS) -> int:
-    """Run with the options that become_supervisor wrote."""
-    options = msgspec.json.decode(words[0], type=Options)
+def main(options: Options, modules: Modules = OURS) -> int:
+    """Run with *options* until asked to stop. Returns the exit code."""
+    set_process_title(supervisor_title(options), "kproxy")
     try:
         config = config_from_options(options, filters=False)
     except KproxyError as error:
@@ -271,4 +271,4 @@ def main(words: Sequence[str], modules: Modules = OURS) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main(inherited_options(int(sys.argv[1]))))

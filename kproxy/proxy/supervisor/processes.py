@@ -1,4 +1,7 @@
-"""How our processes are started: the supervisor in place of the command line, children beside it."""
+"""How our processes are started: the supervisor in place of the command line, children beside it.
+
+The supervisor's options go through a memfd, so that none of them stands in its command line.
+"""
 
 import asyncio
 import os
@@ -12,20 +15,41 @@ from typing import NoReturn
 import msgspec
 
 from kproxy.config.reading import Options
-from kproxy.proxy.control import ChildArguments
+from kproxy.proxy.child_process import ANALYZER_NAME, ChildArguments
 
 WORKER = "kproxy.proxy.worker"
 ANALYZER = "kproxy.proxy.analyzer.process"
 SUPERVISOR = "kproxy.proxy.supervisor.process"
-NAMES = {ANALYZER: ["kproxy-analyzer"]}  # what `ps` and those who count CPU apart look for
+CHILD = "kproxy.proxy.child_process"
 
 
 def become_supervisor(options: Options) -> NoReturn:
     """Replace this process by the supervisor: same pid and terminal, without the command line's libraries (17 MB)."""
     sys.stdout.flush()
     sys.stderr.flush()
-    words = [*_python(SUPERVISOR), msgspec.json.encode(options).decode()]
-    os.execve(sys.executable, words, _environment())
+    fd = os.memfd_create("kproxy options", 0)  # inherited
+    os.write(fd, msgspec.json.encode(options))
+    words = [*_python(SUPERVISOR), str(fd), *supervisor_title(options).split()]  # found by `pgrep -f` from the start on
+    os.execve(sys.executable, words, environment())
+
+
+def inherited_options(fd: int) -> Options:
+    """The options that ``become_supervisor`` wrote."""
+    with open(fd, "rb") as file:
+        file.seek(0)
+        return msgspec.json.decode(file.read(), type=Options)
+
+
+def supervisor_title(options: Options) -> str:
+    """`kproxy run` with the options that tell one run from another."""
+    words = ["kproxy run"]
+    if options.file is not None:
+        words.append(f"-c {options.file}")
+    if options.listen is not None:
+        words.append(f"--listen {options.listen}")
+    if options.bootstrap:
+        words.append(f"--bootstrap {','.join(options.bootstrap)}")
+    return " ".join(words)
 
 
 class Process:
@@ -58,11 +82,11 @@ class Process:
 def start_child(module: str, arguments: ChildArguments) -> Process:
     """Start a child: a process group of its own, so that Ctrl-C on the terminal reaches the supervisor alone. Raises OSError."""
     started = subprocess.Popen(
-        [*_python(module), *NAMES.get(module, []), *arguments.words()],
+        child_command(module, arguments),
         stdin=subprocess.DEVNULL,
         pass_fds=arguments.fds(),
         process_group=0,
-        env=_environment(),
+        env=environment(),
     )
     try:
         return Process(started)
@@ -72,12 +96,18 @@ def start_child(module: str, arguments: ChildArguments) -> Process:
         raise
 
 
+def child_command(module: str, arguments: ChildArguments) -> list[str]:
+    """The command line of a child, before it takes its title."""
+    name = [ANALYZER_NAME] if arguments.worker < 0 else []
+    return [*_python(CHILD), module, *name, *arguments.words()]
+
+
 def _python(module: str) -> list[str]:
     """-P: modules of the directory that one happens to be in are not ours."""
     return [sys.executable, "-P", "-m", module]
 
 
-def _environment() -> dict[str, str]:
+def environment() -> dict[str, str]:
     """The environment, in which kproxy is found where it was found this time."""
     root = str(Path(__file__).parents[3])
     installed = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}

@@ -3,9 +3,6 @@
 from enum import IntEnum, auto
 from typing import NamedTuple
 
-HISTOGRAM_BUCKETS = 24
-FIRST_BOUND_BITS = 14  # bucket i holds latencies below 2 ** (i + 14) ns, 16 µs and up; the last one all the rest
-
 
 class _FromZero(IntEnum):
     @staticmethod

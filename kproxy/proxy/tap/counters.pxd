@@ -1,71 +1,19 @@
-# What a worker counts, in shared memory: written by one worker, read by the supervisor. counted.py repeats the enums.
+# Declarations of counters.pyx.
 
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 
 
-cdef enum:
+cpdef enum:  # also names of the module in Python
     HISTOGRAM_BUCKETS = 24
-    FIRST_BOUND_BITS = 14
+    FIRST_BOUND_BITS = 14  # bucket i has latencies below 2 ** (i + 14) ns, 16 µs and up; the last one all the rest
+
+cdef enum:
     MOST_TOTALS = 64
     MOST_CAUSES = 64
     MOST_KEYS = 128  # the last one stands for keys that are not known
     MOST_VERSIONS = 32  # of each key likewise
     MOST_SLOTS = 4096
     ADDRESSES = 65536
-
-
-cdef enum TotalPlace:
-    CONNECTIONS_OPENED = 0
-    CONNECTIONS_OPEN
-    IN_FLIGHT
-    BYTES_REQUEST
-    BYTES_RESPONSE
-    TAP_DROPPED_CHUNKS
-    TAP_DROPPED_BYTES
-    MISPAIRED
-    OPAQUE_CONNECTIONS
-    UNKNOWN_APIS
-    HELD_FRAMES
-    REWRITTEN_FRAMES
-    WITHHELD_ADDRESSES
-    FILTER_FAULTS
-    TLS_HANDSHAKES_OK_CLIENT
-    TLS_HANDSHAKES_FAILED_CLIENT
-    TLS_HANDSHAKES_OK_BROKER
-    TLS_HANDSHAKES_FAILED_BROKER
-    UPSTREAM_CONNECTS
-    UPSTREAM_CONNECT_FAILURES
-    REFUSED_CONNECTIONS
-    ACCEPT_ERRORS
-    BUFFERED_BYTES
-    LOOP_LAG_MAX_NS
-    TAPPED_CHUNKS
-    TAPPED_BYTES
-
-
-cdef enum CausePlace:
-    CAUSE_CLIENT_CLOSED = 0
-    CAUSE_BROKER_CLOSED
-    CAUSE_CLIENT_RESET
-    CAUSE_BROKER_RESET
-    CAUSE_IDLE
-    CAUSE_FIRST_REQUEST_TIMEOUT
-    CAUSE_FRAME_TIMEOUT
-    CAUSE_HALF_CLOSED_TIMEOUT
-    CAUSE_BAD_FRAME
-    CAUSE_NOT_KAFKA
-    CAUSE_FRAME_TOO_BIG
-    CAUSE_FILTER
-    CAUSE_REFUSED_VERSION
-    CAUSE_UPSTREAM_UNREACHABLE
-    CAUSE_LIMIT
-    CAUSE_TLS_CLIENT
-    CAUSE_TLS_BROKER
-    CAUSE_DRAIN
-    CAUSE_LOOP
-    CAUSE_ERROR
-    CAUSE_PROXY_PROTOCOL
-    CAUSE_WORKER_DIED
 
 
 cdef struct ApiCounts:

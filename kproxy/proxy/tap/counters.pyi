@@ -3,6 +3,9 @@ from typing import Self
 
 from kproxy.proxy.tap.counted import ApiTotals, CloseCause, Total
 
+HISTOGRAM_BUCKETS: int
+FIRST_BOUND_BITS: int  # bucket i has latencies below 2 ** (i + 14) ns, 16 µs and up; the last one all the rest
+
 class Counters:
     """What one worker counts, in the shared memory *fd*."""
 

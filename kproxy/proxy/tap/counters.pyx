@@ -16,6 +16,9 @@ from kproxy.protocol.facts import facts
 from kproxy.proxy.tap.counted import ApiTotals, CloseCause, Total
 from kproxy.proxy.tap.sealed import create_sealed, sealed_size
 
+if len(Total) > MOST_TOTALS or len(CloseCause) > MOST_CAUSES:
+    raise ImportError("the counters' memory has no room for so many totals or causes: see counters.pxd")
+
 cdef uint64_t LAYOUT = 0x6B70726F78790001  # "kproxy", 1
 cdef enum:
     OTHER_KEY = MOST_KEYS - 1

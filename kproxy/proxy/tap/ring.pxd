@@ -3,15 +3,6 @@
 from libc.stdint cimport uint8_t, uint64_t
 
 
-cdef enum TapRecord:
-    TAP_SKIP = 0  # nothing more before the end of the ring: go on at its start
-    TAP_OPEN = 1
-    TAP_DATA = 2
-    TAP_LOST = 3
-    TAP_END = 4
-    TAP_CLOSE = 5
-
-
 cdef class TapWriter:
     cdef uint8_t* shared
     cdef uint8_t* data

@@ -22,8 +22,13 @@ from libc.string cimport memcpy
 from kproxy.proxy.tap.shared_memory cimport load_acquire, map_shared, store_release, touch_shared, unmap_shared
 
 from kproxy.proxy.tap.sealed import create_sealed, sealed_size
+from kproxy.proxy.tap.tapped import TapKind
+
+cdef int TAP_LOST = TapKind.LOST
+cdef int LAST_KIND = max(TapKind)
 
 cdef enum:
+    TAP_SKIP = 0  # no TapKind: the ring goes on at its start, as the next record does not fit before its end
     PAGE = 4096
     HEAD = 0
     TAIL = 64
@@ -223,7 +228,7 @@ cdef class TapReader:
                 return 0
             self.tail += room
             return 1
-        if room < RECORD or written < RECORD or size > min(room, written) - RECORD or first & 0xFF > TAP_CLOSE:
+        if room < RECORD or written < RECORD or size > min(room, written) - RECORD or first & 0xFF > <uint64_t>LAST_KIND:
             return 0
         items.append((
             <int>(first & 0xFF),

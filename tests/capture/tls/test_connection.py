@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kproxy.capture.tls import KeyLog, TlsConnection
+from kproxy.capture.tls import KeyLog
 from kproxy.capture.tls import keylog as keylog_module
+from kproxy.capture.tls.connection import TlsConnection
 from tests.support.tls import BROKER, CLIENT, REQUEST, RESPONSE, Chunks, Heard, Pair, Setup, listen, log_of
 
 TLS12, TLS13 = ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3

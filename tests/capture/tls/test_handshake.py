@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.capture.tls import TlsConnection
+from kproxy.capture.tls.connection import TlsConnection
 from tests.support.openssl import Broker
 from tests.support.tls import REQUEST, RESPONSE, listen, log_of
 

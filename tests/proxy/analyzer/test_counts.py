@@ -6,6 +6,7 @@ import msgspec
 
 from kproxy.output.bodies import Bodies
 from kproxy.proxy.analyzer.counts import MOST_SERIES, OTHER, AnalysisCounts, BoundedCounter
+from kproxy.proxy.messages import AnalyzerCounts
 from kproxy.session import Exchange
 from tests.support.conversation import broker, client, closing, events_of, new_session
 from tests.support.frames import (
@@ -26,9 +27,9 @@ PRODUCE, FETCH, JOIN_GROUP = 0, 1, 11
 
 def counted(*steps: object) -> dict[str, object]:
     counts = AnalysisCounts()
-    for event in events_of(*steps, closing, session=new_session()):  # type: ignore[arg-type]
+    for event in events_of(*steps, closing, session=new_session()):
         counts.write(event, None)
-    return counts.said(0)
+    return counts.message(0)
 
 
 def join(correlation_id: int, group: str) -> bytes:
@@ -52,14 +53,14 @@ def test_errors_are_counted_by_api_and_name() -> None:
         client >> heartbeat(3),
         broker >> heartbeat_answer(3),
     )
-    assert said["errors"] == [["Heartbeat", "REBALANCE_IN_PROGRESS", 2]]
-    assert (said["exchanges"], said["frames"], said["unanswered"]) == (3, 6, 0)
+    assert said.errors == [("Heartbeat", "REBALANCE_IN_PROGRESS", 2)]
+    assert (said.exchanges, said.frames, said.unanswered) == (3, 6, 0)
 
 
 def test_what_is_not_answered_or_not_read_is_counted() -> None:
     said = counted(client >> heartbeat(1), client >> request(12, 0, 2, b"\xff\xff\xff"))
-    assert said["unanswered"] == 2
-    assert said["undecoded"] == [["Heartbeat", 1]]
+    assert said.unanswered == 2
+    assert said.undecoded == [("Heartbeat", 1)]
 
 
 def test_a_rebalance_is_a_generation_not_heard_of_before() -> None:
@@ -68,7 +69,7 @@ def test_a_rebalance_is_a_generation_not_heard_of_before() -> None:
         [("a", 1, 0), ("a", 1, 0), ("b", 1, 0), ("a", 2, 0), ("a", -1, 25)], 1
     ):
         steps += [client >> join(correlation_id, group), broker >> joined(correlation_id, generation, error)]
-    assert counted(*steps)["rebalances"] == [["a", 2], ["b", 1]]
+    assert counted(*steps).rebalances == [("a", 2), ("b", 1)]
 
 
 def test_bytes_of_records_by_topic_are_those_that_kafka_encoded() -> None:
@@ -81,7 +82,7 @@ def test_bytes_of_records_by_topic_are_those_that_kafka_encoded() -> None:
         counts.write(exchange, None)
         body = asked["json"] if exchange.api_key == PRODUCE else answered["json"]
         expected = sum(sizes(body))
-        assert sum(size for *_, size in counts.said(0)["topics"]) == expected, exchange.api_version
+        assert sum(size for *_, size in counts.message(0).topics) == expected, exchange.api_version
         seen[exchange.api_key] += expected > 0
     assert min(seen[PRODUCE], seen[FETCH]) > 5
 
@@ -96,7 +97,7 @@ def sizes(value: object) -> list[int]:
 
 def test_acks_0_is_no_unanswered_request() -> None:
     said = counted(client >> produce(1, acks=0))
-    assert (said["exchanges"], said["unanswered"]) == (1, 0)
+    assert (said.exchanges, said.unanswered) == (1, 0)
 
 
 def test_every_golden_exchange_is_counted_without_a_fault() -> None:
@@ -105,10 +106,10 @@ def test_every_golden_exchange_is_counted_without_a_fault() -> None:
     for *_, exchange in golden_exchanges():
         counts.write(exchange, None)
         total += 1
-    said = counts.said(7)
-    assert said["exchanges"] == total > 300
-    assert said["at"] == 7
-    assert msgspec.json.decode(msgspec.json.encode(said)) == said
+    said = counts.message(7)
+    assert said.exchanges == total > 300
+    assert said.at == 7
+    assert msgspec.json.decode(msgspec.json.encode(said), type=AnalyzerCounts) == said
 
 
 def test_attack_19_a_million_names_are_a_thousand_series_and_one() -> None:
@@ -117,9 +118,9 @@ def test_attack_19_a_million_names_are_a_thousand_series_and_one() -> None:
         counter.add(f"topic-{number}", "produce")
     rows = counter.rows()
     assert len(rows) == MOST_SERIES + 1
-    assert rows[-1] == [OTHER, OTHER, 1_000_000 - MOST_SERIES]
+    assert rows[-1] == (OTHER, OTHER, 1_000_000 - MOST_SERIES)
     counter.add("topic-5", "produce", n=10)
-    assert ["topic-5", "produce", 11] in counter.rows()
+    assert ("topic-5", "produce", 11) in counter.rows()
 
 
 def test_attack_19_many_groups_are_bounded_and_their_names_are_cut() -> None:
@@ -127,18 +128,18 @@ def test_attack_19_many_groups_are_bounded_and_their_names_are_cut() -> None:
     for number in range(1, 1_200):
         steps += [client >> join(number, f"{'g' * 500}\n{number}"[-400:]), broker >> joined(number, 1)]
     said = counted(*steps)
-    assert len(said["rebalances"]) <= MOST_SERIES + 1  # type: ignore[arg-type]
+    assert len(said.rebalances) <= MOST_SERIES + 1
     assert len(msgspec.json.encode(said)) < 1 << 20  # a line to the supervisor
-    assert all(len(name) <= 80 and "\n" not in name for name, _ in said["rebalances"])  # type: ignore[attr-defined]
+    assert all(len(name) <= 80 and "\n" not in name for name, _ in said.rebalances)
 
 
 def test_a_fetch_that_brings_nothing_names_no_topic() -> None:
-    assert counted(client >> fetch(1, 0, -1, partitions=((0, 5),)), broker >> fetch_answer(1, 0))["topics"] == []
+    assert counted(client >> fetch(1, 0, -1, partitions=((0, 5),)), broker >> fetch_answer(1, 0)).topics == []
 
 
 def test_the_bodies_are_not_read_twice() -> None:
     exchange = next(exchange for *_, exchange in golden_exchanges() if exchange.api_key == 12)
     counts = AnalysisCounts()
     counts.write(exchange, Bodies(b"{}", b'{"errorCode":16}'))
-    assert counts.said(0)["errors"] == [["Heartbeat", "NOT_COORDINATOR", 1]]
+    assert counts.message(0).errors == [("Heartbeat", "NOT_COORDINATOR", 1)]
     assert isinstance(exchange, Exchange)

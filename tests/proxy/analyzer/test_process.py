@@ -15,11 +15,13 @@ from pathlib import Path
 from struct import pack
 from typing import Any
 
+import msgspec
 import pytest
 
 from kproxy.config import Analysis, Rotated
 from kproxy.pipeline import connections
 from kproxy.proxy.analyzer.process import Analyzer, Stuck
+from kproxy.proxy.messages import AnalyzerCounts, Configure, Failed, ForgetWorker, LogEvent, Ready
 from kproxy.proxy.tap.ring import TapReader, TapWriter, create_ring
 from kproxy.proxy.tap.tapped import TapItem, TapKind
 from kproxy.session import Direction, Event, Session
@@ -71,8 +73,8 @@ def test_the_log_is_that_of_kproxy_decode(tmp_path: Path, name: str) -> None:
         counts = analyzer.drain()
     expected = decode(CAPTURES / name)
     assert log.read_text().splitlines() == expected
-    assert counts["exchanges"] == sum('"event":"exchange"' in line for line in expected)
-    assert counts["faults"] == {} and counts["ring_faults"] == 0
+    assert counts.exchanges == sum('"event":"exchange"' in line for line in expected)
+    assert counts.faults == {} and counts.ring_faults == 0
 
 
 @pytest.mark.parametrize("name", WHOLE)
@@ -114,7 +116,7 @@ def test_tshark_reads_every_part_of_its_capture(tmp_path: Path, require: Require
     options = Rotated(path=str(tmp_path / "kafka.pcapng"), most_size=20_000, keep=1_000)
     with AnalyzerProcess(Analysis(capture=options)) as analyzer:
         analyzer.tap(tap_items(CAPTURES / WHOLE[0]))
-        exchanges = analyzer.drain()["exchanges"]
+        exchanges = analyzer.drain().exchanges
     bad = "tcp.checksum.status == 0 || tcp.analysis.retransmission || tcp.analysis.lost_segment"
     checks = ["-o", "tcp.check_checksum:TRUE", "-T", "fields", "-e", "frame.number"]
     commented = 0
@@ -129,7 +131,7 @@ def test_tshark_reads_every_part_of_its_capture(tmp_path: Path, require: Require
 def test_it_starts_small_and_is_found_by_its_name(tmp_path: Path) -> None:
     with AnalyzerProcess(Analysis()) as analyzer:
         process = Path("/proc") / str(analyzer.process.pid)
-        assert b"\0kproxy-analyzer\0" in (process / "cmdline").read_bytes()
+        assert (process / "cmdline").read_bytes().rstrip(b"\0") == b"kproxy: analyzer (kproxy-analyzer)"
         resident = int((process / "statm").read_text().split()[1]) * resource.getpagesize()
         assert resident < 50 << 20
         assert os.getpriority(os.PRIO_PROCESS, analyzer.process.pid) == os.getpriority(os.PRIO_PROCESS, 0) + 5
@@ -140,7 +142,7 @@ def test_a_killed_analyzer_is_followed_by_one_that_goes_on(tmp_path: Path) -> No
     with AnalyzerProcess(Analysis(log=Rotated(path=str(log)))) as analyzer:
         analyzer.tap([opened(1, *ADDRESSES), *exchange(1, 1)])
         while not log.stat().st_size:
-            analyzer.until("counts")
+            analyzer.until(AnalyzerCounts)
         analyzer.process.kill()
         analyzer.process.wait()
         epoch = analyzer.writers[0].epoch
@@ -169,8 +171,8 @@ def test_a_dead_workers_connections_are_closed_and_the_others_go_on(tmp_path: Pa
     with AnalyzerProcess(Analysis(log=Rotated(path=str(log))), rings=2) as analyzer:
         for ring in (0, 1):
             analyzer.tap([opened(1, *ADDRESSES), (TapKind.DATA, 1, 0, 5, heartbeat(ring))], ring=ring)
-        analyzer.say({"do": "forget", "worker": 0})
-        while analyzer.until("counts")["unanswered"] == 0:
+        analyzer.send(ForgetWorker(0))
+        while analyzer.until(AnalyzerCounts).unanswered == 0:
             pass
         analyzer.tap([(TapKind.DATA, 1, 1, 6, heartbeat_answer(1))], ring=1)
         analyzer.drain()
@@ -201,12 +203,12 @@ def test_files_follow_the_configuration_without_a_restart(tmp_path: Path) -> Non
     with AnalyzerProcess(Analysis(log=Rotated(path=str(first)))) as analyzer:
         analyzer.tap([opened(1, *ADDRESSES), *exchange(1, 1)])
         while not first.stat().st_size:
-            analyzer.until("counts")
+            analyzer.until(AnalyzerCounts)
         for options in (Analysis(log=Rotated(path=str(second))), Analysis(log=Rotated(path=str(second)), snaplen=5)):
             analyzer.configure(options)
-            assert analyzer.until("ready", "failed")["said"] == "ready"
-        analyzer.say({"do": "configure", "config": {"clusters": 5}})
-        assert "clusters" in analyzer.until("ready", "failed")["why"]
+            assert analyzer.until(Ready, Failed) == Ready()
+        analyzer.send(Configure(msgspec.Raw(b'{"clusters": 5}')))
+        assert "clusters" in analyzer.until(Failed).why
         analyzer.tap(exchange(1, 2))
         analyzer.drain()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["first.jsonl", "second.jsonl"]
@@ -217,20 +219,20 @@ def test_attack_23_a_folder_that_is_not_there_is_said_and_counted(tmp_path: Path
     log = tmp_path / "logs" / "kafka.jsonl"
     with AnalyzerProcess(Analysis(log=Rotated(path=str(log)))) as analyzer:
         analyzer.tap([opened(1, *ADDRESSES), *exchange(1, 1)])
-        message = analyzer.until("log")
-        assert (message["event"], message["file"]) == ("file cannot be written", str(log))
-        assert os.strerror(errno.ENOENT) in message["reason"]
+        message = analyzer.until(LogEvent)
+        assert (message.event, message.keys["file"]) == ("file cannot be written", str(log))
+        assert os.strerror(errno.ENOENT) in str(message.keys["reason"])
         log.parent.mkdir()
         correlation_id = 1
         while not log.exists():
             correlation_id += 1
             analyzer.tap(exchange(1, correlation_id))
-            analyzer.until("counts")
+            analyzer.until(AnalyzerCounts)
         counts = analyzer.drain()
     written = log.read_bytes()
-    assert counts["outputs"]["log"]["written"] == len(written) > 0
-    assert counts["outputs"]["log"]["dropped"] > 0
-    assert counts["exchanges"] == correlation_id  # counted, whatever the disk does
+    assert counts.outputs["log"].written == len(written) > 0
+    assert counts.outputs["log"].dropped > 0
+    assert counts.exchanges == correlation_id  # counted, whatever the disk does
 
 
 PASSWORDS = [b"canary-of-plain", b"canary-of-scram", b"canary-of-setting"]
@@ -271,8 +273,8 @@ def test_attack_21_no_secret_is_in_any_file_or_message(tmp_path: Path) -> None:
     )
     with AnalyzerProcess(analysis) as analyzer:
         analyzer.tap(secret_items())
-        assert analyzer.drain()["exchanges"] >= 6
-        messages = json.dumps(analyzer.heard).encode()
+        assert analyzer.drain().exchanges >= 6
+        messages = msgspec.json.encode(analyzer.heard)
     files = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     assert b"AlterUserScramCredentials" in files["kafka.jsonl"] and b"alice" in files["kafka.pcapng"]
     for name, data in {**files, "messages": messages}.items():
@@ -320,7 +322,7 @@ def test_no_traffic_harms_the_analysis_of_other_connections(tmp_path: Path, name
                 analyzer.tap(list(mutated(items[1:], rng, number)))
             analyzer.tap(exchange(1, round_number))
         counts = analyzer.drain()
-    assert counts["faults"] == {}
+    assert counts.faults == {}
     rows = [json.loads(line) for line in (tmp_path / "kafka.jsonl").read_text().splitlines()]
     assert [row["correlationId"] for row in rows if row["connection"] == 1] == list(range(10))
 
@@ -343,8 +345,8 @@ def test_an_analysis_that_hangs_is_given_up(analyzer: Analyzer, monkeypatch: pyt
     with analyzer._watched():
         analyzer.taps[0].decode([opened(1, *ADDRESSES), opened(2, *ADDRESSES), *exchange(1, 1), *exchange(2, 2)])
     assert analyzer.counts.exchanges == 1
-    assert analyzer.counts_said()["faults"] == {"Stuck": 1}
-    assert analyzer.messages[0]["connection"] == 1 and analyzer.messages[0]["reason"] == "Stuck"
+    assert analyzer.message().faults == {"Stuck": 1}
+    assert analyzer.messages[0].keys == {"connection": 1, "reason": "Stuck"}
 
 
 def test_a_ring_that_holds_what_cannot_be_begins_anew(analyzer: Analyzer) -> None:
@@ -356,8 +358,8 @@ def test_a_ring_that_holds_what_cannot_be_begins_anew(analyzer: Analyzer) -> Non
     assert analyzer.read_all() == 3
     os.pwrite(reader.fd, pack("<Q", 2**63), 0)  # the ring's head
     assert analyzer.read_all() == 0
-    counts = analyzer.counts_said()
-    assert (counts["ring_faults"], counts["connections"], counts["exchanges"]) == (1, 0, 1)
+    counts = analyzer.message()
+    assert (counts.ring_faults, counts.connections, counts.exchanges) == (1, 0, 1)
 
 
 def test_much_work_is_no_hang(analyzer: Analyzer) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from kproxy.config import Addresses, Limits, Timeouts
-from kproxy.proxy.forwarding.acceptor import Acceptor
+from kproxy.proxy.forwarding.sockets import Acceptor
 from kproxy.proxy.network.listening import listen, sockaddr
 from kproxy.proxy.tap.counted import CloseCause, Total
 from tests.conftest import Require

@@ -9,8 +9,7 @@ from kproxy.filters.chain import Chain
 from kproxy.filters.contract import Direction, Filter, Want
 from kproxy.filters.rewrite_addresses import RewriteAddresses
 from kproxy.protocol import facts, message
-from kproxy.proxy.forwarding.plan import Plan
-from kproxy.proxy.forwarding.walker import stop_of
+from kproxy.proxy.forwarding.plan import Plan, stop_of
 
 SIDES = {0: Direction.REQUEST, 1: Direction.RESPONSE}
 ABOVE = 31  # a version that no API has

@@ -9,7 +9,7 @@ import pytest
 
 from kproxy.filters.chain import Chain
 from kproxy.filters.contract import Filter, Want
-from kproxy.protocol import message
+from kproxy.protocol import Direction, message
 from kproxy.proxy.tap.counted import CloseCause, Total
 from tests.support.links import Bench, Judge, Limits, Owner, request, response, run
 
@@ -236,7 +236,7 @@ def test_an_answer_never_overtakes_the_response_that_let_its_request_in() -> Non
 
     class HoldsMetadata(Filter):
         def wants(self, direction: Any, api_key: int, api_version: int) -> Want:
-            return Want.HOLD if (direction, api_key) == ("request", 3) else Want.PASS
+            return Want.HOLD if (direction, api_key) == (Direction.REQUEST, 3) else Want.PASS
 
     async def work() -> None:
         bench = Bench(Owner(judge_request=judge), Chain([HoldsMetadata()]), Limits(in_flight=1))

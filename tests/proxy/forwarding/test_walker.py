@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from kproxy.filters.addresses import responses_with_addresses, tail_start
 from kproxy.filters.contract import Want
 from kproxy.protocol import facts, message, request_header_version
-from kproxy.proxy.forwarding.walker import stop_of, walk_in_pieces
+from kproxy.proxy.forwarding.plan import stop_of, walk_in_pieces
 from tests.support.strategies import INTEGERS, VERSIONS, messages
 from tests.support.wire import newest_layout, uvarint
 

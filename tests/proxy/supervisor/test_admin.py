@@ -10,13 +10,16 @@ from threading import Thread
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from kproxy.proxy.messages import AnalyzerCounts, Connection
 from kproxy.proxy.supervisor.admin import admin_app, host_name
 from kproxy.proxy.supervisor.admin_server import AdminServer
 from kproxy.proxy.tap.counted import CloseCause, Total
 from kproxy.proxy.tap.counters import Counters
+from tests.support.stand_in_worker import connection
 
 
 class Proxy:
@@ -24,20 +27,20 @@ class Proxy:
 
     def __init__(self) -> None:
         self.workers = [Counters.create(), Counters.create()]
-        self.said: dict[str, Any] = {}
+        self.counts: AnalyzerCounts | None = None
         self.state = (True, "")
 
     def counters(self) -> list[Counters]:
         return self.workers
 
-    def analysis(self) -> dict[str, Any]:
-        return self.said
+    def analysis(self) -> AnalyzerCounts | None:
+        return self.counts
 
     def ready(self) -> tuple[bool, str]:
         return self.state
 
-    async def connections(self) -> list[dict[str, Any]]:
-        return [{"number": number, "client": f"10.0.0.1:{number}"} for number in range(1500)]
+    async def connections(self) -> list[Connection]:
+        return [connection(number % 2, number) for number in range(1500)]
 
 
 class Client:
@@ -103,9 +106,9 @@ def test_metrics_are_the_sums_of_all_workers(proxy: Proxy, client: Client) -> No
 
 def test_analysis_is_up_while_it_speaks(proxy: Proxy, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kproxy.proxy.supervisor.admin.time_ns", lambda: 100 * 10**9)
-    proxy.said = {"at": 96 * 10**9}
+    proxy.counts = AnalyzerCounts(at=96 * 10**9)
     assert samples(client.get("/metrics").text)["kproxy_analysis_up", ()] == 1
-    proxy.said = {"at": 94 * 10**9}
+    proxy.counts = AnalyzerCounts(at=94 * 10**9)
     assert samples(client.get("/metrics").text)["kproxy_analysis_up", ()] == 0
 
 
@@ -122,7 +125,7 @@ def test_connections_are_limited(client: Client) -> None:
     answer = client.get("/connections?limit=2").json()
     assert answer == {
         "count": 1500,
-        "connections": [{"number": 0, "client": "10.0.0.1:0"}, {"number": 1, "client": "10.0.0.1:1"}],
+        "connections": [msgspec.to_builtins(connection(worker, worker)) for worker in (0, 1)],
     }
     for bad in ("-1", "x", "100001", ""):
         assert client.get(f"/connections?limit={bad}").status_code == 400

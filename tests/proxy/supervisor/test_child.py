@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from kproxy.proxy.control import ChildArguments, Message
+from kproxy.config import Cluster, Config
+from kproxy.proxy.child_process import ChildArguments
+from kproxy.proxy.messages import Brokers, Configure, Drain, Message
 from kproxy.proxy.supervisor import child as child_module
 from kproxy.proxy.supervisor.child import MOST_DELAY, Backoff, Child
 from tests.support.loops import run
@@ -28,8 +30,8 @@ class Told:
     """A Keeper that configures, and remembers."""
 
     def __init__(self, words: str = "plain") -> None:
-        self.config = {"clusters": [{"name": words}]}
-        self.said: asyncio.Queue[Message] = asyncio.Queue()
+        self.config = Configure.to(Config(clusters=[Cluster(name=words, listen="127.0.0.1:1", bootstrap=["b:1"])]))
+        self.received: asyncio.Queue[Message] = asyncio.Queue()
         self.answers: asyncio.Queue[str] = asyncio.Queue()
         self.codes: list[int | None] = []
         self._tasks: set[asyncio.Task[None]] = set()
@@ -41,15 +43,15 @@ class Told:
     async def _configure(self, child: Child) -> None:
         self.answers.put_nowait(await child.configure(self.config))
 
-    async def heard(self, child: Child, message: Message) -> None:
-        self.said.put_nowait(message)
+    async def on_message(self, child: Child, message: Message) -> None:
+        self.received.put_nowait(message)
 
     def ended(self, child: Child, code: int | None) -> None:
         self.codes.append(code)
 
 
 def arguments(control: int) -> ChildArguments:
-    return ChildArguments(os.getpid(), control)
+    return ChildArguments(os.getpid(), control, worker=0)
 
 
 async def keep(told: Told, module: str = STAND_IN) -> tuple[Child, asyncio.Task[None]]:
@@ -63,13 +65,13 @@ def test_it_is_started_configured_and_ends_when_asked() -> None:
         child, keeping = await keep(told)
         answer = await told.answers.get()
         ready = child.ready
-        said = await told.said.get()
+        received = await told.received.get()
         child.stop()
-        await child.send({"do": "drain", "seconds": 1})
+        await child.send(Drain(1))
         await keeping
-        return answer, ready, said["said"], told.codes, child.ready, child.pid
+        return answer, ready, type(received), told.codes, child.ready, child.pid
 
-    assert run("asyncio", main()) == ("", True, "brokers", [0], False, None)
+    assert run("asyncio", main()) == ("", True, Brokers, [0], False, None)
 
 
 def test_a_killed_one_is_replaced() -> None:
@@ -98,9 +100,9 @@ def test_one_whose_channel_another_still_holds_is_replaced_as_well() -> None:
         others = []
         for _ in range(2):
             await told.answers.get()
-            while (message := await told.said.get())["said"] != "forked":
+            while (message := await told.received.get()).cluster != "forked":  # type: ignore[attr-defined]
                 pass
-            others.append(message["pid"])
+            others.append(message.brokers[0][0])  # type: ignore[attr-defined]
             assert child.pid
             os.kill(child.pid, signal.SIGKILL)
         child.kill()
@@ -191,7 +193,7 @@ def test_one_that_does_not_read_is_killed_and_replaced(monkeypatch: pytest.Monke
         assert child.pid
         os.kill(child.pid, signal.SIGSTOP)
         for _ in range(10):
-            await child.send({"do": "nothing", "x": "x" * 500_000})
+            await child.send(Brokers("x" * 500_000, []))
         answer = await told.answers.get()
         child.kill()
         await keeping

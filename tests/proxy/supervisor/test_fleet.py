@@ -7,10 +7,11 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from kproxy.config import Analysis, Cluster, Config, Timeouts
+from kproxy.proxy.messages import Configure
+from kproxy.proxy.supervisor.child import Child
 from kproxy.proxy.supervisor.fleet import Fleet, Modules
 from kproxy.proxy.tap.counted import Total
 from tests.support.loops import run
@@ -38,6 +39,12 @@ def with_fleet(first: Config, test: Callable[[Fleet, str], Awaitable[Any]]) -> A
             assert not fleet.failure.done(), fleet.failure
 
     return run("asyncio", main())
+
+
+def name_given(child: Child) -> str:
+    """Name of the cluster in the last configuration that a child was sent."""
+    assert child.given is not None
+    return child.given.decode().clusters[0].name
 
 
 def open_files() -> int:
@@ -79,7 +86,7 @@ def test_a_worker_that_cannot_take_its_place_tries_again() -> None:
 
     async def test(fleet: Fleet, _: str) -> Any:
         pids = set()
-        fleet._plain = msgspec.to_builtins(config("plain.die"))
+        fleet._configure = Configure.to(config("plain.die"))
         child = fleet.posts[0].child
         assert child.pid
         os.kill(child.pid, signal.SIGKILL)
@@ -94,7 +101,7 @@ def test_a_worker_that_cannot_take_its_place_tries_again() -> None:
 def test_a_change_that_one_refuses_is_taken_back_by_all() -> None:
     async def test(fleet: Fleet, _: str) -> Any:
         why = await fleet.change(config("plain.fail", workers=2))
-        given = [post.child.given["clusters"][0]["name"] for post in fleet.posts]
+        given = [name_given(post.child) for post in fleet.posts]
         return why, fleet.config.clusters[0].name, given, all(post.child.ready for post in fleet.posts)
 
     expected = ("127.0.0.1:1: address already in use", "plain", ["plain", "plain"], True)
@@ -110,7 +117,7 @@ def test_a_worker_that_begins_during_a_change_takes_it_as_well() -> None:
         why = await changing
         while not child.ready:
             await asyncio.sleep(0.01)
-        return why, child.given["clusters"][0]["name"], fleet.config.clusters[0].name
+        return why, name_given(child), fleet.config.clusters[0].name
 
     why, given, name = with_fleet(config(workers=2), test)
     assert given == name == ("plain" if why else "other")
@@ -134,8 +141,6 @@ def test_the_number_of_workers_changes_and_memory_is_given_back() -> None:
 
 def test_the_analysis_is_switched_on_and_off() -> None:
     async def test(fleet: Fleet, _: str) -> Any:
-        said: asyncio.Queue[Any] = asyncio.Queue()
-        fleet.told["hello"] = said.put_nowait
         states = []
         for enabled in (True, False, True):
             assert await fleet.change(config(analysis=enabled)) == ""

@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
+from kproxy.proxy.messages import AnalyzerCounts
 from kproxy.proxy.supervisor import overview as overview_module
 from kproxy.proxy.supervisor.fleet import Fleet
 from kproxy.proxy.supervisor.overview import Overview
 from kproxy.proxy.tap.counted import Total
 from tests.proxy.supervisor.test_fleet import config, with_fleet
+from tests.support.stand_in_worker import connection
 
 
 def test_connections_of_all_workers_in_parts() -> None:
@@ -20,7 +22,7 @@ def test_connections_of_all_workers_in_parts() -> None:
         one, other = await asyncio.gather(overview.connections(), overview.connections())
         return one, other
 
-    expected = [{"worker": worker, "number": number} for worker in (0, 1) for number in (0, 1, 2)]
+    expected = [connection(worker, number) for worker in (0, 1) for number in (0, 1, 2)]
     assert with_fleet(config(workers=2), test) == (expected, expected)
 
 
@@ -34,7 +36,7 @@ def test_a_worker_that_hangs_does_not_keep_the_others_words(monkeypatch: pytest.
         os.kill(pid, signal.SIGSTOP)
         return await overview.connections()
 
-    assert {connection["worker"] for connection in with_fleet(config(workers=2), test)} == {1}
+    assert {found.worker for found in with_fleet(config(workers=2), test)} == {1}
 
 
 def test_ready_while_every_worker_is() -> None:
@@ -58,7 +60,7 @@ def test_clients_and_the_analysis() -> None:
         overview = Overview(fleet)
         for counters in overview.counters():
             counters.put(Total.CONNECTIONS_OPEN, 2)
-        fleet.told["counts"]({"said": "counts", "frames": 7})
+        fleet.on_counts(AnalyzerCounts(frames=7))
         return overview.clients(), overview.analysis()
 
-    assert with_fleet(config(workers=2), test) == (4, {"frames": 7})
+    assert with_fleet(config(workers=2), test) == (4, AnalyzerCounts(frames=7))

@@ -50,7 +50,7 @@ def pids(process: Supervised, count: int) -> dict[Any, int]:
     """Process ids of the children by worker (None: the analyzer), once so many have been configured."""
     found: dict[Any, int] = {}
     while len(found) < count:
-        event = process.until("told to configure")
+        event = process.until("received configure")
         found[event.get("worker")] = event["pid"]
     return found
 
@@ -84,7 +84,7 @@ def test_without_analysis_there_is_no_analyzer(run: Run) -> None:
     process = run.start("plain", analysis={"enabled": False})
     process.until("serving")
     assert process.tell(signal.SIGINT).ended() == 0
-    assert {event.get("process", "worker") for event in process.events("told to configure")} == {"worker"}
+    assert {event.get("process", "worker") for event in process.events("received configure")} == {"worker"}
 
 
 @pytest.mark.parametrize("which", [0, None])
@@ -95,7 +95,7 @@ def test_a_killed_child_is_replaced_at_once(run: Run, which: int | None) -> None
     ended = process.until("a process ended")
     assert (ended["exit_code"], ended["restart_in"]) == (-9, 0.0)
     assert ended.get("worker") == which
-    after = process.until("told to configure")
+    after = process.until("received configure")
     assert after.get("worker") == which
     assert after["pid"] != before[which]
     assert process.tell(signal.SIGTERM).ended() == 0
@@ -105,7 +105,7 @@ def test_the_analyzer_hears_of_a_workers_death(run: Run) -> None:
     process = run.start("plain")
     before = pids(process, 2)
     os.kill(before[0], signal.SIGKILL)
-    assert process.until("told to forget")["process"] == "analyzer"
+    assert process.until("received forget_worker")["process"] == "analyzer"
 
 
 def test_what_one_worker_learns_the_others_are_told_and_so_is_one_that_comes_later(run: Run) -> None:
@@ -113,8 +113,8 @@ def test_what_one_worker_learns_the_others_are_told_and_so_is_one_that_comes_lat
     before = pids(process, 2)
     process.until("serving")
     os.kill(before[1], signal.SIGKILL)
-    after = process.until("told to configure", worker=1)["pid"]
-    told = process.until("told to brokers", worker=1, pid=after)
+    after = process.until("received configure", worker=1)["pid"]
+    told = process.until("received brokers", worker=1, pid=after)
     assert "9092" in told["reason"]
 
 
@@ -153,7 +153,7 @@ def test_who_does_not_drain_in_time_is_killed(run: Run) -> None:
 def test_the_second_signal_ends_it_at_once(run: Run) -> None:
     process = run.start("deaf", drain=3600)
     process.until("serving")
-    process.tell(signal.SIGINT).until("told to drain")
+    process.tell(signal.SIGINT).until("received drain")
     assert process.tell(signal.SIGINT).ended() == 130
 
 
@@ -167,8 +167,10 @@ def test_signals_that_come_together_are_one(run: Run) -> None:
 
 def test_it_outlives_its_clients(run: Run) -> None:
     process = run.start("clients", outlive=True, analysis={"enabled": False})
+    worker = pids(process, 1)[0]
     process.until("serving")
-    process.tell(signal.SIGTERM).until("told to outlive")  # after which the stand-in's clients leave
+    process.tell(signal.SIGTERM).until("asked to stop, going on until no client is connected")
+    os.kill(worker, signal.SIGUSR1)  # the stand-in's clients leave
     assert process.until("draining")["count"] == 0
     assert process.ended() == 0
 
@@ -177,7 +179,7 @@ def test_a_changed_file_is_read_again(run: Run) -> None:
     process = run.start("one", analysis={"enabled": False})
     process.until("serving")
     run.write("two", analysis={"enabled": False})
-    process.until("told to configure")
+    process.until("received configure")
     process.until("the configuration was taken")
     assert process.tell(signal.SIGTERM).ended() == 0
 
@@ -197,7 +199,7 @@ def test_mistakes_are_told_and_the_configuration_before_stays(run: Run) -> None:
     assert (first["file"], first["line"], first["column"]) == (str(run.file), 2, 5)
     assert process.until("the configuration before stays")["count"] == 3
     os.kill(children[0], signal.SIGKILL)
-    process.until("told to configure")  # with what was there before: another name would not be ready
+    process.until("received configure")  # with what was there before: another name would not be ready
     assert process.tell(signal.SIGTERM).ended() == 0
 
 
@@ -213,7 +215,7 @@ def test_workers_come_and_go_with_the_configuration(run: Run) -> None:
     process = run.start("one")
     process.until("serving")
     run.write("one", workers=3)
-    assert process.until("told to configure", worker=2)
+    assert process.until("received configure", worker=2)
     run.write("one", workers=1)
     process.until("the configuration was taken", workers=1)
     assert process.tell(signal.SIGTERM).ended() == 0
@@ -225,9 +227,9 @@ def test_a_renewed_certificate_is_passed_on_without_configuring(run: Run, tmp_pa
     process = run.start("one", cluster=tls)
     process.until("serving")
     os.utime(pem, ns=(1, 1))
-    process.until("told to certificates")
+    process.until("received reload_certificates")
     assert process.tell(signal.SIGTERM).ended() == 0
-    assert len(process.events("told to configure")) == 2  # worker and analyzer, at the start
+    assert len(process.events("received configure")) == 2  # worker and analyzer, at the start
 
 
 def test_its_start_can_be_interrupted(run: Run) -> None:
@@ -239,7 +241,7 @@ def test_its_start_can_be_interrupted(run: Run) -> None:
 
 def test_workers_that_serve_are_drained_before_the_rest_is_ready(run: Run) -> None:
     process = run.start("clients.unready", drain=3600)
-    while "worker" not in process.until("told to configure"):
+    while "worker" not in process.until("received configure"):
         pass
     assert process.tell(signal.SIGTERM).until("draining")["count"] == 3
     assert process.ended() == 0

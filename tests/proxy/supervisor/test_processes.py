@@ -2,33 +2,44 @@
 
 import asyncio
 import os
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from kproxy.proxy.control import ChildArguments
+from kproxy.config.reading import Options
+from kproxy.proxy.child_process import ChildArguments
 from kproxy.proxy.supervisor import processes
-from kproxy.proxy.supervisor.processes import ANALYZER, SUPERVISOR, WORKER, start_child
+from kproxy.proxy.supervisor.processes import (
+    ANALYZER,
+    CHILD,
+    SUPERVISOR,
+    WORKER,
+    environment,
+    start_child,
+    supervisor_title,
+)
 
-CHILD = """
+CODE = """
 import os, sys
 from pathlib import Path
 import kproxy
-here = [str(os.getpgid(0) == os.getpid()), str(Path(kproxy.__file__).parents[1]), *sys.argv[1:]]
-sys.stdout.write("|".join(here))
-os.write(*(int(word[5:]) for word in sys.argv if word.startswith("taps=")), b"inherited")
+def main(arguments):
+    title = Path("/proc/self/cmdline").read_text().rstrip("\\0")
+    sys.stdout.write("|".join([str(os.getpgid(0) == os.getpid()), str(Path(kproxy.__file__).parents[1]), title]))
+    os.write(arguments.taps[0], b"inherited")
 """
 
 
 def run_child(folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Start a child module that lies in *folder*, on the path; what it wrote to its tap."""
-    (folder / "child_of_tests.py").write_text(CHILD, encoding="utf-8")
+    (folder / "child_of_tests.py").write_text(CODE, encoding="utf-8")
     monkeypatch.setenv("PYTHONPATH", str(folder))
     read, write = os.pipe()
 
     async def main() -> int:
-        return await start_child("child_of_tests", ChildArguments(1, write, taps=(write,))).ended
+        return await start_child("child_of_tests", ChildArguments(os.getpid(), write, taps=(write,), worker=2)).ended
 
     out = folder / "out"
     saved = os.dup(1)
@@ -46,10 +57,10 @@ def run_child(folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_a_child_has_its_own_group_the_same_kproxy_and_what_it_inherits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    leader, root, *words = run_child(tmp_path, monkeypatch)
+    leader, root, title = run_child(tmp_path, monkeypatch)
     assert leader == "True"
     assert root == str(Path(processes.__file__).parents[3])
-    assert words[0].startswith("parent=1")
+    assert title == "kproxy: worker 2"
 
 
 def test_modules_of_the_directory_one_is_in_are_not_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,10 +72,12 @@ def test_modules_of_the_directory_one_is_in_are_not_ours(tmp_path: Path, monkeyp
     assert run_child(tmp_path, monkeypatch)[0] == "True"
 
 
-@pytest.mark.parametrize(("module", "named"), [(ANALYZER, True), (WORKER, False)])
-def test_the_analyzer_is_known_by_its_command_line(module: str, named: bool) -> None:
+@pytest.mark.parametrize(("module", "worker", "named"), [(ANALYZER, -1, True), (WORKER, 0, False)])
+def test_the_analyzer_is_known_by_its_command_line(module: str, worker: int, named: bool) -> None:
+    """From the start on, before it takes its title."""
+
     async def main() -> bytes:
-        process = start_child(module, ChildArguments(0, -1))  # which ends at once, as that is not its parent
+        process = start_child(module, ChildArguments(0, -1, worker=worker))  # ends at once, as that is not its parent
         command = b""
         while not command and not process.ended.done():
             command = Path(f"/proc/{process.pid}/cmdline").read_bytes()
@@ -73,6 +86,32 @@ def test_the_analyzer_is_known_by_its_command_line(module: str, named: bool) -> 
         return command
 
     assert (b"kproxy-analyzer" in asyncio.run(main())) is named
+
+
+@pytest.mark.parametrize(
+    ("options", "title"),
+    [
+        (Options(file="/etc/kproxy.yaml"), "kproxy run -c /etc/kproxy.yaml"),
+        (Options(listen=":1", bootstrap=["a:1", "b:2"]), "kproxy run --listen :1 --bootstrap a:1,b:2"),
+        (Options(file="k.yaml", listen=":1", log="secret.jsonl"), "kproxy run -c k.yaml --listen :1"),
+    ],
+)
+def test_the_supervisor_is_called_by_its_command(options: Options, title: str) -> None:
+    assert supervisor_title(options) == title
+
+
+def test_the_supervisor_inherits_its_options_and_is_known_from_the_start_on() -> None:
+    """Its command line has the title in it, and no JSON."""
+    code = (
+        "import sys; from kproxy.config.reading import Options; from kproxy.proxy.supervisor import processes;"
+        "processes.SUPERVISOR = 'tests.support.shown_options';"
+        "processes.become_supervisor(Options(file='/no/such.yaml', log='x.jsonl'))"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment())
+    command, options = shown.stdout.splitlines()
+    assert command.endswith("kproxy run -c /no/such.yaml")
+    assert "{" not in command
+    assert options == repr(Options(file="/no/such.yaml", log="x.jsonl"))
 
 
 def test_one_that_is_killed_says_so() -> None:
@@ -87,6 +126,6 @@ def test_one_that_is_killed_says_so() -> None:
 
 
 def test_what_is_started_is_there() -> None:
-    for module in (WORKER, ANALYZER, SUPERVISOR):
+    for module in (WORKER, ANALYZER, SUPERVISOR, CHILD):
         assert (Path(processes.__file__).parents[3] / f"{module.replace('.', '/')}.py").is_file()
     assert Path(sys.executable).is_file()

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from kproxy.protocol.facts import facts
-from kproxy.proxy.tap.counted import HISTOGRAM_BUCKETS, CloseCause, Total
-from kproxy.proxy.tap.counters import Counters, address_hash, connections_from
+from kproxy.proxy.tap.counted import CloseCause, Total
+from kproxy.proxy.tap.counters import HISTOGRAM_BUCKETS, Counters, address_hash, connections_from
 
 METADATA, PRODUCE = 3, 0
 WORKER = """

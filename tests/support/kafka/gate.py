@@ -7,6 +7,7 @@ KPROXY_TEST_MARK it was started with, "" for none) with its number and command l
 
 import asyncio
 import contextlib
+import itertools
 import json
 import socket
 import struct
@@ -15,6 +16,7 @@ from pathlib import Path
 
 MARK = "KPROXY_TEST_MARK"
 _CHUNK = 1 << 18
+_MOST_RECENT = 8
 _CUT = struct.pack("ii", 1, 0)  # SO_LINGER: close with RST
 
 
@@ -36,15 +38,24 @@ def _written(end: tuple[str, int]) -> str:
     return f"{int.from_bytes(socket.inet_aton(end[0]), 'little'):08X}:{end[1]:04X}"
 
 
+_recent: list[str] = []  # processes that owned sockets, the last first: most often one of them connects again
+
+
 def owner_of(inode: str | None) -> int:
     """The number of a process that holds socket *inode*; 0 when there is none to be seen."""
     wanted = f"socket:[{inode}]"
-    for process in Path("/proc").iterdir():
-        if process.name.isdigit():
-            with contextlib.suppress(OSError):
-                if any(str(held.readlink()) == wanted for held in (process / "fd").iterdir()):
-                    return int(process.name)
+    others = (folder.name for folder in Path("/proc").iterdir() if folder.name.isdigit())
+    for process in itertools.chain(list(_recent), others):
+        if _holds(process, wanted):
+            _recent[:] = [process, *(each for each in _recent if each != process)][:_MOST_RECENT]
+            return int(process)
     return 0
+
+
+def _holds(process: str, wanted: str) -> bool:
+    with contextlib.suppress(OSError):
+        return any(str(held.readlink()) == wanted for held in Path("/proc", process, "fd").iterdir())
+    return False
 
 
 def visitor(local: tuple[str, int], remote: tuple[str, int]) -> dict[str, object]:

@@ -12,6 +12,7 @@ from typing import TypeVar
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _LIBC = ctypes.CDLL(None, use_errno=True)
+_OPEN = ("01", "08")  # ESTABLISHED and CLOSE_WAIT (include/net/tcp_states.h): the owner has not read all or not closed
 T = TypeVar("T")
 
 
@@ -71,6 +72,13 @@ def eventually(ask: Callable[[], T], *, patience: float = 60, what: str = "", pa
             last = error
         time.sleep(pause)
     raise TimeoutError(f"{what or ask}: not within {patience} s: {last!r}")
+
+
+def connections_to(address: str) -> int:
+    """How many TCP connections to the port of *address* are open at that end, accepted or not."""
+    port = f":{int(address.rpartition(':')[2]):04X}"
+    rows = [line.split() for file in ("tcp", "tcp6") for line in Path(f"/proc/net/{file}").read_text().splitlines()[1:]]
+    return sum(row[1].endswith(port) and row[3] in _OPEN for row in rows)
 
 
 def children(pid: int) -> Iterator[int]:

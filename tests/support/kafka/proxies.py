@@ -147,7 +147,7 @@ class Proxy:
 
     def workers(self) -> list[int]:
         """The processes that forward."""
-        return self.named("kproxy.proxy.worker")
+        return self.named("kproxy: worker")
 
     def resident_size(self) -> int:
         """Resident bytes of the processes that forward, without the shared memory whose size is fixed: the tap's ring."""

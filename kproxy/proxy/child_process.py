@@ -1,0 +1,76 @@
+"""How a child process begins: `python -m kproxy.proxy.child_process MODULE WORD...` takes its title, then runs MODULE.main().
+
+The words are those of ChildArguments. This module imports little, so that the first steps come at once.
+"""
+
+import ctypes
+import importlib
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from kproxy.proxy.process_title import set_process_title
+
+PR_SET_PDEATHSIG = 1
+ANALYZER_NAME = "kproxy-analyzer"  # in the analyzer's command line from its start on: scripts look for it
+
+
+class ChildArguments(NamedTuple):
+    """What a child's command line tells it, as words like ``control=5``. The numbers are inherited file descriptors."""
+
+    parent: int  # process id of the supervisor
+    control: int
+    counters: int = -1  # a worker's own; -1: none
+    taps: tuple[int, ...] = ()  # a worker's own; for the analyzer those of all workers
+    others: tuple[int, ...] = ()  # counters of the other workers: limits hold for all together
+    worker: int = -1  # number of the worker; -1: the analyzer
+
+    def words(self) -> list[str]:
+        """The words for the command line."""
+        return [f"{name}={_joined(value)}" for name, value in self._asdict().items()]
+
+    def fds(self) -> list[int]:
+        """The file descriptors that the child inherits."""
+        return [fd for fd in (self.control, self.counters, *self.taps, *self.others) if fd >= 0]
+
+
+def parse_child_arguments(words: Sequence[str]) -> ChildArguments:
+    """Invert ``ChildArguments.words()``; skip other words. Raises ValueError or KeyError."""
+    found = dict(word.split("=", 1) for word in words if "=" in word)
+    taps, others = (tuple(int(fd) for fd in found[name].split(",") if fd) for name in ("taps", "others"))
+    parent, control, counters, worker = (int(found[name]) for name in ("parent", "control", "counters", "worker"))
+    return ChildArguments(parent, control, counters, taps, others, worker)
+
+
+def _joined(value: int | tuple[int, ...]) -> str:
+    return str(value) if isinstance(value, int) else ",".join(str(fd) for fd in value)
+
+
+def begin_child(arguments: ChildArguments) -> None:
+    """Take the title, ignore the signals that are the supervisor's, and die with the supervisor, even a killed one.
+
+    Linux kills the child with its parent (prctl(2), PR_SET_PDEATHSIG), so a child that hangs ends as well. Exits at once if the
+    parent is gone already.
+    """
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != arguments.parent:
+        os._exit(1)
+    if arguments.worker < 0:
+        set_process_title(f"kproxy: analyzer ({ANALYZER_NAME})", "kproxy:analyzer")
+    else:
+        set_process_title(f"kproxy: worker {arguments.worker}", f"kproxy:worker{arguments.worker}")
+
+
+def main(words: Sequence[str]) -> None:
+    """Run a child: *words* are its module and its arguments."""
+    arguments = parse_child_arguments(words[1:])
+    begin_child(arguments)
+    importlib.import_module(words[0]).main(arguments)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,464 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+"""Links between two plain sockets, from accept(2) to the last send(2): Acceptor, Poller, SocketPipe.
+
+Acceptor  accepts clients and checks the limits. Where two plain sockets are to be joined and the broker's address is a number, it
+          connects and joins them without a call of Python code; any other link (TLS, a name, a proxy on the way, a PROXY header) is
+          opened by the owner (LinkOwner.open_link).
+Poller    an epoll of our own, which uvloop watches as one file descriptor: an event then costs no Python call, and errors come with
+          the socket they belong to (uvloop's add_reader gives a socket up at its first error, with bytes unread that came before).
+SocketPipe  receives into one buffer and sends from it. The buffer is the process's: a lane copies what it keeps. A chunk is sent
+          before the next one is received, so a sink that takes nothing stops its source after one chunk.
+"""
+
+from libc.errno cimport (
+    EAGAIN, EALREADY, ECONNABORTED, ECONNREFUSED, EINPROGRESS, EINTR, EISCONN, EMFILE, ENFILE, ENOBUFS, ENOMEM, errno,
+)
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport free, malloc, realloc
+from libc.string cimport memcmp, memcpy
+from posix.unistd cimport close as close_fd
+
+from kproxy.proxy.forwarding.lane cimport BY_OUTPUT, HEADROOM, Lane, Pipe, Worker, monotonic_ns
+from kproxy.proxy.forwarding.link cimport Link
+
+from kproxy.proxy.tap.counted import CloseCause, Total
+
+cdef extern from "<sys/socket.h>" nogil:
+    ctypedef unsigned int socklen_t
+    cdef struct sockaddr:
+        pass
+    cdef struct sockaddr_storage:
+        unsigned short ss_family
+    int accept4(int, sockaddr *, socklen_t *, int)
+    int c_socket "socket"(int, int, int)
+    int c_connect "connect"(int, const sockaddr *, socklen_t)
+    int c_shutdown "shutdown"(int, int)
+    int setsockopt(int, int, int, const void *, socklen_t)
+    int getsockopt(int, int, int, void *, socklen_t *)
+    int getsockname(int, sockaddr *, socklen_t *)
+    int getpeername(int, sockaddr *, socklen_t *)
+    ssize_t recv(int, void *, size_t, int)
+    ssize_t send(int, const void *, size_t, int)
+    int SOCK_NONBLOCK, SOCK_CLOEXEC, SOCK_STREAM, SOL_SOCKET, SO_KEEPALIVE, SO_ERROR, MSG_NOSIGNAL, SHUT_WR
+
+cdef extern from "<netinet/in.h>" nogil:
+    int IPPROTO_TCP
+
+cdef extern from "<netinet/tcp.h>" nogil:
+    int TCP_NODELAY
+
+cdef extern from "<sys/epoll.h>" nogil:
+    ctypedef union epoll_data_t:
+        void *ptr
+    cdef struct epoll_event:
+        uint32_t events
+        epoll_data_t data
+    int epoll_create1(int)
+    int epoll_ctl(int, int, int, epoll_event *)
+    int epoll_wait(int, epoll_event *, int, int)
+    int EPOLL_CLOEXEC, EPOLL_CTL_ADD, EPOLL_CTL_MOD, EPOLL_CTL_DEL
+    uint32_t EPOLLIN, EPOLLOUT, EPOLLERR, EPOLLHUP
+
+cdef enum:
+    CHUNK = 262_144  # bytes; 16 KiB costs twice as much on frames of 1 MB
+    SMALLEST_CHUNK = 4_096  # bytes
+    SHARE = 64  # above half of the memory budget a chunk is at most a 64th of what is left of it
+    CHUNKS_IN_A_TURN = 4  # received from one socket before others get their turn
+    EVENTS_IN_A_TURN = 128  # before the loop's other work gets its turn
+    CLIENTS_IN_A_TURN = 64  # accepted before others get their turn
+
+cdef uint8_t *room = <uint8_t *>malloc(HEADROOM + CHUNK)
+cdef uint8_t *chunk = room + HEADROOM
+cdef int ERROR = CloseCause.ERROR
+cdef int ACCEPT_ERRORS = Total.ACCEPT_ERRORS
+cdef int CONNECTIONS_OPEN = Total.CONNECTIONS_OPEN
+cdef int CONNECTIONS_OPENED = Total.CONNECTIONS_OPENED
+cdef int REFUSED_CONNECTIONS = Total.REFUSED_CONNECTIONS
+cdef int UPSTREAM_CONNECTS = Total.UPSTREAM_CONNECTS
+
+
+cdef class Acceptor:
+    """Accepts on one listening socket.
+
+    Args:
+        worker: what its links share.
+        owner: a LinkOwner, the virtual cluster.
+        fd: a listening, non-blocking socket; TCP_NODELAY and SO_KEEPALIVE set on it are inherited.
+        node_id: of the broker whose clients come here; None: the bootstrap address.
+    """
+
+    cdef readonly Worker worker
+    cdef readonly object owner
+    cdef readonly int fd
+    cdef readonly object node_id
+    cdef bytes target  # sockaddr of the broker; None: ask the owner to open links
+    cdef object _address
+
+    def __init__(self, Worker worker not None, owner, int fd, node_id=None):
+        self.worker = worker
+        self.owner = owner
+        self.fd = fd
+        self.node_id = node_id
+
+    def set_target(self, bytes target, address):
+        """Connect clients to the broker at *target* (sockaddr) and *address* (host, port); None: ask the owner."""
+        self.target = target
+        self._address = address
+
+    def start(self):
+        """Accept clients."""
+        self.worker.loop.add_reader(self.fd, self.readable)
+
+    def stop(self):
+        """Stop accepting, after the clients in the backlog, so that none of them is reset."""
+        self.worker.loop.remove_reader(self.fd)
+        while self.accept_some():
+            pass
+
+    def pause(self):
+        """Stop accepting for now; clients wait in the backlog."""
+        self.worker.loop.remove_reader(self.fd)
+
+    def readable(self):
+        """Accept clients that are waiting."""
+        self.accept_some()
+
+    cdef bint accept_some(self) except -1:
+        """Accept up to CLIENTS_IN_A_TURN; return whether more may be waiting."""
+        cdef sockaddr_storage address
+        cdef socklen_t size
+        cdef int client
+        cdef int turn
+        for turn in range(CLIENTS_IN_A_TURN):
+            size = sizeof(sockaddr_storage)
+            client = accept4(self.fd, <sockaddr *>&address, &size, SOCK_NONBLOCK | SOCK_CLOEXEC)
+            if client < 0:
+                if errno in (EMFILE, ENFILE, ENOBUFS, ENOMEM):
+                    self.worker.counters.total(ACCEPT_ERRORS)[0] += 1
+                    self.owner.on_accept_error(self, errno)
+                    return False
+                if errno in (EINTR, ECONNABORTED):
+                    continue
+                return False
+            self.accept(client, (<char *>&address)[:size])
+        return True
+
+    cdef int accept(self, int client, bytes peer) except -1:
+        cdef Link link
+        cdef Worker worker = self.worker
+        try:
+            if worker.counters.total(CONNECTIONS_OPEN)[0] >= worker.connection_limit or worker.checks_each_client and self.owner.refuses_client(peer):
+                worker.counters.total(REFUSED_CONNECTIONS)[0] += 1
+                close_fd(client)
+                return 0
+            link = self.make_link(peer)
+        except Exception as error:
+            close_fd(client)
+            self.owner.on_fault(None, error)
+            return 0
+        worker.counters.total(CONNECTIONS_OPENED)[0] += 1
+        worker.counters.total(CONNECTIONS_OPEN)[0] += 1
+        link.client_fd = client
+        try:
+            if self.target is None:
+                self.owner.open_link(link, self)
+            else:
+                link.target = self._address
+                self.connect(link)
+        except Exception as error:
+            self.owner.on_fault(link, error)
+            link.close(ERROR)
+        return 0
+
+    cdef Link make_link(self, bytes peer):
+        cdef Link link
+        slot = self.owner.count_client(peer) if self.worker.checks_each_client else None
+        self.worker.last_link_number += 1
+        link = Link(self.worker, self.owner, self.owner.plan, self.worker.last_link_number, self.owner.limits)
+        link.peer = peer
+        link.node_id = self.node_id
+        if self.owner.sampler is not None:
+            link.sampled = self.owner.sampler()
+        link.client_host_slot = slot
+        return link
+
+    cdef int connect(self, Link link) except -1:
+        cdef const uint8_t *target = <const uint8_t *><char *>self.target
+        cdef socklen_t size = len(self.target)
+        cdef int one = 1
+        cdef int broker = c_socket((<unsigned short *>target)[0], SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)
+        if broker < 0:
+            return self.fail(link, errno)
+        link.broker_fd = broker
+        setsockopt(broker, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(int))
+        setsockopt(broker, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(int))
+        self.worker.counters.total(UPSTREAM_CONNECTS)[0] += 1
+        if c_connect(broker, <const sockaddr *>target, size) == 0:
+            return self.join(link)
+        if errno != EINPROGRESS:
+            return self.fail(link, errno)
+        if c_connect(broker, <const sockaddr *>target, size) == 0 or errno == EISCONN:  # over loopback it has succeeded by now
+            return self.join(link)
+        if errno not in (EINPROGRESS, EAGAIN, EALREADY):
+            return self.fail(link, errno)
+        link.connecting = True
+        self.worker.loop.add_writer(broker, self.connected, link)
+        return 0
+
+    def connected(self, Link link not None):
+        """Join the link, or report why not: its connect has ended."""
+        cdef int error = 0
+        cdef socklen_t size = sizeof(int)
+        if link.closed:
+            return
+        link.stop_connecting()
+        getsockopt(link.broker_fd, SOL_SOCKET, SO_ERROR, &error, &size)
+        try:
+            if error:
+                self.fail(link, error)
+            else:
+                self.join(link)
+        except Exception as fault:
+            self.owner.on_fault(link, fault)
+            link.close(ERROR)
+
+    cdef int join(self, Link link) except -1:
+        if self.is_joined_to_itself(link.broker_fd):
+            return self.fail(link, ECONNREFUSED)
+        pump(link, link.client_fd, link.broker_fd)
+        return 0
+
+    cdef bint is_joined_to_itself(self, int broker) noexcept:
+        """Return whether TCP connected the socket to itself, as it can where no process listens on a port of this host."""
+        cdef sockaddr_storage ours
+        cdef sockaddr_storage theirs
+        cdef socklen_t size = sizeof(sockaddr_storage)
+        cdef socklen_t other = sizeof(sockaddr_storage)
+        if getsockname(broker, <sockaddr *>&ours, &size) != 0 or getpeername(broker, <sockaddr *>&theirs, &other) != 0:
+            return False
+        return size == other and memcmp(&ours, &theirs, size) == 0
+
+    cdef int fail(self, Link link, int error) except -1:
+        self.owner.on_unreachable(link, error)
+        return 0
+
+
+cdef class Poller:
+    """The epoll of one worker's plain sockets.
+
+    Args:
+        loop: uvloop's.
+    """
+
+    def __cinit__(self, loop):
+        self.fd = epoll_create1(EPOLL_CLOEXEC)
+        if self.fd < 0:
+            raise OSError(errno, "epoll_create1 failed")
+        self.loop = loop
+        self.detached = []
+        loop.add_reader(self.fd, self.run)
+
+    def __dealloc__(self):
+        if self.fd >= 0:
+            close_fd(self.fd)
+
+    def close(self):
+        """Stop watching."""
+        self.loop.remove_reader(self.fd)
+
+    def run(self):
+        """Handle the events of sockets that are ready."""
+        cdef epoll_event events[EVENTS_IN_A_TURN]
+        cdef int count = epoll_wait(self.fd, events, EVENTS_IN_A_TURN, 0)
+        cdef int i
+        for i in range(count):
+            self.handle(<PolledSocket>events[i].data.ptr, events[i].events)
+        if self.detached:
+            self.detached = []
+
+    cdef int handle(self, PolledSocket polled, uint32_t events) except -1:
+        cdef bint broken = events & (EPOLLERR | EPOLLHUP) != 0
+        cdef Link link = None
+        try:
+            if polled.writes is not None and polled.writes.writing and (broken or events & EPOLLOUT):
+                link = <Link>polled.writes.lane.link
+                polled.writes.send_unsent()
+            if polled.reads is not None and polled.reads.reading and (broken or events & EPOLLIN):
+                link = <Link>polled.reads.lane.link
+                polled.reads.receive(broken)
+        except Exception as error:  # not into the loop, which would not know the link
+            if link is not None and not link.closed:
+                link.owner.on_fault(link, error)
+                link.close(ERROR)
+        return 0
+
+
+cdef class PolledSocket:
+    """One socket; in the epoll while a pipe reads it or has to write it."""
+
+    cdef int update(self) except -1:
+        """Have epoll report what the pipes wait for now."""
+        cdef epoll_event event
+        cdef uint32_t wanted = 0
+        if self.reads is not None and self.reads.reading:
+            wanted |= EPOLLIN
+        if self.writes is not None and self.writes.writing:
+            wanted |= EPOLLOUT
+        if wanted == self.mask:
+            return 0
+        event.events = wanted
+        event.data.ptr = <void *>self
+        if wanted == 0:  # with an empty mask epoll would still report errors, again and again
+            epoll_ctl(self.poller.fd, EPOLL_CTL_DEL, self.fd, &event)
+        elif epoll_ctl(self.poller.fd, EPOLL_CTL_MOD if self.mask else EPOLL_CTL_ADD, self.fd, &event) < 0:
+            raise OSError(errno, "a socket cannot be watched")
+        self.mask = wanted
+        return 0
+
+
+cdef class SocketPipe(Pipe):
+    """Reads one non-blocking socket and writes another; ``close_sockets`` closes them."""
+
+    def __dealloc__(self):
+        free(self.unsent)
+
+    cdef int receive(self, bint to_the_end) except -1:
+        """Receive chunks and pass them to the lane; *to_the_end* of a broken socket, as no event follows."""
+        cdef Lane lane = self.lane
+        cdef Worker worker = lane.link.worker
+        cdef size_t most = CHUNK
+        cdef size_t used = worker.buffered[0]
+        cdef ssize_t n
+        cdef int turn = 0
+        if worker.memory_budget and used > worker.memory_budget // 2:
+            most = (worker.memory_budget - used) // SHARE if used < worker.memory_budget else 0
+            most = SMALLEST_CHUNK if most < SMALLEST_CHUNK else CHUNK if most > CHUNK else most
+        while turn < CHUNKS_IN_A_TURN or to_the_end:
+            turn += 1
+            n = recv(self.source.fd, chunk, most, 0)
+            if n > 0:
+                lane.process(chunk, n, monotonic_ns())
+                if lane.blocked or not self.reading or n < <ssize_t>most and not to_the_end:
+                    return 0
+            elif n == 0:
+                return (<Link>lane.link).on_eof(lane)
+            elif errno == EAGAIN:
+                return 0
+            elif errno != EINTR:
+                (<Link>lane.link).source_lost(lane)
+                return 0
+        return 0
+
+    cdef int send_unsent(self) except -1:
+        """Send what the sink did not take before; once all is sent, unblock the lane."""
+        cdef Link link = <Link>self.lane.link
+        cdef ssize_t n = send(self.sink.fd, self.unsent + self.unsent_at, self.unsent_size - self.unsent_at, MSG_NOSIGNAL)
+        if n < 0:
+            if errno != EAGAIN and errno != EINTR:
+                self.free_unsent()
+                link.sink_lost(self.lane)
+            return 0
+        self.unsent_at += n
+        link.note_progress()
+        if self.unsent_at == self.unsent_size:
+            self.free_unsent()
+            self.lane.unblock(BY_OUTPUT)
+            link.settle()
+        return 0
+
+    cdef int emit(self, const uint8_t *data, size_t size) except -1:
+        cdef ssize_t n = 0
+        if size == 0 or self.lane.discarding:
+            return 0
+        if self.unsent_size == 0:
+            n = send(self.sink.fd, data, size, MSG_NOSIGNAL)
+            if n == <ssize_t>size:
+                return 0
+            if n < 0:
+                if errno != EAGAIN and errno != EINTR:
+                    (<Link>self.lane.link).sink_lost(self.lane)
+                    return 0
+                n = 0
+        return self.keep_unsent(data + n, size - n)
+
+    cdef int keep_unsent(self, const uint8_t *data, size_t size) except -1:
+        """Keep what the sink did not take; block the lane until it has."""
+        cdef uint8_t *grown
+        if self.unsent_size + size > self.unsent_capacity:
+            grown = <uint8_t *>realloc(self.unsent, self.unsent_size + size)
+            if grown == NULL:
+                raise MemoryError
+            self.lane.link.worker.buffered[0] += self.unsent_size + size - self.unsent_capacity
+            self.unsent = grown
+            self.unsent_capacity = self.unsent_size + size
+        memcpy(self.unsent + self.unsent_size, data, size)
+        self.unsent_size += size
+        if not self.writing:
+            self.writing = True
+            self.sink.update()
+        return self.lane.block(BY_OUTPUT)
+
+    cdef int free_unsent(self) except -1:
+        free(self.unsent)
+        self.unsent = NULL
+        self.lane.link.worker.buffered[0] -= self.unsent_capacity
+        self.unsent_at = self.unsent_size = self.unsent_capacity = 0
+        if self.writing:
+            self.writing = False
+            self.sink.update()
+        return 0
+
+    cdef int is_flushed(self) except -1:
+        return self.unsent_size == 0
+
+    cdef int start_reading(self) except -1:
+        if not self.reading:
+            self.reading = True
+            self.source.update()
+        return 0
+
+    cdef int stop_reading(self) except -1:
+        if self.reading:
+            self.reading = False
+            self.source.update()
+        return 0
+
+    cdef int end_output(self) except -1:
+        c_shutdown(self.sink.fd, SHUT_WR)
+        return 0
+
+    cdef int detach(self) except -1:
+        self.stop_reading()
+        self.free_unsent()
+        self.source.poller.detached.append(self.source)
+        self.source.reads = None
+        self.sink.writes = None
+        return 0
+
+
+def pump(Link link not None, int client, int broker):
+    """Join two connected, non-blocking sockets (file descriptors), which the link owns from now on."""
+    cdef Worker worker = link.worker
+    cdef PolledSocket client_socket = PolledSocket()
+    cdef PolledSocket broker_socket = PolledSocket()
+    cdef SocketPipe requests = SocketPipe()
+    cdef SocketPipe responses = SocketPipe()
+    if worker.poller is None:
+        worker.poller = Poller(worker.loop)
+    link.client_fd = client_socket.fd = client
+    link.broker_fd = broker_socket.fd = broker
+    client_socket.poller = broker_socket.poller = <Poller>worker.poller
+    client_socket.reads = broker_socket.writes = requests
+    broker_socket.reads = client_socket.writes = responses
+    requests.source = responses.sink = client_socket
+    requests.sink = responses.source = broker_socket
+    link.join(requests, responses)
+
+
+def close_sockets(Link link not None):
+    """Close the sockets that a link owns."""
+    if link.client_fd >= 0:
+        close_fd(link.client_fd)
+    if link.broker_fd >= 0:
+        close_fd(link.broker_fd)
+    link.client_fd = link.broker_fd = -1

@@ -1,0 +1,176 @@
+"""Messages between the supervisor and its children: JSON lines on a channel (channel.py), each with its type.
+
+    ToWorker        Configure, Brokers, ReloadCertificates, ListConnections, Drain
+    ToAnalyzer      Configure, ForgetWorker, Drain
+    ToSupervisor    Ready, Failed, LogEvent, Drained, Brokers, Connections, AnalyzerCounts
+
+A Configure is answered by Ready or Failed, in order; ListConnections by Connections. To add a message: add its Struct
+here and to the union of its receiver, and handle it there (worker.py, analyzer/process.py, supervisor/child.py and fleet.py). A
+child may be newer than its supervisor, after an upgrade on disk: unknown fields are ignored, an unknown type is logged.
+"""
+
+from typing import Self, TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from kproxy.config import Config
+
+BrokerAddress: TypeAlias = tuple[int, str, int]  # node id, host, port
+LogValue: TypeAlias = str | int | float | bool | list[str | int | float | bool | None] | None
+
+
+class Message(Struct, frozen=True, tag_field="type"):
+    """Anything sent on a channel."""
+
+
+# To a worker or the analyzer
+
+
+class Configure(Message, frozen=True, tag="configure"):
+    """Use this configuration from now on. After Failed the one before stays in use."""
+
+    config: msgspec.Raw
+
+    @classmethod
+    def to(cls, config: Config) -> Self:
+        """The message with *config*, encoded once for all receivers."""
+        return cls(msgspec.Raw(msgspec.json.encode(config)))
+
+    def decode(self) -> Config:
+        """The configuration. Raises msgspec.MsgspecError, which is to be answered by Failed."""
+        return msgspec.json.decode(self.config, type=Config)
+
+
+class Drain(Message, frozen=True, tag="drain"):
+    """Finish and exit. A worker: accept no more, wait for responses to what is in flight, close. The analyzer: read the taps."""
+
+    seconds: float
+
+
+# To a worker
+
+
+class ReloadCertificates(Message, frozen=True, tag="reload_certificates"):
+    """TLS files have changed: make the TLS contexts anew."""
+
+
+class ListConnections(Message, frozen=True, tag="list_connections"):
+    """Send the open connections."""
+
+    id: int
+
+
+# To the analyzer
+
+
+class ForgetWorker(Message, frozen=True, tag="forget_worker"):
+    """A worker died: its connections are over. Another process takes over its tap ring."""
+
+    worker: int
+
+
+# From a worker or the analyzer
+
+
+class Ready(Message, frozen=True, tag="ready"):
+    """The configuration is in use; a worker listens."""
+
+
+class Failed(Message, frozen=True, tag="failed"):
+    """The configuration cannot be used: an address is in use, a filter does not load."""
+
+    why: str  # one clear sentence
+
+
+class LogEvent(Message, frozen=True, tag="log"):
+    """An event for the log, which the supervisor alone writes."""
+
+    level: str
+    event: str
+    keys: dict[str, LogValue] = {}  # of KEYS in logs.py
+
+
+class Drained(Message, frozen=True, tag="drained"):
+    """The process exits now."""
+
+    left: int = 0  # connections that are closed although something was in flight: the time was over
+
+
+# From a worker
+
+
+class Brokers(Message, frozen=True, tag="brokers"):
+    """All brokers that a worker has learned of in one cluster; the supervisor passes them on to the other workers."""
+
+    cluster: str
+    brokers: list[BrokerAddress]
+
+
+class Connection(Struct, frozen=True):
+    """An open connection, as /connections shows it."""
+
+    worker: int
+    number: int
+    cluster: str
+    client: str
+    broker: str
+    node_id: int | None
+    age_s: float
+    idle_s: float
+    requests: int
+    responses: int
+    request_bytes: int
+    response_bytes: int
+    in_flight: int
+    last_api: str | None
+    tls: bool
+
+
+class Connections(Message, frozen=True, tag="connections"):
+    """Part of the answer to the ListConnections of that id."""
+
+    id: int
+    connections: list[Connection]
+    more: bool  # another part follows
+
+
+# From the analyzer
+
+
+class OutputCounts(Struct, frozen=True):
+    """Of one file that is written."""
+
+    written: int  # bytes
+    dropped: int  # bytes
+    failures: int
+
+
+class AnalyzerCounts(Message, frozen=True, tag="counts", kw_only=True):
+    """Counts of the analyzer for /metrics, once a second: since it started, except where "now" stands."""
+
+    at: int = 0  # ns since the epoch: when it was sent
+    exchanges: int = 0  # analysed, whether they could be decoded or not
+    frames: int = 0  # likewise
+    undecoded: list[tuple[str, int]] = []  # API, exchanges in which something could not be decoded
+    unanswered: int = 0  # requests that were due a response and got none
+    errors: list[tuple[str, str, int]] = []  # API, error name, responses
+    topics: list[tuple[str, str, int]] = []  # topic, "produce" or "fetch", bytes of records fields
+    rebalances: list[tuple[str, int]] = []  # group, new generations (classic groups)
+    gaps: int = 0  # events of the session, as the next three
+    bad_frames: int = 0
+    not_kafka: int = 0
+    sasl_tokens: int = 0
+    faults: dict[str, int] = {}  # by exception: connections whose analysis failed
+    given_up: int = 0  # connections not analysed: too many, or one that held too much
+    lost_bytes: int = 0  # for which a tap had no room
+    ring_faults: int = 0  # times a tap ring held what cannot be
+    connections: int = 0  # analysed now
+    waiting_bytes: int = 0  # in the taps now
+    most_lag_ns: int = 0  # longest delay behind the traffic since the last message
+    outputs: dict[str, OutputCounts] = {}  # "log", "capture"
+
+
+ToWorker: TypeAlias = Configure | Brokers | ReloadCertificates | ListConnections | Drain
+ToAnalyzer: TypeAlias = Configure | ForgetWorker | Drain
+ToSupervisor: TypeAlias = Ready | Failed | LogEvent | Drained | Brokers | Connections | AnalyzerCounts

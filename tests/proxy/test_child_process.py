@@ -1,0 +1,52 @@
+"""The first steps of a child process: its arguments, signals, parent and title."""
+
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kproxy.proxy.child_process import ChildArguments, parse_child_arguments
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [ChildArguments(1, 2), ChildArguments(1, 2, 3, (4,), (5, 6), 7), ChildArguments(1, 2, taps=(4, 5, 6))],
+)
+def test_a_childs_arguments_come_back_from_its_command_line(arguments: ChildArguments) -> None:
+    assert parse_child_arguments(["kproxy-analyzer", *arguments.words()]) == arguments
+
+
+def test_a_child_inherits_what_it_is_told_of() -> None:
+    assert ChildArguments(1, 2, 3, (4, 5), (6,)).fds() == [2, 3, 4, 5, 6]
+    assert ChildArguments(1, 2).fds() == [2]
+
+
+CHILD = """
+import os, signal, sys, time
+from kproxy.proxy.child_process import ChildArguments, begin_child
+begin_child(ChildArguments(int(sys.argv[1]) or os.getppid(), -1, worker=12))
+print(os.getpid(), flush=True)
+time.sleep(60)
+"""
+
+
+def test_a_child_takes_its_title_and_leaves_the_signals_of_the_group_to_its_parent() -> None:
+    command = [sys.executable, "-c", CHILD, "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        assert int(child.stdout.readline()) == child.pid
+        assert Path(f"/proc/{child.pid}/cmdline").read_text(encoding="ascii").rstrip("\0") == "kproxy: worker 12"
+        assert Path(f"/proc/{child.pid}/comm").read_text(encoding="ascii") == "kproxy:worker12\n"
+        status = Path(f"/proc/{child.pid}/status").read_text(encoding="ascii")
+        ignored = int(re.findall(r"SigIgn:\t(\w+)", status)[0], 16)
+        child.kill()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        assert ignored >> (number - 1) & 1
+
+
+def test_a_child_whose_parent_is_gone_already_ends() -> None:
+    done = subprocess.run([sys.executable, "-c", CHILD, "1"], capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout) == (1, "")

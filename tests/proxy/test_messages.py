@@ -1,0 +1,40 @@
+"""What goes over the channel and comes back."""
+
+import msgspec
+import pytest
+
+from kproxy.config import Cluster, Config
+from kproxy.proxy.messages import AnalyzerCounts, Configure, LogEvent, OutputCounts, ToAnalyzer, ToSupervisor, ToWorker
+from tests.support.stand_in_worker import connection
+
+CONFIG = Config(clusters=[Cluster(name="one", listen="127.0.0.1:1", bootstrap=["b:1"])], workers=3)
+
+
+@pytest.mark.parametrize("receiver", [ToWorker, ToAnalyzer])
+def test_a_configuration_comes_back(receiver: object) -> None:
+    received = msgspec.json.decode(msgspec.json.encode(Configure.to(CONFIG)), type=receiver)
+    assert isinstance(received, Configure)
+    assert received.decode() == CONFIG
+
+
+def test_a_configuration_of_another_version_is_an_error() -> None:
+    with pytest.raises(msgspec.MsgspecError, match="clusters"):
+        Configure(msgspec.Raw(b'{"clusters": 5}')).decode()
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        LogEvent(
+            "info", "an event", {"count": 1, "seconds": 0.5, "reason": "x", "listen": ["a", 1, None], "file": None}
+        ),
+        AnalyzerCounts(at=1, errors=[("Fetch", "NONE", 2)], outputs={"log": OutputCounts(1, 2, 3)}, faults={"E": 1}),
+    ],
+    ids=["log", "counts"],
+)
+def test_what_children_send_comes_back(message: LogEvent | AnalyzerCounts) -> None:
+    assert msgspec.json.decode(msgspec.json.encode(message), type=ToSupervisor) == message
+
+
+def test_a_connection_is_shown_with_its_worker_first() -> None:
+    assert list(msgspec.to_builtins(connection(3, 7)))[:4] == ["worker", "number", "cluster", "client"]
