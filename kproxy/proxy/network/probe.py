@@ -5,8 +5,8 @@ clients would be served by the other's configuration, without a word.
 import socket
 
 from kproxy.config import Config
-from kproxy.config.addresses import Address, parse_address
 from kproxy.config.ports import broker_ports
+from kproxy.protocol.addresses import Address, parse_address
 
 
 def probe(config: Config) -> None:
