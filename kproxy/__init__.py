@@ -8,13 +8,64 @@ Rooms, in the order the bytes walk through them; each package's docstring says w
     capture     files: pcap and pcapng, link layers, TCP reassembly, TLS with a key log
                 -> the byte streams of both directions with their times
     output      events to people and machines: text lines and trees, the decoded log (JSON lines), captures, tables
+    pipeline    the engine: byte streams to sessions to events to outputs; one Run, one Output; kproxy.read
     filters     what may see and change traffic: the contract, the chain, the built-in ones. No I/O, no clock
     config      what `kproxy run` is told: the file and its checks
     proxy       sockets: workers that forward, the supervisor above them, the analyzer beside them
     cli         one file per command: decode, api, run, check
     extract     how the facts file is made from Kafka's own jars; nothing at run time imports it
 
-Imports go one way: errors <- protocol <- session <- capture | output | filters <- config <- proxy <- cli.
+Imports go one way: errors <- protocol <- session <- capture | output | filters <- pipeline <- config <- proxy <- cli.
+
+In a program of your own:
+
+    import kproxy
+
+    for event in kproxy.read("trace.pcapng"):
+        if isinstance(event, kproxy.Exchange):
+            ...
+
+``import kproxy`` loads nothing else; ``read`` and the names of events are loaded when they are used first.
 """
 
+from importlib import import_module
+
+TYPE_CHECKING = False  # as type checkers know it; importing typing would take longer than all else here
+if TYPE_CHECKING:
+    from kproxy.errors import CaptureError, DecodeError, KproxyError, UsageError
+    from kproxy.pipeline.reading import Reader, read
+    from kproxy.session import BadFrame, Event, Exchange, Gap, NotKafka, SaslToken, Tls
+
 __version__ = "0.1.0"
+__all__ = [
+    "BadFrame",
+    "CaptureError",
+    "DecodeError",
+    "Event",
+    "Exchange",
+    "Gap",
+    "KproxyError",
+    "NotKafka",
+    "Reader",
+    "SaslToken",
+    "Tls",
+    "UsageError",
+    "read",
+]
+
+_READING = ("Reader", "read")
+_ERRORS = ("CaptureError", "DecodeError", "KproxyError", "UsageError")
+
+
+def __getattr__(name: str) -> object:
+    """Load a public name when it is used first (PEP 562)."""
+    if name not in __all__:
+        raise AttributeError(f"module 'kproxy' has no attribute {name!r}")
+    module = "pipeline.reading" if name in _READING else "errors" if name in _ERRORS else "session"
+    found: object = getattr(import_module(f"kproxy.{module}"), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,4 +1,4 @@
-"""``kproxy demo``: a cluster, a proxy, clients at work, and what they say to each other, in one command."""
+"""``kproxy demo``: a cluster, kproxy in front of it, clients, and their traffic decoded, in one command."""
 
 import os
 import signal
@@ -9,18 +9,16 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
 
+from kproxy.cli.demo_proxy import Proxy, Scrolling
+from kproxy.cli.demo_summary import Files, read_metrics, show_summary
 from kproxy.errors import KproxyError
 
-if TYPE_CHECKING:
-    from kproxy.cli.demo_proxy import Proxy, Scrolling
-    from kproxy.cli.demo_workload import MockCluster
-
-LOOK_S = 0.2
+POLL_S = 0.2
+LEAVING = "\nEnding: the consumers leave their group; the mock cluster takes some seconds for it.\n"
 
 
 @click.command()
@@ -36,27 +34,23 @@ def demo(seconds: float | None) -> None:
     consumer group connect to kproxy. Each exchange is shown as one line, and a summary at the end. Log and capture
     stay in a temporary folder. Needs pip install 'kproxy[demo]', and neither Kafka nor a network.
     """
-    from kproxy.cli.demo_workload import MockCluster  # noqa: PLC0415 - says what to install where it is missing
-
     with _until_signalled() as ending:
         console = Console(highlight=False)
-        cluster = MockCluster()
         try:
-            _show(console, ending, seconds, cluster)
-        except (BrokenPipeError, SystemExit):  # who read has seen enough; Rich makes SystemExit of it
+            _show(console, ending, seconds)
+        except (BrokenPipeError, SystemExit):  # the reader closed the pipe; Rich raises SystemExit for it
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _show(console: Console, ending: threading.Event, seconds: float | None, cluster: "MockCluster") -> None:
-    from kproxy.cli.demo_proxy import Proxy, Scrolling  # noqa: PLC0415
-    from kproxy.cli.demo_summary import Places, read_metrics, show_summary  # noqa: PLC0415
-    from kproxy.cli.demo_workload import Workload  # noqa: PLC0415
+def _show(console: Console, ending: threading.Event, seconds: float | None) -> None:
+    from kproxy.cli.demo_workload import SCENE, MockCluster, Workload  # noqa: PLC0415 - UsageError without confluent-kafka
 
+    cluster = MockCluster()
     folder = Path(tempfile.mkdtemp(prefix="kproxy-demo-"))
     with ExitStack() as stack:
         proxy = Proxy(folder, cluster.bootstrap)
         stack.callback(proxy.stop)
-        _introduce(console, proxy, folder, seconds)
+        _introduce(console, SCENE, proxy, folder, seconds)
         proxy.wait(ending)
         if ending.is_set():
             return
@@ -67,6 +61,8 @@ def _show(console: Console, ending: threading.Event, seconds: float | None, clus
         workload.start()
         try:
             _wait(ending, scrolling, seconds)
+            if not scrolling.ended:
+                console.print(LEAVING)
         finally:
             counts = workload.stop()
         metrics = proxy.metrics()
@@ -75,20 +71,25 @@ def _show(console: Console, ending: threading.Event, seconds: float | None, clus
         proxy.stop()
         scrolling.stop()
     if not metrics:
-        raise KproxyError(f"kproxy run did not last; see {proxy.said}")
-    places = Places(f"http://{proxy.admin}/metrics", str(proxy.log), str(proxy.capture))
-    show_summary(console, counts, read_metrics(metrics), took, places)
+        raise KproxyError(f"kproxy run ended before the demo did; see {proxy.log_file}")
+    files = Files(f"http://{proxy.admin}/metrics", str(proxy.decoded_log), str(proxy.capture))
+    show_summary(console, counts, read_metrics(metrics), took, files)
 
 
-def _introduce(console: Console, proxy: "Proxy", folder: Path, seconds: float | None) -> None:
-    from kproxy.cli.demo_workload import BROKERS, GROUP, TOPIC  # noqa: PLC0415
-
-    end = "Ctrl-C ends it" if seconds is None else f"Ends after {seconds:g} s, or with Ctrl-C"
+def _introduce(console: Console, scene: tuple[str, ...], proxy: Proxy, folder: Path, seconds: float | None) -> None:
+    end = "Ctrl-C ends the demo" if seconds is None else f"The demo ends after {seconds:g} s, or with Ctrl-C"
     for line in (
-        f"{BROKERS} mock brokers, kproxy in front of them on {proxy.listen}.",
-        f'A shop produces to "{TOPIC}", the group "{GROUP}" consumes.',
-        f"Metrics: http://{proxy.admin}/metrics",
+        f"kproxy listens on {proxy.listen}.",
+        *scene,
+        "",
+        "Each line is one request with its response, decoded from what kproxy captures:",
+        "time, client → broker, latency, API and version, client id, topic or group.",
+        "Not shown: ApiVersions, Metadata, telemetry, and responses that the mock",
+        "cluster encodes in a way that Kafka does not (UNDECODED in the files). As its",
+        "Metadata is one of these, Fetch shows the id of the topic, not its name.",
+        "",
         f"Files: {folder}",
+        f"Metrics: http://{proxy.admin}/metrics",
         f"{end}.",
         "",
     ):
@@ -96,16 +97,16 @@ def _introduce(console: Console, proxy: "Proxy", folder: Path, seconds: float | 
     sys.stdout.flush()
 
 
-def _wait(ending: threading.Event, scrolling: "Scrolling", seconds: float | None) -> None:
+def _wait(ending: threading.Event, scrolling: Scrolling, seconds: float | None) -> None:
     until = None if seconds is None else time.monotonic() + seconds
-    while not ending.wait(LOOK_S):
+    while not ending.wait(POLL_S):
         if scrolling.ended or (until is not None and time.monotonic() >= until):
             return
 
 
 @contextmanager
 def _until_signalled() -> Iterator[threading.Event]:
-    """An event that is set by Ctrl-C or SIGTERM; a second Ctrl-C interrupts."""
+    """Provide an event that Ctrl-C or SIGTERM sets; a second Ctrl-C interrupts."""
     ending = threading.Event()
 
     def end(*_: object) -> None:

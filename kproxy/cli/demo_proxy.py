@@ -1,4 +1,4 @@
-"""``kproxy run`` as ``kproxy demo`` starts it, and what it has captured as text while it captures."""
+"""The child processes of ``kproxy demo``: ``kproxy run``, and ``kproxy decode`` of the capture that it is writing."""
 
 import contextlib
 import json
@@ -17,21 +17,22 @@ from kproxy.errors import KproxyError
 
 HOST = "127.0.0.1"
 READY_S, END_S = 20.0, 10.0
-LOOK_S = 0.1
+POLL_S = 0.1
 READ_SIZE = 262_144
-# The mock cluster's ApiVersions and Metadata are not as Kafka writes them, and telemetry is of no interest here.
-SHOWN = '!(apiName in ["ApiVersions", "Metadata", "GetTelemetrySubscriptions", "PushTelemetry"])'
+# The mock cluster encodes some responses, most of these two APIs, in a way that Kafka does not. demo.py says what is not shown.
+HIDDEN = ["ApiVersions", "Metadata", "GetTelemetrySubscriptions", "PushTelemetry"]
+SHOWN = f"!(apiName in {json.dumps(HIDDEN)}) && undecoded == null"
 
 
 def free_ports(count: int) -> int:
-    """The first of *count* ports in a row that nobody listens on. Raises KproxyError when there are none."""
+    """Find *count* consecutive ports that are free, and return the first. Raises KproxyError when there are none."""
     for _ in range(100):
         first = random.randrange(20_000, 32_000)  # below what the kernel gives to clients
         with contextlib.ExitStack() as held, contextlib.suppress(OSError):
             for port in range(first, first + count):
                 held.enter_context(socket.socket()).bind((HOST, port))
             return first
-    raise KproxyError(f"no {count} free ports in a row were found")
+    raise KproxyError(f"no {count} consecutive free ports were found")
 
 
 class Proxy:
@@ -41,30 +42,34 @@ class Proxy:
         first = free_ports(len(bootstrap) + 3)  # the admin port, the listener, the ports of nodes 0, 1, ...
         self.admin = f"{HOST}:{first}"
         self.listen = f"{HOST}:{first + 1}"
-        self.log, self.capture, self.said = folder / "decoded.jsonl", folder / "trace.pcapng", folder / "kproxy.log"
+        self.decoded_log, self.capture, self.log_file = (
+            folder / "decoded.jsonl",
+            folder / "trace.pcapng",
+            folder / "kproxy.log",
+        )
         words = ["run", "--listen", self.listen, "--bootstrap", ",".join(bootstrap), "--admin", self.admin]
-        words += ["--log", str(self.log), "--capture", str(self.capture)]
-        with self.said.open("wb") as said:
-            self._process = _kproxy(words, stdin=subprocess.DEVNULL, stderr=said)
+        words += ["--log", str(self.decoded_log), "--capture", str(self.capture)]
+        with self.log_file.open("wb") as log_file:
+            self._process = _kproxy(words, stdin=subprocess.DEVNULL, stderr=log_file)
 
     def wait(self, ending: threading.Event) -> None:
-        """Return when it is ready, or *ending* is set. Raises KproxyError when it ends, or does not begin in time."""
+        """Wait until it is ready or *ending* is set. Raises KproxyError when it ends, or is not ready in time."""
         until = time.monotonic() + READY_S
         while time.monotonic() < until:
             if self._process.poll() is not None:
-                raise KproxyError(f"kproxy run ended at once ({self._process.returncode}): {self._last_words()}")
-            if ending.wait(LOOK_S) or self._ready():
+                raise KproxyError(f"kproxy run ended at once ({self._process.returncode}): {self._last_log_line()}")
+            if ending.wait(POLL_S) or self._ready():
                 return
-        raise KproxyError(f"kproxy run was not ready in {READY_S:.0f} s: {self._last_words()}")
+        raise KproxyError(f"kproxy run was not ready in {READY_S:.0f} s: {self._last_log_line()}")
 
     def metrics(self) -> str:
-        """What Prometheus would read; "" when it cannot be read."""
+        """Return the text of /metrics; "" when it cannot be read."""
         with contextlib.suppress(OSError):
             return self._get("/metrics")
         return ""
 
     def stop(self) -> None:
-        """Let it drain and end; kill it if it does not."""
+        """Stop it, and wait until it has drained; kill it if that takes too long."""
         self._process.terminate()
         try:
             self._process.wait(END_S)
@@ -82,9 +87,9 @@ class Proxy:
             text: str = answer.read().decode("utf-8", "replace")
         return text
 
-    def _last_words(self) -> str:
-        lines = self.said.read_text(encoding="utf-8", errors="replace").splitlines()
-        last = lines[-1] if lines else "it said nothing"
+    def _last_log_line(self) -> str:
+        lines = self.log_file.read_text(encoding="utf-8", errors="replace").splitlines()
+        last = lines[-1] if lines else "it logged nothing"
         try:
             event = json.loads(last)
             return str(event.get("reason") or event.get("event"))
@@ -93,7 +98,7 @@ class Proxy:
 
 
 class Scrolling:
-    """``kproxy decode`` of a capture that is still being written, on this process's standard output."""
+    """Decodes a capture that is still being written, to this process's standard output."""
 
     def __init__(self, capture: Path) -> None:
         self._capture = capture
@@ -104,11 +109,11 @@ class Scrolling:
 
     @property
     def ended(self) -> bool:
-        """Whether nobody reads what is shown any more."""
+        """Whether the decoder has ended: the reader of standard output closed it."""
         return self._decoder.poll() is not None
 
     def stop(self) -> None:
-        """Show the rest. To be called when the capture is written to its end."""
+        """Show the rest, and wait for it. Call this when the capture is complete."""
         self._ending.set()
         self._thread.join()
         try:
@@ -121,27 +126,27 @@ class Scrolling:
         pipe = self._decoder.stdin
         assert pipe is not None
         with contextlib.suppress(OSError), contextlib.closing(pipe):
-            while not self._ending.wait(LOOK_S) and not self._capture.exists():
+            while not self._ending.wait(POLL_S) and not self._capture.exists():
                 pass
-            while self._capture.exists():  # once, and again for each part that follows
-                if not self._pass_on(pipe):
+            while self._capture.exists():  # again for each part after a rotation
+                if not self._copy_part(pipe):
                     break
 
-    def _pass_on(self, pipe: IO[bytes]) -> bool:
-        """One part of the capture to its end; whether another has taken its place."""
+    def _copy_part(self, pipe: IO[bytes]) -> bool:
+        """Copy one part of the capture to its end; return whether another part has replaced it."""
         with self._capture.open("rb") as part:
             number = os.fstat(part.fileno()).st_ino
             while True:
-                last = self._ending.is_set()  # before reading: then what is read now is all
+                last = self._ending.is_set()  # before reading: then this read sees everything
                 moved = not self._capture.exists() or self._capture.stat().st_ino != number
                 while data := part.read(READ_SIZE):
                     pipe.write(data)
                 pipe.flush()
                 if moved or last:
                     return moved
-                self._ending.wait(LOOK_S)
+                self._ending.wait(POLL_S)
 
 
 def _kproxy(words: list[str], **streams: int | IO[bytes]) -> "subprocess.Popen[bytes]":
-    """Another kproxy, in a process group of its own: Ctrl-C on the terminal is for the demo, which ends it in order."""
+    """Start another kproxy in a process group of its own: Ctrl-C must reach only the demo, which stops it in order."""
     return subprocess.Popen([sys.executable, "-m", "kproxy", *words], process_group=0, **streams)  # type: ignore[call-overload,no-any-return]

@@ -1,15 +1,18 @@
-"""The one screen at the end of ``kproxy demo``: what its metrics counted, and where to look next."""
+"""The summary at the end of ``kproxy demo``: what its metrics counted, and commands to continue with."""
 
 import re
 from collections import defaultdict
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from kproxy.cli.demo_workload import Counts
 from kproxy.output.times import render_duration, render_size
+
+if TYPE_CHECKING:
+    from kproxy.cli.demo_workload import Counts
 
 SAMPLE = re.compile(r"^(?P<name>\w+)\{(?P<labels>[^}]*)\} (?P<value>[0-9.e+-]+|\+Inf|NaN)$", re.MULTILINE)
 LABEL = re.compile(r'(\w+)="([^"]*)"')
@@ -28,7 +31,7 @@ class Api:
     buckets: dict[float, float] = field(default_factory=lambda: defaultdict(float))  # responses up to so many seconds
 
     def quantile(self, share: float) -> float:
-        """The least bucket, in seconds, that *share* of the responses are within."""
+        """The upper bound, in seconds, of the first bucket that *share* of the responses are in or below."""
         within = (le for le, count in sorted(self.buckets.items()) if count >= share * self.answered)
         return next(within, 0.0)
 
@@ -43,7 +46,7 @@ FIELDS = {
 
 
 def read_metrics(text: str) -> dict[str, Api]:
-    """APIs by name, of what ``/metrics`` says."""
+    """Parse the text of ``/metrics``: API name to its counters."""
     apis: dict[str, Api] = defaultdict(Api)
     for sample in SAMPLE.finditer(text):
         labels = dict(LABEL.findall(sample["labels"]))
@@ -58,16 +61,16 @@ def read_metrics(text: str) -> dict[str, Api]:
 
 
 @dataclass(frozen=True)
-class Places:
-    """Where to look next."""
+class Files:
+    """What the demo leaves behind."""
 
     metrics: str
-    log: str
+    decoded_log: str
     capture: str
 
 
-def show_summary(console: Console, counts: Counts, apis: dict[str, Api], seconds: float, places: Places) -> None:
-    """Print it: two dozen lines, at most 80 columns wide but for paths, which are not cut so that they can be copied."""
+def show_summary(console: Console, counts: "Counts", apis: dict[str, Api], seconds: float, files: Files) -> None:
+    """Print two dozen lines, at most 80 columns wide; only paths are wider, so that they can be copied."""
     requests = sum(api.requests for api in apis.values())
     sent, received = (sum(getattr(api, name) for api in apis.values()) for name in ("request_bytes", "response_bytes"))
     failed = f", {counts.failed} failed" if counts.failed else ""
@@ -79,7 +82,7 @@ def show_summary(console: Console, counts: Counts, apis: dict[str, Api], seconds
     console.print(f"{requests:.0f} requests, {both}\n")
     console.print(_table(apis))
     console.print()
-    for name, text in _places(places).items():
+    for name, text in _next_steps(files).items():
         console.print(Text.assemble((f"{name:<14}", "dim"), text), soft_wrap=True)
 
 
@@ -99,12 +102,12 @@ def _table(apis: dict[str, Api]) -> Table:
     return table
 
 
-def _places(places: Places) -> dict[str, str]:
+def _next_steps(files: Files) -> dict[str, str]:
     return {
-        "every field": f"kproxy decode -v --records {places.capture}",
-        "the slow ones": f"kproxy decode --where 'latencyMs > 100.0' {places.capture}",
-        "Wireshark": f"wireshark {places.capture}",
-        "decoded log": places.log,
-        "metrics": f"{places.metrics} (while it ran)",
+        "all fields": f"kproxy decode -v --records {files.capture}",
+        "slow ones": f"kproxy decode --where 'latencyMs > 100.0' {files.capture}",
+        "Wireshark": f"wireshark {files.capture}",
+        "decoded log": files.decoded_log,
+        "metrics": f"{files.metrics} (while it ran)",
         "your cluster": "kproxy run --listen :19092 --bootstrap your-broker:9092",
     }

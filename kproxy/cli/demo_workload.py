@@ -1,6 +1,6 @@
-"""What ``kproxy demo`` looks at: librdkafka's embedded mock cluster, a shop that produces orders, a group that bills them.
+"""The cluster and the clients of ``kproxy demo``: librdkafka's mock cluster, a producer of orders, a group that consumes them.
 
-confluent-kafka (the extra ``demo``) is imported here alone. Nothing of it is secret, and nothing leaves this machine.
+Only this module imports confluent-kafka (the extra ``demo``). All traffic stays on this machine.
 """
 
 import json
@@ -22,14 +22,19 @@ except ImportError as missing:
 BROKERS = 3
 TOPIC, GROUP = "orders", "billing"
 ITEMS = ("espresso", "filter coffee", "green tea", "water", "croissant")
-PAUSE_S = 0.15  # between orders: as fast as can be read
-SECOND_MEMBER_S = 12.0  # when the group rebalances, which takes the mock cluster some seconds
+PAUSE_S = 0.15  # between orders, so that a person can read along
+SECOND_MEMBER_S = 8.0  # then the group rebalances, which takes the mock cluster some seconds
 POLL_S = 0.2
-QUIET = {"log_level": 2}  # librdkafka's words on standard error would stand between the lines
+SCENE = (  # for the introduction
+    f"It forwards to {BROKERS} mock brokers in this process. A shop produces to the topic",
+    f"{TOPIC}, the group {GROUP} consumes it; after {SECOND_MEMBER_S:g} s a second member joins, and",
+    "the group rebalances.",
+)
+QUIET = {"log_level": 2}  # keep librdkafka's own log lines out of the output
 
 
 class MockCluster:
-    """Brokers inside this process, as long as it is kept."""
+    """Mock brokers inside this process; they live as long as this object."""
 
     def __init__(self) -> None:
         self._owner = Producer({"test.mock.num.brokers": BROKERS, "bootstrap.servers": "mock", **QUIET})
@@ -39,7 +44,7 @@ class MockCluster:
 
 @dataclass
 class Counts:
-    """What the workload itself counted."""
+    """What the clients counted."""
 
     produced: int = 0  # acknowledged by a broker
     consumed: int = 0
@@ -48,14 +53,14 @@ class Counts:
 
 
 class Workload:
-    """A producer and a group of two consumers, at work through *bootstrap* from ``start()`` to ``stop()``."""
+    """A producer and a group of two consumers that connect to *bootstrap*, from ``start()`` to ``stop()``."""
 
     def __init__(self, bootstrap: str) -> None:
         self.counts = Counts()
         self._bootstrap = bootstrap
         self._ending = threading.Event()
         self._lock = threading.Lock()
-        self._reached: dict[int, int] = {}  # the last offset consumed of each partition
+        self._reached: dict[int, int] = {}  # partition -> the last offset that was consumed
         self._threads = [
             threading.Thread(target=self._produce, name="demo-producer"),
             threading.Thread(target=self._consume, args=("billing-1", 0.0), name="demo-billing-1"),
@@ -63,19 +68,25 @@ class Workload:
         ]
 
     def start(self) -> None:
-        """Begin; returns at once."""
+        """Start the clients; return at once."""
         for thread in self._threads:
             thread.start()
 
     def stop(self) -> Counts:
-        """End: what was sent is flushed, offsets are committed, members leave the group. Takes a second or so."""
+        """Flush the producer, commit offsets, leave the group, and wait for all of it: a second, or five during a rebalance."""
         self._ending.set()
         for thread in self._threads:
             thread.join()
         return self.counts
 
     def _settings(self, client_id: str, **others: Any) -> dict[str, Any]:
-        return {"bootstrap.servers": self._bootstrap, "client.id": client_id, "error_cb": _pass_over, **QUIET, **others}
+        return {
+            "bootstrap.servers": self._bootstrap,
+            "client.id": client_id,
+            "error_cb": _ignore_error,
+            **QUIET,
+            **others,
+        }
 
     def _produce(self) -> None:
         settings = self._settings("shop", **{"linger.ms": 50, "compression.type": "lz4", "message.timeout.ms": 5_000})
@@ -116,7 +127,7 @@ class Workload:
             consumer.close()
 
     def _consumed(self, partition: int, offset: int) -> None:
-        """Count a record, once: after a rebalance some come again, as they were not committed yet."""
+        """Count a record once: after a rebalance those that were not committed are consumed again."""
         with self._lock:
             if offset > self._reached.get(partition, -1):
                 self._reached[partition] = offset
@@ -124,10 +135,10 @@ class Workload:
 
 
 def _order(number: int) -> tuple[bytes, bytes]:
-    """Key and value of a record."""
+    """Create the key and value of a record."""
     customer = f"customer-{random.randrange(20):02d}"
     order = {"order": number, "customer": customer, "item": random.choice(ITEMS), "cents": random.randrange(150, 900)}
     return customer.encode(), json.dumps(order).encode()
 
 
-_pass_over: Callable[[object], None] = lambda _: None  # noqa: E731 - a cluster that is about to end says so
+_ignore_error: Callable[[object], None] = lambda _: None  # noqa: E731 - the cluster ends before the clients do

@@ -1,4 +1,4 @@
-"""The end of a response too big to be held: its last fields and tag section, read alone and written to the same size.
+"""The tail of a response, from its first address on: its last fields and tag section, read alone and written to the same size.
 
 A response's size is in front of it and long gone when its end is looked at, so what is written there fills the room
 exactly: an unknown tagged field, which clients pass over (KIP-482), takes what is left.
@@ -9,8 +9,7 @@ from dataclasses import replace
 
 from kproxy.filters.addresses import layout_of, tail_start, untagged
 from kproxy.protocol import MessageStruct
-from kproxy.protocol.encoder import encode
-from kproxy.protocol.object_sink import decode
+from kproxy.protocol.object_codec import decode, encode
 from kproxy.protocol.program import Program
 from kproxy.protocol.secrets import secrecy
 from kproxy.protocol.structs import struct_types

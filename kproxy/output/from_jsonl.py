@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Raw, Struct
 
-from kproxy.errors import CaptureError
+from kproxy.errors import CaptureError, EncodeError
 from kproxy.output.bodies import OPENABLE, READABLE, Bodies
 from kproxy.output.escaping import printable
 from kproxy.output.times import parse_instant
@@ -35,11 +35,12 @@ FULL_EPOCHS = (0, -1)
 
 Address = Annotated[str, Meta(max_length=300, pattern=r"^[0-9A-Za-z_.:%\[\]-]*\Z")]  # "" of a broker not chosen yet
 Short = Annotated[int, Meta(ge=-(2**15), lt=2**15)]
+Long = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 NULL = Raw(b"null")
 
 
 class _Line(Struct, rename="camel", tag_field="event"):
-    connection: int
+    connection: Long
     client: Address
     broker: Address
 
@@ -189,16 +190,27 @@ class LoggedResponseHeader(ResponseHeader):
 
 
 class LoggedFrame(Frame):
-    """A frame of which the log has all but the bytes."""
+    """A frame of which the log has all but the bytes; its body is made of the JSON."""
 
     def __init__(self, size: int, at: int) -> None:
         super().__init__(b"", at, at)
         self.size = size
+        self.json: bytes | None = None  # of the body
+        self.json_version = 0
 
     @property
     def wire_size(self) -> int:
         """Bytes on the wire, the size field included."""
         return self.size
+
+    def body(self) -> Any:
+        """See Frame.body. None too where the log withholds bytes or has only sizes: credentials, and records."""
+        if self.message is None or self.json is None or self.unread:
+            return None
+        try:
+            return self.message.from_json(self.json_version, self.json)
+        except EncodeError:
+            return None
 
 
 @dataclass(slots=True)
@@ -293,10 +305,11 @@ def _lay_out(frame: LoggedFrame, line: _Exchange, message: Message | None, body:
     if message is None or version is None or _object(body) is None:
         return
     frame.message = message
+    frame.json, frame.json_version = _object(body), version
     older = (layout.release for layout in message.layouts[1:] if version in layout.versions)
     frame.layout = next((release for release in older if release == line.layout), None)
     if line.assumed_version is not None and version > message.versions.highest:
-        frame.assumed_version = line.assumed_version
+        frame.assumed_version = frame.json_version = line.assumed_version
 
 
 def _is_unread(line: _Exchange) -> bool:

@@ -7,7 +7,6 @@ in the bytes themselves is kproxy.protocol.embedded's to know.
 from collections import OrderedDict
 from typing import Any
 
-from kproxy.errors import DecodeError
 from kproxy.protocol import ApiKey
 from kproxy.protocol.embedded import Context, Embedded, Viewers, holds_payloads, open_request, open_response
 from kproxy.protocol.facts import facts
@@ -43,8 +42,8 @@ class Opener:
         if asked is None and answered is None:
             return []
         # a response that cannot be opened without its request belongs to a request that is opened itself
-        request = _decode(asked)
-        response = _decode(answered)
+        request = None if asked is None else asked.body()
+        response = None if answered is None else answered.body()
         context = self._context(exchange, request)
         found: list[Embedded] = []
         if asked is not None and request is not None:
@@ -59,7 +58,7 @@ class Opener:
             return
         if any(frame is not None and len(frame.data) > MOST_LEARNED for frame in (event.request, event.response)):
             return
-        request, response = _decode(event.request), _decode(event.response)
+        request, response = event.request_body(), event.response_body()
         if request is None:
             return
         known = self._groups.pop(request.group_id, (None, None))
@@ -91,13 +90,3 @@ def _holder(frame: Frame | None) -> Frame | None:
 
 def _name(frame: Frame) -> str:
     return "" if frame.message is None else frame.message.name
-
-
-def _decode(frame: Frame | None) -> Any:
-    """The body as an object; None where it cannot be read, which whoever shows the body tells."""
-    if frame is None or frame.message is None or frame.error is not None:
-        return None
-    try:
-        return frame.message.decode(frame.body_version, frame.data, frame.body_start)
-    except DecodeError:
-        return None

@@ -18,7 +18,6 @@ from kproxy.output.jsonl import event_line
 from kproxy.output.opening import Opener
 from kproxy.output.times import render_instant, render_size
 from kproxy.output.where_types import check_types
-from kproxy.protocol.facts import facts
 from kproxy.session import Event, Exchange, Frame
 
 # cel gives the names that macros bind (the t of list.exists(t, ...)) among the variables
@@ -147,21 +146,10 @@ def _first_sentence(error: Exception) -> str:
     return re.split(r"\. |\n", str(error), maxsplit=1)[0]
 
 
-def _api_name(exchange: Exchange) -> str | None:
-    api = facts().apis.get(exchange.api_key) if exchange.api_key is not None else None
-    return api.name if api is not None else None
-
-
 def _instant(frame: Frame | None, ended: bool) -> str | None:
     if frame is None:
         return None
     return render_instant(frame.ended_at if ended else frame.started_at)
-
-
-def _latency(exchange: Exchange) -> float | None:
-    if exchange.request is None or exchange.response is None:
-        return None
-    return (exchange.response.ended_at - exchange.request.started_at) / 1e6
 
 
 def _size(frame: Frame | None) -> int | None:
@@ -174,13 +162,13 @@ CHEAP: dict[str, Callable[[Exchange], Any]] = {
     "client": lambda x: x.connection.client,
     "broker": lambda x: x.connection.broker,
     "apiKey": lambda x: x.api_key,
-    "apiName": _api_name,
+    "apiName": lambda x: x.api_name,
     "apiVersion": lambda x: x.api_version,
     "correlationId": lambda x: x.correlation_id,
     "clientId": lambda x: x.client_id if x.client_id is None else well_formed(x.client_id),
     "requestAt": lambda x: _instant(x.request, ended=False),
     "responseAt": lambda x: _instant(x.response, ended=True),
-    "latencyMs": _latency,
+    "latencyMs": lambda x: x.latency_ms,
     "requestSize": lambda x: _size(x.request),
     "responseSize": lambda x: _size(x.response),
     "unanswered": lambda x: x.unanswered,

@@ -2,7 +2,7 @@
 
 To add an output, write one class derived from Output in a module beside line_output.py (or anywhere: the analyzer's counts
 are one), and one line where it is chosen: OUTPUTS in kproxy/cli/formats.py for ``kproxy decode --format``, FILES in
-kproxy/proxy/analyzer/process.py for the analyzer, or ``Run(outputs=[...])`` in a program of your own. Nothing else knows
+kproxy/proxy/analyzer/outputs.py for the analyzer, or ``Run(outputs=[...])`` in a program of your own. Nothing else knows
 which outputs exist.
 """
 

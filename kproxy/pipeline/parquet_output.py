@@ -43,7 +43,7 @@ class ParquetOutput(Output):
 
     def write(self, event: Event, bodies: Bodies | None, *, shown: bool = True, line: bytes | None = None) -> None:
         """See Output. An event that is not shown only counts for its connection."""
-        self._tables.take(event, self._capture, shown=shown, bodies=bodies)
+        self._tables.add(event, self._capture, shown=shown, bodies=bodies)
 
     def end(self, end: End) -> None:
         """See Output."""

@@ -1,7 +1,7 @@
 """Request and response headers, and which version of them belongs to which API version."""
 
 class RequestHeader:
-    """The header of a request: what it is, whose it is, and which answer will be its own."""
+    """The header of a request: which API, which client, and the correlation id of its response."""
 
     @property
     def api_key(self) -> int: ...

@@ -1,4 +1,4 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False, auto_pickle=False
 """Request and response headers, and which version of them belongs to which API version.
 
 Kafka's rule (ApiMessageTypeGenerator): a flexible request has header 2, others 1; a flexible response has header 1, others
@@ -12,17 +12,19 @@ from libc.stdint cimport int16_t, int32_t, uint32_t
 from libc.stdlib cimport free
 from libc.string cimport memset
 
-from kproxy.protocol.json_text cimport put_base64, put_int, put_string, put_word
+from kproxy.protocol.json_sink cimport put_base64, put_int, put_string, put_word
 from kproxy.protocol.program cimport begin, describe_fault, slice_start
 from kproxy.protocol.wire cimport be16, be32, Buffer, Cursor, need, put8, read_uvarint
 
 from kproxy.errors import Malformed
+from kproxy.protocol.api_keys import ApiKey
 from kproxy.protocol.facts import facts
 
+cdef int API_VERSIONS = ApiKey.API_VERSIONS
+cdef int CONTROLLED_SHUTDOWN = ApiKey.CONTROLLED_SHUTDOWN
+
 cdef enum:
-    API_VERSIONS = 18
-    CONTROLLED_SHUTDOWN = 7
-    NEVER = 32768
+    NEVER = 32768  # above every version, which is an int16
 
 cdef dict _flexible_from = {}  # (api_key, is_response) -> first flexible version
 
@@ -55,7 +57,7 @@ def response_header_version(int api_key, int api_version):
 
 
 cdef class RequestHeader:
-    """The header of a request: what it is, whose it is, and which answer will be its own."""
+    """The header of a request: which API, which client, and the correlation id of its response."""
 
     def __repr__(self):
         return (

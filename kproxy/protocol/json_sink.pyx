@@ -1,17 +1,20 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False, auto_pickle=False
 """Bytes to Kafka's JSON, straight into a buffer: what Kafka's own JsonConverter writes for them (shared rules below).
 
 Untagged fields always appear; a tagged one when its value is not the default, at its place in the definition; unknown
 tagged fields as ``_unknownTaggedFields``. bytes are base64, uuids URL-safe base64, records their size. Control and
 bidirectional-formatting characters are escaped, so that a line of it can be shown on a terminal as it is.
+
+First the walk over a message's fields, then (``put_*``) how one value is written: numbers, strings with their escapes, base64.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t
+from cpython.mem cimport PyMem_Free
+from libc.math cimport isfinite, isnan
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free
-from libc.string cimport memcmp, memcpy, memmove, memset
+from libc.string cimport memcmp, memcpy, memmove, memset, strlen
 
-from kproxy.protocol.json_text cimport put_base64, put_float, put_int, put_string, put_uuid, put_word
 from kproxy.protocol.program cimport (
     ALWAYS_SECRET, KIND_BOOL, KIND_BYTES, KIND_FLOAT64, KIND_INT8, KIND_INT16, KIND_INT32, KIND_INT64, KIND_RECORDS,
     KIND_STRING, KIND_STRUCT, KIND_UINT16, KIND_UINT32, KIND_UUID, MARKS_THE_VALUE, MOST_TAGS, NAMES_THE_SETTING,
@@ -25,6 +28,23 @@ from kproxy.protocol.wire cimport (
 
 from kproxy.errors import DecodeError
 
+cdef extern from "Python.h":
+    char *PyOS_double_to_string(double value, char code, int precision, int flags, int *kind) except NULL
+    int Py_DTSF_ADD_DOT_0
+
+cdef const char *HEX = "0123456789abcdef"
+cdef const char *DIGITS = (
+    "00010203040506070809101112131415161718192021222324252627282930313233343536373839404142434445464748"
+    "49505152535455565758596061626364656667686970717273747576777879808182838485868788899091929394959697"
+    "9899"
+)
+cdef const char *ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+cdef const char *URL_ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+
+cdef uint8_t[256] PLAIN  # 1: an ASCII byte that stands for itself inside a JSON string
+for _byte in range(256):
+    PLAIN[_byte] = 0x20 <= _byte < 0x7F and _byte not in b'"\\'
+
 cdef enum:
     MOST_RESERVED = 1 << 20  # bytes of output to start with: a frame of records gives little text
 
@@ -32,7 +52,7 @@ cdef enum:
 cdef struct Sink:
     Buffer out
     bint withhold
-    bint withhold_unknown  # tagged fields that nobody knows, in a message that carries credentials
+    bint withhold_unknown  # unknown tagged fields, in a message that carries credentials
     bint setting_is_secret  # of the struct being written: its name says that the value is one
     bint marked_secret  # the same, as a field beside the value says, and so for the structs inside
 
@@ -141,7 +161,7 @@ cdef bint is_withheld(Op *op, Cursor *c, Sink *sink) except -1:
 
 
 cdef int withhold_field(Op *op, Cursor *c, Sink *sink) except? -1:
-    """Pass over a secret. That there is none, null, is not one."""
+    """Write "(withheld)" for a secret, and null for a secret that is null; move past its bytes."""
     cdef Cursor value = c[0]
     cdef int32_t size = 0
     if walk_value(op, c, True, NULL) < 0:
@@ -360,3 +380,175 @@ cdef bint struct_is_default(Struct *s, Cursor *c) noexcept:
     if s.flexible:
         read_uvarint(c, &tags)
     return tags == 0
+
+
+# How one value is written
+
+
+cdef int put_word(Buffer *b, const char *word) except -1:
+    return put(b, word, strlen(word))
+
+
+cdef int put_int(Buffer *b, int64_t value) except -1:
+    cdef char[24] text
+    cdef int at = 24
+    cdef uint64_t rest = <uint64_t>value
+    if value < 0:
+        rest = 0 - rest
+    while rest >= 100:
+        at -= 2
+        memcpy(&text[at], DIGITS + 2 * (rest % 100), 2)
+        rest //= 100
+    if rest >= 10:
+        at -= 2
+        memcpy(&text[at], DIGITS + 2 * rest, 2)
+    else:
+        at -= 1
+        text[at] = <char>(48 + rest)
+    if value < 0:
+        at -= 1
+        text[at] = b"-"
+    return put(b, &text[at], 24 - at)
+
+
+cdef int put_float(Buffer *b, double value) except -1:
+    """The shortest text that reads back as the same number. NaN and the infinities are strings, as Jackson writes them."""
+    cdef char *text
+    if isnan(value):
+        return put_word(b, b'"NaN"')
+    if not isfinite(value):
+        return put_word(b, b'"Infinity"' if value > 0 else b'"-Infinity"')
+    text = PyOS_double_to_string(value, b"r", 0, Py_DTSF_ADD_DOT_0, NULL)
+    try:
+        return put(b, text, strlen(text))
+    finally:
+        PyMem_Free(text)
+
+
+cdef int put_string(Buffer *b, const uint8_t *text, int32_t size) except -1:
+    """A JSON string of UTF-8 bytes; each ill-formed sequence becomes U+FFFD, as in Java and Python."""
+    cdef const uint8_t *at = text
+    cdef const uint8_t *limit = text + size
+    cdef const uint8_t *run
+    reserve(b, size + 2)
+    put8(b, b'"')
+    while at < limit:
+        run = at
+        while at < limit and PLAIN[at[0]]:
+            at += 1
+        put(b, run, at - run)
+        if at < limit:
+            at = put_character(b, at, limit)
+    return put8(b, b'"')
+
+
+cdef const uint8_t *put_character(Buffer *b, const uint8_t *at, const uint8_t *limit) except NULL:
+    """One character that is not plain; returns where the next one starts."""
+    cdef uint32_t point
+    cdef int size
+    if at[0] < 0x80:
+        put_escape(b, at[0])
+        return at + 1
+    size = sequence(at, limit, &point)
+    if size < 0:
+        put(b, b"\xef\xbf\xbd", 3)
+        return at - size
+    if is_unseen(point):
+        put_escape(b, point)
+    else:
+        put(b, at, size)
+    return at + size
+
+
+cdef int put_escape(Buffer *b, uint32_t point) except -1:
+    cdef int i
+    cdef char[6] text
+    if point == b'"' or point == b"\\":
+        put8(b, b"\\")
+        return put8(b, point)
+    if point == b"\n" or point == b"\r" or point == b"\t":
+        return put_word(b, b"\\n" if point == b"\n" else b"\\r" if point == b"\r" else b"\\t")
+    text[0] = b"\\"
+    text[1] = b"u"
+    for i in range(4):
+        text[2 + i] = HEX[(point >> (12 - 4 * i)) & 15]
+    return put(b, text, 6)
+
+
+cdef bint is_unseen(uint32_t point) noexcept:
+    """C1 controls, line separators and bidirectional formatting: legal in JSON, but they mislead a reader."""
+    return (
+        point < 0xA0
+        or point == 0x061C
+        or 0x200E <= point <= 0x200F
+        or 0x2028 <= point <= 0x202E
+        or 0x2066 <= point <= 0x2069
+        or point == 0xFEFF
+    )
+
+
+cdef int sequence(const uint8_t *at, const uint8_t *limit, uint32_t *point) noexcept:
+    """Size of the well-formed UTF-8 sequence at *at*; else minus the size of its maximal ill-formed part (Unicode 3.9)."""
+    cdef int i
+    cdef uint8_t lead = at[0]
+    cdef uint8_t low = 0x80
+    cdef uint8_t high = 0xBF
+    cdef int more
+    if 0xC2 <= lead <= 0xDF:
+        more, point[0] = 1, lead & 0x1F
+    elif 0xE0 <= lead <= 0xEF:
+        more, point[0] = 2, lead & 0x0F
+        low = 0xA0 if lead == 0xE0 else 0x80
+        high = 0x9F if lead == 0xED else 0xBF
+    elif 0xF0 <= lead <= 0xF4:
+        more, point[0] = 3, lead & 0x07
+        low = 0x90 if lead == 0xF0 else 0x80
+        high = 0x8F if lead == 0xF4 else 0xBF
+    else:
+        return -1
+    for i in range(1, more + 1):
+        if at + i >= limit or not low <= at[i] <= high:
+            return -i
+        point[0] = (point[0] << 6) | (at[i] & 0x3F)
+        low, high = 0x80, 0xBF
+    return more + 1
+
+
+cdef int put_base64(Buffer *b, const uint8_t *data, int64_t size) except -1:
+    """A JSON string of padded base64 (RFC 4648 section 4)."""
+    reserve(b, size // 3 * 4 + 6)
+    put8(b, b'"')
+    encode64(b, data, size, ALPHABET)
+    while (b.size and size % 3):
+        put8(b, b"=")
+        size += 1
+    return put8(b, b'"')
+
+
+cdef int put_uuid(Buffer *b, const uint8_t *data) except -1:
+    """A JSON string of Kafka's Uuid.toString: 16 bytes as 22 characters of URL-safe base64 without padding."""
+    reserve(b, 24)
+    put8(b, b'"')
+    encode64(b, data, 16, URL_ALPHABET)
+    return put8(b, b'"')
+
+
+cdef int encode64(Buffer *b, const uint8_t *data, int64_t size, const char *alphabet) except -1:
+    cdef uint32_t bits
+    cdef char[4] quad
+    while size >= 3:
+        bits = (<uint32_t>data[0] << 16) | (<uint32_t>data[1] << 8) | data[2]
+        quad[0] = alphabet[bits >> 18]
+        quad[1] = alphabet[(bits >> 12) & 63]
+        quad[2] = alphabet[(bits >> 6) & 63]
+        quad[3] = alphabet[bits & 63]
+        put(b, quad, 4)
+        data += 3
+        size -= 3
+    if size:
+        bits = (<uint32_t>data[0] << 16) | (<uint32_t>data[1] << 8 if size == 2 else 0)
+        quad[0] = alphabet[bits >> 18]
+        quad[1] = alphabet[(bits >> 12) & 63]
+        quad[2] = alphabet[(bits >> 6) & 63]
+        put(b, quad, size + 1)
+    return 0

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from kproxy.errors import DecodeError, EncodeError, UnknownVersion
-from kproxy.protocol import encoder, json_sink, object_sink
+from kproxy.protocol import json_sink, object_codec
 from kproxy.protocol.facts import Layout, facts
 from kproxy.protocol.from_json import read_json
 from kproxy.protocol.program import Program
@@ -54,9 +54,9 @@ class Message:
         programs = self.programs(version)
         decoded: MessageStruct
         if len(programs) == 1:
-            decoded = object_sink.decode(programs[0], data, start)
+            decoded = object_codec.decode(programs[0], data, start)
             return decoded
-        decoded, program = _first_that_fits(programs, lambda p: object_sink.decode(p, data, start))
+        decoded, program = _first_that_fits(programs, lambda p: object_codec.decode(p, data, start))
         if program is not programs[0]:
             decoded.layout = program.release
         return decoded
@@ -102,7 +102,7 @@ class Message:
             raise EncodeError(f"{self.name} has no version {version}, only {self.versions}")
         programs = self.programs(version)
         program = next((p for p in programs if p.release == getattr(value, "layout", None)), programs[0])
-        return encoder.encode(program, value)
+        return object_codec.encode(program, value)
 
     def from_json(self, version: int, text: str | bytes) -> MessageStruct:
         """The object that Kafka's JSON describes. Raises EncodeError with the path of what is wrong in it."""

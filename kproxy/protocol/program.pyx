@@ -1,4 +1,4 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False, auto_pickle=False
 """A layout at one version compiled to a table of operations; the walk over bytes; where a fault is.
 
 The walk is the authority on what is well formed: it decides alone, touches every byte once and makes nothing. The other
@@ -278,7 +278,7 @@ cdef int64_t integer_at(Op *op, const uint8_t *at) except? -1:
 
 cdef const uint8_t *slice_start(bytes data, Py_ssize_t *start) except NULL:
     if data is None:
-        raise TypeError("bytes are wanted, not None")
+        raise TypeError("expected bytes, not None")
     if not 0 <= start[0] <= PyBytes_GET_SIZE(data):
         raise IndexError(f"start {start[0]} is not within {PyBytes_GET_SIZE(data)} bytes")
     return <const uint8_t *>PyBytes_AS_STRING(data) + start[0]

@@ -66,7 +66,7 @@ class FilterDispatch:
     def on_too_large_to_hold(self, link: Link, side: int, api_key: int, api_version: int, size: int) -> Want:
         """Return what to do with a frame that is too large to be held."""
         direction = Direction(side)
-        return self.chain.too_big(direction, api_key, api_version)
+        return self.chain.when_too_large_to_hold(direction, api_key, api_version)
 
     def _apply_when_ready(self, link: Link, side: int, outcome: Outcome | Awaitable[Outcome], frame: bytes) -> bool:
         if isinstance(outcome, Awaitable):

@@ -16,7 +16,7 @@ from kproxy.protocol.ids import ZERO_UUID
 from kproxy.protocol.structs import Struct
 
 if TYPE_CHECKING:  # events.py needs this module's neighbours
-    from kproxy.session.events import Frame
+    from kproxy.session.exchanges import Frame
 
 _UNREAD = 32  # bodies kept unread
 _UNREAD_SIZE = 4 * 1024 * 1024

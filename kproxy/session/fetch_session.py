@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from kproxy.errors import DecodeError
 
 if TYPE_CHECKING:  # events.py needs this module
-    from kproxy.session.events import Frame
+    from kproxy.session.exchanges import Frame
 
 _FULL_EPOCHS = (0, -1)
 _REMEMBERED = 64  # Fetch exchanges that can still be read in full after they were emitted

@@ -1,21 +1,21 @@
 """Finding the next frame where boundaries are not known: after a gap, or when the capture starts in mid-stream.
 
-A request is taken for one when its size, API, version and client id are plausible and its body is consumed exactly; a
-response when it carries the correlation id of a request in flight and its body is consumed exactly. Nothing less: what
-is not recognised is passed over and counted, never reported as an exchange.
+A request is accepted when its size, API, version and client id are plausible and its layout consumes the body exactly; a
+response when it carries the correlation id of a request in flight and its layout consumes the body exactly. Bytes that
+match neither are skipped and counted, never reported as an exchange.
 
-Of several places where a frame could begin, the one whose frame is whole first wins: a false beginning may claim
-megabytes, and the true frames inside must not wait for them. So nothing depends on how the bytes were chunked.
+Of several places where a frame could begin, the one whose frame is complete first wins: a false beginning may claim
+megabytes, and the true frames inside must not wait for them. So the result does not depend on how the bytes were chunked.
 """
 
 import re
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from heapq import heappop, heappush
-from itertools import islice
 
+from kproxy.session.exchanges import Route
 from kproxy.session.recognise import HEADER_BYTES, is_request, looks_like_request_header
-from kproxy.session.routes import Route
 
 # Size 10 to 112 MB, api_key 0-127, api_version 0-63, correlation id not negative, client id null or below 512 bytes.
 _REQUEST = re.compile(
@@ -23,20 +23,19 @@ _REQUEST = re.compile(
     rb"\x00[\x00-\x7f]\x00[\x00-\x3f][\x00-\x7f].{3}(?:[\x00\x01].|\xff\xff)",
     re.DOTALL,
 )
-_REQUEST_START = 14  # bytes that the pattern takes
+_REQUEST_START = 14  # bytes that the pattern needs
 _RESPONSE_START = 8  # size and correlation id
 _NOTHING = re.compile(rb"(?!)")
-_SOUGHT = 64  # requests in flight whose responses are looked for
 _CANDIDATES = 256  # beginnings whose frames are not whole yet
-# Hostile bytes can hold a candidate at every position. What is walked, with a price for the attempt, may be this many
-# times what came, and a start; a fair stream needs about one walk a byte.
+# Hostile bytes can hold a candidate at every position. The bytes walked, plus a fixed price for each attempt, may be this
+# many times the bytes received, plus an allowance at the start; honest traffic needs about one walk for each byte.
 _WALKS_PER_BYTE = 8
 _WALKS_AT_START = 1 << 20
 _ATTEMPT = 2_048
 
 
-class Hunt:
-    """The bytes of one direction since the place where a frame could begin. Positions count from the hunt's start."""
+class Hunt(ABC):
+    """The bytes of one direction since the first place where a frame could begin. Positions count from the hunt's start."""
 
     __slots__ = ("_base", "_buffer", "_candidates", "_given_up", "_limit", "_scanned", "_times", "_walked")
 
@@ -52,11 +51,11 @@ class Hunt:
 
     @property
     def skipped(self) -> int:
-        """Bytes passed over, those that were given up before the hunt began included."""
+        """Bytes skipped, including those given up before the hunt began."""
         return self._given_up + self._base
 
     def feed(self, data: bytes, at: int) -> bool:
-        """Take bytes; say whether what is held now begins with a frame."""
+        """Receive bytes; return whether the held bytes now begin with a frame."""
         self._buffer += data
         if self._times and self._times[-1][1] == at:
             self._times[-1] = (self._times[-1][0] + len(data), at)
@@ -68,30 +67,30 @@ class Hunt:
         return found is not None
 
     def give_up(self) -> None:
-        """Pass over what is held, because nothing more will come."""
+        """Skip what is held, because nothing more will come."""
         self._drop(len(self._buffer))
 
     def rest(self) -> Iterator[tuple[bytes, int]]:
-        """What is held, as (bytes, time) in order."""
+        """The held bytes, as (bytes, time) in order."""
         position = 0
         for size, at in self._times:
             yield bytes(self._buffer[position : position + size]), at
             position += size
 
+    @abstractmethod
     def _pattern(self) -> tuple[re.Pattern[bytes], int, int]:
-        """How a beginning looks: a pattern, how far into the frame it matches, and how many bytes that takes in all."""
-        return _NOTHING, 0, 0
+        """How a beginning looks: a pattern, its offset in the frame, and how many bytes of the frame it needs in all."""
 
+    @abstractmethod
     def _may_begin(self, data: bytes) -> bool:
-        """Whether a candidate's first bytes, size field included, look right; cheap, and asked before ``_judge``."""
-        return bool(data)
+        """Return whether a candidate's first bytes, size field included, look right: a cheap check before ``_judge``."""
 
+    @abstractmethod
     def _judge(self, data: bytes) -> bool:
-        """Whether a whole candidate is a frame; *data* is what follows the size field."""
-        return not data
+        """Return whether a complete candidate is a frame; *data* is what follows the size field."""
 
     def _find(self) -> int | None:
-        """Where the first frame to be whole begins."""
+        """Where the first frame to be complete begins."""
         pattern, offset, taken = self._pattern()
         end = self._base + len(self._buffer)
         while True:
@@ -112,12 +111,12 @@ class Hunt:
         if not 4 <= size <= self._limit:
             return
         heappush(self._candidates, (start + 4 + size, start))
-        if len(self._candidates) > _CANDIDATES:  # those that would end last go
+        if len(self._candidates) > _CANDIDATES:  # drop those that would end last
             self._candidates.sort()
             del self._candidates[_CANDIDATES // 2 :]
 
     def _first_whole(self, until: int) -> int | None:
-        """The beginning of the first frame that ends at or before *until*; candidates that end there are dropped."""
+        """The beginning of the first frame that ends at or before *until*; candidates that end there and are none are dropped."""
         while self._candidates and self._candidates[0][0] <= until:
             end, start = heappop(self._candidates)
             position = start - self._base
@@ -131,7 +130,7 @@ class Hunt:
         return None
 
     def _may_walk(self, end: int, size: int) -> bool:
-        """Whether the stream up to a candidate's end, by its length, still pays for a walk through it."""
+        """Return whether the bytes received up to a candidate's end still allow a walk through it (see _WALKS_PER_BYTE)."""
         walked = self._walked + size + _ATTEMPT
         if walked > end * _WALKS_PER_BYTE + _WALKS_AT_START:
             return False
@@ -165,7 +164,7 @@ class RequestHunt(Hunt):
 
 
 class ResponseHunt(Hunt):
-    """Looks for a response to one of the requests in flight, which it asks for anew each time."""
+    """Looks for a response to one of the requests in flight, which ``in_flight`` returns anew at each call."""
 
     __slots__ = ("_in_flight",)
 
@@ -174,15 +173,15 @@ class ResponseHunt(Hunt):
         self._in_flight = in_flight
 
     def _pattern(self) -> tuple[re.Pattern[bytes], int, int]:
-        sought = {correlation_id for correlation_id, _ in self._sought()}
+        sought = {correlation_id for correlation_id, _ in self._in_flight()}
         if not sought:
             return _NOTHING, 4, _RESPONSE_START
         choices = (re.escape(correlation_id.to_bytes(4, "big", signed=True)) for correlation_id in sorted(sought))
         return re.compile(b"|".join(choices)), 4, _RESPONSE_START
 
+    def _may_begin(self, data: bytes) -> bool:
+        return True  # the pattern has found a correlation id that is in flight
+
     def _judge(self, data: bytes) -> bool:
         correlation_id = int.from_bytes(data[:4], "big", signed=True)
-        return any(route.fits_response(data) for sought, route in self._sought() if sought == correlation_id)
-
-    def _sought(self) -> Iterable[tuple[int, Route]]:
-        return islice(self._in_flight(), _SOUGHT)
+        return any(route.fits_response(data) for sought, route in self._in_flight() if sought == correlation_id)

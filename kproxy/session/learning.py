@@ -1,9 +1,9 @@
 """What exchanges tell beyond themselves: the client's software, topic names, brokers, fetch sessions."""
 
 from kproxy.session.cluster import ClusterView, TopicNames
-from kproxy.session.events import Connection, Exchange, Frame
+from kproxy.session.events import Connection
+from kproxy.session.exchanges import Exchange, Frame, Route, Step, decoded
 from kproxy.session.fetch_session import FetchSessions
-from kproxy.session.routes import Route, Step, decoded
 from kproxy.session.software import client_software
 
 _SOFTWARE_FROM = 3  # KIP-511

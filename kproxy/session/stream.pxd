@@ -1,21 +1,48 @@
 # cython: language_level=3
-"""Stream, for compiled code; its meaning is in stream.pyi."""
+"""FrameBuffer and Stream for compiled code; what they do is in stream.pyi."""
 
 from libc.stdint cimport int64_t
 
-from kproxy.session.framing cimport FrameBuffer
+from kproxy.session.exchanges cimport Frame
+
+
+cdef class FrameBuffer:
+    cdef public int64_t limit
+    cdef readonly int64_t count
+    cdef readonly object refused
+    cdef bytes chunk
+    cdef Py_ssize_t position  # in chunk
+    cdef int64_t at  # ns: when chunk came
+    cdef bytearray partial  # size field and what followed it so far
+    cdef int64_t needed  # bytes of partial that make it whole
+    cdef int64_t started_at  # ns: of partial
+
+    cpdef int push(self, bytes chunk, int64_t at) except -1
+    cpdef Frame next(self)
+    cdef Frame next_from_pieces(self)
+    cdef int take(self, bytearray partial, int64_t until) except -1
+
+
+cpdef enum State:
+    IN_FRAMES = 0
+    SKIPPING = 1
+    HUNTING = 2
+    OPAQUE = 3
 
 
 cdef class Stream:
     cdef readonly object direction
     cdef readonly FrameBuffer frames
     cdef readonly object handle
-    cdef readonly bint plain  # frames follow each other: no hunt, nothing to pass over, not opaque
-    cdef readonly bint opaque
-    cdef readonly list refound  # bytes to be looked at again, by their times
+    cdef readonly State state
+    cdef readonly list refound
     cdef object _owner
     cdef object _new_hunt
     cdef object _hunt
     cdef int64_t _skip
 
     cpdef int receive(self, bytes data, int64_t at, list events) except -1
+    cdef bint cut(self, bytes data, int64_t at, list events) except -1
+    cdef int recover(self, pieces, list events) except -1
+    cdef int search(self, bytes data, int64_t at, pieces, list events) except -1
+    cdef bytes skip_over(self, bytes data)

@@ -1,158 +1,299 @@
-# cython: language_level=3, annotation_typing=False, nonecheck=True
-"""One direction of a connection: in frames, passing over the rest of a damaged frame, hunting, or opaque.
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, auto_pickle=False
+"""One direction of a connection: bytes in, frames out; and what happens to bytes where frame boundaries are not known.
 
-``Stream`` knows where frames begin; what they mean is its owner's business.
+``FrameBuffer`` cuts frames, ``Stream`` knows in which state the direction is. What a frame means is the owner's business.
+
+    state      what holds                                               who holds bytes
+    IN_FRAMES  the next byte belongs to a frame whose start is known    FrameBuffer: the received part of one frame
+    SKIPPING   a gap hit a frame whose end is known                     none: the rest of that frame is dropped
+    HUNTING    frame boundaries are unknown                             the Hunt: bytes since the last place ruled out
+    OPAQUE     the direction does not speak Kafka, or the session ended none: all bytes are dropped
+
+    state      event                                         next       effect
+    IN_FRAMES  receive                                       IN_FRAMES  every whole frame goes to ``handle``
+    IN_FRAMES  a size field that no frame has                HUNTING    on_refused; hunt from the size field's second byte on
+    IN_FRAMES  lose(frame), by ``handle``                    HUNTING    a small frame is searched again, a large one skipped
+    IN_FRAMES  hunt, before the first byte                   HUNTING    the capture joined in mid-stream
+    IN_FRAMES  damage: the gap ends inside the frame         SKIPPING   (IN_FRAMES when it ends exactly at the frame's end)
+    IN_FRAMES  damage: any other gap                         HUNTING
+    SKIPPING   receive                                       SKIPPING   IN_FRAMES once the frame's end is reached
+    SKIPPING   damage: the gap ends inside the frame         SKIPPING   (IN_FRAMES when it ends exactly at the frame's end)
+    SKIPPING   damage: any other gap                         HUNTING
+    HUNTING    receive                                       HUNTING    IN_FRAMES once the Hunt has found a frame; on_found
+    HUNTING    finish                                        IN_FRAMES  on_found: all that the Hunt held counts as skipped
+    any        stop                                          OPAQUE     all that is held is dropped
+    OPAQUE     anything                                      OPAQUE
+
+A gap finishes the hunt before it (Session.gap calls ``finish``, then ``damage``): what the Hunt held does not continue after the
+gap. Each received byte ends in exactly one of: a frame handed to ``handle``, the skipped bytes that ``on_found`` reports, the
+part of a damaged frame that ``damage`` returns or that is dropped after it, or an opaque stream.
 """
 
 from collections import deque
 
-from libc.stdint cimport int64_t
+from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_GET_SIZE
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from libc.stdint cimport int32_t, int64_t, uint8_t
 
-from kproxy.session.events cimport Frame
-from kproxy.session.framing cimport FrameBuffer
+from kproxy.protocol.wire cimport be32
+from kproxy.session.exchanges cimport Frame
 
-_SLICE = 4096  # hunting is fed in slices, so that finding a frame leaves little to be copied
-_SEARCHED_AGAIN = 65_536  # a frame that turned out to be none is searched for frames up to this size
+cdef Py_ssize_t HUNT_SLICE = 4096  # a Hunt is fed in slices, so that little is copied again when it finds a frame
+cdef Py_ssize_t SEARCHED_AGAIN = 65_536  # a frame that turned out to be none is searched for frames up to this size
+
+cdef enum:
+    SIZE_FIELD = 4  # kproxy.protocol.frames.SIZE_FIELD, as a constant of C
+
+
+cdef inline int32_t size_at(const char *at) noexcept:
+    return <int32_t>be32(<const uint8_t *>at)
+
+
+cdef Frame new_frame(const char *data, Py_ssize_t size, int64_t started_at, int64_t ended_at):
+    cdef Frame frame = Frame.__new__(Frame)
+    frame.data = PyBytes_FromStringAndSize(data, size)
+    frame.started_at = started_at
+    frame.ended_at = ended_at
+    return frame
+
+
+cdef class FrameBuffer:
+    """Cut the bytes of one direction into frames, whatever the chunks; holds at most the received part of one frame.
+
+    ``push`` a chunk, then call ``next`` until it returns None. A size field that is negative or above ``limit`` stops it:
+    ``refused`` is then that size, and ``rest`` returns everything from that size field on.
+    """
+
+    def __init__(self, int64_t limit):
+        self.limit = limit
+        self.needed = SIZE_FIELD
+        self.chunk = b""
+
+    @property
+    def held(self):
+        """Bytes of an unfinished frame, its size field included."""
+        return 0 if self.partial is None else len(self.partial)
+
+    @property
+    def missing(self):
+        """Bytes that the unfinished frame still lacks; None while its size field is not whole, 0 without an unfinished frame."""
+        if self.partial is None:
+            return 0
+        return self.needed - len(self.partial) if len(self.partial) >= SIZE_FIELD else None
+
+    cpdef int push(self, bytes chunk, int64_t at) except -1:
+        """Take a chunk that arrived at *at* (ns); the chunk before it must be used up."""
+        if chunk is None:
+            raise TypeError("expected bytes, not None")
+        self.chunk = chunk
+        self.position = 0
+        self.at = at
+        return 0
+
+    cpdef Frame next(self):
+        """The next whole frame, or None when the chunk is used up or a size was refused."""
+        cdef Py_ssize_t left = PyBytes_GET_SIZE(self.chunk) - self.position
+        cdef const char *at = PyBytes_AS_STRING(self.chunk) + self.position
+        cdef int32_t size
+        if self.partial is not None or self.refused is not None:
+            return self.next_from_pieces()
+        if left == 0:
+            return None
+        if left < SIZE_FIELD:
+            return self.next_from_pieces()
+        size = size_at(at)
+        if size < 0 or size > self.limit or size > left - SIZE_FIELD:
+            return self.next_from_pieces()
+        self.position += SIZE_FIELD + size
+        self.count += 1
+        return new_frame(at + SIZE_FIELD, size, self.at, self.at)
+
+    cdef Frame next_from_pieces(self):
+        """As ``next``, for a frame that does not lie whole in the chunk."""
+        cdef int32_t size
+        cdef bytearray partial = self.partial
+        cdef Frame frame
+        if self.refused is not None:
+            return None
+        if partial is None:
+            partial = self.partial = bytearray()
+            self.started_at = self.at
+            self.needed = SIZE_FIELD
+        if PyByteArray_GET_SIZE(partial) < SIZE_FIELD:
+            self.take(partial, SIZE_FIELD)
+            if PyByteArray_GET_SIZE(partial) < SIZE_FIELD:
+                return None
+            size = size_at(PyByteArray_AS_STRING(partial))
+            if not 0 <= size <= self.limit:
+                self.refused = size
+                return None
+            self.needed = <int64_t>size + SIZE_FIELD
+        self.take(partial, self.needed)
+        if PyByteArray_GET_SIZE(partial) < self.needed:
+            return None
+        frame = new_frame(
+            PyByteArray_AS_STRING(partial) + SIZE_FIELD, PyByteArray_GET_SIZE(partial) - SIZE_FIELD, self.started_at, self.at
+        )
+        self.partial = None
+        self.count += 1
+        return frame
+
+    cdef int take(self, bytearray partial, int64_t until) except -1:
+        """Move bytes of the chunk to *partial* until it has that many, or the chunk is used up."""
+        cdef Py_ssize_t end = self.position + until - PyByteArray_GET_SIZE(partial)
+        end = min(end, PyBytes_GET_SIZE(self.chunk))
+        partial += self.chunk[self.position : end]
+        self.position = end
+        return 0
+
+    def rest(self):
+        """Return what was not cut, as (bytes, time) in order, and start anew."""
+        pieces = []
+        if self.partial is not None:
+            pieces.append((bytes(self.partial), self.started_at))
+        if self.position < len(self.chunk):
+            pieces.append((self.chunk[self.position :], self.at))
+        self.partial = None
+        self.refused = None
+        self.chunk = b""
+        self.position = 0
+        return pieces
 
 
 cdef class Stream:
     """The bytes of one direction, in order.
 
-    Its *owner* is told what it finds: ``on_refused(stream, size_field, at, events)``, a size that no frame has (afterwards
-    the stream hunts, unless the owner made it opaque); ``on_found(stream, skipped, at, events)``, that a hunt ended, at a
-    frame or at the end of the stream, after passing over that many bytes.
+    Its *owner* has ``on_refused(stream, size_field, at, events)``, called for a size that no frame has (afterwards the stream
+    hunts, unless the owner stopped it), and ``on_found(stream, skipped, at, events)``, called when a hunt ends, at a frame or at
+    the end of the stream, with the number of skipped bytes.
     """
 
     def __init__(self, direction, FrameBuffer frames not None, *, owner, handle, new_hunt):
         self.direction = direction
         self.frames = frames
         self.handle = handle
-        self.plain = True
+        self.state = IN_FRAMES
         self.refound = []
         self._owner = owner
         self._new_hunt = new_hunt
 
+    # Events
+
     cpdef int receive(self, bytes data, int64_t at, list events) except -1:
-        """Cut the next bytes and hand each frame to ``handle``."""
-        cdef FrameBuffer frames = self.frames
-        cdef Frame frame
-        if self.plain:
-            frames.push(data, at)
-            while True:
-                frame = frames.next()
-                if frame is None:
-                    break
-                self.handle(frame, events)
-                if not self.plain:
-                    break
-            if self.plain and frames.refused is None:
+        """Receive the next bytes; hand each frame in them to ``handle``."""
+        if self.state == IN_FRAMES:
+            if self.cut(data, at, events):
                 return 0
             pieces = deque()
-            self._recover(pieces, events)
+            self.recover(pieces, events)
         else:
             pieces = deque([(data, at)])
-        self._drive(pieces, events)
+        while pieces and self.state != OPAQUE:
+            data, at = pieces.popleft()
+            if self.state == SKIPPING:
+                data = self.skip_over(data)
+            if not data:
+                continue
+            if self.state == HUNTING:
+                self.search(data, at, pieces, events)
+            elif not self.cut(data, at, events):
+                self.recover(pieces, events)
         return 0
 
-    def lose(self, frame: Frame) -> None:
-        """Say that *frame* was none, so that frame boundaries are not known any more."""
-        if len(frame.data) <= _SEARCHED_AGAIN:
+    def lose(self, Frame frame not None):
+        """Learn from ``handle`` that *frame* was none, so that frame boundaries are not known any more."""
+        if len(frame.data) <= SEARCHED_AGAIN:
             self.refound.append((len(frame.data).to_bytes(4, "big")[1:] + frame.data, frame.started_at))
             self.hunt(skipped=1)
         else:
             self.hunt(skipped=frame.wire_size)
 
-    def hunt(self, *, skipped: int = 0) -> None:
+    def hunt(self, *, skipped=0):
         """Look for the next frame from here on; *skipped* bytes before are already given up."""
         self._hunt = self._new_hunt(skipped)
         self._skip = 0
-        self.plain = False
+        self.state = HUNTING
 
-    @property
-    def hunting(self) -> bool:
-        """Whether frame boundaries are unknown at present."""
-        return self._hunt is not None
-
-    def stop(self) -> None:
-        """Look at nothing any more."""
-        self.opaque = True
-        self.plain = False
-        self._hunt = None
-        self.refound.clear()
-        self.frames.rest()
-
-    def damage(self, size: int | None) -> tuple[bytes, int] | None:
-        """Bytes are missing (None: nobody knows how many). Return what came of the frame they hit, and since when."""
+    def damage(self, size):
+        """Learn that *size* bytes are missing (None: unknown). Return the received part of the frame they hit, and its time."""
         missing = self.frames.missing
         pieces = self.frames.rest()
         partial = pieces[0] if pieces else None
         if size is not None and size <= self._skip:
-            self._skip -= size
-            self.plain = self._skip == 0
+            self._skip_bytes(self._skip - size)
         elif size is not None and partial is not None and missing is not None and size <= missing:
-            self._skip = missing - size  # the gap ends inside the same frame: its end is known
-            self.plain = self._skip == 0
+            self._skip_bytes(missing - size)  # the gap ends inside the same frame: its end is known
         else:
             self.hunt()
         return partial
 
-    def finish(self, at: int, events: list[Event]) -> None:
-        """Nothing more will come that belongs to what is held: a hunt ends without a frame."""
+    def finish(self, at, events):
+        """Learn that nothing more follows the bytes held: a hunt ends without a frame."""
         if self._hunt is not None:
             self._hunt.give_up()
-            self._end_hunt(self._hunt, at, events)
+            self._end_hunt(at, events)
 
-    def _end_hunt(self, hunt: Hunt, at: int, events: list[Event]) -> None:
+    def stop(self):
+        """Drop what is held, and every byte that follows."""
+        self.state = OPAQUE
         self._hunt = None
-        self.plain = True
-        self._owner.on_found(self, hunt.skipped, at, events)
+        self.refound.clear()
+        self.frames.rest()
 
-    def _drive(self, pieces: deque[tuple[bytes, int]], events: list[Event]) -> None:
-        """As ``receive``, whatever the state."""
-        while pieces and not self.opaque:
-            data, at = pieces.popleft()
-            if self._skip:
-                data = self._pass_over(data)
-            if not data:
-                continue
-            if self._hunt is None:
-                self._cut(data, at, pieces, events)
-            elif self._hunt.feed(data, at):
-                hunt = self._hunt
-                self._end_hunt(hunt, at, events)
-                pieces.extendleft(reversed(list(hunt.rest())))
+    # What each state does with bytes
 
-    def _pass_over(self, data: bytes) -> bytes:
-        passed = min(self._skip, len(data))
-        self._skip -= passed
-        self.plain = self._skip == 0
-        return data[passed:]
-
-    def _cut(self, data: bytes, at: int, pieces: deque[tuple[bytes, int]], events: list[Event]) -> None:
-        self.frames.push(data, at)
-        while (frame := self.frames.next()) is not None:
+    cdef bint cut(self, bytes data, int64_t at, list events) except -1:
+        """IN_FRAMES: hand whole frames to ``handle``; False when frame boundaries were lost on the way."""
+        cdef FrameBuffer frames = self.frames
+        cdef Frame frame
+        frames.push(data, at)
+        while True:
+            frame = frames.next()
+            if frame is None:
+                return frames.refused is None
             self.handle(frame, events)
-            if not self.plain:
-                break
-        if not self.plain or self.frames.refused is not None:
-            self._recover(pieces, events)
+            if self.state != IN_FRAMES:
+                return False
 
-    def _recover(self, pieces: deque[tuple[bytes, int]], events: list[Event]) -> None:
-        """Frame boundaries were lost: look at what was not used again, as a hunt."""
+    cdef int recover(self, pieces, list events) except -1:
+        """Frame boundaries were lost: put what was not used in front of *pieces*, for a hunt."""
         refused = self.frames.refused is not None
         rest = self.frames.rest()
         if refused:
             size_field, at = rest[0]
             rest[0] = (size_field[1:], at)
             self._owner.on_refused(self, size_field, at, events)
-            if not self.opaque:
+            if self.state != OPAQUE:
                 self.hunt(skipped=1)
-        again = [*self.refound, *rest]
+        again = [
+            (data[start : start + HUNT_SLICE], at)
+            for data, at in self.refound + rest
+            for start in range(0, len(data), HUNT_SLICE)
+        ]
         self.refound.clear()
-        pieces.extendleft(reversed(list(_sliced(again))))
+        pieces.extendleft(reversed(again))
+        return 0
 
+    cdef bytes skip_over(self, bytes data):
+        """SKIPPING: drop what belongs to the damaged frame; return the bytes behind it."""
+        skipped = min(self._skip, len(data))
+        self._skip_bytes(self._skip - skipped)
+        return data[skipped:]
 
-def _sliced(pieces: Iterable[tuple[bytes, int]]) -> Iterator[tuple[bytes, int]]:
-    for data, at in pieces:
-        for start in range(0, len(data), _SLICE):
-            yield data[start : start + _SLICE], at
+    cdef int search(self, bytes data, int64_t at, pieces, list events) except -1:
+        """HUNTING: give the bytes to the Hunt; once it has found a frame, continue there."""
+        hunt = self._hunt
+        if hunt.feed(data, at):
+            self._end_hunt(at, events)
+            pieces.extendleft(reversed(list(hunt.rest())))
+        return 0
+
+    def _skip_bytes(self, count):
+        self._skip = count
+        self.state = SKIPPING if count else IN_FRAMES
+
+    def _end_hunt(self, at, events):
+        hunt = self._hunt
+        self._hunt = None
+        self.state = IN_FRAMES
+        self._owner.on_found(self, hunt.skipped, at, events)

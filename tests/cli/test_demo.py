@@ -89,6 +89,8 @@ def test_piped_it_shows_traffic_and_a_summary_that_agrees_with_its_files(demo: D
     assert (demo.process.returncode, errors, demo.left()) == (0, "", [])
     assert EXCHANGE.search(out)
     assert "\x1b" not in out
+    traffic = out.split("Ctrl-C.\n\n", 1)[1]  # after the introduction, which explains the word
+    assert "UNDECODED" not in traffic
     said = re.search(r"^(\d+) records produced, (\d+) consumed by a group of 1 in \d+ s$", out, re.MULTILINE)
     assert said is not None
     produced, consumed = map(int, said.groups())

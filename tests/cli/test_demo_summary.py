@@ -6,10 +6,10 @@ import math
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from rich.console import Console
 
-from kproxy.cli.demo_summary import Api, Places, read_metrics, show_summary
+from kproxy.cli.demo_summary import Api, Files, read_metrics, show_summary
 from kproxy.cli.demo_workload import Counts
 
-PLACES = Places("http://127.0.0.1:1/metrics", "/somewhere/decoded.jsonl", "/somewhere/trace.pcapng")
+FILES = Files("http://127.0.0.1:1/metrics", "/somewhere/decoded.jsonl", "/somewhere/trace.pcapng")
 
 
 def exposed() -> str:
@@ -45,7 +45,7 @@ def test_no_metrics_are_no_apis() -> None:
 
 def shown(apis: dict[str, Api], width: int = 80) -> list[str]:
     out = io.StringIO()
-    show_summary(Console(file=out, width=width), Counts(12, 11, 1, 2), apis, 9.6, PLACES)
+    show_summary(Console(file=out, width=width), Counts(12, 11, 1, 2), apis, 9.6, FILES)
     return out.getvalue().splitlines()
 
 

@@ -141,13 +141,13 @@ def test_requests_go_first_to_last_and_responses_last_to_first() -> None:
 def test_attack_22_a_frame_too_big_to_be_held() -> None:
     observer = Asking(forward, responses=(1,), fails_open=True, name="observer")
     policy = Asking(forward, responses=(1,), name="policy")
-    assert Chain([observer]).too_big(RESPONSE, 1, 18) is Want.PASS
-    assert Chain([RewriteAddresses(), observer]).too_big(RESPONSE, 1, 18) is Want.TAIL
-    assert Chain([RewriteAddresses(), observer]).too_big(RESPONSE, 1, 4) is Want.PASS
+    assert Chain([observer]).when_too_large_to_hold(RESPONSE, 1, 18) is Want.PASS
+    assert Chain([RewriteAddresses(), observer]).when_too_large_to_hold(RESPONSE, 1, 18) is Want.TAIL
+    assert Chain([RewriteAddresses(), observer]).when_too_large_to_hold(RESPONSE, 1, 4) is Want.PASS
     refusing = Chain([RewriteAddresses(), observer, policy])
-    assert refusing.too_big(RESPONSE, 1, 18) is Want.REFUSE
+    assert refusing.when_too_large_to_hold(RESPONSE, 1, 18) is Want.REFUSE
     assert refusing.faults == {"observer": 1, "policy": 1}
-    assert Chain([RewriteAddresses()]).too_big(RESPONSE, 3, 9) is Want.REFUSE
+    assert Chain([RewriteAddresses()]).when_too_large_to_hold(RESPONSE, 3, 9) is Want.REFUSE
 
 
 class Ending(Filter):

@@ -1,4 +1,4 @@
-"""The end of a response too big to be held: same size, our addresses or none, and never a byte of the real host."""
+"""The tail of a response: same size, our addresses or none, and never a byte of the real host."""
 
 import json
 from typing import Any

@@ -233,3 +233,20 @@ def test_headers_are_those_of_the_line() -> None:
     assert isinstance(event, Exchange) and event.request is not None and event.request.header is not None
     assert msgspec.json.decode(event.request.header.to_json()) == header
     assert "header: requestApiKey 1 (Fetch)  requestApiVersion 13" in "\n".join(shown(event, bodies))
+
+
+def test_bodies_are_objects_as_those_of_frames() -> None:
+    same = 0
+    for _, _, exchange in golden_exchanges():
+        line = event_line(exchange)
+        event, _ = LogReader().read(line)
+        assert isinstance(event, Exchange)
+        for logged, body in (
+            (event.request_body(), exchange.request_body()),
+            (event.response_body(), exchange.response_body()),
+        ):
+            assert (
+                logged is None or logged == body or b"(withheld)" in line
+            )  # None: records, and bytes that are withheld
+            same += logged is not None
+    assert same > 900

@@ -5,7 +5,8 @@ from typing import Any
 
 from kproxy.output.bodies import read_bodies
 from kproxy.output.opening import MOST_GROUPS, Opener
-from kproxy.output.tables.bodies import json_of, read_body
+from kproxy.output.tables.rows import read_body
+from kproxy.output.tables.tables import json_of
 from kproxy.output.text.lines import TextLines
 from kproxy.output.text.tree import Tree
 from kproxy.protocol.embedded import Viewers

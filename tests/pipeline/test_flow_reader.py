@@ -10,10 +10,11 @@ from scapy.layers.l2 import Ether
 from scapy.packet import Raw
 from scapy.utils import rdpcap, wrpcap
 
-from kproxy.capture import Closed, open_capture, read_flows
+from kproxy.capture import Closed, Flow, open_capture, read_flows
+from kproxy.capture.tls import KeyLog
 from kproxy.pipeline import flow_reader as pipeline
-from kproxy.pipeline.flow_reader import FlowEvents
-from kproxy.session import Direction, Event, Exchange, Gap, NotKafka
+from kproxy.pipeline.flow_reader import TRANSITIONS, FlowEvents, FlowReader, State
+from kproxy.session import ClusterView, Direction, Event, Exchange, Gap, Limits, NotKafka, Session
 from tests.support.frames import heartbeat, heartbeat_answer
 from tests.support.traffic import CAPTURES
 
@@ -290,3 +291,90 @@ def test_when_next_to_nothing_of_each_packet_was_captured_that_is_said(tmp_path:
     assert (
         event.what == "too little of each packet was captured to tell what it is: record whole packets (tcpdump -s 0)"
     )
+
+
+def states_of(path: Path) -> list[State]:
+    """The states of a capture's only flow, after each of its items, each state once."""
+    states = [State.UNDECIDED]
+    readers: dict[Flow, FlowReader] = {}
+    with open_capture(path) as capture:
+        for item in read_flows(capture):
+            known = readers.get(item.flow)
+            if known is None:
+                known = FlowReader(1, item.flow, ClusterView(), Limits(), keylog=KeyLog())
+                readers[item.flow] = known
+            known.receive(item)
+            if known.state is not states[-1]:
+                states.append(known.state)
+    return states
+
+
+CLIENT_HELLO = bytes.fromhex("160301020001")
+WALKS = {  # what the client sends, and the states that the flow goes through
+    (State.UNDECIDED, State.KAFKA): heartbeat(1),
+    (State.UNDECIDED, State.TLS): CLIENT_HELLO,
+    (State.UNDECIDED, State.DROPPED): b"GET / HTTP/1.1\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("walk", WALKS, ids=str)
+def test_a_flow_leaves_undecided_for_each_of_three_states_and_stays(tmp_path: Path, walk: tuple[State, State]) -> None:
+    segments = [(True, WALKS[walk]), (False, heartbeat_answer(1)), (True, b"GET / HTTP/1.1\r\n\r\n")]
+    assert states_of(write(tmp_path / "a.pcap", segments, syn=True)) == list(walk)
+
+
+def reader_in(state: State, path: Path) -> FlowReader:
+    """A reader that has come to *state* by itself."""
+    first = next((data for walk, data in WALKS.items() if walk[1] is state), heartbeat(1)[:5])
+    with open_capture(write(path, [(True, first)], syn=True)) as capture:
+        items = [item for item in read_flows(capture) if not isinstance(item, Closed)]
+    reader = FlowReader(1, items[0].flow, ClusterView(), Limits(), keylog=KeyLog())
+    for item in items:
+        reader.receive(item)
+    assert reader.state is state
+    return reader
+
+
+@pytest.mark.parametrize("state", State)
+def test_every_state_can_fail_and_holds_nothing_then(tmp_path: Path, state: State) -> None:
+    reader = reader_in(state, tmp_path / "a.pcap")
+    reader.fail()
+    assert reader.state is State.DROPPED
+    assert (reader.session, reader._tls, reader._inside, reader._pending) == (None, None, None, [])
+
+
+@pytest.mark.parametrize("state", State)
+@pytest.mark.parametrize("other", State)
+def test_there_is_no_other_transition(tmp_path: Path, state: State, other: State) -> None:
+    reader = reader_in(state, tmp_path / "a.pcap")
+    if other in TRANSITIONS[state]:
+        reader._enter(other)
+        assert reader.state is other
+    else:
+        with pytest.raises(AssertionError):
+            reader._enter(other)
+        assert reader.state is state
+
+
+def test_the_table_of_transitions_is_that_of_the_walks() -> None:
+    walked = set(WALKS) | {(state, State.DROPPED) for state in State if state is not State.DROPPED}
+    assert walked == {(state, after) for state, afters in TRANSITIONS.items() for after in afters}
+
+
+def test_no_byte_is_lost_when_a_flow_becomes_kafka(tmp_path: Path) -> None:
+    """What was pending goes to the session before what comes after."""
+    data = heartbeat(1) + heartbeat(2)
+    received: list[bytes] = []
+
+    class Listening(Session):
+        def receive(self, direction: Direction, data: bytes, at: int) -> list[Event]:
+            received.append(data)
+            return super().receive(direction, data, at)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pipeline, "Session", Listening)
+        found = events(
+            write(tmp_path / "a.pcap", [(True, data[at : at + 3]) for at in range(0, len(data), 3)], syn=True)
+        )
+    assert b"".join(received) == data
+    assert [event.correlation_id for event in found if isinstance(event, Exchange)] == [1, 2]

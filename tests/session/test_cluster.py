@@ -7,8 +7,7 @@ import pytest
 
 from kproxy.protocol import request_message, response_message
 from kproxy.session.cluster import FIRST_VERSION_WITH_TOPIC_ID, ClusterView, TopicNames
-from kproxy.session.events import Frame
-from kproxy.session.routes import read_body
+from kproxy.session.exchanges import Frame, read_body
 from tests.support.frames import compact, compact_array, delete_topic, metadata_answer
 
 ORDERS, BILLS = bytes(range(16)), bytes(range(16, 32))

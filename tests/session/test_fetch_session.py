@@ -1,9 +1,8 @@
 """Incremental fetch sessions (KIP-227)."""
 
 from kproxy.protocol import request_message, response_message
-from kproxy.session.events import Frame
+from kproxy.session.exchanges import Frame, decoded, read_body
 from kproxy.session.fetch_session import FetchSessions
-from kproxy.session.routes import decoded, read_body
 from tests.support.frames import fetch, fetch_answer
 
 

@@ -5,9 +5,9 @@ import random
 
 import pytest
 
+from kproxy.session.exchanges import Route, route_of
 from kproxy.session.hunting import Hunt, RequestHunt, ResponseHunt
 from kproxy.session.limits import Limits
-from kproxy.session.routes import Route, route_of
 from tests.support.frames import heartbeat, heartbeat_answer, metadata, produce_answer, sasl_authenticate
 
 LIMIT = Limits().frame_size

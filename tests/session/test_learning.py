@@ -1,9 +1,9 @@
 """What exchanges tell beyond themselves."""
 
 from kproxy.session.cluster import ClusterView
-from kproxy.session.events import Connection, Exchange, Frame
+from kproxy.session.events import Connection
+from kproxy.session.exchanges import Exchange, Frame, Route, read_body, route_of
 from kproxy.session.learning import Learning
-from kproxy.session.routes import Route, read_body, route_of
 from tests.support.frames import api_versions, delete_topic, fetch, fetch_answer, request, sasl_handshake, string
 
 ORDERS = bytes(range(16))

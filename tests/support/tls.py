@@ -17,7 +17,7 @@ from cryptography.x509.oid import NameOID
 
 from kproxy.capture.tls import KeyLog, Lost, Plain, TlsFacts, TlsItem, TlsProblem
 from kproxy.capture.tls.connection import TlsConnection
-from kproxy.session.events import Direction
+from kproxy.protocol import Direction
 
 REQUEST, RESPONSE = Direction.REQUEST, Direction.RESPONSE
 Chunks = list[tuple[Direction, bytes]]

@@ -6,7 +6,7 @@ a note that says why: the body is then zeros, of the same size.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
@@ -28,7 +28,7 @@ from kproxy.protocol.records import Record, RecordBatch
 from kproxy.protocol.secrets import Secrecy, is_secret_setting, secrecy
 from kproxy.protocol.structs import Struct, struct_types
 from kproxy.session import Connection, Exchange, Frame, client_software
-from kproxy.session.routes import Route, read_body, route_of
+from kproxy.session.exchanges import Route, read_body, route_of
 
 CORRELATION_ID = 4  # bytes: all that is known of a response whose request was not seen
 SNAPSHOT = "FetchSnapshotResponse"
@@ -71,7 +71,7 @@ class Rewriter:
 
     def exchange(self, exchange: Exchange) -> Rewritten:
         """The exchange with its frames written anew; the one given is not changed."""
-        done = Rewritten(replace(exchange))
+        done = Rewritten(exchange.copy())
         context = Context(exchange.topic_names)
         if exchange.api_key == ApiKey.ENVELOPE and exchange.request is not None:
             context.inner = _inner_route(exchange.request)
@@ -275,7 +275,7 @@ def _names_metadata(data: bytes) -> bool:
 
 def _with(frame: Frame, header: bytes, body: bytes) -> Frame:
     data = header + body
-    return frame if data == frame.data else replace(frame, data=data)
+    return frame if data == frame.data else frame.copy(data=data)
 
 
 def _blank(frame: Frame, header: bytes, why: str, *, keep: int = 0) -> tuple[Frame, str]:
@@ -283,7 +283,7 @@ def _blank(frame: Frame, header: bytes, why: str, *, keep: int = 0) -> tuple[Fra
     start = len(header)
     size = len(frame.data) - start - keep
     note = f"body of {size} bytes blanked: {why}"
-    blank = replace(frame, data=header + frame.data[start : start + keep] + bytes(size), message=None)
+    blank = frame.copy(data=header + frame.data[start : start + keep] + bytes(size), message=None)
     return blank, note
 
 

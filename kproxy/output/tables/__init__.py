@@ -1,19 +1,23 @@
-"""Tables for analysis: connections, exchanges, record batches, records. Rows come out as Arrow's; who writes them is elsewhere.
+"""Tables for analysis: connections, exchanges, record batches, offsets, records. Events in; Arrow record batches, or files, out.
 
-    contracts.py       what every table and column is: the one place where that is written down
-    arrow.py           the contracts as Arrow schemas; Rows: tuples to Arrow columns
-    tables.pyx         Tables: events in, rows out
-    connections.pyx    what is counted while a connection lasts
-    exchanges.pyx      a row an exchange
-    gather.pyx         error codes, topics, groups anywhere in a body, found by the facts
-    bodies.pyx         bodies as objects, unless they are too large
-    record_batches.pyx records fields of Produce and Fetch; a row a batch
-    records.py         their records
-    offsets.py         a row a partition of Fetch, ListOffsets, OffsetCommit, OffsetFetch
-    topics.pyx         name and id of a topic
-    times.pyx          times that SQL can say
+    contracts.py   every table and column: name, type, unit, meaning. The only place that defines them
+    arrow.py       the contracts as Arrow schemas
+    columns.pyx    Rows: tuples of values into Arrow's memory, written when there are enough
+    layouts.py     which fields of a message at a version the rows are made of, found in the facts
+    rows.pyx       bodies as objects; rows of exchanges and record batches
+    offsets.py     rows of offsets: a row a partition of Fetch, ListOffsets, OffsetCommit, OffsetFetch
+    records.py     rows of records, copied out of the batches as columns
+    tables.pyx     Tables: which rows an event makes; ConnectionTotals: what is counted until a connection closes
+    parquet.py     a directory of Parquet files, complete or absent
 
-Rows are tuples in the order of the contract's columns; no row is a dict. kproxy.output.tables.parquet writes them into files.
+A row is a tuple in the order of the contract's columns. Memory is bounded: Rows holds 8,192 rows or 4 MB of text, a file one
+row group, a body larger than 16 MB is not decoded (its row says so).
+
+To add
+    a column that is a field at the top of bodies    contracts.py, and its line in TOP_FIELDS of layouts.py
+    another column of exchanges or record_batches    contracts.py, exchange_row or batch_rows in rows.pyx: same position in both
+    a column of connections                          contracts.py, ConnectionTotals.row in tables.pyx
+    a table                                          contracts.py (TABLES), its Rows in Tables, the rows in a module of its own
 """
 
 from kproxy.output.tables.arrow import check_available, schema_of

@@ -32,7 +32,7 @@ cdef class Rows:
     cdef readonly Py_ssize_t count
     cdef readonly Py_ssize_t size
     cdef object schema
-    cdef object give
+    cdef object write
     cdef list columns
     cdef Py_ssize_t at  # the column of the next value
 

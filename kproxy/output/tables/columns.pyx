@@ -26,7 +26,7 @@ cdef enum Kind:
 cdef enum:
     MOST = 0x7FFFFFFF  # Arrow's offsets are int32
     LEAST_ELEMENT = 4  # bytes of an element of a list, beside its text
-    MOST_ROWS = 8_192  # held until they are given on
+    MOST_ROWS = 8_192  # held until they are written
     MOST_BYTES = 4_194_304  # of text and of lists in them
 
 ROWS, BYTES = MOST_ROWS, MOST_BYTES
@@ -167,16 +167,16 @@ cdef bytes _bytes(Buffer *buffer):
 
 
 cdef class Rows:
-    """Rows of a table, given on as Arrow's when there are enough.
+    """Rows of a table, written as a pyarrow.RecordBatch when there are enough.
 
     Strings may hold lone surrogates (bytes that were not UTF-8): they become U+FFFD. Raises TypeError, OverflowError for
     what is of another type than its column; nothing is to be appended afterwards.
     """
 
-    def __init__(self, table, give):
+    def __init__(self, table, write):
         self.table = table
         self.schema = schema_of(table)
-        self.give = give
+        self.write = write
         self.begin()
 
     cdef int begin(self) except -1:
@@ -211,12 +211,12 @@ cdef class Rows:
         self.end()
 
     cpdef int flush(self) except -1:
-        """Give on what is held."""
+        """Write the rows that are held."""
         if not self.count:
             return 0
         import pyarrow as pa  # noqa: PLC0415
 
         arrays = [column.array(kind) for column, kind in zip(self.columns, self.schema.types, strict=True)]
         self.begin()
-        self.give(self.table, pa.RecordBatch.from_arrays(arrays, schema=self.schema))
+        self.write(self.table, pa.RecordBatch.from_arrays(arrays, schema=self.schema))
         return 0

@@ -4,9 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from kproxy.output.escaping import well_formed
-from kproxy.output.tables.bodies import Body
-from kproxy.output.tables.times import instant
-from kproxy.output.tables.topics import topic_of
+from kproxy.output.tables.rows import Body, instant, topic_of
 from kproxy.session import Exchange
 
 Row = tuple[Any, ...]

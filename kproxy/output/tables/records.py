@@ -4,8 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from kproxy.output.tables.arrow import schema_of
 from kproxy.output.tables.contracts import RECORDS
-from kproxy.output.tables.record_batches import RecordsField
-from kproxy.output.tables.times import EARLIEST_US, LATEST_US
+from kproxy.output.tables.rows import EARLIEST_US, LATEST_US, RecordsField
 from kproxy.protocol.records import Batches, Problem, to_arrow
 
 if TYPE_CHECKING:

@@ -1,34 +1,50 @@
-"""Tables: events in, rows of all tables out."""
-
 from collections.abc import Callable
 from typing import Any
 
 from kproxy.output.bodies import Bodies
 from kproxy.output.tables.contracts import Table
-from kproxy.session import Event
+from kproxy.session import Connection, Event, Exchange, Frame, TlsFacts
+
+MOST_CLIENT_IDS: int
+
+class ConnectionTotals:
+    connection: Connection
+    tls: TlsFacts | None
+    user_name: str | None
+    closed_by: str | None
+    undecoded: int
+    errors: int
+
+    @property
+    def first_seen_at(self) -> int: ...
+    @property
+    def last_seen_at(self) -> int: ...
+    @property
+    def gaps(self) -> int: ...
+    @property
+    def missing_bytes(self) -> int: ...
+    @property
+    def skipped_bytes(self) -> int: ...
+    @property
+    def bad_frames(self) -> int: ...
+    @property
+    def not_kafka(self) -> str | None: ...
+    def __init__(self, first: Event, capture: str) -> None: ...
+    @property
+    def connection_id(self) -> str: ...
+    @property
+    def client_ids(self) -> dict[str, None]: ...
+    def count(self, event: Event) -> None: ...
+    def count_exchange(self, exchange: Exchange) -> int: ...
+    def row(self, closed: str | None) -> tuple[Any, ...]: ...
 
 class Tables:
-    """Makes the rows of every table from the events of captures.
-
-    Args:
-        give: takes the rows of a table (a pyarrow.RecordBatch), some thousands at a time.
-        bodies: add both bodies as JSON to exchanges.
-        records: fill the table records too.
-    """
-
-    def __init__(self, give: Callable[[Table, Any], None], *, bodies: bool = False, records: bool = False) -> None: ...
+    def __init__(self, write: Callable[[Table, Any], None], *, bodies: bool = False, records: bool = False) -> None: ...
     @property
-    def tables(self) -> list[Table]:
-        """Those that are filled."""
+    def tables(self) -> list[Table]: ...
+    def add(self, event: Event, capture: str, *, shown: bool = True, bodies: Bodies | None = None) -> None: ...
+    def ended(self, number: int, by: str) -> None: ...
+    def closed(self, number: int, reason: str) -> None: ...
+    def flush(self) -> None: ...
 
-    def take(self, event: Event, capture: str, *, shown: bool = True, bodies: Bodies | None = None) -> None:
-        """Take an event of a capture; one that is not *shown* counts for its connection only."""
-
-    def ended(self, number: int, by: str) -> None:
-        """Learn that one side (client or broker) closed or reset the connection of that number."""
-
-    def closed(self, number: int, reason: str) -> None:
-        """Learn that nothing more comes of the connection of that number."""
-
-    def flush(self) -> None:
-        """Give on all that is held: the end of the last capture."""
+def json_of(frame: Frame | None) -> bytes | None: ...

@@ -1,100 +1,236 @@
 # cython: language_level=3, nonecheck=True
-"""Tables: events in, rows of all tables out."""
+"""Tables: events in, rows of all tables out. Compiled because every exchange comes through here."""
 
 import dataclasses
+from hashlib import blake2b
 
 from libc.stdint cimport int64_t
 
-from kproxy.output.tables.bodies cimport Body, read_body
 from kproxy.output.tables.columns cimport Rows
-from kproxy.output.tables.connections cimport Seen
-from kproxy.output.tables.exchanges cimport exchange_row, gather_bodies, top_fields
-from kproxy.output.tables.gather cimport Found
-from kproxy.output.tables.record_batches cimport batch_rows, records_fields, RecordsField
-from kproxy.output.tables.times cimport instant
-from kproxy.session.events cimport Event, Exchange, Frame
+from kproxy.output.tables.rows cimport (
+    Body,
+    Found,
+    RecordsField,
+    batch_rows,
+    exchange_row,
+    gather_bodies,
+    instant,
+    read_body,
+    records_fields,
+    top_fields,
+)
+from kproxy.session.exchanges cimport Event, Exchange, Frame
 
 from kproxy.errors import DecodeError
-from kproxy.output.tables.bodies import json_of
 from kproxy.output.tables.contracts import BODIES, CONNECTIONS, EXCHANGES, OFFSETS, RECORD_BATCHES, RECORDS
 from kproxy.output.tables.offsets import offset_rows, ROWS
 from kproxy.output.tables.records import record_columns
 from kproxy.protocol import ApiKey
 from kproxy.protocol.embedded.sasl import open_token
+from kproxy.protocol.addresses import split_address
+from kproxy.session import BadFrame, Gap, NotKafka, SaslToken
 
+MOST_CLIENT_IDS = 16
 cdef int SASL_AUTHENTICATE = ApiKey.SASL_AUTHENTICATE
 cdef tuple NO_RECORDS = (None, None, None)
 cdef object COUNT = [column.name for column in RECORD_BATCHES.columns].index("count") - 3  # in a row from direction on
 
 
+cdef class ConnectionTotals:
+    """What is counted of a connection until it is closed: its row of connections."""
+
+    cdef public object connection
+    cdef public object tls
+    cdef public object user_name
+    cdef public object closed_by
+    cdef public int64_t undecoded
+    cdef public int64_t errors
+    cdef readonly str connection_id
+    cdef object capture
+    cdef bint has_times  # whether the next two are known
+    cdef readonly int64_t first_seen_at
+    cdef readonly int64_t last_seen_at
+    cdef readonly dict client_ids
+    cdef int64_t exchanges
+    cdef int64_t requests
+    cdef int64_t responses
+    cdef int64_t request_bytes
+    cdef int64_t response_bytes
+    cdef int64_t unanswered
+    cdef readonly int64_t gaps
+    cdef readonly object missing_bytes
+    cdef readonly object skipped_bytes
+    cdef readonly int64_t bad_frames
+    cdef readonly object not_kafka
+
+    def __init__(self, Event first not None, capture):
+        """A connection whose first event this is."""
+        self.connection = first.connection
+        self.capture = capture
+        self.connection_id = connection_id(first)
+        self.client_ids = {}
+        self.missing_bytes = self.skipped_bytes = 0
+
+    def count(self, Event event not None):
+        """Count an event that is no exchange."""
+        if isinstance(event, Gap):
+            self.gaps += 1
+            self.missing_bytes += event.size or 0
+            self.skipped_bytes += event.skipped
+        elif isinstance(event, BadFrame):
+            self.bad_frames += 1
+        elif isinstance(event, NotKafka):
+            self.not_kafka = event.kind
+        elif isinstance(event, SaslToken):
+            self.add_times(event.at, event.at)
+
+    cpdef int64_t count_exchange(self, Exchange exchange) except -1:
+        """Count an exchange; return its number in the connection."""
+        cdef Frame frame = exchange.request
+        self.exchanges += 1
+        self.unanswered += exchange.unanswered is not None
+        if frame is not None:
+            self.requests += 1
+            self.request_bytes += len(frame.data) + 4
+            self.add_times(frame.started_at, frame.ended_at)
+        frame = exchange.response
+        if frame is not None:
+            self.responses += 1
+            self.response_bytes += len(frame.data) + 4
+            self.add_times(frame.started_at, frame.ended_at)
+        client_id = exchange.client_id
+        if client_id is not None and client_id not in self.client_ids and len(self.client_ids) < MOST_CLIENT_IDS:
+            self.client_ids[client_id] = None
+        return self.exchanges
+
+    cdef int add_times(self, int64_t first, int64_t last) except -1:
+        if not self.has_times or first < self.first_seen_at:
+            self.first_seen_at = first
+        if not self.has_times or last > self.last_seen_at:
+            self.last_seen_at = last
+        self.has_times = True
+        return 0
+
+    def row(self, closed):
+        """The columns of connections."""
+        connection, tls = self.connection, self.tls
+        return (
+            self.connection_id,
+            connection.number,
+            self.capture,
+            *split_address(connection.client),
+            *split_address(connection.broker),
+            instant(self.first_seen_at) if self.has_times else None,
+            instant(self.last_seen_at) if self.has_times else None,
+            connection.client_software_name,
+            connection.client_software_version,
+            list(self.client_ids),
+            connection.sasl_mechanism,
+            self.user_name,
+            *((None,) * 5 if tls is None else (
+                tls.version,
+                tls.cipher_suite,
+                tls.server_name,
+                tls.client_certificate,
+                tls.decrypted,
+            )),
+            self.requests,
+            self.responses,
+            self.request_bytes,
+            self.response_bytes,
+            self.unanswered,
+            self.undecoded,
+            self.errors,
+            self.gaps,
+            self.missing_bytes,
+            self.skipped_bytes,
+            self.bad_frames,
+            self.not_kafka,
+            self.closed_by,
+            closed,
+        )  # fmt: skip
+
+
+cdef str connection_id(Event first):
+    """The same id whenever the same bytes are read."""
+    cdef int64_t began = first.at
+    if isinstance(first, Exchange):
+        for frame in (first.request, first.response):
+            if frame is not None:
+                began = frame.started_at
+                break
+    key = f"{first.connection.client} {first.connection.broker} {began}"
+    return blake2b(key.encode(), digest_size=16).hexdigest()
+
+
 cdef class Tables:
-    """Makes the rows of every table from the events of captures.
+    """Make the rows of every table from the events of captures.
 
     Args:
-        give: takes the rows of a table, some thousands at a time.
+        write: called with a table and a pyarrow.RecordBatch of its rows, some thousands at a time.
         bodies: add both bodies as JSON to exchanges.
         records: fill the table records too.
     """
 
     cdef readonly list tables
-    cdef object _give
+    cdef object _write
     cdef bint _bodies
     cdef bint _records
     cdef Rows _connections
     cdef Rows _exchanges
     cdef Rows _batches
     cdef Rows _offsets
-    cdef dict _seen  # connection number -> Seen
+    cdef dict _open  # connection number -> ConnectionTotals
 
-    def __init__(self, give, *, bint bodies=False, bint records=False):
-        self._give = give
+    def __init__(self, write, *, bint bodies=False, bint records=False):
+        self._write = write
         self._bodies = bodies
         self._records = records
         exchanges = EXCHANGES
         if bodies:
             exchanges = dataclasses.replace(EXCHANGES, columns=EXCHANGES.columns + BODIES)
         self.tables = [CONNECTIONS, exchanges, RECORD_BATCHES, OFFSETS, *([RECORDS] if records else [])]
-        self._connections = Rows(CONNECTIONS, give)
-        self._exchanges = Rows(exchanges, give)
-        self._batches = Rows(RECORD_BATCHES, give)
-        self._offsets = Rows(OFFSETS, give)
-        self._seen = {}
+        self._connections = Rows(CONNECTIONS, write)
+        self._exchanges = Rows(exchanges, write)
+        self._batches = Rows(RECORD_BATCHES, write)
+        self._offsets = Rows(OFFSETS, write)
+        self._open = {}
 
-    def take(self, Event event not None, capture, *, bint shown=True, bodies=None):
-        """Take an event of a capture; one that is not *shown* counts for its connection only."""
+    def add(self, Event event not None, capture, *, bint shown=True, bodies=None):
+        """Add an event of a capture; one that is not *shown* counts for its connection only."""
         number = event.connection.number
-        cdef Seen seen = self._seen.get(number)
-        if seen is None:
-            seen = self._seen[number] = Seen(event, capture)
+        cdef ConnectionTotals totals = self._open.get(number)
+        if totals is None:
+            totals = self._open[number] = ConnectionTotals(event, capture)
         if event.connection.tls is not None:
-            seen.tls = event.connection.tls
+            totals.tls = event.connection.tls
         if isinstance(event, Exchange):
-            seen.connection = event.connection  # inside TLS it is another one
-            self._take_exchange(<Exchange>event, seen, shown, bodies)
+            totals.connection = event.connection  # inside TLS it is another one
+            self._add_exchange(<Exchange>event, totals, shown, bodies)
         else:
-            seen.count(event)
+            totals.count(event)
 
     def ended(self, number, by):
-        """Learn that one side (client or broker) closed or reset the connection of that number."""
-        seen = self._seen.get(number)
-        if seen is not None and seen.closed_by is None:
-            seen.closed_by = by
+        """Note that one side (client or broker) closed or reset the connection of that number."""
+        totals = self._open.get(number)
+        if totals is not None and totals.closed_by is None:
+            totals.closed_by = by
 
     def closed(self, number, reason):
-        """Learn that nothing more comes of the connection of that number."""
-        seen = self._seen.pop(number, None)
-        if seen is not None:
-            self._connections.append(seen.row(reason))
+        """Add the row of the connection of that number: it is closed, or the capture has no more of it."""
+        totals = self._open.pop(number, None)
+        if totals is not None:
+            self._connections.append(totals.row(reason))
 
     def flush(self):
-        """Give on all that is held: the end of the last capture."""
-        for number in list(self._seen):
+        """Write the rows that are held: the end of the last capture."""
+        for number in list(self._open):
             self.closed(number, "end of capture")
         for rows in (self._connections, self._exchanges, self._batches, self._offsets):
             rows.flush()
 
-    cdef int _take_exchange(self, Exchange exchange, Seen seen, bint shown, bodies) except -1:
-        cdef int64_t number = seen.count_exchange(exchange)
+    cdef int _add_exchange(self, Exchange exchange, ConnectionTotals totals, bint shown, bodies) except -1:
+        cdef int64_t number = totals.count_exchange(exchange)
         cdef Body request
         cdef Body response
         cdef Found found
@@ -103,21 +239,21 @@ cdef class Tables:
         response, no_response = read_body(exchange.response)
         found = gather_bodies(exchange, request, response)
         undecoded = no_request or no_response
-        seen.errors += 1 if found.error_codes else 0
-        seen.undecoded += exchange.undecoded is not None or undecoded is not None
-        if exchange.api_key == SASL_AUTHENTICATE and seen.user_name is None and request is not None:
-            seen.user_name = _user(request.struct, exchange.connection.sasl_mechanism)
+        totals.errors += 1 if found.error_codes else 0
+        totals.undecoded += exchange.undecoded is not None or undecoded is not None
+        if exchange.api_key == SASL_AUTHENTICATE and totals.user_name is None and request is not None:
+            totals.user_name = _user(request.struct, exchange.connection.sasl_mechanism)
         if not shown:
             return 0
-        if request is not None and request.form.name in ROWS:
+        if request is not None and request.name in ROWS:
             for offset in offset_rows(exchange, request, response):
-                self._offsets.put((seen.connection_id, number))
+                self._offsets.put((totals.connection_id, number))
                 self._offsets.put(offset)
                 self._offsets.end()
         fields = records_fields(request, response, exchange.topic_names)
-        counts = NO_RECORDS if fields is None else self._take_records(seen.connection_id, number, exchange, fields)
+        counts = NO_RECORDS if fields is None else self._add_records(totals.connection_id, number, exchange, fields)
         row = exchange_row(number, exchange, found, top_fields(request, response), undecoded)
-        self._exchanges.put((seen.connection_id,))
+        self._exchanges.put((totals.connection_id,))
         self._exchanges.put(row)
         self._exchanges.put(counts)
         if self._bodies:
@@ -125,8 +261,8 @@ cdef class Tables:
         self._exchanges.end()
         return 0
 
-    cdef tuple _take_records(self, str connection_id, int64_t number, Exchange exchange, list fields):
-        """Rows of record_batches and records; batches, records and bytes."""
+    cdef tuple _add_records(self, str connection_id, int64_t number, Exchange exchange, list fields):
+        """Add rows of record_batches and records; return how many batches, records and bytes."""
         cdef int64_t batches = 0
         cdef int64_t size = 0
         cdef RecordsField field
@@ -137,7 +273,7 @@ cdef class Tables:
             problems = None
             if self._records and found:
                 columns, problems = record_columns(connection_id, number, field, found)
-                self._give(RECORDS, columns)
+                self._write(RECORDS, columns)
             batches += len(found)
             size += len(field.data)
             for row in batch_rows(field, found, problems):
@@ -163,9 +299,21 @@ cdef tuple _json(Exchange exchange, bodies):
 
 
 cdef object _user(request, mechanism):
-    """The user that a client's token names, of the mechanisms that name one in the clear."""
+    """The user name in a client's token, of the mechanisms that have one in the clear."""
     try:
         name = open_token(request.auth_bytes or b"", mechanism, from_client=True).get("username")
     except DecodeError:
         return None
     return name if isinstance(name, str) and name else None
+
+
+def json_of(Frame frame):
+    """Kafka's JSON of the body, credentials withheld; None where there is none."""
+    if frame is not None and frame.unread:
+        return b"{}"
+    if frame is None or frame.message is None or frame.error is not None:
+        return None
+    try:
+        return frame.message.to_json(frame.body_version, frame.data, frame.body_start, withhold=True)
+    except DecodeError:
+        return None

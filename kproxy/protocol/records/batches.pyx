@@ -1,4 +1,4 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False, auto_pickle=False
 """Batch headers, straight from the bytes: nothing is decompressed, nothing copied.
 
 For magic 0 and 1, every plain message is a batch of one, and a compressed wrapper is one batch.

@@ -1,4 +1,4 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False, auto_pickle=False
 """Records into the buffers of Arrow arrays: keys, values and headers as views (Arrow's BinaryView) into the batch's bytes.
 
 A view is 16 bytes: size int32, then up to 12 bytes themselves; or the first 4, the number of a buffer, and an offset in it.

@@ -125,10 +125,7 @@ class AnalysisCounts(Observer):
 
     def _count_generation(self, exchange: Exchange) -> None:
         """A JoinGroup that was answered with a generation not heard of before ended a rebalance."""
-        try:
-            request, response = _object(exchange.request), _object(exchange.response)
-        except DecodeError:
-            return
+        request, response = exchange.request_body(), exchange.response_body()
         if request is None or response is None or response.error_code or response.generation_id < 0:
             return
         group, generation = str(request.group_id), int(response.generation_id)
@@ -148,9 +145,3 @@ def _json(frame: Frame | None, body: bytes | None) -> bytes | None:
         return frame.message.to_json(frame.body_version, frame.data, frame.body_start, withhold=True)
     except DecodeError:
         return None
-
-
-def _object(frame: Frame | None) -> Any:
-    if frame is None or frame.message is None or frame.error is not None:
-        return None
-    return frame.message.decode(frame.body_version, frame.data, frame.body_start)

@@ -1,1 +1,75 @@
-"""What a byte goes through: lanes, links, pumps."""
+"""Forwarding: what a byte goes through between a client and a broker. The hot path of a worker, in Cython.
+
+    sockets.pyx   accept, connect and pump between two plain sockets: Acceptor, Poller, SocketPipe, pump()
+    streams.pyx   the same between two of uvloop's transports, for where a side is TLS: Leg, TransportPipe, join_legs()
+    link.pyx      Link: a client's connection and the broker's; its life (a state table), answers of filters, what the
+                  tap gets
+    lane.pyx      Lane: one direction of a link; the state machine over its bytes, and who owns and bounds each buffer
+                  (tables)
+    plan.pyx      Plan: what is done with frames of each API and version; Walker: to a field of a body that is not kept
+    in_flight.pxd requests to be answered, in order
+    owner.py      LinkOwner: what all these ask of the virtual cluster that owns a link
+
+The way of a byte
+
+    Plain sockets. Acceptor.accept makes a Link and connects it. A chunk (up to 256 KiB) is received by
+    SocketPipe.receive, copied to the tap (TapCursor, one memcpy) and given to Lane.process, which follows frames by
+    their sizes and headers and calls SocketPipe.emit with everything that is cut through: one send(2) a chunk, usually.
+    What the sink does not take stays in SocketPipe.unsent, and its source is not read until it is sent. No Python code
+    runs.
+    A TLS client. The acceptor calls LinkOwner.open_link; opening.py makes a Leg, has uvloop do the handshake
+    (OpenSSL), connects to the broker and calls join_legs. Decrypted bytes reach Leg.data_received, then
+    TransportPipe.receive, then the same Lane.process. Lane output goes to the other Leg's transport, which encrypts if
+    that side is TLS. The tap, and so the analyzer, gets plaintext.
+
+Which frames are held is decided by API and version, not by size; see kproxy.filters.contract.Want
+
+    PASS    cut through: its bytes are sent while the rest is still arriving. Almost everything
+    HOLD    held whole, then given to LinkOwner.on_request or on_response: what a filter asked for; SaslHandshake and
+            raw SASL tokens are held as well, for kproxy itself
+    TAIL    responses that are big or frequent and have broker addresses at their end (Produce, Fetch, ShareFetch ...):
+            cut through up to the first address, then held from there on (LinkOwner.on_tail, which must return as many
+            bytes). When the walk comes to an address before any byte of the frame was sent, the frame is held whole
+            instead. Without an address, it is cut through to its end
+    REFUSE  the connection is closed: a required filter cannot read this API or version
+
+    Size matters only as a bound: a HOLD frame above limits.held_frame_size (16 MiB) is a fault of each filter that
+    asked for it, counted and logged. If each of them fails open it is cut through (or TAIL, if another filter asked for
+    that), else the connection is closed with FRAME_TOO_BIG (Chain.when_too_large_to_hold). A tail above 1 MiB closes
+    with FILTER.
+
+    So a 50 MB Metadata response is not rewritten under the default limits: Metadata is HOLD, as addresses are
+    everywhere in it, rewrite_addresses fails closed, and the connection is closed with FRAME_TOO_BIG. With
+    held_frame_size at 64 MB it is gathered in Lane.held (which grows by doubling, with what has come), decoded,
+    rewritten and encoded as one frame, about 50 MB several times over while that lasts. A 50 MB Fetch response is cut
+    through: no more than a chunk and the tail are in memory.
+
+What bounds memory
+
+    Every buffer has a bound of its own (the table in lane.pyx). Worker.memory_budget (limits.memory) bounds their sum
+    softly: nothing fails when it is reached. Above half of it chunks shrink; at 0.90 the tap pauses; at 0.98 no client
+    is accepted (worker.py). Links that exist go on and may take more, each up to its own bounds.
+
+When the tap's ring is full: bytes are dropped for the analyzer and counted, a LOST record follows, and traffic does not
+wait (Link.copy_to_tap; kproxy.proxy.tap).
+
+What goes wrong
+
+    An exception out of a call into this package from the loop is caught at the entrance (Poller.handle,
+    TransportPipe.fault, Acceptor.accept), given to LinkOwner.on_fault, and closes that link with CloseCause.ERROR.
+    Abstract methods that a subclass forgets raise TypeError, state changes that are not in the tables raise
+    RuntimeError: both end there.
+
+To add
+
+    a kind of link (another transport): a Pipe of its own beside SocketPipe and TransportPipe that overrides each method
+    of Pipe
+        (lane.pyx), and calls Lane.process, Link.on_eof, source_lost and sink_lost; what connects it calls Link.join
+        (opening.py)
+    a close cause: a member at the end of CloseCause (tap/counted.py); then Link.close(CloseCause.X) where it happens
+    a metric: a member of Total (tap/counted.py) and its Description (output/metric_descriptions.py); count with
+        ``counters.total(X)[0] += 1`` here, ``counters.add(Total.X)`` in Python
+    a question to the virtual cluster: a method of LinkOwner (owner.py), answered in virtual_cluster.py
+    a state or a transition of the lane: the docstring's table, TRANSITIONS, one function, one test (test_lane.py
+    compares them)
+"""

@@ -24,7 +24,7 @@ class Acceptor:
     @property
     def node_id(self) -> int | None: ...
     def set_target(self, target: bytes | None, address: tuple[str, int] | None) -> None:
-        """Connect clients to the broker at *target* (sockaddr) and *address* (host, port); None: ask the owner to open each link."""
+        """Connect clients to the broker at *target* (sockaddr) and *address* (host, port); None: ask the owner."""
 
     def start(self) -> None:
         """Accept clients."""

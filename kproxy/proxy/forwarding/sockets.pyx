@@ -101,7 +101,7 @@ cdef class Acceptor:
         self.node_id = node_id
 
     def set_target(self, bytes target, address):
-        """Connect clients to the broker at *target* (sockaddr) and *address* (host, port); None: ask the owner to open each link."""
+        """Connect clients to the broker at *target* (sockaddr) and *address* (host, port); None: ask the owner."""
         self.target = target
         self._address = address
 

@@ -1,1 +1,29 @@
-"""Memory that processes share: the tap ring and the counters."""
+"""Memory that processes share: the tap ring (worker to analyzer) and the counters (worker to supervisor).
+
+    ring.pyx           the tap: TapWriter, TapReader; one writer, one reader, no locks, no waiting
+    tapped.py          TapKind: the kinds of its records
+    counters.pyx       Counters: totals, closes by cause, requests and responses by API, open connections by address
+    counted.py         Total, CloseCause, ApiTotals: names of what is counted. The only list of them: C reads it at import
+    sealed.py          memfds whose size cannot change
+    shared_memory.pxd  mapping, atomic loads and stores
+
+The supervisor makes both memfds for each worker, and children inherit them; so counters outlive a worker that dies, and
+a new analyzer goes on with the ring of the old one.
+
+Records of the ring: (kind, connection, direction, at in ns since the epoch, bytes)
+
+    OPEN   JSON about the connection (LinkOwner.describe); again for each new reader
+    DATA   bytes as they were received; of a response made by a filter, as it was sent
+    LOST   how many bytes of this direction are missing here: 8 bytes, little-endian
+    END    that side sent its end (FIN), or was lost
+    CLOSE  the connection was closed: one byte, the CloseCause
+
+When the ring is full, TapWriter.write returns -1 and writes nothing. The link counts the bytes (Total.TAP_DROPPED_BYTES
+and _CHUNKS, in metrics kproxy_tap_dropped_*), and writes a LOST record before its next one that fits. The analyzer's
+session then resumes at a frame it can recognise, and says that bytes were missing. Traffic neither waits nor changes.
+The same happens while no reader is attached (the analyzer died), and while the memory budget pauses the tap.
+
+To add a metric: a member of Total (counted.py), at the end; in GAUGES if it can go down; and its Description in
+kproxy/output/metric_descriptions.py. To add a close cause: a member of CloseCause, at the end. There are 64 places for each
+(counters.pxd); import fails if they are exceeded.
+"""

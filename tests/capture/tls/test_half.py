@@ -3,7 +3,7 @@
 from kproxy.capture.tls.epochs import Budget
 from kproxy.capture.tls.half import Half
 from kproxy.capture.tls.records import Record
-from kproxy.session.events import Direction
+from kproxy.protocol import Direction
 from kproxy.session.tls_facts import TlsTraffic
 from tests.capture.tls.test_epochs import Lock, epoch
 

@@ -9,11 +9,10 @@ from typing import Any
 from kproxy.output.rewriting.anonymize import KAFKA_NAMES, KAFKA_WORDS, Anonymizer
 from kproxy.output.rewriting.pseudonyms import Pseudonyms
 from kproxy.output.rewriting.rewriter import Context, has_records
-from kproxy.protocol import message
+from kproxy.protocol import Direction, message
 from kproxy.protocol.facts import Field, facts
 from kproxy.protocol.records import Record, RecordBatch, read_records, write_batches
 from kproxy.session import Exchange
-from kproxy.session.events import Direction
 from kproxy.session.session import Session
 from tests.support.conversation import broker, client, events_of
 from tests.support.frames import FRANZ_GO_API_VERSIONS, KAFKA_4_3_REFUSAL, request, response, string

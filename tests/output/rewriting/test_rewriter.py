@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from kproxy.output.rewriting.rewriter import Context, Rewriter, has_records, has_secrets
-from kproxy.protocol import message
+from kproxy.protocol import Direction, message
 from kproxy.protocol.records import Record, RecordBatch, read_records, write_batches
 from kproxy.session import Connection, Exchange
-from kproxy.session.events import Direction
 from kproxy.session.session import Session
 from tests.support.frames import array, compact, frame, request, response, string
 

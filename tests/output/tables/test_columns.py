@@ -15,15 +15,15 @@ TABLE = Table(
 
 
 def column(kind: str, values: list[Any], *, nullable: bool = True) -> pa.Array:
-    given: list[pa.RecordBatch] = []
+    written: list[pa.RecordBatch] = []
     table = Table("one", 1, "a value", (Column("value", kind, "it", nullable=nullable),))
-    rows = Rows(table, lambda table, batch: given.append(batch))
+    rows = Rows(table, lambda table, batch: written.append(batch))
     for value in values:
         rows.append((value,))
     rows.flush()
-    for batch in given:
+    for batch in written:
         batch.validate(full=True)
-    return pa.chunked_array([batch["value"] for batch in given], arrow_type(kind)).combine_chunks()
+    return pa.chunked_array([batch["value"] for batch in written], arrow_type(kind)).combine_chunks()
 
 
 MANY = [None if number % 3 == 0 else number for number in range(1_000)]
@@ -91,25 +91,25 @@ def test_what_is_held_is_counted() -> None:
     assert 7 <= rows.size <= 7 + 2 * 8
 
 
-def test_rows_are_given_on_when_there_are_enough() -> None:
-    given: list[pa.RecordBatch] = []
-    rows = Rows(TABLE, lambda table, batch: given.append(batch))
+def test_rows_are_written_when_there_are_enough() -> None:
+    written: list[pa.RecordBatch] = []
+    rows = Rows(TABLE, lambda table, batch: written.append(batch))
     for number in range(ROWS + 1):
         rows.append((f"n{number}", number))
-    assert [batch.num_rows for batch in given] == [ROWS]
+    assert [batch.num_rows for batch in written] == [ROWS]
     rows.flush()
     rows.flush()
-    assert [batch.num_rows for batch in given] == [ROWS, 1]
-    assert given[1].to_pylist() == [{"name": f"n{ROWS}", "size": ROWS}]
+    assert [batch.num_rows for batch in written] == [ROWS, 1]
+    assert written[1].to_pylist() == [{"name": f"n{ROWS}", "size": ROWS}]
 
 
-def test_large_rows_are_given_on_early() -> None:
-    given: list[pa.RecordBatch] = []
-    rows = Rows(TABLE, lambda table, batch: given.append(batch))
+def test_large_rows_are_written_early() -> None:
+    written: list[pa.RecordBatch] = []
+    rows = Rows(TABLE, lambda table, batch: written.append(batch))
     rows.append(("a" * (BYTES // 2), 1))
-    assert not given
+    assert not written
     rows.append(("b" * (BYTES // 2), 2))
-    assert [batch.num_rows for batch in given] == [2]
+    assert [batch.num_rows for batch in written] == [2]
 
 
 def test_a_row_of_another_shape_is_refused() -> None:

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from kproxy.output.tables.bodies import Body
 from kproxy.output.tables.offsets import offset_rows
+from kproxy.output.tables.rows import Body
 from kproxy.protocol import message
 from kproxy.session import Connection, Exchange
 from tests.support.tables import broker_log, query, tables_of

@@ -4,9 +4,8 @@ import random
 
 import pytest
 
-from kproxy.output.tables.record_batches import RecordsField
 from kproxy.output.tables.records import record_columns
-from kproxy.output.tables.times import EARLIEST_US, LATEST_US
+from kproxy.output.tables.rows import EARLIEST_US, LATEST_US, RecordsField
 from kproxy.protocol.records import read_records
 from tests.support.damage import damaged
 from tests.support.record_batches import golden

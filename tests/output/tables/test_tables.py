@@ -1,5 +1,6 @@
-"""Tables of real captures against what the brokers logged and the clients reported (captures/README.md)."""
+"""Tables of real captures against their manifest; what is counted of connections."""
 
+import ipaddress
 from collections import Counter
 from typing import Any
 
@@ -7,7 +8,8 @@ import pyarrow
 import pytest
 
 from kproxy.output.tables import Table, Tables
-from kproxy.session import Direction, Session
+from kproxy.output.tables.tables import MOST_CLIENT_IDS, ConnectionTotals
+from kproxy.session import BadFrame, Connection, Direction, Exchange, Gap, NotKafka, SaslToken, Session
 from tests.support.tables import MANIFEST, broker_log, query, tables_of
 from tests.support.traffic import golden_exchanges
 
@@ -152,7 +154,7 @@ def test_every_api_and_version_fits_its_columns() -> None:
     tables = Tables(lambda table, batch: batches.append((table, batch)), bodies=True, records=True)
     exchanges = 0
     for _, _, exchange in golden_exchanges():
-        tables.take(exchange, "golden")
+        tables.add(exchange, "golden")
         exchanges += 1
     tables.flush()
     for _, batch in batches:
@@ -168,7 +170,7 @@ def test_what_is_not_shown_counts_for_its_connection_only() -> None:
     batches: list[tuple[str, pyarrow.RecordBatch]] = []
     tables = Tables(lambda table, batch: batches.append((table.name, batch)))
     exchange = next(golden_exchanges())[2]
-    tables.take(exchange, "golden", shown=False)
+    tables.add(exchange, "golden", shown=False)
     tables.ended(3, "broker")
     tables.ended(3, "client")
     tables.closed(3, "finished")
@@ -186,7 +188,7 @@ def test_text_that_is_not_utf8_is_written() -> None:
     frame = bytes.fromhex("0000000000030000000000070002fffe00000000")  # Metadata v0 of client "\xff\xfe"
     data = (len(frame) - 4).to_bytes(4, "big") + frame[4:]
     for event in session.receive(Direction.REQUEST, data, 5_000) + session.close(6_000):
-        tables.take(event, "odd")
+        tables.add(event, "odd")
     tables.flush()
     (row,) = batches[0].to_pylist()
     assert (row["client_id"], row["api_name"], row["unanswered"]) == (
@@ -194,3 +196,76 @@ def test_text_that_is_not_utf8_is_written() -> None:
         "Metadata",
         "the capture ended before the response",
     )
+
+
+SASL = "06-sasl-scram.pcap"
+
+
+@pytest.mark.parametrize("entry", MANIFEST, ids=lambda entry: entry["file"])
+def test_there_is_a_row_a_connection_that_says_something(entry: dict[str, dict[str, int]]) -> None:
+    tables = tables_of(str(entry["file"]))
+    ((rows, ids),) = query(tables, "select count(*), count(distinct connection_id) from connections")
+    assert rows == ids <= entry["transport"]["connections"]
+    assert query(tables, "select 1 from exchanges anti join connections using (connection_id)") == []
+    assert query(tables, "select sum(requests)::bigint from connections") == query(
+        tables, "select count(*) from exchanges where request_at is not null"
+    )
+    assert query(tables, "select sum(request_bytes)::bigint, sum(response_bytes)::bigint from connections") == query(
+        tables, "select sum(request_size)::bigint, sum(response_size)::bigint from exchanges"
+    )
+
+
+def test_the_user_is_the_principal_in_the_brokers_log() -> None:
+    principals = {str(row["principal"]).removeprefix("User:") for row in broker_log(SASL)}
+    rows = query(tables_of(SASL), "select distinct sasl_mechanism, user_name from connections")
+    assert rows == [("SCRAM-SHA-256", principal) for principal in principals]
+
+
+def test_tls_is_described() -> None:
+    rows = query(
+        tables_of("07-tls13-dsb.pcapng"), "select distinct tls_version, tls_decrypted, not_kafka from connections"
+    )
+    assert rows == [("TLS 1.3", True, None)]
+
+
+def test_who_closed_a_connection() -> None:
+    rows = query(tables_of("01-java-produce-consume-group.pcap"), "select distinct closed_by, closed from connections")
+    assert rows == [("client", "finished")]
+
+
+def test_addresses_are_addresses() -> None:
+    connection = Connection(7, "[2001:db8::5]:51234", "10.0.0.9:9092")
+    row = ConnectionTotals(Gap(connection, 5), "a.pcap").row(None)
+    assert row[1:7] == (7, "a.pcap", "2001:db8::5", 51234, "10.0.0.9", 9092)
+    ipaddress.ip_address(row[3])
+
+
+def test_events_are_counted() -> None:
+    connection = Connection(1, "10.0.0.5:51234", "10.0.0.9:9092")
+    seen = ConnectionTotals(Gap(connection, 5), "a.pcap")
+    seen.count(Gap(connection, 5, Direction.REQUEST, None, 10, 1))
+    seen.count(Gap(connection, 6, Direction.REQUEST, 300, 1, 1))
+    seen.count(BadFrame(connection, 7, Direction.REQUEST, "odd"))
+    seen.count(SaslToken(connection, 8, Direction.REQUEST, 100))
+    seen.count(NotKafka(connection, 9, "http"))
+    assert (seen.gaps, seen.missing_bytes, seen.skipped_bytes, seen.bad_frames) == (2, 300, 11, 1)
+    assert (seen.first_seen_at, seen.not_kafka) == (8, "http")
+
+
+def test_client_ids_are_bounded() -> None:
+    connection = Connection(1, "10.0.0.5:51234", "10.0.0.9:9092")
+    seen = ConnectionTotals(Gap(connection, 5), "a.pcap")
+    for number in range(100):
+        seen.count_exchange(Exchange(connection, number, client_id=f"c{number}"))
+    assert list(seen.client_ids) == [f"c{number}" for number in range(MOST_CLIENT_IDS)]
+
+
+def test_the_id_is_that_of_the_bytes_and_not_of_the_run() -> None:
+    first = Connection(1, "10.0.0.5:51234", "10.0.0.9:9092")
+    again = Connection(99, "10.0.0.5:51234", "10.0.0.9:9092")
+    later = Connection(1, "10.0.0.5:51234", "10.0.0.9:9092")
+    one, two, three = (
+        ConnectionTotals(Gap(c, at), "x").connection_id for c, at in ((first, 5), (again, 5), (later, 6))
+    )
+    assert one == two != three
+    assert len(one) == 32

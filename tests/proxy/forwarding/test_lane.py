@@ -1,13 +1,20 @@
 """Bytes out are bytes in, however they are cut; frames that are held, refused, or no frames at all."""
 
 import asyncio
+import contextlib
 import random
+import re
+from pathlib import Path
 
 import pytest
 
 from kproxy.filters.contract import Want
 from kproxy.protocol import Direction, facts, message
+from kproxy.proxy.forwarding.lane import TRANSITIONS, LaneState, LinkBase, Pipe
+from kproxy.proxy.forwarding.link import Link
+from kproxy.proxy.forwarding.plan import Plan
 from kproxy.proxy.tap.counted import CloseCause, Total
+from tests.proxy.forwarding.test_responses import big_response
 from tests.support.links import Bench, Limits, Owner, request, response, run
 
 FRAMES = 20_000
@@ -338,3 +345,169 @@ def test_drain_answers_what_is_in_flight_and_begins_nothing():
         assert bench.owner.cause is CloseCause.DRAIN
 
     run(work)
+
+
+# The machine: each of its transitions is taken, no other is, and its table is what the docstring says
+
+SOURCE = (Path(__file__).parents[3] / "kproxy/proxy/forwarding/lane.pyx").read_text("utf-8")
+ALL_TRANSITIONS = {(from_, to) for from_, targets in TRANSITIONS.items() for to in targets}
+
+
+class Machine:
+    """A chain that holds Metadata whole, in both directions, and the tail of Fetch responses."""
+
+    def wanted(self, direction: Direction, api_key: int, api_version: int) -> Want:
+        if api_key == 3:
+            return Want.HOLD
+        return Want.TAIL if (direction, api_key) == (Direction.RESPONSE, 1) else Want.PASS
+
+    def unknown(self, direction: Direction, api_key: int) -> Want:
+        return Want.PASS
+
+
+PASSES, HELD = request(18, 0, 7, bytes(20)), request(3, 1, 7, bytes(20))
+FETCH, FETCHED = request(1, 17, 7, bytes(40)), big_response(1, 17, 3_000, 1)
+FIRST_ADDRESS = FETCHED.index(b"kafka-7") - 20
+Piece = tuple[str, bytes]  # who sends, "client" or "broker", and what
+BETWEEN, CUT, HOLD, TAIL, LOST = LaneState
+WALKS: dict[tuple[LaneState, LaneState], tuple[Direction, list[Piece]]] = {
+    (BETWEEN, CUT): (Direction.REQUEST, [("client", PASSES[:15])]),
+    (CUT, BETWEEN): (Direction.REQUEST, [("client", PASSES)]),
+    (BETWEEN, HOLD): (Direction.REQUEST, [("client", HELD[:15])]),
+    (HOLD, BETWEEN): (Direction.REQUEST, [("client", HELD)]),
+    (BETWEEN, LOST): (Direction.RESPONSE, [("broker", response(7))]),
+    (CUT, LOST): (Direction.REQUEST, [("client", PASSES[:15]), ("broker", response(8)), ("client", PASSES[15:])]),
+    (HOLD, LOST): (Direction.REQUEST, [("client", HELD[:15]), ("broker", response(8)), ("client", HELD[15:])]),
+    (CUT, HOLD): (Direction.RESPONSE, [("client", FETCH), ("broker", FETCHED)]),
+    (CUT, TAIL): (
+        Direction.RESPONSE,
+        [("client", FETCH), ("broker", FETCHED[:100]), ("broker", FETCHED[100 : FIRST_ADDRESS + 30])],
+    ),
+    (TAIL, BETWEEN): (
+        Direction.RESPONSE,
+        [
+            ("client", FETCH),
+            ("broker", FETCHED[:100]),
+            ("broker", FETCHED[100 : FIRST_ADDRESS + 30]),
+            ("broker", FETCHED[FIRST_ADDRESS + 30 :]),
+        ],
+    ),
+}
+
+
+def taken(bench: Bench) -> set[tuple[LaneState, LaneState]]:
+    assert bench.link.requests is not None and bench.link.responses is not None
+    return bench.link.requests.transitions_taken | bench.link.responses.transitions_taken
+
+
+def test_the_docstring_has_the_transitions_of_the_table() -> None:
+    written = re.findall(r"^    (\w+) +-> (\w+) ", SOURCE.partition('"""\n\nfrom')[0], re.M)
+    assert sorted(written) == sorted((from_.name, to.name) for from_, to in ALL_TRANSITIONS)
+
+
+@pytest.mark.parametrize("transition", ALL_TRANSITIONS, ids=lambda pair: f"{pair[0].name}-{pair[1].name}")
+def test_each_transition_is_taken(transition: tuple[LaneState, LaneState]) -> None:
+    direction, pieces = WALKS[transition]
+
+    async def work() -> None:
+        bench = Bench(chain=Machine())
+        lane = bench.link.responses if direction == Direction.RESPONSE else bench.link.requests
+        seen: list[set[tuple[LaneState, LaneState]]] = [set()]
+        for who, data in pieces:
+            await bench.send(bench.client if who == "client" else bench.broker, data)
+            await bench.settled()
+            seen.append(lane.transitions_taken)
+        assert transition in seen[-1]
+        if transition[1] != LOST:
+            assert transition not in seen[-2]  # by the last piece
+        assert not any(what == "fault" for what, *_ in bench.owner.told)
+        sent = [b"".join(data for who, data in pieces if who == source) for source in ("client", "broker")]
+        if lane.lane_state in (BETWEEN, LOST):
+            assert await bench.receive(bench.broker, len(sent[0])) == sent[0]
+            assert await bench.receive(bench.client, len(sent[1])) == sent[1]
+
+    run(work)
+
+
+def exchanges(chance: random.Random) -> list[tuple[bytes, bytes]]:
+    made = []
+    for _ in range(chance.randrange(1, 12)):
+        key = chance.choice((18, 3, 1))
+        if key == 1:
+            made.append((FETCH, big_response(1, 17, chance.choice((0, 50, 5_000)), chance.randrange(100))))
+        else:
+            made.append((request(key, 1, 7, chance.randbytes(30)), response(7, chance.randbytes(60))))
+    return made
+
+
+def test_random_traffic_takes_all_transitions_and_no_other() -> None:
+    found: set[tuple[LaneState, LaneState]] = set()
+
+    async def converse(seed: int) -> None:
+        chance = random.Random(seed)
+        bench = Bench(chain=Machine())
+        made = exchanges(chance)
+        sent, answered = (b"".join(frames) for frames in zip(*made, strict=True))
+        extra = chance.choice((PASSES, HELD))
+        sent += extra[: chance.randrange(len(extra))]  # the last request is not complete
+        answered += response(9, b"to nothing") if chance.random() < 0.5 else b""
+        got = []
+        for source, sink, data in ((bench.client, bench.broker, sent), (bench.broker, bench.client, answered)):
+            cuts = sorted(chance.randrange(len(data) + 1) for _ in range(chance.choice((0, 1, 5, 25))))
+            for start, end in zip([0, *cuts], [*cuts, len(data)], strict=True):
+                await bench.send(source, data[start:end])
+                await bench.settled()
+            with contextlib.suppress(BlockingIOError):
+                while piece := sink.recv(1 << 20):
+                    got.append((sink, piece))
+        assert not any(what == "fault" for what, *_ in bench.owner.told)
+        passed = {
+            sink: b"".join(piece for where, piece in got if where is sink) for sink in (bench.broker, bench.client)
+        }
+        assert sent.startswith(passed[bench.broker])
+        assert passed[bench.client] == answered
+        found.update(taken(bench))
+
+    async def work() -> None:
+        for seed in range(60):
+            await converse(seed)
+
+    run(work)
+    assert found == ALL_TRANSITIONS
+
+
+# What a subclass forgets fails; it does not lose bytes
+
+ABSTRACT = {"Pipe": ("SocketPipe", "TransportPipe"), "LinkBase": ("Link",), "Lane": ("RequestLane", "ResponseLane")}
+
+
+class Forgetful(Pipe):
+    """Overrides nothing."""
+
+
+def test_a_pipe_that_overrides_nothing_fails_at_once() -> None:
+    async def work() -> None:
+        bench = Bench()
+        link = Link(bench.worker, bench.owner, Plan(), 2, Limits())
+        with pytest.raises(TypeError, match=r"Forgetful does not override Pipe.start_reading"):
+            link.join(Forgetful(), Forgetful())
+        with pytest.raises(TypeError, match=r"Forgetful does not override Pipe.emit"):
+            link.forward_response(response(1))
+        bench.worker.links.discard(link)
+
+    run(work)
+
+
+def test_a_link_base_that_overrides_nothing_fails() -> None:
+    with pytest.raises(TypeError, match=r"LinkBase does not override LinkBase.close"):
+        LinkBase().close(CloseCause.ERROR)
+
+
+@pytest.mark.parametrize(("base", "subclass"), [(base, one) for base, ones in ABSTRACT.items() for one in ones])
+def test_every_abstract_method_is_overridden(base: str, subclass: str) -> None:
+    sources = "\n".join(path.read_text("utf-8") for path in (Path(__file__).parents[3] / "kproxy/proxy").rglob("*.pyx"))
+    abstract = re.findall(rf'not_overridden\(self, "{base}\.(\w+)"\)', sources)
+    body = re.search(rf"^cdef class {subclass}\({base}\):\n((?:    .*\n|\n)+)", sources, re.M)
+    assert abstract and body is not None
+    overridden = re.findall(r"^    c(?:p)?def .*?(\w+)\(self", body[1], re.M)
+    assert set(abstract) <= set(overridden)

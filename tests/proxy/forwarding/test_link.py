@@ -1,8 +1,12 @@
 """How a connection ends, and what the tap is told of it: every byte once, in order, or how many are missing."""
 
 import asyncio
+import contextlib
 import json
 import random
+import re
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +15,8 @@ from kproxy.filters.chain import Chain
 from kproxy.filters.contract import Filter, Want
 from kproxy.filters.rewrite_addresses import RewriteAddresses
 from kproxy.protocol import Direction
+from kproxy.proxy.forwarding.link import LIFE_TRANSITIONS, Link, LinkLife
+from kproxy.proxy.forwarding.plan import Plan
 from kproxy.proxy.tap.counted import CloseCause, Total
 from kproxy.proxy.tap.ring import TapReader, TapWriter, create_ring
 from kproxy.proxy.tap.tapped import TapKind
@@ -349,8 +355,6 @@ def test_a_verdict_that_comes_after_frames_were_lost_sends_the_request_on() -> N
 
 
 def test_a_plan_that_changes_while_frames_pass_holds_from_the_next_one_on() -> None:
-    from kproxy.proxy.forwarding.plan import Plan  # noqa: PLC0415
-
     class Holds(Filter):
         def wants(self, direction: Any, api_key: int, api_version: int) -> Want:
             return Want.HOLD if (direction, api_key) == (Direction.REQUEST, 3) else Want.PASS
@@ -435,5 +439,160 @@ def test_an_answer_does_not_overtake_a_response_that_is_still_judged(together: b
         expected = response(1, b"judged") + response(2, b"from here") + response(3, b"passes")
         assert await bench.receive(bench.client, len(expected)) == expected
         assert owner.told == []
+
+    run(work)
+
+
+# The life of a link: each of its transitions is taken, no other is, and its table is what the docstring says
+
+SOURCE = (Path(__file__).parents[3] / "kproxy/proxy/forwarding/link.pyx").read_text("utf-8")
+ALL_TRANSITIONS = {(from_, to) for from_, targets in LIFE_TRANSITIONS.items() for to in targets}
+OPENING, JOINED, DRAINING, HALF_CLOSED, CLOSED = LinkLife
+
+
+def drain(bench: Bench) -> None:
+    bench.link.drain()
+
+
+def end_client(bench: Bench) -> None:
+    bench.client.shutdown(1)
+
+
+def end_broker(bench: Bench) -> None:
+    bench.broker.shutdown(1)
+
+
+def lose_client(bench: Bench) -> None:
+    bench.client.close()
+
+
+def lose_broker(bench: Bench) -> None:
+    bench.broker.close()
+
+
+def close(bench: Bench) -> None:
+    bench.link.close(CloseCause.IDLE)
+
+
+ACTS = [drain, end_client, end_broker, lose_client, lose_broker, close]
+WALKS: dict[tuple[LinkLife, LinkLife], list[Callable[[Bench], None]]] = {  # after join, with a request in flight
+    (OPENING, JOINED): [],
+    (JOINED, DRAINING): [drain],
+    (JOINED, HALF_CLOSED): [end_client],
+    (JOINED, CLOSED): [close],
+    (DRAINING, HALF_CLOSED): [drain, end_client],
+    (DRAINING, CLOSED): [drain, close],
+    (HALF_CLOSED, CLOSED): [end_client, close],
+}
+
+
+def test_the_docstring_has_the_transitions_of_the_life() -> None:
+    written = set()
+    for sources, target in re.findall(r"^    ([A-Z_, ]+) -> (\w+)", SOURCE.partition('"""\n\nfrom')[0], re.M):
+        written |= {(source, target) for source in sources.split(", ")}
+    assert written == {(from_.name, to.name) for from_, to in ALL_TRANSITIONS}
+
+
+@pytest.mark.parametrize("transition", WALKS, ids=lambda pair: f"{pair[0].name}-{pair[1].name}")
+def test_each_transition_of_the_life_is_taken(transition: tuple[LinkLife, LinkLife]) -> None:
+    async def work() -> None:
+        bench = Bench()
+        await bench.send(bench.client, METADATA)
+        assert await bench.receive(bench.broker, len(METADATA)) == METADATA
+        for act in WALKS[transition]:
+            act(bench)
+            await bench.settled()
+        assert transition in bench.link.transitions_taken
+        assert bench.link.life_state == transition[1]
+
+    run(work)
+
+
+@pytest.mark.parametrize("drained", [False, True])
+def test_a_link_that_is_never_joined_is_closed_out_of_its_opening(drained: bool) -> None:
+    async def work() -> None:
+        bench = Bench()
+        link = Link(bench.worker, bench.owner, Plan(), 2, Limits())
+        bench.counters.add(Total.CONNECTIONS_OPEN)
+        if drained:
+            link.drain()
+        assert link.life_state == OPENING
+        link.close(CloseCause.UPSTREAM_UNREACHABLE)
+        assert link.transitions_taken == {(OPENING, CLOSED)}
+
+    run(work)
+
+
+def test_every_transition_of_the_life_has_its_test() -> None:
+    assert {*WALKS, (OPENING, CLOSED)} == ALL_TRANSITIONS
+
+
+def test_links_that_end_at_random_take_no_other_transition() -> None:
+    found: set[tuple[LinkLife, LinkLife]] = set()
+
+    async def end(seed: int) -> None:
+        chance = random.Random(seed)
+        bench = Bench()
+        await bench.send(bench.client, METADATA * chance.randrange(3))
+        await bench.settled()
+        for act in chance.choices(ACTS, k=chance.randrange(1, 5)):
+            with contextlib.suppress(OSError):  # what is closed cannot be shut down
+                act(bench)
+            for _ in range(chance.randrange(4)):
+                await asyncio.sleep(0)
+        await bench.settled()
+        assert not any(what == "fault" for what, *_ in bench.owner.told)
+        found.update(bench.link.transitions_taken)
+
+    async def work() -> None:
+        for seed in range(150):
+            await end(seed)
+
+    run(work)
+    assert found == ALL_TRANSITIONS - {(OPENING, CLOSED)}  # benches are joined
+
+
+def test_what_describe_raises_is_reported_once_and_its_bytes_count_as_dropped() -> None:
+    class Fails(Owner):
+        def describe(self, link: Any, from_start: bool) -> bytes:
+            raise KeyError("broker")
+
+    async def work() -> None:
+        tap = Tapped().attach()
+        bench = Bench(Fails(), tap=tap.writer)
+        for _ in range(3):
+            await exchange(bench, METADATA, METADATA_ANSWER)
+        tap.read()
+        assert (tap.data, tap.others) == ([b"", b""], [])
+        assert bench.owner.told == [("fault", "KeyError('broker')")]
+        assert bench.counters.total_of(Total.TAP_DROPPED_BYTES) == 3 * len(METADATA + METADATA_ANSWER)
+        assert not bench.link.closed
+
+    run(work)
+
+
+def test_the_answer_sent_while_deferred_requests_are_processed_is_on_the_tap() -> None:
+    """The deferred bytes have been copied already; what is sent meanwhile has not."""
+    waiting: list[bytes] = []
+
+    def judge(link: Any, frame: bytes) -> bool:
+        if not waiting:
+            waiting.append(frame)
+            return False
+        link.answer(response(2, b"from here"))
+        return True
+
+    async def work() -> None:
+        tap = Tapped().attach()
+        bench = Bench(Owner(judge_request=judge), Chain([Asks(3)]), tap=tap.writer)
+        sent = request(3, 1, 1) + request(3, 1, 2)
+        await bench.send(bench.client, sent)
+        await bench.settled()
+        bench.link.answer(response(1, b"also from here"))
+        bench.link.resume(Direction.REQUEST)  # the deferred request is answered at once, within this call
+        expected = response(1, b"also from here") + response(2, b"from here")
+        assert await bench.receive(bench.client, len(expected)) == expected
+        tap.read()
+        assert tap.data == [sent, expected]
 
     run(work)

@@ -1,0 +1,150 @@
+"""Which fields of a message at a version the rows are made of, found in the facts; kproxy.output.tables.rows reads them.
+
+The facts name error codes and entities (topics, groups, transactional ids) in every API, so that none is forgotten. Each
+function is called once for a message at a version.
+
+To add a column of exchanges that is a field at the top of bodies: a line in TOP_FIELDS, the column in contracts.py.
+"""
+
+from collections.abc import Iterable
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+from kproxy.protocol.facts import Field, facts
+from kproxy.protocol.structs import struct_types
+
+
+class Kind(IntEnum):
+    """What a name names."""
+
+    TOPIC = 0
+    GROUP = 1
+    TRANSACTIONAL_ID = 2
+
+
+class Form(IntEnum):
+    """How a value of a row is made of a field."""
+
+    VALUE = 0  # the field
+    INNER = 1  # a field of the struct in it
+    FIRST = 2  # that field of the first struct of the array in it
+    COUNT = 3  # the number of its elements
+    NAMES = 4  # the names of its elements
+    ONE_NAME = 5  # a list of it alone
+
+
+class Searched(NamedTuple):
+    """The attributes of a struct at a version in which something is found. *cls* is the class of the struct."""
+
+    cls: type[Any]
+    error_codes: tuple[str, ...]
+    names: tuple[tuple[str, Kind, bool], ...]  # attribute, kind, whether it is an array
+    topic_id: str | None
+    partitions: str | None
+    children: tuple[tuple[str, bool, "Searched"], ...]  # attribute, whether it is an array, what is in its structs
+
+    @property
+    def finds_something(self) -> bool:
+        """Whether there is anything to find."""
+        return bool(self.error_codes or self.names or self.topic_id or self.partitions or self.children)
+
+
+class TopField(NamedTuple):
+    """Where a message at a version has the value of a column; values in *nothing* mean that there is none."""
+
+    column: int  # index in TOP_FIELDS
+    attribute: str
+    inner: str
+    form: Form
+    nothing: tuple[Any, ...]
+
+
+_ENTITIES = {"topicName": Kind.TOPIC, "groupId": Kind.GROUP, "transactionalId": Kind.TRANSACTIONAL_ID}
+_GROUPS_WITHOUT_ENTITY = ("group_id",)  # of the requests about the state of share groups
+
+# column, where it may be in the request, and where in the response if the request does not have it
+TOP_FIELDS: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
+    ("member_id", ("member_id", "members.member_id"), ("member_id",)),
+    ("group_instance_id", ("group_instance_id", "instance_id", "members.group_instance_id"), ()),
+    ("generation_id", ("generation_id", "generation_id_or_member_epoch", "member_epoch"), ()),
+    ("response_generation_id", (), ("generation_id", "member_epoch")),
+    ("protocol_type", ("protocol_type",), ("protocol_type",)),
+    ("protocol_name", ("protocol_name",), ("protocol_name",)),
+    ("protocols", ("protocols", "server_assignor"), ()),
+    ("leader_id", (), ("leader",)),
+    ("members", ("members",), ("members",)),
+    ("session_timeout_ms", ("session_timeout_ms",), ()),
+    ("rebalance_timeout_ms", ("rebalance_timeout_ms",), ()),
+    ("reason", ("reason", "members.reason"), ()),
+    ("producer_id", ("producer_id", "v3_and_below_producer_id"), ("producer_id",)),
+    ("producer_epoch", ("producer_epoch", "v3_and_below_producer_epoch"), ("producer_epoch",)),
+    ("committed", ("committed",), ()),
+    ("acks", ("acks",), ()),
+    ("timeout_ms", ("timeout_ms",), ()),
+    ("replica_id", ("replica_id", "replica_state.replica_id"), ()),
+    ("isolation_level", ("isolation_level",), ()),
+    ("max_wait_ms", ("max_wait_ms",), ()),
+    ("min_bytes", ("min_bytes",), ()),
+    ("max_bytes", ("max_bytes",), ()),
+    ("fetch_session_id", ("session_id",), ("session_id",)),
+    ("fetch_session_epoch", ("session_epoch",), ()),
+    ("throttle_time_ms", (), ("throttle_time_ms",)),
+)
+_NOTHING = (None, "", -1)
+_OTHER_NOTHING: dict[str, tuple[Any, ...]] = {"fetch_session_id": (None, 0), "fetch_session_epoch": (None,)}
+
+
+def searched_fields(message: str, version: int) -> Searched:
+    """What to look at in a body of the message at the version."""
+    return _searched(struct_types(message), message, _fields(message, version), version)
+
+
+def top_fields(message: str, version: int, *, in_response: bool) -> tuple[TopField, ...]:
+    """Where the body of the message at the version has the values of TOP_FIELDS."""
+    fields = {field.attribute: field for field in _fields(message, version) if version in field.versions}
+    found = []
+    for number, (column, request_paths, response_paths) in enumerate(TOP_FIELDS):
+        for path in response_paths if in_response else request_paths:
+            outer, _, inner = path.partition(".")
+            if outer in fields and (not inner or inner in {each.attribute for each in fields[outer].fields}):
+                form = _form(column, fields[outer], inner)
+                found.append(TopField(number, outer, inner, form, _OTHER_NOTHING.get(column, _NOTHING)))
+                break
+    return tuple(found)
+
+
+def _fields(message: str, version: int) -> tuple[Field, ...]:
+    return tuple(next(layout for layout in facts().layouts(message) if version in layout.versions).fields)
+
+
+def _searched(types: Any, name: str, fields: Iterable[Field], version: int) -> Searched:
+    present = [f for f in fields if version in f.versions]
+    is_topic = any(f.entity == "topicName" or f.attribute == "topic_id" for f in present)
+    children = [(f.attribute, f.is_array, _searched(types, f.type, f.fields, version)) for f in present if f.is_struct]
+    names = [(f.attribute, kind, f.is_array) for f in present if (kind := _kind(f)) is not None]
+    ids = [f.attribute for f in present if f.attribute == "topic_id" and f.type == "uuid"]
+    partitions = [f.attribute for f in present if is_topic and f.is_array and f.attribute.startswith("partition")]
+    return Searched(
+        cls=types[name],
+        error_codes=tuple(f.attribute for f in present if f.json_name.endswith("rrorCode") and not f.is_array),
+        names=tuple(names),
+        topic_id=ids[0] if ids else None,
+        partitions=partitions[0] if partitions else None,
+        children=tuple(child for child in children if child[2].finds_something),
+    )
+
+
+def _kind(f: Field) -> Kind | None:
+    if f.type != "string":
+        return None
+    return Kind.GROUP if f.attribute in _GROUPS_WITHOUT_ENTITY else _ENTITIES.get(f.entity or "")
+
+
+def _form(column: str, field: Field, inner: str) -> Form:
+    if inner:
+        return Form.FIRST if field.is_array else Form.INNER
+    if column == "members":
+        return Form.COUNT
+    if column == "protocols":
+        return Form.NAMES if field.is_array else Form.ONE_NAME
+    return Form.VALUE

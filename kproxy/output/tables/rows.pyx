@@ -1,0 +1,639 @@
+# cython: language_level=3, nonecheck=True, cdivision=True
+"""Rows of exchanges and record batches, out of bodies as objects; and what the rows of other tables share with them.
+
+    instant, record_instant   times that file formats and their readers know
+    topic_of                  name and id of a topic
+    read_body                 the body of a frame as an object, unless it is too large
+    gather                    error codes, topics, groups, transactional ids, partitions anywhere in a body
+    exchange_row              a row of exchanges; top_fields are its columns from fields at the top of bodies
+    records_fields            the records fields of Produce and Fetch; batch_rows: their rows of record_batches
+
+Compiled because all of it runs for every exchange. Which fields are read is found once for each message and version, in
+kproxy.output.tables.layouts.
+"""
+
+from cpython.object cimport Py_TYPE, PyObject
+from libc.stdint cimport int64_t
+
+from kproxy.protocol.object_codec cimport decode
+from kproxy.protocol.program cimport Program
+from kproxy.protocol.records.batches cimport Batch
+from kproxy.protocol.slots cimport slot, slot_offset
+from kproxy.session.exchanges cimport Exchange, Frame
+
+from kproxy.errors import DecodeError
+from kproxy.output.escaping import well_formed
+from kproxy.output.tables import layouts
+from kproxy.output.tables.layouts import TOP_FIELDS
+from kproxy.protocol import ApiKey
+from kproxy.protocol.error_codes import error_name
+from kproxy.protocol.facts import facts
+from kproxy.protocol.ids import ZERO_UUID
+from kproxy.protocol.records import DEFAULT_LIMITS, read_batches
+from kproxy.protocol.structs import struct_types
+
+LARGEST = 16 * 1024 * 1024  # bytes of a body; as objects it can be many times its size
+WITH_RECORDS = frozenset({"ProduceRequest", "FetchResponse", "ShareFetchResponse", "FetchSnapshotResponse"})
+cdef int64_t LARGEST_OFFSET = 0x7FFFFFFFFFFFFFFF
+cdef int METADATA = ApiKey.METADATA
+cdef int FIND_COORDINATOR = ApiKey.FIND_COORDINATOR
+cdef int TOPIC = layouts.Kind.TOPIC
+cdef int GROUP = layouts.Kind.GROUP
+cdef int VALUE = layouts.Form.VALUE
+cdef int INNER = layouts.Form.INNER
+cdef int FIRST = layouts.Form.FIRST
+cdef int COUNT = layouts.Form.COUNT
+cdef int NAMES = layouts.Form.NAMES
+cdef Py_ssize_t TOP_FIELD_COUNT = len(TOP_FIELDS)
+cdef str NO_TOPIC_ID = ZERO_UUID
+cdef dict _api_names = {key: api.name for key, api in facts().apis.items()}
+
+cdef enum:
+    MOST_VALUES = 100_000  # of each kind that are kept; a frame of 100 MiB could name tens of millions
+    GROUP_KEY = 0  # CoordinatorType
+    TRANSACTION_KEY = 1
+    MOST_PROTOCOLS = 100  # assignors of a member that are in a row
+
+
+# Times
+
+# From 1900 on calendars agree: one earlier time in a column, and Spark refuses to read the column (it asks which calendar is
+# meant: SparkUpgradeException, spark.sql.parquet.datetimeRebaseModeInRead). The last year that SQL has is 9999.
+cdef int64_t FIRST_US = -2_208_988_800_000_000
+cdef int64_t LAST_US = 253_402_300_799_999_999
+
+EARLIEST_US, LATEST_US = FIRST_US, LAST_US
+
+
+cpdef object instant(int64_t at):
+    """Nanoseconds since the epoch as microseconds; None before 1900, which only a damaged capture has."""
+    cdef int64_t us = at // 1000 - (1 if at % 1000 < 0 else 0)
+    return us if us >= FIRST_US else None
+
+
+cpdef object record_instant(int64_t at):
+    """The milliseconds of a record; None for -1 (no timestamp) and for what is before 1900 or after 9999."""
+    if at == -1 or not FIRST_US // 1000 <= at <= LAST_US // 1000:
+        return None
+    return at
+
+
+# Topics
+
+cpdef tuple topic_of(object name, object topic_id, object names):
+    """Name and id, None for what is not known; *names* are those of ids that the traffic has shown."""
+    if topic_id is not None and topic_id == NO_TOPIC_ID:
+        topic_id = None
+    if not name and topic_id is not None:
+        name = names.get(topic_id)
+    if not name:
+        return None, topic_id
+    return name if (<str?>name).isascii() else well_formed(name), topic_id
+
+
+# Fields of objects
+
+cdef class Slot:
+    """A field of the instances of one message class."""
+
+    cdef readonly str name
+    cdef Py_ssize_t offset  # of the slot in an instance
+    cdef PyObject *owner  # the class whose instances have it there; classes of messages live as long as the process
+
+    def __init__(self, type owner not None, str name not None):
+        self.name = name
+        self.owner = <PyObject *>owner
+        self.offset = slot_offset(getattr(owner, name))
+        if self.offset < 0:
+            raise TypeError(f"{owner.__name__}.{name} is no slot")
+
+    cdef object of(self, object struct):
+        """Its value in *struct*; by getattr where that is of another class, or has not set it."""
+        cdef PyObject *value
+        if <PyObject *>Py_TYPE(struct) == self.owner:
+            value = slot(struct, self.offset)[0]
+            if value != NULL:
+                return <object>value
+        return getattr(struct, self.name)
+
+
+cdef class Found:
+    """Different values in the order in which they occur."""
+
+    def __init__(self, dict error_codes=None):
+        self.error_codes = {} if error_codes is None else error_codes
+        self.topics = {}
+        self.topic_ids = {}
+        self.groups = {}
+        self.transactional_ids = {}
+
+    cdef dict into(self, int kind):
+        return self.topics if kind == TOPIC else self.groups if kind == GROUP else self.transactional_ids
+
+
+cdef class Plan:
+    """The fields of a struct at a version that are searched: a layouts.Searched, as slots."""
+
+    cdef tuple error_codes  # Slots
+    cdef tuple names  # (Slot, layouts.Kind, whether it is an array)
+    cdef Slot topic_id
+    cdef Slot partitions
+    cdef tuple children  # (Slot, whether it is an array, Plan)
+
+    def __init__(self, searched):
+        cls = searched.cls
+        self.error_codes = tuple([Slot(cls, name) for name in searched.error_codes])
+        self.names = tuple([(Slot(cls, name), int(kind), is_array) for name, kind, is_array in searched.names])
+        self.topic_id = None if searched.topic_id is None else Slot(cls, searched.topic_id)
+        self.partitions = None if searched.partitions is None else Slot(cls, searched.partitions)
+        self.children = tuple([(Slot(cls, name), is_array, Plan(inner)) for name, is_array, inner in searched.children])
+
+
+cdef class Getter:
+    """How a message at a version has the value of a column: a layouts.TopField, with its slot."""
+
+    cdef Py_ssize_t column
+    cdef int form
+    cdef Slot slot
+    cdef str inner
+    cdef tuple nothing
+
+    def __init__(self, cls, field):
+        self.column, self.form, self.nothing = field.column, field.form, field.nothing
+        self.slot, self.inner = Slot(cls, field.attribute), field.inner
+
+    cdef object of(self, object struct):
+        value = self.slot.of(struct)
+        if self.form == VALUE:
+            return value
+        if self.form == INNER:
+            return getattr(value, self.inner)
+        if self.form == FIRST:
+            return getattr(value[0], self.inner) if value else None
+        if self.form == COUNT:
+            return len(value or ())
+        if self.form == NAMES:
+            return [each.name for each in (value or ())[:MOST_PROTOCOLS]]
+        return [value or ""]
+
+
+cpdef int gather(Plan plan, object struct, Found found) except -1:
+    """Add what *struct*, decoded at the plan's version, holds."""
+    cdef Slot field
+    cdef bint named
+    for field in plan.error_codes:
+        code = field.of(struct)
+        if code:
+            found.error_codes[code] = None
+    named = gather_names(plan.names, struct, found) if plan.names else False
+    if plan.topic_id is not None and not named:  # a topic with both is known by its name
+        topic_id = plan.topic_id.of(struct)
+        if topic_id is not None and len(found.topic_ids) < MOST_VALUES and topic_id != NO_TOPIC_ID:
+            found.topic_ids[topic_id] = None
+    if plan.partitions is not None:
+        found.partitions += len(plan.partitions.of(struct) or ())
+    return gather_below(plan, struct, found) if plan.children else 0
+
+
+cdef int gather_below(Plan plan, object struct, Found found) except -1:
+    cdef tuple child
+    cdef Slot field
+    cdef Plan inner
+    for child in plan.children:
+        field, inner = child[0], child[2]
+        below = field.of(struct)
+        if below is None:
+            continue
+        if child[1]:
+            for each in <list?>below:
+                gather(inner, each, found)
+        else:
+            gather(inner, below, found)
+    return 0
+
+
+cdef bint gather_names(tuple names, object struct, Found found) except -1:
+    """Add the names in a struct; return whether one of them is a topic's."""
+    cdef bint is_topic = False
+    cdef tuple name
+    cdef Slot field
+    cdef dict into
+    for name in names:
+        field = name[0]
+        value = field.of(struct)
+        into = found.into(name[1])
+        if not value or len(into) >= MOST_VALUES:
+            continue
+        if name[2]:
+            into.update(dict.fromkeys(value[:MOST_VALUES]))
+        else:
+            into[value] = None
+            is_topic |= <int>name[1] == TOPIC
+    return is_topic
+
+
+# Bodies
+
+cdef class Form:
+    """What all bodies of a message at a version have in common."""
+
+    cdef str name
+    cdef Plan plan
+    cdef Program program  # None where the body needs more than one
+    cdef tuple getters  # of a request, or of a response; None until they are needed
+
+    def __init__(self, message, int version):
+        programs = message.programs(version)
+        self.name = message.name
+        self.plan = Plan(layouts.searched_fields(message.name, version))
+        self.program = programs[0] if len(programs) == 1 else None
+
+
+cdef class Body:
+    """A body that was read: a message at a version, and the object."""
+
+    def __init__(self, message, int version, struct):
+        self.form = form_of(message, version)
+        self.name = message.name
+        self.message = message
+        self.version = version
+        self.struct = struct
+
+    def gather(self, Found found not None):
+        """Add what the body holds to *found*."""
+        gather((<Form>self.form).plan, self.struct, found)
+
+
+cdef dict _forms = {}  # at most one for each version of each message
+
+
+cdef Form form_of(object message, int version):
+    cdef tuple asked = (message, version)
+    found = _forms.get(asked)
+    if found is None:
+        found = _forms[asked] = Form(message, version)
+    return found
+
+
+cpdef tuple read_body(Frame frame):
+    """(Body, None), or (None, why it cannot be read); (None, None) without a frame, or for one that is not to be read."""
+    cdef Body body
+    cdef Form form
+    if frame is None or frame.unread:
+        return None, None
+    message = frame.message
+    if message is None or frame.error is not None:
+        return None, str(frame.error) if frame.error is not None else "nothing is known about its layout"
+    if len(frame.data) > LARGEST and message.name not in WITH_RECORDS:
+        return None, f"{message.name} has {len(frame.data):,} bytes: one of more than {LARGEST:,} is not taken apart"
+    body = Body.__new__(Body)
+    form = form_of(message, frame.body_version)
+    body.form = form
+    body.name = form.name
+    body.message = message
+    body.version = frame.body_version
+    try:
+        if form.program is not None:
+            body.struct = decode(form.program, frame.data, frame.body_start)
+        else:
+            body.struct = message.decode(frame.body_version, frame.data, frame.body_start)
+    except DecodeError as error:
+        return None, str(error)
+    return body, None
+
+
+def json_of(Frame frame):
+    """Kafka's JSON of the body, credentials withheld; None where there is none."""
+    if frame is not None and frame.unread:
+        return b"{}"
+    if frame is None or frame.message is None or frame.error is not None:
+        return None
+    try:
+        return frame.message.to_json(frame.body_version, frame.data, frame.body_start, withhold=True)
+    except DecodeError:
+        return None
+
+
+# Exchanges
+
+cpdef tuple exchange_row(int64_t number, Exchange exchange, Found found, list top, object undecoded):
+    """The columns of exchanges up to throttle_time_ms, without connection_id.
+
+    Args:
+        number: of the exchange in its connection.
+        found: what is in both bodies.
+        top: the return value of top_fields.
+        undecoded: why a body could not be read, where the exchange itself does not say.
+    """
+    cdef Frame request = exchange.request
+    cdef Frame response = exchange.response
+    cdef list codes = list(found.error_codes)
+    cdef list groups = list(found.groups)
+    layout = assumed = latency = None
+    if request is not None:
+        layout, assumed = request.layout, request.assumed_version
+    if response is not None:
+        layout = layout or response.layout
+        assumed = response.assumed_version if assumed is None else assumed
+        if request is not None:
+            latency = <double>(response.ended_at - request.started_at) / 1e6
+    return (
+        number,
+        None if request is None else instant(request.started_at),
+        None if response is None else instant(response.ended_at),
+        latency,
+        exchange.api_key,
+        _api_names.get(exchange.api_key),
+        exchange.api_version,
+        exchange.correlation_id,
+        exchange.client_id,
+        None if request is None else len(request.data) + 4,
+        None if response is None else len(response.data) + 4,
+        exchange.expects_response,
+        exchange.unanswered,
+        exchange.undecoded or undecoded,
+        layout,
+        assumed,
+        codes,
+        error_name(codes[0]) if codes else None,
+        topic_labels(found, exchange.topic_names),
+        found.partitions or None,
+        groups,
+        groups[0] if groups else None,
+        next(iter(found.transactional_ids)) if found.transactional_ids else None,
+    ) + tuple(top)
+
+
+cpdef Found gather_bodies(Exchange exchange, Body request, Body response):
+    """What both bodies of an exchange hold, as far as the table has columns for it."""
+    cdef Found found = Found()
+    cdef Found answered
+    if request is not None:
+        gather((<Form>request.form).plan, request.struct, found)
+        found.error_codes.clear()  # a few requests repeat the error code of another response
+        if exchange.api_key == FIND_COORDINATOR:
+            _coordinator_keys(request.struct, found)
+    if response is not None:
+        answered = Found(found.error_codes)
+        gather((<Form>response.form).plan, response.struct, answered)
+        if exchange.api_key != METADATA:  # a client may ask for all topics: those in its response say nothing of it
+            found.topics.update(answered.topics)
+            found.topic_ids.update(answered.topic_ids)
+        found.partitions = found.partitions or answered.partitions
+    return found
+
+
+cdef list topic_labels(Found found, object names):
+    """The names of topics, and the ids of those whose names the traffic has not shown."""
+    if not found.topic_ids:
+        return list(found.topics)
+    named = dict.fromkeys(found.topics)
+    for topic_id in found.topic_ids:
+        named[names.get(topic_id, topic_id)] = None
+    return list(named)
+
+
+cpdef list top_fields(Body request, Body response):
+    """The values of TOP_FIELDS."""
+    cdef list values = [None] * TOP_FIELD_COUNT
+    cdef Getter getter
+    if request is not None:
+        for getter in getters(request, False):
+            values[getter.column] = getter.of(request.struct)
+    if response is not None:
+        for getter in getters(response, True):
+            if values[getter.column] in getter.nothing:
+                values[getter.column] = getter.of(response.struct)
+    return values
+
+
+cdef tuple getters(Body body, bint in_response):
+    cdef Form form = <Form>body.form
+    if form.getters is None:
+        cls = struct_types(form.name)[form.name]
+        fields = layouts.top_fields(form.name, body.version, in_response=in_response)
+        form.getters = tuple([Getter(cls, field) for field in fields])
+    return form.getters
+
+
+cdef int _coordinator_keys(request, Found found) except -1:
+    """FindCoordinator names groups and transactional ids in one field (KIP-699 made it many)."""
+    into = {GROUP_KEY: found.groups, TRANSACTION_KEY: found.transactional_ids}.get(request.key_type)
+    if into is not None:
+        into.update(dict.fromkeys([request.key] if request.key else request.coordinator_keys or ()))
+    return 0
+
+
+# Record batches
+
+cdef class RecordsField:
+    """One records field: a partition of a Produce request or of a Fetch response."""
+
+    def __init__(
+        self, str direction, topic, topic_id, int partition, error_code, appended_offset, bytes data, bint unaligned=False
+    ):
+        self.direction = direction
+        self.topic = topic
+        self.topic_id = topic_id
+        self.partition = partition
+        self.error_code = error_code
+        self.appended_offset = appended_offset
+        self.data = data
+        self.unaligned = unaligned
+
+    def batches(self):
+        """Its batches."""
+        return read_batches(self.data, unaligned=self.unaligned)
+
+
+cpdef list records_fields(Body request, Body response, object names):
+    """The records fields of an exchange; None for an API that has none."""
+    cdef FetchSlots fetched
+    if request is not None and request.name == "ProduceRequest":
+        return _produced(request.struct, None if response is None else response.struct, names)
+    fetched = None if response is None else FETCHED.get(response.name)
+    return None if fetched is None else _fetched(response.struct, fetched, names)
+
+
+cdef Slot _slot(str message, str struct, str name):
+    return Slot(struct_types(message)[struct], name)
+
+
+cdef class FetchSlots:
+    """Where the records fields are in the struct of a message that fetches."""
+
+    cdef Slot topics
+    cdef Slot name  # None where topics are called by their ids alone
+    cdef Slot topic_id  # None where they have none
+    cdef Slot partitions
+    cdef Slot index
+    cdef Slot error_code
+    cdef Slot records
+    cdef bint unaligned
+
+    def __init__(self, str message, str topics, str topic, str name, str partition, str index, str records):
+        has_id = "topic_id" in struct_types(message)[topic].by_attribute
+        self.topics = _slot(message, message, topics)
+        self.name = None if name is None else _slot(message, topic, name)
+        self.topic_id = _slot(message, topic, "topic_id") if has_id else None
+        self.partitions = _slot(message, topic, "partitions")
+        self.index = _slot(message, partition, index)
+        self.error_code = _slot(message, partition, "error_code")
+        self.records = _slot(message, partition, records)
+        self.unaligned = records == "unaligned_records"
+
+
+cdef dict FETCHED = {
+    message: FetchSlots(message, *slots)
+    for message, slots in {
+        "FetchResponse": ("responses", "FetchableTopicResponse", "topic", "PartitionData", "partition_index", "records"),
+        "ShareFetchResponse": ("responses", "ShareFetchableTopicResponse", None, "PartitionData", "partition_index", "records"),
+        "FetchSnapshotResponse": ("topics", "TopicSnapshot", "name", "PartitionSnapshot", "index", "unaligned_records"),
+    }.items()
+}
+cdef Slot TOPIC_DATA = _slot("ProduceRequest", "ProduceRequest", "topic_data")
+cdef Slot TOPIC_NAME = _slot("ProduceRequest", "TopicProduceData", "name")
+cdef Slot TOPIC_ID = _slot("ProduceRequest", "TopicProduceData", "topic_id")
+cdef Slot PARTITION_DATA = _slot("ProduceRequest", "TopicProduceData", "partition_data")
+cdef Slot INDEX = _slot("ProduceRequest", "PartitionProduceData", "index")
+cdef Slot RECORDS = _slot("ProduceRequest", "PartitionProduceData", "records")
+cdef Slot RESPONSES = _slot("ProduceResponse", "ProduceResponse", "responses")
+cdef Slot ANSWERED_TOPIC = _slot("ProduceResponse", "TopicProduceResponse", "name")
+cdef Slot ANSWERED_ID = _slot("ProduceResponse", "TopicProduceResponse", "topic_id")
+cdef Slot ANSWERS = _slot("ProduceResponse", "TopicProduceResponse", "partition_responses")
+cdef Slot ANSWERED_INDEX = _slot("ProduceResponse", "PartitionProduceResponse", "index")
+cdef Slot ERROR_CODE = _slot("ProduceResponse", "PartitionProduceResponse", "error_code")
+cdef Slot BASE_OFFSET = _slot("ProduceResponse", "PartitionProduceResponse", "base_offset")
+
+
+cdef list _produced(request, response, names):
+    cdef dict answers = _answers(response)
+    cdef list fields = []
+    for topic in TOPIC_DATA.of(request):
+        sent_name, sent_id = TOPIC_NAME.of(topic), TOPIC_ID.of(topic)
+        name, topic_id = topic_of(sent_name, sent_id, names)
+        for partition in PARTITION_DATA.of(topic):
+            index = INDEX.of(partition)
+            answer = answers.get((sent_name, sent_id, index))
+            error = offset = None
+            if answer is not None:
+                error, offset = ERROR_CODE.of(answer), BASE_OFFSET.of(answer)
+                if error or offset < 0:
+                    offset = None
+            data = RECORDS.of(partition) or b""
+            fields.append(new_field("produce", name, topic_id, index, error, offset, data, False))
+    return fields
+
+
+cdef dict _answers(response):
+    cdef dict answers = {}
+    if response is None:
+        return answers
+    for topic in RESPONSES.of(response):
+        name, topic_id = ANSWERED_TOPIC.of(topic), ANSWERED_ID.of(topic)
+        for partition in ANSWERS.of(topic):
+            answers[name, topic_id, ANSWERED_INDEX.of(partition)] = partition
+    return answers
+
+
+cdef list _fetched(response, FetchSlots slots, names):
+    cdef list fields = []
+    for topic in slots.topics.of(response):
+        sent_name = None if slots.name is None else slots.name.of(topic)
+        sent_id = None if slots.topic_id is None else slots.topic_id.of(topic)
+        name, topic_id = topic_of(sent_name, sent_id, names)
+        for partition in slots.partitions.of(topic):
+            number, error, data = slots.index.of(partition), slots.error_code.of(partition), slots.records.of(partition)
+            fields.append(new_field("fetch", name, topic_id, number, error, None, data or b"", slots.unaligned))
+    return fields
+
+
+cdef RecordsField new_field(
+    str direction, topic, topic_id, int partition, error_code, appended_offset, bytes data, bint unaligned
+):
+    cdef RecordsField field = RecordsField.__new__(RecordsField)
+    field.direction = direction
+    field.topic = topic
+    field.topic_id = topic_id
+    field.partition = partition
+    field.error_code = error_code
+    field.appended_offset = appended_offset
+    field.data = data
+    field.unaligned = unaligned
+    return field
+
+
+cpdef list batch_rows(RecordsField field, object batches, object problems):
+    """The columns of record_batches from direction on; *problems* of records, by the position of their batch."""
+    cdef list rows = []
+    cdef tuple where = (field.direction, field.topic, field.topic_id, field.partition, field.error_code)
+    cdef int64_t spent = 0
+    cdef Batch batch
+    cdef tuple header
+    offset = field.appended_offset
+    for batch in batches:
+        count = None
+        if batch.magic < 2:
+            count, unpacked = _count(batch, spent)
+            spent += unpacked
+        header = _header(batch, count)
+        count = header[2]
+        problem = problems.get(batch.position) if problems else None
+        rows.append(where + (offset,) + header + (problem,))  # sums: unpacking makes a list of each row first
+        if offset is not None:
+            offset = None if count is None or not 0 <= count <= LARGEST_OFFSET - offset else offset + count
+    tail = batches.tail
+    if tail is not None and tail.kind == "error":
+        rows.append((*where, None, None, None, None, tail.size, *NO_HEADER, tail.reason))
+    return rows
+
+
+cdef tuple _count(Batch message, int64_t spent):
+    """Records in a message of magic 0 or 1, and bytes unpacked to count them: the header of a wrapper does not say it."""
+    if not message.is_wrapper:
+        return 1, 0
+    opened = message.open(DEFAULT_LIMITS.after(spent))
+    readable = opened.error is None and opened.skipped is None
+    return opened.claimed if readable else None, opened.unpacked_size
+
+
+cdef tuple _header(Batch batch, count):
+    """From base_offset to crc_valid."""
+    cdef tuple described
+    if batch.magic == 2:
+        described = batch.described()
+        return (
+            described[0],
+            described[1],
+            described[2],
+            batch.size,
+            described[3],
+            batch.magic,
+            described[4],
+            record_instant(described[5]),
+            record_instant(described[6]),
+            described[7],
+            described[8],
+            described[9],
+            described[10],
+            described[11],
+            described[12],
+            batch.has_valid_crc(),
+        )
+    return (
+        batch.base_offset,
+        batch.last_offset,
+        count,
+        batch.size,
+        batch.compression,
+        batch.magic,
+        batch.timestamp_type,
+        None,
+        record_instant(batch.max_timestamp) if batch.magic else None,
+        *NO_PRODUCER,
+        batch.has_valid_crc(),
+    )
+
+
+cdef tuple NO_PRODUCER = (None,) * 6  # from partition_leader_epoch to is_control
+cdef tuple NO_HEADER = (None,) * 12  # from codec to crc_valid

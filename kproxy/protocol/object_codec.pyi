@@ -1,0 +1,10 @@
+"""Messages as objects: ``decode`` makes one instance a struct (kproxy.protocol.structs), ``encode`` writes its bytes again."""
+
+from kproxy.protocol.program import Program
+from kproxy.protocol.structs import MessageStruct
+
+def decode(program: Program, data: bytes, start: int = 0) -> MessageStruct:
+    """The object of a message that fills *data* from *start* on. Raises DecodeError."""
+
+def encode(program: Program, message: MessageStruct) -> bytes:
+    """The bytes of *message* at the program's version. Raises EncodeError."""

@@ -1,0 +1,77 @@
+"""What a session reports besides exchanges, and the connection that all events share.
+
+To add an event: a class here, exported by kproxy.session; make it in session.pyx; then every output must say what it
+does with it (kproxy.output: text/lines.py, jsonl.py with its reader from_jsonl.py, tables, packets).
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from kproxy.protocol import Direction
+from kproxy.session.exchanges import Event
+from kproxy.session.tls_facts import TlsFacts
+
+
+@dataclass(slots=True)
+class Connection:
+    """What is known of one TCP connection; shared by all its events and filled in as the session learns."""
+
+    number: int
+    client: str  # "address:port"
+    broker: str
+    client_software_name: str | None = None  # ApiVersions request v3+ (KIP-511)
+    client_software_version: str | None = None
+    sasl_mechanism: str | None = None
+    tls: TlsFacts | None = None  # None: in the clear
+
+
+@dataclass
+class SaslToken(Event):
+    """A raw token: after SaslHandshake v0, or of a client that starts with GSSAPI. Its bytes are never shown."""
+
+    connection: Connection
+    at: int  # ns
+    direction: Direction = Direction.REQUEST
+    size: int = 0
+    parts: dict[str, Any] | None = None  # those that are no secret, as kproxy.protocol.embedded.sasl; None: opaque
+
+
+@dataclass
+class Gap(Event):
+    """Bytes that are missing, or that came and could not be used because frame boundaries were not known."""
+
+    connection: Connection
+    at: int  # ns
+    direction: Direction = Direction.REQUEST
+    size: int | None = None  # bytes missing; None: unknown; 0: none, some were only skipped
+    skipped: int = 0  # bytes that came but were skipped until a plausible frame
+    lost_frames: int = 0  # frames known to be hit
+
+
+@dataclass
+class NotKafka(Event):
+    """The connection does not speak Kafka, or not in the clear; *what* is for people: which side, what to change."""
+
+    connection: Connection
+    at: int  # ns
+    kind: str = "unknown"  # as recognise.Foreign's; one-sided: only responses were captured, and cannot be read
+    direction: Direction = Direction.REQUEST
+    what: str = ""
+
+
+@dataclass
+class Tls(Event):
+    """The connection was TLS, and its content could be read; ``connection.tls`` has what is known of it."""
+
+    connection: Connection
+    at: int  # ns
+
+
+@dataclass
+class BadFrame(Event):
+    """A size field no peer would accept, or a frame that is none; what follows must be plausible to be trusted."""
+
+    connection: Connection
+    at: int  # ns
+    direction: Direction = Direction.REQUEST
+    reason: str = ""

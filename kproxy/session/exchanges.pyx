@@ -1,0 +1,424 @@
+# cython: language_level=3, nonecheck=True, auto_pickle=False
+"""Frames and exchanges, how the bodies of each API are read, and which response belongs to which request.
+
+    Frame, Exchange   what a session makes of the bytes; the fields' meanings are in exchanges.pyi
+    Route             what to do with one API at one version: its messages, its response header, what the session learns from it
+    InFlight          requests that are not answered yet, in order, and raw SASL tokens among them; bounded by count and bytes
+
+Pairing: a broker answers a connection's requests in their order, so a response belongs to the head of InFlight, and the
+correlation id confirms it. Where it does not (bytes are missing in the capture), ``InFlight.find`` looks for the request whose
+correlation id and body layout fit. The exceptions of the protocol are here, each with its source; the rest comes from the facts.
+
+Compiled because there is an exchange and two frames of each for every request of a capture or of a live connection: as
+Python classes, making the three costs seven times as much.
+"""
+
+from collections import deque
+from enum import IntEnum
+
+cimport cython
+from libc.stdint cimport int64_t
+
+from kproxy.protocol.headers cimport read_response_header, ResponseHeader
+from kproxy.protocol.program cimport Program
+
+from kproxy.errors import DecodeError
+from kproxy.protocol import ApiKey, request_message, response_header_version, response_message
+from kproxy.protocol.error_codes import ErrorCode
+from kproxy.protocol.facts import facts
+from kproxy.session.cluster import FIRST_VERSION_WITH_TOPIC_ID, TELLING_REQUESTS, TELLING_RESPONSES
+
+TOKEN = (None, None)
+cdef int MOST_SOUGHT = 64  # requests in flight whose responses a hunt looks for
+
+_FRAME_FIELDS = (
+    "data", "started_at", "ended_at", "header", "body_start", "message", "body_version", "layout", "assumed_version", "error",
+    "cut", "unread",
+)
+_EXCHANGE_FIELDS = (
+    "connection", "at", "api_key", "api_version", "correlation_id", "client_id", "request", "response", "expects_response",
+    "unanswered", "undecoded", "topic_names", "fetch_sessions", "fetch_number",
+)
+
+
+cdef tuple _values(value, tuple names):
+    return tuple([getattr(value, name) for name in names])
+
+
+cdef str _shown(value, tuple names):
+    return f"{type(value).__name__}({', '.join([f'{name}={getattr(value, name)!r}' for name in names])})"
+
+
+cdef object _copied(value, tuple names, dict changes):
+    copy = type(value)(*_values(value, names))
+    for name, changed in changes.items():
+        setattr(copy, name, changed)
+    return copy
+
+
+@cython.freelist(64)  # instances that are used again
+cdef class Frame:
+    """One frame: header read, body checked by a walk but not decoded; it owns its bytes."""
+
+    def __init__(
+        self, bytes data, int64_t started_at, int64_t ended_at, header=None, Py_ssize_t body_start=0, message=None,
+        int body_version=0, layout=None, assumed_version=None, error=None, bint cut=False, bint unread=False,
+    ):
+        self.data = data
+        self.started_at = started_at
+        self.ended_at = ended_at
+        self.header = header
+        self.body_start = body_start
+        self.message = message
+        self.body_version = body_version
+        self.layout = layout
+        self.assumed_version = assumed_version
+        self.error = error
+        self.cut = cut
+        self.unread = unread
+
+    @property
+    def wire_size(self):
+        """Bytes on the wire, the size field included."""
+        return len(self.data) + 4
+
+    def body(self):
+        """The body as an object, with Kafka's fields in snake_case; None where it cannot be read.
+
+        It is decoded anew by each call, and holds credentials where the bytes do.
+        """
+        if self.message is None or self.error is not None or self.unread:
+            return None
+        try:
+            return self.message.decode(self.body_version, self.data, self.body_start)
+        except DecodeError:
+            return None
+
+    def copy(self, **changes):
+        """The same frame with some fields changed."""
+        return _copied(self, _FRAME_FIELDS, changes)
+
+    def __eq__(self, other):
+        if type(other) is not type(self):
+            return NotImplemented
+        return _values(self, _FRAME_FIELDS) == _values(other, _FRAME_FIELDS)
+
+    def __reduce__(self):
+        return type(self), _values(self, _FRAME_FIELDS)
+
+    def __repr__(self):
+        return _shown(self, _FRAME_FIELDS)
+
+
+cdef class Event:
+    """Anything that a session reports."""
+
+    def __init__(self, connection, int64_t at):
+        self.connection = connection
+        self.at = at
+
+
+cdef class Exchange(Event):
+    """A request and its response; either may be missing (acks=0, unanswered, the capture starts late)."""
+
+    def __init__(
+        self, connection, int64_t at, api_key=None, api_version=None, correlation_id=None, client_id=None,
+        Frame request=None, Frame response=None, bint expects_response=True, unanswered=None, undecoded=None,
+        topic_names=None, fetch_sessions=None, int64_t fetch_number=0,
+    ):
+        self.connection = connection
+        self.at = at
+        self.api_key = api_key
+        self.api_version = api_version
+        self.correlation_id = correlation_id
+        self.client_id = client_id
+        self.request = request
+        self.response = response
+        self.expects_response = expects_response
+        self.unanswered = unanswered
+        self.undecoded = undecoded
+        self.topic_names = {} if topic_names is None else topic_names
+        self.fetch_sessions = fetch_sessions
+        self.fetch_number = fetch_number
+
+    @property
+    def api_name(self):
+        """Kafka's name of the API; None where the request was not seen, or the API is not known."""
+        api = None if self.api_key is None else facts().apis.get(self.api_key)
+        return None if api is None else api.name
+
+    @property
+    def latency_ms(self):
+        """From the request's first byte to the response's last one; None where either is missing."""
+        if self.request is None or self.response is None:
+            return None
+        return (self.response.ended_at - self.request.started_at) / 1e6
+
+    def request_body(self):
+        """The request's body as an object, see Frame.body; None without a request, or where ``undecoded`` says why."""
+        return None if self.request is None else self.request.body()
+
+    def response_body(self):
+        """The response's body as an object, see Frame.body; None without a response, or where ``undecoded`` says why."""
+        return None if self.response is None else self.response.body()
+
+    @property
+    def fetch_session(self):
+        """The whole of what a Fetch request asks for, partitions it left out as unchanged included.
+
+        None for anything but a Fetch inside a fetch session, and for one so far back that it was forgotten.
+        """
+        return None if self.fetch_sessions is None else self.fetch_sessions.at(self.fetch_number)
+
+    def copy(self, **changes):
+        """The same exchange with some fields changed."""
+        return _copied(self, _EXCHANGE_FIELDS, changes)
+
+    def __eq__(self, other):
+        if type(other) is not type(self):
+            return NotImplemented
+        return _values(self, _EXCHANGE_FIELDS) == _values(other, _EXCHANGE_FIELDS)
+
+    def __reduce__(self):
+        return type(self), _values(self, _EXCHANGE_FIELDS)
+
+    def __repr__(self):
+        return _shown(self, _EXCHANGE_FIELDS)
+
+
+# Routes
+
+
+class Step(IntEnum):
+    """What a session does beyond pairing; ORDINARY is false."""
+
+    ORDINARY = 0
+    PRODUCE = 1  # may not be answered
+    FETCH = 2  # may belong to a fetch session
+    API_VERSIONS = 3  # names the client's software; may be answered in another version's layout
+    SASL_HANDSHAKE = 4
+    SASL_AUTHENTICATE = 5
+
+
+_STEPS = {ApiKey[step.name]: step for step in Step if step}
+_FETCH_SESSIONS_FROM = 7  # KIP-227
+
+
+cdef class Route:
+    """An API at a version; shared by all sessions."""
+
+    def __init__(self, int api_key, int api_version, request, response):
+        step = _STEPS.get(api_key, Step.ORDINARY)
+        self.api_key = api_key
+        self.api_version = api_version
+        self.name = request.name
+        self.request = request
+        self.response = response
+        self.newest_request = _newest_layout(request, api_version)
+        self.newest_response = _newest_layout(response, api_version)
+        self.response_header_version = response_header_version(api_key, api_version) if response else 0
+        self.request_step = Step.ORDINARY if step in (Step.FETCH, Step.SASL_AUTHENTICATE) else step
+        self.response_step = Step.ORDINARY if step in (Step.PRODUCE, Step.API_VERSIONS) else step
+        if step is Step.FETCH and api_version < _FETCH_SESSIONS_FROM:
+            self.response_step = Step.ORDINARY
+        self.has_topic_ids = api_version >= FIRST_VERSION_WITH_TOPIC_ID.get(api_key, 1 << 15)
+        self.tells_in_request = api_key in TELLING_REQUESTS
+        self.tells_in_response = api_key in TELLING_RESPONSES
+        self.learns = bool(self.response_step or self.has_topic_ids or self.tells_in_request or self.tells_in_response)
+
+    cpdef int read_request(self, Frame frame) except -1:
+        """Check the request body from ``frame.body_start`` on, and write into the frame how to read it, or why not."""
+        return read_as(frame, self.request, self.newest_request, self.api_version)
+
+    cpdef int read_response(self, Frame frame) except -1:
+        """Check the response body from ``frame.body_start`` on, and write into the frame how to read it, or why not."""
+        read_as(frame, self.response, self.newest_response, self.api_version)
+        if frame.error is not None and self.request_step is Step.API_VERSIONS:
+            # A broker that lacks the version answers in the layout of version 0 (ApiVersionsResponse.parse, KIP-511).
+            error = frame.error
+            frame.error = None
+            read_body(frame, self.response, 0)
+            frame.error = frame.error and error
+        return 0
+
+    cpdef bint expects_response(self, Frame produce) except -1:
+        """Whether a Produce request is answered: with acks=0 it is not, whatever happens (KafkaApis)."""
+        try:
+            if self.newest_request is not None:
+                return self.newest_request.peek("acks", produce.data, produce.body_start) != 0
+            return self.request.peek(self.api_version, "acks", produce.data, produce.body_start) != 0
+        except DecodeError:
+            return True
+
+    def fits_response(self, bytes data):
+        """Whether *data* is, to its last byte, a response to this API and version."""
+        frame = Frame(data, 0, 0)
+        try:
+            frame.body_start = read_response_header(data, self.response_header_version).size
+        except DecodeError:
+            return False
+        self.read_response(frame)
+        return frame.message is not None
+
+
+cdef Program _newest_layout(message, int version):
+    """The layout of nearly every body of that version; None for a version that only ``Message.check`` can judge."""
+    if message is None or version not in message.versions:
+        return None
+    return message.programs(version)[0]
+
+
+cdef int read_as(Frame frame, message, Program newest, int api_version) except -1:
+    """As read_body, trying first the layout that nearly every body has."""
+    if newest is None or newest.check(frame.data, frame.body_start) is not None:
+        return read_body(frame, message, api_version)
+    frame.message = message
+    frame.body_version = api_version
+    return 0
+
+
+cpdef int read_body(Frame frame, message, int api_version) except -1:
+    """Check that *message* at *api_version* consumes the body exactly; write into the frame how to read it, or why not."""
+    if message is None:
+        return 0
+    try:
+        layout = message.check(api_version, frame.data, frame.body_start)
+    except DecodeError as error:
+        frame.error = error
+        return 0
+    frame.message = message
+    frame.body_version = layout.version
+    frame.layout = layout.release
+    if layout.assumed:
+        frame.assumed_version = layout.version
+    return 0
+
+
+def decoded(Frame frame not None):
+    """The body of a frame that was read, as an object; None of one that was not."""
+    return None if frame.message is None else frame.message.decode(frame.body_version, frame.data, frame.body_start)
+
+
+cdef dict _routes = {}
+
+
+cpdef Route route_of(int api_key, int api_version):
+    """The route of an API; None when the API is not known. A version above the facts has one too."""
+    known = _routes.get(api_key << 16 | api_version)
+    if known is not None:
+        return known
+    request = request_message(api_key)
+    if request is None or api_version < 0:
+        return None
+    route = Route(api_key, api_version, request, response_message(api_key))
+    if api_version in request.versions:  # any other version may be made up by the client: not kept
+        _routes[api_key << 16 | api_version] = route
+    return route
+
+
+def is_refusal(Frame api_versions not None):
+    """Whether an ApiVersions response says that the broker lacks the version, and so read only the request's header.
+
+    The broker treats such a request as version 0, which has no fields, and answers in version 0 (RequestContext.parseRequest,
+    KIP-511).
+    """
+    return api_versions.message is not None and decoded(api_versions).error_code == ErrorCode.UNSUPPORTED_VERSION
+
+
+def failed(Frame response not None):
+    """Whether a response with an error code at its top says that, or cannot be read."""
+    return response.message is None or decoded(response).error_code != 0
+
+
+# Requests in flight
+
+
+cdef class InFlight:
+    """A queue of entries; responses come in request order, so the next response belongs to its head.
+
+    An entry is (Exchange, Route): without an exchange it is a token, without a route a request of an unknown API.
+    """
+
+    def __init__(self, limits):
+        self.most = limits.in_flight
+        self.most_size = limits.in_flight_size
+        self.queue = deque()
+
+    cpdef bint add(self, Exchange exchange, Route route, int64_t size) except -1:
+        """Take a request whose frame holds *size* bytes; return whether there is now more than the limits allow."""
+        self.queue.append((exchange, route))
+        self.size += size
+        return self.size > self.most_size or len(self.queue) > self.most
+
+    def add_token(self):
+        """Take a token, which the other side answers with one; the result is that of ``add``."""
+        self.queue.append(TOKEN)
+        return len(self.queue) > self.most
+
+    @property
+    def overfull(self):
+        """Whether the oldest must go; one alone may always stay."""
+        held = len(self.queue)
+        return held > 1 and (self.size > self.most_size or held > self.most)
+
+    cpdef tuple take(self):
+        """The head, removed. Raises IndexError when there is none."""
+        cdef tuple entry = self.queue.popleft()
+        cdef Exchange exchange = entry[0]
+        if exchange is not None and exchange.request is not None:
+            self.size -= len(exchange.request.data)
+        return entry
+
+    def drop_tokens(self):
+        """Forget the tokens: authentication is over."""
+        self.queue = deque([entry for entry in self.queue if entry is not TOKEN])
+
+    def skips_tokens(self, Frame frame not None):
+        """Whether a response has the correlation id of the first request, though tokens that are not answered come before."""
+        for exchange, _ in self.queue:
+            if exchange is not None:
+                return correlation_id_of(frame.data) == exchange.correlation_id
+        return False
+
+    def sought(self):
+        """(correlation id, route) of the oldest requests whose responses can be recognised, oldest first; at most 64."""
+        found = []
+        for exchange, route in self.queue:
+            if len(found) == MOST_SOUGHT:
+                break
+            if exchange is not None and route is not None and exchange.correlation_id is not None:
+                found.append((exchange.correlation_id, route))
+        return found
+
+    def find(self, Frame frame not None):
+        """How many entries come before the request that *frame* answers; its header is then read. None: no request."""
+        index = 0
+        for exchange, route in self.queue:
+            if exchange is not None and _answers(frame, exchange, route):
+                return index
+            index += 1
+        return None
+
+
+def correlation_id_of(bytes response not None):
+    """The correlation id alone, of a response whose header may be damaged or cut short behind it."""
+    try:
+        return read_response_header(response[:4], 0).correlation_id
+    except DecodeError:
+        return None
+
+
+cdef bint _answers(Frame frame, Exchange exchange, Route route) except -1:
+    """Whether a response belongs to that request: its correlation id and, where the API is known, its whole body."""
+    cdef ResponseHeader header
+    try:
+        header = read_response_header(frame.data, 0 if route is None else route.response_header_version)
+    except DecodeError:
+        return False
+    if header.correlation_id != exchange.correlation_id:
+        return False
+    if route is not None and not route.fits_response(frame.data):
+        return False
+    frame.header = header
+    frame.body_start = header.size
+    return True

@@ -1,0 +1,290 @@
+"""Rows: times, topics, what is found in bodies, rows of exchanges and record batches."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from kproxy.output.bodies import find_errors, read_bodies
+from kproxy.output.tables import rows
+from kproxy.output.tables.contracts import EXCHANGES, RECORD_BATCHES
+from kproxy.output.tables.layouts import TOP_FIELDS, searched_fields
+from kproxy.output.tables.rows import (
+    EARLIEST_US,
+    LATEST_US,
+    Found,
+    Plan,
+    RecordsField,
+    batch_rows,
+    exchange_row,
+    gather,
+    gather_bodies,
+    instant,
+    read_body,
+    record_instant,
+    top_fields,
+    topic_of,
+)
+from kproxy.protocol import message
+from kproxy.session import Connection, Exchange, Frame
+from tests.support.record_batches import golden
+from tests.support.tables import query, tables_of
+from tests.support.traffic import START, golden_exchanges
+
+
+def test_the_years_are_pythons() -> None:
+    epoch = datetime(1970, 1, 1, tzinfo=UTC)
+    first, last = datetime(1900, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC)
+    assert (first - epoch).days * 86_400_000_000 == EARLIEST_US
+    assert (last - epoch) // timedelta(microseconds=1) == LATEST_US
+
+
+@pytest.mark.parametrize(
+    ("at", "us"), [(1_999, 1), (0, 0), (-1, -1), (2**63 - 1, 9_223_372_036_854_775), (-(2**63), None)]
+)
+def test_instants(at: int, us: int | None) -> None:
+    assert instant(at) == us
+
+
+@pytest.mark.parametrize(
+    ("at", "ms"),
+    [
+        (5, 5),
+        (-1, None),
+        (2**63 - 1, None),
+        (-(2**63), None),
+        (-2, -2),
+        (-2_208_988_800_000, -2_208_988_800_000),
+        (-2_208_988_800_001, None),
+        (-62_135_596_800_000, None),
+    ],
+)
+def test_record_times(at: int, ms: int | None) -> None:
+    assert record_instant(at) == ms
+
+
+ID, NO_ID = "pmO91lHxS7OjVeK-fFGfFA", "AAAAAAAAAAAAAAAAAAAAAA"  # the latter is Kafka's Uuid.ZERO_UUID as text
+
+
+@pytest.mark.parametrize(
+    ("name", "topic_id", "known", "found"),
+    [
+        ("orders", None, {}, ("orders", None)),
+        ("orders", NO_ID, {}, ("orders", None)),
+        ("", ID, {ID: "orders"}, ("orders", ID)),
+        (None, ID, {}, (None, ID)),
+        ("", NO_ID, {}, (None, None)),
+        ("a\udcff", None, {}, ("a\ufffd", None)),
+    ],
+)
+def test_topics(
+    name: str | None, topic_id: str | None, known: dict[str, str], found: tuple[str | None, str | None]
+) -> None:
+    assert topic_of(name, topic_id, known) == found
+
+
+def found_in(name: str, version: int, json: str) -> Found:
+    found = Found()
+    gather(Plan(searched_fields(name, version)), message(name).from_json(version, json), found)
+    return found
+
+
+def test_offset_fetch_of_many_groups() -> None:
+    text = """{"groups": [{"groupId": "a", "memberId": null, "memberEpoch": -1, "topics":
+        [{"name": "t", "partitionIndexes": [0, 1]}, {"name": "u", "partitionIndexes": [5]}]},
+        {"groupId": "b", "memberId": null, "memberEpoch": -1, "topics": null}], "requireStable": false}"""
+    found = found_in("OffsetFetchRequest", 9, text)
+    assert list(found.groups) == ["a", "b"]
+    assert list(found.topics) == ["t", "u"]
+    assert found.partitions == 3
+
+
+def test_error_codes_at_every_depth() -> None:
+    text = """{"throttleTimeMs": 0, "errorCode": 41, "resultsByTransaction": [{"transactionalId": "tx", "topicResults":
+        [{"name": "t", "resultsByPartition": [{"partitionIndex": 0, "partitionErrorCode": 3},
+        {"partitionIndex": 1, "partitionErrorCode": 0}, {"partitionIndex": 2, "partitionErrorCode": 3}]}]}]}"""
+    found = found_in("AddPartitionsToTxnResponse", 4, text)
+    assert list(found.error_codes) == [41, 3]
+    assert list(found.transactional_ids) == ["tx"]
+
+
+def test_topic_ids_but_not_the_id_of_none() -> None:
+    text = """{"topics": [{"topicId": "AAAAAAAAAAAAAAAAAAAAAA", "name": "t"},
+        {"topicId": "pmO91lHxS7OjVeK-fFGfFA", "name": null}],
+        "allowAutoTopicCreation": true, "includeTopicAuthorizedOperations": false}"""
+    found = found_in("MetadataRequest", 12, text)
+    assert (list(found.topics), list(found.topic_ids)) == (["t"], ["pmO91lHxS7OjVeK-fFGfFA"])
+
+
+def test_every_body_of_kafkas_is_read() -> None:
+    for request, response, exchange in golden_exchanges():
+        for line, frame in ((request, exchange.request), (response, exchange.response)):
+            body, why = read_body(frame)
+            assert why is None
+            assert body is not None
+            assert (body.message.name.lower(), body.version) == (line["message"].lower(), line["version"])
+
+
+def test_no_frame_is_no_body_and_no_reason() -> None:
+    assert read_body(None) == (None, None)
+
+
+def test_a_frame_that_nobody_can_read_says_so() -> None:
+    assert read_body(Frame(b"abc", 0, 0)) == (None, "nothing is known about its layout")
+
+
+def test_a_large_body_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rows, "LARGEST", 8)
+    found = [read_body(exchange.response) for _, _, exchange in golden_exchanges()]
+    assert any(why is not None and "is not taken apart" in why for _, why in found)
+    assert {body.message.name for body, _ in found if body is not None and body.message.name == "FetchResponse"}
+
+
+NAMES = [column.name for column in EXCHANGES.columns]
+
+
+def row_of(exchange: Exchange) -> dict[str, Any]:
+    request, response = read_body(exchange.request)[0], read_body(exchange.response)[0]
+    found = gather_bodies(exchange, request, response)
+    row = exchange_row(1, exchange, found, top_fields(request, response), None)
+    return dict(zip(NAMES[1:], row, strict=False))
+
+
+def test_columns_stand_in_the_order_of_the_contract() -> None:
+    start = NAMES.index("member_id")
+    assert NAMES[start : start + len(TOP_FIELDS)] == [column for column, _, _ in TOP_FIELDS]
+    row = exchange_row(1, Exchange(Connection(1, "a:1", "b:2"), 0), *_nothing(), None)
+    assert len(row) + 1 == NAMES.index("record_batches")
+
+
+def _nothing() -> tuple[Any, Any]:
+    exchange = Exchange(Connection(1, "a:1", "b:2"), 0)
+    return gather_bodies(exchange, None, None), top_fields(None, None)
+
+
+def test_error_codes_are_those_in_the_json() -> None:
+    with_errors = 0
+    for _, _, exchange in golden_exchanges():
+        expected = [error.code for error in find_errors(read_bodies(exchange).response)]
+        row = row_of(exchange)
+        assert set(row["error_codes"]) == set(expected), exchange
+        with_errors += bool(expected)
+    assert with_errors > 100
+
+
+def test_fields_at_the_top_are_those_in_kafkas_json() -> None:
+    """Where Kafka's JSON has the field, and says something, the column has it."""
+    compared = 0
+    pairs = (("generation_id", "generationId"), ("transactional_id", "transactionalId"), ("acks", "acks"),
+             ("max_wait_ms", "maxWaitMs"), ("isolation_level", "isolationLevel"), ("group_id", "groupId"),
+             ("session_timeout_ms", "sessionTimeoutMs"), ("replica_id", "replicaId"), ("timeout_ms", "timeoutMs"))  # fmt: skip
+    for request, response, exchange in golden_exchanges():
+        row = row_of(exchange)
+        for column, name in pairs:
+            if name in request["json"] and request["json"][name] not in ("", None):
+                assert row[column] == request["json"][name], (request["api"], column)
+                compared += 1
+        if "throttleTimeMs" in response["json"]:
+            assert row["throttle_time_ms"] == response["json"]["throttleTimeMs"]
+    assert compared > 300
+
+
+def test_times_sizes_and_names() -> None:
+    request, response, exchange = next(golden_exchanges())
+    row = row_of(exchange)
+    assert row["request_at"] == START // 1000
+    assert row["latency_ms"] == 3.1
+    assert row["request_size"] == len(bytes.fromhex(request["frameHex"]))
+    assert row["response_size"] == len(bytes.fromhex(response["frameHex"]))
+    assert (row["api_key"], row["api_version"]) == (request["apiKey"], request["version"])
+
+
+def topics_in(value: Any) -> set[str]:
+    """Values of Kafka's names for topics, wherever they are in its JSON."""
+    found: set[str] = set()
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            named = name == "topicId" and any(value.get(other) for other in ("name", "topic", "topicName"))
+            if name in ("topic", "topicName", "topicId") and isinstance(inner, str) and not named:
+                found.add(inner)
+            found |= topics_in(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            found |= topics_in(inner)
+    return found - {"", "A" * 22}
+
+
+def test_topics_under_any_name() -> None:
+    for _, _, exchange in golden_exchanges():
+        if exchange.api_key == 3:
+            continue
+        bodies = read_bodies(exchange)
+        for body in (bodies.request, bodies.response):
+            named = topics_in(msgspec.json.decode(body or b"null"))
+            known = {exchange.topic_names.get(name, name) for name in named}
+            assert known <= set(row_of(exchange)["topics"]), (exchange.api_key, exchange.api_version)
+
+
+BATCH_COLUMNS = [column.name for column in RECORD_BATCHES.columns][3:]
+
+
+def rows_of(data: bytes, appended: int | None = None) -> list[dict[str, object]]:
+    field = RecordsField("produce", "orders", None, 3, 0, appended, data)
+    return [dict(zip(BATCH_COLUMNS, row, strict=True)) for row in batch_rows(field, field.batches(), {})]
+
+
+def test_codecs_are_those_that_the_producers_used() -> None:
+    rows = query(
+        tables_of("02-librdkafka-codecs-kip848.pcap"),
+        "select codec, sum(count)::bigint from record_batches where direction = 'produce' group by all order by all",
+    )
+    assert rows == [("gzip", 50), ("none", 50), ("snappy", 50), ("zstd", 50)]  # captures/README.md
+
+
+def test_offsets_that_the_broker_gave_are_the_ones_that_consumers_read() -> None:
+    tables = tables_of("01-java-produce-consume-group.pcap")
+    produced, fetched = (
+        query(tables, f"select partition, {offset}, count from record_batches where direction = '{side}' order by all")
+        for offset, side in (("appended_offset", "produce"), ("base_offset", "fetch"))
+    )
+    assert produced == fetched
+    assert sum(row[2] for row in produced) == 200
+
+
+def test_transactions_end_in_control_batches() -> None:
+    rows = query(
+        tables_of("04-transactions.pcap"),
+        "select count(distinct (partition, base_offset)) from record_batches where is_control and direction = 'fetch'",
+    )
+    assert rows[0][0] >= 5  # 3 commits and 2 aborts
+
+
+def test_headers_are_what_kafka_says_of_its_own_batches() -> None:
+    compared = 0
+    for line in golden():
+        rows = rows_of(bytes.fromhex(line["hex"]))
+        for row, batch in zip(rows, line.get("batches", ()), strict=False):
+            for column, name in (("magic", "magic"), ("base_offset", "baseOffset"), ("producer_id", "producerId")):
+                if name in batch and row["magic"] == 2:
+                    assert row[column] == batch[name]
+                    compared += 1
+    assert compared > 10
+
+
+def test_what_is_no_batch_has_a_row_with_its_error() -> None:
+    (row,) = rows_of(b"\0" * 40)
+    assert row["error"] is not None
+    assert (row["size"], row["count"], row["topic"]) == (40, None, "orders")
+
+
+def test_a_batch_that_is_cut_off_is_normal() -> None:
+    whole = bytes.fromhex(next(line["hex"] for line in golden() if rows_of(bytes.fromhex(line["hex"]))))
+    assert len(rows_of(whole + whole[:30])) == len(rows_of(whole))
+
+
+def test_offsets_go_no_further_than_int64() -> None:
+    two = bytes.fromhex(next(line["hex"] for line in golden() if rows_of(bytes.fromhex(line["hex"])))) * 2
+    rows = rows_of(two, appended=2**63 - 1)
+    assert rows[0]["appended_offset"] == 2**63 - 1
+    assert rows[-1]["appended_offset"] is None

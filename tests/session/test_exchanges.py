@@ -1,0 +1,251 @@
+"""Frames and exchanges; what is done with an API at a version; what is not answered yet."""
+
+import copy
+import pickle
+
+import pytest
+
+from kproxy.session.events import Connection
+from kproxy.session.exchanges import (
+    TOKEN,
+    Exchange,
+    Frame,
+    InFlight,
+    Route,
+    Step,
+    correlation_id_of,
+    decoded,
+    failed,
+    read_body,
+    route_of,
+)
+from kproxy.session.limits import Limits
+from tests.support.conversation import broker, client, events_of
+from tests.support.frames import (
+    api_versions_refusal,
+    heartbeat,
+    heartbeat_answer,
+    produce,
+    produce_answer,
+    response,
+    sasl_handshake_answer,
+)
+
+CONNECTION = Connection(4, "10.0.0.5:51234", "[::1]:9092")
+
+
+def test_the_wire_size_has_the_size_field() -> None:
+    assert Frame(b"12345", 1, 2).wire_size == 9
+
+
+def test_an_exchange_begins_with_nothing_known() -> None:
+    exchange = Exchange(CONNECTION, 5)
+    assert exchange.request is None and exchange.response is None and exchange.fetch_session is None
+    assert exchange.expects_response and dict(exchange.topic_names) == {}
+
+
+def test_frames_and_exchanges_are_equal_when_all_their_fields_are() -> None:
+    one, other = (Exchange(CONNECTION, 5, request=Frame(b"abc", 1, 2)) for _ in range(2))
+    assert one == other and one != 5
+    assert other.request is not None
+    other.request.cut = True
+    assert one != other
+    assert "cut=True" in repr(other) and "at=5" in repr(other)
+
+
+def test_a_copy_has_the_changes_and_leaves_the_original() -> None:
+    frame = Frame(b"abc", 1, 2, body_start=1)
+    exchange = Exchange(CONNECTION, 5, 3, 12, 7, "app", frame)
+    assert exchange.copy() == exchange and exchange.copy() is not exchange
+    changed = exchange.copy(request=frame.copy(data=b"abcd"), undecoded="why")
+    assert changed.request == Frame(b"abcd", 1, 2, body_start=1) and changed.undecoded == "why"
+    assert exchange.request is frame and frame.data == b"abc" and exchange.undecoded is None
+
+
+def test_an_exchange_gives_its_bodies_its_name_and_its_latency() -> None:
+    (exchange,) = events_of(client >> heartbeat(7, "g"), broker >> heartbeat_answer(7))
+    assert isinstance(exchange, Exchange)
+    assert exchange.api_name == "Heartbeat"
+    assert exchange.request_body().group_id == "g" and exchange.response_body().error_code == 0
+    assert exchange.request is not None and exchange.response is not None
+    assert exchange.latency_ms == (exchange.response.ended_at - exchange.request.started_at) / 1e6
+
+
+def test_what_is_missing_or_cannot_be_read_has_no_body() -> None:
+    nothing = Exchange(CONNECTION, 5)
+    assert nothing.request_body() is None and nothing.response_body() is None
+    assert nothing.api_name is None and nothing.latency_ms is None
+    assert Exchange(CONNECTION, 5, api_key=9999).api_name is None
+    (undecoded,) = events_of(client >> heartbeat(7), broker >> response(7, b"\0"))
+    assert isinstance(undecoded, Exchange) and undecoded.undecoded is not None
+    assert undecoded.response_body() is None and undecoded.request_body() is not None
+
+
+# Routes
+
+
+def test_a_route_is_made_once_for_a_known_version() -> None:
+    assert route_of(3, 12) is route_of(3, 12)
+    assert route_of(3, 14) is not route_of(3, 14)
+
+
+@pytest.mark.parametrize(("api_key", "api_version"), [(93, 0), (-1, 0), (3, -1)])
+def test_there_is_none_for_what_is_not_known(api_key: int, api_version: int) -> None:
+    assert route_of(api_key, api_version) is None
+
+
+# Kafka's guide: flexible responses have header 1, ApiVersions' never (KIP-511).
+@pytest.mark.parametrize(
+    ("api_key", "api_version", "header"), [(12, 3, 0), (12, 4, 1), (18, 3, 0), (7, 0, 0), (68, 0, 1)]
+)
+def test_the_response_header(api_key: int, api_version: int, header: int) -> None:
+    route = route_of(api_key, api_version)
+    assert route is not None and route.response_header_version == header
+
+
+def test_what_the_session_must_do_beyond_pairing() -> None:
+    steps = {}
+    for api_key, api_version in ((0, 3), (1, 6), (1, 7), (12, 0), (17, 0), (18, 0), (36, 0)):
+        route = route_of(api_key, api_version)
+        assert route is not None
+        steps[api_key, api_version] = (route.request_step, route.response_step)
+    assert steps == {
+        (0, 3): (Step.PRODUCE, Step.ORDINARY),
+        (1, 6): (Step.ORDINARY, Step.ORDINARY),
+        (1, 7): (Step.ORDINARY, Step.FETCH),
+        (12, 0): (Step.ORDINARY, Step.ORDINARY),
+        (17, 0): (Step.SASL_HANDSHAKE, Step.SASL_HANDSHAKE),
+        (18, 0): (Step.API_VERSIONS, Step.ORDINARY),
+        (36, 0): (Step.ORDINARY, Step.SASL_AUTHENTICATE),
+    }
+
+
+@pytest.mark.parametrize(("acks", "expected"), [(0, False), (1, True), (-1, True)])
+def test_acks_decide_whether_produce_is_answered(acks: int, expected: bool) -> None:
+    route = route_of(0, 3)
+    assert route is not None
+    assert route.expects_response(Frame(produce(1, acks)[4:], 0, 0, None, 13)) is expected
+
+
+def test_a_produce_cut_before_its_acks_counts_as_answered() -> None:
+    route = route_of(0, 3)
+    assert route is not None
+    assert route.expects_response(Frame(produce(1, 0)[4:18], 0, 0, None, 13))
+
+
+def test_an_api_versions_response_may_be_laid_out_as_version_0() -> None:
+    route = route_of(18, 4)
+    assert route is not None
+    frame = Frame(api_versions_refusal(1)[4:], 0, 0, None, 4)
+    route.read_response(frame)
+    assert (frame.body_version, frame.error) == (0, None)
+    assert decoded(frame).error_code == 35
+
+
+def test_no_other_response_may() -> None:
+    route = route_of(12, 1)
+    assert route is not None
+    assert not route.fits_response(heartbeat_answer(1)[4:])
+    assert route.fits_response(b"\0\0\0\1" + b"\0\0\0\0" + b"\0\0")
+
+
+def test_an_error_of_the_body_says_where() -> None:
+    route = route_of(12, 0)
+    assert route is not None
+    frame = Frame(heartbeat(1)[4:-1], 0, 0, None, 13)
+    read_body(frame, route.request, 0)
+    assert frame.message is None and frame.error is not None
+    assert (frame.error.message, frame.error.version, frame.error.path) == ("HeartbeatRequest", 0, "memberId")
+
+
+def test_failure_is_an_error_code_or_a_body_that_cannot_be_read() -> None:
+    route = route_of(17, 0)
+    assert route is not None
+    for error_code, expected in ((0, False), (33, True)):
+        frame = Frame(sasl_handshake_answer(1, error_code)[4:], 0, 0, None, 4)
+        route.read_response(frame)
+        assert failed(frame) is expected
+    assert failed(Frame(b"", 0, 0)) and decoded(Frame(b"", 0, 0)) is None
+
+
+# Requests in flight
+
+
+def heartbeats(*correlation_ids: int, limits: Limits | None = None) -> tuple[InFlight, list[bool]]:
+    in_flight = InFlight(limits or Limits())
+    full = []
+    for correlation_id in correlation_ids:
+        frame = Frame(heartbeat(correlation_id)[4:], 0, 0)
+        exchange = Exchange(Connection(1, "c:1", "b:1"), 0, 12, 0, correlation_id, "app", frame)
+        full.append(in_flight.add(exchange, heartbeat_route(), len(frame.data)))
+    return in_flight, full
+
+
+def heartbeat_route() -> Route:
+    found = route_of(12, 0)
+    assert found is not None
+    return found
+
+
+def test_they_come_out_in_the_order_they_went_in() -> None:
+    in_flight, _ = heartbeats(5, 4, 9)
+    taken = [in_flight.take()[0] for _ in range(3)]
+    assert [exchange.correlation_id for exchange in taken if exchange] == [5, 4, 9]
+    assert not in_flight.queue
+
+
+def test_count_and_bytes_are_bounded_but_one_may_always_stay() -> None:
+    assert heartbeats(1, 2, 3, limits=Limits(in_flight=2))[1] == [False, False, True]
+    in_flight, full = heartbeats(1, 2, limits=Limits(in_flight_size=30))
+    assert full == [False, True] and in_flight.overfull
+    in_flight.take()
+    assert not in_flight.overfull
+    assert not heartbeats(1, limits=Limits(in_flight_size=3))[0].overfull
+
+
+def test_the_request_of_a_response_is_found_by_correlation_id_and_body() -> None:
+    in_flight, _ = heartbeats(1, 2, 3)
+    in_flight.add_token()
+    frame = Frame(heartbeat_answer(3)[4:], 0, 0)
+    assert in_flight.find(frame) == 2
+    assert frame.header is not None and frame.body_start == 4
+    assert in_flight.find(Frame(heartbeat_answer(8)[4:], 0, 0)) is None
+    assert in_flight.find(Frame(produce_answer(3)[4:], 0, 0)) is None
+    assert in_flight.find(Frame(b"\0", 0, 0)) is None
+
+
+def test_tokens_take_their_turn_and_can_be_dropped() -> None:
+    in_flight, _ = heartbeats(1)
+    in_flight.add_token()
+    assert list(in_flight.sought()) == [(1, heartbeat_route())]
+    assert in_flight.queue[1] is TOKEN
+    in_flight.drop_tokens()
+    assert len(in_flight.queue) == 1
+    assert InFlight(Limits(in_flight=0)).add_token()
+
+
+def test_a_response_skips_tokens_to_the_first_request_alone() -> None:
+    in_flight, _ = heartbeats()
+    in_flight.add_token()
+    answer = Frame(heartbeat_answer(3)[4:], 0, 0)
+    assert not in_flight.skips_tokens(answer)
+    for number in (3, 4):
+        in_flight.queue.extend(heartbeats(number)[0].queue)
+    assert in_flight.skips_tokens(answer)
+    assert not in_flight.skips_tokens(Frame(heartbeat_answer(4)[4:], 0, 0))
+    assert not in_flight.skips_tokens(Frame(b"", 0, 0))
+
+
+def test_a_correlation_id_alone_can_be_read() -> None:
+    assert correlation_id_of(b"\xff\xff\xff\xfe and damage") == -2
+    assert correlation_id_of(b"\0\0\0") is None
+
+
+def test_no_more_than_the_oldest_64_are_sought() -> None:
+    in_flight, _ = heartbeats(*range(70))
+    assert [correlation_id for correlation_id, _ in in_flight.sought()] == list(range(64))
+
+
+def test_frames_and_exchanges_can_be_copied_and_pickled() -> None:
+    exchange = Exchange(CONNECTION, 5, 3, 12, 7, "app", Frame(b"abc", 1, 2))
+    assert copy.copy(exchange) == exchange == pickle.loads(pickle.dumps(exchange))
