@@ -52,8 +52,8 @@ class FilterDispatch:
 
     def _note_unchanged(self, api_version: int, frame: bytes) -> None:
         """Remember a response that kproxy's own filter did not change: every connection begins with the same ApiVersions."""
-        way = self.chain.way(Direction.RESPONSE, ApiKey.API_VERSIONS, api_version)
-        if len(way) == 1 and isinstance(way[0], NarrowApiVersions) and len(self._unchanged) < MOST_UNCHANGED:
+        filters = self.chain.filters_for(Direction.RESPONSE, ApiKey.API_VERSIONS, api_version)
+        if len(filters) == 1 and isinstance(filters[0], NarrowApiVersions) and len(self._unchanged) < MOST_UNCHANGED:
             self._unchanged.add(frame[AFTER_CORRELATION_ID:])
 
     def on_tail(self, link: Link, current: PairedRequest, tail: bytes) -> bytes:
