@@ -7,8 +7,6 @@ HISTOGRAM_BUCKETS: int
 FIRST_BOUND_BITS: int  # bucket i has latencies below 2 ** (i + 14) ns, 16 µs and up; the last one all the rest
 
 class Counters:
-    """What one worker counts, in the shared memory *fd*."""
-
     @property
     def fd(self) -> int: ...
     def __init__(self, fd: int) -> None: ...
@@ -27,8 +25,5 @@ class Counters:
     def closes(self) -> dict[CloseCause, int]: ...
     def close_open_gauges(self) -> None: ...
 
-def connections_from(counters: Iterable[Counters], address_hash: int) -> int:
-    """Open connections of an address over all of *counters*."""
-
-def address_hash(address: str, key: bytes) -> int:
-    """Where a client's address (text, without its port) is counted."""
+def connections_from(counters: Iterable[Counters], address_hash: int) -> int: ...
+def address_hash(address: str, key: bytes) -> int: ...

@@ -2,15 +2,10 @@ from kproxy.proxy.tap.tapped import TapItem
 
 SMALLEST_RING: int
 
-def create_ring(size: int) -> int:
-    """A memfd with a ring of *size* bytes, made a multiple of a page. Raises ValueError below SMALLEST_RING, OSError."""
-
-def detach_reader(fd: int) -> None:
-    """Say for a reader that died that nobody reads the ring *fd* any more."""
+def create_ring(size: int) -> int: ...
+def detach_reader(fd: int) -> None: ...
 
 class TapWriter:
-    """The worker's end of the ring in *fd*."""
-
     @property
     def fd(self) -> int: ...
     @property
@@ -22,8 +17,6 @@ class TapWriter:
     def put_lost(self, connection: int, direction: int, at: int, size: int) -> bool: ...
 
 class TapReader:
-    """The analyzer's end of the ring in *fd*."""
-
     @property
     def fd(self) -> int: ...
     @property
