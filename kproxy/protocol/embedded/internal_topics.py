@@ -72,7 +72,7 @@ def _coordinator_key(data: bytes, module: str) -> dict[str, Any]:
 
 def _coordinator_value(data: bytes, module: str, key: bytes | None) -> dict[str, Any]:
     if key is None:
-        raise Malformed("a value without the key that names its type", message="record value")
+        raise Malformed("a value without a key that would tell what it is", message="record value")
     record_type = Reader("record key", key).int16()
     layout = _layouts(module, "value").get(record_type)
     if layout is None:
