@@ -20,7 +20,8 @@ from kproxy.protocol import ApiKey, Message, RequestHeader, ResponseHeader
 from kproxy.protocol.embedded import Embedded
 from kproxy.protocol.message import request_message, response_message
 from kproxy.session import BadFrame, Connection, Direction, Event, Exchange, Frame, Gap, NotKafka, SaslToken, Tls
-from kproxy.session.fetch_session import FetchSessions
+from kproxy.session.fetch_session import FETCH_SESSIONS_FROM, FetchSessions
+from kproxy.session.software import SOFTWARE_FROM
 
 # What reading or showing JSON raises that is well formed, but not what its line says it is
 ODD = (msgspec.MsgspecError, LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RecursionError)
@@ -29,8 +30,6 @@ MOST_CONNECTIONS = 1_000  # of which it is remembered how they authenticate and 
 MOST_PARTITIONS = 10_000  # of one fetch session
 MOST_TOPICS = 100_000  # whose names are remembered
 LONGEST_NAME = 249  # Topic.MAX_NAME_LENGTH
-SESSIONS_FROM = 7  # Fetch, KIP-227
-SOFTWARE_FROM = 3  # ApiVersions, KIP-511: its request is no longer empty
 FULL_EPOCHS = (0, -1)
 
 Address = Annotated[str, Meta(max_length=300, pattern=r"^[0-9A-Za-z_.:%\[\]-]*\Z")]  # "" of a broker not chosen yet
@@ -343,7 +342,7 @@ def _learn(exchange: Exchange, bodies: Bodies, known: _Known) -> None:
         return
     if exchange.api_key == ApiKey.SASL_HANDSHAKE:
         known.connection.sasl_mechanism = _read_handshake(request).mechanism
-    elif exchange.api_key == ApiKey.FETCH and version >= SESSIONS_FROM and bodies.response is not None:
+    elif exchange.api_key == ApiKey.FETCH and version >= FETCH_SESSIONS_FROM and bodies.response is not None:
         _learn_fetch(exchange, _read_fetch(request), _read_answer(bodies.response).session_id, known)
 
 
