@@ -281,7 +281,7 @@ cdef class Stream:
         return data[skipped:]
 
     cdef int search(self, bytes data, int64_t at, pieces, list events) except -1:
-        """HUNTING: give the bytes to the Hunt; once it has found a frame, continue there."""
+        """HUNTING: pass the bytes to the Hunt; once it has found a frame, continue there."""
         hunt = self._hunt
         if hunt.feed(data, at):
             self._end_hunt(at, events)
