@@ -162,7 +162,7 @@ def test_it_ends_when_nobody_reads_any_more(demo: Demo) -> None:
 
 
 def test_without_confluent_kafka_it_says_what_to_install(tmp_path: Path) -> None:
-    (tmp_path / "confluent_kafka.py").write_text("raise ImportError", encoding="utf-8")
+    (tmp_path / "confluent_kafka.py").write_text("raise ModuleNotFoundError", encoding="utf-8")
     path = os.pathsep.join(
         [str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH"), str(Path(__file__).parents[2])])]
     )
@@ -172,7 +172,6 @@ def test_without_confluent_kafka_it_says_what_to_install(tmp_path: Path) -> None
     )
     assert run.returncode == USAGE
     assert run.stdout == ""
-    assert (
-        run.stderr
-        == "kproxy: kproxy demo needs confluent-kafka, whose mock cluster it runs: pip install 'kproxy[demo]'\n"
+    assert run.stderr == (
+        "kproxy: the demo runs the mock cluster of confluent-kafka, which is missing: pip install 'kproxy[demo]'\n"
     )
