@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.leftovers import Leftovers
 
-pytest_plugins = ["tests.support.kafka.fixtures"]
+pytest_plugins = ["tests.support.kafka.fixtures", "tests.support.scheduling"]
 
 Require = Callable[[str, object, str], None]
 MOST_WORKERS = 4  # each of them takes half a gigabyte of memory

@@ -23,6 +23,7 @@ from tests.interop.clients import CLIENTS
 from tests.support.kafka.brokers import CLUSTER_ID
 from tests.support.kafka.fixtures import DIRECT, Entrance
 from tests.support.kafka.jars import NEWEST
+from tests.support.kafka.processes import eventually
 from tests.support.kafka.tools import run_tool
 from tests.support.kafka.wire import end_offsets, metadata
 
@@ -45,32 +46,41 @@ def retention(bootstrap: str, topic: str) -> str:
     return str(straight.describe_configs([resource])[resource].result(30)["retention.ms"].value)
 
 
+def partitions(entrance: Entrance, topic: str) -> int:
+    """How many the broker knows of: what the controller has confirmed reaches it a moment later."""
+    return len(metadata(entrance.cluster.open, [topic]).leaders)
+
+
+def is_gone(entrance: Entrance, topic: str) -> bool:
+    return (topic, 0) not in metadata(entrance.cluster.open).leaders
+
+
 def test_topics_are_created_described_altered_and_deleted(entrance: Entrance, topic_name: str) -> None:
     topic, main = topic_name, f"{TOOLS}.TopicCommand"
     tool(entrance, main, "--create", "--topic", topic, "--partitions", "3", "--config", "retention.ms=123456")
-    assert retention(entrance.cluster.open, topic) == "123456"
+    eventually(lambda: retention(entrance.cluster.open, topic) == "123456", what="the broker has the config")
     described = tool(entrance, main, "--describe", "--topic", topic)
     assert re.findall(r"Partition: (\d)\s+Leader: (\d)", described) == [("0", "1"), ("1", "1"), ("2", "1")]
     tool(entrance, main, "--alter", "--topic", topic, "--partitions", "5")
-    assert len(metadata(entrance.cluster.open, [topic]).leaders) == 5
+    eventually(lambda: partitions(entrance, topic) == 5, what="the broker has five partitions")
     tool(entrance, main, "--delete", "--topic", topic)
-    assert (topic, 0) not in metadata(entrance.cluster.open).leaders
+    eventually(lambda: is_gone(entrance, topic), what="the topic is gone")
 
 
 def test_librdkafka_creates_grows_and_deletes(entrance: Entrance, topic_name: str) -> None:
     through = admin(entrance.bootstrap)
     through.create_topics([NewTopic(topic_name, 2, 1)])[topic_name].result(30)
     through.create_partitions([NewPartitions(topic_name, 4)])[topic_name].result(30)
-    assert len(metadata(entrance.cluster.open, [topic_name]).leaders) == 4
+    eventually(lambda: partitions(entrance, topic_name) == 4, what="the broker has four partitions")
     through.delete_topics([topic_name])[topic_name].result(30)
-    assert (topic_name, 0) not in metadata(entrance.cluster.open).leaders
+    eventually(lambda: is_gone(entrance, topic_name), what="the topic is gone")
 
 
 def test_configs_are_altered(entrance: Entrance, topic_name: str) -> None:
     topic = entrance.cluster.topic(topic_name)
     named = ("--entity-type", "topics", "--entity-name", topic)
     tool(entrance, "kafka.admin.ConfigCommand", "--alter", *named, "--add-config", "retention.ms=777")
-    assert retention(entrance.cluster.open, topic) == "777"
+    eventually(lambda: retention(entrance.cluster.open, topic) == "777", what="the broker has the config")
     assert "retention.ms=777" in tool(entrance, "kafka.admin.ConfigCommand", "--describe", *named)
 
 
@@ -87,18 +97,22 @@ def test_acls_are_added_and_removed(entrance: Entrance, topic_name: str) -> None
     named = AclBindingFilter(*(getattr(binding, part) for part in _PARTS))
     through, straight = admin(entrance.bootstrap), admin(entrance.cluster.open)
     through.create_acls([binding])[binding].result(30)
-    assert straight.describe_acls(named).result(30) == [binding]
+    eventually(lambda: straight.describe_acls(named).result(30) == [binding], what="the broker has the ACL")
     assert through.describe_acls(named).result(30) == [binding]
     assert through.delete_acls([named])[named].result(30) == [binding]
-    assert straight.describe_acls(named).result(30) == []
+    eventually(lambda: straight.describe_acls(named).result(30) == [], what="the ACL is gone")
 
 
 def test_acls_by_kafkas_tool(entrance: Entrance, topic_name: str) -> None:
     main = f"{TOOLS}.AclCommand" if entrance.release >= "4" else "kafka.admin.AclCommand"
     tool(entrance, main, "--add", "--allow-principal", "User:eve", "--operation", "Write", "--topic", topic_name)
-    assert "principal=User:eve" in tool(entrance, main, "--list", "--topic", topic_name)
+
+    def listed() -> str:
+        return tool(entrance, main, "--list", "--topic", topic_name)
+
+    eventually(lambda: "principal=User:eve" in listed(), what="the broker has the ACL")
     tool(entrance, main, "--remove", "--force", "--topic", topic_name)
-    assert "User:eve" not in tool(entrance, main, "--list", "--topic", topic_name)
+    eventually(lambda: "User:eve" not in listed(), what="the ACL is gone")
 
 
 def test_log_dirs_are_described(entrance: Entrance, topic_name: str) -> None:

@@ -18,6 +18,7 @@ from tests.support.kafka.gates import Gates
 from tests.support.kafka.jars import java
 from tests.support.kafka.pki import Authority
 from tests.support.kafka.processes import eventually, spawn, stop, tail
+from tests.support.kafka.tools import run_tool
 from tests.support.kafka.wire import Metadata, Wire, create_topic, end_offsets, metadata
 from tests.support.ports import free_ports
 
@@ -47,9 +48,9 @@ _SMALL = {
     "group.share.heartbeat.interval.ms": "500",
     "group.share.min.heartbeat.interval.ms": "500",
     "broker.heartbeat.interval.ms": "500",
-    "broker.session.timeout.ms": "4000",
-    "controller.quorum.election.timeout.ms": "500",
-    "controller.quorum.fetch.timeout.ms": "1500",
+    "broker.session.timeout.ms": "12000",  # a busy machine lets a broker stand still for seconds
+    "controller.quorum.election.timeout.ms": "1000",
+    "controller.quorum.fetch.timeout.ms": "4000",
     "auto.create.topics.enable": "false",
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "allow.everyone.if.no.acl.found": "true",
@@ -98,10 +99,10 @@ class Broker:
         }
         self.file.write_text("".join(f"{key}={value}\n" for key, value in properties.items()), encoding="utf-8")
 
-    def format(self) -> subprocess.Popen[bytes]:
-        """Make its storage ready (StorageTool): the process, to be waited for."""
+    def format(self) -> None:
+        """Make its storage ready."""
         words = ["format", "-t", CLUSTER_ID, "-c", str(self.file), *self._cluster.format_options()]
-        return spawn(java(self._cluster.release, "kafka.tools.StorageTool", *words), self.log)
+        run_tool(self._cluster.release, "kafka.tools.StorageTool", *words)
 
     def start(self) -> None:
         """Start it (again); ready when ``Cluster.wait`` says so."""
@@ -172,9 +173,8 @@ class Cluster:
         """Format, start and wait for all of it. Raises RuntimeError with the end of a log."""
         for node, broker in self.brokers.items():
             broker.configure({name: self.told[node, name] for name in self.protocols})
-        for process in [broker.format() for broker in self.brokers.values()]:
-            process.wait(60)
         for broker in self.brokers.values():
+            broker.format()
             broker.start()
         self.wait()
 

@@ -19,6 +19,7 @@ from tests.support.kafka.pki import Authority
 from tests.support.kafka.proxies import Proxy
 from tests.support.kafka.proxies import cluster as virtual_cluster
 from tests.support.kafka.security import PLAINTEXT, Security
+from tests.support.kafka.tools import close_tools
 
 DIRECT = os.environ.get("KPROXY_INTEROP") == "direct"
 
@@ -170,10 +171,12 @@ def _cluster_of(item: pytest.Item) -> str | None:
 
 
 @pytest.fixture(scope="session")
-def kafka(require: Require) -> None:
-    """Brokers can be run here."""
+def kafka(require: Require) -> Iterator[None]:
+    """Brokers and Kafka's tools can be run here."""
     reason = jars.missing()
     require("kafka", reason is None, reason or "")
+    yield
+    close_tools()
 
 
 @pytest.fixture(scope="session", params=jars.RELEASES)

@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -70,8 +71,8 @@ def jars(release: str) -> Path:
     return kept
 
 
-def java(release: str, main: str, *words: str, heap: str = "192m") -> list[str]:
-    """The command that runs class *main* of *release*."""
+def java(release: str, main: str, *words: str, heap: str = "192m", options: Sequence[str] = ()) -> list[str]:
+    """The command that runs class *main* of *release*, or a source file; *options* are those of Java itself."""
     quick = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", f"-Xmx{heap}"]
     logging = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
-    return ["java", *quick, logging, "-cp", f"{jars(release)}/*", main, *words]
+    return ["java", *quick, *options, logging, "-cp", f"{jars(release)}/*", main, *words]
