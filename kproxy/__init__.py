@@ -1,21 +1,24 @@
 """kproxy: what mitmproxy is to HTTP and Wireshark is to packets, for the Kafka wire protocol.
 
-Rooms, in the order the bytes walk through them; each package's docstring says what is in it and what is not.
+Packages, in the order in which bytes pass through them; the docstring of each says what is in it, and where to add what.
 
-    errors      every exception kproxy raises on purpose, one tree
+    errors      all exceptions that kproxy raises, one tree
     protocol    what the bytes mean: facts, codec, headers, error codes, special values. No I/O, no clock
     session     one connection as a conversation: framing, pairing, SASL, topic ids, fetch sessions -> events. No I/O, no clock
     capture     files: pcap and pcapng, link layers, TCP reassembly, TLS with a key log
                 -> the byte streams of both directions with their times
-    output      events to people and machines: text lines and trees, the decoded log (JSON lines), captures, tables
+    output      events to text lines and trees, the decoded log (JSON lines), captures, tables, metrics
     pipeline    the engine: byte streams to sessions to events to outputs; one Run, one Output; kproxy.read
-    filters     what may see and change traffic: the contract, the chain, the built-in ones. No I/O, no clock
-    config      what `kproxy run` is told: the file and its checks
-    proxy       sockets: workers that forward, the supervisor above them, the analyzer beside them
-    cli         one file per command: decode, api, run, check
-    extract     how the facts file is made from Kafka's own jars; nothing at run time imports it
+    filters     what can see and change traffic: the contract, the chain, the built-in filters. No I/O, no clock
+    config      the configuration of `kproxy run`: the file, its types and its checks
+    proxy       sockets: workers that forward, the supervisor that starts them, the analyzer that reads the tap
+    cli         one module per command: decode, demo, api, run, check
+    extract     makes the facts file from Kafka's own jars; nothing imports it at run time
 
 Imports go one way: errors <- protocol <- session <- capture | output | filters <- pipeline <- config <- proxy <- cli.
+
+Where to add: a link type, capture; a codec of records, protocol.records; an event, session; an output or a source, pipeline; a
+metric or a close cause, proxy.tap; a filter, filters; a setting, config; a command or an option, cli.
 
 In a program of your own:
 
@@ -25,7 +28,7 @@ In a program of your own:
         if isinstance(event, kproxy.Exchange):
             ...
 
-``import kproxy`` loads nothing else; ``read`` and the names of events are loaded when they are used first.
+``import kproxy`` loads nothing else: ``read`` and the names of events are loaded when they are first used.
 """
 
 from importlib import import_module

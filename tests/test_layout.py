@@ -1,6 +1,8 @@
-"""How the tree is laid out: what stands at the top, one test module a module, nothing left undone."""
+"""How the tree is laid out: what stands at the top, one test module a module, nothing unfinished, every extension built."""
 
+import importlib.util
 import re
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "kproxy"
 TOP_LEVEL = {"pyproject.toml", "kproxy", "tests", "captures", "dashboards", "deploy", "README.md", "LICENSE", "NOTICE"}
 MADE_BY_TOOLS = re.compile(r"build|dist|__pycache__|.*\.egg-info")  # the visible names that .gitignore leaves out
+SHARED = PACKAGE / f"_shared{EXTENSION_SUFFIXES[0]}"  # what Cython puts there of all extensions; it has no source
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|NotImplementedError)\b")
 
 SOURCES = sorted(path for pattern in ("*.py", "*.pyx", "*.pxd") for path in PACKAGE.rglob(pattern))
@@ -57,4 +60,12 @@ def test_every_room_says_what_is_in_it(room: Path) -> None:
 def test_every_extension_is_typed_and_built(extension: Path) -> None:
     assert extension.with_suffix(".pyi").is_file()
     name = ".".join(extension.relative_to(ROOT).with_suffix("").parts)
-    assert f'name = "{name}"' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    spec = importlib.util.find_spec(name)
+    assert spec and spec.origin and spec.origin.endswith(tuple(EXTENSION_SUFFIXES)), f"{shown(extension)} is not built"
+
+
+def test_no_extension_is_left_of_a_module_that_is_gone() -> None:
+    """It would be imported instead of a .py of the same name; installing with -e removes it."""
+    suffixes = tuple(EXTENSION_SUFFIXES)
+    built = {path for path in PACKAGE.rglob("*.so") if path.name.endswith(suffixes)} - {SHARED}
+    assert [shown(path) for path in built if not path.with_name(path.name.split(".")[0] + ".pyx").is_file()] == []

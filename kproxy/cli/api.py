@@ -1,4 +1,4 @@
-"""``kproxy api``: the protocol reference on the terminal, from the facts."""
+"""``kproxy api``: the reference of the Kafka protocol on the terminal, made from the facts."""
 
 import difflib
 import os
@@ -30,7 +30,7 @@ from kproxy.protocol.facts import Api, Field, facts, releases
 from kproxy.protocol.versions import Versions
 
 WIDEST = 120
-# What APIs were called before, or are called elsewhere -> Kafka's name today
+# Former names of APIs, and names that other projects use -> Kafka's present name, in lower case
 FORMER_NAMES = {
     "offsets": "ListOffsets",
     "listoffset": "ListOffsets",
@@ -41,7 +41,7 @@ FORMER_NAMES = {
 
 
 class Format(StrEnum):
-    """How the reference is written."""
+    """The formats of the reference."""
 
     TEXT = "text"
     JSON = "json"
@@ -103,8 +103,8 @@ def _named(name: str, version: int | None, diff: tuple[int, int] | None) -> tupl
     style, width = _terminal()
     if diff is not None:
         old, new = diff
-        for asked in diff:
-            _check_version(title, messages, asked)
+        for wanted in diff:
+            _check_version(title, messages, wanted)
         data: Any = {m: [msgspec.to_builtins(d) for d in differences(m, old, new)] for m in messages}
         return data, _diff_lines(messages, old, new, style, width)
     if version is not None:
@@ -115,7 +115,7 @@ def _named(name: str, version: int | None, diff: tuple[int, int] | None) -> tupl
 
 
 def _find(name: str) -> tuple[Api | None, list[str]]:
-    """The API and its messages, or the one message of that name. Raises UsageError with names that are close."""
+    """Find the API and its messages, or one message, by name or key. Raises UsageError with similar names."""
     every = facts()
     names = {api.name.lower(): api for api in every.apis.values()}
     name = FORMER_NAMES.get(name.lower(), name)
@@ -129,7 +129,7 @@ def _find(name: str) -> tuple[Api | None, list[str]]:
     lowered = {k.lower(): k for k in known}
     close = difflib.get_close_matches(name.lower(), lowered, 3, 0.6) or [k for k in lowered if name.lower() in k][:3]
     hint = f"did you mean {', '.join(lowered[k] for k in close)}?" if close else "kproxy api lists them all"
-    raise UsageError(f"no API or message is called {name[:80]!r}; {hint}")
+    raise UsageError(f"there is no API or message {name[:80]!r}; {hint}")
 
 
 def _check_version(title: str, messages: list[str], version: int) -> None:
@@ -139,7 +139,7 @@ def _check_version(title: str, messages: list[str], version: int) -> None:
 
 
 def _terminal() -> tuple[Style, int]:
-    """Colours and width; 80 columns where there is no terminal."""
+    """Return colours and width of the terminal; 80 columns if there is none."""
     style = style_for(sys.stdout, dict(os.environ))
     return style, min(shutil.get_terminal_size((80, 24)).columns, WIDEST) if sys.stdout.isatty() else 80
 
@@ -206,8 +206,8 @@ def _overview_lines(found: Api | None, title: str, messages: list[str], style: S
 
 
 def _changes(messages: list[str], before: int | None, version: int, style: Style, width: int) -> Iterator[str]:
-    """What a version changed in each message, a line a field."""
-    told = False
+    """Describe what a version changed in each message, one line per field."""
+    changed = False
     for message in messages:
         side = "" if len(messages) == 1 else ("request   " if message.endswith("Request") else "response  ")
         if before is None:
@@ -215,17 +215,17 @@ def _changes(messages: list[str], before: int | None, version: int, style: Style
             names = [f.json_name for f in fields_at(layout.fields, version)] if layout is not None else []
             text = ", ".join(names) or "no fields"
             yield from textwrap.wrap(text, width, initial_indent=f"  {side}", subsequent_indent="  " + " " * len(side))
-            told = True
+            changed = True
             continue
         for change in differences(message, before, version):
             yield from _difference(change, f"  {side}", style, width)
-            told = True
-    if not told:
+            changed = True
+    if not changed:
         yield "  same fields"
 
 
 def _difference(change: Difference, margin: str, style: Style, width: int) -> Iterator[str]:
-    """One line, or more where it does not fit into the width."""
+    """Render one difference, wrapped to the width."""
     text = f"{change.sign} {change.path}{': ' if change.path else ''}{change.what}"
     first, *rest = textwrap.wrap(text, width, initial_indent=margin, subsequent_indent=" " * (len(margin) + 4))
     code = {"+": style.key, "-": style.error}.get(change.sign, style.warning)
@@ -257,7 +257,7 @@ def _version_lines(title: str, messages: list[str], version: int, style: Style, 
         yield from FieldTree(layout, version, style, width).render()
         older = [x.release for x in facts().layouts(message) if version in x.versions and x is not layout]
         if older:
-            yield style.paint(style.dim, f"Kafka {', '.join(older)} laid this version out differently.")
+            yield style.paint(style.dim, f"In Kafka {', '.join(older)} this version had a different layout.")
 
 
 def _header_words(kind: str, api_key: int | None, version: int) -> list[str]:
@@ -307,13 +307,13 @@ def _error_named(name: str) -> ErrorDescription | None:
 
 
 def _find_errors(wanted: str | None) -> list[ErrorDescription]:
-    """All error codes, or those of that code or with that in their name. Raises UsageError where there is none."""
+    """Find all error codes, or those with this number or this text in their name. Raises UsageError if there are none."""
     if wanted is None:
         return list(error_codes().values())
     found = [e for e in error_codes().values() if str(e.code) == wanted]
     found = found or [e for e in error_codes().values() if wanted.lower() in e.name.lower()]
     if not found:
-        raise UsageError(f"no error code is {wanted[:80]!r}; kproxy api --errors lists them all")
+        raise UsageError(f"there is no error code {wanted[:80]!r}; kproxy api --errors lists them all")
     return found
 
 

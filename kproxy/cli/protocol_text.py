@@ -1,6 +1,6 @@
-"""The protocol reference as text: fields of a message at a version as a tree, and what differs between two versions.
+"""The protocol reference as text: the fields of a message at a version as a tree, and the differences between two versions.
 
-Everything comes from the facts; special values and error codes from their tables. Lines fit into 80 columns.
+The fields come from the facts, special values from protocol/values.py. Lines fit into 80 columns.
 """
 
 import textwrap
@@ -14,14 +14,12 @@ from kproxy.protocol.values import value_set
 from kproxy.protocol.versions import Versions
 
 BRANCH, LAST, DOWN, SPACE = "├─ ", "└─ ", "│  ", "   "
-
-
 NO_DEFAULTS = (0, "", False, (), b"", None, ZERO_UUID)
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One field that two versions do not have alike."""
+    """One field that differs between two versions."""
 
     sign: str  # + added, - removed, ~ changed
     path: str  # topics.partitions.leaderEpoch
@@ -29,17 +27,17 @@ class Difference:
 
 
 def layout_at(message: str, version: int) -> Layout | None:
-    """The newest layout of a message that has *version*; None when none has."""
+    """Return the newest layout of a message that has *version*; None if none has."""
     return next((layout for layout in facts().layouts(message) if version in layout.versions), None)
 
 
 def all_versions(message: str) -> Versions:
-    """Every version that any release had."""
+    """Return the versions of a message in all releases together."""
     return Versions.union(layout.versions for layout in facts().layouts(message))
 
 
 def fields_at(fields: tuple[Field, ...], version: int) -> tuple[Field, ...]:
-    """Those fields that exist at *version*."""
+    """Return the fields that exist at *version*."""
     return tuple(field for field in fields if version in field.versions)
 
 
@@ -53,7 +51,7 @@ class FieldTree:
     width: int
 
     def render(self) -> Iterator[str]:
-        """The lines."""
+        """Yield the lines."""
         yield from self._branches(fields_at(self.layout.fields, self.version), (), "")
 
     def _branches(self, fields: tuple[Field, ...], path: tuple[str, ...], indent: str) -> Iterator[str]:
@@ -74,7 +72,7 @@ class FieldTree:
 
 
 def field_notes(layout: Layout, field: Field, version: int) -> list[str]:
-    """What else is to say of a field at a version: nullable, tag, default where it is none of 0, "", false, empty."""
+    """Describe a field at a version beside its type: nullable, tag, and a default other than 0, "", false or empty."""
     notes = []
     if version in field.nullable:
         notes.append("nullable")
@@ -90,7 +88,7 @@ def field_notes(layout: Layout, field: Field, version: int) -> list[str]:
 
 
 def _special_values(message: str, path: tuple[str, ...], field: Field, width: int) -> list[str]:
-    """The special values of a field, wrapped; nothing for error codes and plain times, which every reader knows."""
+    """Return the special values of a field, wrapped; nothing for error codes and plain times."""
     values = value_set(message, path[-2:])
     if values is None or values.kind in ("error", "api"):
         return []
@@ -105,7 +103,7 @@ def _special_values(message: str, path: tuple[str, ...], field: Field, width: in
 
 
 def differences(message: str, old: int, new: int) -> list[Difference]:
-    """How version *new* of a message differs from *old*, in the order of the fields."""
+    """List how version *new* of a message differs from *old*, in the order of the fields."""
     before, after = _flat(message, old), _flat(message, new)
     found: list[Difference] = []
     for path, (kind, notes) in after.items():
@@ -123,7 +121,7 @@ def differences(message: str, old: int, new: int) -> list[Difference]:
 
 
 def _without_children(found: list[Difference]) -> list[Difference]:
-    """A struct that came or went is enough; its fields need not be told one by one."""
+    """Leave out the fields of a struct that was itself added or removed."""
     whole = {sign: [d.path + "." for d in found if d.sign == sign] for sign in "+-"}
     return [d for d in found if d.sign == "~" or not any(d.path.startswith(p) for p in whole[d.sign])]
 

@@ -1,19 +1,22 @@
-"""What `kproxy run` is told: the configuration file and its command-line twin, as typed values.
+"""The configuration of `kproxy run`: a YAML file, or the command-line options for one cluster, parsed into typed values.
 
     structs.py     Config and its parts: names, types, defaults, ranges
     reading.py     parse_config(text, path), read_config(path), config_from_options(...) -> Config or ConfigError
-    yaml_tree.py   YAML text -> nodes with their lines and columns; nothing a hostile file says makes it big
-    convert.py     nodes -> structs, and the mistakes on the way
+    yaml_tree.py   YAML text -> nodes with their lines and columns, of bounded size whatever the file contains
+    convert.py     nodes -> structs; collects every mistake on the way
     units.py       "10s", "64MiB"
-    addresses.py   "host:port", "[::1]:9092"
-    checks.py      what no single value can say: modes that exclude each other, limits that contradict
-    ports.py       which ports will be taken, and by which two at once
-    files.py       certificates, keys, places for logs and captures, filters: are they there and do they fit
+    checks.py      what the types cannot express: modes that exclude each other, addresses, limits that contradict
+    ports.py       which ports are bound, and which two parts bind the same one
+    files.py       whether certificates, keys, output paths and filters can be used
     schema.py      the JSON Schema of the file
     summary.py     what would run, in a few lines
 
-All mistakes are found in one run; each has its line, column and path (``clusters[0].listen``) and says what to do. Importing the
-package itself loads the structs alone: workers get their configuration as JSON from the supervisor and need no YAML.
+One run finds all mistakes; each has its line, column and path (``clusters[0].listen``), and its message says what to do.
+Importing this package loads only the structs: workers receive their configuration from the supervisor and need no YAML.
+
+To add a setting, add a field with its type, range and default to structs.py: parsing, `kproxy check` and the JSON Schema follow
+from it. A condition that no type expresses goes to checks.py; one that needs the file system to files.py. If the setting has an
+option of `kproxy run`, add it also to reading.Options, reading.OPTIONS and cli/run.py.
 """
 
 from kproxy.config.structs import (

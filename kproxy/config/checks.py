@@ -1,6 +1,6 @@
-"""What no single value can say: modes that exclude each other, addresses that are none, limits that contradict. No I/O.
+"""Checks of values that their types do not express: modes that exclude each other, addresses, limits that contradict. No I/O.
 
-Every check yields (path, message) and goes on; reading.py adds the places.
+Every check yields (path, message) and continues; reading.py adds the places.
 """
 
 import re
@@ -8,41 +8,44 @@ import string
 from collections.abc import Callable, Iterator
 from urllib.parse import urlsplit
 
-from kproxy.config.addresses import parse_address, parse_host
 from kproxy.config.structs import MOST_WORKERS, Addresses, BrokerTls, Cluster, Config, Limits, ListenerTls
 from kproxy.config.units import quoted
+from kproxy.protocol.addresses import parse_address, parse_host
 
-Complaint = tuple[str, str]
+Problem = tuple[str, str]
 
 NODE_RANGE = re.compile(r"([0-9]{1,10})\s*-\s*([0-9]{1,10})", re.ASCII)
 MOST_NODE = (1 << 31) - 1
-SMALLEST_FRAME = 1_024  # smaller ones hold no ApiVersions response: 600 bytes for Kafka 4.3
+SMALLEST_FRAME = 1_024  # an ApiVersions response of Kafka 4.3 has 600 bytes
 PROXY_SCHEMES = ("socks5", "socks5h", "http")
 
 
-def check_values(config: Config) -> Iterator[Complaint]:
-    """Everything that can be said without looking at the machine."""
+def check_values(config: Config) -> Iterator[Problem]:
+    """Check everything that does not depend on the machine."""
     yield from _check_address("admin", config.admin, any_host=True)
     for at, host in enumerate(config.admin_hosts):
         yield from _check_host(f"admin_hosts[{at}]", host)
-    if not 1 <= config.workers <= MOST_WORKERS:  # an option: in a file the type says it
+    if not 1 <= config.workers <= MOST_WORKERS:  # from --workers: in a file the type is checked
         yield "workers", f"{config.workers} is out of range: from 1 to {MOST_WORKERS}"
     names = [cluster.name for cluster in config.clusters]
     for at, cluster in enumerate(config.clusters):
         if cluster.name in names[:at]:
-            yield f"clusters[{at}].name", f"{quoted(cluster.name)} is the name of another cluster: give each its own"
+            yield (
+                f"clusters[{at}].name",
+                f"{quoted(cluster.name)} is the name of another cluster: names have to be unique",
+            )
         yield from _check_cluster(f"clusters[{at}]", cluster)
     yield from _check_limits(config.limits)
     yield from _check_analysis(config)
 
 
 def parse_node_ids(node_ids: list[int | str]) -> list[int]:
-    """[0, "100-102"] -> [0, 100, 101, 102]; ValueError names the entry that is none."""
+    """[0, "100-102"] -> [0, 100, 101, 102]. Raises ValueError that names the wrong entry."""
     found: list[int] = []
     for entry in node_ids:
         first, last = _node_range(entry)
         if last - first >= 60_000:
-            raise ValueError(f"{entry}: that is more nodes than there are ports")
+            raise ValueError(f"{entry}: a range of more nodes than there are ports")
         found.extend(range(first, last + 1))
     return found
 
@@ -53,11 +56,11 @@ def _node_range(entry: int | str) -> tuple[int, int]:
     if isinstance(first, str) or isinstance(last, str):
         raise ValueError(f'{quoted(str(entry))} is neither a node id nor a range: write 3 or "0-5"')
     if not 0 <= first <= last <= MOST_NODE:
-        raise ValueError(f"{entry}: node ids go from 0 to {MOST_NODE:,}, the smaller one first")
+        raise ValueError(f"{entry}: node ids are from 0 to {MOST_NODE:,}, the smaller one first")
     return first, last
 
 
-def _check_address(path: str, text: str | None, *, any_host: bool = False) -> Iterator[Complaint]:
+def _check_address(path: str, text: str | None, *, any_host: bool = False) -> Iterator[Problem]:
     if text is None:
         return
     try:
@@ -66,14 +69,14 @@ def _check_address(path: str, text: str | None, *, any_host: bool = False) -> It
         yield path, f"{quoted(text)}: {error}"
 
 
-def _check_host(path: str, host: str) -> Iterator[Complaint]:
+def _check_host(path: str, host: str) -> Iterator[Problem]:
     try:
         parse_host(host)
     except ValueError as error:
         yield path, f"{quoted(host)}: {error}"
 
 
-def _check_cluster(path: str, cluster: Cluster) -> Iterator[Complaint]:
+def _check_cluster(path: str, cluster: Cluster) -> Iterator[Problem]:
     yield from _check_address(f"{path}.listen", cluster.listen, any_host=True)
     for at, address in enumerate(cluster.bootstrap):
         yield from _check_address(f"{path}.bootstrap[{at}]", address)
@@ -85,19 +88,22 @@ def _check_cluster(path: str, cluster: Cluster) -> Iterator[Complaint]:
     yield from _check_through(f"{path}.through", cluster.through)
 
 
-def _check_bootstrap(path: str, cluster: Cluster) -> Iterator[Complaint]:
+def _check_bootstrap(path: str, cluster: Cluster) -> Iterator[Problem]:
     transparent = cluster.addresses.mode == "transparent"
     if not cluster.bootstrap and not transparent:
         yield f"{path}.bootstrap", 'it is missing: name a broker of the cluster, as ["host:port"]'
     if cluster.bootstrap and transparent:
-        message = "transparent mode takes each connection where it was going: leave bootstrap out"
+        message = "transparent mode forwards to the original destination of each connection: leave bootstrap out"
         yield f"{path}.bootstrap", message
     for at, address in enumerate(cluster.bootstrap):
         if address == cluster.listen:
-            yield f"{path}.bootstrap[{at}]", f"{quoted(address)} is where this cluster listens: it would call itself"
+            yield (
+                f"{path}.bootstrap[{at}]",
+                f"{quoted(address)} is the address where this cluster listens: it would connect to itself",
+            )
 
 
-def _check_advertised(path: str, addresses: Addresses) -> Iterator[Complaint]:
+def _check_advertised(path: str, addresses: Addresses) -> Iterator[Problem]:
     if addresses.advertise is not None:
         yield from _check_host(f"{path}.advertise", addresses.advertise)
     try:
@@ -106,39 +112,42 @@ def _check_advertised(path: str, addresses: Addresses) -> Iterator[Complaint]:
         yield f"{path}.node_ids", str(error)
 
 
-def _check_port_mode(path: str, cluster: Cluster) -> Iterator[Complaint]:
+def _check_port_mode(path: str, cluster: Cluster) -> Iterator[Problem]:
     return iter(())  # its ports: see ports.py
 
 
-def _check_sni(path: str, cluster: Cluster) -> Iterator[Complaint]:
+def _check_sni(path: str, cluster: Cluster) -> Iterator[Problem]:
     if cluster.listener_tls is None:
-        yield f"{path}.listener_tls", "it is missing: SNI mode tells brokers apart by the name in the TLS handshake"
+        yield (
+            f"{path}.listener_tls",
+            "it is missing: SNI mode distinguishes brokers by the server name in the TLS handshake",
+        )
     name = cluster.addresses.broker_name
     if name is None:
-        message = 'it is missing: SNI mode needs one such as "broker-{node_id}.kafka.example.com"'
+        message = 'it is missing: SNI mode needs a name such as "broker-{node_id}.kafka.example.com"'
         yield f"{path}.addresses.broker_name", message
         return
     try:
         fields = [field for _, field, _, _ in string.Formatter().parse(name) if field is not None]
         if fields != ["node_id"]:
-            raise ValueError("{node_id} has to be in it, once, and nothing else in braces")
+            raise ValueError("it has to contain {node_id} once, and nothing else in braces")
         parse_host(name.replace("{node_id}", str(MOST_NODE)))
     except ValueError as error:
         yield f"{path}.addresses.broker_name", f"{quoted(name)}: {error}"
 
 
-def _check_transparent(path: str, cluster: Cluster) -> Iterator[Complaint]:
+def _check_transparent(path: str, cluster: Cluster) -> Iterator[Problem]:
     if cluster.proxy_protocol:
-        message = "transparent mode asks the kernel for the destination: a PROXY header would be that of another hop"
+        message = "transparent mode takes the destination from the kernel: a PROXY header would describe another hop"
         yield f"{path}.proxy_protocol", message
 
 
-def _check_fixed(path: str, cluster: Cluster) -> Iterator[Complaint]:
+def _check_fixed(path: str, cluster: Cluster) -> Iterator[Problem]:
     if len(cluster.bootstrap) > 1:
-        yield f"{path}.bootstrap", "fixed mode has one target: name one, or use another addresses.mode"
+        yield f"{path}.bootstrap", "fixed mode has one target: write one address, or use another addresses.mode"
 
 
-MODES: dict[str, Callable[[str, Cluster], Iterator[Complaint]]] = {
+MODES: dict[str, Callable[[str, Cluster], Iterator[Problem]]] = {
     "port": _check_port_mode,
     "sni": _check_sni,
     "transparent": _check_transparent,
@@ -153,31 +162,33 @@ USED_BY = {
 }
 
 
-def _check_unused(path: str, addresses: Addresses) -> Iterator[Complaint]:
-    """What is set but has no meaning in the mode: whoever wrote it believes otherwise."""
+def _check_unused(path: str, addresses: Addresses) -> Iterator[Problem]:
+    """Report settings that have no effect in the mode."""
     unset = Addresses()
     for name, modes in USED_BY.items():
         if addresses.mode not in modes and getattr(addresses, name) != getattr(unset, name):
-            yield f"{path}.{name}", f"it means nothing in {addresses.mode} mode, only in {' and '.join(modes)} mode"
+            yield f"{path}.{name}", f"it has no effect in {addresses.mode} mode, only in {' and '.join(modes)} mode"
 
 
-def _check_tls(path: str, listener: ListenerTls | None, broker: BrokerTls | None) -> Iterator[Complaint]:
+def _check_tls(path: str, listener: ListenerTls | None, broker: BrokerTls | None) -> Iterator[Problem]:
     if listener is not None and listener.client_auth != "none" and listener.client_ca is None:
-        message = f"it is missing: with client_auth {listener.client_auth} it says whose certificates to believe"
+        message = (
+            f"it is missing: with client_auth {listener.client_auth} it contains the CAs of the clients' certificates"
+        )
         yield f"{path}.listener_tls.client_ca", message
     if listener is not None and listener.client_ca is not None and listener.client_auth == "none":
-        message = "no client is asked for a certificate: set it to required or requested, or leave client_ca out"
+        message = "client_ca has no effect with none: set this to required or requested, or leave client_ca out"
         yield f"{path}.listener_tls.client_auth", message
     if broker is None:
         return
     if (broker.certificate is None) != (broker.key is None):
         missing = "key" if broker.key is None else "certificate"
-        yield f"{path}.broker_tls.{missing}", "it is missing: certificate and key go together"
+        yield f"{path}.broker_tls.{missing}", "it is missing: certificate and key are needed together"
     if not broker.verify and broker.ca is not None:
-        yield f"{path}.broker_tls.verify", "false means that ca is not looked at: leave one of them out"
+        yield f"{path}.broker_tls.verify", "ca has no effect if verify is false: leave one of them out"
 
 
-def _check_through(path: str, through: str | None) -> Iterator[Complaint]:
+def _check_through(path: str, through: str | None) -> Iterator[Problem]:
     if through is None:
         return
     scheme, _, rest = through.partition("://")
@@ -187,14 +198,17 @@ def _check_through(path: str, through: str | None) -> Iterator[Complaint]:
         parts = urlsplit(through)
         parse_address(parts.netloc.rpartition("@")[2])
         if parts.path.strip("/") or parts.query or parts.fragment:
-            raise ValueError("nothing goes after the port")
+            raise ValueError("the address has to end after the port")
     except ValueError as error:
-        yield path, str(error)  # not the text itself: it may hold a password
+        yield path, str(error)  # without the text: it may contain a password
 
 
-def _check_limits(limits: Limits) -> Iterator[Complaint]:
+def _check_limits(limits: Limits) -> Iterator[Problem]:
     if limits.frame_size < SMALLEST_FRAME:
-        yield "limits.frame_size", f"{limits.frame_size:,} bytes are too few for Kafka's own requests: at least 1 KiB"
+        yield (
+            "limits.frame_size",
+            f"{limits.frame_size:,} bytes are less than Kafka's own requests need: at least 1 KiB",
+        )
     if limits.frame_size > MOST_NODE:
         yield "limits.frame_size", f"a frame's size is an int32: at most {MOST_NODE:,} bytes"
     pairs = (
@@ -204,10 +218,10 @@ def _check_limits(limits: Limits) -> Iterator[Complaint]:
     for small, big in pairs:
         low, high = getattr(limits, small), getattr(limits, big)
         if low > high:
-            yield f"limits.{small}", f"{low:,} is more than {big}, {high:,}"
+            yield f"limits.{small}", f"{low:,} is more than {big} ({high:,})"
 
 
-def _check_analysis(config: Config) -> Iterator[Complaint]:
+def _check_analysis(config: Config) -> Iterator[Problem]:
     analysis = config.analysis
     if not 1 << 16 <= analysis.ring_size <= 1 << 30:
         yield "analysis.ring_size", f"{analysis.ring_size:,} is out of range: from 64KiB to 1GiB"
@@ -217,19 +231,19 @@ def _check_analysis(config: Config) -> Iterator[Complaint]:
         if rotated is not None and not rotated.path:
             yield f"analysis.{part}.path", "it is empty"
     if not analysis.enabled and (analysis.log or analysis.capture):
-        yield "analysis.enabled", "log and capture are made by the analysis: switch it on, or leave them out"
+        yield "analysis.enabled", "log and capture are written by the analysis: enable the analysis, or leave them out"
     if analysis.log and analysis.capture and analysis.log.path == analysis.capture.path:
-        yield "analysis.capture.path", "the log goes to the same file"
+        yield "analysis.capture.path", "the log has the same path"
 
 
-def _check_apis(names: list[str]) -> Iterator[Complaint]:
+def _check_apis(names: list[str]) -> Iterator[Problem]:
     if not names:
         return
-    from kproxy.protocol.facts import facts  # noqa: PLC0415 - 3 MB that the supervisor can mostly do without
+    from kproxy.protocol.facts import facts  # noqa: PLC0415 - 3 MB, needed only for this check
 
     known = {api.name.lower(): api.name for api in facts().apis.values()}
     for at, name in enumerate(names):
         if name not in known.values():
             meant = known.get(name.lower())
             hint = f"did you mean {meant}?" if meant else "kproxy api lists them"
-            yield f"analysis.apis[{at}]", f"no API is called {quoted(name)}: {hint}"
+            yield f"analysis.apis[{at}]", f"there is no API {quoted(name)}: {hint}"

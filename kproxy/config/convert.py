@@ -1,7 +1,7 @@
-"""YAML nodes -> the structs, by their types; every mistake on the way is kept with its place and the walk goes on.
+"""YAML nodes -> structs, by the types of their fields. Collects every mistake with its place, and continues.
 
-What a value is does not hang on how YAML 1.1 reads it where the type is text: ``name: no`` is "no" and ``listen: 12:30`` no
-number of minutes. Integers are decimal.
+The type of the field decides how a value is read, not YAML 1.1: where it is text, ``name: no`` is "no" and ``listen: 12:30`` is
+"12:30". Integers are decimal.
 """
 
 import difflib
@@ -18,7 +18,7 @@ from kproxy.config.units import EXAMPLES, parse_quantity, quoted
 from kproxy.config.yaml_tree import MOST_DEPTH, Node
 from kproxy.errors import Mistake
 
-MOST_VALUES = 50_000  # aliases followed
+MOST_VALUES = 50_000  # with those that aliases stand for
 MOST_MISTAKES = 100
 TAG = "tag:yaml.org,2002:"
 PLAIN_TAGS = {"str", "int", "float", "bool", "null", "timestamp", "seq", "map", "value"}
@@ -33,7 +33,7 @@ RANGES: tuple[tuple[str, Callable[[Any, Any], bool], str], ...] = (
     ("le", operator.le, "at most"),
     ("lt", operator.lt, "less than"),
 )
-PLAIN_KINDS: dict[str, inspect.Type] = {  # where any value may stand
+PLAIN_KINDS: dict[str, inspect.Type] = {  # of YAML's tags, where the field takes any value
     "int": inspect.IntType(),
     "float": inspect.FloatType(),
     "bool": inspect.BoolType(),
@@ -50,18 +50,18 @@ Place = tuple[int, int]
 
 
 class Broken:
-    """Stands for a value that could not be read; its mistake has been told."""
+    """Stands for a value that could not be read; its mistake is recorded."""
 
 
 BROKEN = Broken()
 
 
-class TooMuch(Exception):
-    """The walk has met more than it is willing to: its last mistake says of what."""
+class LimitExceeded(Exception):
+    """Ends the conversion: too many values or mistakes. The last mistake says which."""
 
 
 class Conversion:
-    """One walk. ``mistakes`` and ``places`` (path -> line and column, from 1) are there when it is done."""
+    """Converts one document. Afterwards ``mistakes`` has all, and ``places`` maps each path to its line and column, from 1."""
 
     def __init__(self) -> None:
         self.mistakes: list[Mistake] = []
@@ -76,19 +76,19 @@ class Conversion:
         }
 
     def convert(self, root: Node, kind: type[S]) -> S:
-        """A *kind* in any case: what is broken has its default, or an empty value where there is none."""
+        """Return a *kind* even if there are mistakes: a broken value has its default, or an empty value where it has none."""
         try:
             made = self._struct(root, cast(inspect.StructType, inspect.type_info(kind)), "", 0)
-        except TooMuch:
+        except LimitExceeded:
             made = BROKEN
         return made if isinstance(made, kind) else cast(S, _empty(inspect.type_info(kind)))
 
-    def blame(self, node: Node, path: str, message: str) -> Broken:
-        """Keep a mistake."""
+    def add_mistake(self, node: Node, path: str, message: str) -> Broken:
+        """Record a mistake at the place of *node*."""
         mark = node.start_mark
         self.mistakes.append(Mistake(mark.line + 1, mark.column + 1, path, message))
         if len(self.mistakes) >= MOST_MISTAKES:
-            raise TooMuch
+            raise LimitExceeded
         return BROKEN
 
     def _value(self, node: Node, kind: inspect.Type, path: str, depth: int) -> Any:
@@ -96,15 +96,17 @@ class Conversion:
         self._count(node, path, depth)
         self.places.setdefault(path, (node.start_mark.line + 1, node.start_mark.column + 1))
         if not node.tag.startswith(TAG) or node.tag.removeprefix(TAG) not in PLAIN_TAGS:
-            return self.blame(node, path, f"the tag {quoted(_short_tag(node.tag))} is not allowed: write a plain value")
+            return self.add_mistake(
+                node, path, f"the tag {quoted(_short_tag(node.tag))} is not allowed: write a plain value"
+            )
         read = self._readers.get(type(kind))
         return read(node, kind, path, depth) if read else self._scalar(node, kind, unit, path)
 
     def _count(self, node: Node, path: str, depth: int) -> None:
         self._values += 1
         if depth > MOST_DEPTH or self._values > MOST_VALUES:
-            self.blame(node, path, "aliases (*name) make this too big: write out what is meant")
-            raise TooMuch
+            self.add_mistake(node, path, "aliases (*name) make this too large: write the values out")
+            raise LimitExceeded
 
     def _union(self, node: Node, kind: inspect.UnionType, path: str, depth: int) -> Any:
         kinds = [member for member in kind.types if not isinstance(member, inspect.NoneType)]
@@ -119,11 +121,11 @@ class Conversion:
         self.places.setdefault(path, (node.start_mark.line + 1, node.start_mark.column + 1))
         fields = {field.encode_name: field for field in kind.fields}
         if not isinstance(node, yaml.MappingNode):
-            return self.blame(node, path, f"{_is_what(node)} where there should be a group of {_listed(fields)}")
+            return self.add_mistake(node, path, f"expected a group of {_listed(fields)}; {_found(node)}")
         found = self._members(node, fields, path, depth)
         for name, field in fields.items():
             if field.required and name not in found:
-                self.blame(node, _join(path, name), "it is missing")
+                self.add_mistake(node, _join(path, name), "it is missing")
         values = {fields[name].name: value for name, value in found.items() if value is not BROKEN}
         empty = {field.name: _empty(field.type) for field in kind.fields if field.required}
         return kind.cls(**{**empty, **values})
@@ -133,35 +135,35 @@ class Conversion:
         for name, key, value in self._items(node, path):
             field = fields.get(name)
             if field is None:
-                self.blame(key, _join(path, name), f"this name is not known{_did_you_mean(name, fields)}")
+                self.add_mistake(key, _join(path, name), f"unknown name{_did_you_mean(name, fields)}")
             else:
                 found[name] = self._value(value, field.type, _join(path, name), depth + 1)
         return found
 
     def _items(self, node: Node, path: str) -> Iterator[tuple[str, Node, Node]]:
-        """Names, their nodes and their values' nodes; what is no name or comes twice is a mistake."""
+        """Yield each name with its node and the node of its value; anything else and repeated names are mistakes."""
         seen: set[str] = set()
         for key, value in node.value:
             if not isinstance(key, yaml.ScalarNode) or key.tag == f"{TAG}merge":
-                self.blame(key, path, "names have to be plain text; << (merging) is not read")
+                self.add_mistake(key, path, "names have to be plain text; << (merging) is not supported")
             elif key.value in seen:
-                self.blame(key, _join(path, key.value), "it is there twice")
+                self.add_mistake(key, _join(path, key.value), "this name occurs twice")
             else:
                 seen.add(key.value)
                 yield key.value, key, value
 
     def _list(self, node: Node, kind: inspect.ListType, path: str, depth: int) -> Any:
         if not isinstance(node, yaml.SequenceNode):
-            return self.blame(node, path, f"{_is_what(node)} where there should be a list: [..] or lines with -")
+            return self.add_mistake(node, path, f"expected a list, [..] or lines with -; {_found(node)}")
         if len(node.value) < (kind.min_length or 0):
-            return self.blame(node, path, "the list is empty")
+            return self.add_mistake(node, path, "the list is empty")
         items = [self._value(item, kind.item_type, f"{path}[{at}]", depth + 1) for at, item in enumerate(node.value)]
         empty = _empty(kind.item_type)
         return [empty if item is BROKEN else item for item in items]
 
     def _dict(self, node: Node, _kind: inspect.Type, path: str, depth: int) -> Any:
         if not isinstance(node, yaml.MappingNode):
-            return self.blame(node, path, f"{_is_what(node)} where there should be names with values")
+            return self.add_mistake(node, path, f"expected names with values; {_found(node)}")
         anything = inspect.AnyType()
         return {
             name: self._value(value, anything, _join(path, name), depth + 1)
@@ -180,24 +182,24 @@ class Conversion:
 
     def _scalar(self, node: Node, kind: inspect.Type, unit: str | None, path: str) -> Any:
         if not isinstance(node, yaml.ScalarNode):
-            return self.blame(node, path, f"{_is_what(node)} where there should be {_expected(kind, unit)}")
+            return self.add_mistake(node, path, f"expected {_expected(kind, unit)}; {_found(node)}")
         if _is_null(node):
-            return self.blame(node, path, f"it is empty: write {_expected(kind, unit)}, or leave the line out")
+            return self.add_mistake(node, path, f"it is empty: write {_expected(kind, unit)}, or leave the line out")
         try:
             return _within(_plain(node, kind, unit), kind)
         except ValueError as error:
-            return self.blame(node, path, str(error))
+            return self.add_mistake(node, path, str(error))
 
 
 def _plain(node: yaml.ScalarNode, kind: inspect.Type, unit: str | None) -> Any:
-    """The scalar as a value of *kind*; ValueError says what it should be."""
+    """Convert the scalar to *kind*. Raises ValueError that says what is expected."""
     text: str = node.value
     match kind:
         case inspect.StrType():
             return text
         case inspect.LiteralType(values=choices):
             if text not in choices:
-                raise ValueError(f"{quoted(text)} is none of {_listed(choices)}{_did_you_mean(text, choices)}")
+                raise ValueError(f"{quoted(text)} is not one of {_listed(choices)}{_did_you_mean(text, choices)}")
             return text
         case inspect.BoolType():
             if text.lower() not in TRUE | FALSE:
@@ -205,7 +207,7 @@ def _plain(node: yaml.ScalarNode, kind: inspect.Type, unit: str | None) -> Any:
             return text.lower() in TRUE
         case inspect.IntType() | inspect.FloatType():
             return _number(text, isinstance(kind, inspect.IntType), unit)
-    raise TypeError(f"the configuration has a {kind}, which nothing reads")  # a mistake in structs.py
+    raise TypeError(f"structs.py has a field of the type {kind}, which convert.py cannot read")
 
 
 def _number(text: str, whole: bool, unit: str | None) -> int | float:
@@ -214,16 +216,16 @@ def _number(text: str, whole: bool, unit: str | None) -> int | float:
         return int(value) if whole else value
     if whole:
         if not WHOLE.fullmatch(text):
-            raise ValueError(f"{quoted(text)} is no whole number")
+            raise ValueError(f"{quoted(text)} is not a whole number")
         return int(text)
     try:
         return float(text)
     except ValueError:
-        raise ValueError(f"{quoted(text)} is no number") from None
+        raise ValueError(f"{quoted(text)} is not a number") from None
 
 
 def _within(value: Any, kind: inspect.Type) -> Any:
-    """The value itself; ValueError where it is not in the range that the type allows."""
+    """Return the value. Raises ValueError if it is outside the range of its type."""
     for name, holds, words in RANGES:
         limit = getattr(kind, name, None)
         if limit is not None and not holds(value, limit):
@@ -232,12 +234,12 @@ def _within(value: Any, kind: inspect.Type) -> Any:
         if not (kind.min_length or 0) <= len(value) <= (kind.max_length or LONGEST_TEXT):
             raise ValueError(f"it has to have {kind.min_length or 0} to {kind.max_length or LONGEST_TEXT:,} characters")
         if kind.pattern and not re.search(kind.pattern, value):
-            raise ValueError(f"{quoted(value)} does not look like {kind.pattern}")
+            raise ValueError(f"{quoted(value)} does not match {kind.pattern}")
     return value
 
 
 def _bare(kind: inspect.Type) -> tuple[inspect.Type, str | None]:
-    """The type without its notes, and the unit that they name."""
+    """Return the type without its metadata, and the unit in the metadata."""
     unit = None
     while isinstance(kind, inspect.Metadata):
         unit = (kind.extra_json_schema or {}).get(UNIT, unit)
@@ -246,7 +248,7 @@ def _bare(kind: inspect.Type) -> tuple[inspect.Type, str | None]:
 
 
 def _empty(kind: inspect.Type) -> Any:
-    """What stands for a required value that could not be read."""
+    """Return a stand-in for a required value that could not be read."""
     match _bare(kind)[0]:
         case inspect.StructType(cls=cls, fields=fields):
             return cls(**{field.name: _empty(field.type) for field in fields if field.required})
@@ -261,10 +263,10 @@ def _is_null(node: Node) -> bool:
     return bool(node.tag == f"{TAG}null")
 
 
-def _is_what(node: Node) -> str:
+def _found(node: Node) -> str:
     if isinstance(node, yaml.ScalarNode):
-        return f"there is {quoted(node.value)}" if node.value else "there is nothing"
-    return "there is a list" if isinstance(node, yaml.SequenceNode) else "there are names with values"
+        return f"found {quoted(node.value)}" if node.value else "found nothing"
+    return "found a list" if isinstance(node, yaml.SequenceNode) else "found names with values"
 
 
 def _expected(kind: inspect.Type, unit: str | None) -> str:
@@ -281,7 +283,7 @@ def _listed(names: Iterable[Any]) -> str:
 
 def _did_you_mean(name: str, known: Iterable[Any]) -> str:
     close = difflib.get_close_matches(name[:100].replace("-", "_"), [str(word) for word in known], n=1)
-    return f": did you mean {close[0]}?" if close else f"; known are {_listed(known)}"
+    return f": did you mean {close[0]}?" if close else f"; known names are {_listed(known)}"
 
 
 def _short_tag(tag: str) -> str:

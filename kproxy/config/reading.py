@@ -1,4 +1,4 @@
-"""Text, a file or options -> a Config that can be run, or a ConfigError with everything that is wrong."""
+"""Text, a file or options -> a valid Config, or a ConfigError with every mistake."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import msgspec
 
-from kproxy.config.checks import Complaint, check_values
+from kproxy.config.checks import Problem, check_values
 from kproxy.config.convert import Conversion, Place
 from kproxy.config.files import check_files, check_filters
 from kproxy.config.ports import check_ports
@@ -14,7 +14,7 @@ from kproxy.config.structs import Addresses, Analysis, Cluster, Config, Rotated
 from kproxy.config.yaml_tree import MOST_TEXT, read_tree
 from kproxy.errors import ConfigError, Mistake, UsageError
 
-# Where a person said on the command line what a path of the configuration says.
+# Path of the configuration -> the option that sets it, for mistakes of options.
 OPTIONS = {
     "clusters[0].listen": "--listen",
     "clusters[0].bootstrap": "--bootstrap",
@@ -29,13 +29,13 @@ OPTIONS = {
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """What the command line of `kproxy run` says; None: nothing. ``file`` or ``listen`` and ``bootstrap`` have to be there."""
+    """The options of `kproxy run`; None: not given. Needs either ``file``, or ``listen`` and ``bootstrap``."""
 
     file: str | None = None
     listen: str | None = None
     bootstrap: list[str] = []
     advertise: str | None = None
-    admin: str | None = None  # "off": none
+    admin: str | None = None  # "off": no admin server
     analysis: bool = True
     workers: int | None = None
     outlive: bool = False
@@ -44,26 +44,26 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse_config(text: str, path: str) -> Config:
-    """The configuration that the YAML *text* of the file *path* holds. Looks at the files that it names.
+    """Parse and check the YAML *text* of the file *path*, and the files that it refers to.
 
-    Raises ConfigError with every mistake: names, types, values, contradictions, ports taken twice, files, filters.
+    Raises ConfigError with every mistake: names, types, values, contradictions, ports bound twice, files, filters.
     """
     return _parse(text, path, Options())
 
 
 def read_config(path: str) -> Config:
-    """`parse_config` of a file; a file that cannot be read is a ConfigError as well."""
+    """Read a file and parse it as `parse_config` does. Raises ConfigError, also if the file cannot be read."""
     return _parse(_read(path), path, Options())
 
 
 def config_from_options(options: Options, *, filters: bool = True) -> Config:
-    """What the command line asks for; with ``file`` it goes before what the file says.
+    """Create the configuration from the options of `kproxy run`; with ``file``, from the file, overridden by the other options.
 
     Args:
         options: the command line.
-        filters: load them to see whether they can be.
+        filters: check that the filters load.
 
-    Raises ConfigError with every mistake; those of options are named by them.
+    Raises ConfigError with every mistake; a mistake of an option names the option.
     """
     if options.file is not None:
         return _parse(_read(options.file), options.file, _without_addresses(options), filters)
@@ -73,14 +73,14 @@ def config_from_options(options: Options, *, filters: bool = True) -> Config:
     addresses = Addresses(advertise=options.advertise)
     cluster = Cluster(listen=cast(str, options.listen), bootstrap=options.bootstrap, addresses=addresses)
     config = _with_options(Config(clusters=[cluster]), options)
-    _raise_if_any(_complaints(config, filters), {}, [], "")
+    _raise_if_any(_problems(config, filters), {}, [], "")
     return config
 
 
 def _parse(text: str, path: str, options: Options, filters: bool = True) -> Config:
     conversion = Conversion()
     config = _with_options(conversion.convert(read_tree(text, path), Config), options)
-    _raise_if_any(_complaints(config, filters), conversion.places, conversion.mistakes, path)
+    _raise_if_any(_problems(config, filters), conversion.places, conversion.mistakes, path)
     return config
 
 
@@ -91,7 +91,7 @@ def _read(path: str) -> str:
     except OSError as error:
         raise ConfigError([Mistake(0, 0, "", error.strerror or str(error))], path) from None
     except ValueError as error:
-        raise ConfigError([Mistake(0, 0, "", f"it is not UTF-8: {error}")], path) from None
+        raise ConfigError([Mistake(0, 0, "", f"the file is not UTF-8: {error}")], path) from None
 
 
 def _needed(options: Options) -> Iterable[tuple[str, object]]:
@@ -101,7 +101,7 @@ def _needed(options: Options) -> Iterable[tuple[str, object]]:
 def _without_addresses(options: Options) -> Options:
     for name in ("listen", "bootstrap", "advertise"):
         if getattr(options, name):
-            raise UsageError(f"--{name} and -c exclude each other: the file says it")
+            raise UsageError(f"--{name} cannot be used with -c: set it in the file")
     return options
 
 
@@ -124,7 +124,7 @@ def _with_analysis(analysis: Analysis, options: Options) -> Analysis:
     return msgspec.structs.replace(analysis, **changes)
 
 
-def _complaints(config: Config, filters: bool) -> Iterator[Complaint]:
+def _problems(config: Config, filters: bool) -> Iterator[Problem]:
     yield from check_values(config)
     yield from check_ports(config)
     yield from check_files(config)
@@ -133,20 +133,20 @@ def _complaints(config: Config, filters: bool) -> Iterator[Complaint]:
 
 
 def _raise_if_any(
-    complaints: Iterable[Complaint], places: Mapping[str, Place], mistakes: Sequence[Mistake], source: str
+    problems: Iterable[Problem], places: Mapping[str, Place], mistakes: Sequence[Mistake], source: str
 ) -> None:
-    """Add to *mistakes* the complaints about values that could be read, with their places, and raise them all."""
+    """Raise *mistakes*, and *problems* with their places; problems of values that could not be read are left out."""
     broken = {mistake.path for mistake in mistakes}
     found = list(mistakes)
-    for path, message in complaints:
-        if not broken.intersection(_lineage(path)):
+    for path, message in problems:
+        if not broken.intersection(_with_parents(path)):
             line, column = _place(path, places)
             found.append(Mistake(line, column, path if source else _option(path), message))
     if found:
         raise ConfigError(sorted(dict.fromkeys(found), key=lambda mistake: (mistake.line, mistake.column)), source)
 
 
-def _lineage(path: str) -> Iterator[str]:
+def _with_parents(path: str) -> Iterator[str]:
     """ "a[0].b" -> itself, "a[0]", "a", ""."""
     yield path
     while path:
@@ -155,9 +155,9 @@ def _lineage(path: str) -> Iterator[str]:
 
 
 def _place(path: str, places: Mapping[str, Place]) -> Place:
-    """Where the path, or what it is part of, stands in the file; (0, 0) where there is none."""
-    return next((places[part] for part in _lineage(path) if part in places), (0, 0))
+    """Return the place of the path in the file, or of what contains it; (0, 0) without one."""
+    return next((places[part] for part in _with_parents(path) if part in places), (0, 0))
 
 
 def _option(path: str) -> str:
-    return next((OPTIONS[part] for part in _lineage(path) if part in OPTIONS), path)
+    return next((OPTIONS[part] for part in _with_parents(path) if part in OPTIONS), path)

@@ -11,7 +11,7 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def config_schema() -> dict[str, Any]:
-    """The schema as plain values; numbers that may have a unit are allowed as text of that form too."""
+    """Return the schema as plain values. Where a number may have a unit, the schema allows that text, too."""
     schema = msgspec.json.schema(Config)
     return {"$schema": DIALECT, "title": "kproxy.yaml", **_with_units(schema)}
 

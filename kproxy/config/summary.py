@@ -1,4 +1,4 @@
-"""What a configuration would run, in a few lines for people."""
+"""Describe what a configuration would run, in a few lines."""
 
 from collections.abc import Iterator
 
@@ -7,7 +7,7 @@ from kproxy.config.structs import Analysis, Cluster, Config
 
 
 def render_summary(config: Config) -> list[str]:
-    """One line a cluster, then what holds for all."""
+    """Return one line per cluster, then those for all clusters."""
     lines = [_cluster_line(cluster) for cluster in config.clusters]
     workers = "1 worker" if config.workers == 1 else f"{config.workers} workers"
     lines.append(f"{workers}, {_analysis_words(config.analysis)}")
@@ -16,7 +16,7 @@ def render_summary(config: Config) -> list[str]:
 
 
 def _cluster_line(cluster: Cluster) -> str:
-    target = ", ".join(cluster.bootstrap) or "where each connection was going"
+    target = ", ".join(cluster.bootstrap) or "the original destination of each connection"
     return "; ".join([f"{cluster.name}: {cluster.listen} -> {target}", *_details(cluster)])
 
 
@@ -31,7 +31,7 @@ def _details(cluster: Cluster) -> Iterator[str]:
         case "sni":
             yield f"brokers by name, {addresses.broker_name}"
         case mode:
-            yield f"addresses as they are ({mode})"
+            yield f"addresses unchanged ({mode})"
     if cluster.listener_tls:
         yield "TLS from clients"
     if cluster.broker_tls:
@@ -44,4 +44,4 @@ def _analysis_words(analysis: Analysis) -> str:
     if not analysis.enabled:
         return "no analysis"
     files = [rotated.path for rotated in (analysis.log, analysis.capture) if rotated]
-    return f"analysis to {' and '.join(files)}" if files else "analysis for metrics alone"
+    return f"analysis to {' and '.join(files)}" if files else "analysis for metrics only"

@@ -18,24 +18,24 @@ NUMBER = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?)\s?([A-Za-z]{1,3})?", re.ASC
 
 
 def parse_quantity(text: str, unit: str) -> float:
-    """The number of *unit* ("seconds" or "bytes") that *text* names; ValueError says what it may look like."""
+    """Parse *text* as a number of *unit* ("seconds" or "bytes"). Raises ValueError that shows how to write one."""
     match = NUMBER.fullmatch(text.strip())
     factor = UNITS[unit].get(match[2]) if match and match[2] else 1.0
     if match is None or factor is None:
-        raise ValueError(f"{quoted(text)} is no number of {unit}: write {EXAMPLES[unit]}")
+        raise ValueError(f"{quoted(text)} is not a number of {unit}: write {EXAMPLES[unit]}")
     value = float(match[1]) * factor
     if unit == "bytes" and value != int(value):
-        raise ValueError(f"{quoted(text)} is no whole number of bytes")
+        raise ValueError(f"{quoted(text)} is not a whole number of bytes")
     return value
 
 
 def unit_pattern(unit: str) -> str:
-    """A regular expression for JSON Schema."""
+    """Return the regular expression of such a text, for JSON Schema."""
     names = "|".join(UNITS[unit])
     return rf"^[0-9]{{1,15}}(\.[0-9]{{1,9}})? ?({names})?$"
 
 
 def quoted(text: str) -> str:
-    """*text* as a person may be shown it: on one line, escaped, not longer than one reads."""
+    """Quote *text* for a message: on one line, escaped, at most 80 characters."""
     shown = ascii(text) if any(not character.isprintable() for character in text) else f'"{text}"'
     return shown if len(shown) <= 80 else f"{shown[:76]}…{shown[-1]}"

@@ -1,8 +1,8 @@
-"""YAML text -> nodes with their places. What a hostile file says makes nothing big: size, depth, tokens and aliases are bounded,
-and tags are refused, so no object but plain values can come of it.
+"""YAML text -> nodes with their places. A hostile file cannot use much memory: size, depth, tokens and aliases are bounded, and
+convert.py refuses tags, so that only plain values can result.
 
-An alias bomb (nine lists of nine aliases each stand for 10^9 values) is small as nodes; convert.py counts what they
-stand for when it walks them.
+An alias bomb (nine lists of nine aliases each stand for 10^9 values) is small as nodes; convert.py counts the values that
+aliases stand for.
 """
 
 from collections.abc import Iterator
@@ -22,26 +22,26 @@ Node = yaml.nodes.Node
 
 
 def read_tree(text: str, source: str) -> Node:
-    """The document's root node.
+    """Parse the document and return its root node.
 
-    Raises ConfigError: no YAML, more or less than one document, or too much of it. A mistake of the syntax hides all others.
+    Raises ConfigError: invalid YAML, not exactly one document, or too large. A syntax error hides all other mistakes.
     """
     if len(text) > MOST_TEXT:
-        raise ConfigError([Mistake(1, 1, "", f"the file is bigger than {MOST_TEXT:,} characters")], source)
+        raise ConfigError([Mistake(1, 1, "", f"the file is larger than {MOST_TEXT:,} characters")], source)
     try:
         _measure(yaml.parse(text, Loader=Loader), source)
         root = yaml.compose(text, Loader=Loader)
     except yaml.MarkedYAMLError as error:
         raise ConfigError([_syntax_mistake(error)], source) from None
     except (yaml.YAMLError, ValueError) as error:  # a character that YAML does not allow
-        raise ConfigError([Mistake(1, 1, "", f"it is no YAML: {_one_line(str(error))}")], source) from None
+        raise ConfigError([Mistake(1, 1, "", f"invalid YAML: {_one_line(str(error))}")], source) from None
     if root is None:
-        raise ConfigError([Mistake(1, 1, "", "the file is empty: it needs at least clusters")], source)
+        raise ConfigError([Mistake(1, 1, "", "the file is empty: write at least clusters")], source)
     return root
 
 
 def _measure(events: Iterator[yaml.Event], source: str) -> None:
-    """Refuse what is too much before any node is made; composing recurses, parsing does not."""
+    """Refuse a file that is too large before any node is created: composing is recursive, parsing is not."""
     depth = aliases = 0
     for count, event in enumerate(events):
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
@@ -65,7 +65,7 @@ def _syntax_mistake(error: yaml.MarkedYAMLError) -> Mistake:
     line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
     problem = _one_line(" ".join(part for part in (error.context, error.problem) if part))
     hint = "; indent with spaces" if "\\t" in problem else ""
-    return Mistake(line, column, "", f"it is no YAML: {problem}{hint}")
+    return Mistake(line, column, "", f"invalid YAML: {problem}{hint}")
 
 
 def _one_line(text: str) -> str:

@@ -1,13 +1,13 @@
-"""What may see and change traffic: the contract, the chain that keeps it, and one file per built-in filter. No I/O.
+"""What may see and change traffic: the contract, the chain that keeps it, and one file per built-in filter. No I/O, no clock.
 
-    contract.py           Filter, Request, Response, the verdicts, AddressMap: what the author of a filter reads
-    chain.py              Chain: which frames somebody wants; a frame through the filters; who fails open, who closed
-    passage.py            Passage: one frame's way through the filters that want it
-    loading.py            a filter by dotted path or by name (entry point group ``kproxy.filters``)
-    addresses.py          where the facts carry broker addresses; finding and replacing them in any response
-    tail.py               the tail of a response that is held from its first address on, written anew to the same size
-    rewrite_addresses.py  clients are told the proxy's addresses; what cannot be mapped is withheld
-    narrow_api_versions.py  ApiVersions offers no version that a required filter could not read
+    contract.py             Filter, Request, Response, the verdicts, AddressMap, Want: what the author of a filter reads
+    chain.py                Chain: which frames its filters want; runs a held frame or a tail through them
+    passage.py              Passage: one held frame, from filter to filter
+    loading.py              a filter by dotted path or by name (entry point group ``kproxy.filters``)
+    addresses.py            where the facts have broker addresses in responses
+    tail.py                 the tail of a response, from its first address on, written anew to the same size
+    rewrite_addresses.py    built in: the proxy's addresses in place of the brokers'; what cannot be mapped is withheld
+    narrow_api_versions.py  built in: ApiVersions offers no version that a required filter could not read
 
 A filter, whole; ``use: mine:TopicPrefix`` and ``with: {prefix: team-a.}`` in the configuration make it
 
@@ -22,24 +22,34 @@ A filter, whole; ``use: mine:TopicPrefix`` and ``with: {prefix: team-a.}`` in th
                 return Forward()
             return Close(f"a topic outside of {self.prefix}")
 
+What is held for a filter, and what bounds it
+
+    API, version and direction decide (Want), never the size. ``Filter.wants`` is called when the chain is made: HOLD collects
+    the whole frame, TAIL only the end of a response, PASS nothing; of several filters the strongest decides (HOLD, TAIL,
+    PASS). REFUSE is the chain's own: a required filter cannot read that version.
+    A held frame is at most limits.held_frame_size; above it, each filter that wants it held has a fault, and
+    ``Chain.when_too_large_to_hold`` decides. A tail is at most 1 MiB. One frame a direction is held, as the direction reads
+    no further until there is a verdict. kproxy.proxy.forwarding has the buffers.
+    A filter gets a message of its own, decoded from the frame: it lives until the verdict, or as long as the filter keeps it.
+
 What is true of Kafka and what is promised to a filter
 
 * A connection carries requests one way and responses the other, in order: responses come in the order of their requests
   (Kafka's protocol guide, "Network"). Clients pipeline; a Produce with acks=0 is never answered.
 * A filter is made once per cluster and worker, and called from one thread. What belongs to one connection it keeps in
-  ``connection.state``, a dict of its own.
-* Only frames of the APIs it asked for are held and decoded on its account; everything else is cut through, and leaves as it came.
+  ``connection.state``, a dict for each connection, under its own name.
+* Only frames of the APIs it wants are held and decoded for it; everything else is cut through, and leaves as it came.
 * Frames keep their order. While an ``async`` verdict is awaited the direction reads no further, for at most
   ``Filter.timeout`` seconds.
 * A message may be changed in place and returned in ``Replace``; unknown tagged fields survive. A frame that no filter
   replaced leaves byte for byte as it came.
-* A fault (an exception, a verdict that is none, a timeout, a frame it cannot be given) of a filter that ``fails_open`` is
-  logged and counted and the frame goes on as it came; of one that does not, the connection is closed, as nobody may slip
-  past a policy by breaking it.
-* Every filter is given a message of its own: what it changes without saying ``Replace`` no other filter sees.
-* A response that a filter gives itself (``Reply``) meets the filters that its request has passed, as a broker's would.
-* An API or version the facts lack passes untouched and counted, unless a ``required`` filter has asked for that API: then
-  ApiVersions is narrowed to what can be read, and a client that sends such a frame all the same is disconnected.
+* A fault (an exception, a return value that is no verdict, a timeout, a frame that cannot be decoded) is logged and counted.
+  If the filter ``fails_open`` the frame goes on as it came, else the connection is closed: a policy cannot be bypassed by
+  breaking it.
+* Every filter gets a message of its own: what it changes without ``Replace`` no other filter sees.
+* A response made by a filter (``Reply``) goes through the filters that its request has passed, as a broker's would.
+* An API or version that is not in the facts passes untouched and counted, unless a ``required`` filter wants that API: then
+  ApiVersions is narrowed to the versions in the facts, and a client that sends such a frame all the same is disconnected.
 
 Seams
 
@@ -51,6 +61,9 @@ Seams
                                                  -> PASS | TAIL | REFUSE, for a HOLD frame above limits.held_frame_size
     chain.on_request(connection, frame)          -> Outcome or an awaitable; *frame* is the whole frame, size field included
     chain.on_response(connection, request, frame) -> Outcome or an awaitable; *request* is the RequestFacts of its request
-    chain.tail_start(api_key, api_version)       -> the field where the end begins that on_tail is given; None: the tag section
+    chain.tail_start(api_key, api_version)       -> the field where the tail for on_tail begins; None: the tag section
     chain.on_tail(connection, request, tail)     -> bytes of the same size: the tail of a response, from its first address on
+
+To add a built-in filter: a module here with a class derived from Filter, its entry point in pyproject.toml
+(``kproxy.filters``) and in BUILT_IN of loading.py. To add a verdict: contract.py, and Passage._apply.
 """

@@ -1,9 +1,9 @@
-"""Where responses carry the addresses of brokers, worked out from the facts.
+"""Where responses have the addresses of brokers, found in the facts.
 
 The rule: a struct with a host (a string whose name ends in "Host") and a port, and the id of a broker (an int32 of Kafka's entity
-type "brokerId") in the same struct or in the one around it. What looks alike and is none of them: ``clientHost`` of
-DescribeGroups and its kin is the group member's own and has no port; the user endpoint of Streams groups (KIP-1071) is
-where an application serves its own queries (``application.server``) and has no broker's id; hosts of ACLs are conditions
+type "brokerId") in the same struct or in the one around it. Not among them: ``clientHost`` of
+DescribeGroups and similar APIs is the group member's own and has no port; the user endpoint of Streams groups (KIP-1071) is
+where an application serves its own queries (``application.server``) and has no broker id; hosts of ACLs are conditions
 on clients. Requests carry addresses only between brokers and controllers, and to them.
 """
 
@@ -17,21 +17,21 @@ from kproxy.protocol.facts import Field, Layout
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """One struct of a response with the host and port of a broker, and where it is."""
+class AddressField:
+    """A struct of a response that has the host and port of a broker, and the path to it."""
 
     path: tuple[Field, ...]  # from the message to the struct; empty: the message itself
     node_id: str  # attribute of the struct, or of the one around it where names_listeners
     host: str  # attributes of the struct
     port: str
-    has_error_code: bool  # the struct can say that it has no address to give
+    has_error_code: bool  # the struct can have an error in place of an address
     names_listeners: bool  # every listener of the node by its name, not the one of the connection (DescribeQuorum)
     versions: Versions
 
 
 @functools.cache
-def places(api_key: int) -> tuple[Place, ...]:
-    """The places of an API's response at all its versions; none for an API that the facts lack."""
+def address_fields(api_key: int) -> tuple[AddressField, ...]:
+    """The address fields of an API's response at all its versions; none for an API that is not in the facts."""
     api = facts().apis.get(api_key)
     if api is None:
         return ()
@@ -45,7 +45,7 @@ def responses_with_addresses() -> dict[tuple[int, int], Want]:
     """(api_key, api_version) -> HOLD, or TAIL where the addresses come last in a response that is big or frequent."""
     found = {}
     for api_key in facts().apis:
-        for version in sorted({version for place in places(api_key) for version in place.versions}):
+        for version in sorted({version for place in address_fields(api_key) for version in place.versions}):
             found[api_key, version] = Want.TAIL if _is_tail(api_key, version) else Want.HOLD
     return found
 
@@ -72,7 +72,7 @@ def untagged(layout: Layout, api_version: int) -> list[Field]:
 
 def _find(
     fields: tuple[Field, ...], around: tuple[Field, ...], path: tuple[Field, ...], versions: Versions
-) -> Iterator[Place]:
+) -> Iterator[AddressField]:
     here = _place(fields, around, path, versions)
     if here is not None:
         yield here
@@ -83,13 +83,13 @@ def _find(
 
 def _place(
     fields: tuple[Field, ...], around: tuple[Field, ...], path: tuple[Field, ...], versions: Versions
-) -> Place | None:
+) -> AddressField | None:
     host = next((field for field in fields if field.type == "string" and field.name.endswith("Host")), None)
     port = next((field for field in fields if "int" in field.type and field.name.endswith("Port")), None)
     node_id, outer = _broker_id(fields), _broker_id(around)
     if host is None or port is None or (node_id or outer) is None:
         return None
-    return Place(
+    return AddressField(
         path=path,
         node_id=(node_id or outer).attribute,  # type: ignore[union-attr]
         host=host.attribute,
@@ -123,4 +123,4 @@ def _has_records(fields: tuple[Field, ...]) -> bool:
 
 
 def _leads(api_key: int, field: Field) -> bool:
-    return any(place.path[:1] == (field,) for place in places(api_key))
+    return any(place.path[:1] == (field,) for place in address_fields(api_key))

@@ -1,4 +1,4 @@
-"""Chain: which frames somebody wants, and their way through the filters that do."""
+"""Chain: which frames its filters want, and running held frames and tails through them."""
 
 import logging
 from collections import Counter
@@ -32,68 +32,68 @@ from kproxy.protocol.frames import FRAME_LIMIT
 Wait = Callable[[Awaitable[Verdict], float], Awaitable[Verdict]]  # awaits at most so many seconds: asyncio.wait_for
 
 SMALLEST_REQUEST = 12  # size, api_key, api_version, correlation_id
-BUILT_IN = (NarrowApiVersions, RewriteAddresses)  # which stand first, see kproxy.filters.loading
+BUILT_IN = (NarrowApiVersions, RewriteAddresses)  # they are first, see kproxy.filters.loading
 WANTS_BY_STRENGTH = (Want.PASS, Want.TAIL, Want.HOLD)
 _log = logging.getLogger("kproxy.filters")
 
 
-async def wait_for_ever(pending: Awaitable[Verdict], seconds: float) -> Verdict:
-    """Await without a limit: for whoever has no clock. A worker gives asyncio.wait_for in its place."""
+async def wait_without_limit(pending: Awaitable[Verdict], seconds: float) -> Verdict:
+    """Await without a time limit: the default, as there is no clock here. A worker passes asyncio.wait_for."""
     return await pending
 
 
 class Chain:
-    """The filters of a virtual cluster in a worker. Requests meet them first to last, responses last to first.
+    """The filters of a virtual cluster in a worker. Requests go through them first to last, responses last to first.
 
-    Where one of them is ``required``, NarrowApiVersions is put before them. The first ``built_in`` of ``filters`` are kproxy's
+    If one of them is ``required``, NarrowApiVersions is put before them. The first ``built_in`` of ``filters`` are kproxy's
     own. ``faults`` counts by the name of the filter.
 
     Args:
         filters: in order.
-        wait: awaits a verdict for at most so many seconds, else TimeoutError: asyncio.wait_for.
-        most_frame_size: what a filter may let a frame grow to, size field excluded.
-        on_fault: called with the name of the filter, at every fault.
+        wait: awaits a verdict for at most so many seconds, else raises TimeoutError: asyncio.wait_for.
+        most_frame_size: the largest frame a filter may make, size field excluded.
+        on_fault: called with the name of the filter at every fault.
     """
 
     def __init__(
         self,
         filters: Iterable[Filter],
         *,
-        wait: Wait = wait_for_ever,
+        wait: Wait = wait_without_limit,
         most_frame_size: int = FRAME_LIMIT,
         on_fault: Callable[[str], None] = lambda name: None,
     ) -> None:
-        given = tuple(filters)
-        self.narrows = any(filter_.required for filter_ in given)
-        self.filters: tuple[Filter, ...] = (NarrowApiVersions(given), *given) if self.narrows else given
+        listed = tuple(filters)
+        self.narrows = any(filter_.required for filter_ in listed)
+        self.filters: tuple[Filter, ...] = (NarrowApiVersions(listed), *listed) if self.narrows else listed
         self.built_in = sum(isinstance(filter_, BUILT_IN) for filter_ in self.filters)
         self.wait = wait
         self.most_frame_size = most_frame_size
         self.on_fault = on_fault
         self.faults: Counter[str] = Counter()
-        self._ways: dict[tuple[Direction, int, int], tuple[Filter, ...]] = {}
+        self._filters_for: dict[tuple[Direction, int, int], tuple[Filter, ...]] = {}
 
     def wanted(self, direction: Direction, api_key: int, api_version: int) -> Want:
-        """What is to be done with frames of an API at a version."""
+        """Return what to do with frames of an API at a version."""
         if not is_known(api_key, api_version):
             return self.unknown(direction, api_key)
         return _strongest(filter_.wants(direction, api_key, api_version) for filter_ in self.filters)
 
     def unknown(self, direction: Direction, api_key: int) -> Want:
-        """What is to be done with frames of an API that the facts lack, or at a version that they lack."""
+        """Return what to do with frames of an API, or at a version, that is not in the facts."""
         if self.narrows and api_key == ApiKey.API_VERSIONS and direction == Direction.RESPONSE:
             return Want.HOLD  # what it offers could not be narrowed
         return Want.REFUSE if is_refused(self.filters, api_key) else Want.PASS
 
     def table(self, direction: Direction) -> dict[tuple[int, int], Want]:
-        """(api_key, api_version) -> Want, for all that the facts know."""
+        """Return (api_key, api_version) -> Want for everything in the facts."""
         message_of = request_message if direction == Direction.REQUEST else response_message
         messages = ((api_key, message_of(api_key)) for api_key in facts().apis)
         pairs = ((api_key, version) for api_key, message in messages if message for version in message.versions)
         return {pair: self.wanted(direction, *pair) for pair in pairs}
 
     def tail_start(self, api_key: int, api_version: int) -> str | None:
-        """Where the end that ``on_tail`` is given begins: an untagged field (its JSON name) or, None, the tag section."""
+        """Return where the tail for ``on_tail`` begins: an untagged field (its JSON name), or None for the tag section."""
         return tail_start(api_key, api_version)
 
     def when_too_large_to_hold(self, direction: Direction, api_key: int, api_version: int) -> Want:
@@ -114,74 +114,74 @@ class Chain:
         return _strongest(want for _, want in wants if want is not Want.HOLD)
 
     def on_request(self, connection: ConnectionFacts, frame: bytes) -> Outcome | Awaitable[Outcome]:
-        """Take a whole request frame, size field included, through the filters that want it."""
+        """Run a whole request frame, size field included, through the filters that want it."""
         if len(frame) < SMALLEST_REQUEST:
             return Close(f"a request of {len(frame)} bytes has no header")
         api_key, api_version, correlation_id = unpack_from(">hhi", frame, 4)
         if not is_known(api_key, api_version):
             return self._unknown(Direction.REQUEST, api_key, api_version, frame)
         request = RequestFacts(api_key, api_version, correlation_id)
-        way = self.way(Direction.REQUEST, api_key, api_version)
-        return Passage(self, connection, Direction.REQUEST, request, frame, way).go() if way else Send(frame)
+        filters = self.filters_for(Direction.REQUEST, api_key, api_version)
+        return Passage(self, connection, Direction.REQUEST, request, frame, filters).go() if filters else Send(frame)
 
     def on_response(
         self, connection: ConnectionFacts, request: RequestFacts, frame: bytes
     ) -> Outcome | Awaitable[Outcome]:
-        """Take a whole response frame, size field included, through the filters that want it, last to first."""
+        """Run a whole response frame, size field included, through the filters that want it, last to first."""
         api_key, api_version = request.api_key, request.api_version
         if not is_known(api_key, api_version):
             return self._unknown(Direction.RESPONSE, api_key, api_version, frame)
-        way = self.way(Direction.RESPONSE, api_key, api_version)
-        return Passage(self, connection, Direction.RESPONSE, request, frame, way).go() if way else Send(frame)
+        filters = self.filters_for(Direction.RESPONSE, api_key, api_version)
+        return Passage(self, connection, Direction.RESPONSE, request, frame, filters).go() if filters else Send(frame)
 
     def on_tail(self, connection: ConnectionFacts, request: RequestFacts, tail: bytes) -> bytes:
-        """Have the end of a response looked at, from ``addresses.tail_start`` to the frame's end; gives as many bytes."""
-        given = len(tail)
-        for filter_ in self.way(Direction.RESPONSE, request.api_key, request.api_version):
+        """Run the tail of a response, from ``tail_start`` to the frame's end, through the filters; return as many bytes."""
+        size = len(tail)
+        for filter_ in self.filters_for(Direction.RESPONSE, request.api_key, request.api_version):
             if filter_.wants(Direction.RESPONSE, request.api_key, request.api_version) is not Want.TAIL:
                 continue
             try:
-                said = filter_.on_tail(connection, request, tail)
-                if not isinstance(said, bytes) or len(said) != given:
-                    raise TypeError(f"on_tail must give {given} bytes for as many")
+                changed = filter_.on_tail(connection, request, tail)
+                if not isinstance(changed, bytes) or len(changed) != size:
+                    raise TypeError(f"on_tail must return {size} bytes for as many")
             except Exception as error:
                 self.note_fault(filter_, f"the end of a response of api_key {request.api_key}", error)
-                said = tail if filter_.fails_open else withheld_tail(request.api_key, request.api_version, given)
-            tail = said
+                changed = tail if filter_.fails_open else withheld_tail(request.api_key, request.api_version, size)
+            tail = changed
         return tail
 
     def on_close(self, connection: ConnectionFacts) -> None:
-        """Tell every filter that the connection is gone; what they raise is counted."""
+        """Call ``on_close`` of every filter; what they raise is counted and logged."""
         for filter_ in self.filters:
             try:
                 filter_.on_close(connection)
             except Exception as error:
                 self.note_fault(filter_, "the end of a connection", error)
 
-    def way(self, direction: Direction, api_key: int, api_version: int) -> tuple[Filter, ...]:
-        """The filters that want frames of a known API and version, in the order they meet them."""
-        asked = (direction, api_key, api_version)
-        found = self._ways.get(asked)
+    def filters_for(self, direction: Direction, api_key: int, api_version: int) -> tuple[Filter, ...]:
+        """The filters that want frames of a known API and version, in the order they run."""
+        key = (direction, api_key, api_version)
+        found = self._filters_for.get(key)
         if found is None:
             want_it = [f for f in self.filters if f.wants(direction, api_key, api_version) is not Want.PASS]
-            found = self._ways[asked] = tuple(want_it if direction == Direction.REQUEST else reversed(want_it))
+            found = self._filters_for[key] = tuple(want_it if direction == Direction.REQUEST else reversed(want_it))
         return found
 
-    def way_back(self, filter_: Filter, api_key: int, api_version: int) -> tuple[Filter, ...]:
-        """The filters that a response which *filter_* gives itself meets: those its request has passed."""
+    def filters_passed(self, filter_: Filter, api_key: int, api_version: int) -> tuple[Filter, ...]:
+        """The filters for a response that *filter_* made: those its request has passed."""
         passed = set(map(id, self.filters[: self.filters.index(filter_)]))
-        return tuple(f for f in self.way(Direction.RESPONSE, api_key, api_version) if id(f) in passed)
+        return tuple(f for f in self.filters_for(Direction.RESPONSE, api_key, api_version) if id(f) in passed)
 
-    def note_fault(self, filter_: Filter, judged: str, fault: Exception | str) -> None:
-        """Count a fault, and log it the first, tenth, hundredth ... time."""
+    def note_fault(self, filter_: Filter, event: str, fault: Exception | str) -> None:
+        """Count a fault; log the first, tenth, hundredth ... of a filter."""
         name = name_of(filter_)
         self.faults[name] += 1
         self.on_fault(name)
         times = self.faults[name]
         if str(times).strip("0") == "1":
             end = "traffic passes it by" if filter_.fails_open else "the connection is closed"
-            said = fault if isinstance(fault, str) else _in_short(fault)
-            _log.warning("filter %s failed on %s: %s; %s (fault %d)", name, judged, said, end, times)
+            reason = fault if isinstance(fault, str) else _in_short(fault)
+            _log.warning("filter %s failed on %s: %s; %s (fault %d)", name, event, reason, end, times)
 
     def _unknown(self, direction: Direction, api_key: int, api_version: int, frame: bytes) -> Outcome:
         match self.unknown(direction, api_key):

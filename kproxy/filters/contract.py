@@ -11,18 +11,18 @@ from kproxy.session import Direction
 
 
 class AddressMap(Protocol):
-    """What the proxy does about broker addresses; one per virtual cluster."""
+    """Maps broker addresses to the proxy's; one per virtual cluster."""
 
     def advertise(self, node_id: int, host: str, port: int, connection: "ConnectionFacts") -> tuple[str, int] | None:
-        """The address clients are to use for a broker, served from now on; None: it cannot be mapped."""
+        """Return the address that clients are to use for a broker, and serve it from now on; None: it cannot be mapped."""
 
     def known(self, node_id: int, host: str, port: int, connection: "ConnectionFacts") -> tuple[str, int] | None:
-        """The address clients use for a broker that is known to be there; None: it is not. Nothing is learned."""
+        """Return the address that clients use for a broker that is served already, else None."""
 
 
 @dataclass(slots=True)
 class ConnectionFacts:
-    """What a filter may know of the connection it is asked about."""
+    """The connection of a frame, for filters."""
 
     number: int  # unique in its worker
     cluster: str  # name of the virtual cluster
@@ -31,12 +31,12 @@ class ConnectionFacts:
     broker: str  # "address:port" on the other side
     addresses: AddressMap | None = None  # None: addresses stay as they are (transparent, fixed)
     principal: str | None = None  # subject of the client's certificate
-    state: dict[str, Any] = field(default_factory=dict)  # for filters, by their names
+    state: dict[str, Any] = field(default_factory=dict)  # of filters, under their names
 
 
 @dataclass(slots=True)
 class Request:
-    """A request as a filter sees it. ``message`` is an object of kproxy.protocol; it may be changed and put in Replace."""
+    """A request for a filter. ``message`` is an object of kproxy.protocol; it may be changed and returned in Replace."""
 
     connection: ConnectionFacts
     api_key: int
@@ -46,7 +46,7 @@ class Request:
     message: MessageStruct
 
     def new_response(self, **values: Any) -> Any:
-        """An empty response to it, for ``Reply``; keyword arguments set fields. Its ``struct_types`` has the structs for them.
+        """Make an empty response, for ``Reply``; keyword arguments set fields. Its ``struct_types`` has the structs for them.
 
         Raises TypeError for a name that is not a field.
         """
@@ -57,9 +57,9 @@ class Request:
 
 @dataclass(slots=True)
 class RequestFacts:
-    """What is known of the request that a response answers.
+    """The request of a response.
 
-    ``message`` is the request as it went to the broker, where some filter wants requests and responses of this API.
+    ``message`` is the request as it was sent to the broker, if some filter wants requests and responses of this API.
     """
 
     api_key: int
@@ -71,7 +71,7 @@ class RequestFacts:
 
 @dataclass(slots=True)
 class Response:
-    """A response as a filter sees it, with what is known of its request."""
+    """A response for a filter, and its request."""
 
     connection: ConnectionFacts
     request: RequestFacts
@@ -80,26 +80,26 @@ class Response:
 
 @dataclass(frozen=True, slots=True)
 class Forward:
-    """The frame goes on as it is."""
+    """Verdict: forward the frame as it is."""
 
 
 @dataclass(frozen=True, slots=True)
 class Replace:
-    """This message goes on instead: same API, version and correlation id."""
+    """Verdict: forward this message instead, with the same API, version and correlation id."""
 
     message: MessageStruct
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """To a request only: it is not forwarded, and this response is given when its turn comes."""
+    """Verdict on a request: do not forward it; send this response to the client when its turn comes."""
 
     message: MessageStruct
 
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """The connection is closed, both sides; *reason* goes to the log."""
+    """Verdict: close the connection, both sides; *reason* is logged."""
 
     reason: str
 
@@ -117,32 +117,32 @@ class Want(IntEnum):
 
 
 class Filter:
-    """Base class of filters; what is not overridden forwards.
+    """Base class of filters; methods that are not overridden forward.
 
-    Class attributes say what is asked for; an instance may set its own in ``__init__``, which gets what the configuration has
-    under ``with``.
+    Class attributes declare the frames it wants; an instance may set its own in ``__init__``, whose arguments are those under
+    ``with`` in the configuration.
     """
 
     name: ClassVar[str] = ""  # for logs and metrics; the class's name when empty
-    requests: Collection[int] = ()  # API keys whose requests it wants
-    responses: Collection[int] = ()  # API keys whose responses it wants
+    requests: Collection[int] = ()  # API keys of the requests it wants
+    responses: Collection[int] = ()  # API keys of the responses it wants
     versions: Versions | None = None  # of these versions only; None: every one
-    fails_open: bool = False  # observers: True
-    required: bool = False  # traffic it cannot read must not pass
+    fails_open: bool = False  # observers: True; a fault lets the frame pass
+    required: bool = False  # frames of its APIs at versions that are not in the facts must not pass
     timeout: float = 10.0  # seconds an awaited verdict may take
 
     def wants(self, direction: Direction, api_key: int, api_version: int) -> Want:
-        """PASS, HOLD or TAIL; to be overridden where the attributes cannot say it. Asked once, when the chain is made."""
+        """Return PASS, HOLD or TAIL. Called when the chain is made; override it where the attributes are not enough."""
         keys = self.requests if direction == Direction.REQUEST else self.responses
         asked = api_key in keys and (self.versions is None or api_version in self.versions)
         return Want.HOLD if asked else Want.PASS
 
     def on_request(self, request: Request) -> Verdict | Awaitable[Verdict]:
-        """Judge a request."""
+        """Return the verdict on a request."""
         return Forward()
 
     def on_response(self, response: Response) -> Verdict | Awaitable[Verdict]:
-        """Judge a response. ``Reply`` is no verdict on a response."""
+        """Return the verdict on a response; not ``Reply``."""
         return Forward()
 
     def on_tail(self, connection: ConnectionFacts, request: RequestFacts, tail: bytes) -> bytes:
@@ -150,14 +150,14 @@ class Filter:
         return tail
 
     def on_close(self, connection: ConnectionFacts) -> None:
-        """The connection is gone."""
+        """Release what is kept for a connection: it is closed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Outcome: these bytes, a whole frame, go on; the very ones given when nothing changed.
+    """Outcome: forward these bytes, a whole frame; the same object as came in when nothing changed.
 
-    ``request``, of a request that filters saw, is what ``Chain.on_response`` is to be given with its response.
+    ``request``, for a request that went through filters, is to be passed to ``Chain.on_response`` with its response.
     """
 
     frame: bytes
@@ -166,9 +166,9 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Outcome of a request: it stays here, and this whole response frame is sent when its turn comes.
+    """Outcome of a request: it is not forwarded, and this whole response frame is sent to the client when its turn comes.
 
-    An empty frame: nothing is sent, as nothing is waited for (a Produce with acks=0).
+    An empty frame: nothing is sent, as the client expects no response (a Produce with acks=0).
     """
 
     frame: bytes

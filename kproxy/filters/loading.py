@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from kproxy.errors import UsageError
-from kproxy.filters.chain import Chain, Wait, wait_for_ever
+from kproxy.filters.chain import Chain, Wait, wait_without_limit
 from kproxy.filters.contract import Filter
 from kproxy.filters.rewrite_addresses import RewriteAddresses
 from kproxy.protocol.frames import FRAME_LIMIT
@@ -46,7 +46,7 @@ class Uses(Protocol):
 def load_chain(
     cluster: Uses,
     *,
-    wait: Wait = wait_for_ever,
+    wait: Wait = wait_without_limit,
     most_frame_size: int = FRAME_LIMIT,
     on_fault: Callable[[str], None] = lambda name: None,
 ) -> Chain:

@@ -1,4 +1,4 @@
-"""ApiVersions offers no version that a required filter could not read, so that no client asks for one."""
+"""NarrowApiVersions: ApiVersions offers no version that a required filter could not read, so that clients use none."""
 
 from collections.abc import Iterable
 from struct import pack
@@ -19,7 +19,7 @@ def is_known(api_key: int, api_version: int) -> bool:
 
 
 def is_refused(filters: Iterable[Filter], api_key: int) -> bool:
-    """Whether some required filter wants the API, either direction, at versions that the facts lack."""
+    """Whether some required filter wants the API, in either direction, at versions that are not in the facts."""
     message = request_message(api_key)
     beyond = message.versions.highest + 1 if message else 0
     return any(
@@ -30,10 +30,10 @@ def is_refused(filters: Iterable[Filter], api_key: int) -> bool:
 
 
 def refused_version(frame: bytes) -> bytes:
-    """What a client gets that asked for ApiVersions at a version that the facts lack: the answer of a broker that lacks it, too.
+    """Return the response to an ApiVersions request at a version that is not in the facts: that of a broker that lacks it.
 
-    That is in the layout of version 0 with error 35 (KIP-511). A broker's own passes as it is; the answer of a broker
-    that has the version gives way to ours, and the client asks again for one that can be narrowed.
+    It is in the layout of version 0 with error 35 (KIP-511). If *frame*, the broker's, is one, it passes as it is; otherwise
+    it is replaced by one made here, and the client asks again for a version that can be narrowed.
     """
     message = response_message(ApiKey.API_VERSIONS)
     assert message is not None
@@ -47,9 +47,9 @@ def refused_version(frame: bytes) -> bytes:
 
 
 class NarrowApiVersions(Filter):
-    """Cuts off the versions that a required filter would have to refuse. A Chain adds it by itself.
+    """Remove the versions that a required filter would have to refuse. Chain adds this filter itself.
 
-    Responses that offer nothing of the kind pass byte for byte, and so do errors in the layout of version 0.
+    Responses that offer no such version pass byte for byte, and so do errors in the layout of version 0.
     """
 
     name = "narrow_api_versions"
@@ -60,7 +60,7 @@ class NarrowApiVersions(Filter):
         self._limits: dict[int, tuple[int, int] | None] = {}
 
     def on_response(self, response: Response) -> Verdict:
-        """Replace where a version or a whole API must go."""
+        """Replace the response if a version or a whole API is to be removed."""
         message: Any = response.message
         offered = message.api_keys
         kept = [api for api in offered if self._is_readable(api)]
@@ -78,7 +78,7 @@ class NarrowApiVersions(Filter):
         return limits is None or max(api.min_version, limits[0]) <= min(api.max_version, limits[1])
 
     def _limit(self, api_key: int) -> tuple[int, int] | None:
-        """The versions a required filter can read; None: no required filter asks."""
+        """The versions that a required filter can read; None: no required filter wants the API."""
         if api_key not in self._limits:
             self._limits[api_key] = self._readable(api_key) if is_refused(self._filters, api_key) else None
         return self._limits[api_key]

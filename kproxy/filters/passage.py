@@ -1,4 +1,4 @@
-"""The way of one frame through the filters that want it: decoded for them, written anew when one replaces it."""
+"""Passage: one held frame through the filters that want it. It is decoded for them, and encoded when one replaces it."""
 
 from collections.abc import Awaitable, Iterable
 from struct import pack
@@ -35,18 +35,18 @@ from kproxy.protocol.frames import SIZE_FIELD
 
 
 class Owner(Protocol):
-    """What a passage asks of its chain."""
+    """The chain of a passage."""
 
     most_frame_size: int
 
     def wait(self, pending: Awaitable[Verdict], seconds: float, /) -> Awaitable[Verdict]: ...
-    def way(self, direction: Direction, api_key: int, api_version: int) -> tuple[Filter, ...]: ...
-    def way_back(self, filter_: Filter, api_key: int, api_version: int) -> tuple[Filter, ...]: ...
-    def note_fault(self, filter_: Filter, judged: str, fault: Exception | str) -> None: ...
+    def filters_for(self, direction: Direction, api_key: int, api_version: int) -> tuple[Filter, ...]: ...
+    def filters_passed(self, filter_: Filter, api_key: int, api_version: int) -> tuple[Filter, ...]: ...
+    def note_fault(self, filter_: Filter, event: str, fault: Exception | str) -> None: ...
 
 
 class Passage:
-    """One frame. Every filter is given a message of its own: what one does to it without ``Replace`` no other sees."""
+    """One held frame. Every filter gets a message of its own: what one changes without ``Replace`` no other sees."""
 
     def __init__(
         self,
@@ -55,39 +55,39 @@ class Passage:
         direction: Direction,
         request: RequestFacts,
         frame: bytes,
-        way: Iterable[Filter],
+        filters: Iterable[Filter],
     ) -> None:
         self._chain = chain
         self._connection = connection
         self._direction = direction
         self._request = request
         self._frame = frame
-        self._way = iter(way)
-        self._given: MessageStruct | None = None  # says what the frame says, and nobody has had it since
-        self._body_start = 0  # 0: the header is not read yet
-        self._rest = b""  # behind the message
+        self._filters_left = iter(filters)
+        self._unused: MessageStruct | None = None  # equal to the frame, and not handed to a filter
+        self._body_start = 0  # 0: the header was not read
+        self._rest = b""  # bytes behind the message
         self._unread: DecodeError | None = None
 
     def go(self) -> Outcome | Awaitable[Outcome]:
-        """Ask the filters left; the outcome, or, from the first verdict that must be awaited on, an awaitable of it."""
+        """Run the filters that are left. Returns the outcome, or an awaitable of it if a filter returned an awaitable verdict."""
         if self._is_fallback():
             return Send(self._frame)
-        for filter_ in self._way:
+        for filter_ in self._filters_left:
             try:
-                verdict = self._ask(filter_)
+                verdict = self._call(filter_)
                 if not isinstance(verdict, Verdict) and isinstance(verdict, Awaitable):
-                    return self._go_on(filter_, verdict)
-                outcome = self._obey(filter_, verdict)
+                    return self._go_later(filter_, verdict)
+                outcome = self._apply(filter_, verdict)
             except Exception as error:
                 outcome = self._failed(filter_, error)
             if outcome is not None:
                 return outcome
-        return self._through()
+        return self._finish()
 
-    async def _go_on(self, filter_: Filter, pending: Awaitable[Verdict]) -> Outcome:
+    async def _go_later(self, filter_: Filter, pending: Awaitable[Verdict]) -> Outcome:
         outcome: Outcome | Awaitable[Outcome] | None
         try:
-            outcome = self._obey(filter_, await self._chain.wait(pending, filter_.timeout))
+            outcome = self._apply(filter_, await self._chain.wait(pending, filter_.timeout))
         except TimeoutError:
             outcome = self._failed(filter_, f"no verdict within {filter_.timeout:g} s")
         except Exception as error:
@@ -96,58 +96,58 @@ class Passage:
             outcome = self.go()
         return await outcome if isinstance(outcome, Awaitable) else outcome
 
-    def _ask(self, filter_: Filter) -> Verdict | Awaitable[Verdict]:
-        message, self._given = self._given or self._read(), None
+    def _call(self, filter_: Filter) -> Verdict | Awaitable[Verdict]:
+        message, self._unused = self._unused or self._read(), None
         request = self._request
         if self._direction == Direction.RESPONSE:
             return filter_.on_response(Response(self._connection, request, message))
         asked = (request.api_key, request.api_version, request.correlation_id, request.client_id)
         return filter_.on_request(Request(self._connection, *asked, message))
 
-    def _obey(self, filter_: Filter, verdict: object) -> Outcome | Awaitable[Outcome] | None:
-        """Do what the verdict says; None: on to the next filter. Raises TypeError, ValueError, EncodeError."""
+    def _apply(self, filter_: Filter, verdict: object) -> Outcome | Awaitable[Outcome] | None:
+        """Apply a verdict; None: go on to the next filter. Raises TypeError, ValueError, EncodeError."""
         match verdict:
             case Forward():
                 return None
             case Replace(message):
                 self._frame = self._written(message)
-                self._given = message
+                self._unused = message
                 return None
             case Reply(message) if self._direction == Direction.REQUEST:
-                return self._answer(filter_, message)
+                return self._reply(filter_, message)
             case Close():
                 return verdict
         raise TypeError(f"a {type(verdict).__name__} is no verdict on a {self._direction}")
 
     def _failed(self, filter_: Filter, fault: Exception | str) -> Close | None:
         request = self._request
-        judged = f"a {self._direction} of api_key {request.api_key}, version {request.api_version}"
-        self._chain.note_fault(filter_, judged, fault)
+        event = f"a {self._direction} of api_key {request.api_key}, version {request.api_version}"
+        self._chain.note_fault(filter_, event, fault)
         return None if filter_.fails_open else Close(f"filter {filter_.name or type(filter_).__name__} failed")
 
-    def _through(self) -> Send:
+    def _finish(self) -> Send:
         if self._direction == Direction.RESPONSE:
             return Send(self._frame)
         request = self._request
         if self._unread is None and self._is_paired():
-            request.message = self._given or self._read()
+            request.message = self._unused or self._read()
         return Send(self._frame, request)
 
     def _is_paired(self) -> bool:
         """Whether some filter wants the requests of this API and their responses."""
         request = self._request
-        answered = self._chain.way(Direction.RESPONSE, request.api_key, request.api_version)
-        asked = self._chain.way(Direction.REQUEST, request.api_key, request.api_version)
+        answered = self._chain.filters_for(Direction.RESPONSE, request.api_key, request.api_version)
+        asked = self._chain.filters_for(Direction.REQUEST, request.api_key, request.api_version)
         return any(filter_ in answered for filter_ in asked)
 
     def _message(self) -> Message:
         message_of = request_message if self._direction == Direction.REQUEST else response_message
         message = message_of(self._request.api_key)
-        assert message is not None  # nobody wants what the facts lack
+        assert message is not None  # filters want only what is in the facts
         return message
 
     def _read(self) -> MessageStruct:
-        """The message in the frame. Raises DecodeError."""
+        """Decode the message in the frame. Raises DecodeError."""
         if self._unread is not None:
             raise self._unread
         try:
@@ -159,7 +159,7 @@ class Passage:
             raise
 
     def _decoded(self) -> MessageStruct:
-        """Clients look at no byte behind a response (Java, librdkafka), and librdkafka's mock cluster sends one."""
+        """Decode. Bytes behind a response are kept: clients ignore them, and librdkafka's mock cluster sends one."""
         message, version = self._message(), self._request.api_version
         try:
             return message.decode(version, self._frame, self._body_start)
@@ -180,7 +180,7 @@ class Passage:
         self._body_start = SIZE_FIELD + read_response_header(self._frame, version, SIZE_FIELD).size
 
     def _is_fallback(self) -> bool:
-        """Whether this answers ApiVersions in another layout than asked for, as brokers do that lack the version (KIP-511)."""
+        """Whether this is the ApiVersions response, in another layout, of a broker that lacks the version (KIP-511)."""
         if self._request.api_key != ApiKey.API_VERSIONS or self._direction == Direction.REQUEST:
             return False
         try:
@@ -191,7 +191,7 @@ class Passage:
         return False
 
     def _written(self, message: MessageStruct) -> bytes:
-        """The frame with that message in place of its own. Raises EncodeError, ValueError."""
+        """Return the frame with *message* in place of its own. Raises EncodeError, ValueError."""
         header = self._frame[SIZE_FIELD : self._body_start]
         return self._framed(header + self._message().encode(self._request.api_version, message) + self._rest)
 
@@ -200,8 +200,8 @@ class Passage:
             raise ValueError(f"the frame would be {len(data)} bytes, and {self._chain.most_frame_size} are allowed")
         return pack(">i", len(data)) + data
 
-    def _answer(self, filter_: Filter, message: MessageStruct) -> Outcome | Awaitable[Outcome]:
-        """The response frame, after the filters that the request has passed have seen it."""
+    def _reply(self, filter_: Filter, message: MessageStruct) -> Outcome | Awaitable[Outcome]:
+        """Run a response made by *filter_* through the filters that the request has passed."""
         request = self._request
         if self._wants_no_answer():
             return Answer(b"")
@@ -210,8 +210,8 @@ class Passage:
         no_tags = b"\0" * response_header_version(request.api_key, request.api_version)
         body = body_of.encode(request.api_version, message)
         frame = self._framed(pack(">i", request.correlation_id) + no_tags + body)
-        way = self._chain.way_back(filter_, request.api_key, request.api_version)
-        outcome = Passage(self._chain, self._connection, Direction.RESPONSE, request, frame, way).go()
+        filters = self._chain.filters_passed(filter_, request.api_key, request.api_version)
+        outcome = Passage(self._chain, self._connection, Direction.RESPONSE, request, frame, filters).go()
         return _as_answer_later(outcome) if isinstance(outcome, Awaitable) else _as_answer(outcome)
 
     def _wants_no_answer(self) -> bool:

@@ -1,10 +1,10 @@
-"""Clients are told the proxy's addresses in place of the brokers'; an address that cannot be mapped is withheld."""
+"""RewriteAddresses: responses have the proxy's addresses in place of the brokers'; one that cannot be mapped is withheld."""
 
 from collections.abc import Callable
 from enum import Enum
 
 from kproxy.errors import DecodeError
-from kproxy.filters.addresses import Place, places, responses_with_addresses
+from kproxy.filters.addresses import AddressField, address_fields, responses_with_addresses
 from kproxy.filters.contract import (
     Close,
     ConnectionFacts,
@@ -27,21 +27,21 @@ WITHHELD = "the coordinator's address cannot be served by the proxy"
 Map = Callable[[int, str, int], tuple[str, int] | None]  # node id, host, port -> host and port for clients
 
 
-class Said(Enum):
-    """What became of one address."""
+class Result(Enum):
+    """What was done with one address."""
 
-    AS_IT_WAS = 0
+    UNCHANGED = 0
     CHANGED = 1
     WITHHELD = 2
 
 
 class RewriteAddresses(Filter):
-    """Puts the proxy's host and port for every broker's, in every response that has one.
+    """Replace every broker's host and port by the proxy's, in every response that has one.
 
     Withheld are addresses that ``ConnectionFacts.addresses`` does not map: brokers and node endpoints leave their list, a
     coordinator is COORDINATOR_NOT_AVAILABLE (clients ask again). Of DescribeQuorum's listeners only the one that clients are
-    connected to stays: the others, of controllers among themselves, are not served here. DescribeCluster tells of
-    controllers to those alone who came to a controller (KIP-919: other brokers answer MISMATCHED_ENDPOINT_TYPE).
+    connected to stays: the others, of controllers among themselves, are not served here. DescribeCluster describes
+    controllers only to clients that are connected to a controller (KIP-919: other brokers answer MISMATCHED_ENDPOINT_TYPE).
     """
 
     name = "rewrite_addresses"
@@ -49,7 +49,7 @@ class RewriteAddresses(Filter):
     required = True
 
     def wants(self, direction: Direction, api_key: int, api_version: int) -> Want:
-        """TAIL for Produce, Fetch and their kin; HOLD also for versions nobody knows yet, so that they are refused."""
+        """TAIL for Produce, Fetch and similar; HOLD also for versions that are not in the facts, so that they are refused."""
         if direction == Direction.REQUEST or api_key not in self.responses:
             return Want.PASS
         message = response_message(api_key)
@@ -58,7 +58,7 @@ class RewriteAddresses(Filter):
         return responses_with_addresses().get((api_key, api_version), Want.PASS)
 
     def on_response(self, response: Response) -> Verdict:
-        """Replace where an address changed; an answer with addresses past counting closes the connection."""
+        """Replace the response if an address changed; close the connection if it has more than MOST_ADDRESSES."""
         request = response.request
         try:
             changed = rewrite(response.message, request.api_key, request.api_version, response.connection)
@@ -67,7 +67,7 @@ class RewriteAddresses(Filter):
         return Replace(response.message) if changed else Forward()
 
     def on_tail(self, connection: ConnectionFacts, request: RequestFacts, tail: bytes) -> bytes:
-        """The same for the end of a response: what does not fit or cannot be read is withheld."""
+        """Rewrite the addresses in a tail; one that does not fit or cannot be read is withheld as a whole."""
         api_key, version = request.api_key, request.api_version
         if tail == NO_TAGS or connection.addresses is None:
             return tail
@@ -90,7 +90,7 @@ def rewrite(message: MessageStruct, api_key: int, api_version: int, connection: 
         return False
     advertise, known = connection.addresses.advertise, connection.addresses.known
     changed = False
-    for place in places(api_key):
+    for place in address_fields(api_key):
         if api_version in place.versions:
             ask = known if place.names_listeners else advertise
             changed |= _Rewriting(place, lambda *address, ask=ask: ask(*address, connection)).visit(message)
@@ -98,17 +98,17 @@ def rewrite(message: MessageStruct, api_key: int, api_version: int, connection: 
 
 
 class _Rewriting:
-    """One place in one message."""
+    """The addresses of one field in one message."""
 
-    def __init__(self, place: Place, address_for: Map) -> None:
+    def __init__(self, place: AddressField, address_for: Map) -> None:
         self.place = place
         self.address_for = address_for
         self.left = MOST_ADDRESSES
 
     def visit(self, struct: Struct, depth: int = 0) -> bool:
-        """Go down the path from *struct*; whether anything changed."""
+        """Rewrite what is below *struct*; return whether anything changed."""
         if depth == len(self.place.path):
-            return self._tell(struct, struct) is not Said.AS_IT_WAS
+            return self._rewrite(struct, struct) is not Result.UNCHANGED
         field = self.place.path[depth]
         value = getattr(struct, field.attribute)
         if value is None:
@@ -124,37 +124,37 @@ class _Rewriting:
         self.left -= len(entries)
         if self.left < 0:
             raise TooMany(f"a response with more than {MOST_ADDRESSES} addresses of brokers")
-        told = [self._tell(entry, struct) for entry in entries]
+        results = [self._rewrite(entry, struct) for entry in entries]
         if not self.place.has_error_code:
-            kept = [entry for entry, said in zip(entries, told, strict=True) if said is not Said.WITHHELD]
+            kept = [entry for entry, result in zip(entries, results, strict=True) if result is not Result.WITHHELD]
             setattr(struct, attribute, kept)
-        return any(said is not Said.AS_IT_WAS for said in told)
+        return any(result is not Result.UNCHANGED for result in results)
 
     def _visit_single(self, struct: Struct, attribute: str, value: Struct) -> bool:
-        said = self._tell(value, struct)
-        if said is Said.WITHHELD:
+        result = self._rewrite(value, struct)
+        if result is Result.WITHHELD:
             setattr(struct, attribute, type(value)())
-        return said is not Said.AS_IT_WAS
+        return result is not Result.UNCHANGED
 
-    def _tell(self, struct: Struct, around: Struct) -> Said:
-        """Put the mapped address into *struct*. One that has none to give (an error answer) stays."""
+    def _rewrite(self, struct: Struct, around: Struct) -> Result:
+        """Put the mapped address into *struct*. One without an address (an error) stays as it is."""
         place = self.place
         address = getattr(struct, place.host), getattr(struct, place.port)
         if not address[0]:
-            return Said.AS_IT_WAS
+            return Result.UNCHANGED
         owner = around if place.names_listeners else struct
         mapped = self.address_for(getattr(owner, place.node_id), *address)
         if mapped == address:
-            return Said.AS_IT_WAS
+            return Result.UNCHANGED
         if mapped is None:
             if place.has_error_code:
                 self._refuse(struct)
-            return Said.WITHHELD
+            return Result.WITHHELD
         self._set_address(struct, *mapped)
-        return Said.CHANGED
+        return Result.CHANGED
 
     def _refuse(self, struct: Struct) -> None:
-        """As a broker that knows of no coordinator: Node.noNode() and an error."""
+        """Answer as a broker that knows no coordinator: Node.noNode() and an error."""
         setattr(struct, self.place.node_id, -1)
         self._set_address(struct, "", -1)
         struct.error_code = ErrorCode.COORDINATOR_NOT_AVAILABLE  # type: ignore[attr-defined]

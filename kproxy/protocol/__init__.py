@@ -1,29 +1,53 @@
-"""What the bytes mean. No I/O beyond reading the facts file that lies in the package, no clock, no state between calls.
+"""What the bytes mean: the schemas of every Kafka message, and how to decode, show and encode it.
 
-Seams (who owns which bytes)
+No I/O beyond reading the data files of this package, no clock, no state between calls.
 
-    facts.txt       every message, version, field, error code, as Kafka's jars give them; made by kproxy.extract, one line a field
-    facts.py        reads it into Field, Layout, Api
-    releases.txt    which Kafka release brought which version, where a published reference says so
-    wire.pxd        bounds-checked readers and the growing write buffer: the only place that touches raw pointers unasked
-    program.pyx     a layout at one version compiled to a table of operations; the walk; where an error is
-    json_sink.pyx   the same table -> Kafka's JSON, straight into a buffer
-    object_sink.pyx the same table -> one slotted, mutable class a struct (structs.py), for all versions
-    encoder.pyx     objects -> bytes
-    message.py      Message: the public face of the above; layouts in history, versions newer than the facts
-    headers.py      request and response headers, frames; which header version belongs to what
-    api_keys.py     ApiKey: the number of every API, by name
-    error_codes.py  ErrorCode: the number of every error code, by name; whether to retry, its meaning, what a client does next
-    direction.py    Direction: request (0) or response (1); direction.pxd has the same numbers for C
-    frames.py       the size field, the largest frame, the first byte of a raw GSSAPI token
-    ids.py          the null id, the id of __cluster_metadata
-    addresses.py    "host:port" as text, both ways; IPv4-mapped IPv6 addresses
-    values.py       special values by name: ListOffsets times, acks, isolation levels, resource types, operations, states
-    secrets.py      which fields carry credentials
-    records/        what is in records fields: batches of every magic, their records as objects and Arrow columns, and back
-    embedded/       what is inside bytes and records fields; its docstring says how
+    message("FetchRequest")         -> Message: decode, to_json, walk, check, peek, encode, from_json at every version
+    request_message(ApiKey.FETCH)   -> the Message of an API; response_message likewise
+    read_request_header(data)       -> RequestHeader; read_response_header likewise
 
-What is written by hand is what no schema says; each such line cites where it comes from.
+Map
+
+    facts.txt         every message, version, field, error code, as Kafka's jars define them; by kproxy.extract, one line a field
+    facts.py          reads it into Field, Layout, Api
+    releases.txt      which Kafka release brought which version, where a published reference says so
+    data_files.py     reads the text files of this package
+    wire.pxd          bounds-checked readers of primitive types, and the growing write buffer: the only code that dereferences
+                      pointers into wire bytes
+    program.pyx       a layout at one version compiled to a table of operations; the walk; where an error is
+    json_sink.pyx     the same table -> Kafka's JSON, straight into a buffer
+    object_codec.pyx  the same table -> one slotted, mutable object a struct (structs.py), and objects -> bytes
+    slots.pxd         where an attribute is inside an instance of a struct
+    message.py        Message: the public face of the above; layouts in history, versions newer than the facts
+    from_json.py      Kafka's JSON -> objects
+    headers.pyx       request and response headers; which header version belongs to which API version
+    versions.py       Versions: sets of versions, as Kafka's schemas write them
+    api_keys.py       ApiKey: the number of every API, by name
+    error_codes.py    ErrorCode: the number of every error code, by name; whether to retry, its meaning, what a client does next
+    direction.py      Direction: request (0) or response (1); direction.pxd has the same numbers for C
+    frames.py         the size field, the largest frame, the first byte of a raw GSSAPI token
+    ids.py            the null id, the id of __cluster_metadata
+    values.py         special values by name: ListOffsets times, acks, isolation levels, resource types, operations, states
+    secrets.py        which fields carry credentials
+    addresses.py      "host:port" as text, both ways; IPv4-mapped IPv6 addresses
+    records/          what is in records fields: batches of every magic, compression, records as objects and Arrow columns
+    embedded/         what is inside bytes and records fields: group metadata, SASL tokens, telemetry, forwarded requests, ...
+
+Bytes: every reading function takes ``bytes`` and a start, and copies only what it returns; a decoded object shares nothing with
+the bytes. All sinks (walk, json, object) execute the same table with the same readers, so they agree on what is well formed;
+when one stops, the walk says where and why (DecodeError).
+
+To add
+    a Kafka release, an API, a version   ``python -m kproxy.extract`` (see kproxy.extract), then releases.txt by hand
+    a quirk that no schema states        headers.pyx for headers, message.py for layouts, with a citation; the session's are in
+                                         kproxy.session.exchanges
+    a compression codec                  records/compression.py (see kproxy.protocol.records)
+    an embedded payload                  embedded/messages.py (see kproxy.protocol.embedded)
+    a field that is a credential         secrets.py
+    a special value's name               special_values.txt
+    another output of the walk           a sink beside json_sink.pyx that follows program.pxd's Op table
+
+What is written by hand is what no schema says; each such line cites its source.
 """
 
 from kproxy.errors import DecodeError, EncodeError, Malformed, TrailingBytes, Truncated, UnknownVersion

@@ -1,4 +1,4 @@
-"""Whether one more client may come in: connections over all workers, per address and per second."""
+"""The limits of clients: connections over all workers, per address and per second."""
 
 import time
 from collections.abc import Sequence
@@ -10,13 +10,13 @@ SOCKADDR_IN = 16  # bytes; sockaddr_in6 has 28
 
 
 class Admission:
-    """The limits of a worker's clients.
+    """Applies the limits to the clients of one worker.
 
     Args:
         limits: as configured, for all workers together.
         workers: how many there are.
-        counters: what each worker counts, this one first.
-        key: that addresses are hashed with, the same in all workers.
+        counters: of all workers, this one first.
+        key: for hashing addresses, the same in all workers.
     """
 
     def __init__(self, limits: Limits, workers: int, counters: Sequence[Counters], key: bytes) -> None:
@@ -27,7 +27,7 @@ class Admission:
         self.configure(limits, workers)
 
     def configure(self, limits: Limits, workers: int) -> None:
-        """Take other limits; each of *workers* takes its share."""
+        """Use other limits, of which each of *workers* has its share."""
         self._limits = limits
         self.most_connections = -(-limits.connections // workers)
         self.checks_each_client = bool(limits.connections_per_address or limits.connections_per_second)
@@ -35,27 +35,27 @@ class Admission:
         self._allowance = self._share
 
     def refusal(self, peer: bytes) -> str | None:
-        """Why a client may not come in, the number of connections apart; None: it may."""
+        """Return the limit that refuses a client, other than the number of connections; None: it is accepted."""
         limits = self._limits
         most = limits.connections_per_address
-        if most and connections_from(self._all, self._place_of(peer)) >= most:
+        if most and connections_from(self._all, self._slot_of(peer)) >= most:
             return "connections_per_address"
         if self._share and not self._allowed():
             return "connections_per_second"
         return None
 
-    def came(self, peer: bytes) -> int:
-        """A client has come in; gives where its host is counted."""
-        place = self._place_of(peer)
-        self._own.add_address(place, 1)
-        return place
+    def count(self, peer: bytes) -> int:
+        """Count a connection of the client's host; return its slot."""
+        slot = self._slot_of(peer)
+        self._own.add_address(slot, 1)
+        return slot
 
-    def left(self, place: int) -> None:
-        """And is gone."""
-        self._own.add_address(place, -1)
+    def uncount(self, slot: int) -> None:
+        """Uncount a connection that was counted in *slot*."""
+        self._own.add_address(slot, -1)
 
-    def _place_of(self, peer: bytes) -> int:
-        """Where the connections of a client's host are counted."""
+    def _slot_of(self, peer: bytes) -> int:
+        """The counter of connections from a client's host."""
         return address_hash((peer[4:8] if len(peer) == SOCKADDR_IN else peer[8:24]).hex(), self._key)
 
     def _allowed(self) -> bool:

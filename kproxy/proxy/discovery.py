@@ -1,4 +1,4 @@
-"""Asking a bootstrap broker which brokers there are, before any client does: ApiVersions, then Metadata without topics."""
+"""Ask a bootstrap broker for the brokers of its cluster, before any client does: ApiVersions, then Metadata without topics."""
 
 import asyncio
 import ssl
@@ -9,8 +9,8 @@ from typing import Any
 from kproxy.errors import DecodeError, UpstreamError
 from kproxy.filters.contract import Direction
 from kproxy.protocol import ApiKey, message, request_header_version, response_header_version
-from kproxy.proxy.instead import spoken_instead
-from kproxy.proxy.network.endpoint import split
+from kproxy.protocol.addresses import split_address
+from kproxy.proxy.foreign_protocol import explain_foreign_protocol
 from kproxy.proxy.network.upstream import Upstream
 
 CLIENT_ID = b"kproxy"
@@ -20,15 +20,15 @@ Broker = tuple[int, str, int]  # node id, host, port
 
 
 async def discover(upstream: Upstream, tls: ssl.SSLContext | None, server_name: Callable[[str], str]) -> list[Broker]:
-    """The brokers that the cluster tells of; *server_name* gives what a host's certificate must have.
+    """Return the brokers of the cluster; *server_name* returns the name that a host's certificate must have.
 
     Raises:
         UpstreamError: no bootstrap broker could be reached, or none answers a client that has not logged in.
     """
     connected, endpoint = await upstream.connect_bootstrap()
-    host, _ = split(endpoint)
+    host, _ = split_address(endpoint)
     try:
-        await asyncio.get_running_loop().sock_sendall(connected, upstream.own_header())
+        await asyncio.get_running_loop().sock_sendall(connected, upstream.own_proxy_header())
         options: dict[str, Any] = {"ssl": tls, "server_hostname": server_name(host)} if tls else {}
         reader, writer = await asyncio.open_connection(sock=connected, **options)
     except (OSError, ssl.SSLError) as error:
@@ -38,7 +38,7 @@ async def discover(upstream: Upstream, tls: ssl.SSLContext | None, server_name: 
         return await _ask(reader, writer)
     except (OSError, EOFError, DecodeError, asyncio.IncompleteReadError) as error:
         said = str(error) or type(error).__name__
-        raise UpstreamError(f"{endpoint} does not say which brokers there are: {said}") from error
+        raise UpstreamError(f"{endpoint} does not list the brokers: {said}") from error
     finally:
         writer.close()
 
@@ -49,15 +49,15 @@ async def _ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> li
     known = message("MetadataRequest").versions.highest
     version = 0 if offered is None else min(offered.max_version, known)
     request = message("MetadataRequest")
-    wish = request.from_json(version, _wish(version))
-    answer = await _exchange(reader, writer, ApiKey.METADATA, version, request.encode(version, wish))
+    asked = request.from_json(version, _metadata_request(version))
+    answer = await _exchange(reader, writer, ApiKey.METADATA, version, request.encode(version, asked))
     metadata = message("MetadataResponse")
     found = metadata.decode(version, answer[: metadata.walk(version, answer)])  # librdkafka's mock cluster sends more
     return [(broker.node_id, broker.host, broker.port) for broker in found.brokers]
 
 
-def _wish(version: int) -> str:
-    """Metadata of no topic, or of all where version 0 knows no other wish; creates none."""
+def _metadata_request(version: int) -> str:
+    """A Metadata request for no topic (version 0: for all, as it has no other way), that creates none."""
     fields = ['"topics": []']
     if version >= 4:
         fields.append('"allowAutoTopicCreation": false')
@@ -71,7 +71,7 @@ def _wish(version: int) -> str:
 async def _exchange(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, api_key: int, version: int, body: bytes
 ) -> bytes:
-    """The body of the response."""
+    """Send a request; return the body of the response."""
     tags = b"\0" if request_header_version(api_key, version) > 1 else b""
     header = pack(">hhih", api_key, version, api_key, len(CLIENT_ID)) + CLIENT_ID + tags
     writer.write(pack(">i", len(header) + len(body)) + header + body)
@@ -79,9 +79,9 @@ async def _exchange(
     if not start:
         raise EOFError(CLOSED)
     start += await reader.readexactly(4 - len(start))
-    instead = spoken_instead(start, Direction.RESPONSE)
-    if instead:
-        raise EOFError(instead)
+    explanation = explain_foreign_protocol(start, Direction.RESPONSE)
+    if explanation:
+        raise EOFError(explanation)
     size = int.from_bytes(start, "big", signed=True)
     if not 4 <= size <= MOST_ANSWER:
         raise EOFError(f"an answer of {size} bytes")

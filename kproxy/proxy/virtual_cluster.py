@@ -1,75 +1,83 @@
-"""One bootstrap address of ours in front of the brokers of one Kafka cluster, in one worker: listeners, plan, targets, links.
+"""VirtualCluster: one bootstrap address of ours in front of the brokers of one Kafka cluster, in one worker.
 
-A link whose two sides are plain sockets, and whose broker's address is a number, is made and connected by its acceptor
-alone; this class is asked whether it may be, and told how it ended. Every other link begins in opening.py.
+It has the listeners, the plan and the limits of its links, and is their owner (LinkOwner in forwarding/owner.py). Its parts:
+
+    filter_dispatch.py   runs held frames through the filters
+    link_opening.py      opens links; those of two plain sockets and a numeric broker address the acceptor opens by itself
+    brokers.py           node ids, their addresses, and the ports or names of ours that stand for them
+    discovery.py         asks a broker for the addresses of all
+    admission.py         limits of clients
 """
 
 import asyncio
+import errno
 import os
 import random
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
-
-import msgspec
 
 from kproxy.config import Cluster, Config
 from kproxy.errors import UpstreamError
 from kproxy.filters.chain import Chain
-from kproxy.filters.contract import ConnectionFacts, Direction
+from kproxy.filters.contract import ConnectionFacts, Want
 from kproxy.filters.loading import load_chain
-from kproxy.protocol import facts
+from kproxy.protocol import Direction, facts
+from kproxy.protocol.addresses import split_address
+from kproxy.proxy import raw_sasl
 from kproxy.proxy.admission import Admission
 from kproxy.proxy.brokers import BrokerTable
 from kproxy.proxy.discovery import discover
+from kproxy.proxy.filter_dispatch import FilterDispatch
+from kproxy.proxy.foreign_protocol import explain_foreign_protocol
 from kproxy.proxy.forwarding.lane import Worker
 from kproxy.proxy.forwarding.link import Link
+from kproxy.proxy.forwarding.owner import PairedRequest
 from kproxy.proxy.forwarding.plan import Plan
 from kproxy.proxy.forwarding.sockets import Acceptor, close_sockets
 from kproxy.proxy.forwarding.streams import close_legs
-from kproxy.proxy.instead import spoken_instead
-from kproxy.proxy.lingering import Lingering
+from kproxy.proxy.link_description import broker_of, client_of, connection_row, listener_of, open_record
+from kproxy.proxy.link_opening import LinkOpener
 from kproxy.proxy.logs import log
 from kproxy.proxy.messages import Brokers, Connection, Message
-from kproxy.proxy.network.endpoint import join, split
-from kproxy.proxy.network.listening import ListenError, endpoint_of, listen, sockaddr
-from kproxy.proxy.opening import Opening
+from kproxy.proxy.network.lingering_close import LingeringClose
+from kproxy.proxy.network.listening import ListenError, listen
+from kproxy.proxy.network.socket_addresses import to_sockaddr
 from kproxy.proxy.tap.counted import CloseCause, Total
-from kproxy.proxy.tap.tapped import Opened
-from kproxy.proxy.verdicts import Verdicts
 
 ACCEPT_PAUSE_S = 0.1  # when the process has no file descriptor left
 REDISCOVER_S = 5.0
-AIMED_NS = 5_000_000_000
+MOST_IN_FLIGHT = 16_384  # requests of a connection
+RETARGET_NS = 5_000_000_000
 
 
-class VirtualCluster(Verdicts):
-    """The owner of its links: what Cython asks and tells is answered here.
+class VirtualCluster:
+    """The owner of its links.
 
     Args:
-        cluster, config: what it is, and the limits and timeouts it shares with others.
+        cluster, config: its configuration, and that of all: limits, timeouts, analysis.
         worker: what all links of the process share.
-        admission: whether one more client may come.
+        admission: the limits of clients, shared by the clusters of the process.
         send: sends what it learned of brokers to the supervisor.
     """
 
     def __init__(
         self, cluster: Cluster, config: Config, worker: Worker, admission: Admission, send: Callable[[Message], None]
     ) -> None:
-        super().__init__(Chain(()))
         self.worker = worker
         self.admission = admission
         self._send = send
         self._listeners: dict[int | None, tuple[Acceptor, socket.socket]] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
-        self.lingering = Lingering()
+        self._lingering = LingeringClose()
+        self._filters = FilterDispatch(Chain(()), self.facts_of)
         self.accepting = False
         self.stopped = False
         self._why_unknown = ""
         self.brokers = BrokerTable(
             cluster.addresses,
-            split(cluster.listen),
+            split_address(cluster.listen),
             serve=self._serve,
             changed=self._broker_changed,
             withheld=self._on_withheld,
@@ -79,15 +87,15 @@ class VirtualCluster(Verdicts):
     # Configuration
 
     def configure(self, cluster: Cluster, config: Config) -> None:
-        """Take a configuration: what begins from now on is under it. Raises UsageError, and then nothing has changed."""
+        """Use a configuration for what begins from now on. Raises UsageError, and then nothing has changed."""
         chain = load_chain(
             cluster, wait=asyncio.wait_for, most_frame_size=config.limits.frame_size, on_fault=self._on_filter_fault
         )
-        opening = Opening.of(self, cluster, config)
-        self.judge_by(chain)
-        self.cluster, self.config, self.opening = cluster, config, opening
+        opener = LinkOpener.of(cluster, config, self.worker.counters, self.brokers, self.facts_of)
+        self._filters.use_chain(chain)
+        self.cluster, self.config, self.opener = cluster, config, opener
         self.limits = LinkLimits(config)
-        self.strict = any(not filter_.fails_open for filter_ in chain.filters[chain.built_in :])
+        self._strict = any(not filter_.fails_open for filter_ in chain.filters[chain.built_in :])
         analysis = config.analysis
         sample = analysis.sample
         self.sampler = None if sample >= 1.0 else lambda: random.random() < sample
@@ -96,42 +104,42 @@ class VirtualCluster(Verdicts):
         self.plan = Plan(chain, tapped, analysis.snaplen)
         for link in self.links():
             link.use_plan(self.plan)
-        self._aim_all()
+        self._set_targets()
 
     def serves(self, cluster: Cluster) -> bool:
-        """Whether the listeners are those that a configuration asks for."""
+        """Whether the listeners are those of a configuration."""
         return (self.cluster.listen, self.cluster.addresses) == (cluster.listen, cluster.addresses)
 
     def links(self) -> list[Link]:
-        """Those of this cluster, in this worker."""
+        """The links of this cluster in this worker."""
         return [link for link in self.worker.links if link.owner is self]
 
     # Listeners
 
     async def start(self) -> None:
-        """Find out which brokers there are, listen on all ports, and only then accept.
+        """Ask for the brokers, listen on all ports, and only then accept.
 
         Raises ListenError: the cluster's own address, or a port that the configuration names, cannot be listened on.
         """
-        self._listen(None, *split(self.cluster.listen))
+        self._listen(None, *split_address(self.cluster.listen))
         mode = self.cluster.addresses.mode
         if mode == "port":
             for node_id in self.brokers.expected():
-                self._listen(node_id, split(self.cluster.listen)[0], self.brokers.port_of(node_id))
+                self._listen(node_id, split_address(self.cluster.listen)[0], self.brokers.port_of(node_id))
         if mode in ("port", "sni") and not await self._discover():
-            self._keep(self._discover_later())
+            self._run(self._discover_later())
         self.accepting = True
         for acceptor, _ in self._listeners.values():
-            self._aim(acceptor)
+            self._set_target(acceptor)
             acceptor.start()
 
     async def _discover(self) -> bool:
-        """Whether a broker has said which brokers there are; not, where clients have to log in first."""
-        tls = self.opening.broker_tls
+        """Ask for the brokers; False if none answers, as one that wants a login first."""
+        tls = self.opener.broker_tls
         context = tls.get() if tls else None
         try:
             async with asyncio.timeout(self.config.timeouts.connect):
-                found = await discover(self.opening.upstream, context, self.opening.server_name)
+                found = await discover(self.opener.upstream, context, self.opener.server_name)
         except (UpstreamError, TimeoutError) as error:
             why = str(error) or "no answer in time"
             if why != self._why_unknown:  # it is asked every few seconds, perhaps for days
@@ -149,13 +157,13 @@ class VirtualCluster(Verdicts):
                 return
 
     def _serve(self, node_id: int, port: int) -> bool:
-        """Have a broker's port listened on; False: it cannot be."""
+        """Listen on a broker's port; False: that is not possible."""
         if node_id in self._listeners:
             return True
         if self.stopped:
             return False
         try:
-            self._listen(node_id, split(self.cluster.listen)[0], port)
+            self._listen(node_id, split_address(self.cluster.listen)[0], port)
         except ListenError as error:
             log("warning", "a broker is not served", cluster=self.cluster.name, node_id=node_id, reason=str(error))
             return False
@@ -170,51 +178,47 @@ class VirtualCluster(Verdicts):
 
     def _broker_changed(self, node_id: int) -> None:
         if node_id in self._listeners:
-            self._aim(self._listeners[node_id][0])
+            self._set_target(self._listeners[node_id][0])
         self._send(Brokers(self.cluster.name, self.brokers.as_list()))
 
     def learn(self, brokers: list[tuple[int, str, int]]) -> None:
-        """What another worker has learned."""
+        """Learn the brokers that another worker has learned."""
         self.brokers.merge(brokers)
-        self._aim_all()
+        self._set_targets()
 
-    def target_of(self, node_id: int | None) -> tuple[str, int] | None:
-        """Where clients of a node's port go; None: to any bootstrap broker, who can at least tell them more."""
-        return None if node_id is None else self.brokers.target(node_id)
-
-    def _aim_all(self) -> None:
-        """Names of brokers may stand for other addresses by now."""
-        self._aimed_at = time.monotonic_ns()
+    def _set_targets(self) -> None:
+        """Set the target of each acceptor anew: a name may have other addresses by now."""
+        self._targets_set_at = time.monotonic_ns()
         for acceptor, _ in self._listeners.values():
-            self._aim(acceptor)
+            self._set_target(acceptor)
 
-    def _aim(self, acceptor: Acceptor) -> None:
-        """Let the acceptor connect by itself, where that is all there is to do."""
-        target = self.target_of(acceptor.node_id)
+    def _set_target(self, acceptor: Acceptor) -> None:
+        """Have the acceptor connect by itself, if two plain sockets and a numeric address are all there is to a link."""
+        target = None if acceptor.node_id is None else self.brokers.target(acceptor.node_id)
         if target is None and len(self.cluster.bootstrap) == 1:
-            target = split(self.cluster.bootstrap[0])
-        address = self.opening.upstream.sole(*target) if target and self.opening.is_plain else None
+            target = split_address(self.cluster.bootstrap[0])
+        address = self.opener.upstream.only_address(*target) if target and self.opener.is_plain else None
         if address is None or target is None:
             acceptor.set_target(None, None)
         else:
-            acceptor.set_target(sockaddr(*address), target)
+            acceptor.set_target(to_sockaddr(*address), target)
 
     def pause(self) -> None:
-        """Accept nobody; who comes waits in the backlog."""
+        """Accept no clients; they wait in the kernel's backlog."""
         if self.accepting:
             self.accepting = False
             for acceptor, _ in self._listeners.values():
                 acceptor.pause()
 
-    def go_on(self) -> None:
-        """Accept again."""
+    def resume(self) -> None:
+        """Accept again, unless stopped."""
         if not self.accepting and not self.stopped:
             self.accepting = True
             for acceptor, _ in self._listeners.values():
                 acceptor.start()
 
     def stop(self) -> None:
-        """Listen no more; who has come already is served."""
+        """Close the listeners; accepted clients are served on."""
         self.stopped = True
         for acceptor, listener in self._listeners.values():
             if self.accepting:
@@ -222,38 +226,66 @@ class VirtualCluster(Verdicts):
             listener.close()
         self._listeners.clear()
 
-    # What acceptors and links ask and tell
+    # LinkOwner: called by acceptors
 
     def refuses_client(self, peer: bytes) -> bool:
-        """Whether a client may not come in, for other reasons than the number of connections."""
+        """Whether a limit other than the number of connections refuses a client."""
         return self.admission.refusal(peer) is not None
 
     def count_client(self, peer: bytes) -> int:
-        """A client has come in: where its host is counted."""
-        return self.admission.came(peer)
+        """Count a connection of the client's host; return its slot."""
+        return self.admission.count(peer)
 
     def open_link(self, link: Link, acceptor: Acceptor) -> None:
-        """Open a link for which there is more to do than connecting two sockets."""
-        self._keep(self.opening.open(link))
-        self._aim(acceptor)  # a name may have been resolved since
+        """Open a link that takes more than connecting two sockets."""
+        self._run(self.opener.open(link))
+        self._set_target(acceptor)  # a name may have been resolved since
 
     def on_unreachable(self, link: Link, error: int) -> None:
-        """A broker's address does not answer: other addresses of it are tried first from now on, where there are any."""
+        """Close a link whose broker does not answer; its other addresses, if any, are tried first from now on."""
         self.worker.counters.add(Total.UPSTREAM_CONNECT_FAILURES)
-        address = self.opening.upstream.resolved(*link.target) if link.target else None
+        address = self.opener.upstream.resolved(*link.target) if link.target else None
         if address is not None:
-            self.opening.upstream.note(address, False)
-            self._aim_all()
-        self._keep(self.opening.give_up(link, os.strerror(error)))
+            self.opener.upstream.note_attempt(address, False)
+            self._set_targets()
+        self._run(self.opener.give_up(link, os.strerror(error)))
 
     def on_accept_error(self, acceptor: Acceptor, error: int) -> None:
-        """The process cannot take one more socket: who waits is taken when others have left."""
+        """Pause accepting: the process has no file descriptor or memory for one more socket."""
         log("warning", "clients cannot be accepted", cluster=self.cluster.name, reason=os.strerror(error))
         self.pause()
-        asyncio.get_running_loop().call_later(ACCEPT_PAUSE_S, self.go_on)
+        asyncio.get_running_loop().call_later(ACCEPT_PAUSE_S, self.resume)
+
+    # LinkOwner: called by lanes, for frames that are held
+
+    def on_request(self, link: Link, frame: bytes) -> bool:
+        """See FilterDispatch."""
+        return self._filters.on_request(link, frame)
+
+    def on_response(self, link: Link, request: PairedRequest, frame: bytes) -> bool:
+        """See FilterDispatch."""
+        return self._filters.on_response(link, request, frame)
+
+    def on_tail(self, link: Link, request: PairedRequest, tail: bytes) -> bytes:
+        """See FilterDispatch."""
+        return self._filters.on_tail(link, request, tail)
+
+    def on_too_large_to_hold(self, link: Link, direction: int, api_key: int, api_version: int, size: int) -> Want:
+        """See FilterDispatch."""
+        return self._filters.on_too_large_to_hold(link, direction, api_key, api_version, size)
+
+    def on_handshake(self, link: Link, frame: bytes) -> bool:
+        """Note a SaslHandshake request; return whether raw SASL tokens follow it."""
+        return raw_sasl.begins_tokens(link, frame)
+
+    def is_token(self, link: Link, frame: bytes) -> bool:
+        """Return whether a frame is a raw SASL token."""
+        return raw_sasl.is_token(link, frame)
+
+    # LinkOwner: called for what goes wrong, and at the end
 
     def on_fault(self, link: Link | None, error: Exception) -> None:
-        """Something of kproxy's own went wrong on a connection."""
+        """Log an unexpected exception."""
         connection = link.number if link else None
         log("error", "a fault", cluster=self.cluster.name, connection=connection, reason=repr(error))
 
@@ -264,95 +296,66 @@ class VirtualCluster(Verdicts):
         self.worker.counters.add(Total.WITHHELD_ADDRESSES)
 
     def on_mispaired(self, link: Link) -> bool:
-        """A response that answers nothing; whether the connection may go on without its frames being known."""
-        log("warning", "a response without its request", connection=link.number, client=self.client_of(link))
-        return not self.strict
+        """Log a response without a request; a filter that fails closed does not allow forwarding without framing."""
+        log("warning", "a response without its request", connection=link.number, client=client_of(link))
+        return not self._strict
 
     def on_refused(self, link: Link, side: int, cause: int, start: bytes) -> int:
-        """A frame for which the connection is closed; gives the cause that is counted."""
+        """Log a frame for which the connection is closed; return the cause to count."""
         direction = Direction(side)
-        instead = spoken_instead(start, direction) if cause == CloseCause.BAD_FRAME and len(start) == 4 else None
-        found = CloseCause.NOT_KAFKA if instead else CloseCause(cause)
-        why = instead or f"it begins with {start.hex(' ')}"
-        said = {"connection": link.number, "client": self.client_of(link), "cause": found.name.lower()}
-        log("info", "closed over a frame", direction=direction.value, reason=why, **said)
+        is_bad = cause == CloseCause.BAD_FRAME and len(start) == 4
+        explanation = explain_foreign_protocol(start, direction) if is_bad else None
+        found = CloseCause.NOT_KAFKA if explanation else CloseCause(cause)
+        reason = explanation or f"it begins with {start.hex(' ')}"
+        about = {"connection": link.number, "client": client_of(link), "cause": found.name.lower()}
+        log("info", "closed over a frame", direction=direction.text, reason=reason, **about)
         return found
 
     def on_closed(self, link: Link, cause: int) -> None:
-        """The link has ended."""
+        """Close the sockets of a link, uncount its client, and let filters know."""
         if link.client_host_slot is not None:
-            self.admission.left(link.client_host_slot)
+            self.admission.uncount(link.client_host_slot)
         if cause == CloseCause.DRAIN and not link.legs:
             client = link.take_client()
             if client >= 0:
-                self.lingering.add(client)
+                self._lingering.add(client)
         close_sockets(link)
         if link.legs:
             close_legs(link)
         if link.facts is not None:
-            self.chain.on_close(link.facts)
+            self._filters.chain.on_close(link.facts)
+
+    # LinkOwner: for the tap and the admin port
 
     def describe(self, link: Link, from_start: bool) -> bytes:
-        """What an analyzer is told of a link before its first bytes."""
-        opened = Opened(link.number, self.cluster.name, self.client_of(link), self.broker_of(link), from_start)
-        return msgspec.json.encode(opened)
+        """Return the body of the tap's OPEN record."""
+        return open_record(link, self.cluster.name, from_start)
 
-    def client_of(self, link: Link) -> str:
-        """The client's address; with PROXY protocol the one it names."""
-        return link.facts.client if link.facts is not None else join(*endpoint_of(link.peer))
-
-    def broker_of(self, link: Link) -> str:
-        """The broker's address."""
-        return join(*link.target) if link.target else ""
+    def row_of(self, link: Link, now: int, worker: int) -> Connection:
+        """Return the connection as /connections shows it."""
+        return connection_row(link, self.cluster.name, now, worker)
 
     def facts_of(self, link: Link) -> ConnectionFacts:
-        """What filters may know of the connection."""
+        """Return what filters may know of the connection, made at the first call."""
         if link.facts is None:
             link.facts = ConnectionFacts(
                 number=link.number,
                 cluster=self.cluster.name,
-                client=join(*endpoint_of(link.peer)),
-                listener=self.listener_of(link),
-                broker=self.broker_of(link),
+                client=client_of(link),
+                listener=listener_of(link),
+                broker=broker_of(link),
                 addresses=self.brokers if self.cluster.addresses.mode in ("port", "sni") else None,
             )
         return link.facts
 
-    def listener_of(self, link: Link) -> str:
-        """The address the client came to."""
-        return join(*endpoint_of(link.local_address()))
-
-    def row_of(self, link: Link, now: int, worker: int) -> Connection:
-        """A connection as /connections shows it."""
-        requests, responses = link.frames_received
-        received, sent = link.bytes_received
-        api = facts().apis.get(link.last_request)
-        return Connection(
-            worker=worker,
-            number=link.number,
-            cluster=self.cluster.name,
-            client=self.client_of(link),
-            broker=self.broker_of(link),
-            node_id=link.node_id,
-            age_s=round((now - link.opened_at) / 1e9, 3),
-            idle_s=round((now - link.last_at) / 1e9, 3),
-            requests=requests,
-            responses=responses,
-            request_bytes=received,
-            response_bytes=sent,
-            in_flight=link.in_flight_count,
-            last_api=api.name if api else None,
-            tls=bool(link.legs and link.legs[0].tls),
-        )
-
     # Time
 
     def tick(self, now: int) -> None:
-        """Close what has taken too long; *now* in ns of the monotonic clock."""
+        """Close links that have exceeded a timeout; *now* in ns of the monotonic clock."""
         timeouts = self.config.timeouts
-        self.lingering.sweep()
-        if now > self._aimed_at + AIMED_NS:
-            self._aim_all()
+        self._lingering.sweep()
+        if now > self._targets_set_at + RETARGET_NS:
+            self._set_targets()
         for link in self.links():
             idle = (now - link.last_at) / 1e9
             stalled = link.incomplete_frame_since
@@ -360,35 +363,35 @@ class VirtualCluster(Verdicts):
                 link.close(CloseCause.FIRST_REQUEST_TIMEOUT)
             elif stalled and (now - stalled) / 1e9 > timeouts.frame:
                 link.close(CloseCause.FRAME_TIMEOUT)
-            elif link.half_closed and idle > timeouts.half_closed:
+            elif link.half_closed and idle > timeouts.half_closed:  # the time without any byte after one side's FIN
                 link.close(CloseCause.HALF_CLOSED_TIMEOUT)
             elif idle > timeouts.idle:
                 link.close(CloseCause.IDLE)
             elif link.connecting and (now - link.opened_at) / 1e9 > timeouts.connect:
                 link.stop_connecting()
-                self.on_unreachable(link, 110)  # ETIMEDOUT
+                self.on_unreachable(link, errno.ETIMEDOUT)
 
-    def _keep(self, work: Any) -> None:
+    def _run(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def close(self) -> None:
-        """End everything that has not ended."""
+        """Close every link that is still open."""
         for task in list(self._tasks):
             task.cancel()
         for link in self.links():
             link.close(CloseCause.DRAIN)
-        self.lingering.close()
+        self._lingering.close()
 
-    def leave(self) -> int:
-        """How many clients have been told the end, and are still there."""
-        self.lingering.sweep()
-        return len(self.lingering)
+    def lingering(self) -> int:
+        """Return how many clients have been sent FIN and have not closed yet."""
+        self._lingering.sweep()
+        return len(self._lingering)
 
 
 class LinkLimits:
-    """What a link may take; sizes in bytes."""
+    """The Limits of forwarding/owner.py, from the configuration."""
 
     __slots__ = ("frame_size", "held_frame_size", "in_flight", "unauthenticated_frame_size")
 
@@ -396,7 +399,7 @@ class LinkLimits:
         self.frame_size = config.limits.frame_size
         self.unauthenticated_frame_size = config.limits.unauthenticated_frame_size
         self.held_frame_size = config.limits.held_frame_size
-        self.in_flight = 16_384
+        self.in_flight = MOST_IN_FLIGHT
 
 
 def clock_offset() -> int:

@@ -102,7 +102,7 @@ class Forwarding:
                         self._clusters[name].learn(brokers)
                 case ReloadCertificates():
                     for cluster in self._clusters.values():
-                        cluster.opening.reload()
+                        cluster.opener.reload()
 
     async def _configure(self, message: Configure) -> None:
         try:
@@ -178,7 +178,7 @@ class Forwarding:
             link.drain()
         until = time.monotonic() + seconds
         while (
-            self._worker.links or any(cluster.leave() for cluster in self._all_clusters())
+            self._worker.links or any(cluster.lingering() for cluster in self._all_clusters())
         ) and time.monotonic() < until:
             await asyncio.sleep(0.01)
         await self._channel.send(Drained(len(self._worker.links)))
@@ -217,7 +217,7 @@ class Forwarding:
             if budget and used > budget * FULL:
                 cluster.pause()
             else:
-                cluster.go_on()
+                cluster.resume()
 
 
 class ToSupervisor(logging.Handler):

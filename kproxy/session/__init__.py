@@ -1,40 +1,46 @@
 """One connection as a conversation: bytes of both directions with their times in, events out. No I/O, no clock.
 
-    events.pyx      Direction, Frame, Exchange and the other things a session can say
-    framing.pyx     FrameBuffer: cuts one direction into frames, whatever the chunks
-    limits.py       Limits: what one connection may take
-    hunting.py      finds the next plausible frame after a gap or a mid-stream start
-    stream.pyx      one direction: in frames, passing over, hunting, or opaque
-    routes.pyx      what is done with an API at a version: messages, headers, the exceptions of the protocol
-    in_flight.pyx   requests that are not answered yet, bounded
-    sasl.py         which frames are raw SASL tokens
-    learning.py     what exchanges tell beyond themselves: client software, topic names, fetch sessions
-    session.pyx     Session: pairs requests with responses, says what happens as events
-    software.py     which software an ApiVersions request newer than the facts names
-    tls_facts.py    what is known of a connection's TLS
-    recognise.py    what the first bytes are when they are not Kafka: TLS, HTTP, ... said in words
-    cluster.py      ClusterView: what connections to one cluster have shown: topic ids, brokers, cluster id; bounded
-    fetch_session.py  incremental fetch sessions (KIP-227), so that a Fetch can be read in full
-
-Seams
-
     session = Session(number=1, client="10.0.0.5:51234", broker="10.0.0.9:9092", cluster=ClusterView(), limits=Limits(),
                       from_start=True)    False: the capture joined in mid-stream, look for the first plausible frame;
                                           or a pair, for requests and responses
-    session.receive(Direction.REQUEST, data, at) -> list[Event]   bytes as they came, in order; *at* in ns
-    session.gap(Direction.RESPONSE, size, at)    -> list[Event]   that many bytes are missing (None: nobody knows)
-    session.end(Direction.REQUEST, at)           -> list[Event]   that side said it is done (FIN)
-    session.close(at)                            -> list[Event]   nothing more will come: what is unanswered is told
+    session.receive(Direction.REQUEST, data, at) -> list[Event]   bytes as they arrived, in order; *at* in ns
+    session.gap(Direction.RESPONSE, size, at)    -> list[Event]   that many bytes are missing (None: unknown)
+    session.end(Direction.REQUEST, at)           -> list[Event]   that side sent FIN
+    session.close(at)                            -> list[Event]   nothing more will arrive: unanswered requests are reported
 
-    recognise(first_bytes, Direction.REQUEST)    -> KAFKA, a Foreign that says what it is, or None: more bytes, please
-    looks_like_request(bytes)                    -> bool          to find out which side is the client
-    looks_like_responses(bytes)                  -> bool          of a direction whose requests are missing
+    recognise(first_bytes, Direction.REQUEST)    -> KAFKA, a Foreign that says what it is, or None while more bytes are needed
+    looks_like_request(data)                     -> bool          to find out which side is the client
+    looks_like_responses(data)                   -> bool          of a direction whose requests are missing
 
-Times are ns since the epoch. A frame owns its bytes: ``Frame.data`` is what followed the size field, and whoever wants
-JSON or objects asks ``frame.message`` to read ``frame.data`` from ``frame.body_start`` at ``frame.body_version``;
-``frame.message`` is None when the body cannot be read, and ``frame.error`` then says why, if anything was tried.
-``exchange.topic_names`` and ``exchange.fetch_session`` are worked out when somebody looks.
-A session never raises for what the bytes say.
+Map, in the order the bytes pass through
+
+    session.pyx       Session: pairs requests with responses, reports events; its states are in its docstring
+    stream.pyx        one direction: FrameBuffer cuts frames, Stream has the states in frames, skipping, hunting, opaque
+    hunting.py        finds the next plausible frame after a gap or a mid-stream start
+    exchanges.pyx     Frame, Exchange; Route: how each API is read; InFlight: requests not answered yet, bounded
+    sasl.py           which frames are raw SASL tokens
+    learning.py       what exchanges show beyond themselves: client software, topic names, fetch sessions
+    events.py         Connection, and the events that are no exchange: Gap, BadFrame, NotKafka, SaslToken, Tls
+    limits.py         Limits: what one connection may use
+    recognise.py      what the first bytes are when they are not Kafka: TLS, HTTP, ... in words
+    software.py       which software an ApiVersions request newer than the facts names
+    tls_facts.py      what is known of a connection's TLS
+    cluster.py        ClusterView: what connections to one cluster have shown: topic ids, brokers, cluster id; bounded
+    fetch_session.py  incremental fetch sessions (KIP-227), so that a Fetch can be read in full
+
+Bytes: the Stream of each direction holds the bytes of at most one unfinished frame or of one hunt; InFlight holds the frames of
+requests without a response, within Limits; everything else belongs to the events. A Frame owns its bytes: ``frame.data`` is what
+followed the size field. To read a body, ask ``frame.message`` to decode ``frame.data`` from ``frame.body_start`` on at
+``frame.body_version``; ``frame.message`` is None when the body cannot be read, and ``frame.error`` then says why.
+``exchange.topic_names`` and ``exchange.fetch_session`` are computed when they are read.
+Times are ns since the epoch. A session never raises for what the bytes say.
+
+To add
+    an event                          events.py (its docstring lists the outputs that must then handle it)
+    an API that needs more than       Step in exchanges.pyx, then ``_request_step`` or ``_response_step`` in session.pyx
+    pairing
+    something learned of exchanges    learning.py for a connection, cluster.py for a cluster
+    another protocol to recognise     recognise.py
 """
 
 from kproxy.protocol import Direction

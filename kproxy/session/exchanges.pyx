@@ -190,7 +190,7 @@ cdef class Exchange(Event):
 
 
 class Step(IntEnum):
-    """What a session does beyond pairing; ORDINARY is false."""
+    """What a session does with an API beyond pairing; ORDINARY is false."""
 
     ORDINARY = 0
     PRODUCE = 1  # may not be answered
@@ -242,7 +242,7 @@ cdef class Route:
         return 0
 
     cpdef bint expects_response(self, Frame produce) except -1:
-        """Whether a Produce request is answered: with acks=0 it is not, whatever happens (KafkaApis)."""
+        """Whether a Produce request is answered: with acks=0 it never is (KafkaApis)."""
         try:
             if self.newest_request is not None:
                 return self.newest_request.peek("acks", produce.data, produce.body_start) != 0
@@ -262,7 +262,7 @@ cdef class Route:
 
 
 cdef Program _newest_layout(message, int version):
-    """The layout of nearly every body of that version; None for a version that only ``Message.check`` can judge."""
+    """The layout of nearly every body of that version; None for a version that only ``Message.check`` can decide."""
     if message is None or version not in message.versions:
         return None
     return message.programs(version)[0]
@@ -345,24 +345,24 @@ cdef class InFlight:
         self.queue = deque()
 
     cpdef bint add(self, Exchange exchange, Route route, int64_t size) except -1:
-        """Take a request whose frame holds *size* bytes; return whether there is now more than the limits allow."""
+        """Add a request whose frame holds *size* bytes; return whether there is now more than the limits allow."""
         self.queue.append((exchange, route))
         self.size += size
         return self.size > self.most_size or len(self.queue) > self.most
 
     def add_token(self):
-        """Take a token, which the other side answers with one; the result is that of ``add``."""
+        """Add a token, which the other side answers with one; the result is that of ``add``."""
         self.queue.append(TOKEN)
         return len(self.queue) > self.most
 
     @property
     def overfull(self):
-        """Whether the oldest must go; one alone may always stay."""
+        """Whether the oldest must be dropped; a single one may always stay."""
         held = len(self.queue)
         return held > 1 and (self.size > self.most_size or held > self.most)
 
     cpdef tuple take(self):
-        """The head, removed. Raises IndexError when there is none."""
+        """Remove and return the head. Raises IndexError when there is none."""
         cdef tuple entry = self.queue.popleft()
         cdef Exchange exchange = entry[0]
         if exchange is not None and exchange.request is not None:

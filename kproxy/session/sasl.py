@@ -1,11 +1,30 @@
 """Raw SASL tokens: which frames are tokens, when nothing on the wire says so.
 
-After SaslHandshake v0, and for 0.9 clients from the first byte, both sides send a size and an opaque token until
+After SaslHandshake v0, and for clients of Kafka 0.9 from the first byte, both sides send a size and an opaque token until
 authentication completes (SaslServerAuthenticator). The end is not on the wire: the phase is over when the broker has
-answered a token and the client's next frame is, to the last byte, a request by the same client (or by any, where the
-handshake named none). Whether every token was answered says nothing: the last one of GSSAPI never is (GssKrb5Server has
-no challenge left, so the broker is silent).
-Not here: SaslHandshake v1, whose tokens travel in SaslAuthenticate requests like any other.
+answered a token and the client's next frame is, to the last byte, a request by the same client (or by any client, where the
+handshake had no client id). Whether every token was answered does not matter: the last one of GSSAPI never is (GssKrb5Server
+has no challenge left, so the broker is silent).
+SaslHandshake v1 is followed by SaslAuthenticate requests, which are frames like any other; but until one succeeds, a frame
+that is no request may be a token of a client that does not follow the protocol, and nothing in it is shown.
+
+    state         what a client's frame is                 flags of SaslPhase
+    NOT_BEGUN     a request                                none
+    REQUESTS      a request; anything else may be a token  may_be_token
+    TOKENS        a token                                  may_be_token, in_tokens
+    MAY_END       a token, unless it is a request          may_be_token, in_tokens, and the broker has answered
+    DONE          a request                                none
+
+    state           event                                              next
+    NOT_BEGUN       the connection's first frame begins as GSSAPI's    TOKENS
+    any             on_handshake, version 1 and above                  REQUESTS
+    any             on_handshake, version 0                            TOKENS
+    TOKENS          on_server_token, on_refusal, on_gap                MAY_END
+    MAY_END         a frame that ends_with accepts, then leave         DONE
+    REQUESTS        leave: SaslAuthenticate succeeded, or a request    DONE
+                    that only an authenticated client sends
+
+KIP-368: a client may repeat the handshake at any time (re-authentication).
 """
 
 import contextlib
@@ -22,37 +41,39 @@ AUTHENTICATING = (ApiKey.SASL_HANDSHAKE, ApiKey.API_VERSIONS, ApiKey.SASL_AUTHEN
 
 
 def is_of_authentication(header: RequestHeader, data: bytes) -> bool:
-    """Whether a frame where a token may come is a request: one that can be read, or SaslAuthenticate newer than the facts."""
+    """Whether a frame, where a token is possible, is a request: a readable one, or SaslAuthenticate newer than the facts."""
     return is_request(data) or (header.api_key == ApiKey.SASL_AUTHENTICATE and may_be_newer(header))
 
 
 class SaslPhase:
-    """Where a connection stands in its authentication."""
+    """The state of a connection's authentication; see the table above."""
 
     __slots__ = ("_answered", "_any_client_id", "_begun", "_client_id", "in_tokens", "may_be_token")
 
     def __init__(self) -> None:
         self.in_tokens = False
-        self.may_be_token = False  # whether what is no request may be a token, so that nothing in it is to be told
+        self.may_be_token = (
+            False  # whether a frame that is no request may be a token, so that nothing in it may be shown
+        )
         self._begun = False
         self._any_client_id = False
         self._client_id: str | None = None
-        self._answered = False  # a token, by the broker
+        self._answered = False  # whether the broker has answered a token
 
     def on_handshake(self, api_version: int, client_id: str | None) -> bool:
-        """A SaslHandshake request; say whether it is the connection's first (KIP-368 repeats it later)."""
+        """Handle a SaslHandshake request; return whether it is the connection's first."""
         first = not self._begun
         self._begun = self.may_be_token = True
         self._client_id = client_id
-        # Java's consumers and producers up to 0.11 shake hands with the configured client id, and if there is none then go on as
-        # "consumer-1" (KafkaConsumer's constructor makes it up after the channel builder was configured).
+        # Java's consumers and producers up to 0.11 send the handshake with the configured client id; without one, their next
+        # requests have "consumer-1" (KafkaConsumer's constructor makes it up after the channel builder was configured).
         self._any_client_id = not client_id
         self._answered = False
         self.in_tokens = api_version == 0
         return first
 
     def on_refusal(self) -> None:
-        """The broker does not take the mechanism: no token is due, but a client may send one all the same."""
+        """The broker refuses the mechanism: no token is due, but a client may still send one."""
         self._answered = True
 
     def begins_with_token(self, data: bytes) -> bool:
@@ -77,7 +98,7 @@ class SaslPhase:
         self._answered = True
 
     def leave(self) -> None:
-        """The phase is over: with the first request after raw tokens, or with a token in SaslAuthenticate that was taken."""
+        """End the phase: at the first request after raw tokens, or when SaslAuthenticate succeeded."""
         self.in_tokens = self.may_be_token = False
 
 

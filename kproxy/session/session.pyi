@@ -1,4 +1,4 @@
-"""Session: one connection as a conversation. Pairs requests with responses and says what happens as events."""
+"""Session: one connection as a conversation. Pairs requests with responses and reports what happens as events."""
 
 from kproxy.session.cluster import ClusterView
 from kproxy.session.events import Connection
@@ -13,13 +13,13 @@ class Session:
     """One connection. Bytes with their times go in, events come out; never raises for what the bytes say.
 
     Args:
-        number: of the connection, as the events shall carry it.
+        number: of the connection, for its events.
         client, broker: addresses as "address:port".
-        cluster: what is shared with the other connections to the same cluster; one of its own when not given.
-        limits: what the connection may take.
-        from_start: whether the first byte given of each direction is the first of the connection, for both or as
-            (requests, responses). A direction of which it is not begins at the first plausible frame.
-        is_kafka: whether that is known, so that a first request nobody can read is still one.
+        cluster: shared with the other connections to the same cluster; by default the session has its own.
+        limits: what the connection may use.
+        from_start: whether the bytes begin with the connection, for both directions or as (requests, responses);
+            otherwise the session looks for the first plausible frame.
+        is_kafka: whether that is known, so that an unreadable first request still counts as a request.
     """
 
     def __init__(
@@ -40,13 +40,13 @@ class Session:
     @property
     def limits(self) -> Limits: ...
     def receive(self, direction: int, data: bytes, at: int) -> list[Event]:
-        """Take bytes as they came, in order; *at* in ns since the epoch."""
+        """Receive bytes of a direction, in order; *at* in ns since the epoch."""
 
     def gap(self, direction: int, size: int | None, at: int) -> list[Event]:
-        """Learn that bytes are missing; *size* None when nobody knows how many."""
+        """Learn that bytes are missing; *size* None: an unknown number."""
 
     def end(self, direction: int, at: int) -> list[Event]:
-        """Learn that one side said it is done (FIN): after the broker's, nothing is answered any more."""
+        """Learn that one side sent FIN: after the broker's, nothing is answered any more."""
 
     def close(self, at: int) -> list[Event]:
-        """Learn that nothing more will come: what is unanswered is told now."""
+        """Learn that nothing more will arrive: report what is unanswered."""

@@ -1,7 +1,29 @@
 # cython: language_level=3, annotation_typing=False, nonecheck=True, auto_pickle=False
-"""Session: one connection as a conversation. Pairs requests with responses and says what happens as events.
+"""Session: one connection as a conversation. Pairs requests with responses and reports what happens as events.
 
-Where frames begin is stream.py's business, tokens are sasl.py's, words for foreign protocols are recognise.py's.
+Where frames begin is decided in stream.py, which frames are raw SASL tokens in sasl.py, the words for other protocols are in
+recognise.py. The state of a session is that of its two streams, its SaslPhase and InFlight; all transitions start here:
+
+    from a stream                what the session does
+    a request frame              a raw token if the SaslPhase says so, else a request: its exchange goes into InFlight; Produce
+                                 with acks=0 is reported at once. A first frame that is another protocol: NotKafka, both streams
+                                 stop. A frame that is no request: BadFrame, the stream hunts
+    a response frame             InFlight empty: BadFrame (or, once bytes are missing, an exchange without its request).
+                                 Head is a token: the broker's token, unless the phase is over and the correlation id is that of
+                                 the first request: then the tokens before it are never answered and are dropped.
+                                 Head has its correlation id: the pair is reported. Else InFlight.find: what stands before the
+                                 match is reported as unanswered
+    a size no frame has          at the start, bytes of another protocol: NotKafka, both streams stop. Else BadFrame, and it hunts
+    a hunt ended                 Gap with the number of skipped bytes
+
+    from the caller              what the session does
+    gap                          Gap; a request that lost bytes stays in flight if its header arrived; a response that lost bytes
+                                 ends its request as unanswered. From here on the session is *lossy*: a response without a
+                                 request, or out of order, is no fault of the broker
+    end, of the broker           all that is in flight is reported as unanswered
+    close                        the same; both streams stop. Nothing is reported after it
+
+Every request frame ends in exactly one exchange, SaslToken, BadFrame or NotKafka; every exchange is reported exactly once.
 """
 
 from libc.stdint cimport int64_t
@@ -26,25 +48,25 @@ BROKER_CLOSED = "the broker closed the connection before the response"
 CONNECTION_CLOSED = "the connection closed before the response"
 CAPTURE_ENDED = "the capture ended before the response"
 cdef dict _NO_NAMES = {}  # shared by all exchanges without topic ids; never written to
-# Of bytes that may be a password nothing is told, not even as a number.
+# Bytes that may be a password are not reported, not even as a number.
 _NO_REQUEST_BUT_TOKEN = "no request where authentication is not done; it may be a SASL token, so nothing in it is shown"
 _NO_SASL_AUTHENTICATE = "the body is not laid out so; it may hold a SASL token, so nothing in it is shown"
 _ONE_SIDED_FROM = 2  # requests, without a byte of the broker
 cdef tuple _DIRECTIONS = tuple(Direction)
-_BROKER_UNHEARD = "nothing the broker sent is in the capture: was only one direction recorded?"
+_NO_BYTE_OF_BROKER = "nothing the broker sent is in the capture: was only one direction recorded?"
 
 
 cdef class Session:
     """One connection. Bytes with their times go in, events come out; never raises for what the bytes say.
 
     Args:
-        number: of the connection, as the events shall carry it.
+        number: of the connection, for its events.
         client, broker: addresses as "address:port".
-        cluster: what is shared with the other connections to the same cluster; one of its own when not given.
-        limits: what the connection may take.
+        cluster: shared with the other connections to the same cluster; by default the session has its own.
+        limits: what the connection may use.
         from_start: whether the bytes begin with the connection, for both directions or as (requests, responses);
-            else they are looked through for the first plausible frame.
-        is_kafka: whether that is known, so that a first request nobody can read is still one.
+            otherwise the session looks for the first plausible frame.
+        is_kafka: whether that is known, so that an unreadable first request still counts as a request.
     """
 
     cdef readonly object connection
@@ -57,10 +79,10 @@ cdef class Session:
     cdef object _sasl
     cdef bint _lossy  # whether bytes are missing, so that a response may lack its request
     cdef tuple _from_start  # of each direction
-    cdef bint _is_kafka  # that is known, whatever the first bytes look like
-    cdef bint _heard  # whether any byte of the broker was captured
-    cdef str _end_words  # why nothing more will be answered
-    cdef int64_t _skipped  # bytes passed over in hunts
+    cdef bint _is_kafka  # known to be Kafka, whatever the first bytes look like
+    cdef bint _broker_seen  # whether any byte of the broker was captured
+    cdef str _end_words  # why requests without a response have none
+    cdef int64_t _skipped  # bytes skipped in hunts
 
     def __init__(
         self, *, number: int, client: str, broker: str, cluster: ClusterView | None = None,
@@ -93,17 +115,17 @@ cdef class Session:
         )
 
     def receive(self, int direction, bytes data not None, int64_t at) -> list[Event]:
-        """Take bytes as they came, in order; *at* in ns since the epoch."""
+        """Receive bytes of a direction, in order; *at* in ns since the epoch."""
         cdef list events = []
         if direction == DIRECTION_REQUEST:
             self._requests.receive(data, at, events)
         else:
-            self._heard = True
+            self._broker_seen = True
             self._responses.receive(data, at, events)
         return events
 
     def gap(self, int direction, size: int | None, at: int) -> list[Event]:
-        """Learn that bytes are missing; *size* None when nobody knows how many."""
+        """Learn that bytes are missing; *size* None: an unknown number."""
         events = []
         stream = self._requests if direction == DIRECTION_REQUEST else self._responses
         if stream.state == OPAQUE:
@@ -120,7 +142,7 @@ cdef class Session:
         return events
 
     def end(self, int direction, at: int) -> list[Event]:
-        """Learn that one side said it is done (FIN): after the broker's, nothing is answered any more."""
+        """Learn that one side sent FIN: after the broker's, nothing is answered any more."""
         events = []
         if self._end_words is not BROKER_CLOSED:
             self._end_words = BROKER_CLOSED if direction == DIRECTION_RESPONSE else CONNECTION_CLOSED
@@ -131,7 +153,7 @@ cdef class Session:
         return events
 
     def close(self, at: int) -> list[Event]:
-        """Learn that nothing more will come: what is unanswered is told now."""
+        """Learn that nothing more will arrive: report what is unanswered."""
         events = []
         self._end_stream(self._requests, at, events)
         self._end_stream(self._responses, at, events)
@@ -139,15 +161,15 @@ cdef class Session:
         if self._skipped and not self._requests.frames.count and not self._from_start[DIRECTION_REQUEST]:
             what = "no Kafka request is in what was captured of the connection, which began before the capture"
             events.append(NotKafka(self.connection, at, "unknown", Direction.REQUEST, what))
-        self._requests.stop()  # session and streams know each other: until the collector comes, only they shall stay
+        self._requests.stop()  # session and streams refer to each other: until garbage collection, let them hold no bytes
         self._responses.stop()
         return events
 
     def _why_at_end(self, words: str) -> str:
-        """*words*, unless the broker's side is missing: a client that was not answered at all would not ask again."""
-        return words if self._heard or len(self._in_flight.queue) < _ONE_SIDED_FROM else _BROKER_UNHEARD
+        """*words*, unless the broker's side is missing: a client without any response would not send another request."""
+        return words if self._broker_seen or len(self._in_flight.queue) < _ONE_SIDED_FROM else _NO_BYTE_OF_BROKER
 
-    # What the streams tell
+    # Calls from the streams
 
     def on_refused(self, stream: Stream, size_field: bytes, at: int, events: list[Event]) -> None:
         """See stream.Owner."""
@@ -207,7 +229,7 @@ cdef class Session:
             exchange.undecoded = f"API key {header.api_key} is not known"
         else:
             route.read_request(frame)
-            if frame.error is not None and not self._on_odd_body(route, exchange, events):
+            if frame.error is not None and not self._on_unreadable_body(route, exchange, events):
                 return
             if route.request_step and not self._request_step(route, frame, exchange, events):
                 return
@@ -228,16 +250,16 @@ cdef class Session:
         return exchange
 
     def _is_past_tokens(self, header: RequestHeader, Frame frame) -> bool:
-        """Whether a frame is a request where a token may come; one that no broker would take before says that none comes."""
+        """Whether a frame is a request where a token is possible; a request that no unauthenticated client sends ends that."""
         if not is_of_authentication(header, frame.data):
             return False
-        if header.api_key not in AUTHENTICATING:  # so it is done, whatever was captured of it
+        if header.api_key not in AUTHENTICATING:  # so authentication is done, whatever was captured of it
             self._sasl.leave()
             self._lift_limit()
         return True
 
-    def _on_odd_body(self, Route route, Exchange exchange, list events) -> bool:
-        """A request whose body cannot be read; False when that shows that it is none."""
+    def _on_unreadable_body(self, Route route, Exchange exchange, list events) -> bool:
+        """Handle a request whose body cannot be read; False when that shows that it is another protocol."""
         cdef Frame frame = exchange.request
         if route.response_step is Step.SASL_AUTHENTICATE:
             frame.error = Malformed(_NO_SASL_AUTHENTICATE, message=route.name, version=route.api_version)
@@ -248,15 +270,15 @@ cdef class Session:
         return True
 
     def _request_step(self, Route route, Frame frame, Exchange exchange, list events) -> bool:
-        """What some requests need beyond pairing; False when the exchange is complete without a response."""
+        """Do what some requests need beyond pairing; False when the exchange is complete without a response."""
         if route.request_step is Step.API_VERSIONS:
             named = self._learning.from_api_versions(route, frame)
             if frame.error is not None and named:
-                frame.unread = True  # so far: a broker that knows the version would read on
+                frame.unread = True  # for now: a broker that knows the version reads the body
                 exchange.undecoded = None
             return True
         if frame.message is None:
-            self._lossy |= route.request_step is Step.PRODUCE  # nobody can tell whether it is answered
+            self._lossy |= route.request_step is Step.PRODUCE  # whether it is answered is unknown
             return True
         if route.request_step is Step.PRODUCE:
             if route.expects_response(frame):
@@ -288,10 +310,10 @@ cdef class Session:
         self._requests.lose(frame)
 
     def _shed(self, at: int, events: list[Event]) -> None:
-        """Too much is in flight: the oldest requests are let go."""
+        """Too much is in flight: report the oldest requests as unanswered."""
         while self._in_flight.overfull:
             self._lossy = True
-            why = "more requests are in flight than kproxy keeps" if self._heard else _BROKER_UNHEARD
+            why = "more requests are in flight than kproxy keeps" if self._broker_seen else _NO_BYTE_OF_BROKER
             self._give_up(why, at, events)
 
     # Responses
@@ -302,12 +324,12 @@ cdef class Session:
         cdef ResponseHeader header
         queue = self._in_flight.queue
         if not queue:
-            self._on_unasked(frame, events)
+            self._on_response_without_request(frame, events)
             return
         exchange, route = queue[0]
         if exchange is None:
             if not self._sasl.in_tokens and self._in_flight.skips_tokens(frame):
-                self._in_flight.drop_tokens()  # the last was not answered, and never will be
+                self._in_flight.drop_tokens()  # the last token is never answered
                 self._on_response(frame, events)
             else:
                 self._on_server_token(frame, events)
@@ -315,21 +337,21 @@ cdef class Session:
         try:
             header = read_response_header(frame.data, 0 if route is None else route.response_header_version)
         except DecodeError as error:
-            self._on_odd_header(frame, error, events)
+            self._on_unreadable_header(frame, error, events)
             return
         if header.correlation_id != exchange.correlation_id:
-            self._on_odd_response(frame, events)
+            self._on_unexpected_response(frame, events)
             return
         self._in_flight.take()
         frame.header = header
         frame.body_start = header.size
         self._finish(exchange, route, frame, events)
 
-    def _on_odd_header(self, frame: Frame, error: DecodeError, events: list[Event]) -> None:
-        """A response whose header cannot be read to its end: its correlation id alone may still pair it."""
+    def _on_unreadable_header(self, frame: Frame, error: DecodeError, events: list[Event]) -> None:
+        """Handle a response whose header cannot be read to its end: its correlation id alone may still pair it."""
         exchange, _ = self._in_flight.queue[0]
         if exchange is None or correlation_id_of(frame.data) != exchange.correlation_id:
-            self._on_odd_response(frame, events)
+            self._on_unexpected_response(frame, events)
             return
         self._in_flight.take()
         frame.error = error
@@ -337,7 +359,7 @@ cdef class Session:
         self._finish(exchange, None, frame, events)
 
     cdef int _finish(self, Exchange exchange, Route route, Frame frame, list events) except -1:
-        """Read the body of a response whose header is read, and say the exchange."""
+        """Read the body of a response whose header is read, and report the exchange."""
         exchange.response = frame
         exchange.at = frame.ended_at
         if route is not None:
@@ -354,7 +376,7 @@ cdef class Session:
         return 0
 
     def _judge_api_versions(self, Exchange exchange, Frame request, Frame response):
-        """Only the response tells whether the broker read the request's body."""
+        """Decide, by the response, whether the broker read the request's body."""
         request.unread = is_refusal(response)
         error = None if request.unread else request.error
         exchange.undecoded = None if error is None else f"request: {error}"
@@ -366,11 +388,11 @@ cdef class Session:
             self._sasl.leave()
             self._lift_limit()
 
-    def _on_odd_response(self, frame: Frame, events: list[Event]) -> None:
-        """A response that is not the next one: its request is further on, or nowhere."""
+    def _on_unexpected_response(self, frame: Frame, events: list[Event]) -> None:
+        """Handle a response that is not the next one: its request is further back in the queue, or missing."""
         index = self._in_flight.find(frame)
         if index is None:
-            self._on_unasked(frame, events)
+            self._on_response_without_request(frame, events)
             return
         self._skip_to(index, frame, events)
         exchange, route = self._in_flight.take()
@@ -385,8 +407,8 @@ cdef class Session:
         for _ in range(index):
             self._give_up(why, frame.ended_at, events)
 
-    def _on_unasked(self, frame: Frame, events: list[Event]) -> None:
-        """A response to no request in flight."""
+    def _on_response_without_request(self, frame: Frame, events: list[Event]) -> None:
+        """Handle a response to no request in flight."""
         try:
             header = read_response_header(frame.data, 0)
         except DecodeError as error:
@@ -416,8 +438,8 @@ cdef class Session:
         return False
 
     def _on_client_token(self, frame: Frame, events: list[Event]) -> None:
-        if not self._heard:
-            self._sasl.on_gap()  # a client waits for an answer: it is missing
+        if not self._broker_seen:
+            self._sasl.on_gap()  # a client waits for the broker's token: that one is missing
         events.append(token_event(self.connection, Direction.REQUEST, frame.data, frame.ended_at))
         if self._in_flight.add_token():
             self._shed(frame.ended_at, events)
@@ -429,7 +451,7 @@ cdef class Session:
         events.append(token_event(self.connection, Direction.RESPONSE, frame.data, frame.ended_at))
 
     def _lift_limit(self) -> None:
-        # What comes after a successful step may be the first ordinary request; the wire does not say earlier.
+        # After a successful step the next frame may be the first ordinary request; the wire does not say so earlier.
         self._requests.frames.limit = self.limits.frame_size
 
     # Endings
@@ -441,7 +463,7 @@ cdef class Session:
         events.append(NotKafka(self.connection, at, foreign.kind, foreign.direction, foreign.what))
 
     def _give_up(self, why: str, at: int, events: list[Event]) -> None:
-        """Say that the oldest request in flight is not answered."""
+        """Report the oldest request in flight as unanswered."""
         exchange, route = self._in_flight.take()
         if exchange is None:
             return
@@ -456,7 +478,7 @@ cdef class Session:
             self._give_up(why, at, events)
 
     def _lose_request(self, partial: bytes, started_at: int, at: int, events: list[Event]) -> None:
-        """A request was hit by a gap; when its header came, the response can still be read."""
+        """Handle a request hit by a gap; when its header arrived, the response can still be read."""
         if self._sasl.may_be_token:
             return
         try:

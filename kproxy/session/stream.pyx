@@ -1,13 +1,13 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, nonecheck=True, annotation_typing=False, auto_pickle=False
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, auto_pickle=False
 """One direction of a connection: bytes in, frames out; and what happens to bytes where frame boundaries are not known.
 
 ``FrameBuffer`` cuts frames, ``Stream`` knows in which state the direction is. What a frame means is the owner's business.
 
     state      what holds                                               who holds bytes
     IN_FRAMES  the next byte belongs to a frame whose start is known    FrameBuffer: the received part of one frame
-    SKIPPING   a gap hit a frame whose end is known                     nobody: the rest of that frame is dropped
+    SKIPPING   a gap hit a frame whose end is known                     none: the rest of that frame is dropped
     HUNTING    frame boundaries are unknown                             the Hunt: bytes since the last place ruled out
-    OPAQUE     the direction does not speak Kafka, or the session ended nobody: all bytes are dropped
+    OPAQUE     the direction does not speak Kafka, or the session ended none: all bytes are dropped
 
     state      event                                         next       effect
     IN_FRAMES  receive                                       IN_FRAMES  every whole frame goes to ``handle``
@@ -24,9 +24,9 @@
     any        stop                                          OPAQUE     all that is held is dropped
     OPAQUE     anything                                      OPAQUE
 
-A gap finishes the hunt before it (Session.gap calls ``finish``, then ``damage``): what the Hunt held is not continued by what follows.
-Each received byte ends in exactly one of: a frame handed to ``handle``, the skipped bytes that ``on_found`` reports, the rest of a
-damaged frame, or an opaque stream.
+A gap finishes the hunt before it (Session.gap calls ``finish``, then ``damage``): what the Hunt held does not continue after the
+gap. Each received byte ends in exactly one of: a frame handed to ``handle``, the skipped bytes that ``on_found`` reports, the
+part of a damaged frame that ``damage`` returns or that is dropped after it, or an opaque stream.
 """
 
 from collections import deque
@@ -281,7 +281,7 @@ cdef class Stream:
         return data[skipped:]
 
     cdef int search(self, bytes data, int64_t at, pieces, list events) except -1:
-        """HUNTING: give the bytes to the Hunt; once it has found a frame, continue there."""
+        """HUNTING: pass the bytes to the Hunt; once it has found a frame, continue there."""
         hunt = self._hunt
         if hunt.feed(data, at):
             self._end_hunt(at, events)

@@ -24,7 +24,7 @@ def test_what_would_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert capsys.readouterr().out.splitlines() == [
         f"{file}: no mistakes",
         "default: 127.0.0.1:19092 -> kafka:9092; brokers on port 19093 + node id",
-        "1 worker, analysis for metrics alone",
+        "1 worker, analysis for metrics only",
         "admin on 127.0.0.1:9644",
     ]
 

@@ -46,7 +46,7 @@ def test_a_key_of_another_certificate(files: Path) -> None:
     for key in (str(files / "client.pem"), key_alone(files)):
         ((path, message),) = listener(certificate=pem, key=key)
         assert path == "clusters[0].listener_tls.key"
-        assert "is not the key of" in message or "no private key" in message
+        assert "is not the key of" in message or "does not contain a private key" in message
 
 
 def test_an_encrypted_key_asks_nobody_for_its_password(files: Path) -> None:
@@ -61,7 +61,7 @@ def test_what_is_no_certificate(files: Path, content: bytes) -> None:
     bad, good = str(files / "bad.pem"), str(files / "broker.pem")
     ((path, message),) = listener(certificate=bad, key=good)
     assert path == "clusters[0].listener_tls.certificate"
-    assert "holds no certificate in PEM" in message
+    assert "does not contain a certificate in PEM" in message
     assert [path for path, _ in listener(certificate=good, key=bad)] == ["clusters[0].listener_tls.key"]
     assert [path for path, _ in listener(certificate=good, key=good, client_ca=bad)] == [
         "clusters[0].listener_tls.client_ca"
@@ -74,14 +74,14 @@ def test_files_that_cannot_be_read(files: Path) -> None:
     assert [path.rpartition(".")[2] for path, _ in found] == ["certificate", "key", "client_ca"]
     assert "No such file" in found[0][1]
     assert "Is a directory" in found[1][1]
-    assert "no name of a file" in found[2][1]
+    assert "not a file name" in found[2][1]
     os.mkfifo(files / "pipe")
     opened = os.open(files / "pipe", os.O_RDWR)  # so that who opens it for reading does not wait
-    assert "no regular file" in listener(certificate=good, key=str(files / "pipe"))[0][1]
+    assert "not a regular file" in listener(certificate=good, key=str(files / "pipe"))[0][1]
     os.close(opened)
     with (files / "big.pem").open("wb") as big:
         big.truncate(1 << 30)
-    assert "no PEM file" in listener(certificate=good, key=str(files / "big.pem"))[0][1]
+    assert "not a PEM file" in listener(certificate=good, key=str(files / "big.pem"))[0][1]
 
 
 def test_places_for_logs_and_captures(tmp_path: Path) -> None:
@@ -90,9 +90,9 @@ def test_places_for_logs_and_captures(tmp_path: Path) -> None:
 
     assert place(str(tmp_path / "a.pcapng")) == []
     assert place("a.pcapng") == []
-    assert "is no directory" in place(str(tmp_path / "no" / "a.pcapng"))[0][1]
+    assert "is not a directory" in place(str(tmp_path / "no" / "a.pcapng"))[0][1]
     assert "is a directory" in place(str(tmp_path))[0][1]
-    assert "no name" in place("a\0b")[0][1]
+    assert "not a file name" in place("a\0b")[0][1]
     assert list(tmp_path.iterdir()) == [], "looking makes no file"
 
 

@@ -106,11 +106,11 @@ def test_options_are_a_configuration() -> None:
         (Options(listen=":1", bootstrap=["b:1"], admin="x"), ['--admin: "x": it has no port: write "host:port"']),
         (
             Options(listen=":1", bootstrap=["b:1"], log="/no/such/x"),
-            ['--log: "/no/such" is no directory: make it first'],
+            ['--log: "/no/such" is not a directory: create it first'],
         ),
         (
             Options(listen=":1", bootstrap=["b:1"], analysis=False, log="x"),
-            ["--no-analysis: log and capture are made by the analysis: switch it on, or leave them out"],
+            ["--no-analysis: log and capture are written by the analysis: enable the analysis, or leave them out"],
         ),
         (
             Options(listen=":1", bootstrap=["b:1"], advertise="a b"),
@@ -143,5 +143,5 @@ def test_options_go_before_the_file(tmp_path: Path) -> None:
     config = config_from_options(Options(file=str(file), workers=4, admin="127.0.0.1:1", log="x.jsonl"))
     assert (config.workers, config.admin, config.analysis.sample) == (4, "127.0.0.1:1", 0.5)
     assert config.analysis.log == Rotated(path="x.jsonl")
-    with pytest.raises(UsageError, match="--listen and -c exclude each other"):
+    with pytest.raises(UsageError, match="--listen cannot be used with -c"):
         config_from_options(Options(file=str(file), listen=":1"))

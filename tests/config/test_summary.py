@@ -29,7 +29,7 @@ def test_clusters() -> None:
     transparent = Cluster(listen=":1", addresses=Addresses(mode="transparent"))
     assert (
         cluster_line(transparent)
-        == "default: :1 -> where each connection was going; addresses as they are (transparent)"
+        == "default: :1 -> the original destination of each connection; addresses unchanged (transparent)"
     )
 
 

@@ -30,13 +30,13 @@ def test_the_root_is_where_it_is() -> None:
     [
         ("", (1, 1), "empty"),
         ("# nothing\n", (1, 1), "empty"),
-        ("a: [1, 2", (2, 1), "no YAML"),
-        ("a: 1\n\tb: 2\n", (2, 1), "no YAML"),
-        ("a: 1\n---\nb: 2\n", (2, 1), "no YAML"),
+        ("a: [1, 2", (2, 1), "invalid YAML"),
+        ("a: 1\n\tb: 2\n", (2, 1), "invalid YAML"),
+        ("a: 1\n---\nb: 2\n", (2, 1), "invalid YAML"),
         ("a: *nobody\n", (1, 4), "undefined alias"),
-        ("a: \x00\n", (1, 1), "no YAML"),
-        ("a: 'x", (1, 6), "no YAML"),
-        ("%YAML 9.9\n---\na", (1, 1), "no YAML"),
+        ("a: \x00\n", (1, 1), "invalid YAML"),
+        ("a: 'x", (1, 6), "invalid YAML"),
+        ("%YAML 9.9\n---\na", (1, 1), "invalid YAML"),
     ],
 )
 def test_what_is_no_yaml_is_said_with_its_place(text: str, place: tuple[int, int], words: str) -> None:
@@ -78,12 +78,12 @@ def test_25_an_alias_bomb_is_not_blown_up() -> None:
         assert tracemalloc.get_traced_memory()[1] < 64 << 20
     finally:
         tracemalloc.stop()
-    assert any("too big" in mistake.message for mistake in found)
+    assert any("too large" in mistake.message for mistake in found)
 
 
 def test_25_a_value_that_contains_itself_ends() -> None:
     text = "clusters:\n  - listen: a:1\n    bootstrap: [b:1]\n    filters: [{use: a, with: &w {again: *w}}]\n"
-    assert any("too big" in mistake.message for mistake in mistakes(text))
+    assert any("too large" in mistake.message for mistake in mistakes(text))
     assert mistakes("clusters: &c [*c]\n")
 
 
@@ -94,7 +94,7 @@ def test_25_a_value_that_contains_itself_ends() -> None:
         ("a: " + "[" * 100_000, f"deeper than {MOST_DEPTH}"),
         ("[" + "1," * (MOST_EVENTS + 1) + "]", "values"),
         ("a: &a 1\nb: [" + "*a," * (MOST_ALIASES + 1) + "]", "aliases"),
-        ("#" * (MOST_TEXT + 1), "bigger than"),
+        ("#" * (MOST_TEXT + 1), "larger than"),
     ],
     ids=["deep", "very deep", "many", "aliases", "big"],
 )

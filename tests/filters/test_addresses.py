@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kproxy.filters.addresses import places, responses_with_addresses, tail_start
+from kproxy.filters.addresses import address_fields, responses_with_addresses, tail_start
 from kproxy.filters.contract import Want
 from kproxy.protocol import facts
 from kproxy.protocol.facts import Field
@@ -42,7 +42,7 @@ HINTS = ("host", "address", "endpoint", "listener", "url", "advertised", "dns")
 
 
 def shown(api_key: int) -> Iterator[str]:
-    for place in places(api_key):
+    for place in address_fields(api_key):
         path = "".join(f"{field.name}." for field in place.path)
         ways = (", or an error" if place.has_error_code else "") + (", every listener" if place.names_listeners else "")
         yield f"{facts().apis[api_key].name}: {path}{place.node_id} {place.versions}{ways}"
@@ -62,7 +62,7 @@ def strings(fields: tuple[Field, ...], path: tuple[str, ...]) -> Iterator[tuple[
 def test_everything_that_looks_like_an_address_is_a_place_or_known_not_to_be() -> None:
     found = set()
     for api_key, api in facts().apis.items():
-        ours = {(*(field.name for field in place.path), "Host") for place in places(api_key)}
+        ours = {(*(field.name for field in place.path), "Host") for place in address_fields(api_key)}
         for layout in facts().layouts(f"{api.name}Response"):
             for path in strings(layout.fields, ()):
                 if path not in ours and any(hint in name.lower() for name in path[-2:] for hint in HINTS):
@@ -72,7 +72,7 @@ def test_everything_that_looks_like_an_address_is_a_place_or_known_not_to_be() -
 
 
 def test_no_place_for_an_api_that_nobody_knows() -> None:
-    assert places(999) == ()
+    assert address_fields(999) == ()
 
 
 def test_which_are_held_and_of_which_the_end_is_enough() -> None:

@@ -7,11 +7,11 @@ import pytest
 from kproxy.config import Limits
 from kproxy.proxy import admission
 from kproxy.proxy.admission import Admission
-from kproxy.proxy.network.listening import sockaddr
+from kproxy.proxy.network.socket_addresses import to_sockaddr
 from kproxy.proxy.tap.counters import Counters
 
-HERE, THERE = (sockaddr(socket.AF_INET, (host, 5_000)) for host in ("10.0.0.1", "10.0.0.2"))
-SIX = sockaddr(socket.AF_INET6, ("2001:db8::1", 5_000, 0, 0))
+HERE, THERE = (to_sockaddr(socket.AF_INET, (host, 5_000)) for host in ("10.0.0.1", "10.0.0.2"))
+SIX = to_sockaddr(socket.AF_INET6, ("2001:db8::1", 5_000, 0, 0))
 
 
 def test_connections_are_shared_out_so_that_all_workers_together_take_the_limit_or_a_little_more() -> None:
@@ -32,10 +32,10 @@ def test_an_address_is_counted_over_all_workers_whatever_its_port(peer: bytes) -
     limits = Limits(connections_per_address=3)
     one = Admission(limits, 2, counters, b"key")
     other = Admission(limits, 2, counters[::-1], b"key")
-    places = [one.came(peer), other.came(peer), other.came(peer[:2] + b"\x11\x22" + peer[4:])]
+    places = [one.count(peer), other.count(peer), other.count(peer[:2] + b"\x11\x22" + peer[4:])]
     assert one.refusal(peer) == other.refusal(peer) == "connections_per_address"
     assert one.refusal(THERE) is None
-    other.left(places[2])
+    other.uncount(places[2])
     assert one.refusal(peer) is None
 
 
@@ -65,7 +65,7 @@ def test_other_limits_hold_at_once() -> None:
     asked = Admission(Limits(connections=4), 1, [Counters.create()], b"k")
     asked.configure(Limits(connections=8, connections_per_address=1), 1)
     assert (asked.most_connections, asked.checks_each_client) == (8, True)
-    asked.came(HERE)
+    asked.count(HERE)
     assert asked.refusal(HERE) == "connections_per_address"
     asked.configure(Limits(connections=8), 1)
     assert asked.refusal(HERE) is None

@@ -117,7 +117,7 @@ def test_a_broker_that_wants_a_login_first_closes_and_that_is_said() -> None:
     async def work() -> None:
         broker = Locked()
         async with listening(broker.serve) as port:
-            with pytest.raises(UpstreamError, match=r"does not say which brokers there are: .*node_ids"):
+            with pytest.raises(UpstreamError, match=r"does not list the brokers: .*node_ids"):
                 await asked(port)
 
     run(work)

@@ -1,5 +1,7 @@
 """When frames are tokens."""
 
+from collections.abc import Callable
+
 import pytest
 
 from kproxy.session import Connection, Direction
@@ -107,3 +109,51 @@ def test_a_token_tells_what_is_no_secret(
     event = token_event(Connection(1, "a:1", "b:2", sasl_mechanism=mechanism), direction, data, 7)
     assert (event.at, event.direction, event.size, event.parts) == (7, direction, len(data), parts)
     assert "canary" not in repr(event)
+
+
+# The table of kproxy/session/sasl.py, walked: every event in every state.
+
+GSSAPI = b"\x60\x82"
+REACH: dict[str, list[Callable[[SaslPhase], object]]] = {
+    "NOT_BEGUN": [],
+    "REQUESTS": [lambda phase: phase.on_handshake(1, "app")],
+    "TOKENS": [lambda phase: phase.on_handshake(0, "app")],
+    "MAY_END": [lambda phase: phase.on_handshake(0, "app"), lambda phase: phase.on_server_token()],
+    "DONE": [lambda phase: phase.on_handshake(1, "app"), lambda phase: phase.leave()],
+}
+EVENTS: dict[str, Callable[[SaslPhase], object]] = {
+    "first token": lambda phase: phase.begins_with_token(GSSAPI),
+    "handshake v0": lambda phase: phase.on_handshake(0, "app"),
+    "handshake v1": lambda phase: phase.on_handshake(1, "app"),
+    "server token": lambda phase: phase.on_server_token(),
+    "refusal": lambda phase: phase.on_refusal(),
+    "gap": lambda phase: phase.on_gap(),
+    "leave": lambda phase: phase.leave(),
+}
+HANDSHAKES = {"handshake v0": "TOKENS", "handshake v1": "REQUESTS"}
+NEXT = {
+    "NOT_BEGUN": {**HANDSHAKES, "first token": "TOKENS"},
+    "REQUESTS": {**HANDSHAKES, "leave": "DONE"},
+    "TOKENS": {**HANDSHAKES, "server token": "MAY_END", "refusal": "MAY_END", "gap": "MAY_END", "leave": "DONE"},
+    "MAY_END": {**HANDSHAKES, "leave": "DONE"},
+    "DONE": HANDSHAKES,
+}
+
+
+def state_of(phase: SaslPhase, before: str) -> str:
+    if phase.in_tokens:
+        return "MAY_END" if phase.ends_with(REQUEST) else "TOKENS"
+    if phase.may_be_token:
+        return "REQUESTS"
+    return "NOT_BEGUN" if before == "NOT_BEGUN" else "DONE"
+
+
+@pytest.mark.parametrize("event", EVENTS)
+@pytest.mark.parametrize("state", REACH)
+def test_every_event_in_every_state_leads_where_the_table_says(state: str, event: str) -> None:
+    phase = SaslPhase()
+    for step in REACH[state]:
+        step(phase)
+    assert state_of(phase, state) == state
+    EVENTS[event](phase)
+    assert state_of(phase, state) == NEXT[state].get(event, state)

@@ -11,13 +11,14 @@ import uvloop
 
 from kproxy.filters.chain import Chain
 from kproxy.filters.contract import AddressMap, ConnectionFacts, Want
+from kproxy.proxy import raw_sasl
+from kproxy.proxy.filter_dispatch import FilterDispatch
 from kproxy.proxy.forwarding.lane import Worker
 from kproxy.proxy.forwarding.link import Link
 from kproxy.proxy.forwarding.plan import Plan
 from kproxy.proxy.forwarding.sockets import close_sockets, pump
 from kproxy.proxy.tap.counted import GAUGES, CloseCause, Total
 from kproxy.proxy.tap.counters import Counters
-from kproxy.proxy.verdicts import Verdicts
 
 _benches: list["Bench"] = []
 
@@ -88,16 +89,19 @@ class Owner:
         self.closed.set()
 
 
-class Judge(Verdicts, Owner):
+class Judge(FilterDispatch, Owner):
     """An owner that asks a real chain of filters; *addresses* is the BrokerTable of its connections, if they have one."""
 
     def __init__(self, chain: Chain, addresses: AddressMap | None = None, strict: bool = False) -> None:
         Owner.__init__(self, strict=strict)
-        Verdicts.__init__(self, chain)
-        self.facts = ConnectionFacts(1, "c", "127.0.0.1:5", "127.0.0.1:19092", "127.0.0.1:9092", addresses)
+        facts = ConnectionFacts(1, "c", "127.0.0.1:5", "127.0.0.1:19092", "127.0.0.1:9092", addresses)
+        FilterDispatch.__init__(self, chain, lambda link: facts)
 
-    def facts_of(self, link: Link) -> ConnectionFacts:
-        return self.facts
+    def on_handshake(self, link: Link, frame: bytes) -> bool:
+        return raw_sasl.begins_tokens(link, frame)
+
+    def is_token(self, link: Link, frame: bytes) -> bool:
+        return raw_sasl.is_token(link, frame)
 
 
 class Bench:

@@ -1,6 +1,35 @@
-"""TlsConnection: the records of both directions in, application data and what is known of the connection out.
+"""TlsConnection: the bytes of both directions in, application data and facts about the connection out. No I/O, no clock.
 
-No I/O, no clock. What the handshake says is handshake.py's business; here it is decided what a record is for.
+The machine: each Half (direction) has two independent states, and a connection one more.
+
+    where records begin (Half.buffer)
+    IN STEP       known: the next byte of the buffer begins a record, or a gap inside a record is being skipped
+    SEARCHING     not known: bytes are tried as a record's header, one after the other
+      IN STEP -> SEARCHING     bytes that are no record's header; a gap that does not lie within one record
+      SEARCHING -> IN STEP     a candidate opens with the keys; without keys, one that is followed by another header
+
+    which keys protect records (Half.epochs)
+    CLEAR         current is None: the handshake in the clear
+    an epoch      current: "early data", "handshake" or "application data" (TLS 1.3), "application data" (TLS 1.2);
+                  upcoming lists the epochs that may follow, in order
+      TLS 1.3  CLEAR -> early data -> handshake -> application data
+               by a record that opens with the keys of a later epoch (some may be skipped after a gap), by EndOfEarlyData,
+               by Finished; KeyUpdate replaces the keys of the epoch
+      TLS 1.2  CLEAR -> application data by ChangeCipherSpec; again by each ChangeCipherSpec of a renegotiation
+    There is no way back to CLEAR.
+
+    early data (TlsFacts.early_data)
+    None -> offered (ClientHello) -> accepted (EncryptedExtensions, EndOfEarlyData) or rejected (EncryptedExtensions,
+    HelloRetryRequest). While it is offered, decrypted early data is kept; accepted delivers it, rejected drops it.
+
+A record that its keys open is delivered by its inner content type. One that they do not open, and a gap, set ``lost``: the
+next application data is preceded by Lost. After a gap, up to MOST_AHEAD sequence numbers are tried.
+
+Who owns which bytes, and what bounds them: RecordBuffer holds one incomplete record (18 KB) and what was pushed last;
+MessageBuffer one incomplete handshake message; at most MOST_EARLY bytes of early data are kept; decryption in vain costs at
+most what epochs.Budget has left. Plain.data belongs to the receiver.
+
+What a handshake message means is in handshake.py; here is what a record is for.
 """
 
 from kproxy.capture.tls.epochs import Budget, Epochs, Opened
@@ -16,7 +45,7 @@ from kproxy.protocol import Direction
 from kproxy.session.tls_facts import TlsFacts
 
 MOST_PROBLEMS = 16
-FEW = 16  # records taken to be missing where bytes are that are none
+FEW = 16  # records assumed to be missing where bytes are no record
 MOST_ALERTS = 8
 MOST_EARLY = 1 << 20  # bytes of early data kept until the broker accepts or rejects it
 NOT_ERRORS = {0, 90}  # close_notify, user_canceled
@@ -24,12 +53,12 @@ FATAL = 2
 
 
 class TlsConnection:
-    """One TLS connection of a capture, from its ClientHello on; never raises for what the bytes say.
+    """One TLS connection of a capture, from its ClientHello on; never raises, whatever the bytes are.
 
     Args:
-        keylog: where the secrets are; an empty one when there are none: then only ``facts`` come of it.
+        keylog: the secrets; with an empty one, only ``facts`` are delivered.
 
-    *facts* is filled in as the connection goes on; it is also given once as an item, before the first application data
+    *facts* is filled in as the connection goes on; it is also delivered once as an item, before the first application data
     or at the end.
     """
 
@@ -42,17 +71,17 @@ class TlsConnection:
         self._handshake = Handshake(self.facts, self._client, self._broker, keylog)
         self._early: list[Plain] = []
         self._early_size = 0
-        self._told = False
+        self._facts_delivered = False
         self._problems = 0
 
     def receive(self, direction: Direction, data: bytes, at: int) -> list[TlsItem | TlsFacts]:
-        """Take bytes as they came, in order; *at* in ns since the epoch."""
+        """Receive the next bytes of a direction; *at* in ns since the epoch. Returns what they deliver."""
         out: list[TlsItem | TlsFacts] = []
         half = self._half(direction)
         self._budget.earn(len(data))
         half.buffer.push(data)
         for record, opened in half.records():
-            self._take(half, record, opened, at, out)
+            self._receive_record(half, record, opened, at, out)
         if half.buffer.broken:
             half.buffer.broken = False
             half.miss(FEW)
@@ -60,7 +89,7 @@ class TlsConnection:
         return out
 
     def gap(self, direction: Direction, size: int | None, at: int) -> list[TlsItem | TlsFacts]:
-        """Learn that bytes are missing; *size* None when nobody knows how many."""
+        """Note that *size* bytes are missing in the capture; None: an unknown number."""
         out: list[TlsItem | TlsFacts] = []
         half = self._half(direction)
         half.gap(size)
@@ -69,15 +98,15 @@ class TlsConnection:
         return out
 
     def close(self, at: int) -> list[TlsItem | TlsFacts]:
-        """Learn that nothing more will come."""
+        """End the connection; return what is left to deliver."""
         out: list[TlsItem | TlsFacts] = []
         for half in (self._client, self._broker):
             if half.lost and self.facts.decrypted:
-                self._tell_lost(half, at, out)
+                self._deliver_lost(half, at, out)
         self._handshake.explain()
         for half in (self._client, self._broker):
-            half.epochs = Epochs()  # they know the handshake, which knows the halves: not left to the garbage collector
-        self._tell(out)
+            half.epochs = Epochs()  # breaks the reference cycle epochs -> handshake -> halves -> epochs
+        self._deliver_facts(out)
         return out
 
     def _half(self, direction: Direction) -> Half:
@@ -85,24 +114,26 @@ class TlsConnection:
 
     # Records
 
-    def _take(self, half: Half, record: Record, opened: Opened | None, at: int, out: list[TlsItem | TlsFacts]) -> None:
+    def _receive_record(
+        self, half: Half, record: Record, opened: Opened | None, at: int, out: list[TlsItem | TlsFacts]
+    ) -> None:
         half.traffic.records += 1
         half.traffic.wire_size += record.wire_size
         if opened is not None:
-            self._take_opened(half, opened, at, out)
+            self._receive_opened(half, opened, at, out)
         elif half.is_protected(record):
-            self._take_closed(half, record, at)
+            self._receive_unopened(half, record, at)
         elif record.content_type == HANDSHAKE:
-            self._take_messages(half, record.body, at, out)
+            self._receive_messages(half, record.body, at, out)
         elif record.content_type == CHANGE_CIPHER_SPEC:
             self._handshake.change_cipher(half)
         elif record.content_type == ALERT:
-            self._take_alert(half, record.body)
+            self._receive_alert(half, record.body)
 
-    def _take_opened(self, half: Half, opened: Opened, at: int, out: list[TlsItem | TlsFacts]) -> None:
+    def _receive_opened(self, half: Half, opened: Opened, at: int, out: list[TlsItem | TlsFacts]) -> None:
         if opened.moved:
             half.messages.clear()
-            half.lost = self._is_early_lost(half)  # what else could not be read was the handshake's
+            half.lost = self._is_early_lost(half)  # other bytes that could not be read were the handshake's
         if opened.skipped:
             half.traffic.lost += opened.skipped
             half.messages.clear()
@@ -110,20 +141,20 @@ class TlsConnection:
         if opened.content_type == APPLICATION_DATA:
             self._deliver(half, opened.data, at, out)
         elif opened.content_type == HANDSHAKE:
-            self._take_messages(half, opened.data, at, out)
+            self._receive_messages(half, opened.data, at, out)
         elif opened.content_type == ALERT:
-            self._take_alert(half, opened.data)
+            self._receive_alert(half, opened.data)
         elif opened.content_type == CHANGE_CIPHER_SPEC:
             self._handshake.change_cipher(half)
 
-    def _take_closed(self, half: Half, record: Record, at: int) -> None:
+    def _receive_unopened(self, half: Half, record: Record, at: int) -> None:
         half.traffic.not_decrypted += 1
         if record.content_type == APPLICATION_DATA:
             half.lost = True
         elif record.content_type == HANDSHAKE:
             self._handshake.on_closed_message(half, at)
 
-    def _take_messages(self, half: Half, data: bytes, at: int, out: list[TlsItem | TlsFacts]) -> None:
+    def _receive_messages(self, half: Half, data: bytes, at: int, out: list[TlsItem | TlsFacts]) -> None:
         for kind, body in half.messages.push(data):
             try:
                 self._handshake.receive(half, kind, body, at)
@@ -132,7 +163,7 @@ class TlsConnection:
             if kind in {MessageType.ENCRYPTED_EXTENSIONS, MessageType.END_OF_EARLY_DATA}:
                 self._settle_early(out)
 
-    def _take_alert(self, half: Half, body: bytes) -> None:
+    def _receive_alert(self, half: Half, body: bytes) -> None:
         if len(body) != 2 or body[1] in NOT_ERRORS or len(self.facts.alerts) >= MOST_ALERTS:
             return
         severity = "fatal " if body[0] == FATAL else ""
@@ -151,14 +182,14 @@ class TlsConnection:
         if half is self._client and self._handshake.is_early(half):
             self._keep_early(plain, out)
             return
-        self._tell(out)
+        self._deliver_facts(out)
         if half.lost:
-            self._tell_lost(half, at, out)
+            self._deliver_lost(half, at, out)
         if data:
             out.append(plain)
 
     def _keep_early(self, plain: Plain, out: list[TlsItem | TlsFacts]) -> None:
-        """Early data counts once the broker accepts it; what it rejects, the client sends again."""
+        """Keep early data until the broker accepts it; what it rejects, the client sends again."""
         self._early_size += len(plain.data)
         if self._early_size <= MOST_EARLY:
             self._early.append(plain)
@@ -169,19 +200,19 @@ class TlsConnection:
     def _settle_early(self, out: list[TlsItem | TlsFacts]) -> None:
         answer = self.facts.early_data
         if answer == "accepted" and self._early:
-            self._tell(out)
+            self._deliver_facts(out)
             out += self._early
         if answer in {"accepted", "rejected"}:
             self._early.clear()
 
-    # What is said
+    # Items that are no application data
 
-    def _tell(self, out: list[TlsItem | TlsFacts]) -> None:
-        if not self._told:
-            self._told = True
+    def _deliver_facts(self, out: list[TlsItem | TlsFacts]) -> None:
+        if not self._facts_delivered:
+            self._facts_delivered = True
             out.append(self.facts)
 
-    def _tell_lost(self, half: Half, at: int, out: list[TlsItem | TlsFacts]) -> None:
+    def _deliver_lost(self, half: Half, at: int, out: list[TlsItem | TlsFacts]) -> None:
         out.append(Lost(half.direction, at))
         half.lost = False
 

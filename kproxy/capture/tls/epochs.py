@@ -1,7 +1,7 @@
-"""Which keys the records of one direction are under, now and next, and which sequence number comes.
+"""Epochs: the keys of one direction, current and upcoming, and the next sequence number.
 
-Keys are found when they are first needed, so that a key log may still grow while the capture is read. A wrong secret
-opens nothing, so that of several alternatives the right one shows itself with its first record.
+Keys are loaded when they are first needed, so that a key log may still grow while the capture is read. A wrong secret
+opens nothing: of several candidates the right one is known with the first record.
 """
 
 from collections.abc import Callable, Iterable
@@ -14,10 +14,10 @@ from kproxy.capture.tls.suites import CipherSuite
 
 SEQUENCE_LIMIT = 1 << 64
 MOST_AHEAD = 65_536  # sequence numbers tried after a gap
-FIRST_TRIES = 2 << 20  # bytes decrypted in vain that a connection may cost, and more as more of it comes
+FIRST_TRIES = 2 << 20  # bytes that may be decrypted in vain for a connection; more are earned with its bytes
 TRIES_PER_BYTE = 16
 TRY_COST = 256  # besides the record's bytes
-FEW = 16  # keys that are always tried
+FEW = 16  # candidates that are always tried
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -35,46 +35,46 @@ class Opened:
 
     content_type: int
     data: bytes
-    skipped: int = 0  # sequence numbers passed over: records that are missing
+    skipped: int = 0  # sequence numbers skipped: missing records
     moved: bool = False  # it was the first of an epoch later than the current one
 
 
 @dataclass(slots=True)
 class Budget:
-    """How much may still be tried in vain."""
+    """How many bytes may still be decrypted in vain."""
 
     left: int = FIRST_TRIES
 
     def earn(self, size: int) -> None:
-        """More of the connection came."""
+        """Add to it: *size* more bytes of the connection came."""
         self.left += size * TRIES_PER_BYTE
 
     def spend(self, record: Record) -> None:
-        """Pay for a try in vain."""
+        """Subtract a try in vain."""
         self.left -= len(record.body) + TRY_COST
 
 
 @dataclass(slots=True)
 class Epoch:
-    """The time for which one set of keys holds; *needs* is the key log's name of its secret."""
+    """A set of keys and its sequence numbers; *needs* is the key log's name of its secret."""
 
     name: str
     needs: str
     load: Callable[[], Iterable[Candidate]]
     sequence: int = 0
-    used: bool = False  # something was opened with it
+    used: bool = False  # it has opened a record
     _candidates: list[Candidate] = field(default_factory=list)
     _offset: int | None = None  # of the records' own counter
 
     @property
     def candidates(self) -> list[Candidate]:
-        """Keys to be tried; one, once something was opened."""
+        """The keys to try; a single one after the first record was opened."""
         if not self._candidates:
             self._candidates = list(self.load())
         return self._candidates
 
     def open(self, record: Record, ahead: int, budget: Budget) -> Opened | None:
-        """Try the next sequence number, and up to *ahead* more of them; None when none is right."""
+        """Open a record with the next sequence number or up to *ahead* later ones; None when none opens it."""
         for number, candidate in enumerate(self.candidates):
             for sequence in self._sequences(candidate, record, ahead):
                 if budget.left <= 0 and (sequence != self.sequence or number >= FEW):
@@ -94,7 +94,7 @@ class Epoch:
 
     @property
     def secret(self) -> bytes | None:
-        """The secret that was right."""
+        """The secret that opened records."""
         return self._candidates[0].secret if self.used else None
 
     def _sequences(self, candidate: Candidate, record: Record, ahead: int) -> Iterable[int]:
@@ -116,7 +116,7 @@ class Epoch:
 
 
 def candidates_13(secrets: Iterable[bytes], suites: Iterable[CipherSuite]) -> list[Candidate]:
-    """The keys of TLS 1.3 that these secrets can mean, with suites of their size."""
+    """The TLS 1.3 keys of these secrets with the suites of their size."""
     pairs = [(secret, suite) for suite in suites for secret in secrets if len(secret) == hash_size(suite)]
     return [Candidate(opener_13(keys_13(secret, suite), suite), secret, suite) for secret, suite in pairs]
 
@@ -129,19 +129,19 @@ class Epochs:
     def __init__(self) -> None:
         self.current: Epoch | None = None
         self.upcoming: list[Epoch] = []
-        self.ahead = 0  # how many records may be missing before the next one
+        self.ahead = 0  # records that may be missing before the next one
 
     def miss(self, records: int) -> None:
-        """Up to that many records are missing."""
+        """Note that up to *records* records are missing."""
         self.ahead = min(self.ahead + records, MOST_AHEAD)
 
     def advance(self) -> None:
-        """The next epoch begins, as the peer said."""
+        """Begin the next epoch: the peer announced it."""
         if self.upcoming:
             self.current = self.upcoming.pop(0)
 
     def update(self) -> None:
-        """The keys are updated, as the peer said (RFC 8446 section 4.6.3)."""
+        """Update the keys: the peer announced it (RFC 8446 section 4.6.3)."""
         following = None if self.current is None else self.current.after_update()
         if following is not None:
             self.current = following
@@ -155,7 +155,7 @@ class Epochs:
         if found is not None:
             self.ahead = 0
         elif current is not None and current.used:
-            self.miss(1)  # damaged, perhaps: the next one may still open
+            self.miss(1)  # perhaps damaged: the next one may still open
         return found
 
     def _open_later(self, record: Record, budget: Budget) -> Opened | None:
@@ -169,7 +169,7 @@ class Epochs:
         return self._open_updated(record, budget) if self.ahead and not self.upcoming else None
 
     def _open_updated(self, record: Record, budget: Budget) -> Opened | None:
-        """After a gap: the key update itself may be what is missing."""
+        """Open it with updated keys: after a gap, the KeyUpdate may be among the missing records."""
         following = None if self.current is None else self.current.after_update()
         found = None if following is None else following.open(record, self.ahead, budget)
         if found is not None:

@@ -1,4 +1,4 @@
-"""One direction of a TLS connection: its bytes, records, keys, handshake messages, and what was lost of it."""
+"""Half: one direction of a TLS connection: its bytes, records, keys, handshake messages. Its states are in connection.py."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,7 @@ from kproxy.protocol import Direction
 from kproxy.session.tls_facts import TlsTraffic
 
 SMALLEST_ENCRYPTED = HEADER_SIZE + 17
-MOST_MISSED = 4096  # records taken to be missing when nobody knows how many bytes are
+MOST_MISSED = 4096  # records assumed to be missing where the number of missing bytes is unknown
 
 
 class Half:
@@ -30,30 +30,30 @@ class Half:
         self._budget = budget
 
     def is_protected(self, record: Record) -> bool:
-        """Whether the record is encrypted, as far as can be told from where it stands."""
+        """Whether the record is encrypted, judged by its content type and the keys in use."""
         if record.content_type == APPLICATION_DATA:
             return True  # TLS 1.3: all that is encrypted; 1.2: never in the clear
         return self.epochs.current is not None and not self.tls13
 
     def records(self) -> Iterator[tuple[Record, Opened | None]]:
-        """Yield the whole records that have come; opened, where they are protected and can be."""
+        """Yield the complete records; opened, if they are protected and keys open them."""
         while True:
             record = self.buffer.next()
             if record is not None:
                 yield record, self._open(record)
-            elif not self.buffer.hunting or (found := self._hunt()) is None:
+            elif not self.buffer.searching or (found := self._search()) is None:
                 return
             else:
                 yield found
 
     def gap(self, size: int | None) -> None:
-        """Learn that *size* bytes are missing (None: nobody knows how many)."""
+        """Note that *size* bytes are missing (None: an unknown number)."""
         held = self.buffer.held
         most = MOST_MISSED if size is None else (size + held) // SMALLEST_ENCRYPTED + 2
         self.miss(1 if self.buffer.gap(size) else most)
 
     def miss(self, records: int) -> None:
-        """Up to that many records are missing here, of whatever content."""
+        """Note that up to *records* records of any content are missing here."""
         self.messages.clear()
         self.epochs.miss(records)
         self.lost = True
@@ -63,8 +63,8 @@ class Half:
             return self.epochs.open(record, self._budget)
         return None
 
-    def _hunt(self) -> tuple[Record, Opened | None] | None:
-        """Find the next record: with keys the one that opens, without them one that another follows."""
+    def _search(self) -> tuple[Record, Opened | None] | None:
+        """Find the next record: with keys the one that opens, without keys one that is followed by another header."""
         while (record := self.buffer.candidate()) is not None:
             opened = self._open(record)
             if opened is not None or (self._may_be_closed(record) and self.buffer.followed(record)):
@@ -74,7 +74,7 @@ class Half:
         return None
 
     def _may_be_closed(self, record: Record) -> bool:
-        """Whether what may be a record may be one although no keys open it."""
+        """Whether a candidate may be a record although no keys open it."""
         if self.is_protected(record):
             return not self._has_keys()
         return self.epochs.current is None  # in TLS 1.3, what is encrypted is APPLICATION_DATA on the outside

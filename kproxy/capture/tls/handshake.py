@@ -1,4 +1,4 @@
-"""What the handshake says: which keys come, who the peers are.
+"""Handshake: reads handshake messages; sets the keys to come and the facts about the peers.
 
 TLS 1.3 (RFC 8446): early data, handshake and application data have keys of their own in each direction. TLS 1.2
 (RFC 5246): one set of keys a handshake, in use from ChangeCipherSpec on.
@@ -43,7 +43,7 @@ TICKET = b"ticket"  # before a ticket's hash, where a session id would stand
 
 
 class Handshake:
-    """Follows the handshakes of a connection, mostly one; gives the halves their keys and fills in the facts."""
+    """The handshakes of a connection, mostly one: sets the epochs of both halves and fills in the facts."""
 
     def __init__(self, facts: TlsFacts, client: Half, broker: Half, keylog: KeyLog) -> None:
         self.facts = facts
@@ -58,7 +58,7 @@ class Handshake:
         self._closed_finished: set[Half] = set()
 
     def receive(self, half: Half, kind: int, body: bytes, at: int) -> None:
-        """Take a handshake message. Raises DecodeError."""
+        """Read a handshake message. Raises DecodeError."""
         if half is self._client:
             self._from_client(kind, body, at)
         else:
@@ -70,18 +70,18 @@ class Handshake:
             half.epochs.update()
 
     def change_cipher(self, half: Half) -> None:
-        """TLS 1.2: the keys agreed on are in use in this direction from here on. In TLS 1.3 it means nothing."""
+        """TLS 1.2: begin to use the keys agreed on in this direction. In TLS 1.3 it has no meaning."""
         if half.tls13 or self._server_hello is None:
             return
         half.messages.clear()
         if half.epochs.current is None:
-            half.lost = False  # what is missing was the handshake's
+            half.lost = False  # the missing bytes were the handshake's
         if not half.epochs.upcoming:
             half.epochs.upcoming.append(Epoch(APPLICATION, "CLIENT_RANDOM", list))
         half.epochs.advance()
 
     def on_closed_message(self, half: Half, at: int) -> None:
-        """TLS 1.2: an encrypted message that cannot be read; the first is Finished, a later one another handshake's."""
+        """TLS 1.2: count an encrypted message that cannot be read; the first is Finished, a later one of another handshake."""
         if half in self._closed_finished:
             self.facts.renegotiations += half is self._client
         else:
@@ -89,11 +89,11 @@ class Handshake:
             self._finish(half, at)
 
     def is_early(self, half: Half) -> bool:
-        """Whether what came last was early data."""
+        """Whether the last record was early data."""
         return half.epochs.current is not None and half.epochs.current.name == EARLY
 
     def explain(self) -> None:
-        """Say what was missing, if anything was encrypted and could not be read."""
+        """Set ``facts.missing``, if anything was encrypted and could not be read."""
         halves = [half for half in (self._client, self._broker) if half.traffic.not_decrypted]
         if halves:
             self.facts.missing = self._reasons(halves)
@@ -193,7 +193,7 @@ class Handshake:
 
     def _secrets_of_all(self, label: Label) -> list[tuple[bytes, bytes]]:
         if self._all is None:
-            self._keylog.secrets(label, b"")  # so that it reads on
+            self._keylog.secrets(label, b"")  # makes the key log read its file on
             self._all = {}
         if label not in self._all:
             self._all[label] = self._keylog.some(label)
@@ -206,15 +206,15 @@ class Handshake:
         hello = self._client_hello
         if hello is not None:
             secrets = self._keylog.secrets(label, hello.random)
-        else:  # it is missing in the capture: only the right secret opens anything
+        else:  # not in the capture: only the right secret opens anything
             secrets = tuple(secret for _, secret in self._secrets_of_all(label))
         try:
             return candidates_13(secrets, self._suites_13())
         except UsageError:
-            return []  # no ciphers: said by ``explain``
+            return []  # the package cryptography is missing: ``explain`` reports it
 
     def _suites_13(self) -> list[CipherSuite]:
-        """The suite chosen; all of those offered, as long as the choice is not seen."""
+        """The suite chosen; all offered ones while the choice is not known."""
         hello, chosen = self._client_hello, self._server_hello
         numbers = [chosen.cipher_suite] if chosen is not None else [] if hello is None else hello.cipher_suites
         return [suite for suite in map(SUITES.get, dict.fromkeys(numbers)) if suite is not None and suite.tls13]
@@ -235,7 +235,7 @@ class Handshake:
                 opener = opener_12(keys, suite, encrypt_then_mac=server.encrypt_then_mac)
                 found.append(Candidate(opener, master, suite))
         except UsageError:
-            return []  # no ciphers: said by ``explain``
+            return []  # the package cryptography is missing: ``explain`` reports it
         return found
 
     def _masters(self, client: ClientHello | None, server: ServerHello) -> list[tuple[bytes, bytes]]:

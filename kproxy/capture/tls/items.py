@@ -1,4 +1,4 @@
-"""What a TlsConnection says, besides TlsFacts (which is in kproxy.session.tls_facts)."""
+"""The items that a TlsConnection delivers, except TlsFacts (kproxy.session.tls_facts)."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from kproxy.protocol import Direction
 
 @dataclass(slots=True)
 class TlsItem:
-    """Anything said of one direction; *at* in ns."""
+    """Base of the items of one direction; *at* in ns."""
 
     direction: Direction
     at: int
@@ -22,11 +22,11 @@ class Plain(TlsItem):
 
 @dataclass(slots=True)
 class Lost(TlsItem):
-    """Application data is missing here; nobody knows how much."""
+    """Application data is missing here, an unknown amount."""
 
 
 @dataclass(slots=True)
 class TlsProblem(TlsItem):
-    """Something could not be read; *what* says it in words and shows no secret."""
+    """Something could not be read; *what* describes it, without secrets."""
 
     what: str

@@ -1,4 +1,4 @@
-"""One direction's bytes cut into TLS records (RFC 8446 section 5.1), also after a gap."""
+"""RecordBuffer: the bytes of one direction into TLS records (RFC 8446 section 5.1), also after a gap."""
 
 import re
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ class Record:
 
     @property
     def content_type(self) -> int:
-        """The one on the outside: TLS 1.3 says APPLICATION_DATA of everything encrypted."""
+        """The content type on the wire; in TLS 1.3 it is APPLICATION_DATA for everything encrypted."""
         return self.header[0]
 
     @property
@@ -36,39 +36,39 @@ def plausible(header: bytes | bytearray) -> bool:
 
 
 class RecordBuffer:
-    """Takes bytes, gives records. Holds at most one record and what was pushed last.
+    """Holds at most one incomplete record and what was pushed last.
 
-    broken: bytes came that are no record's header, so that from there on records are searched for.
-    hunting: where records begin is not known; ``candidate`` then gives what may be one, to be accepted or rejected.
+    broken: bytes came that are no record's header; the owner resets it.
+    searching: where records begin is not known; ``candidate`` then returns what may be one, to be accepted or rejected.
     """
 
     def __init__(self) -> None:
-        self.hunting = False
+        self.searching = False
         self.broken = False
-        self.passed_over = 0  # bytes, in all
+        self.skipped_bytes = 0  # bytes, in all
         self._buffer = bytearray()
         self._at = 0
         self._skip = 0
 
     @property
     def held(self) -> int:
-        """Bytes that came and are part of no record yet."""
+        """Bytes in the buffer that are part of no record yet."""
         return len(self._buffer) - self._at
 
     @property
     def missing(self) -> int | None:
-        """Bytes that the record lacks of which some came; None when its header did not come or nothing did."""
+        """Bytes that are missing of an incomplete record; None without its header."""
         if self._skip:
             return self._skip
         size = self._size_at(self._at)
-        return None if size is None or self.hunting else size - self.held
+        return None if size is None or self.searching else size - self.held
 
     def push(self, data: bytes) -> None:
-        """Take the next bytes."""
+        """Append the next bytes."""
         if self._skip:
             passed = min(self._skip, len(data))
             self._skip -= passed
-            self.passed_over += passed
+            self.skipped_bytes += passed
             data = data[passed:]
         if self._at:
             del self._buffer[: self._at]
@@ -76,14 +76,14 @@ class RecordBuffer:
         self._buffer += data
 
     def next(self) -> Record | None:
-        """The next whole record; None when more bytes are needed, or when hunting."""
-        if self.hunting:
+        """The next whole record; None when more bytes are needed, or when searching."""
+        if self.searching:
             return None
         size = self._size_at(self._at)
         if size is None:
             return None
         if not plausible(self._buffer[self._at : self._at + HEADER_SIZE]):
-            self.broken = self.hunting = True
+            self.broken = self.searching = True
             return None
         if self.held < size:
             return None
@@ -92,50 +92,50 @@ class RecordBuffer:
         return record
 
     def gap(self, size: int | None) -> bool:
-        """Bytes are missing. Whether it is known where records go on: the gap lies within one of which the header came."""
+        """Note missing bytes. Returns whether the next record's position is known: the gap lies within one record."""
         missing = self.missing
-        self.passed_over += self.held
+        self.skipped_bytes += self.held
         self._buffer.clear()
         self._at = self._skip = 0
-        if self.hunting or size is None or missing is None or size > missing:
-            self.hunting = True
+        if self.searching or size is None or missing is None or size > missing:
+            self.searching = True
             return False
         self._skip = missing - size
         return True
 
     def candidate(self) -> Record | None:
         """What may be the next record; None when more bytes are needed."""
-        while self.hunting:
+        while self.searching:
             found = _HEADER.search(self._buffer, self._at)
             if found is None:
-                self._pass_over(max(0, self.held - 2))
+                self._skip_bytes(max(0, self.held - 2))
                 return None
-            self._pass_over(found.start() - self._at)
+            self._skip_bytes(found.start() - self._at)
             size = self._size_at(self._at)
             if size is None or (plausible(self._buffer[self._at : self._at + HEADER_SIZE]) and self.held < size):
                 return None
             if plausible(self._buffer[self._at : self._at + HEADER_SIZE]):
                 return self._record(size)
-            self._pass_over(1)
+            self._skip_bytes(1)
         return None
 
     def accept(self, record: Record) -> None:
-        """The candidate is a record: go on after it."""
+        """Take the candidate as a record and go on behind it."""
         self._at += record.wire_size
-        self.hunting = False
+        self.searching = False
 
     def reject(self) -> None:
-        """The candidate is none: look further."""
-        self._pass_over(1)
+        """Search on behind the candidate's first byte."""
+        self._skip_bytes(1)
 
     def followed(self, record: Record) -> bool:
         """Whether what follows the candidate is another header, or nothing yet."""
         rest = self._buffer[self._at + record.wire_size :][:HEADER_SIZE]
         return not rest or (plausible(rest) if len(rest) == HEADER_SIZE else 20 <= rest[0] <= 24)
 
-    def _pass_over(self, count: int) -> None:
+    def _skip_bytes(self, count: int) -> None:
         self._at += count
-        self.passed_over += count
+        self.skipped_bytes += count
 
     def _size_at(self, at: int) -> int | None:
         if len(self._buffer) - at < HEADER_SIZE:

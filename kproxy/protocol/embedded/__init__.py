@@ -1,16 +1,29 @@
 """What clients and brokers put inside bytes and records fields, opened.
 
-    messages.py        which fields of which messages hold what: open_request, open_response, the way in
-    payload.py         Embedded (what was found), Context (what has to be known to open it)
-    group.py           member metadata and assignments by protocol type; consumer.py, sticky.py, streams.py, connect.py
+    open_request(message_name, version, body, context)    -> list[Embedded]: what is inside a decoded request; response likewise
+    holds_payloads(message_name)                          -> bool: whether a message has such fields
+
+Map
+
+    messages.py        which fields of which messages hold what: open_request, open_response
+    payload.py         Embedded (one opened payload), Context (what has to be known to open it), Opening (collects them)
+    group.py           member metadata and assignments by protocol type: consumer.py, sticky.py, streams.py, connect.py
     sasl.py            tokens: mechanism, user name, outcome; never the secret
     telemetry.py       PushTelemetry; otlp.py (its table of fields), protobuf.py (the wire format)
-    envelope.py        forwarded requests and responses, principal, address
+    envelope.py        forwarded requests and responses, principal, address (KIP-590)
+    records_field.py   records fields: batch headers, and the records of Kafka's own topics
     internal_topics.py records of __consumer_offsets, __cluster_metadata and the like
-    viewers.py         keys and values of ordinary records as text, JSON, hex, or by a viewer of the user's
+    viewers.py         keys and values of ordinary records as text, JSON, hex, or by a user's viewer
     reader.py          bounds-checked primitives for what no schema describes
 
 Any bytes give a value, or a DecodeError that open_request and open_response report in the place of the payload.
+
+To add
+    a payload           a module with a function ``open_x(data) -> dict`` that raises only DecodeError (reader.py has the
+                        primitives); then an entry for the message in the tables REQUESTS or RESPONSES of messages.py
+    a group protocol    a module like consumer.py, and its protocol type in group.py
+    a SASL mechanism    CLIENT_TOKENS and SERVER_TOKENS in sasl.py
+    a record format     a viewer: see viewers.py
 """
 
 from kproxy.protocol.embedded.messages import holds_payloads, open_request, open_response

@@ -1,9 +1,20 @@
-"""Records: what is in the records fields of Produce, Fetch, ShareFetch and FetchSnapshot. One parser, three ways out.
+"""Records: what is in the records fields of Produce, Fetch, ShareFetch and FetchSnapshot.
 
-    limits.py       how much is opened of what an attacker claims
-    compression.py  the codecs, streamed under limits; snappy.py, lz4_frames.py and zstd_frames.py know their frames and
-                    Kafka's dialects; unpacked.py is what they give
-    shape.pxd       the parser: steps through a batch of any magic, one record's shape at a time
+    read_batches(data)              -> Batches: the headers, of any magic; nothing is decompressed
+    batch.open(limits)              -> OpenBatch: decompressed, ready to be walked
+    read_records(batch)             -> RecordBatch with Record objects; write_batches makes bytes of them again
+    to_arrow(data)                  -> a pyarrow.RecordBatch
+
+One parser (shape.pxd) with three outputs: counts and headers, objects, Arrow columns.
+
+    limits.py       Limits: how much is decompressed and read of what the bytes claim
+    compression.py  Codec, decompress, compress: the codecs, streamed under Limits
+    snappy.py       xerial's block stream and raw snappy
+    lz4_frames.py   LZ4 frames in Kafka's dialects
+    zstd_frames.py  Zstandard frames
+    unpacked.py     Unpacked: what decompressing returns: data, or why not
+    checksum.py     CRC-32C
+    shape.pxd       the parser: steps through a batch of any magic, one record at a time
     batches.pyx     Batch: a header, straight from the bytes; OpenBatch: its records, ready to be walked
     reading.py      read_batches: a field's batches and what is left over; count_records
     unaligned.py    where the first batch begins in a chunk of a snapshot
@@ -15,6 +26,16 @@
 
 Any bytes give a result that says what is wrong in it: ``error`` where bytes are not what Kafka writes, ``skipped`` where a
 limit was exceeded, ``crc_valid`` where a checksum is wrong. Nothing is repaired, and no bytes raise.
+
+To add
+    a compression codec   a member of Codec with its number from the attributes (compression.py), a branch in ``_decompress`` and
+                          one in ``compress`` there, and a module beside snappy.py with ``decompress(data, limits) -> Unpacked``
+                          and ``compress(data)``. It must ask ``limits.allowed(len(data))`` before it allocates, and return an
+                          Unpacked with ``error`` or ``skipped`` instead of raising. Batches, objects, columns and tables then
+                          read it without a change; tests/protocol/records/test_compression.py tries every member of Codec.
+                          What is legal at which magic is decided in ``decompress``.
+    a record format       (magic 3) shape.pxd, and the header fields in batches.pyx
+    a control record      control.py
 """
 
 from kproxy.protocol.records.arrow import Problem, to_arrow

@@ -1,7 +1,7 @@
-"""PROXY protocol, versions 1 and 2: who the client of a connection is, said by the balancer before the first byte. Bytes only.
+"""PROXY protocol, versions 1 and 2: a load balancer sends the client's address before the first byte. Bytes only.
 
 Source: haproxy's doc/proxy-protocol.txt (2020/03/05), "the specification" below. A listener that expects a header must
-refuse a connection without one, as anybody could pretend to be anybody otherwise (its section 2), and this module never guesses.
+refuse a connection without one, as any client could claim any address otherwise (its section 2); this module never guesses.
 """
 
 import struct
@@ -10,7 +10,7 @@ from ipaddress import AddressValueError, IPv4Address, IPv6Address
 from typing import Literal
 
 from kproxy.errors import ProxyProtocolError
-from kproxy.proxy.network.endpoint import join, split
+from kproxy.protocol.addresses import IPAddress, join_address, mapped, parse_ip, split_address, unmapped
 
 SIGNATURE = b"\r\n\r\n\x00\r\nQUIT\n"
 V1_START = b"PROXY "
@@ -23,8 +23,6 @@ V2_OWN = V2_START.pack(SIGNATURE, LOCAL, 0, 0)
 TCP4, TCP6 = 0x11, 0x21
 ADDRESS_SIZES = {0x0: 0, 0x1: 12, 0x2: 36, 0x3: 216}  # by address family: unspecified, IPv4, IPv6, UNIX
 TRANSPORTS = (0x0, 0x1, 0x2)
-
-IP = IPv4Address | IPv6Address
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +85,8 @@ def _read_v1(data: bytes) -> Header | None:
     return Header(
         1,
         size,
-        join(_address(kind, source), _port(source_port)),
-        join(_address(kind, destination), _port(destination_port)),
+        join_address(_address(kind, source), _port(source_port)),
+        join_address(_address(kind, destination), _port(destination_port)),
     )
 
 
@@ -142,27 +140,26 @@ def _with_addresses(size: int, kind: int, block: bytes) -> Header:
     width = 4 if kind == TCP4 else 16
     source, destination = block[:width], block[width : 2 * width]
     source_port, destination_port = struct.unpack_from("!HH", block, 2 * width)
-    family: type[IP] = IPv4Address if kind == TCP4 else IPv6Address
-    return Header(2, size, join(str(family(source)), source_port), join(str(family(destination)), destination_port))
+    family: type[IPAddress] = IPv4Address if kind == TCP4 else IPv6Address
+    return Header(
+        2,
+        size,
+        join_address(str(family(source)), source_port),
+        join_address(str(family(destination)), destination_port),
+    )
 
 
-def _same_family(source: str, destination: str) -> tuple[tuple[IP, int], tuple[IP, int]]:
+def _same_family(source: str, destination: str) -> tuple[tuple[IPAddress, int], tuple[IPAddress, int]]:
     """Both addresses; where one is IPv4 and the other IPv6, the IPv4 one as "::ffff:a.b.c.d"."""
     (client, client_port), (server, server_port) = _plain(source), _plain(destination)
     if client.version != server.version:
-        client, server = _mapped(client), _mapped(server)
+        client, server = mapped(client), mapped(server)
     return (client, client_port), (server, server_port)
 
 
-def _plain(endpoint: str) -> tuple[IP, int]:
-    """A socket of both families names its IPv4 clients "::ffff:a.b.c.d"; to others they are IPv4."""
-    host, port = split(endpoint)
-    try:
-        address = IPv6Address(host.partition("%")[0]) if ":" in host else IPv4Address(host)
-    except AddressValueError:
-        raise ProxyProtocolError(f"{endpoint} cannot stand in a PROXY header: it is not numeric") from None
-    return (getattr(address, "ipv4_mapped", None) or address), port
-
-
-def _mapped(address: IP) -> IP:
-    return address if address.version == 6 else IPv6Address(f"::ffff:{address}")
+def _plain(text: str) -> tuple[IPAddress, int]:
+    host, port = split_address(text)
+    address = parse_ip(host)
+    if address is None:
+        raise ProxyProtocolError(f"{text} cannot stand in a PROXY header: it is not numeric")
+    return unmapped(address), port

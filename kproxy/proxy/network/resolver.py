@@ -1,4 +1,4 @@
-"""Names of hosts to numeric addresses, remembered for a while. What failed lately is asked for, and tried, last."""
+"""Resolve host names, and cache the answers. Addresses that failed lately are tried last."""
 
 import asyncio
 import os
@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from kproxy.errors import UpstreamError
-from kproxy.proxy.network.endpoint import SocketAddress, numeric
+from kproxy.proxy.network.socket_addresses import SocketAddress, numeric_address
 
 Address = tuple[int, SocketAddress]  # family, and what socket.connect takes
-Question = Callable[[str, int], Awaitable[list[Address]]]
+Resolve = Callable[[str, int], Awaitable[list[Address]]]
 
-REMEMBERED_S = 30.0  # of an answer; Java's default (networkaddress.cache.ttl) without a security manager
-REFUSED_S = 1.0  # of a failure: a burst of clients is one question
+CACHED_S = 30.0  # an answer; Java's default (networkaddress.cache.ttl) without a security manager
+FAILURE_CACHED_S = 1.0  # so that a burst of clients is one question
 FAILED_S = 10.0  # how long an address that did not answer is tried last
-MOST_NAMES = 4_096  # names come from brokers' answers too
+MOST_NAMES = 4_096  # names come from brokers' responses too
 MOST_ADDRESSES = 16  # of one name
 
 
@@ -27,8 +27,8 @@ class _Answer:
     error: str = ""
 
 
-async def ask_system(host: str, port: int) -> list[Address]:
-    """The system's answer. Raises OSError, or ValueError for what cannot be a name."""
+async def resolve_by_system(host: str, port: int) -> list[Address]:
+    """Resolve with getaddrinfo. Raises OSError, or ValueError for what cannot be a name."""
     loop = asyncio.get_running_loop()
     found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
     return [(int(family), address) for family, _, _, _, address in found if isinstance(address[0], str)]
@@ -39,19 +39,19 @@ def _loop_time() -> float:
 
 
 class Resolver:
-    """One per event loop. At most one question for a name is under way, however many wait for it."""
+    """A caching resolver, one per event loop. At most one question for a name is in flight, however many wait for it."""
 
-    def __init__(self, question: Question = ask_system, now: Callable[[], float] = _loop_time) -> None:
-        """*question* finds out; *now*: seconds of a clock that does not go back."""
-        self._question = question
+    def __init__(self, resolve: Resolve = resolve_by_system, now: Callable[[], float] = _loop_time) -> None:
+        """*resolve* asks for a name; *now*: seconds of a clock that does not go back."""
+        self._resolve = resolve
         self._now = now
         self._answers: dict[tuple[str, int], _Answer] = {}
         self._asked: dict[tuple[str, int], asyncio.Future[_Answer]] = {}
         self._failed: dict[Address, float] = {}
 
     def known(self, host: str, port: int) -> list[Address]:
-        """What can be said without waiting, best first; empty where the name must be asked for. Numbers always can."""
-        if number := numeric(host, port):
+        """Return the addresses that are known without waiting, best first; none if the name must be resolved."""
+        if number := numeric_address(host, port):
             return [number]
         answer = self._answers.get((host, port))
         if answer is None or answer.until <= self._now():
@@ -59,9 +59,9 @@ class Resolver:
         return self._best_first(answer.addresses)
 
     async def addresses(self, host: str, port: int) -> list[Address]:
-        """At least one address, best first: in the system's order (RFC 6724), those that failed lately at the end.
+        """Resolve; return at least one address, best first: in the system's order (RFC 6724), those that failed lately last.
 
-        An answer that has grown old is still given when the name cannot be asked for now.
+        If the name cannot be resolved now, an expired answer is used.
 
         Raises:
             UpstreamError: the name has no address.
@@ -76,16 +76,16 @@ class Resolver:
         return self._best_first(answer.addresses)
 
     def failed(self, address: Address) -> None:
-        """Nobody could be reached there: for 10 s it is tried last."""
-        _make_room(self._failed)
+        """Note that a connect to the address failed: for FAILED_S it is tried last."""
+        _drop_oldest(self._failed)
         self._failed[address] = self._now() + FAILED_S
 
     def reached(self, address: Address) -> None:
-        """It answers."""
+        """Note that a connect to the address succeeded."""
         self._failed.pop(address, None)
 
     def failed_lately(self, host: str, port: int) -> bool:
-        """Is every address that is known of it one that failed lately?"""
+        """Whether every known address of the host failed lately."""
         now = self._now()
         known = self.known(host, port)
         return bool(known) and all(self._failed.get(address, 0.0) > now for address in known)
@@ -102,27 +102,27 @@ class Resolver:
             question = asyncio.ensure_future(self._ask(host, port))
             self._asked[host, port] = question
             question.add_done_callback(lambda _: self._asked.pop((host, port), None))
-        # Who gives up waiting does not take the answer from the others.
+        # Cancelling one waiter does not cancel the question for the others.
         return await asyncio.shield(question)
 
     async def _ask(self, host: str, port: int) -> _Answer:
         try:
-            addresses = list(dict.fromkeys(await self._question(host, port)))
+            addresses = list(dict.fromkeys(await self._resolve(host, port)))
         except (OSError, UnicodeError, ValueError) as error:
-            return self._remember(host, port, [], _words(error))
-        return self._remember(host, port, addresses[:MOST_ADDRESSES], "" if addresses else "the name has no address")
+            return self._cache(host, port, [], _words(error))
+        return self._cache(host, port, addresses[:MOST_ADDRESSES], "" if addresses else "the name has no address")
 
-    def _remember(self, host: str, port: int, addresses: list[Address], error: str) -> _Answer:
+    def _cache(self, host: str, port: int, addresses: list[Address], error: str) -> _Answer:
         if not addresses and (old := self._answers.get((host, port))):
             addresses = old.addresses
-        _make_room(self._answers)
-        answer = _Answer(addresses, self._now() + (REFUSED_S if error else REMEMBERED_S), error)
+        _drop_oldest(self._answers)
+        answer = _Answer(addresses, self._now() + (FAILURE_CACHED_S if error else CACHED_S), error)
         self._answers[host, port] = answer
         return answer
 
 
-def _make_room(remembered: dict[Any, Any]) -> None:
-    """Forget the oldest."""
+def _drop_oldest(remembered: dict[Any, Any]) -> None:
+    """Make room for one more entry."""
     while len(remembered) >= MOST_NAMES:
         del remembered[next(iter(remembered))]
 

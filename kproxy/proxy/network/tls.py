@@ -1,7 +1,7 @@
-"""TLS contexts for both legs, made anew when their files change; who the client says it is, and which name it asked for.
+"""TLS contexts towards clients and brokers, made anew when their files change; a client's principal and the name it asked for.
 
-TLS 1.2 or later, no ALPN (Kafka has none), no renegotiation by the client. Keys with a password are refused: nobody is there
-to type it.
+TLS 1.2 or later, no ALPN (Kafka has none), no renegotiation by the client. Keys with a password are refused: no person is
+there to type it.
 """
 
 import ssl
@@ -9,7 +9,7 @@ import sys
 
 from kproxy.config import BrokerTls, ListenerTls
 from kproxy.errors import UsageError
-from kproxy.proxy.network.endpoint import numeric
+from kproxy.protocol.addresses import parse_ip
 
 CLIENT_AUTH = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
 # Kafka's clients and brokers end connections without TLS's own goodbye; frames carry their sizes, so no cut goes unseen.
@@ -22,9 +22,9 @@ class _EncryptedKey(Exception):
 
 
 def listener_context(tls: ListenerTls, *, names: bool = False) -> ssl.SSLContext:
-    """Towards clients; with *names* ``server_name_of()`` tells which one a client asked for.
+    """Make the context towards clients; with *names*, ``server_name_of()`` returns the name that a client asked for.
 
-    Raises UsageError naming the file that is not what it should be.
+    Raises UsageError naming the file that cannot be used.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     _harden(context)
@@ -32,16 +32,16 @@ def listener_context(tls: ListenerTls, *, names: bool = False) -> ssl.SSLContext
     context.verify_mode = CLIENT_AUTH[tls.client_auth]
     if tls.client_auth != "none":
         if tls.client_ca is None:
-            raise UsageError("client_auth needs client_ca, which says whose certificates to believe")
+            raise UsageError("client_auth needs client_ca: the authorities whose certificates are accepted")
         _load_ca(context, tls.client_ca)
     if names:
-        _hush_names()
-        context.sni_callback = _remember
+        _silence_bad_names()
+        context.sni_callback = _store_name
     return context
 
 
 def broker_context(tls: BrokerTls) -> ssl.SSLContext:
-    """Towards brokers; use it with ``server_name()``. Raises UsageError naming the file that is not what it should be."""
+    """Make the context towards brokers; use it with ``server_name()``. Raises UsageError naming the file that cannot be used."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     _harden(context)
     if not tls.verify:
@@ -57,26 +57,26 @@ def broker_context(tls: BrokerTls) -> ssl.SSLContext:
 
 
 def server_name(tls: BrokerTls, host: str) -> str:
-    """What to give as server_hostname when connecting to *host*: sent as SNI unless it is numeric, and verified."""
+    """Return server_hostname for a connection to *host*: verified, and sent as SNI unless it is numeric."""
     name = tls.server_name or host
-    return name.partition("%")[0] if numeric(name) else name.rstrip(".")
+    return name.partition("%")[0] if parse_ip(name) else name.rstrip(".")
 
 
 class Contexts:
-    """The context of one leg, which is another after a reload; connections keep the one they began with."""
+    """The context of one leg; another after a reload. Connections keep the one they began with."""
 
     def __init__(self, tls: ListenerTls | BrokerTls, *, names: bool = False) -> None:
-        """*names*: of a listener, see ``listener_context``. Raises UsageError when there is nothing to begin with."""
+        """*names*: see ``listener_context``. Raises UsageError if the files cannot be used."""
         self._tls = tls
         self._names = names
         self._context = self._made()
 
     def get(self) -> ssl.SSLContext:
-        """For the next connection."""
+        """The context for the next connection."""
         return self._context
 
     def reload(self) -> str | None:
-        """Read the files again. Returns why not, where the new ones cannot be used and the old go on; None when all is well."""
+        """Read the files again. Returns why the new ones cannot be used, and keeps the old; None if they are in use."""
         try:
             self._context = self._made()
         except UsageError as error:
@@ -90,7 +90,7 @@ class Contexts:
 
 
 def server_name_of(connection: ssl.SSLObject | ssl.SSLSocket) -> str | None:
-    """The name (SNI) that a client asked for, once its handshake is done; None: it named none.
+    """Return the name (SNI) that a client asked for, once its handshake is done; None if it sent none.
 
     *connection*: ``get_extra_info("ssl_object")`` of a transport whose context ``listener_context`` made.
     """
@@ -99,7 +99,7 @@ def server_name_of(connection: ssl.SSLObject | ssl.SSLSocket) -> str | None:
 
 
 def principal_of(connection: ssl.SSLObject | ssl.SSLSocket) -> str | None:
-    """Subject of the client's verified certificate as Kafka's principals have it, "CN=alice,O=orders"; None: it showed none.
+    """Return the subject of the client's verified certificate as a Kafka principal, "CN=alice,O=orders"; None without one.
 
     RFC 4514, as ``kproxy decode`` shows it; Java puts a backslash before "=" and "#" inside a value too, which the RFC does not.
     """
@@ -111,21 +111,21 @@ def principal_of(connection: ssl.SSLObject | ssl.SSLSocket) -> str | None:
     return subject_of(certificate)
 
 
-def _remember(connection: ssl.SSLObject | ssl.SSLSocket, name: str | None, _: ssl.SSLContext) -> None:
+def _store_name(connection: ssl.SSLObject | ssl.SSLSocket, name: str | None, _: ssl.SSLContext) -> None:
     setattr(connection, SERVER_NAME, name)
 
 
-def _hush_names() -> None:
-    """A server name that is not ASCII ends the handshake with an alert; Python prints a traceback too: not for any stranger."""
+def _silence_bad_names() -> None:
+    """Keep Python from printing a traceback for a server name that is not ASCII; the handshake ends with an alert anyway."""
     before = sys.unraisablehook
-    if getattr(before, "hushes_names", False):
+    if getattr(before, "silences_bad_names", False):
         return
 
     def hook(arguments: "sys.UnraisableHookArgs", /) -> None:
         if not (isinstance(arguments.exc_value, UnicodeDecodeError) and isinstance(arguments.object, bytes)):
             before(arguments)
 
-    hook.hushes_names = True  # type: ignore[attr-defined]
+    hook.silences_bad_names = True  # type: ignore[attr-defined]
     sys.unraisablehook = hook
 
 
@@ -136,7 +136,7 @@ def _harden(context: ssl.SSLContext) -> None:
 
 def _load_pair(context: ssl.SSLContext, certificate: str, key: str) -> None:
     try:
-        context.load_cert_chain(certificate, key, password=_refuse)
+        context.load_cert_chain(certificate, key, password=_refuse_password)
     except _EncryptedKey:
         raise UsageError(f"{key} is encrypted: give a key without a password") from None
     except ssl.SSLError as error:
@@ -164,5 +164,5 @@ def _reason(error: OSError | ValueError) -> str:
     return str(error.strerror if isinstance(error, OSError) else error)
 
 
-def _refuse() -> str:
+def _refuse_password() -> str:
     raise _EncryptedKey

@@ -1,4 +1,4 @@
-"""From "host:port" to a connected socket: every address of a name in turn, straight or through another proxy, in bounded time."""
+"""Connect to brokers: resolve, try each address in turn, directly or through another proxy, in bounded time."""
 
 import asyncio
 import errno
@@ -6,16 +6,16 @@ import os
 import random
 import socket
 from collections.abc import Sequence
-from ipaddress import ip_address
 from typing import Literal
 
 from kproxy.config import Cluster
-from kproxy.errors import UpstreamError
-from kproxy.proxy.network.endpoint import join, split
+from kproxy.errors import UpstreamError, UsageError
+from kproxy.protocol.addresses import join_address, parse_ip, split_address, unmapped
+from kproxy.proxy.network.original_destination import OWN, OwnConnections
+from kproxy.proxy.network.outbound_proxy import OutboundProxy
 from kproxy.proxy.network.proxy_protocol import V1_OWN, V2_OWN, write_v1, write_v2
 from kproxy.proxy.network.resolver import Address, Resolver
-from kproxy.proxy.network.through import Through
-from kproxy.proxy.network.transparent import OWN, OwnConnections
+from kproxy.proxy.network.socket_addresses import is_internal
 
 KEEPALIVE = {  # seconds, seconds, probes: a broker that is gone is noticed within two minutes
     socket.TCP_KEEPIDLE: 60,
@@ -23,17 +23,16 @@ KEEPALIVE = {  # seconds, seconds, probes: a broker that is gone is noticed with
     socket.TCP_KEEPCNT: 6,
 }
 MOST_SHOWN = 3  # problems in one error
-CLOUD_METADATA = ip_address("fd00:ec2::254")  # EC2's over IPv6; over IPv4 it is link-local
 LEAST_DELAY_S, MOST_DELAY_S = 0.1, 1.0  # Kafka's connection.failed.authentication.delay.ms is 100 ms
 
 Endpoint = tuple[str, int]  # host and port
 
 
 class Upstream:
-    """How the brokers of one cluster are reached, from one event loop.
+    """Connects to the brokers of one cluster, from one event loop.
 
-    Every client's connection makes one attempt here and none is made without a client, so a broker sees no more connects than
-    clients made; a client whose attempt failed is to be closed after ``delay()``, so that it does not come back at once.
+    Each client connection makes one attempt and there is none without a client, so a broker sees no more connects than clients
+    made. Close a client whose attempt failed only after ``delay()``, so that it does not reconnect at once.
     """
 
     def __init__(
@@ -47,13 +46,13 @@ class Upstream:
         timeout: float = 5.0,
         resolver: Resolver | None = None,
     ) -> None:
-        """*own* is told of direct connections; *timeout*: seconds for all addresses of one attempt together.
+        """*own* notes direct connections; *timeout*: seconds for all addresses of one attempt together.
 
-        Raises UsageError for a wrong endpoint or URL.
+        Raises UsageError for a wrong address or URL.
         """
-        self._bootstrap = [split(endpoint) for endpoint in bootstrap]
+        self._bootstrap = [_parse(endpoint) for endpoint in bootstrap]
         self._first = random.randrange(len(self._bootstrap) or 1)  # workers begin at different brokers
-        self._through = Through.from_url(through) if through else None
+        self._proxy = OutboundProxy.from_url(through) if through else None
         self._send_proxy_protocol = send_proxy_protocol
         self._allow_link_local = allow_link_local
         self._own = own
@@ -75,19 +74,19 @@ class Upstream:
 
     @property
     def direct(self) -> bool:
-        """Is a socket connected to ``resolved()``'s address all there is to it?"""
-        return self._through is None
+        """Whether brokers are connected to directly, without another proxy."""
+        return self._proxy is None
 
     def resolved(self, host: str, port: int) -> Address | None:
-        """(family, socket address) to try first, if that can be said without waiting and brokers are reached directly.
+        """(family, socket address) to try first, if it is known without waiting and brokers are reached directly.
 
-        None too for an address that is refused: ``connect()`` says why.
+        None too for an address that is refused: ``connect()`` raises with the reason.
         """
         known = self._resolver.known(host, port) if self.direct else []
         return known[0] if known and not self._refusal(known[0]) else None
 
-    def sole(self, host: str, port: int) -> Address | None:
-        """As ``resolved``, where there is no other address to try."""
+    def only_address(self, host: str, port: int) -> Address | None:
+        """As ``resolved``, if there is no other address to try."""
         return self.resolved(host, port) if len(self._resolver.known(host, port)) == 1 else None
 
     async def connect(self, host: str, port: int) -> socket.socket:
@@ -111,24 +110,24 @@ class Upstream:
         self._first = first = (self._first + 1) % len(self._bootstrap)
         in_turn = self._bootstrap[first:] + self._bootstrap[:first]
         connected, reached = await self._counted(sorted(in_turn, key=self._failed_lately), trusted=True)
-        return connected, join(*reached)
+        return connected, join_address(*reached)
 
-    def header(self, source: str, destination: str) -> bytes:
-        """What a broker is sent before anything else: a PROXY protocol header, or nothing."""
+    def proxy_header(self, source: str, destination: str) -> bytes:
+        """The PROXY protocol header that a broker is sent first; empty if it expects none."""
         if self._send_proxy_protocol is None:
             return b""
         return (write_v1 if self._send_proxy_protocol == "v1" else write_v2)(source, destination)
 
-    def own_header(self) -> bytes:
-        """The same for a connection that is not a client's but kproxy's own."""
+    def own_proxy_header(self) -> bytes:
+        """The PROXY protocol header for a connection of kproxy's own, which no client caused."""
         return {None: b"", "v1": V1_OWN, "v2": V2_OWN}[self._send_proxy_protocol]
 
     def delay(self) -> float:
-        """Seconds after which a client whose attempt failed is closed: 100 ms, doubled with each failure in a row, up to 1 s."""
+        """Seconds to wait before closing a client whose attempt failed: 0.1, doubled with each failure in a row, up to 1."""
         return float(min(LEAST_DELAY_S * 2 ** min(max(self._failures - 1, 0), 10), MOST_DELAY_S))
 
-    def note(self, address: Address, reached: bool) -> None:
-        """What became of an attempt that the caller made itself at ``resolved()``'s address."""
+    def note_attempt(self, address: Address, reached: bool) -> None:
+        """Note the outcome of an attempt that the caller itself made to the address of ``resolved()``."""
         if reached:
             self._failures = 0
             self._resolver.reached(address)
@@ -146,7 +145,7 @@ class Upstream:
         return connected
 
     async def _connect_any(self, endpoints: list[Endpoint], trusted: bool) -> tuple[socket.socket, Endpoint]:
-        """Each endpoint has an equal part of the time that is left, so that silent ones leave some to the last."""
+        """Give each endpoint an equal part of the time that is left, so that silent ones leave some for the last."""
         until = _now() + self._timeout
         problems = []
         for left, (host, port) in zip(range(len(endpoints), 0, -1), endpoints, strict=True):
@@ -174,13 +173,13 @@ class Upstream:
             else:
                 self._resolver.reached(address)
                 return connected
-        via = f" by {self._through}" if self._through else ""
-        raise UpstreamError(f"no connection to {join(host, port)}{via}: {problem}")
+        via = f" by {self._proxy}" if self._proxy else ""
+        raise UpstreamError(f"no connection to {join_address(host, port)}{via}: {problem}")
 
     async def _addresses(self, host: str, port: int, until: float) -> list[Address]:
-        """Where to connect to: the broker itself, or the proxy on the way."""
-        if self._through:
-            host, port = self._through.host, self._through.port
+        """Resolve what to connect to: the broker itself, or the proxy on the way."""
+        if self._proxy:
+            host, port = self._proxy.host, self._proxy.port
         try:
             async with asyncio.timeout_at(until):
                 return await self._resolver.addresses(host, port)
@@ -188,18 +187,18 @@ class Upstream:
             raise UpstreamError(f"{host}: the name was not resolved in time") from None
 
     async def _connect_address(self, address: Address, host: str, port: int) -> socket.socket:
-        if self._through:
-            connected = await self._through.connect(address, host, port)
+        if self._proxy:
+            connected = await self._proxy.connect(address, host, port)
         else:
-            connected = await self._connect_straight(address)
+            connected = await self._connect_directly(address)
         set_options(connected)
         return connected
 
-    async def _connect_straight(self, address: Address) -> socket.socket:
+    async def _connect_directly(self, address: Address) -> socket.socket:
         connected = socket.socket(address[0], socket.SOCK_STREAM)
         try:
             connected.setblocking(False)
-            await self._watched(connected, address)
+            await self._noted_connect(connected, address)
             if (
                 connected.getsockname() == connected.getpeername()
             ):  # the kernel joined a free port of this host with itself
@@ -209,24 +208,25 @@ class Upstream:
             raise
         return connected
 
-    async def _watched(self, connected: socket.socket, address: Address) -> None:
+    async def _noted_connect(self, connected: socket.socket, address: Address) -> None:
         loop = asyncio.get_running_loop()
         if self._own is None:
             return await loop.sock_connect(connected, address[1])
-        self._own.begin(connected)
+        self._own.connecting(connected)
         try:
             await loop.sock_connect(connected, address[1])
         finally:
-            self._own.end(connected)
+            self._own.connected(connected)
 
     def _failed_lately(self, endpoint: Endpoint) -> bool:
         return self.direct and self._resolver.failed_lately(*endpoint)
 
     def _refusal(self, address: Address) -> str:
-        """Why a broker said to be there is not connected to: cloud providers' metadata services are link-local."""
-        number = ip_address(address[1][0].partition("%")[0])
-        number = getattr(number, "ipv4_mapped", None) or number
-        if (number.is_link_local or number == CLOUD_METADATA) and not self._allow_link_local:
+        """Why an address that a broker gave is not connected to: cloud providers' metadata services are link-local."""
+        ip = parse_ip(address[1][0])
+        assert ip is not None
+        number = unmapped(ip)
+        if is_internal(number) and not self._allow_link_local:
             return f"{number} is link-local or a cloud's own, which addresses.allow_link_local does not allow"
         if number.is_unspecified or number.is_multicast:
             return f"{number} is no address of a broker"
@@ -234,12 +234,19 @@ class Upstream:
 
 
 def set_options(connected: socket.socket) -> None:
-    """What every socket of the proxy has: no delay, keep-alive that finds a dead peer within two minutes, non-blocking."""
+    """Set the options of every socket of the proxy: non-blocking, no delay, keep-alive that finds a dead peer in two minutes."""
     connected.setblocking(False)
     connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option, value in KEEPALIVE.items():
         connected.setsockopt(socket.IPPROTO_TCP, option, value)
+
+
+def _parse(endpoint: str) -> Endpoint:
+    try:
+        return split_address(endpoint)
+    except ValueError:
+        raise UsageError(f'"{endpoint}" is no address: write "host:port"') from None
 
 
 def _now() -> float:

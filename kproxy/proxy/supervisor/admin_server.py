@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 import uvicorn
 
-from kproxy.config.addresses import parse_address
+from kproxy.protocol.addresses import parse_address
 from kproxy.proxy.supervisor.admin import AdminSource, admin_app
 
 MOST_REQUESTS = 64  # at a time; the next get 503

@@ -19,12 +19,12 @@ from kproxy.config.reading import Options, config_from_options
 from kproxy.errors import ConfigError, KproxyError, UsageError
 from kproxy.proxy.logs import log, start_logging
 from kproxy.proxy.messages import ReloadCertificates
-from kproxy.proxy.network.probe import probe
+from kproxy.proxy.network.address_check import check_addresses_are_free
 from kproxy.proxy.process_title import set_process_title
+from kproxy.proxy.supervisor.file_watch import FileWatch
 from kproxy.proxy.supervisor.fleet import OURS, Fleet, Modules
 from kproxy.proxy.supervisor.overview import Overview
 from kproxy.proxy.supervisor.processes import inherited_options, supervisor_title
-from kproxy.proxy.supervisor.watch import FileWatch
 
 DONE, FAILED, USAGE = 0, 1, 2
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -61,7 +61,7 @@ class Supervisor:
 
     async def _run(self) -> int:
         try:
-            probe(self._config)
+            check_addresses_are_free(self._config)
             await self._admin.move(self._config)
         except OSError as error:
             return _say(f"{error.filename or self._config.admin}: {error.strerror}")

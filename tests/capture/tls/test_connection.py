@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from kproxy.capture.tls import KeyLog
 from kproxy.capture.tls import keylog as keylog_module
 from kproxy.capture.tls.connection import TlsConnection
+from kproxy.protocol import Direction
 from tests.support.tls import BROKER, CLIENT, REQUEST, RESPONSE, Chunks, Heard, Pair, Setup, listen, log_of
 
 TLS12, TLS13 = ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3
@@ -414,3 +415,71 @@ def test_what_is_closed_goes_without_the_garbage_collector() -> None:
         assert gone() is None
     finally:
         gc.enable()
+
+
+# The machine of kproxy/capture/tls/connection.py
+
+
+def states(connection: TlsConnection, direction: Direction) -> tuple[str, str]:
+    half = connection._half(direction)
+    keys = half.epochs.current
+    return "searching" if half.buffer.searching else "in step", "clear" if keys is None else keys.name
+
+
+def walk(
+    chunks: Chunks, keylog: KeyLog, *, gap: tuple[int, int | None] | None = None
+) -> dict[Direction, list[tuple[str, str]]]:
+    """The states of both directions after each chunk; *gap* is the number of a chunk that is missing, and the size told."""
+    connection = TlsConnection(keylog)
+    seen = {direction: [states(connection, direction)] for direction in Direction}
+    for number, (direction, data) in enumerate(chunks):
+        if gap is not None and gap[0] == number:
+            connection.gap(direction, gap[1], number)
+        else:
+            connection.receive(direction, data, number)
+        for each, found in seen.items():
+            if found[-1] != states(connection, each):
+                found.append(states(connection, each))
+    return seen
+
+
+def test_walk_of_the_keys() -> None:
+    pair = talk(Pair())
+    found = walk(rechunked(pair.chunks, [50]), log_of(pair.keylog))
+    assert found[RESPONSE] == [("in step", "clear"), ("in step", "handshake"), ("in step", "application data")]
+    assert found[REQUEST] == [("in step", "clear"), ("in step", "application data")]  # its first record is Finished
+    pair = talk(Pair(Setup(TLS12)))
+    for found in walk(rechunked(pair.chunks, [50]), log_of(pair.keylog)).values():
+        assert found == [("in step", "clear"), ("in step", "application data")]
+
+
+@pytest.mark.parametrize("keys", [True, False])
+def test_walk_of_the_search_for_records(keys: bool) -> None:
+    pair = talk(Pair())
+    last = max(number for number, (direction, _) in enumerate(pair.chunks) if direction == REQUEST)
+    pair.send(REQUEST, b"after the gap")
+    pair.send(REQUEST, b"and on")
+    found = walk(pair.chunks, log_of(pair.keylog if keys else b""), gap=(last, None))[REQUEST]
+    steps = [step for step, _ in found]
+    assert steps[steps.index("searching") :] == ["searching", "in step"]
+    assert found[-1][1] == ("application data" if keys else "clear")
+
+
+def test_walk_bytes_that_are_no_record_begin_a_search() -> None:
+    connection = TlsConnection(KeyLog())
+    assert states(connection, REQUEST) == ("in step", "clear")
+    connection.receive(REQUEST, b"GET / HTTP/1.1\r\n", 0)
+    assert states(connection, REQUEST) == ("searching", "clear")
+    assert states(connection, RESPONSE) == ("in step", "clear")
+
+
+def test_no_damage_leads_back_to_the_clear() -> None:
+    for seed in range(40):
+        random = Random(seed)
+        pair = gap_talk_of(seed % 3)
+        chunks = [
+            (direction, bytes(byte ^ (random.random() < 0.001) for byte in data)) for direction, data in pair.chunks
+        ]
+        for found in walk(chunks, log_of(pair.keylog)).values():
+            in_clear = [keys == "clear" for _, keys in found]
+            assert in_clear == sorted(in_clear, reverse=True)

@@ -30,7 +30,7 @@ def test_records_come_out_whatever_the_chunks(cuts: list[int]) -> None:
         found += read(buffer, STREAM[at : at + size])
         at, turn = at + size, turn + 1
     assert found == [b"one", b"three" * 1000, b"x"]
-    assert buffer.held == buffer.passed_over == 0
+    assert buffer.held == buffer.skipped_bytes == 0
 
 
 def test_what_is_no_header_is_noticed() -> None:
@@ -44,7 +44,7 @@ def test_what_is_no_header_is_noticed() -> None:
         buffer = RecordBuffer()
         assert read(buffer, record(b"one") + header) == [b"one"]
         assert buffer.broken
-        assert buffer.hunting
+        assert buffer.searching
         assert not plausible(header)
     assert plausible(b"\x17\x03\x03" + MAX_BODY.to_bytes(2, "big"))
 
@@ -91,7 +91,7 @@ def test_after_any_other_gap_candidates_are_looked_for() -> None:
         assert buffer.followed(found)
         buffer.accept(found)
         assert read(buffer, b"") == [b"after"]
-        assert not buffer.hunting
+        assert not buffer.searching
 
 
 def test_hunting_holds_no_more_than_a_record() -> None:
@@ -101,7 +101,7 @@ def test_hunting_holds_no_more_than_a_record() -> None:
         buffer.push(b"\0" * 10_000)
         assert buffer.candidate() is None
     assert buffer.held <= 2
-    assert buffer.passed_over >= 999_998
+    assert buffer.skipped_bytes >= 999_998
 
 
 @given(st.lists(st.one_of(st.binary(max_size=200), st.none(), st.integers(0, 300)), max_size=20))
@@ -114,7 +114,7 @@ def test_anything_is_taken(steps: list[bytes | int | None]) -> None:
             buffer.gap(step)
         while (found := buffer.next()) is not None:
             assert len(found.body) <= MAX_BODY
-        while buffer.hunting and (candidate := buffer.candidate()) is not None:
+        while buffer.searching and (candidate := buffer.candidate()) is not None:
             if buffer.followed(candidate):
                 buffer.accept(candidate)
             else:

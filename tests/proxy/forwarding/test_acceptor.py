@@ -13,7 +13,8 @@ import pytest
 
 from kproxy.config import Addresses, Limits, Timeouts
 from kproxy.proxy.forwarding.sockets import Acceptor
-from kproxy.proxy.network.listening import listen, sockaddr
+from kproxy.proxy.network.listening import listen
+from kproxy.proxy.network.socket_addresses import to_sockaddr
 from kproxy.proxy.tap.counted import CloseCause, Total
 from tests.conftest import Require
 from tests.support import netns
@@ -200,7 +201,7 @@ def test_who_comes_while_nobody_is_accepted_waits() -> None:
             for _ in range(20):
                 await asyncio.sleep(0)
             assert proxy.total(Total.CONNECTIONS_OPENED) == 0
-            proxy.cluster.go_on()
+            proxy.cluster.resume()
             assert await reader.readexactly(11) == b"\0\0\0\7\0\0\0\1\0\1t"
             writer.close()
 
@@ -228,7 +229,7 @@ def test_a_fault_while_a_client_comes_leaves_nothing_open() -> None:
         listener = listen("127.0.0.1", 0)
         worker = Worker(Counters.create(), None, asyncio.get_running_loop())
         acceptor = Acceptor(worker, Faulty(), listener.fileno())
-        acceptor.set_target(sockaddr(socket.AF_INET, ("127.0.0.1", 9)), ("127.0.0.1", 9))
+        acceptor.set_target(to_sockaddr(socket.AF_INET, ("127.0.0.1", 9)), ("127.0.0.1", 9))
         acceptor.start()
         counts = []
         for _ in range(2):  # libuv keeps a descriptor from its first stream on

@@ -374,14 +374,14 @@ def test_a_plan_that_changes_while_frames_pass_holds_from_the_next_one_on() -> N
 def test_where_a_client_came_to_is_known_after_its_socket_was_handed_on() -> None:
     import socket  # noqa: PLC0415
 
-    from kproxy.proxy.network.listening import endpoint_of  # noqa: PLC0415
+    from kproxy.proxy.network.socket_addresses import from_sockaddr  # noqa: PLC0415
     from tests.proxy.forwarding.test_sockets import TcpBench  # noqa: PLC0415
 
     async def work() -> None:
         bench = TcpBench()
         here = bench.client.getpeername()
         handed = bench.link.take_client()
-        assert endpoint_of(bench.link.local_address()) == here
+        assert from_sockaddr(bench.link.local_address()) == here
         assert bench.link.take_client() == -1
         bench.link.return_client(handed)
         assert bench.link.client_socket() == handed

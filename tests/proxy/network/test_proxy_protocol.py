@@ -11,7 +11,7 @@ from proxyprotocol.v1 import ProxyProtocolV1
 from proxyprotocol.v2 import ProxyProtocolV2
 
 from kproxy.errors import ProxyProtocolError
-from kproxy.proxy.network.endpoint import join
+from kproxy.protocol.addresses import join_address
 from kproxy.proxy.network.proxy_protocol import V1_OWN, V2_OWN, Header, read_header, write_v1, write_v2
 from tests.conftest import Require
 from tests.support.haproxy import PROGRAM, haproxy
@@ -126,7 +126,7 @@ def test_any_bytes_are_a_header_the_beginning_of_one_or_refused(data: bytes) -> 
 
 @given(pairs)
 def test_the_other_implementation_reads_what_we_write(pair: tuple[tuple[str, int], tuple[str, int]]) -> None:
-    source, destination = (join(*end) for end in pair)
+    source, destination = (join_address(*end) for end in pair)
     for read in (
         ProxyProtocolV1().unpack(write_v1(source, destination)),
         ProxyProtocolV2().unpack(write_v2(source, destination)),
@@ -136,7 +136,7 @@ def test_the_other_implementation_reads_what_we_write(pair: tuple[tuple[str, int
 
 @given(pairs)
 def test_we_read_what_the_other_implementation_writes(pair: tuple[tuple[str, int], tuple[str, int]]) -> None:
-    source, destination = (join(*end) for end in pair)
+    source, destination = (join_address(*end) for end in pair)
     result = ProxyProtocolV2().unpack(write_v2(source, destination))
     for version, data in ((1, ProxyProtocolV1().pack(result)), (2, ProxyProtocolV2().pack(result))):
         assert read_header(data) == Header(version, len(data), source, destination)
@@ -170,8 +170,8 @@ def test_we_read_what_haproxy_sends(require: Require, tmp_path: Path, host: str,
     port = free_ports()
     with socket.create_server((host, 0), family=family) as server:
         server.settimeout(10)
-        target = join(host, server.getsockname()[1])
-        configuration = f"listen l\n mode tcp\n bind {join(host, port)}\n server s {target} {word}\n"
+        target = join_address(host, server.getsockname()[1])
+        configuration = f"listen l\n mode tcp\n bind {join_address(host, port)}\n server s {target} {word}\n"
         with haproxy(tmp_path, configuration, port, host):
             server.accept()[0].close()  # the connection that found haproxy up
             with socket.create_connection((host, port)) as client:
@@ -183,8 +183,8 @@ def test_we_read_what_haproxy_sends(require: Require, tmp_path: Path, host: str,
                         header = read_header(received)
                 assert received[header.size :] == b"hello"
                 assert header.version == version
-                assert header.source == join(*client.getsockname()[:2])
-                assert header.destination == join(host, port)
+                assert header.source == join_address(*client.getsockname()[:2])
+                assert header.destination == join_address(host, port)
 
 
 @pytest.mark.parametrize("ends", [("192.0.2.7:1234", "198.51.100.9:9092"), ("[2001:db8::7]:1", "[2001:db8::9]:65535")])
@@ -198,4 +198,4 @@ def test_haproxy_reads_what_we_send(require: Require, tmp_path: Path, ends: tupl
         client.sendall(write(*ends) + b"GET / HTTP/1.0\r\n\r\n")
         answer = b"".join(iter(lambda: client.recv(4096), b"")).decode()
     source, source_port, destination, destination_port = answer.rpartition("\r\n")[2].split()
-    assert (join(source, int(source_port)), join(destination, int(destination_port))) == ends
+    assert (join_address(source, int(source_port)), join_address(destination, int(destination_port))) == ends

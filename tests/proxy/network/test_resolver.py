@@ -6,7 +6,7 @@ import socket
 import pytest
 
 from kproxy.errors import UpstreamError
-from kproxy.proxy.network.resolver import FAILED_S, MOST_NAMES, REFUSED_S, REMEMBERED_S, Address, Resolver
+from kproxy.proxy.network.resolver import CACHED_S, FAILED_S, FAILURE_CACHED_S, MOST_NAMES, Address, Resolver
 from tests.support.loops import LOOPS, run
 
 ONE: Address = (socket.AF_INET, ("192.0.2.1", 9092))
@@ -65,7 +65,7 @@ def test_a_burst_is_one_question_and_its_answer_is_remembered_for_30_seconds() -
     async def main() -> None:
         answers = await asyncio.gather(*(resolver.addresses("broker", 9092) for _ in range(1_000)))
         assert answers == [[ONE, TWO]] * 1_000
-        names.clock += REMEMBERED_S - 0.1
+        names.clock += CACHED_S - 0.1
         assert await resolver.addresses("broker", 9092) == [ONE, TWO]
         assert names.asked == ["broker"]
         names.clock += 0.2
@@ -100,7 +100,7 @@ def test_a_name_that_is_not_known_is_asked_for_once_a_second() -> None:
             with pytest.raises(UpstreamError, match="broker: Name or service not known"):
                 await resolver.addresses("broker", 9092)
         assert len(names.asked) == 1
-        names.clock += REFUSED_S + 0.1
+        names.clock += FAILURE_CACHED_S + 0.1
         names.error, names.addresses = None, [ONE]
         assert await resolver.addresses("broker", 9092) == [ONE]
 
@@ -114,10 +114,10 @@ def test_an_old_answer_is_better_than_none() -> None:
     async def main() -> None:
         await resolver.addresses("broker", 9092)
         names.error = OSError(5, "Input/output error")
-        names.clock += REMEMBERED_S + 1
+        names.clock += CACHED_S + 1
         assert await resolver.addresses("broker", 9092) == [ONE]
         names.error, names.addresses = None, [TWO]
-        names.clock += REFUSED_S + 0.1
+        names.clock += FAILURE_CACHED_S + 0.1
         assert await resolver.addresses("broker", 9092) == [TWO]
 
     run("uvloop", main())

@@ -214,10 +214,10 @@ def test_what_the_caller_tried_itself_counts_too() -> None:
         upstream = Upstream(resolver=naming(at("127.0.0.2", 1), at("127.0.0.1", 1)))
         with pytest.raises(UpstreamError):
             await upstream.connect("broker", 1)
-        upstream.note(at("127.0.0.2", 1), True)
+        upstream.note_attempt(at("127.0.0.2", 1), True)
         assert upstream.resolved("broker", 1) == at("127.0.0.2", 1)
-        upstream.note(at("127.0.0.2", 1), False)
-        upstream.note(at("127.0.0.2", 1), False)
+        upstream.note_attempt(at("127.0.0.2", 1), False)
+        upstream.note_attempt(at("127.0.0.2", 1), False)
         assert upstream.delay() == 0.2
 
     run("uvloop", main())
@@ -233,10 +233,13 @@ def test_as_the_configuration_says() -> None:
     )
     upstream = Upstream.of(cluster, 1.0)
     assert not upstream.direct
-    header = upstream.header("10.0.0.1:5", "10.0.0.2:6")
+    header = upstream.proxy_header("10.0.0.1:5", "10.0.0.2:6")
     assert read_header(header) == Header(2, len(header), "10.0.0.1:5", "10.0.0.2:6")
-    assert Upstream(send_proxy_protocol="v1").header("10.0.0.1:5", "10.0.0.2:6").startswith(b"PROXY TCP4 ")
-    assert (Upstream().own_header(), Upstream(send_proxy_protocol="v1").own_header()) == (b"", b"PROXY UNKNOWN\r\n")
-    assert Upstream().header("10.0.0.1:5", "10.0.0.2:6") == b""
+    assert Upstream(send_proxy_protocol="v1").proxy_header("10.0.0.1:5", "10.0.0.2:6").startswith(b"PROXY TCP4 ")
+    assert (Upstream().own_proxy_header(), Upstream(send_proxy_protocol="v1").own_proxy_header()) == (
+        b"",
+        b"PROXY UNKNOWN\r\n",
+    )
+    assert Upstream().proxy_header("10.0.0.1:5", "10.0.0.2:6") == b""
     with pytest.raises(UsageError, match="host:port"):
         Upstream(["broker"])

@@ -1,7 +1,7 @@
 """Reaching brokers through another proxy: SOCKS5 (RFC 1928, 1929) or HTTP CONNECT (RFC 9110, section 9.3.6).
 
-SOCKS5 is python-socks'. Its HTTP CONNECT takes whatever one read gives for the whole answer, so that an answer in two
-segments leaves its second half in front of the broker's bytes; here h11 reads to the answer's end.
+SOCKS5 is python-socks'. Its HTTP CONNECT takes what one read returns for the whole answer, so the second half of an answer
+in two segments would stand before the broker's bytes; here h11 reads to the answer's end.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from python_socks import ProxyError, ProxyType
 from python_socks.async_.asyncio import Proxy as SocksProxy
 
 from kproxy.errors import UpstreamError, UsageError
-from kproxy.proxy.network.endpoint import join
+from kproxy.protocol.addresses import join_address
 from kproxy.proxy.network.resolver import Address
 
 DEFAULT_PORTS = {"socks5": 1080, "http": 3128}
@@ -24,8 +24,8 @@ READ_SIZE = 4_096
 
 
 @dataclass(frozen=True, slots=True)
-class Through:
-    """The proxy that a URL names."""
+class OutboundProxy:
+    """The proxy that a URL names (setting ``through``)."""
 
     kind: Literal["socks5", "http"]
     host: str
@@ -34,8 +34,8 @@ class Through:
     password: str = field(default="", repr=False)
 
     @classmethod
-    def from_url(cls, url: str) -> "Through":
-        """Of "socks5://user:password@host:port" or "http://..."; the port may be left out (1080, 3128).
+    def from_url(cls, url: str) -> "OutboundProxy":
+        """Parse "socks5://user:password@host:port" or "http://..."; the port may be left out (1080, 3128).
 
         Raises UsageError; its text does not repeat the URL, as there may be a password in it.
         """
@@ -52,14 +52,14 @@ class Through:
         return cls(kind, parts.hostname, port, unquote(parts.username or ""), unquote(parts.password or ""))
 
     def __str__(self) -> str:
-        return f"{self.kind}://{join(self.host, self.port)}"
+        return f"{self.kind}://{join_address(self.host, self.port)}"
 
     async def connect(self, proxy: Address, host: str, port: int) -> socket.socket:
-        """A socket to *host* and *port* by way of *proxy*, this proxy's numeric address; the name is resolved there.
+        """Connect to *host* and *port* through *proxy*, the numeric address of this proxy, which resolves the name.
 
         Raises:
             OSError: the proxy itself cannot be reached.
-            UpstreamError: it refuses, or answers what its protocol does not have.
+            UpstreamError: it refuses, or its answer breaks its protocol.
         """
         return await (
             self._connect_socks(proxy, host, port) if self.kind == "socks5" else self._connect_http(proxy, host, port)
@@ -71,17 +71,17 @@ class Through:
         try:
             return await socks.connect(host, port)
         except (ProxyError, UnicodeError, ValueError) as error:
-            raise UpstreamError(f"{self} does not connect to {join(host, port)}: {error}") from None
+            raise UpstreamError(f"{self} does not connect to {join_address(host, port)}: {error}") from None
 
     async def _connect_http(self, proxy: Address, host: str, port: int) -> socket.socket:
         connected = socket.socket(proxy[0], socket.SOCK_STREAM)
         connected.setblocking(False)
         try:
             await asyncio.get_running_loop().sock_connect(connected, proxy[1])
-            await self._ask_http(connected, join(host, port))
+            await self._ask_http(connected, join_address(host, port))
         except (h11.RemoteProtocolError, h11.LocalProtocolError) as error:
             connected.close()
-            raise UpstreamError(f"{self} does not connect to {join(host, port)}: {error}") from None
+            raise UpstreamError(f"{self} does not connect to {join_address(host, port)}: {error}") from None
         except BaseException:
             connected.close()
             raise
@@ -101,11 +101,11 @@ class Through:
             reason = answer.reason.decode("ascii", "replace")
             raise UpstreamError(f"{self} does not connect to {target}: {answer.status_code} {reason}".rstrip())
         if dialogue.trailing_data[0]:  # no broker speaks first
-            raise UpstreamError(f"{self} says more than that it connected to {target}")
+            raise UpstreamError(f"{self} sends more than that it connected to {target}")
 
     @staticmethod
     async def _answer(dialogue: h11.Connection, connected: socket.socket) -> h11.Response:
-        """The final answer's head, however it is cut; h11 refuses one of more than 16 KiB."""
+        """Read the head of the final answer, in however many parts; h11 refuses one of more than 16 KiB."""
         while True:
             event = dialogue.next_event()
             if isinstance(event, h11.Response):

@@ -202,7 +202,7 @@ def test_the_same_api_versions_answer_is_read_once_and_another_chain_reads_again
             expected = response(number, api_versions(0, 13 if most == 99 else most))
             assert await made.receive(made.client, len(expected)) == expected
         assert times == 3  # the first, and both that are narrowed
-        judge.judge_by(Chain([RewriteAddresses()]))
+        judge.use_chain(Chain([RewriteAddresses()]))
         assert not judge._unchanged
 
     run(work)

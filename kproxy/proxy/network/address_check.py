@@ -1,15 +1,17 @@
-"""Are the addresses free? Workers share theirs (SO_REUSEPORT), so they would share them with another kproxy too, and half of the
-clients would be served by the other's configuration, without a word.
+"""Check that the addresses to listen on are free, before the workers start.
+
+Workers share their ports (SO_REUSEPORT), so they would share them with another kproxy too, and half of the clients would be
+served by its configuration.
 """
 
 import socket
 
 from kproxy.config import Config
-from kproxy.config.addresses import Address, parse_address
 from kproxy.config.ports import broker_ports
+from kproxy.protocol.addresses import Address, parse_address
 
 
-def probe(config: Config) -> None:
+def check_addresses_are_free(config: Config) -> None:
     """Bind every address alone for a moment. Raises OSError with the address as ``filename``."""
     for cluster in config.clusters:
         listen = parse_address(cluster.listen, any_host=True)

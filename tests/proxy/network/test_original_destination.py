@@ -8,7 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.proxy.network.transparent import MOST_REMEMBERED, REMEMBERED_S, OwnConnections, original_destination
+from kproxy.proxy.network.original_destination import (
+    MOST_REMEMBERED,
+    REMEMBERED_S,
+    OwnConnections,
+    original_destination,
+)
 from tests.conftest import Require
 from tests.support import netns
 
@@ -16,7 +21,7 @@ ROOT = Path(__file__).parents[3]
 REDIRECT = ["-t", "nat", "-A", "OUTPUT", "-p", "tcp", "--dport", "9092", "-j", "REDIRECT", "--to-ports", "19092"]
 PROBE = """
 import json, socket, sys
-from kproxy.proxy.network.transparent import original_destination
+from kproxy.proxy.network.original_destination import original_destination
 listen, connect = sys.argv[1:]
 family = lambda host: socket.AF_INET6 if ":" in host else socket.AF_INET
 server = socket.socket(family(listen))
@@ -74,12 +79,12 @@ def test_a_connection_of_ours_is_known_when_it_comes_back() -> None:
     clock = [100.0]
     own = OwnConnections(lambda: clock[0])
     with socket.create_server(("127.0.0.1", 0)) as server, socket.socket() as ours, socket.socket() as stranger:
-        own.begin(ours)
+        own.connecting(ours)
         for connecting in (ours, stranger):
             connecting.connect(server.getsockname())
         came = [server.accept() for _ in range(2)]
         assert [own.has(peer) for _, peer in came] == [True, False]
-        own.end(ours)
+        own.connected(ours)
         assert [own.has(peer) for _, peer in came] == [True, False]
         assert own.has(("::ffff:127.0.0.1", came[0][1][1]))
         clock[0] += REMEMBERED_S + 0.1
@@ -102,7 +107,7 @@ def test_what_is_remembered_has_bounds_and_ends() -> None:
     clock = [100.0]
     own = OwnConnections(lambda: clock[0])
     for port in range(MOST_REMEMBERED + 10):
-        own.end(Named(port))  # type: ignore[arg-type]
+        own.connected(Named(port))  # type: ignore[arg-type]
     assert [own.has(Named(port).getsockname()) for port in (0, 9, 10, MOST_REMEMBERED + 9)] == [
         False,
         False,
@@ -110,5 +115,5 @@ def test_what_is_remembered_has_bounds_and_ends() -> None:
         True,
     ]
     clock[0] += REMEMBERED_S + 0.1
-    own.end(Named(5))  # type: ignore[arg-type]
+    own.connected(Named(5))  # type: ignore[arg-type]
     assert len(own._made) == 1

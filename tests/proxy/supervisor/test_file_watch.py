@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.proxy.supervisor.watch import FileWatch, stamp
+from kproxy.proxy.supervisor.file_watch import FileWatch, stamp
 
 
 @pytest.fixture

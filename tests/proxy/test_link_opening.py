@@ -57,7 +57,7 @@ def test_the_client_is_who_the_balancer_says(header: bytes, client: str | None, 
             assert await reader.readexactly(11) == b"\0\0\0\7\0\0\0\1\0\1t"
             link = next(iter(proxy.worker.links))
             own = "{}:{}".format(*writer.get_extra_info("sockname"))
-            assert proxy.cluster.row_of(link, 0)["client"] == (client or own)
+            assert proxy.cluster.row_of(link, 0, 0).client == (client or own)
             writer.close()
 
     run(work)

@@ -1,4 +1,4 @@
-"""Transparent mode: where a client wanted to go before the kernel redirected it here, and when that leads in a circle.
+"""Transparent mode: the destination a client had before the kernel redirected it here; and redirection loops.
 
 For connections redirected by netfilter's NAT (REDIRECT, DNAT) in this network namespace; Linux alone has it.
 """
@@ -7,23 +7,26 @@ import socket
 import struct
 import time
 from collections.abc import Callable
+from typing import Any
+
+from kproxy.protocol.addresses import unmapped_host
 
 SO_ORIGINAL_DST = 80  # linux/netfilter_ipv4.h, and IP6T_SO_ORIGINAL_DST of linux/netfilter_ipv6/ip6_tables.h
 SOL_IPV6 = 41
 SOCKADDR_IN = struct.Struct("!2xH4s8x")
 SOCKADDR_IN6 = struct.Struct("!2xH4x16s4x")
-REMEMBERED_S = 10.0  # a connection that leads back arrives at once
+REMEMBERED_S = 10.0  # a redirected connection arrives at once
 MOST_REMEMBERED = 65_536
 
 
 def original_destination(client: int | socket.socket) -> tuple[str, int] | None:
-    """Numeric host and port that the client connected to; None: nothing redirected it, it came to the listener itself.
+    """Return numeric host and port that the client connected to; None if it was not redirected: it connected to the listener.
 
     *client*: an accepted socket, or its file descriptor, which stays open.
     """
     accepted = socket.socket(fileno=client if isinstance(client, int) else client.fileno())
     try:
-        ours = _plain(*accepted.getsockname()[:2])
+        ours = _unmapped(accepted.getsockname())
         asked = _asked(accepted, ":" in ours[0])
     finally:
         accepted.detach()
@@ -31,38 +34,38 @@ def original_destination(client: int | socket.socket) -> tuple[str, int] | None:
 
 
 class OwnConnections:
-    """Connections that this process makes to brokers. One that comes in as a client's was redirected by a wrong rule.
+    """The connections that this process makes to brokers. A client that is one of them was redirected by a wrong rule.
 
-    Such a rule would make one client's connection into as many as there are sockets. Among several workers the circle ends
+    Such a rule would turn one client connection into as many as there are sockets. Among several workers the circle ends
     as soon as it meets one of them twice.
     """
 
     def __init__(self, now: Callable[[], float]) -> None:
         """*now*: seconds of a clock that does not go back."""
         self._now = now
-        self._connecting: set[socket.socket] = set()
+        self._attempts: set[socket.socket] = set()
         self._made: dict[tuple[str, int], float] = {}  # until when, oldest first
 
-    def begin(self, connecting: socket.socket) -> None:
-        """It is about to connect."""
-        self._connecting.add(connecting)
+    def connecting(self, connecting: socket.socket) -> None:
+        """Note a socket that is about to connect."""
+        self._attempts.add(connecting)
 
-    def end(self, connecting: socket.socket) -> None:
-        """It is connected, or never will be; to be called while it is open."""
-        self._connecting.discard(connecting)
+    def connected(self, connecting: socket.socket) -> None:
+        """Note that the attempt of a socket is over, before the socket is closed."""
+        self._attempts.discard(connecting)
         now = self._now()
         while self._made and (len(self._made) >= MOST_REMEMBERED or next(iter(self._made.values())) < now):
             del self._made[next(iter(self._made))]
-        ours = _plain(*connecting.getsockname()[:2])
+        ours = _unmapped(connecting.getsockname())
         self._made.pop(ours, None)
         self._made[ours] = now + REMEMBERED_S
 
     def has(self, client: tuple[str, int]) -> bool:
-        """Is this client's address that of one of them?"""
-        client = _plain(*client)
+        """Whether this client's address is that of one of them."""
+        client = _unmapped(client)
         if self._made.get(client, 0.0) >= self._now():
             return True
-        return any(_plain(*connecting.getsockname()[:2]) == client for connecting in self._connecting)
+        return any(_unmapped(connecting.getsockname()) == client for connecting in self._attempts)
 
 
 OWN = OwnConnections(time.monotonic)  # of this process, whatever cluster they are for
@@ -77,7 +80,5 @@ def _asked(accepted: socket.socket, is_ipv6: bool) -> tuple[str, int] | None:
     return socket.inet_ntop(socket.AF_INET6 if is_ipv6 else socket.AF_INET, address), port
 
 
-def _plain(host: str, port: int) -> tuple[str, int]:
-    """A socket of both families calls IPv4 addresses "::ffff:a.b.c.d"."""
-    mapped = host.startswith("::ffff:") and "." in host
-    return (host.removeprefix("::ffff:") if mapped else host.partition("%")[0]), port
+def _unmapped(address: tuple[Any, ...]) -> tuple[str, int]:
+    return unmapped_host(address[0]), address[1]

@@ -3,7 +3,7 @@
 import pytest
 
 from kproxy.filters.contract import Direction
-from kproxy.proxy.instead import spoken_instead
+from kproxy.proxy.foreign_protocol import explain_foreign_protocol
 
 
 @pytest.mark.parametrize(
@@ -17,11 +17,11 @@ from kproxy.proxy.instead import spoken_instead
     ],
 )
 def test_what_is_to_be_set_is_said(start: bytes, direction: Direction, setting: str) -> None:
-    said = spoken_instead(start, direction)
+    said = explain_foreign_protocol(start, direction)
     assert said is not None and setting in said
     assert "keylog" not in said  # an option of kproxy decode
 
 
 def test_nothing_is_said_of_bytes_that_are_unknown() -> None:
-    assert spoken_instead(b"\xff\xff\xff\xff", Direction.REQUEST) is None
-    assert spoken_instead(b"\0\0\0\x10", Direction.RESPONSE) is None
+    assert explain_foreign_protocol(b"\xff\xff\xff\xff", Direction.REQUEST) is None
+    assert explain_foreign_protocol(b"\0\0\0\x10", Direction.RESPONSE) is None

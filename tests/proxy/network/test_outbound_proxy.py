@@ -1,4 +1,4 @@
-"""Through another proxy: microsocks and tinyproxy as referees, the RFCs' bytes, and proxies that answer badly."""
+"""OutboundProxy another proxy: microsocks and tinyproxy as referees, the RFCs' bytes, and proxies that answer badly."""
 
 import asyncio
 import contextlib
@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from kproxy.errors import UpstreamError, UsageError
+from kproxy.proxy.network.outbound_proxy import OutboundProxy
 from kproxy.proxy.network.resolver import Address
-from kproxy.proxy.network.through import Through
 from tests.conftest import Require
 from tests.support.backend import echo, said_back, scripted
 from tests.support.loops import LOOPS, run
@@ -47,7 +47,7 @@ def at(port: int) -> Address:
 def connect_and_talk(loop: str, url: str, host: str) -> bytes:
     async def main() -> bytes:
         async with echo() as (port, _):
-            through = Through.from_url(url)
+            through = OutboundProxy.from_url(url)
             connected = await through.connect(at(through.port), host, port)
             assert connected.getblocking() is False
             return await said_back(connected, b"hello broker")
@@ -88,7 +88,7 @@ def dialogue(
 
     async def main() -> tuple[list[bytes], bytes]:
         async with scripted(script) as (port, read):
-            connected = await Through.from_url(url.format(port)).connect(at(port), host, 9092)
+            connected = await OutboundProxy.from_url(url.format(port)).connect(at(port), host, 9092)
             with connected:
                 received = b""
                 while piece := await asyncio.get_running_loop().sock_recv(connected, 1):
@@ -167,13 +167,13 @@ def test_a_broker_s_name_cannot_add_a_header() -> None:
 @pytest.mark.parametrize(
     ("url", "expected"),
     [
-        ("socks5://proxy", Through("socks5", "proxy", 1080)),
-        ("http://10.0.0.1", Through("http", "10.0.0.1", 3128)),
-        ("http://al%40ice:p%3Aw@[::1]:8080/", Through("http", "::1", 8080, "al@ice", "p:w")),
+        ("socks5://proxy", OutboundProxy("socks5", "proxy", 1080)),
+        ("http://10.0.0.1", OutboundProxy("http", "10.0.0.1", 3128)),
+        ("http://al%40ice:p%3Aw@[::1]:8080/", OutboundProxy("http", "::1", 8080, "al@ice", "p:w")),
     ],
 )
-def test_urls(url: str, expected: Through) -> None:
-    assert Through.from_url(url) == expected
+def test_urls(url: str, expected: OutboundProxy) -> None:
+    assert OutboundProxy.from_url(url) == expected
     assert "p:w" not in f"{expected} {expected!r}"
 
 
@@ -195,5 +195,5 @@ def test_urls(url: str, expected: Through) -> None:
 )
 def test_what_is_no_such_url_is_refused_without_its_password(url: str) -> None:
     with pytest.raises(UsageError) as caught:
-        Through.from_url(url)
+        OutboundProxy.from_url(url)
     assert "s3cr3t" not in str(caught.value)

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from kproxy.proxy.network.endpoint import join
+from kproxy.protocol.addresses import join_address
 from kproxy.proxy.network.proxy_protocol import Header, read_header, write_v1, write_v2
 from tests.conftest import Require
-from tests.proxy.network.test_through import program
+from tests.proxy.network.test_outbound_proxy import program
 from tests.support.certificates import Authority, certificates
 from tests.support.kafka.proxies import Proxy, cluster
 from tests.support.ports import free_ports
@@ -153,7 +153,7 @@ def test_a_broker_is_told_who_the_client_is(begin: Callable[..., Proxy], version
         assert broker.headers[0].source is None  # kproxy's own question, which brokers there are
         assert (f"v{told.version}", told.source, told.destination) == (
             version,
-            join(*client.getsockname()),
+            join_address(*client.getsockname()),
             proxy.bootstrap(),
         )
 

@@ -1,4 +1,4 @@
-"""What somebody speaks instead of Kafka, and which setting of kproxy run, or of the client, would be the right one."""
+"""Recognise a peer that speaks another protocol than Kafka, and name the setting of kproxy, or of the client, that helps."""
 
 from kproxy.filters.contract import Direction
 from kproxy.session.recognise import foreign_size
@@ -13,7 +13,7 @@ SETTINGS = {
 }
 
 
-def spoken_instead(start: bytes, direction: Direction) -> str | None:
-    """In words, what begins with these four bytes, where Kafka has the size of a frame; None: not known."""
+def explain_foreign_protocol(start: bytes, direction: Direction) -> str | None:
+    """Explain four bytes that stand where Kafka has the size of a frame; None if they are of no known protocol."""
     foreign = foreign_size(start, direction)
     return SETTINGS.get((foreign.kind, direction), foreign.what) if foreign else None

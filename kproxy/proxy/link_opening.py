@@ -1,57 +1,74 @@
-"""Links for which there is more to do than connecting two sockets: TLS, names, a proxy on the way, PROXY headers.
+"""Open links that take more than connecting two sockets: TLS, names, another proxy on the way, PROXY headers.
 
-Order: PROXY header, TLS towards the client, which broker, connecting, PROXY header out, TLS towards the broker, joined.
+The steps, in order: receive the PROXY header, TLS handshake with the client, choose the broker, connect to it, send the PROXY
+header, TLS handshake with the broker, join both sides.
 """
 
 import asyncio
 import contextlib
 import socket
 import ssl
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kproxy.config import Cluster, Config
 from kproxy.errors import ProxyProtocolError, UpstreamError
+from kproxy.filters.contract import ConnectionFacts
+from kproxy.protocol.addresses import join_address, split_address
+from kproxy.proxy.brokers import BrokerTable
 from kproxy.proxy.forwarding.link import Link
 from kproxy.proxy.forwarding.sockets import pump
 from kproxy.proxy.forwarding.streams import Leg, join_legs
+from kproxy.proxy.link_description import broker_of, client_of, listener_of
 from kproxy.proxy.logs import log
-from kproxy.proxy.network.endpoint import join, split
 from kproxy.proxy.network.proxy_protocol import read_header
 from kproxy.proxy.network.upstream import Upstream
 from kproxy.proxy.tap.counted import CloseCause, Total
+from kproxy.proxy.tap.counters import Counters
 
 if TYPE_CHECKING:
     from kproxy.proxy.network.tls import Contexts
-    from kproxy.proxy.virtual_cluster import VirtualCluster
 
-WRITE_BUFFER = 262_144  # bytes a transport takes before its lane stands still
+WRITE_BUFFER = 262_144  # bytes a transport buffers before its lane is paused
 MOST_PROXY_HEADER = 16 + 4_096  # bytes; see proxy_protocol.py
-BEGINNING, CLIENT_TLS, CONNECTING, BROKER_TLS = range(4)
 
 
 class _Refused(Exception):
-    """The client is turned away; *cause* says why to the counters, the text to the log."""
+    """The client is refused: *cause* is counted, the text is logged."""
 
     def __init__(self, cause: CloseCause, why: str) -> None:
         super().__init__(why)
         self.cause = cause
 
 
-class Opening:
-    """How links of a virtual cluster are opened, under one configuration."""
+class LinkOpener:
+    """Opens the links of a virtual cluster under one configuration; ``of`` makes one.
+
+    Args:
+        cluster, config: the configuration.
+        counters: of the worker.
+        brokers: the addresses of the brokers.
+        facts_of: returns what filters may know of a link's connection; the opener adds client, principal and broker.
+        listener_tls, broker_tls: TLS contexts of the sides that have TLS.
+    """
 
     def __init__(
         self,
-        owner: "VirtualCluster",
         cluster: Cluster,
         config: Config,
-        listener_tls: "Contexts | None",
-        broker_tls: "Contexts | None",
+        *,
+        counters: Counters,
+        brokers: BrokerTable,
+        facts_of: Callable[[Link], ConnectionFacts],
+        listener_tls: "Contexts | None" = None,
+        broker_tls: "Contexts | None" = None,
     ) -> None:
         self.upstream = Upstream.of(cluster, config.timeouts.connect)
         self.listener_tls = listener_tls
         self.broker_tls = broker_tls
-        self._owner = owner
+        self._counters = counters
+        self._brokers = brokers
+        self._facts_of = facts_of
         self._cluster = cluster
         self._timeouts = config.timeouts
         self.is_plain = not (
@@ -64,34 +81,49 @@ class Opening:
         )
 
     @classmethod
-    def of(cls, owner: "VirtualCluster", cluster: Cluster, config: Config) -> "Opening":
-        """As the configuration says. Raises UsageError: a certificate or a key does not do."""
+    def of(
+        cls,
+        cluster: Cluster,
+        config: Config,
+        counters: Counters,
+        brokers: BrokerTable,
+        facts_of: Callable[[Link], ConnectionFacts],
+    ) -> "LinkOpener":
+        """Make the opener of a configuration. Raises UsageError if a certificate or a key cannot be used."""
         if cluster.listener_tls is None and cluster.broker_tls is None:
-            return cls(owner, cluster, config, None, None)
+            return cls(cluster, config, counters=counters, brokers=brokers, facts_of=facts_of)
         from kproxy.proxy.network.tls import Contexts  # noqa: PLC0415 (OpenSSL is loaded where it is used)
 
         listener = (
             Contexts(cluster.listener_tls, names=cluster.addresses.mode == "sni") if cluster.listener_tls else None
         )
         broker = Contexts(cluster.broker_tls) if cluster.broker_tls else None
-        return cls(owner, cluster, config, listener, broker)
+        return cls(
+            cluster,
+            config,
+            counters=counters,
+            brokers=brokers,
+            facts_of=facts_of,
+            listener_tls=listener,
+            broker_tls=broker,
+        )
 
     def server_name(self, host: str) -> str:
-        """The name that a broker's certificate must have."""
+        """Return the name that the certificate of a broker at *host* must have."""
         from kproxy.proxy.network.tls import server_name  # noqa: PLC0415
 
         assert self._cluster.broker_tls is not None
         return server_name(self._cluster.broker_tls, host)
 
     def reload(self) -> None:
-        """Read certificates and keys anew; where one does not do, those before stay."""
+        """Read certificates and keys again; where they cannot be used, those before stay in use."""
         for side, contexts in (("listener", self.listener_tls), ("broker", self.broker_tls)):
             why = contexts.reload() if contexts else None
             if why:
                 log("warning", "certificates are kept as they were", cluster=self._cluster.name, path=side, reason=why)
 
     async def open(self, link: Link) -> None:
-        """Bring a link from an accepted socket to two joined sides, or close it with the cause."""
+        """Take a link from an accepted socket to two joined sides, or close it with the cause."""
         try:
             async with asyncio.timeout(self._timeouts.first_request + self._timeouts.connect):
                 await self._open(link)
@@ -100,26 +132,26 @@ class Opening:
                 await asyncio.sleep(self.upstream.delay())
             self._close(link, refused.cause, str(refused))
         except UpstreamError as error:
-            self._owner.worker.counters.add(Total.UPSTREAM_CONNECT_FAILURES)
+            self._counters.add(Total.UPSTREAM_CONNECT_FAILURES)
             await self.give_up(link, str(error))
         except TimeoutError:
             self._close(link, CloseCause.FIRST_REQUEST_TIMEOUT, "the client did not begin in time")
         except OSError as error:
             self._close(link, CloseCause.ERROR, error.strerror or str(error))
         except Exception as error:
-            self._owner.on_fault(link, error)
+            log("error", "a fault", cluster=self._cluster.name, connection=link.number, reason=repr(error))
             link.close(CloseCause.ERROR)
 
     async def give_up(self, link: Link, why: str) -> None:
-        """Close a link whose broker cannot be reached: after a moment, so that the client does not come back at once."""
-        said = {"connection": link.number, "client": self._owner.client_of(link), "broker": self._owner.broker_of(link)}
+        """Close a link whose broker cannot be reached; after a moment, so that the client does not reconnect at once."""
+        said = {"connection": link.number, "client": client_of(link), "broker": broker_of(link)}
         log("warning", "no connection to a broker", reason=why, **said)
         await asyncio.sleep(self.upstream.delay())
         link.close(CloseCause.UPSTREAM_UNREACHABLE)
 
     def _close(self, link: Link, cause: CloseCause, why: str) -> None:
-        said = {"connection": link.number, "client": self._owner.client_of(link), "cause": cause.name.lower()}
-        level = "warning" if cause is CloseCause.TLS_BROKER else "info"  # no client can mend that
+        said = {"connection": link.number, "client": client_of(link), "cause": cause.name.lower()}
+        level = "warning" if cause is CloseCause.TLS_BROKER else "info"  # the fault is not the client's
         log(level, "closed before it began", reason=why, **said)
         link.close(cause)
 
@@ -150,19 +182,23 @@ class Opening:
                 join_legs(link, client, broker)
 
     async def _read_proxy_header(self, link: Link) -> str | None:
-        """Who the balancer in front says the client is; the header is taken off the stream."""
+        """Read the PROXY header off the stream, note its client address, and return its destination."""
         loop = asyncio.get_running_loop()
-        peeked = socket.socket(fileno=link.take_client())  # nobody else may close what the loop is asked to watch
+        peeked = socket.socket(
+            fileno=link.take_client()
+        )  # owned here, so that it is not closed while the loop watches it
         seen = 0
         try:
             while True:
-                peeked.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, seen + 1)  # what was seen is no news
+                peeked.setsockopt(
+                    socket.SOL_SOCKET, socket.SO_RCVLOWAT, seen + 1
+                )  # wake up only for more than was seen
                 await _readable(loop, peeked.fileno())
                 data = peeked.recv(MOST_PROXY_HEADER, socket.MSG_PEEK)
                 header = read_header(data)
                 if header is not None:
                     peeked.recv(header.size)
-                    self._owner.facts_of(link).client = header.source or self._owner.client_of(link)
+                    self._facts_of(link).client = header.source or client_of(link)
                     return header.destination
                 if len(data) == seen:
                     raise _Refused(CloseCause.PROXY_PROTOCOL, "the client left within its PROXY header")
@@ -176,7 +212,7 @@ class Opening:
 
     async def _client_tls(self, link: Link) -> Leg:
         assert self.listener_tls is not None
-        counters = self._owner.worker.counters
+        counters = self._counters
         leg = Leg(True)
         try:
             await asyncio.get_running_loop().connect_accepted_socket(
@@ -192,50 +228,50 @@ class Opening:
         self._own(link, leg)
         from kproxy.proxy.network.tls import principal_of  # noqa: PLC0415
 
-        self._owner.facts_of(link).principal = principal_of(leg.transport.get_extra_info("ssl_object"))
+        self._facts_of(link).principal = principal_of(leg.transport.get_extra_info("ssl_object"))
         return leg
 
     async def _connect(self, link: Link, client: Leg | None) -> socket.socket:
         target = self._target(link, client)
-        self._owner.worker.counters.add(Total.UPSTREAM_CONNECTS)
+        self._counters.add(Total.UPSTREAM_CONNECTS)
         if target is None:
             connected, endpoint = await self.upstream.connect_bootstrap()
-            target = split(endpoint)
+            target = split_address(endpoint)
         else:
             link.target = target
             connected = await self.upstream.connect(*target)
         link.target = target
         if link.facts is not None:
-            link.facts.broker = join(*target)
+            link.facts.broker = join_address(*target)
         return connected
 
     def _target(self, link: Link, client: Leg | None) -> tuple[str, int] | None:
-        """Where this client goes; None: any bootstrap broker."""
+        """Return the address to connect this client to; None: any bootstrap broker."""
         mode = self._cluster.addresses.mode
         if mode == "transparent":
-            from kproxy.proxy.network.transparent import OWN, original_destination  # noqa: PLC0415
+            from kproxy.proxy.network.original_destination import OWN, original_destination  # noqa: PLC0415
 
-            if OWN.has(split(self._owner.client_of(link))):
+            if OWN.has(split_address(client_of(link))):
                 raise _Refused(CloseCause.LOOP, "kproxy's own connection to a broker was redirected back to it")
             found = original_destination(link.client_socket())
             if found is None:
-                raise _Refused(CloseCause.LOOP, "the client came to the listener itself: nothing was redirected")
+                raise _Refused(CloseCause.LOOP, "the client connected to the listener itself: nothing was redirected")
             return found
         if mode == "sni" and client is not None:
             from kproxy.proxy.network.tls import server_name_of  # noqa: PLC0415
 
             name = server_name_of(client.transport.get_extra_info("ssl_object"))
-            link.node_id = self._owner.brokers.node_of_name(name or "")
-        return self._owner.target_of(link.node_id)
+            link.node_id = self._brokers.node_of_name(name or "")
+        return None if link.node_id is None else self._brokers.target(link.node_id)
 
     async def _send_proxy_header(self, link: Link, connected: socket.socket, destination: str | None) -> None:
-        header = self.upstream.header(self._owner.client_of(link), destination or self._owner.listener_of(link))
+        header = self.upstream.proxy_header(client_of(link), destination or listener_of(link))
         if header:
             await asyncio.get_running_loop().sock_sendall(connected, header)
 
     async def _broker_tls(self, link: Link, connected: socket.socket) -> Leg:
         assert self.broker_tls is not None
-        counters = self._owner.worker.counters
+        counters = self._counters
         leg = Leg(True)
         assert link.target is not None
         host, port = link.target
@@ -249,7 +285,7 @@ class Opening:
             )
         except (OSError, ssl.SSLError) as error:
             counters.add(Total.TLS_HANDSHAKES_FAILED_BROKER)
-            raise _Refused(CloseCause.TLS_BROKER, f"TLS with {join(host, port)}: {error}") from error
+            raise _Refused(CloseCause.TLS_BROKER, f"TLS with {join_address(host, port)}: {error}") from error
         counters.add(Total.TLS_HANDSHAKES_OK_BROKER)
         leg.transport.set_write_buffer_limits(WRITE_BUFFER)
         return leg

@@ -2,7 +2,7 @@
 
 import socket
 
-from kproxy.proxy.lingering import Lingering
+from kproxy.proxy.network.lingering_close import LingeringClose
 
 
 def pair() -> tuple[socket.socket, socket.socket]:
@@ -15,7 +15,7 @@ def pair() -> tuple[socket.socket, socket.socket]:
 
 def test_what_was_sent_arrives_although_the_client_sent_more_than_was_read() -> None:
     client, ours = pair()
-    lingering = Lingering()
+    lingering = LingeringClose()
     client.sendall(b"unread" * 1_000)
     ours.send(b"answer")
     lingering.add(ours.detach())
@@ -46,7 +46,7 @@ def test_a_plain_close_loses_it() -> None:
 def test_a_client_that_is_gone_is_not_waited_for() -> None:
     client, ours = pair()
     client.close()
-    lingering = Lingering()
+    lingering = LingeringClose()
     lingering.add(ours.detach())
     lingering.sweep()
     assert len(lingering) == 0
@@ -54,7 +54,7 @@ def test_a_client_that_is_gone_is_not_waited_for() -> None:
 
 def test_close_waits_for_nobody() -> None:
     client, ours = pair()
-    lingering = Lingering()
+    lingering = LingeringClose()
     lingering.add(ours.detach())
     lingering.close()
     assert len(lingering) == 0

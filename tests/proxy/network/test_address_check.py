@@ -6,7 +6,7 @@ import socket
 import pytest
 
 from kproxy.config import Addresses, Cluster, Config
-from kproxy.proxy.network.probe import probe
+from kproxy.proxy.network.address_check import check_addresses_are_free
 
 
 def config(port: int, **addresses: object) -> Config:
@@ -25,21 +25,21 @@ def test_a_shared_port_is_in_use() -> None:
     with listener() as other:
         port = other.getsockname()[1]
         with pytest.raises(OSError, match="in use") as caught:
-            probe(config(port))
+            check_addresses_are_free(config(port))
     assert caught.value.errno == errno.EADDRINUSE
     assert caught.value.filename == f"127.0.0.1:{port}"
-    probe(config(port))  # free again; and probing leaves nothing behind
-    probe(config(port))
+    check_addresses_are_free(config(port))  # free again; and probing leaves nothing behind
+    check_addresses_are_free(config(port))
 
 
 def test_so_are_ports_of_brokers() -> None:
     with listener() as other:
         port = other.getsockname()[1]
         with pytest.raises(OSError, match=f"127.0.0.1:{port}"):
-            probe(config(port - 10, first_port=port - 3, node_ids=["2-3"]))
+            check_addresses_are_free(config(port - 10, first_port=port - 3, node_ids=["2-3"]))
 
 
 def test_a_name_that_is_none() -> None:
     cluster = Cluster(listen="host.invalid:9092")
     with pytest.raises(OSError, match=r"host\.invalid:9092"):
-        probe(Config(clusters=[cluster]))
+        check_addresses_are_free(Config(clusters=[cluster]))

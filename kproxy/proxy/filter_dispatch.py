@@ -1,0 +1,107 @@
+"""Run held frames through the filter chain and apply each verdict, now or when it is ready."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from kproxy.filters.chain import Chain
+from kproxy.filters.contract import Answer, Close, ConnectionFacts, Direction, Outcome, RequestFacts, Send, Want
+from kproxy.filters.narrow_api_versions import NarrowApiVersions
+from kproxy.protocol import ApiKey
+from kproxy.proxy.forwarding.link import Link
+from kproxy.proxy.forwarding.owner import PairedRequest
+from kproxy.proxy.logs import log
+from kproxy.proxy.tap.counted import CloseCause, Total
+
+AFTER_CORRELATION_ID = 8
+MOST_UNCHANGED = 64
+
+
+class FilterDispatch:
+    """Runs held frames through a chain. The methods up to ``on_too_large_to_hold`` are those of LinkOwner (forwarding/owner.py).
+
+    Args:
+        chain: the filters.
+        facts_of: returns what filters may know of a link's connection.
+    """
+
+    def __init__(self, chain: Chain, facts_of: Callable[[Link], ConnectionFacts]) -> None:
+        self._facts_of = facts_of
+        self._waiting: set[asyncio.Task[None]] = set()  # verdicts that are not ready
+        self.use_chain(chain)
+
+    def use_chain(self, chain: Chain) -> None:
+        """Use another chain from now on; verdicts that are awaited are still those of the chain before."""
+        self.chain = chain
+        self._unchanged: set[bytes] = set()  # ApiVersions responses, without size and correlation id
+
+    def on_request(self, link: Link, frame: bytes) -> bool:
+        """Decide about a request; False: the verdict comes later, and resumes the link."""
+        return self._apply_when_ready(
+            link, Direction.REQUEST, self.chain.on_request(self._facts_of(link), frame), frame
+        )
+
+    def on_response(self, link: Link, current: PairedRequest, frame: bytes) -> bool:
+        """Decide about a response; False: the verdict comes later, and resumes the link."""
+        if current[0] == ApiKey.API_VERSIONS and frame[AFTER_CORRELATION_ID:] in self._unchanged:
+            link.forward_response(frame)
+            return True
+        outcome = self.chain.on_response(self._facts_of(link), _request_of(current), frame)
+        if current[0] == ApiKey.API_VERSIONS and isinstance(outcome, Send) and outcome.frame == frame:
+            self._note_unchanged(current[1], frame)
+        return self._apply_when_ready(link, Direction.RESPONSE, outcome, frame)
+
+    def _note_unchanged(self, api_version: int, frame: bytes) -> None:
+        """Remember a response that kproxy's own filter did not change: every connection begins with the same ApiVersions."""
+        filters = self.chain.filters_for(Direction.RESPONSE, ApiKey.API_VERSIONS, api_version)
+        if len(filters) == 1 and isinstance(filters[0], NarrowApiVersions) and len(self._unchanged) < MOST_UNCHANGED:
+            self._unchanged.add(frame[AFTER_CORRELATION_ID:])
+
+    def on_tail(self, link: Link, current: PairedRequest, tail: bytes) -> bytes:
+        """Rewrite the end of a response that was not held whole; return as many bytes."""
+        changed = self.chain.on_tail(self._facts_of(link), _request_of(current), tail)
+        if changed != tail:
+            link.worker.counters.add(Total.REWRITTEN_FRAMES)
+        return changed
+
+    def on_too_large_to_hold(self, link: Link, side: int, api_key: int, api_version: int, size: int) -> Want:
+        """Return what to do with a frame that is too large to be held."""
+        direction = Direction(side)
+        return self.chain.when_too_large_to_hold(direction, api_key, api_version)
+
+    def _apply_when_ready(self, link: Link, side: int, outcome: Outcome | Awaitable[Outcome], frame: bytes) -> bool:
+        if isinstance(outcome, Awaitable):
+            task = asyncio.ensure_future(self._wait(link, side, outcome, frame))
+            self._waiting.add(task)
+            task.add_done_callback(self._waiting.discard)
+            return False
+        self._apply(link, side, outcome, frame)
+        return True
+
+    async def _wait(self, link: Link, side: int, outcome: Awaitable[Outcome], frame: bytes) -> None:
+        try:
+            self._apply(link, side, await outcome, frame)
+            link.resume(side)
+        except Exception as error:
+            log("error", "a verdict could not be applied", connection=link.number, reason=repr(error))
+            link.close(CloseCause.ERROR)
+
+    def _apply(self, link: Link, side: int, outcome: Outcome, frame: bytes) -> None:
+        match outcome:
+            case Close(reason):
+                log("info", "closed by a filter", connection=link.number, reason=reason)
+                link.close(CloseCause.FILTER)
+            case Answer(answer):
+                if answer:  # empty: the client expects no response
+                    link.answer(answer)
+            case _:
+                if outcome.frame != frame:
+                    link.worker.counters.add(Total.REWRITTEN_FRAMES)
+                if side == Direction.REQUEST:
+                    link.forward_request(outcome.frame, outcome.request)
+                else:
+                    link.forward_response(outcome.frame)
+
+
+def _request_of(current: PairedRequest) -> RequestFacts:
+    api_key, api_version, correlation_id, held = current
+    return held or RequestFacts(api_key, api_version, correlation_id)
