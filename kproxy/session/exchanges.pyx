@@ -27,6 +27,7 @@ from kproxy.protocol import ApiKey, request_message, response_header_version, re
 from kproxy.protocol.error_codes import ErrorCode
 from kproxy.protocol.facts import facts
 from kproxy.session.cluster import FIRST_VERSION_WITH_TOPIC_ID, TELLING_REQUESTS, TELLING_RESPONSES
+from kproxy.session.fetch_session import FETCH_SESSIONS_FROM
 
 TOKEN = (None, None)
 cdef int MOST_SOUGHT = 64  # requests in flight whose responses a hunt looks for
@@ -201,7 +202,6 @@ class Step(IntEnum):
 
 
 _STEPS = {ApiKey[step.name]: step for step in Step if step}
-_FETCH_SESSIONS_FROM = 7  # KIP-227
 
 
 cdef class Route:
@@ -219,7 +219,7 @@ cdef class Route:
         self.response_header_version = response_header_version(api_key, api_version) if response else 0
         self.request_step = Step.ORDINARY if step in (Step.FETCH, Step.SASL_AUTHENTICATE) else step
         self.response_step = Step.ORDINARY if step in (Step.PRODUCE, Step.API_VERSIONS) else step
-        if step is Step.FETCH and api_version < _FETCH_SESSIONS_FROM:
+        if step is Step.FETCH and api_version < FETCH_SESSIONS_FROM:
             self.response_step = Step.ORDINARY
         self.has_topic_ids = api_version >= FIRST_VERSION_WITH_TOPIC_ID.get(api_key, 1 << 15)
         self.tells_in_request = api_key in TELLING_REQUESTS

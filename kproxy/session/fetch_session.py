@@ -15,6 +15,7 @@ from kproxy.errors import DecodeError
 if TYPE_CHECKING:  # exchanges.pyi imports this module
     from kproxy.session.exchanges import Frame
 
+FETCH_SESSIONS_FROM = 7  # the api_version of Fetch that has sessions (KIP-227)
 _FULL_EPOCHS = (0, -1)
 _REMEMBERED = 64  # Fetch exchanges that can still be read in full after they were emitted
 _LARGEST = 4 * 1024 * 1024  # a larger request is not decoded: as objects it would be many times its size

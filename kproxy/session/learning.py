@@ -4,9 +4,8 @@ from kproxy.session.cluster import ClusterView, TopicNames
 from kproxy.session.events import Connection
 from kproxy.session.exchanges import Exchange, Frame, Route, Step, decoded
 from kproxy.session.fetch_session import FetchSessions
-from kproxy.session.software import client_software
+from kproxy.session.software import SOFTWARE_FROM, client_software
 
-_SOFTWARE_FROM = 3  # KIP-511
 _LONGEST_NAME = 255  # of the name of a client's software; Kafka's pattern for it has no limit
 
 
@@ -22,7 +21,7 @@ class Learning:
 
     def from_api_versions(self, route: Route, request: Frame) -> bool:
         """Learn the client's software, from a request that was read or is newer than the facts; return whether it names one."""
-        if route.api_version < _SOFTWARE_FROM or request.cut:
+        if route.api_version < SOFTWARE_FROM or request.cut:
             return False
         if request.message is None:
             named = client_software(request.data, request.body_start)

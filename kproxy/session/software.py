@@ -10,6 +10,7 @@ import re
 _SOFTWARE = re.compile(
     rb"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?"
 )  # ApiVersionsRequest.SOFTWARE_NAME_VERSION_PATTERN
+SOFTWARE_FROM = 3  # the api_version of ApiVersions whose request names the client's software (KIP-511)
 _LONGEST = 126  # bytes: a COMPACT_STRING whose length takes one
 
 
