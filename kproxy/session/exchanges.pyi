@@ -94,7 +94,7 @@ class Exchange(Event):
         """The same exchange with some fields changed."""
 
 class Step(IntEnum):
-    """What a session does beyond pairing; ORDINARY is false."""
+    """What a session does with an API beyond pairing; ORDINARY is false."""
 
     ORDINARY = 0
     PRODUCE = 1  # may not be answered
@@ -136,19 +136,19 @@ class Route:
         """Whether anything is learned from its exchanges."""
 
     def read_request(self, frame: Frame) -> None:
-        """Check the request body from ``frame.body_start`` on, and note in the frame how it is to be read."""
+        """Check the request body from ``frame.body_start`` on, and write into the frame how to read it, or why not."""
 
     def read_response(self, frame: Frame) -> None:
-        """Check the response body from ``frame.body_start`` on, and note in the frame how it is to be read."""
+        """Check the response body from ``frame.body_start`` on, and write into the frame how to read it, or why not."""
 
     def expects_response(self, produce: Frame) -> bool:
-        """Whether a Produce request is answered: with acks=0 it is not, whatever happens (KafkaApis)."""
+        """Whether a Produce request is answered: with acks=0 it never is (KafkaApis)."""
 
     def fits_response(self, data: bytes) -> bool:
         """Whether *data* is, to its last byte, a response to this API and version."""
 
 def read_body(frame: Frame, message: Message | None, api_version: int) -> None:
-    """Check that *message* at *api_version* consumes the body exactly; note in the frame how to read it, or why not."""
+    """Check that *message* at *api_version* consumes the body exactly; write into the frame how to read it, or why not."""
 
 def decoded(frame: Frame) -> Any:
     """The body of a frame that was read, as an object; None of one that was not."""
@@ -165,27 +165,27 @@ def is_refusal(api_versions: Frame) -> bool:
 def failed(response: Frame) -> bool:
     """Whether a response with an error code at its top says that, or cannot be read."""
 
-Entry = tuple[Exchange | None, Route | None]  # without an exchange: a token; without a route: an API nobody knows
+Entry = tuple[Exchange | None, Route | None]  # without an exchange: a token; without a route: an unknown API
 TOKEN: Entry
 
 class InFlight:
-    """A queue of entries; responses come in request order, so its head is what the next response belongs to."""
+    """A queue of entries; responses come in request order, so the next response belongs to its head."""
 
     def __init__(self, limits: Limits) -> None: ...
     @property
     def queue(self) -> deque[Entry]: ...
     def add(self, exchange: Exchange, route: Route | None, size: int) -> bool:
-        """Take a request whose frame holds *size* bytes; say whether there is now more than the limits allow."""
+        """Add a request whose frame holds *size* bytes; return whether there is now more than the limits allow."""
 
     def add_token(self) -> bool:
-        """Take a token, which the other side will answer with one; the result is as ``add``'s."""
+        """Add a token, which the other side answers with one; the result is that of ``add``."""
 
     @property
     def overfull(self) -> bool:
-        """Whether the oldest must go; one alone may always stay."""
+        """Whether the oldest must be dropped; a single one may always stay."""
 
     def take(self) -> Entry:
-        """The head, removed. Raises IndexError when there is none."""
+        """Remove and return the head. Raises IndexError when there is none."""
 
     def drop_tokens(self) -> None:
         """Forget the tokens: authentication is over."""

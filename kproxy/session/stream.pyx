@@ -38,12 +38,11 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 from kproxy.protocol.wire cimport be32
 from kproxy.session.exchanges cimport Frame
 
+from kproxy.protocol import frames as kafka_frames
+
+cdef int SIZE_FIELD = kafka_frames.SIZE_FIELD
 cdef Py_ssize_t HUNT_SLICE = 4096  # a Hunt is fed in slices, so that little is copied again when it finds a frame
 cdef Py_ssize_t SEARCHED_AGAIN = 65_536  # a frame that turned out to be none is searched for frames up to this size
-
-cdef enum:
-    SIZE_FIELD = 4  # kproxy.protocol.frames.SIZE_FIELD, as a constant of C
-
 
 cdef inline int32_t size_at(const char *at) noexcept:
     return <int32_t>be32(<const uint8_t *>at)
@@ -281,7 +280,7 @@ cdef class Stream:
         return data[skipped:]
 
     cdef int search(self, bytes data, int64_t at, pieces, list events) except -1:
-        """HUNTING: give the bytes to the Hunt; once it has found a frame, continue there."""
+        """HUNTING: pass the bytes to the Hunt; once it has found a frame, continue there."""
         hunt = self._hunt
         if hunt.feed(data, at):
             self._end_hunt(at, events)
