@@ -43,7 +43,7 @@ def rows(text: str) -> list[dict[str, object]]:
     return [json.loads(line) for line in text.splitlines()]
 
 
-def test_text_is_a_line_an_exchange(kproxy: Kproxy) -> None:
+def test_text_is_one_line_per_exchange(kproxy: Kproxy) -> None:
     code, out, err = kproxy("decode", FIRST)
     assert code == 0
     assert len(out.splitlines()) == sum(MANIFEST[FIRST.name]["requests_by_api_and_version"].values())
@@ -156,7 +156,7 @@ def test_tls_with_a_key_log_is_read(kproxy: Kproxy, tmp_path: Path) -> None:
     assert [secret for secret in secrets if secret in shown] == []
 
 
-def test_tls_without_keys_is_told_in_words(kproxy: Kproxy, tmp_path: Path) -> None:
+def test_tls_without_keys_is_described(kproxy: Kproxy, tmp_path: Path) -> None:
     (tmp_path / "bare.pcapng").write_bytes(without_secrets(TLS.read_bytes())[0])
     code, out, err = kproxy("decode", "--format", "jsonl", tmp_path / "bare.pcapng")
     assert code == 0
@@ -167,7 +167,7 @@ def test_tls_without_keys_is_told_in_words(kproxy: Kproxy, tmp_path: Path) -> No
     assert "to read TLS, give kproxy the session keys (--keylog FILE" in err
 
 
-def test_a_key_log_with_nothing_in_it_is_said_to_be_that(kproxy: Kproxy, tmp_path: Path) -> None:
+def test_an_empty_key_log_is_reported(kproxy: Kproxy, tmp_path: Path) -> None:
     (tmp_path / "bare.pcapng").write_bytes(without_secrets(TLS.read_bytes())[0])
     (tmp_path / "keys.log").write_text("these are\nno keys\n", encoding="ascii")
     _, _, err = kproxy("decode", "--keylog", tmp_path / "keys.log", tmp_path / "bare.pcapng")

@@ -1,4 +1,4 @@
-"""kproxy demo as people run it: piped, on a terminal of 80 columns, ended in every way. Nothing of it stays but its files."""
+"""kproxy demo as people run it: piped, on a terminal of 80 columns, ended in every way. Only its files stay."""
 
 import json
 import os
@@ -151,7 +151,7 @@ def test_ctrl_c_before_it_is_ready_ends_it_too(demo: Demo) -> None:
     assert "Traceback" not in out
 
 
-def test_it_ends_when_nobody_reads_any_more(demo: Demo) -> None:
+def test_it_ends_when_the_reader_closes_the_pipe(demo: Demo) -> None:
     process = demo.begin()
     until(process, EXCHANGE)
     assert process.stdout is not None

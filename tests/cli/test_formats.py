@@ -1,4 +1,4 @@
-"""The formats of kproxy decode: each has an output, and the list knows which of them a decoded log will do for."""
+"""The formats of kproxy decode: each has an output, and says whether it can use a decoded log."""
 
 from pathlib import Path
 

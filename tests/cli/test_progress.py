@@ -1,4 +1,4 @@
-"""The progress bar: none where nobody watches, a total only where it is known."""
+"""The progress bar: only on a terminal, a total only if it is known."""
 
 import gzip
 import sys
