@@ -1,19 +1,19 @@
 """Every exception that kproxy raises on purpose, as one tree.
 
     KproxyError
-    ├── ProtocolError             bytes or values that are not what Kafka says
+    ├── ProtocolError             bytes or values that do not follow Kafka's protocol
     │   ├── DecodeError           the bytes cannot be read
     │   │   ├── Truncated         they end too early
-    │   │   ├── Malformed         a length, count, null or tag that cannot be
-    │   │   ├── TrailingBytes     they go on after the message's end
+    │   │   ├── Malformed         a length, count, null or tag that no writer produces
+    │   │   ├── TrailingBytes     there are more of them after the message's end
     │   │   └── UnknownVersion    no layout is known for that message at that version
     │   └── EncodeError           an object that cannot be written at that version
-    ├── CaptureError              a capture file that cannot be read on; says where
+    ├── CaptureError              a capture file that cannot be read further; says where
     ├── OutputClosed              the reader of the output (a pipe) has closed it; nothing more can be written
-    ├── ProxyProtocolError        a connection that does not begin with the PROXY header it was to begin with
+    ├── ProxyProtocolError        a connection that does not begin with the PROXY header expected of it
     ├── UpstreamError             a broker that cannot be reached: one sentence with its address
-    └── UsageError                bad input from a person: one sentence with its place
-        └── ConfigError           a configuration with mistakes, all of them, each with its place
+    └── UsageError                bad input from a person: one sentence with its position
+        └── ConfigError           a configuration with mistakes: all of them, each with its position
 
 Anything else that leaves a public function is a bug.
 """
@@ -27,7 +27,7 @@ class KproxyError(Exception):
 
 
 class ProtocolError(KproxyError):
-    """Bytes or values that are not what Kafka says."""
+    """Bytes or values that do not follow Kafka's protocol."""
 
 
 class DecodeError(ProtocolError):
@@ -38,8 +38,8 @@ class DecodeError(ProtocolError):
         message: Kafka's name of the message ("FetchResponse"); None where it is not known.
         version: its api_version; None where it is not known.
         path: the field ("responses[0].partitions[2].highWatermark"), "" for the message itself.
-        position: byte position in the data given, counted from where the message starts.
-        needed, left: bytes (or elements) asked for, and bytes that were there; None where neither applies.
+        position: in bytes, counted from the start of the message.
+        needed, left: bytes (or elements) that were needed, and bytes that were left; None where neither applies.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class EncodeError(ProtocolError):
 
 
 class CaptureError(KproxyError):
-    """A capture file that cannot be read on; the text says at which byte and why."""
+    """A capture file that cannot be read further; the text says at which byte and why."""
 
 
 class OutputClosed(KproxyError):
@@ -123,7 +123,7 @@ class ConfigError(UsageError):
 
     Args:
         mistakes: at least one.
-        source: name of the file; "" where options were given instead.
+        source: name of the file; "" for options of the command line.
     """
 
     def __init__(self, mistakes: Sequence[Mistake], source: str = "") -> None:

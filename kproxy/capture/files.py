@@ -1,4 +1,7 @@
-"""Bytes of a capture file as a stream: from a path or standard input, plain, gzip or zstd, told apart by content."""
+"""Bytes of a capture file as a stream: from a path or standard input, plain, gzip or zstd, recognised by their first bytes.
+
+To add a compression: a class with readinto() and close(), and its magic in ``see_through``.
+"""
 
 import zlib
 from pathlib import Path
@@ -20,7 +23,7 @@ MAX_ZSTD_WINDOW = 128 << 20  # what the zstd tool accepts by itself (--long=27)
 
 
 class ByteSource(Protocol):
-    """Something to read bytes from, once, from the beginning."""
+    """A stream of bytes, read once from the beginning."""
 
     def readinto(self, buffer: memoryview) -> int:
         """Fill *buffer* from its beginning; return how many bytes came, 0 only at the end.
@@ -34,7 +37,7 @@ class ByteSource(Protocol):
 
 
 class RawFile(Protocol):
-    """What an unbuffered file offers."""
+    """An unbuffered file."""
 
     def readinto(self, buffer: memoryview, /) -> int | None: ...
 
@@ -42,7 +45,7 @@ class RawFile(Protocol):
 
 
 class PlainSource:
-    """A file as it is, with the bytes put back that were read to find out what it is."""
+    """An uncompressed file; ``peek`` reads ahead to recognise the format."""
 
     def __init__(self, raw: RawFile, name: str) -> None:
         self._raw = raw
@@ -78,14 +81,14 @@ class PlainSource:
 
 
 class GzipSource:
-    """gzip (RFC 1952), one member after the other, never more decompressed than is asked for."""
+    """gzip (RFC 1952), one member after the other, decompressing no more than each read needs."""
 
     def __init__(self, source: PlainSource, name: str) -> None:
         self._source = source
         self._name = name
         self._buffer = bytearray(COMPRESSED_READ)
         self._input = b""
-        self._read = 0  # compressed bytes taken from the file
+        self._read = 0  # compressed bytes read from the file
         self._member = zlib.decompressobj(wbits=31)
         self._in_member = True
 
@@ -127,7 +130,7 @@ class GzipSource:
 
 
 class _Reads:
-    """A ByteSource as the file object that zstandard wants."""
+    """A ByteSource as the file object that zstandard needs."""
 
     def __init__(self, source: PlainSource) -> None:
         self._source = source
@@ -141,9 +144,9 @@ class _Reads:
 
 
 class ZstdSource:
-    """zstd (RFC 8878), one frame after the other, never more decompressed than is asked for.
+    """zstd (RFC 8878), one frame after the other, decompressing no more than each read needs.
 
-    That the file ends within a frame shows in the capture in it, which then ends within a packet.
+    A file that ends within a frame is not reported here: the capture in it then ends within a packet.
     """
 
     def __init__(self, source: PlainSource, name: str) -> None:
@@ -165,7 +168,7 @@ class ZstdSource:
 
 
 def open_source(path: str | Path) -> ByteSource:
-    """Open a file, or standard input for "-", and see through its compression.
+    """Open a file, or standard input for "-", and decompress it.
 
     Raises:
         CaptureError: there is no such file, or it cannot be opened.

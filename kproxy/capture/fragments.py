@@ -1,9 +1,9 @@
 """IP datagrams put together from their fragments (RFC 791 section 3.2, RFC 8200 section 4.5), in bounded memory.
 
-The first bytes of a place win, as in TCP; others that say something else there are counted. (A host would drop such an IPv6
-datagram, RFC 5722; an observer would rather see it.) A fragment that does not fit is dropped alone: no multiple of eight
+Of bytes that overlap, the first ones count, as in TCP; later ones that differ are counted. (A host would drop such an IPv6
+datagram, RFC 5722; an observer keeps it.) A fragment that does not fit is dropped alone: no multiple of eight
 bytes but the last, beyond 64 KiB, beyond the end. A datagram that is not complete after as many more fragments, or as much
-time of the capture, as Limits says is given up; the oldest goes first when there is no more room.
+time of the capture, as Limits allows is dropped and counted; when the memory limit is reached, the oldest.
 """
 
 from bisect import bisect_right
@@ -18,7 +18,7 @@ from kproxy.capture.packet import Packet
 
 RAW_IP = 101  # link type
 MAX_DATAGRAM = 65_535
-HELD_MORE = 256  # bytes of memory that a piece takes beside its data, about
+HELD_MORE = 256  # bytes of memory of a piece besides its data, about
 REMEMBERED = 16  # complete datagrams are remembered for this part of the patience, to know their duplicates
 IPV4_HEADER, IPV6_HEADER, FRAGMENT_HEADER = 20, 40, 8
 
@@ -52,7 +52,7 @@ class Piece(NamedTuple):
 
 @dataclass(slots=True)
 class Partial:
-    """A datagram in the making. *pieces* are in order and do not overlap."""
+    """An incomplete datagram. *pieces* are in order and do not overlap."""
 
     number: int  # of its first fragment
     time_ns: int
@@ -75,7 +75,7 @@ class Partial:
         return not fragment.is_last or not self.pieces or self.pieces[-1].end <= fragment.end
 
     def add(self, fragment: Fragment) -> tuple[int, bool]:
-        """Take what is new of a fragment that fits; how many bytes were, and whether others differ from what is there."""
+        """Add the new bytes of a fragment that fits; return how many, and whether others differ from those there."""
         index = max(0, bisect_right(self.pieces, fragment.start, key=attrgetter("start")) - 1)
         at, differs, new = fragment.start, False, []
         while index < len(self.pieces) and self.pieces[index].start < fragment.end:
@@ -129,7 +129,7 @@ class Fragments:
 
     @property
     def passed_over(self) -> dict[str, int]:
-        """Fragments that are in no datagram, counted by why; those that wait for others among them."""
+        """Fragments that are in no complete datagram, counted by reason; waiting ones included."""
         counts = self._dropped.copy()
         waiting = sum(partial.fragments for partial in self._waiting.values())
         if waiting:
@@ -137,7 +137,7 @@ class Fragments:
         return dict(counts)
 
     def receive(self, packet: Packet) -> list[Packet]:
-        """Take a fragment; the datagram, once it is complete."""
+        """Receive a fragment; return the datagram once it is complete."""
         fragment = read_fragment(packet)
         self._count += 1
         self._expire(packet.time_ns)
@@ -147,10 +147,10 @@ class Fragments:
         if self._is_duplicate(fragment):
             self._dropped[DUPLICATE] += 1
             return []
-        return self._take(fragment, packet)
+        return self._add(fragment, packet)
 
     def _is_duplicate(self, fragment: Fragment) -> bool:
-        """Whether it belongs to a complete datagram, word by word."""
+        """Whether it repeats bytes of a complete datagram."""
         partial = self._complete.get(fragment.key)
         if partial is None:
             return False
@@ -163,7 +163,7 @@ class Fragments:
             self._forget(self._complete, fragment.key)
         return same
 
-    def _take(self, fragment: Fragment, packet: Packet) -> list[Packet]:
+    def _add(self, fragment: Fragment, packet: Packet) -> list[Packet]:
         key = fragment.key
         partial = self._waiting.get(key)
         if partial is None:
@@ -181,11 +181,11 @@ class Fragments:
             partial.fragments += 1
         partial.latest_ns = max(partial.latest_ns, packet.time_ns)
         if not partial.complete:
-            self._make_room()
+            self._enforce_limit()
             return []
         self._complete[key] = self._waiting.pop(key)
         partial.number = self._count
-        self._make_room()
+        self._enforce_limit()
         return [partial.packet(packet)]
 
     def _expire(self, now_ns: int) -> None:
@@ -197,7 +197,7 @@ class Fragments:
                     break
                 self._forget(table, key)
 
-    def _make_room(self) -> None:
+    def _enforce_limit(self) -> None:
         while self.held > self._limits.fragments_in_all and (self._complete or self._waiting):
             table = self._complete or self._waiting
             self._forget(table, next(iter(table)))
@@ -227,21 +227,21 @@ def read_fragment(packet: Packet) -> Fragment | None:
 
 
 def _read_ipv4(ip: bytes, payload: int, size: int, protocol: int) -> Fragment:
-    place = int.from_bytes(ip[6:8], "big")
-    start = (place & 0x1FFF) * 8
+    offset_field = int.from_bytes(ip[6:8], "big")
+    start = (offset_field & 0x1FFF) * 8
     key = (4, ip[12:20], protocol, ip[4:6])
     header = ip[:IPV4_HEADER]
-    return Fragment(key, start, start + size - payload, ip[payload:], not place & 0x2000, protocol, header)
+    return Fragment(key, start, start + size - payload, ip[payload:], not offset_field & 0x2000, protocol, header)
 
 
 def _read_ipv6(ip: bytes, payload: int, size: int, _: int) -> Fragment:
     fragment = ip[payload : payload + FRAGMENT_HEADER]
-    place = int.from_bytes(fragment[2:4], "big")
-    start = place & 0xFFF8
+    offset_field = int.from_bytes(fragment[2:4], "big")
+    start = offset_field & 0xFFF8
     key = (6, ip[8:40], fragment[4:8])
     payload += FRAGMENT_HEADER
     header = ip[:IPV6_HEADER]
-    return Fragment(key, start, start + size - payload, ip[payload:], not place & 1, fragment[0], header)
+    return Fragment(key, start, start + size - payload, ip[payload:], not offset_field & 1, fragment[0], header)
 
 
 def _with_size(header: bytes, size: int, protocol: int) -> bytes:
@@ -257,7 +257,7 @@ def _part(fragment: Fragment, start: int, end: int) -> Piece:
 
 
 def _differs(piece: Piece, fragment: Fragment) -> bool:
-    """Whether both have bytes for the same place that are not the same."""
+    """Whether both have bytes for the same position that differ."""
     start = max(piece.start, fragment.start)
     end = min(piece.start + len(piece.data), fragment.start + len(fragment.data))
     if start >= end:

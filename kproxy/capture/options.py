@@ -1,4 +1,4 @@
-"""The options of a pcapng block (draft-ietf-opsawg-pcapng, section 3.5), and what they say of an interface."""
+"""The options of a pcapng block (draft-ietf-opsawg-pcapng, section 3.5), and the interface description in them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class TimeUnit:
 
 @dataclass(frozen=True, slots=True)
 class Interface:
-    """What an interface description block says, as far as packets need it."""
+    """An interface description block, as far as packets need it."""
 
     link_type: int
     snaplen: int
@@ -33,7 +33,7 @@ class Interface:
 
 
 def read_options(data: bytes, big_endian: bool) -> Iterator[tuple[int, bytes]]:
-    """Yield (code, value) up to the end marker or the first option that does not fit: they are never worth an error."""
+    """Yield (code, value) up to the end marker or the first option that does not fit: a bad option is never an error."""
     order: ByteOrder = "big" if big_endian else "little"
     at = 0
     while at + 4 <= len(data):

@@ -1,4 +1,4 @@
-"""A capture file packet by packet, in one buffer, whatever its size."""
+"""Capture: a file of any size read packet by packet through one buffer; read_flows: its TCP connections."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -35,17 +35,17 @@ class Scanner(Protocol):
 
 @dataclass(slots=True)
 class CaptureCounters:
-    """What was read so far."""
+    """What has been read."""
 
     packets: int = 0
     file_bytes: int = 0  # after decompression
 
 
 class Capture:
-    """An open capture file. Iterating gives its packets, once.
+    """An open capture file. Iterating yields its packets, once.
 
-    A file that cannot be read on, or ends within a packet, ends the iteration; *damage* then says where and why (else
-    None), and everything before it was given. *secrets* are the decryption secrets blocks met so far: (type, bytes).
+    A file that cannot be read on, or ends within a packet, ends the iteration; *damage* then has the position and reason (else
+    None), and everything before it was delivered. *secrets* are the decryption secrets blocks met so far: (type, bytes).
     """
 
     def __init__(self, source: ByteSource, name: str) -> None:
@@ -56,7 +56,7 @@ class Capture:
         self._source = source
         self._buffer = bytearray(BUFFER_SIZE)
         self._base = 0  # position in the file of the buffer's first byte
-        self._start = 0  # what is not yet scanned
+        self._start = 0  # start of the bytes that are not yet scanned
         self._stop = 0
         self._at_end = False
         self._scanner = self._detect()
@@ -68,7 +68,7 @@ class Capture:
 
     @property
     def position(self) -> int:
-        """How far into the (decompressed) file the packets given so far reach, in bytes."""
+        """The position in the (decompressed) file behind the packets delivered so far."""
         return self._base + self._start
 
     @property
@@ -78,11 +78,11 @@ class Capture:
 
     @property
     def sizes_contradict(self) -> int:
-        """Packets said to be captured longer than they were."""
+        """Packets whose captured size is larger than their original size."""
         return self._scanner.sizes_contradict
 
     def batches(self) -> Iterator[PacketBatch]:
-        """Yield packets many at a time; each batch is valid until the next is asked for."""
+        """Yield packets many at a time; each batch is valid until the next one."""
         batch = PacketBatch()
         while self.damage is None:
             batch.lend(self._buffer)
@@ -131,7 +131,7 @@ class Capture:
         raise CaptureError(f"{self.name}: byte 0: neither pcap nor pcapng (it begins with {magic.hex(' ')})")
 
     def _refill(self) -> bool:
-        """Make room, read; False when nothing more comes."""
+        """Move what is not yet scanned to the front of the buffer and read on; False at the end of the file."""
         rest = self._stop - self._start
         size = max(BUFFER_SIZE, self._scanner.needed)
         buffer = self._buffer if len(self._buffer) == size else bytearray(size)
@@ -162,7 +162,7 @@ class Capture:
 
 
 def open_capture(path: str | Path) -> Capture:
-    """Open a capture file, "-" for standard input; compression and format are told by content.
+    """Open a capture file, "-" for standard input; compression and format are recognised by content.
 
     Raises:
         CaptureError: it cannot be opened, or is no capture file.
@@ -176,7 +176,7 @@ def open_capture(path: str | Path) -> Capture:
 
 
 def read_flows(capture: Capture, limits: Limits | None = None) -> Iterator[FlowItem | Data]:
-    """Yield what happens in the TCP connections of a capture; counters are in ``capture.flows``.
+    """Yield the items of the TCP connections of a capture; counters are in ``capture.flows``.
 
     Items of one flow come in the order of its conversation, those of different flows about in capture order.
     """

@@ -1,25 +1,25 @@
-"""Which endpoint of a flow is the server, when its SYN was not captured: the best guess, for a consumer to correct."""
+"""Endpoints: which endpoint of a flow is the server, when its SYN was not captured: a guess that a consumer can correct."""
 
 KAFKA_PORTS = range(9092, 9100)
 MAX_ENDPOINTS = 65_536
 
 
 class Endpoints:
-    """What the flows of a capture have shown of their endpoints; an endpoint is an address and a port, as bytes."""
+    """What the flows of a capture have shown of their endpoints; an endpoint is address and port, as bytes."""
 
     def __init__(self) -> None:
         self._flows: dict[bytes, int] = {}
         self._servers: set[bytes] = set()
 
     def count(self, key: bytes) -> None:
-        """A flow between the two endpoints in *key* began."""
+        """Count a new flow between the two endpoints in *key*."""
         half = len(key) // 2
         for end in (key[:half], key[half:]):
             if end in self._flows or len(self._flows) < MAX_ENDPOINTS:
                 self._flows[end] = self._flows.get(end, 0) + 1
 
     def accepted(self, key: bytes, client_side: int) -> None:
-        """The handshake showed that the client is the first (0) or the second (1) endpoint in *key*."""
+        """Note a handshake: the client is the first (0) or the second (1) endpoint in *key*."""
         half = len(key) // 2
         if len(self._servers) < MAX_ENDPOINTS:
             self._servers.add(key[:half] if client_side else key[half:])
@@ -27,8 +27,8 @@ class Endpoints:
     def guess_client(self, key: bytes) -> int:
         """Return 0 or 1: the endpoint in *key* that looks less like a server.
 
-        A server is, in this order of trust: who accepted another connection, who has a port that Kafka is usually found
-        at, who is part of more flows, who has the lower port.
+        The server is, in this order of trust: the endpoint that accepted another connection, the one with a usual port of
+        Kafka, the one with more flows, the one with the lower port.
         """
         half = len(key) // 2
         return 1 if self._evidence(key[:half]) > self._evidence(key[half:]) else 0

@@ -1,8 +1,10 @@
-"""Packets inside of packets: IP in IP, GRE with ERSPAN and NVGRE, VXLAN, Geneve, MPLS, PPPoE.
+"""Tunnels: packets inside packets: IP in IP, GRE with ERSPAN and NVGRE, VXLAN, Geneve, MPLS, PPPoE.
 
-What may be a tunnel is told by ethertype, IP protocol or UDP port; scapy then reads the tunnel's headers one by one, until
-it comes to Ethernet or IP. What follows is given to ``dissect`` again. This is slow (some 0.1 ms a packet) and seldom needed,
-so that scapy is loaded with the first such packet, and is an extra (``kproxy[tunnels]``).
+A tunnel is recognised by ethertype, IP protocol or UDP port; scapy then reads its headers one by one, up to Ethernet or IP.
+The packet that begins there goes through links.dissect. This is slow (some 0.1 ms a packet) and rare: scapy is loaded with the
+first such packet, and is an extra (``kproxy[tunnels]``).
+
+To add a tunnel: a Tunnel, and its number in BY_ETHERTYPE, BY_PROTOCOL or BY_UDP_PORT.
 """
 
 import importlib
@@ -20,7 +22,7 @@ INSTALL = "to look inside, pip install 'kproxy[tunnels]'"
 
 
 class Tunnel(NamedTuple):
-    """A kind of tunnel: its name, and scapy's class for its first header."""
+    """A kind of tunnel: its name, and module and name of scapy's class for its first header."""
 
     name: str
     module: str
@@ -56,7 +58,7 @@ INNER = {"Ether": ETHERNET, "IP": RAW_IP, "IPv6": RAW_IP}
 
 
 def open_tunnel(packet: Packet, what: str) -> list[Packet] | str:
-    """The packet inside of *packet*, or the name to count it by: *what* when it is no tunnel."""
+    """Return the packet inside *packet*, or the name to count it by: *what* when it is no tunnel."""
     datagram = read_datagram(packet.link_type, packet.data, packet.original_size)
     if datagram is None:
         return what
@@ -78,7 +80,7 @@ def open_tunnel(packet: Packet, what: str) -> list[Packet] | str:
 
 
 def _tunnel(data: bytes, datagram: Datagram) -> tuple[Tunnel, int] | None:
-    """The tunnel that begins in what a datagram carries, and where."""
+    """The tunnel that begins in the payload of a datagram, and its position."""
     if datagram.version == 0:
         tunnel = BY_ETHERTYPE.get(datagram.ethertype)
         return None if tunnel is None else (tunnel, datagram.start)
@@ -112,7 +114,7 @@ def _scapy() -> Mapping[str, Any] | None:
 
 
 def _find_inner(header: Any, data: bytes) -> tuple[int, int] | None:
-    """Where in *data*, which begins with *header*, Ethernet or IP begins, and which link type that is; None: nowhere."""
+    """Return the position in *data*, which begins with *header*, of Ethernet or IP, and its link type; None without one."""
     at = 0
     below = None
     for _ in range(MAX_HEADERS):
@@ -121,7 +123,7 @@ def _find_inner(header: Any, data: bytes) -> tuple[int, int] | None:
             return (at, link_type) if at < len(data) else None
         try:
             size, header, below = _read_header(header, data[at:], below)
-        except Exception:  # scapy's readers raise what they please on hostile bytes
+        except Exception:  # scapy's readers raise anything on hostile bytes; the caller counts the packet
             return None
         at += size
         if size == 0 and header.__name__ not in INNER:

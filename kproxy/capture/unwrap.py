@@ -1,4 +1,4 @@
-"""What is inside of a packet that is no TCP segment: a part of a datagram, a tunnel's packet, or nothing."""
+"""Unwrapper: the packets inside a packet without a TCP segment: a reassembled datagram, a tunnel's packet, or none."""
 
 from kproxy.capture.fragments import Fragments
 from kproxy.capture.limits import Limits
@@ -10,18 +10,18 @@ NOT_IP, FRAGMENT, UDP, OTHER_PROTOCOL = (OUTCOME_NAMES[number] for number in (3,
 
 
 class Unwrapper:
-    """What ``Flows`` asks for packets inside packets; one for each capture, because it holds IP fragments."""
+    """Called by ``Flows`` for packets without a TCP segment; one for each capture, because it holds IP fragments."""
 
     def __init__(self, limits: Limits | None = None) -> None:
         self.fragments = Fragments(Limits() if limits is None else limits)
 
     @property
     def passed_over(self) -> dict[str, int]:
-        """Packets that were taken and gave nothing, counted by why."""
+        """Packets that were received and led to none, counted by reason."""
         return self.fragments.passed_over
 
     def __call__(self, packet: Packet, what: str) -> list[Packet] | str:
-        """The packets inside *packet*, none yet for a fragment, or what to count it by; *what* is of OUTCOME_NAMES."""
+        """Return the packets inside *packet* (none yet for a fragment), or the name to count it by; *what*: of OUTCOME_NAMES."""
         if what == FRAGMENT:
             return self.fragments.receive(packet)
         if what in (NOT_IP, UDP, OTHER_PROTOCOL):

@@ -1,15 +1,16 @@
-"""``kproxy decode``: captures and decoded logs to readable text, JSON lines, a capture in the clear, or tables."""
+"""``kproxy decode``: captures and decoded logs to text, JSON lines, an unencrypted capture, or tables."""
 
 import sys
 from pathlib import Path
 
 import click
 
-from kproxy.cli.formats import OUTPUTS, STANDARD_INPUT, Format, Wishes
+from kproxy.cli.formats import OUTPUTS, STANDARD_INPUT, Format, OutputOptions
 from kproxy.cli.progress import progress
 from kproxy.errors import CaptureError, UsageError
 from kproxy.pipeline.decoded_log import DecodedLog, open_input
-from kproxy.pipeline.run import Input, Options, Run
+from kproxy.pipeline.run import Input, Run
+from kproxy.pipeline.run import Options as RunOptions
 from kproxy.pipeline.summary import Summary
 
 DONE, DAMAGED, INTERRUPTED = 0, 3, 130  # exit status, see app.py
@@ -28,7 +29,7 @@ DONE, DAMAGED, INTERRUPTED = 0, 3, 130  # exit status, see app.py
 @click.option("-v", "--verbose", is_flag=True, help="With text: every field of the exchange below its line.")
 @click.option("--records", is_flag=True, help="Show the records of all topics, not only of Kafka's internal ones.")
 @click.option("--bodies", "json_bodies", is_flag=True, help="With parquet: add both bodies of each exchange, as JSON.")
-@click.option("--where", metavar="CEL", help="Show only exchanges that match this condition on the fields of jsonl.")
+@click.option("--where", metavar="CEL", help="Show only what matches this condition on the fields of jsonl.")
 @click.option("--keylog", metavar="FILE", type=Path, help="Session keys of TLS (NSS key log); see above.")
 @click.option("--anonymize", is_flag=True, help="With pcapng: replace names, addresses and records; see above.")
 @click.option(
@@ -69,43 +70,44 @@ def decode(
     kproxy decode --format pcapng -o clear.pcapng trace.pcapng
     kproxy decode --format pcapng --anonymize -o report.pcapng trace.pcapng
 
-    Parquet makes a folder for each table: connections, exchanges, record_batches,
-    offsets and, with --records, records. Tables that are there are replaced.
+    --format parquet writes a folder for each table: connections, exchanges,
+    record_batches, offsets and, with --records, records. Existing tables are
+    replaced.
 
     TLS 1.2 and 1.3 are decrypted with the session keys: those in the pcapng
     itself (Decryption Secrets Block), or a key log that a client or the broker
-    writes while it talks:
+    writes while it runs:
 
     \b
     Python      ssl.SSLContext.keylog_filename; or SSLKEYLOGFILE=FILE in the
                 environment, with contexts of ssl.create_default_context
     Java        clients and brokers: -javaagent:extract-tls-secrets.jar=FILE
                 or -javaagent:jSSLKeyLog.jar=FILE
-    librdkafka  has no setting for it; where OpenSSL is a shared library:
-                LD_PRELOAD=libsslkeylog.so SSLKEYLOGFILE=FILE; else the
-                broker's keys do
+    librdkafka  has no setting for it. If OpenSSL is a shared library:
+                LD_PRELOAD=libsslkeylog.so SSLKEYLOGFILE=FILE; otherwise
+                use the key log of the broker
     Go          tls.Config.KeyLogWriter
     Node.js     node --tls-keylog=FILE
 
-    --format pcapng writes Kafka in the clear, on connections of its own making
-    between the same addresses, with the line of text as a comment on each frame.
+    --format pcapng writes the decrypted traffic as new connections between the
+    same addresses, with the line of text as a comment on each frame.
     --anonymize replaces addresses, hosts, client ids, topics, groups, members,
     users, record keys and values and all other text by pseudonyms of the same
-    length; the key to them is made anew for each run. APIs, versions, sizes,
-    counts, offsets, error codes, times, ports, names of settings and of client
-    software stay. Only compressed records may change their size.
+    length, from a key that is new in each run. APIs, versions, sizes, counts,
+    offsets, error codes, times, ports, names of settings and of client software
+    stay. Only compressed records can change their size.
 
     \b
     Exit status:
       0  decoded
       1  the output cannot be written
       2  wrong usage, or a file that is neither capture nor decoded log
-      3  a capture is damaged: what comes before the damage was decoded;
-         or a decoded log: the lines that are whole were
-    130  interrupted; what came before was decoded
+      3  a capture is damaged: everything before the damage was decoded;
+         or a decoded log: its whole lines were
+    130  interrupted; everything before was decoded
     """
     files, output_format = list(paths), Format(format_name)
-    wishes = Wishes(
+    options = OutputOptions(
         output_format,
         output,
         files,
@@ -115,17 +117,17 @@ def decode(
         anonymize=anonymize or anonymize_key is not None,
         anonymize_key=anonymize_key,
     )
-    _check_options(wishes)
-    run = Run(Options(where=where, keylog=keylog, records=records))
-    needs_captures = _needs_captures(wishes)
+    _check_options(options)
+    run = Run(RunOptions(where=where, keylog=keylog, records=records))
+    needs_captures = _needs_captures(options)
     _check_inputs(files, needs_captures)
-    open_output = OUTPUTS[output_format](wishes)
+    open_output = OUTPUTS[output_format](options)
     summary = Summary()
     with run:
         run.add_output(open_output())
         run.add_output(summary)
         for file in files:
-            _decode(run, file, needs_captures, show_progress=not (wishes.on_terminal or quiet))
+            _decode(run, file, needs_captures, show_progress=not (options.on_terminal or quiet))
     if not quiet:
         _print_summary(run, summary)
     for damage in run.damages:
@@ -133,25 +135,25 @@ def decode(
     return INTERRUPTED if run.interrupted else DAMAGED if run.damages else DONE
 
 
-def _check_options(wishes: Wishes) -> None:
-    """Raise UsageError for options that do not go together."""
-    chosen, is_text = wishes.output_format, wishes.output_format is Format.TEXT
-    if wishes.records and (chosen is Format.PCAPNG or (is_text and not wishes.verbose)):
-        raise UsageError("--records is for -v, jsonl or parquet; a line an exchange has no room for them")
-    if wishes.verbose and not is_text:
+def _check_options(options: OutputOptions) -> None:
+    """Raise UsageError for options that contradict each other."""
+    chosen, is_text = options.output_format, options.output_format is Format.TEXT
+    if options.records and (chosen is Format.PCAPNG or (is_text and not options.verbose)):
+        raise UsageError("--records is for -v, jsonl or parquet; a line of text has no room for them")
+    if options.verbose and not is_text:
         raise UsageError(f"-v is for --format text; {chosen} always has everything")
-    if wishes.bodies and chosen is not Format.PARQUET:
+    if options.bodies and chosen is not Format.PARQUET:
         raise UsageError("--bodies is for --format parquet; jsonl and -v always have them")
-    if chosen is Format.PCAPNG and wishes.on_terminal:
-        raise UsageError("--format pcapng is not for a terminal; give -o FILE")
-    if wishes.anonymize and chosen is not Format.PCAPNG:
-        raise UsageError(f"--anonymize is for --format pcapng; {chosen} shows what is there")
+    if chosen is Format.PCAPNG and options.on_terminal:
+        raise UsageError("--format pcapng is not for a terminal; use -o FILE")
+    if options.anonymize and chosen is not Format.PCAPNG:
+        raise UsageError(f"--anonymize is for --format pcapng; {chosen} shows the traffic as it is")
 
 
 def _decode(run: Run, file: Path, needs_captures: str | None, *, show_progress: bool) -> None:
     """Decode one capture or decoded log. Raises UsageError when it is neither; damage further in is kept for later.
 
-    An interrupt (Ctrl-C) ends the file there: what is in flight is told as at any other end. Files after it are not read.
+    An interrupt (Ctrl-C) ends the file there: requests in flight are written as at any other end. Files after it are not read.
     """
     if run.interrupted:
         return
@@ -170,33 +172,33 @@ def _print_summary(run: Run, summary: Summary) -> None:
         print(line, file=sys.stderr)
     if summary.encrypted and run.secrets.file_given:
         secrets, others = run.keylog.lines, run.keylog.passed_over
-        print(f"  in the key log are {secrets:,} secrets; {others:,} lines of it are none", file=sys.stderr)
+        print(f"  the key log has {secrets:,} secrets, and {others:,} other lines", file=sys.stderr)
     for note in run.condition.notes if run.condition is not None else ():
         print(note, file=sys.stderr)
 
 
-def _needs_captures(wishes: Wishes) -> str | None:
-    """The option for which a decoded log will not do; None where it does."""
-    if wishes.output_format.needs_frames:
-        return f"--format {wishes.output_format}"
-    return "--records" if wishes.records else None
+def _needs_captures(options: OutputOptions) -> str | None:
+    """Return the option that needs captures and cannot use a decoded log; None if there is none."""
+    if options.output_format.needs_frames:
+        return f"--format {options.output_format}"
+    return "--records" if options.records else None
 
 
 def _check_inputs(files: list[Path], needs_captures: str | None) -> None:
     if files.count(STANDARD_INPUT) > 1:
-        raise UsageError("standard input can be read only once: give one -")
+        raise UsageError("standard input can be read only once: use one -")
     for file in files:
         _check_input(file, needs_captures)
 
 
 def _check_input(file: Path, needs_captures: str | None) -> None:
-    """Raise UsageError for what cannot be read or is no capture, before any output is touched."""
+    """Raise UsageError if the file cannot be read or is no capture, before any output is changed."""
     if file == STANDARD_INPUT:
         return
     if file.is_dir():
-        raise UsageError(f"{file} is a directory; give captures, for instance {file / '*.pcap'}")
+        raise UsageError(f"{file} is a directory; name captures, for instance {file / '*.pcap'}")
     if not file.exists():
-        raise UsageError(f"{file}: there is no such file")
+        raise UsageError(f"{file}: no such file")
     if file.is_file():  # a pipe can be opened only once
         _open(file, needs_captures).close()
 
@@ -209,6 +211,6 @@ def _open(file: Path, needs_captures: str | None) -> Input:
     if isinstance(source, DecodedLog) and needs_captures is not None:
         source.close()
         raise UsageError(
-            f"{source.name} is a decoded log, and has no bytes of frames and records: {needs_captures} wants captures"
+            f"{source.name} is a decoded log, which has no bytes of frames and records: {needs_captures} needs captures"
         )
     return source

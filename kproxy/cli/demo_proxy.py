@@ -58,7 +58,7 @@ class Proxy:
         while time.monotonic() < until:
             if self._process.poll() is not None:
                 raise KproxyError(f"kproxy run ended at once ({self._process.returncode}): {self._last_log_line()}")
-            if ending.wait(POLL_S) or self._ready():
+            if ending.wait(POLL_S) or (self._ready() and self.capture.exists()):  # the analyzer creates the capture
                 return
         raise KproxyError(f"kproxy run was not ready in {READY_S:.0f} s: {self._last_log_line()}")
 

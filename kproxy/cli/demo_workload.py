@@ -12,12 +12,13 @@ from typing import Any
 
 try:
     from confluent_kafka import Consumer, KafkaException, Producer
-except ImportError as missing:
+except ImportError as error:
     from kproxy.errors import UsageError
 
+    reason = "" if isinstance(error, ModuleNotFoundError) else f" ({error})"
     raise UsageError(
-        "kproxy demo needs confluent-kafka, whose mock cluster it runs: pip install 'kproxy[demo]'"
-    ) from missing
+        f"the demo runs the mock cluster of confluent-kafka, which is missing{reason}: pip install 'kproxy[demo]'"
+    ) from error
 
 BROKERS = 3
 TOPIC, GROUP = "orders", "billing"

@@ -22,7 +22,7 @@ STANDARD_INPUT = Path("-")
 
 
 class Format(StrEnum):
-    """How events are written."""
+    """The formats of the output."""
 
     TEXT = "text"
     JSONL = "jsonl"
@@ -36,8 +36,8 @@ class Format(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
-    """What the options say of the output."""
+class OutputOptions:
+    """The options of the output."""
 
     output_format: Format
     path: Path | None  # None: standard output
@@ -50,11 +50,11 @@ class Wishes:
 
     @property
     def on_terminal(self) -> bool:
-        """Whether a person reads the output while it is written."""
+        """Whether the output goes to a terminal."""
         return self.path is None and sys.stdout.isatty()
 
     def open_sink(self) -> Sink:
-        """The file or pipe to write to; line by line where somebody waits for each."""
+        """Open the file or pipe to write to; line by line if the output is read while it is written."""
         return Sink(self.path, live=self.on_terminal or (self.path is None and STANDARD_INPUT in self.inputs))
 
 
@@ -63,14 +63,14 @@ class Wishes:
 Open: TypeAlias = Callable[[], Output]  # creates files; what can be checked before was checked
 
 
-def _text(wishes: Wishes) -> Open:
-    check_output(wishes.path, wishes.inputs)
-    render = text_renderer(verbose=wishes.verbose, on_terminal=wishes.on_terminal)
-    return lambda: Lines(render, wishes.open_sink())
+def _text(options: OutputOptions) -> Open:
+    check_output(options.path, options.inputs)
+    render = text_renderer(verbose=options.verbose, on_terminal=options.on_terminal)
+    return lambda: Lines(render, options.open_sink())
 
 
 def text_renderer(*, verbose: bool, on_terminal: bool) -> Render:
-    """What makes text of events; as wide and as coloured as the terminal, where there is one."""
+    """Return the function that renders events as text, in the width and colours of the terminal if there is one."""
     width = shutil.get_terminal_size((100, 24)).columns if on_terminal else None
     style = style_for(sys.stdout, dict(os.environ)) if on_terminal else PLAIN
     lines = TextLines(style, width)
@@ -89,29 +89,29 @@ def text_renderer(*, verbose: bool, on_terminal: bool) -> Render:
     return with_tree
 
 
-def _jsonl(wishes: Wishes) -> Open:
-    check_output(wishes.path, wishes.inputs)
-    return lambda: Lines(event_line, wishes.open_sink())
+def _jsonl(options: OutputOptions) -> Open:
+    check_output(options.path, options.inputs)
+    return lambda: Lines(event_line, options.open_sink())
 
 
-def _pcapng(wishes: Wishes) -> Open:
+def _pcapng(options: OutputOptions) -> Open:
     from kproxy.cli.anonymizing import anonymizer  # noqa: PLC0415
     from kproxy.output.rewriting.rewriter import Rewriter  # noqa: PLC0415
     from kproxy.pipeline.pcapng_output import OrderedPcapng  # noqa: PLC0415
 
-    check_output(wishes.path, wishes.inputs)
-    rewriter = anonymizer(wishes.anonymize_key) if wishes.anonymize else Rewriter()
-    return lambda: OrderedPcapng(wishes.open_sink(), rewriter)
+    check_output(options.path, options.inputs)
+    rewriter = anonymizer(options.anonymize_key) if options.anonymize else Rewriter()
+    return lambda: OrderedPcapng(options.open_sink(), rewriter)
 
 
-def _parquet(wishes: Wishes) -> Open:
+def _parquet(options: OutputOptions) -> Open:
     from kproxy.pipeline.parquet_output import ParquetOutput, check_parquet  # noqa: PLC0415
 
-    directory = check_parquet(wishes.path)
-    return lambda: ParquetOutput(directory, bodies=wishes.bodies, records=wishes.records)
+    directory = check_parquet(options.path)
+    return lambda: ParquetOutput(directory, bodies=options.bodies, records=options.records)
 
 
-OUTPUTS: dict[Format, Callable[[Wishes], Open]] = {
+OUTPUTS: dict[Format, Callable[[OutputOptions], Open]] = {
     Format.TEXT: _text,
     Format.JSONL: _jsonl,
     Format.PCAPNG: _pcapng,

@@ -9,13 +9,13 @@ from typing import Protocol
 
 from kproxy.output.escaping import printable
 
-EVERY = 0.1  # seconds between two looks at the clock's consequences
-EVENTS = 256  # between two looks at the clock
-COMPRESSED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")  # then the position does not tell how much is left
+UPDATE_S = 0.1  # between two updates of the bar
+EVENTS = 256  # between two reads of the clock
+COMPRESSED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")  # gzip, zstd: the size after decompression is not known
 
 
 class Positioned(Protocol):
-    """What is read from."""
+    """A source with a position."""
 
     @property
     def position(self) -> int:
@@ -24,13 +24,12 @@ class Positioned(Protocol):
 
 @contextmanager
 def progress(file: Path, capture: Positioned, *, wanted: bool) -> Iterator[Callable[[], None] | None]:
-    """Show how far *capture* has been read while the block runs; gives what to call for every event, or None."""
+    """Show a bar while the block runs. Yields the function to call after every event; None if no bar is shown."""
     if not wanted or not sys.stderr.isatty():
         yield None
         return
-    # Imported here: most runs show no bar and need not wait for it.
-    from rich.console import Console  # noqa: PLC0415
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415
+    from rich.console import Console  # noqa: PLC0415 - only for a bar
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415 - as above
 
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
@@ -41,7 +40,7 @@ def progress(file: Path, capture: Positioned, *, wanted: bool) -> Iterator[Calla
         def advance() -> None:
             nonlocal seen, last
             seen += 1
-            if seen % EVENTS == 0 and time.monotonic() - last > EVERY:
+            if seen % EVENTS == 0 and time.monotonic() - last > UPDATE_S:
                 last = time.monotonic()
                 bar.update(task, completed=capture.position)
 
@@ -49,7 +48,7 @@ def progress(file: Path, capture: Positioned, *, wanted: bool) -> Iterator[Calla
 
 
 def _size(file: Path) -> int | None:
-    """Bytes of a plain file; None where nobody knows how many there will be."""
+    """Return the size of a plain file; None for a pipe or a compressed file, whose size is not known."""
     if not file.is_file():
         return None
     with file.open("rb") as start:

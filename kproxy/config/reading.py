@@ -53,7 +53,7 @@ def parse_config(text: str, path: str) -> Config:
 
 def read_config(path: str) -> Config:
     """Read a file and parse it as `parse_config` does. Raises ConfigError, also if the file cannot be read."""
-    return _parse(_read(path), path, Options())
+    return parse_config(_read(path), path)
 
 
 def config_from_options(options: Options, *, filters: bool = True) -> Config:

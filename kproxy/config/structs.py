@@ -9,6 +9,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from kproxy.protocol.frames import FRAME_LIMIT
+
 UNIT = "x-unit"  # marks a number that may be written with a unit, for schema.py and convert.py
 
 MOST_WORKERS = 256
@@ -82,7 +84,7 @@ class Limits(Struct, frozen=True):
     connections: Annotated[int, Meta(ge=1, le=10_000_000)] = 10_000
     connections_per_address: Count = 0  # 0: no limit but connections
     connections_per_second: Count = 0  # 0: no limit
-    frame_size: Size = 104_857_600  # socket.request.max.bytes of a broker
+    frame_size: Size = FRAME_LIMIT
     unauthenticated_frame_size: Size = 524_288  # sasl.server.max.receive.size
     held_frame_size: Size = 16_777_216  # largest frame that is held whole for a filter
     memory: Size = 536_870_912  # of buffers, a soft bound: at 0.90 the tap pauses, at 0.98 no client is accepted

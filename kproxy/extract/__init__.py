@@ -1,7 +1,7 @@
 """How facts.txt is made from Kafka's own jars. For developers only: nothing at run time imports it.
 
     python -m kproxy.extract            write kproxy/protocol/facts.txt, and the members of ApiKey and ErrorCode
-    python -m kproxy.extract --check    fail, with the difference, when a file is not what the jars give
+    python -m kproxy.extract --check    fail, with the difference, when a file does not match the jars
 
 It needs Maven (or, with --jars, a folder that holds the jars), a JDK of 17 or newer, and the extensions built.
 

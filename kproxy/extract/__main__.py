@@ -1,4 +1,4 @@
-"""``python -m kproxy.extract``: write facts.txt, ApiKey and ErrorCode, or check that they are what the jars give."""
+"""``python -m kproxy.extract``: write facts.txt, ApiKey and ErrorCode, or check that they match the jars."""
 
 import difflib
 import sys
@@ -26,7 +26,7 @@ _SHOWN = 60  # lines of a difference; the first few say what is wrong
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="Folder with the jars. Without it, Maven fetches them.",
 )
-@click.option("--check", is_flag=True, help="Write nothing; fail when a file is not what the jars give.")
+@click.option("--check", is_flag=True, help="Write nothing; fail when a file does not match the jars.")
 def main(jars: Path | None, check: bool) -> None:
     """Make kproxy/protocol/facts.txt, and the members of ApiKey and ErrorCode, from the definitions in Kafka's jars."""
     try:

@@ -1,7 +1,7 @@
 """Kafka's message definitions: JSON with comments and a few habits of its own, read into Message and Field.
 
 The habits, all seen in released jars: ``//`` and ``/* */`` comments; numbers and booleans written as strings, some in
-hexadecimal; the string "null" for a null default, while a bare JSON null means "none given"; tagged fields without
+hexadecimal; the string "null" for a null default, while a bare JSON null means "no default"; tagged fields without
 ``versions``; ``validVersions`` "none" with no fields at all; text after the end of the definition (2.8's
 DescribeProducersRequest); structs defined beside the fields ("commonStructs") or by an earlier field.
 Source: MessageSpec, FieldSpec, StructRegistry of Kafka's message generator.

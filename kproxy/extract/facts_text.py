@@ -29,7 +29,7 @@ def render(definitions: Iterable[Message], errors: Iterable[ErrorCode], releases
 
 
 def _in_history(definitions: Iterable[Message], releases: Sequence[str]) -> list[list[Message]]:
-    """The definitions of each message, newest first, without those that give no version.
+    """The definitions of each message, newest first, without those that have no version.
 
     Requests and responses belong together by api key: ListOffset, AlterIsr and ListClientMetricsResources were renamed.
     """

@@ -84,9 +84,9 @@ def fetch(folder: Path, *, offline: bool = False) -> None:
     try:
         done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=_PATIENCE, check=False)
     except FileNotFoundError as error:
-        raise UsageError("jars are fetched with Maven: put `mvn` on the path, or give a folder with --jars") from error
+        raise UsageError("jars are fetched with Maven: put `mvn` on the path, or name a folder with --jars") from error
     except subprocess.TimeoutExpired as error:
-        raise UsageError(f"Maven took more than {_PATIENCE} s; give a folder with the jars: --jars") from error
+        raise UsageError(f"Maven took more than {_PATIENCE} s; name a folder with the jars: --jars") from error
     if done.returncode:
         raise UsageError(f"Maven could not fetch the jars: {(done.stdout + done.stderr).strip()}")
 

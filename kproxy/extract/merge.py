@@ -43,7 +43,7 @@ def merge(history: Iterable[Message]) -> list[Block]:
 def _reader(blocks: list[Block], message: Message, version: int) -> Block | None:
     """The newest block that reads what *message* writes at *version*.
 
-    A tag that a later release defined is news to nobody on the wire, where peers agree on what they speak. In a stored
+    A tag that a later release defined surprises no peer on the wire, where both sides agree on a version. In a stored
     record the writer may have used the same tag for what it did not know itself, so there the tags must be the same.
     """
     written = wire_layout(message, version)

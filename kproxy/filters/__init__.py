@@ -5,7 +5,7 @@
     passage.py              Passage: one held frame, from filter to filter
     loading.py              a filter by dotted path or by name (entry point group ``kproxy.filters``)
     addresses.py            where the facts have broker addresses in responses
-    tail.py                 the tail of a response, from its first address on, written anew to the same size
+    tail.py                 the tail of a response, from its first address on, rewritten to the same size
     rewrite_addresses.py    built in: the proxy's addresses in place of the brokers'; what cannot be mapped is withheld
     narrow_api_versions.py  built in: ApiVersions offers no version that a required filter could not read
 

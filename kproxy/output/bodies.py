@@ -1,4 +1,4 @@
-"""The bodies of an exchange as Kafka's JSON, read once for whoever shows them; credentials are withheld here.
+"""Bodies: both bodies of an exchange as Kafka's JSON, read once for all outputs; credentials are withheld here.
 
 Not here: what a body means (protocol), or how it is shown (text, tree, jsonl).
 """
@@ -14,6 +14,7 @@ import msgspec
 from kproxy.errors import DecodeError
 from kproxy.output.escaping import well_formed
 from kproxy.output.opening import Opener
+from kproxy.protocol import ApiKey
 from kproxy.protocol.embedded import Embedded
 from kproxy.protocol.error_codes import error_name
 from kproxy.session import Exchange, Frame
@@ -24,10 +25,10 @@ NONZERO_ERROR = re.compile(rb'rrorCode":(-?[1-9][0-9]*)')
 
 # A records field that is not empty. Most answers to a Fetch have none, and then nothing is in them.
 SOME_RECORDS = re.compile(rb'ecordsSizeInBytes":[1-9]')
-READABLE = 4_000_000  # bytes of a body's JSON that people are shown; what is larger is told by its size
-OPENABLE = 16_000_000  # bytes of a body's JSON that is made objects of, which take up to twenty times its size
+READABLE = 4_000_000  # bytes of a body's JSON that are shown to people; of a larger one only the size
+OPENABLE = 16_000_000  # bytes of a body's JSON that is decoded to objects, which need up to twenty times its size
 MOST_ERRORS = 1_000  # listed in full; beyond, only codes that are not among them
-FETCHES = (1, 59, 78)  # Fetch, FetchSnapshot, ShareFetch: their requests hold nothing
+FETCHES = (ApiKey.FETCH, ApiKey.FETCH_SNAPSHOT, ApiKey.SHARE_FETCH)  # their requests hold no payloads
 TOPIC_ID = re.compile(rb'opicId":"([A-Za-z0-9_-]{22})"')
 
 
@@ -52,7 +53,7 @@ class FieldError:
 
 
 def read_bodies(exchange: Exchange, opener: Opener | None = None) -> Bodies:
-    """Render both bodies of an exchange; what cannot be read is told in ``undecoded``.
+    """Render both bodies of an exchange; why one cannot be read is in ``undecoded``.
 
     With an *opener*, what is inside them is opened with what it remembers of earlier exchanges. Bodies beyond OPENABLE
     are not opened.
@@ -71,7 +72,7 @@ def read_bodies(exchange: Exchange, opener: Opener | None = None) -> Bodies:
 
 def _read(frame: Frame, bodies: Bodies) -> bytes | None:
     if frame.unread:
-        return b"{}"  # as the broker takes it
+        return b"{}"  # as the broker reads it
     if frame.message is None or frame.error is not None:
         if bodies.undecoded is None:
             bodies.undecoded = str(frame.error) if frame.error is not None else "nothing is known about its layout"
@@ -87,7 +88,7 @@ def _read(frame: Frame, bodies: Bodies) -> bytes | None:
 def find_errors(response: bytes | None) -> list[FieldError]:
     """Every error code of a response that is not 0, with its path, in the order of the body.
 
-    Beyond MOST_ERRORS each further code is listed once, where it stands first. A response beyond OPENABLE is not made
+    Beyond MOST_ERRORS each further code is listed once, at its first path. A response beyond OPENABLE is not made
     objects of: each code is listed once, without its path.
     """
     if response is None or NONZERO_ERROR.search(response) is None:
@@ -106,7 +107,7 @@ def find_errors(response: bytes | None) -> list[FieldError]:
 
 
 def count_errors(response: bytes | None) -> Counter[int]:
-    """How often each error code other than 0 stands in a response, in the order of the body."""
+    """Count each error code other than 0 in a response, in the order of the body."""
     return Counter(int(found[1]) for found in NONZERO_ERROR.finditer(response or b""))
 
 

@@ -1,7 +1,7 @@
 """Lines of the decoded log back to events; the inverse of jsonl.py, whose docstring is the contract.
 
 Nothing is decoded again: bodies, what is inside them and why something could not be read are those of the line. Frames have
-sizes, times and headers, but no bytes. A line comes from anybody: text in it is no more trusted than text from the wire.
+sizes, times and headers, but no bytes. A line may come from anywhere: its text is no more trusted than text from the wire.
 """
 
 from collections import OrderedDict
@@ -20,17 +20,16 @@ from kproxy.protocol import ApiKey, Message, RequestHeader, ResponseHeader
 from kproxy.protocol.embedded import Embedded
 from kproxy.protocol.message import request_message, response_message
 from kproxy.session import BadFrame, Connection, Direction, Event, Exchange, Frame, Gap, NotKafka, SaslToken, Tls
-from kproxy.session.fetch_session import FetchSessions
+from kproxy.session.fetch_session import FETCH_SESSIONS_FROM, FetchSessions
+from kproxy.session.software import SOFTWARE_FROM
 
-# What reading or showing JSON raises that is well formed, but not what its line says it is
+# Raised by reading or showing JSON that is well formed, but not what its line declares
 ODD = (msgspec.MsgspecError, LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RecursionError)
-START = b'{"event":"'  # of every line that kproxy writes; whoever rewrote it may have put spaces in
+START = b'{"event":"'  # of every line that kproxy writes; a program that rewrote it may have inserted spaces
 MOST_CONNECTIONS = 1_000  # of which it is remembered how they authenticate and what their fetch sessions hold
 MOST_PARTITIONS = 10_000  # of one fetch session
 MOST_TOPICS = 100_000  # whose names are remembered
 LONGEST_NAME = 249  # Topic.MAX_NAME_LENGTH
-SESSIONS_FROM = 7  # Fetch, KIP-227
-SOFTWARE_FROM = 3  # ApiVersions, KIP-511: its request is no longer empty
 FULL_EPOCHS = (0, -1)
 
 Address = Annotated[str, Meta(max_length=300, pattern=r"^[0-9A-Za-z_.:%\[\]-]*\Z")]  # "" of a broker not chosen yet
@@ -73,7 +72,7 @@ class _Other(_Line):
     tls: TlsObject | None = None
 
     def event(self, connection: Connection) -> Event:
-        """The event that the line tells."""
+        """The event of the line."""
         if self.tls is not None:
             connection.tls = self.tls.facts()
         return self._event(connection, parse_instant(self.at))
@@ -215,7 +214,7 @@ class LoggedFrame(Frame):
 
 @dataclass(slots=True)
 class _Known:
-    """What earlier lines told of a connection."""
+    """What earlier lines have shown of a connection."""
 
     connection: Connection
     sessions: FetchSessions = field(default_factory=lambda: FetchSessions(MOST_PARTITIONS))
@@ -343,7 +342,7 @@ def _learn(exchange: Exchange, bodies: Bodies, known: _Known) -> None:
         return
     if exchange.api_key == ApiKey.SASL_HANDSHAKE:
         known.connection.sasl_mechanism = _read_handshake(request).mechanism
-    elif exchange.api_key == ApiKey.FETCH and version >= SESSIONS_FROM and bodies.response is not None:
+    elif exchange.api_key == ApiKey.FETCH and version >= FETCH_SESSIONS_FROM and bodies.response is not None:
         _learn_fetch(exchange, _read_fetch(request), _read_answer(bodies.response).session_id, known)
 
 

@@ -1,4 +1,4 @@
-"""What /metrics says: the metrics of metric_descriptions.py, with the numbers of the moment in which somebody scrapes.
+"""Metrics: the text of /metrics: the metrics of metric_descriptions.py with the numbers of the moment of the scrape.
 
 Prometheus text format 0.0.4, or OpenMetrics 1.0 where the scraper asks for it.
 """
@@ -63,8 +63,8 @@ class Counted(Protocol):
 class Scrape:
     """Plain numbers of one moment; lists have an entry a worker.
 
-    Names of totals and of causes are those of the enums in kproxy.proxy.tap.counted, in small letters. *analysis* is what the
-    analyzer said last (kproxy.proxy.analyzer.counts); empty when it said nothing.
+    Names of totals and of causes are those of the enums in kproxy.proxy.tap.counted, in small letters. *analysis* is the
+    analyzer's last report (kproxy.proxy.analyzer.counts); empty before the first.
     """
 
     apis: Sequence[Sequence[Counted]]
@@ -76,13 +76,13 @@ class Scrape:
 
 
 class Source(Protocol):
-    """Where the numbers come from."""
+    """Has the numbers of all workers and of the analyzer."""
 
     def scrape(self) -> Scrape:
         """The numbers of this moment."""
 
 
-# What the analyzer says -> the metric it is.
+# Key of the analyzer's report -> metric
 _NUMBERS = {
     "frames": "kproxy_analyzed_frames",
     "exchanges": "kproxy_analyzed_exchanges",
@@ -108,7 +108,7 @@ _OUTPUTS = {
 
 
 class Metrics(Collector):
-    """Collects from *source* whenever it is scraped; ``render`` is what a scraper gets."""
+    """Collect from *source* at every scrape; ``render`` returns the text for the scraper."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -215,14 +215,16 @@ def _summed(samples: Iterable[tuple[tuple[str, ...], int]]) -> list[Sample]:
     return list(found.items())
 
 
-def _of_analysis(said: Mapping[str, Any]) -> dict[str, list[Sample]]:
-    values: dict[str, list[Sample]] = {metric: [((), said[name])] for name, metric in _NUMBERS.items() if name in said}
+def _of_analysis(report: Mapping[str, Any]) -> dict[str, list[Sample]]:
+    values: dict[str, list[Sample]] = {
+        metric: [((), report[name])] for name, metric in _NUMBERS.items() if name in report
+    }
     for name, metric in _ROWS.items():
         width = len(BY_NAME[metric].labels)
-        values[metric] = [(tuple(row[:width]), row[width]) for row in said.get(name, ())]
+        values[metric] = [(tuple(row[:width]), row[width]) for row in report.get(name, ())]
     for name, metric in _OUTPUTS.items():
-        values[metric] = [((output,), counts[name]) for output, counts in said.get("outputs", {}).items()]
-    values["kproxy_analysis_faults"] = [((name,), count) for name, count in said.get("faults", {}).items()]
-    if "most_lag_ns" in said:
-        values["kproxy_analysis_lag_seconds"] = [((), said["most_lag_ns"] / NANOSECONDS)]
+        values[metric] = [((output,), counts[name]) for output, counts in report.get("outputs", {}).items()]
+    values["kproxy_analysis_faults"] = [((name,), count) for name, count in report.get("faults", {}).items()]
+    if "most_lag_ns" in report:
+        values["kproxy_analysis_lag_seconds"] = [((), report["most_lag_ns"] / NANOSECONDS)]
     return values

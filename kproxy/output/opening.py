@@ -1,7 +1,7 @@
-"""Opens what is inside the exchanges of a capture, with what earlier exchanges told about groups.
+"""Opener: decodes what is inside bytes and records fields, with the groups' protocols that earlier exchanges named.
 
-SyncGroup names its group's protocol only from version 5 on (KIP-559); JoinGroup, which comes before it, always does. What is
-in the bytes themselves is kproxy.protocol.embedded's to know.
+SyncGroup names its group's protocol only from version 5 on (KIP-559); JoinGroup, which comes before it, always does. How the
+bytes are decoded is in kproxy.protocol.embedded.
 """
 
 from collections import OrderedDict
@@ -33,27 +33,27 @@ class Opener:
         self._groups: OrderedDict[str, tuple[str | None, str | None]] = OrderedDict()
 
     def open(self, exchange: Exchange) -> list[Embedded]:
-        """What is inside the request, then inside the response. Never raises for what the bytes say."""
+        """Decode what is inside the request, then inside the response. Never raises, whatever the bytes are."""
         if exchange.request is not None and exchange.request.unread:
             return _unread(exchange.request)
         if exchange.api_key not in HOLDING_APIS:
             return []
-        asked, answered = _holder(exchange.request), _holder(exchange.response)
-        if asked is None and answered is None:
+        holding_request, holding_response = _holder(exchange.request), _holder(exchange.response)
+        if holding_request is None and holding_response is None:
             return []
         # a response that cannot be opened without its request belongs to a request that is opened itself
-        request = None if asked is None else asked.body()
-        response = None if answered is None else answered.body()
+        request = None if holding_request is None else holding_request.body()
+        response = None if holding_response is None else holding_response.body()
         context = self._context(exchange, request)
         found: list[Embedded] = []
-        if asked is not None and request is not None:
-            found += open_request(_name(asked), asked.body_version, request, context)
-        if answered is not None and response is not None:
-            found += open_response(_name(answered), answered.body_version, response, context)
+        if holding_request is not None and request is not None:
+            found += open_request(_name(holding_request), holding_request.body_version, request, context)
+        if holding_response is not None and response is not None:
+            found += open_response(_name(holding_response), holding_response.body_version, response, context)
         return found
 
     def learn(self, event: Event) -> None:
-        """Remember what a JoinGroup tells about its group; anything else is let pass."""
+        """Keep the protocol of the group of a JoinGroup; other events are ignored."""
         if not isinstance(event, Exchange) or event.api_key != ApiKey.JOIN_GROUP:
             return
         if any(frame is not None and len(frame.data) > MOST_LEARNED for frame in (event.request, event.response)):
@@ -75,7 +75,7 @@ class Opener:
 
 
 def _unread(api_versions: Frame) -> list[Embedded]:
-    """What a client said of itself to a broker that did not read it."""
+    """The client software in an ApiVersions request that the broker did not read."""
     software = client_software(api_versions.data, api_versions.body_start)
     if software is None:
         return []

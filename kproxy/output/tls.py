@@ -5,18 +5,18 @@ The object has all of these fields:
     version                     str: as "TLS 1.3"; null where the broker did not choose or was not seen
     offeredVersions             list of str: what the client offered
     cipherSuite                 str: IANA's name, or null
-    serverName                  str: whom the client asked for (SNI), or null
+    serverName                  str: the host name that the client sent (SNI), or null
     offeredAlpn                 list of str
     alpn                        str: the protocol chosen, or null
-    resumed                     bool: an earlier session goes on; no certificates then
-    helloRetry                  bool: the client had to say hello twice
+    resumed                     bool: an earlier session is resumed; no certificates then
+    helloRetry                  bool: the broker answered with HelloRetryRequest
     earlyData                   str: accepted, rejected or offered; null where there was none
     clientCertificateRequested  bool
     clientCertificate           str: subject (RFC 4514); "" where the client showed none; null where that cannot be seen
     serverCertificate           str: likewise
     keyUpdates                  int: changes of keys in TLS 1.3
     renegotiations              int: further handshakes in TLS 1.2
-    alerts                      list of str: who said what, without orderly ends
+    alerts                      list of str: side and alert, without close_notify
     decrypted                   bool: whether application data was read
     missing                     list of str: why not, or not all
     problems                    list of str: what was damaged or missing on the way

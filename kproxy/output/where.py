@@ -20,7 +20,7 @@ from kproxy.output.times import render_instant, render_size
 from kproxy.output.where_types import check_types
 from kproxy.session import Event, Exchange, Frame
 
-# cel gives the names that macros bind (the t of list.exists(t, ...)) among the variables
+# cel lists names that macros bind (the t of list.exists(t, ...)) among the variables
 BOUND = re.compile(r"\.\s*(?:all|exists|exists_one|existsOne|map|filter)\s*\(\s*([A-Za-z_]\w*)\s*,")
 FUNCTIONS = {
     *("size", "contains", "startsWith", "endsWith", "matches", "min", "max", "type", "dyn"),
@@ -30,16 +30,16 @@ FUNCTIONS = {
     *("has", "all", "exists", "exists_one", "map", "filter"),
 }
 _split = msgspec.json.Decoder(dict[str, msgspec.Raw])
-# What cel says of a function whose arguments do not fit, such as null.startsWith("a")
+# cel's message for a function with arguments of other types, such as null.startsWith("a")
 UNDEFINED = re.compile(r"Undefined variable or function: ('\w+')")
 POSITION = re.compile(r"<input>:(\d+):(\d+): (?:Syntax error: )?([^\n]*)")
 
 
 class Where:
-    """A compiled condition; ``where(event)`` tells whether the event is wanted.
+    """A compiled condition; ``where(event)`` returns whether the event is shown.
 
     Raises UsageError, one sentence, when the expression is malformed, names what does not exist, compares what is never
-    equal, or gives something other than true or false. ``notes`` collects what was odd at run time, each thing once.
+    equal, or has a value other than true or false. ``notes`` collects problems at run time, each once.
     """
 
     def __init__(self, expression: str) -> None:
@@ -62,12 +62,12 @@ class Where:
         return self.holds_for(event_line(event, bodies))
 
     def holds_for(self, line: bytes) -> bool:
-        """As calling it, of an event as its line of the decoded log says it. Raises msgspec.DecodeError."""
+        """The same for a line of the decoded log. Raises msgspec.DecodeError."""
         fields = _split.decode(line)
         named = {name: fields[name] for name in self._names if name in fields}
         for name, value in named.items():
             if len(memoryview(value)) > OPENABLE:
-                self._tell(f"{name} of more than {render_size(OPENABLE)} as JSON was not looked into")
+                self._note_problem(f"{name} of more than {render_size(OPENABLE)} as JSON was not looked into")
                 return False
         return self._evaluate({name: msgspec.json.decode(value) for name, value in named.items()})
 
@@ -95,9 +95,9 @@ class Where:
             what = f"no field {error}"
         elif found := UNDEFINED.match(what):
             what = f"{found[1]} cannot be had from what it was asked of"
-        self._tell(what)
+        self._note_problem(what)
 
-    def _tell(self, what: str) -> None:
+    def _note_problem(self, what: str) -> None:
         note = f"--where was taken as false where it cannot be answered: {what}"
         if note not in self.notes and len(self.notes) < 20:
             self.notes.append(note)
@@ -134,7 +134,7 @@ def _check_names(program: Any, expression: str) -> set[str]:
 
 
 def _check_functions(program: Any) -> None:
-    """Raises UsageError for a function that CEL lacks, which cel itself tells only when it is called."""
+    """Raise UsageError for a function that CEL lacks: cel itself reports it only when it is called."""
     for name in program.functions():
         if name.isidentifier() and name not in FUNCTIONS:
             close = difflib.get_close_matches(name, FUNCTIONS, 1, 0.5)

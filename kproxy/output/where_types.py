@@ -1,7 +1,7 @@
 """Comparisons in a ``--where`` expression that can never hold, because the two sides are of different types.
 
-CEL has no mistake in ``apiKey == "3"``: values of different types are not equal, and that is its answer for every exchange.
-Whoever writes it means something else. Seen is what stands beside a literal: a name of the decoded log, or ``code`` or ``name``
+For CEL, ``apiKey == "3"`` is no mistake: values of different types are not equal, so it is false for every exchange,
+which is never what was meant. Checked are comparisons with a literal: a name of the decoded log, or ``code`` or ``name``
 of an element of ``errors``.
 """
 
@@ -36,11 +36,11 @@ _TOKEN = re.compile(
 )
 _OPERATORS = {"==", "!=", "<", "<=", ">", ">=", "in"}
 _MORE = {".", "[", "(", "+", "-", "*", "/", "%", "?"}  # what makes something else of an operand
-Token = tuple[str, str]  # kind, what it says
+Token = tuple[str, str]  # kind, text
 
 
 def check_types(expression: str) -> None:
-    """Raise UsageError for a name that is compared with a literal of another type, which says what to write."""
+    """Raise UsageError, with what to write instead, for a name compared with a literal of another type."""
     tokens = [(str(found.lastgroup), found[0]) for found in _TOKEN.finditer(expression)]
     elements = set(_ELEMENT.findall(expression))
     for name, kind, literal in _comparisons(tokens, elements):
@@ -90,7 +90,7 @@ def _literal(token: Token) -> Token | None:
 
 
 def _hint(kind: str, literal: Token) -> str:
-    said = literal[1].strip("rb").strip("'\"")
+    text = literal[1].strip("rb").strip("'\"")
     if kind == "number" and literal[0] == "text":
-        return f"; write {said}" if re.fullmatch(r"\d+(\.\d+)?", said) else ""
-    return f'; write "{said}"' if kind == "text" else ""
+        return f"; write {text}" if re.fullmatch(r"\d+(\.\d+)?", text) else ""
+    return f'; write "{text}"' if kind == "text" else ""

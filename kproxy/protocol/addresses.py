@@ -4,7 +4,7 @@
     parse_address, parse_host       for what a person wrote: strict, and the error says what to write instead
     parse_ip, unmapped, mapped      numeric hosts; an IPv4-mapped address and the IPv4 address in it (RFC 4291, 2.5.5.2)
 
-A socket of both families names its IPv4 peers "::ffff:a.b.c.d". ``unmapped`` gives the IPv4 address, for comparing and
+A socket of both families names its IPv4 peers "::ffff:a.b.c.d". ``unmapped`` returns the IPv4 address, for comparing and
 showing; ``mapped`` is for headers that need both ends in one family.
 """
 
@@ -23,7 +23,7 @@ _LABEL = re.compile(r"(?!-)[A-Za-z0-9_-]{1,63}(?<!-)", re.ASCII)
 
 
 class Address(NamedTuple):
-    """Host and port; ``str()`` gives "host:port", IPv6 in brackets."""
+    """Host and port; ``str()`` is "host:port", IPv6 in brackets."""
 
     host: str  # without brackets
     port: int

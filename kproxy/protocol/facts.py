@@ -52,7 +52,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How a message is laid out, for the versions that one release gives it."""
+    """How a message is laid out, for the versions that it has in one release."""
 
     name: str
     type: str  # request, response, header, data, metadata, coordinator-key ...
@@ -217,7 +217,7 @@ def _parse_options(text: str) -> dict[str, str | None]:
 
 
 def _parse_default(text: str | None, kind: str) -> object:
-    """The default as a Python value. Arrays and structs give () and (): their empty value is made anew each time."""
+    """The default as a Python value. For arrays and structs it is (): their empty value is made anew each time."""
     if text == "null":
         return None
     if text is not None:

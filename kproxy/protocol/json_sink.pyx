@@ -45,7 +45,7 @@ for _byte in range(256):
     PLAIN[_byte] = 0x20 <= _byte < 0x7F and _byte not in b'"\\'
 
 cdef enum:
-    MOST_RESERVED = 1 << 20  # bytes of output to start with: a frame of records gives little text
+    MOST_RESERVED = 1 << 20  # bytes of output to start with: a frame of records makes little text
 
 
 cdef struct Sink:
@@ -150,7 +150,7 @@ cdef bint is_withheld(Op *op, Cursor *c, Sink *sink) except -1:
     cdef Cursor ahead = c[0]
     cdef int32_t size
     if op.secrecy == NAMES_THE_SETTING:
-        sink.setting_is_secret = True  # a name that cannot be read says nothing good
+        sink.setting_is_secret = True  # a name that cannot be read: assume the worst
         if read_size(op, &ahead, &size) == 0 and size >= 0:
             sink.setting_is_secret = is_secret_setting(ahead.at[:size])
         return False

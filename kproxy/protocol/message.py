@@ -30,8 +30,8 @@ class Fit:
 class Message:
     """One message at all its versions; get it by ``message(name)``.
 
-    Every reading method takes the bytes and where the message starts in them, and wants it to end where they end
-    (``walk`` alone does not). Any bytes give a value or a DecodeError. Where a version has two layouts in history the one
+    Every reading method takes the bytes and the start of the message in them; the message must end where they end
+    (not for ``walk``). Any bytes result in a value or a DecodeError. Where a version has two layouts in history the one
     that fills the bytes exactly is used, newest first; a version above the facts is read as the newest known one,
     if that fills the bytes exactly.
     """
@@ -44,7 +44,7 @@ class Message:
         self.versions = Versions.union(layout.versions for layout in self.layouts)
         self.flexible_versions = newest.flexible
         self._programs: dict[int, tuple[Program, ...]] = {}
-        self._fits: dict[int, Fit] = {}  # of the first program of each: what nearly every check gives
+        self._fits: dict[int, Fit] = {}  # of the first program of each version: the result of nearly every check
 
     def __repr__(self) -> str:
         return f"<Message {self.name} v{self.versions}>"
@@ -121,7 +121,7 @@ class Message:
             raise
 
     def programs(self, version: int) -> tuple[Program, ...]:
-        """What can read that version, newest layout first; never empty. Raises UnknownVersion."""
+        """The programs for that version, newest layout first; never empty. Raises UnknownVersion."""
         found = self._programs.get(version)
         return self._compile(version) if found is None else found
 
@@ -129,7 +129,7 @@ class Message:
         if version not in self.versions:
             if not self.versions.highest < version <= OPEN:
                 raise UnknownVersion(f"only versions {self.versions} are known", message=self.name, version=version)
-            return self.programs(self.versions.highest)  # not kept by its number: who sends the bytes chooses that
+            return self.programs(self.versions.highest)  # not cached by its number, which the sender chooses
         types = struct_types(self.name)
         layouts = (layout for layout in self.layouts if version in layout.versions)
         found = self._programs[version] = tuple(Program(layout, version, types, secrecy) for layout in layouts)
@@ -138,7 +138,7 @@ class Message:
 
 
 def _first_that_fits(programs: tuple[Program, ...], read: Callable[[Program], T]) -> tuple[T, Program]:
-    """What *read* gives for the first program that can; the first one's error when none can."""
+    """The result of *read* for the first program that fits; the first program's error when none does."""
     first: DecodeError | None = None
     for program in programs:
         try:

@@ -1,7 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False, auto_pickle=False
 """A layout at one version compiled to a table of operations; the walk over bytes; where a fault is.
 
-The walk is the authority on what is well formed: it decides alone, touches every byte once and makes nothing. The other
+The walk is the authority on what is well formed: it decides alone, touches every byte once and creates no object. The other
 sinks follow the same table with the same readers, and when one of them stops, the walk is asked where and why.
 """
 
@@ -78,7 +78,7 @@ cdef class Program:
         cdef list plain = [f for f in fields if self.version in f.versions and self.version not in f.tagged]
         cdef list tagged = [f for f in fields if self.version in f.tagged]
         if len({f.tag for f in tagged}) < len(tagged) or len(tagged) > MOST_TAGS:
-            raise ValueError(f"{name} v{self.version}: a tag given twice, or more than {MOST_TAGS} tagged fields")
+            raise ValueError(f"{name} v{self.version}: a tag defined twice, or more than {MOST_TAGS} tagged fields")
         s.flexible = self.version in layout.flexible
         s.cls = &self.classes[<int>classes[name]]
         s.ops = <Op *>self.allocate(sizeof(Op) * len(plain))
@@ -125,7 +125,7 @@ cdef class Program:
         else:
             op.smallest = 1 if op.compact else 2 if op.kind == KIND_STRING else 4
         if op.is_array and op.smallest == 0:
-            op.smallest = 1  # an element of nothing: no message has one, and a count of them must not run free
+            op.smallest = 1  # an element of zero bytes: no message has one, and their count would be unbounded
         self._make_default(op, field)
         cls = &self.classes[<int>classes[layout.name if len(path) == 1 else self._owner(layout, path)]]
         for i in range(cls.count):
@@ -217,7 +217,7 @@ cdef class Program:
         path = render_trail(&trail)
         kind, reason = describe_fault(&c)
         if c.fault == FAULT_NULL or c.fault == FAULT_VARINT:
-            return kind(reason, path=path, **where)  # nothing was too long or too short
+            return kind(reason, path=path, **where)  # neither is about sizes
         return kind(reason, path=path, needed=c.needed, left=c.left, **where)
 
     def walk(self, bytes data not None, Py_ssize_t start=0):
@@ -291,7 +291,7 @@ cdef void begin(Cursor *c, const uint8_t *data, Py_ssize_t size) noexcept nogil:
 
 
 cdef int64_t fixed_size(Struct *s) noexcept:
-    """Bytes of a struct that always takes as many; 0 for others."""
+    """Bytes of a struct of fixed size; 0 for others."""
     return s.fused[0].size if s.fused_count == 1 and s.fused[0].kind == STEP_SKIP and not s.flexible else 0
 
 
@@ -348,7 +348,7 @@ cdef int walk_array(Step *step, Cursor *c, bint fused, Trail *trail) noexcept no
 
 
 cdef int walk_value(Op *op, Cursor *c, bint fused, Trail *trail) noexcept nogil:
-    """One field by itself: the value of a tag, or what a peek passes over."""
+    """Walk one field by itself: the value of a tag, or a field before the one that a peek reads."""
     cdef Step step
     cdef int32_t size
     step.op = op
@@ -373,7 +373,7 @@ cdef int walk_value(Op *op, Cursor *c, bint fused, Trail *trail) noexcept nogil:
 
 
 cdef int walk_tags(Struct *s, Cursor *c, bint fused, Trail *trail) noexcept nogil:
-    """The tagged fields at the end of a struct (KIP-482). A known one must fill its size; unknown ones are passed over."""
+    """The tagged fields at the end of a struct (KIP-482). A known one must fill its size; unknown ones are skipped."""
     cdef uint32_t count, tag, size
     cdef uint32_t _
     cdef const uint8_t *outer = c.limit

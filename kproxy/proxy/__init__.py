@@ -1,64 +1,49 @@
-"""Sockets: listeners, links, brokers, TLS, the tap. With the command line the only room that waits and asks the time.
+"""`kproxy run`: the proxy. With the command line the only package that does network I/O, waits and asks the time.
 
 Three kinds of process
 
-    supervisor   `kproxy run` itself: reads the configuration, starts and restarts the others, turns signals and changed files
-                 into messages, serves the admin port. Carries no traffic.
-    worker       forwards: one uvloop each; several share a port (SO_REUSEPORT). `python -m kproxy.proxy.worker`
-    analyzer     reads the taps of all workers, runs a Session a connection, writes the decoded log and captures. Killed, hung or
-                 slow, it costs no client anything. `python -m kproxy.proxy.analyzer.process kproxy-analyzer`
+    supervisor   `kproxy run` itself: reads the configuration, starts and restarts the others, handles signals and changed files,
+                 writes the log, serves the admin port. Carries no traffic. Enter at supervisor/process.py
+    worker       forwards; one uvloop each, and all share the ports (SO_REUSEPORT). Enter at worker.py
+    analyzer     reads the taps of all workers, decodes, writes the decoded log and captures, counts. Killed, hung or slow, it
+                 costs no client anything. Enter at analyzer/process.py
 
-The way of a byte through a worker
+    `ps` shows "kproxy run --listen ...", "kproxy: worker 0", "kproxy: analyzer (kproxy-analyzer)" (process_title.py).
 
-    acceptor.pyx    accepts, asks admission.py, makes a Link and has it connected; what takes more is opening.py's
-    link.pyx        Link: a client's connection and the broker's, what is in flight (in_flight.pxd), what the tap gets, its end
-    lane.pyx        Lane: one direction: which bytes go on at once, which are gathered first, when it stands still. Its Pipe reads
-                    and writes
-    requests.pyx, responses.pyx   the lanes of each side: frames by size and header, raw SASL tokens, pairing, acks=0
-    walker.pyx      a resumable walk over a body that passes by: Produce's acks, where the addresses at the end begin
-    pump.pyx        Pipe between two plain sockets: recv, send, an epoll of our own that uvloop watches
-    streams.pyx     Pipe between uvloop's transports, where either leg is TLS
-    plan.pyx        Chain and facts -> the tables a lane looks up
-    counters.pyx    what is counted, in memory that the supervisor reads
-    ring.pyx        the tap: one writer, one reader, in shared memory; what does not fit is dropped and counted
+Packages
 
-    Bytes are the kernel's until a lane has them; a lane owns what it carries, holds or stashes; a Pipe owns what its sink has not
-    taken. All of it counts in BUFFERED_BYTES, which the memory budget bounds.
+    forwarding/   what a byte goes through: lanes, links, pumps (Cython). Its docstring: the way of a byte, plain and TLS; what
+                  is held for filters; what bounds memory
+    network/      resolving, connecting, listening, TLS, PROXY protocol, SOCKS5 and HTTP CONNECT, redirected clients. No Kafka
+    tap/          memory that processes share: the tap ring (worker -> analyzer) and the counters (worker -> supervisor)
+    analyzer/     the analyzer process: taps -> kproxy.pipeline -> files and counts
+    supervisor/   the supervisor process
 
-Around it
+One cluster in one worker
 
-    virtual_cluster.py  one bootstrap address of ours: listeners, plan, targets, the owner of its links; verdicts.py: held frames
-                    to the chain and back; opening.py: TLS, PROXY headers, names, original targets; lingering.py: clients that
-                    are told the end
-    admission.py, listening.py, discovery.py   limits; sockets to listen on; asking a broker which brokers there are;
-                    instead.py: what somebody speaks who does not speak Kafka, and which setting helps
-    brokers.py      BrokerTable: node ids, where they are, which port of ours stands for them; what may not be mapped
-    upstream.py     resolving (resolver.py, endpoint.py) and connecting, SOCKS5 and HTTP CONNECT (through.py)
-    proxy_protocol.py   PROXY protocol v1 and v2 (bytes only)
-    tls.py          contexts for both legs, made anew when files change
-    transparent.py  where a redirected client was going
-    worker.py
-    analyzer.py     reads the taps and tells the supervisor; tapped_sessions.py: their Sessions, none of which harms another
-    analysis_counts.py, analysis_outputs.py, rotation.py   what it counts, what it writes, in which parts
-    admin.py        the admin port: metrics, health, connections; nothing can be changed there
-    counted.py, tapped.py   the names of what is counted and of what is in a tap, for Python; sealed.py: the memory of both
-    supervisor.py   one run: signals, changed files, the exit code
-    fleet.py        workers and analyzer together; child.py: one place for a process; processes.py: how they are started
-    control.py      the channel between supervisor and children, and all that is said on it
-    overview.py     what the admin server is told; admin_server.py: it on its port
-    logs.py         events on standard error, and the only keys they have
-    watch.py, probe.py  files that have changed; addresses that another process serves
+    worker.py             the worker process: handles messages, ticks, keeps the memory budget; has the virtual clusters
+    virtual_cluster.py    VirtualCluster: listeners, limits, timeouts; the owner of its links (LinkOwner). It names its parts
+    filter_dispatch.py    FilterDispatch: held frames through the filter chain and back
+    link_opening.py       LinkOpener: links with TLS, a name to resolve, PROXY headers or another proxy on the way
+    brokers.py            BrokerTable: node ids, broker addresses, our ports and names; refuses addresses that lead inside
+    discovery.py, admission.py, link_description.py, raw_sasl.py, foreign_protocol.py    (see their first lines)
 
-Shared memory and channels
+What processes share
 
-    Each worker has one memfd of counters and one of its tap ring, made by the supervisor and inherited. Supervisor and child
-    talk over a socket pair in JSON lines (control.py): `{"do": "configure" | "drain" | "connections" | "brokers" | ..., ...}`.
+    messages.py           all messages between supervisor and children: a Struct each, a union for each receiver
+    channel.py            the channel they go over: JSON lines on a socket pair. It ends when either process is gone
+    child_process.py      the first steps of a child: arguments, title, signals; it dies with its parent
+    logs.py               log(event, keys), and the only list of keys. Children send their events to the supervisor
 
-Seams
+To add
 
-    Tap ring records (ring.pyx): kind, connection number, direction, at (ns since the epoch), bytes. OPEN (JSON: number,
-    cluster, client, broker, from_start), DATA, LOST (bytes that did not fit), END (FIN), CLOSE (cause).
-    ``TapReader.read(most) -> list[TapItem]``.
-    Counters (counters.pyx): ``Counters.create()`` / ``Counters(fd)``; ``.apis()``, ``.closes()``, ``.totals()`` give
-    plain Python values.
+    a listener kind or another way to a broker   LinkOpener (link_opening.py): a step; a setting for it (below)
+    a setting       config/structs.py, its checks in config/checks.py; used in VirtualCluster.configure (of a cluster, limits,
+                    timeouts), Analyzer.configure or Fleet.change. Workers get the Config whole, in Configure
+    a metric        Total in tap/counted.py and its Description in output/metric_descriptions.py; one of the analyzer: a field of
+                    AnalyzerCounts (messages.py) and its name in output/metrics.py
+    a close cause   CloseCause in tap/counted.py, then Link.close(CloseCause.X)
+    a log key       KEYS in logs.py; keys that are not there are dropped
+    a message       messages.py
+    an admin page   supervisor/admin.py
 """

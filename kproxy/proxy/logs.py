@@ -1,7 +1,7 @@
 """The log of the running proxy, on standard error: one event one line, JSON or, on a terminal, text.
 
-The event says what happened in a few fixed words; keys say who and where, and there are no others than those of KEYS.
-Values come from hostile peers too: they are cut and escaped, so that a line stays a line. Only the supervisor writes;
+The event is a few fixed words; the keys, all of them in KEYS, hold the values. Values come from hostile peers too: they are cut
+and escaped, so that a line stays a line. Only the supervisor writes;
 workers and the analyzer send it their events (LogEvent in messages.py). Writing never waits and never fails: events that a full
 pipe or disk does not take are counted, and their number is logged later.
 
@@ -20,11 +20,11 @@ from kproxy.proxy.messages import LogEvent, LogValue
 
 KEYS = {
     "worker": "number of the worker, from 0",
-    "process": "which of ours: worker or analyzer",
+    "process": "kind of child process: worker or analyzer",
     "pid": "process id",
     "exit_code": "how a process ended; negative: by that signal",
-    "restart_in": "seconds until it is started again",
-    "signal": "name of the signal that came",
+    "restart_in": "seconds until the process is started again",
+    "signal": "name of the signal received",
     "seconds": "a time span",
     "count": "how many",
     "cluster": "name of the virtual cluster",
@@ -33,13 +33,13 @@ KEYS = {
     "client": "address of a client",
     "broker": "address of a broker",
     "node_id": "a broker's id",
-    "advertised": "address that clients are told instead",
+    "advertised": "address that clients are given instead",
     "connection": "number of the connection in its worker",
     "direction": "request or response",
     "api_name": "Kafka's name of the API",
     "api_version": "its version",
     "correlation_id": "of the frame",
-    "client_id": "what a client calls itself",
+    "client_id": "the client id in a request",
     "filter": "name of the filter",
     "cause": "why a connection was closed: one of CloseCause",
     "reason": "why something happened or failed, in words",
@@ -58,6 +58,7 @@ LONGEST_VALUE = 500  # characters
 LONGEST_LINE = 4_000  # bytes; a pipe that is ready takes PIPE_BUF (4,096) without waiting
 MOST_RELAYED = 100  # events a second from one process, on average
 BURST = 500
+EVENTS_LOST = "events lost: they could not be written in time"
 
 Style = Literal["json", "text"]
 LogKeys: TypeAlias = dict[str, LogValue]
@@ -70,7 +71,7 @@ def log(level: str, event: str, **keys: Any) -> None:
 
 
 class Relay:
-    """Writes what another process said, so that a flood of events costs neither disk nor time.
+    """Writes the events of another process, at most MOST_RELAYED a second, so that a flood costs neither disk nor time.
 
     Args:
         process, number: where the events come from.
@@ -113,7 +114,7 @@ def start_logging(logs: str, fd: int = 2) -> None:
 
 
 class LineHandler(logging.Handler):
-    """A line an event to a file descriptor, without waiting."""
+    """Writes each event as a line to a file descriptor, without waiting."""
 
     def __init__(self, fd: int, style: Style) -> None:
         super().__init__()
@@ -140,7 +141,7 @@ class LineHandler(logging.Handler):
         os.write(self._fd, line)
 
 
-LOST = {"name": "kproxy", "levelname": "WARNING", "levelno": logging.WARNING, "msg": "events lost: nobody took them"}
+LOST = {"name": "kproxy", "levelname": "WARNING", "levelno": logging.WARNING, "msg": EVENTS_LOST}
 
 
 def render_json(record: logging.LogRecord) -> str:

@@ -19,7 +19,7 @@ from kproxy.proxy.admission import Admission
 from kproxy.proxy.channel import Channel
 from kproxy.proxy.child_process import ChildArguments
 from kproxy.proxy.forwarding.lane import Worker
-from kproxy.proxy.logs import event_of, log
+from kproxy.proxy.logs import EVENTS_LOST, event_of, log
 from kproxy.proxy.messages import (
     Brokers,
     Configure,
@@ -28,6 +28,7 @@ from kproxy.proxy.messages import (
     Drained,
     Failed,
     ListConnections,
+    LogEvent,
     Message,
     Ready,
     ReloadCertificates,
@@ -39,13 +40,13 @@ from kproxy.proxy.tap.ring import TapWriter
 from kproxy.proxy.virtual_cluster import VirtualCluster, clock_offset
 
 TICK_S = 0.25
-SPARE, FULL = 0.90, 0.98  # of the memory budget: the tap pauses, nobody comes in
+PAUSE_TAP_ABOVE, PAUSE_ACCEPTING_ABOVE = 0.90, 0.98  # of the memory budget
 CONNECTIONS_A_MESSAGE = 200
-MOST_EVENTS_WAITING = 1_000
+MOST_EVENTS_WAITING = 1_000  # log events that are not sent yet
 
 
 class Forwarding:
-    """All virtual clusters of one worker, and what the supervisor asks of them."""
+    """The virtual clusters of one worker; handles the supervisor's messages."""
 
     def __init__(
         self, number: int, channel: Channel[ToWorker], counters: list[Counters], tap: TapWriter | None
@@ -57,7 +58,7 @@ class Forwarding:
         self._worker = Worker(self._own, tap, asyncio.get_running_loop())
         self._worker.clock_offset = clock_offset()
         self._clusters: dict[str, VirtualCluster] = {}
-        self._retired: list[VirtualCluster] = []  # not listening any more; those who had come are still there
+        self._retired: list[VirtualCluster] = []  # closed their listeners, still have links
         self._admission: Admission | None = None
         self._config: Config | None = None
         self._draining: asyncio.Task[None] | None = None
@@ -65,12 +66,12 @@ class Forwarding:
         self._changes: asyncio.Queue[Configure | Brokers | ReloadCertificates] = asyncio.Queue()
 
     async def run(self) -> None:
-        """Until the supervisor is gone or everything is drained."""
+        """Run until everything is drained or the supervisor is gone."""
         try:
             async with asyncio.TaskGroup() as tasks:
                 ticking = tasks.create_task(self._tick())
                 changing = tasks.create_task(self._change())
-                await self._hear(changing)
+                await self._receive(changing)
                 changing.cancel()
                 ticking.cancel()
         finally:
@@ -78,8 +79,8 @@ class Forwarding:
                 cluster.stop()
                 await cluster.close()
 
-    async def _hear(self, changing: asyncio.Task[None]) -> None:
-        """Hear what the supervisor says, until it is gone or everything is drained."""
+    async def _receive(self, changing: asyncio.Task[None]) -> None:
+        """Receive messages until the channel ends. Drain and ListConnections do not wait for changes, which queue."""
         async for message in self._channel:
             match message:
                 case Drain(seconds):
@@ -92,7 +93,7 @@ class Forwarding:
                     self._changes.put_nowait(message)
 
     async def _change(self) -> None:
-        """Make the changes that the supervisor asks for, one after the other."""
+        """Make the changes that are queued, one after the other."""
         while True:
             match await self._changes.get():
                 case Configure() as message:
@@ -106,13 +107,14 @@ class Forwarding:
 
     async def _configure(self, message: Configure) -> None:
         try:
-            await self._take(message.decode())
+            await self._use(message.decode())
         except (KproxyError, msgspec.MsgspecError) as error:
             await self._channel.send(Failed(str(error)))
             return
         await self._channel.send(Ready())
 
-    async def _take(self, config: Config) -> None:
+    async def _use(self, config: Config) -> None:
+        """Use a configuration. Raises KproxyError, and then the one before stays in use."""
         self._worker.memory_budget = config.limits.memory
         if self._admission is None:
             key = str(os.getppid()).encode()
@@ -137,7 +139,7 @@ class Forwarding:
         return running is not None and running.serves(cluster)
 
     async def _start_all(self, clusters: list[Cluster], config: Config) -> dict[str, VirtualCluster]:
-        """Those that begin, listening beside what still runs; where one cannot, none does."""
+        """Start new virtual clusters beside those that run; if one cannot start, none does."""
         assert self._admission is not None
         fresh: dict[str, VirtualCluster] = {}
         try:
@@ -171,7 +173,7 @@ class Forwarding:
             await self._channel.send(Connections(question, part, more))
 
     async def _drain(self, seconds: float) -> None:
-        """Accept nobody, let what is in flight be answered, and end."""
+        """Stop accepting, wait until what is in flight is answered, close everything and end the channel."""
         for cluster in self._clusters.values():
             cluster.stop()
         for link in list(self._worker.links):
@@ -187,7 +189,7 @@ class Forwarding:
         self._channel.close()
 
     async def _tick(self) -> None:
-        """Timeouts, the memory budget, how late the loop is, and what is gone and not forgotten."""
+        """Measure how late the loop is, then look after timeouts, the memory budget and closed links, four times a second."""
         due = time.monotonic() + TICK_S
         while True:
             await asyncio.sleep(max(due - time.monotonic(), 0.0))
@@ -212,9 +214,9 @@ class Forwarding:
     def _keep_budget(self) -> None:
         budget = self._worker.memory_budget
         used = self._worker.buffered_bytes
-        self._worker.tap_paused = bool(budget) and used > budget * SPARE
+        self._worker.tap_paused = bool(budget) and used > budget * PAUSE_TAP_ABOVE
         for cluster in self._clusters.values():
-            if budget and used > budget * FULL:
+            if budget and used > budget * PAUSE_ACCEPTING_ABOVE:
                 cluster.pause()
             else:
                 cluster.resume()
@@ -227,12 +229,20 @@ class ToSupervisor(logging.Handler):
         super().__init__()
         self._channel = channel
         self._sending: set[asyncio.Future[None]] = set()
+        self._lost = 0
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Send the event; lose it if MOST_EVENTS_WAITING are not sent yet."""
+        """Send the event, or count it as lost if MOST_EVENTS_WAITING are not sent yet."""
         if len(self._sending) >= MOST_EVENTS_WAITING:
+            self._lost += 1
             return
-        sending = asyncio.ensure_future(self._channel.send(event_of(record)))
+        if self._lost:
+            self._start_sending(LogEvent("warning", EVENTS_LOST, {"count": self._lost}))
+            self._lost = 0
+        self._start_sending(event_of(record))
+
+    def _start_sending(self, event: LogEvent) -> None:
+        sending = asyncio.ensure_future(self._channel.send(event))
         self._sending.add(sending)
         sending.add_done_callback(self._sending.discard)
 

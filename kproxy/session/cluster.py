@@ -1,6 +1,7 @@
 """What connections to one cluster have shown: topic ids, brokers, the cluster id. Bounded; shared between sessions.
 
-Responses that tell are kept as they are and read only when somebody asks, because most are never asked about.
+Frames of REQUESTS_WITH_NAMES and RESPONSES_WITH_NAMES are kept undecoded and read only when a name, a broker or the cluster id is
+asked for, because most never are.
 """
 
 from __future__ import annotations
@@ -15,19 +16,19 @@ from kproxy.protocol.addresses import join_address
 from kproxy.protocol.ids import ZERO_UUID
 from kproxy.protocol.structs import Struct
 
-if TYPE_CHECKING:  # events.py needs this module's neighbours
+if TYPE_CHECKING:  # exchanges.pyx imports this module
     from kproxy.session.exchanges import Frame
 
 _UNREAD = 32  # bodies kept unread
 _UNREAD_SIZE = 4 * 1024 * 1024
-_LARGEST = 16 * 1024 * 1024  # a larger body is not looked into: as objects it would be many times its size
-_BODIES_REMEMBERED = 1_024  # clients ask the same again and again
+_LARGEST = 16 * 1024 * 1024  # a larger body is not decoded: as objects it would be many times its size
+_BODIES_REMEMBERED = 1_024  # clients send the same requests again and again
 _LONGEST_NAME = 249  # Topic.MAX_NAME_LENGTH; a host name may have 253 bytes (RFC 1035)
 _LONGEST_HOST = 253
 
 # Bodies that put a topic's name beside its id, or name brokers.
-TELLING_REQUESTS = frozenset({ApiKey.LEADER_AND_ISR, ApiKey.UPDATE_METADATA})
-TELLING_RESPONSES = frozenset(
+REQUESTS_WITH_NAMES = frozenset({ApiKey.LEADER_AND_ISR, ApiKey.UPDATE_METADATA})
+RESPONSES_WITH_NAMES = frozenset(
     {
         ApiKey.METADATA,
         ApiKey.CREATE_TOPICS,
@@ -83,10 +84,10 @@ class ClusterView:
         self._cluster_id: str | None = None
         self._unread: deque[Frame] = deque()
         self._unread_size = 0
-        self._seen: OrderedDict[int, None] = OrderedDict()  # hashes of bodies that would tell nothing new
+        self._seen: OrderedDict[int, None] = OrderedDict()  # hashes of bodies already learned from
 
     def note(self, frame: Frame) -> None:
-        """Take a frame of one of the TELLING APIs, to be read when somebody asks."""
+        """Keep a frame of REQUESTS_WITH_NAMES or RESPONSES_WITH_NAMES, to be read when it is needed."""
         if frame.message is None or len(frame.data) > _LARGEST or self._knows(frame):
             return
         self._unread.append(frame)
@@ -118,12 +119,12 @@ class ClusterView:
 
     @property
     def cluster_id(self) -> str | None:
-        """The cluster's id as Metadata or DescribeCluster gave it."""
+        """The cluster's id, from Metadata or DescribeCluster."""
         self._read_all()
         return self._cluster_id
 
     def learn_topic(self, topic_id: str, name: str) -> None:
-        """Remember one topic; the one used longest ago is forgotten when there are too many."""
+        """Remember one topic; when there are too many, forget the one used longest ago."""
         self._topics[topic_id] = name
         self._topics.move_to_end(topic_id)
         if len(self._topics) > self._topic_limit:
@@ -169,7 +170,7 @@ class ClusterView:
 
 
 class TopicNames(Mapping[str, str]):
-    """The names of the topic ids that occur in an exchange. Asking for one decodes nothing; going through them does."""
+    """The names of the topic ids that occur in an exchange. Looking one up decodes nothing; iterating does."""
 
     __slots__ = ("_cluster", "_frames", "_ids", "_names")
 

@@ -26,7 +26,8 @@ from kproxy.errors import DecodeError
 from kproxy.protocol import ApiKey, request_message, response_header_version, response_message
 from kproxy.protocol.error_codes import ErrorCode
 from kproxy.protocol.facts import facts
-from kproxy.session.cluster import FIRST_VERSION_WITH_TOPIC_ID, TELLING_REQUESTS, TELLING_RESPONSES
+from kproxy.session.cluster import FIRST_VERSION_WITH_TOPIC_ID, REQUESTS_WITH_NAMES, RESPONSES_WITH_NAMES
+from kproxy.session.fetch_session import FETCH_SESSIONS_FROM
 
 TOKEN = (None, None)
 cdef int MOST_SOUGHT = 64  # requests in flight whose responses a hunt looks for
@@ -190,7 +191,7 @@ cdef class Exchange(Event):
 
 
 class Step(IntEnum):
-    """What a session does beyond pairing; ORDINARY is false."""
+    """What a session does with an API beyond pairing; ORDINARY is false."""
 
     ORDINARY = 0
     PRODUCE = 1  # may not be answered
@@ -201,7 +202,6 @@ class Step(IntEnum):
 
 
 _STEPS = {ApiKey[step.name]: step for step in Step if step}
-_FETCH_SESSIONS_FROM = 7  # KIP-227
 
 
 cdef class Route:
@@ -219,12 +219,12 @@ cdef class Route:
         self.response_header_version = response_header_version(api_key, api_version) if response else 0
         self.request_step = Step.ORDINARY if step in (Step.FETCH, Step.SASL_AUTHENTICATE) else step
         self.response_step = Step.ORDINARY if step in (Step.PRODUCE, Step.API_VERSIONS) else step
-        if step is Step.FETCH and api_version < _FETCH_SESSIONS_FROM:
+        if step is Step.FETCH and api_version < FETCH_SESSIONS_FROM:
             self.response_step = Step.ORDINARY
         self.has_topic_ids = api_version >= FIRST_VERSION_WITH_TOPIC_ID.get(api_key, 1 << 15)
-        self.tells_in_request = api_key in TELLING_REQUESTS
-        self.tells_in_response = api_key in TELLING_RESPONSES
-        self.learns = bool(self.response_step or self.has_topic_ids or self.tells_in_request or self.tells_in_response)
+        self.request_has_names = api_key in REQUESTS_WITH_NAMES
+        self.response_has_names = api_key in RESPONSES_WITH_NAMES
+        self.learns = bool(self.response_step or self.has_topic_ids or self.request_has_names or self.response_has_names)
 
     cpdef int read_request(self, Frame frame) except -1:
         """Check the request body from ``frame.body_start`` on, and write into the frame how to read it, or why not."""
@@ -242,7 +242,7 @@ cdef class Route:
         return 0
 
     cpdef bint expects_response(self, Frame produce) except -1:
-        """Whether a Produce request is answered: with acks=0 it is not, whatever happens (KafkaApis)."""
+        """Whether a Produce request is answered: with acks=0 it never is (KafkaApis)."""
         try:
             if self.newest_request is not None:
                 return self.newest_request.peek("acks", produce.data, produce.body_start) != 0
@@ -262,7 +262,7 @@ cdef class Route:
 
 
 cdef Program _newest_layout(message, int version):
-    """The layout of nearly every body of that version; None for a version that only ``Message.check`` can judge."""
+    """The layout of nearly every body of that version; None for a version that only ``Message.check`` can decide."""
     if message is None or version not in message.versions:
         return None
     return message.programs(version)[0]
@@ -345,24 +345,24 @@ cdef class InFlight:
         self.queue = deque()
 
     cpdef bint add(self, Exchange exchange, Route route, int64_t size) except -1:
-        """Take a request whose frame holds *size* bytes; return whether there is now more than the limits allow."""
+        """Add a request whose frame holds *size* bytes; return whether there is now more than the limits allow."""
         self.queue.append((exchange, route))
         self.size += size
         return self.size > self.most_size or len(self.queue) > self.most
 
     def add_token(self):
-        """Take a token, which the other side answers with one; the result is that of ``add``."""
+        """Add a token, which the other side answers with one; the result is that of ``add``."""
         self.queue.append(TOKEN)
         return len(self.queue) > self.most
 
     @property
     def overfull(self):
-        """Whether the oldest must go; one alone may always stay."""
+        """Whether the oldest must be dropped; a single one may always stay."""
         held = len(self.queue)
         return held > 1 and (self.size > self.most_size or held > self.most)
 
     cpdef tuple take(self):
-        """The head, removed. Raises IndexError when there is none."""
+        """Remove and return the head. Raises IndexError when there is none."""
         cdef tuple entry = self.queue.popleft()
         cdef Exchange exchange = entry[0]
         if exchange is not None and exchange.request is not None:

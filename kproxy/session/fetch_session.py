@@ -1,6 +1,6 @@
 """Incremental fetch sessions (KIP-227), so that a Fetch which names only what changed can be read in full.
 
-A Fetch request with epoch 0 names all partitions; the response gives the session its id. Requests with a later epoch
+A Fetch request with epoch 0 names all partitions; the response assigns the session its id. Requests with a later epoch
 name the partitions that are new or changed, and those to forget. Epoch -1 ends the session.
 """
 
@@ -12,17 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 from kproxy.errors import DecodeError
 
-if TYPE_CHECKING:  # events.py needs this module
+if TYPE_CHECKING:  # exchanges.pyi imports this module
     from kproxy.session.exchanges import Frame
 
+FETCH_SESSIONS_FROM = 7  # the api_version of Fetch that has sessions (KIP-227)
 _FULL_EPOCHS = (0, -1)
 _REMEMBERED = 64  # Fetch exchanges that can still be read in full after they were emitted
-_LARGEST = 4 * 1024 * 1024  # a larger request is not looked into: as objects it would be many times its size
+_LARGEST = 4 * 1024 * 1024  # a larger request is not decoded: as objects it would be many times its size
 
 
 @dataclass(slots=True)
 class FetchPartition:
-    """One partition as the session holds it: what the latest request that named it said."""
+    """One partition of the session, as in the latest request that named it."""
 
     topic: str  # the name (v7-12) or the topic id in Kafka's text form (v13+)
     partition: int
@@ -79,10 +80,10 @@ class _State:
 
 
 class FetchSessions:
-    """The fetch sessions of one connection. A client has one a broker, so one is held at a time.
+    """The fetch sessions of one connection. A client has one for each broker, so one is held at a time.
 
     The last few requests are kept beside the state before them: an exchange can still be asked for some time after it
-    was emitted, and nobody pays for a copy of all partitions until then.
+    was emitted, and no copy of all partitions is made before.
     """
 
     __slots__ = ("_base", "_changes", "_count", "_held", "_limit")
@@ -95,12 +96,12 @@ class FetchSessions:
         self._held = 0  # partitions in the changes
 
     def note(self, request: Frame, response: Frame | None) -> int:
-        """Take the next answered Fetch; return its number, 0 when it belongs to no session or cannot be read."""
+        """Add the next answered Fetch; return its number, 0 when it belongs to no session or cannot be read."""
         change = _read_change(request, response)
         return 0 if change is None else self._add(change)
 
     def note_body(self, session_id: int, body: Any) -> int:
-        """As note, of a request that somebody else has read: *body* has the attributes of FetchRequest."""
+        """As note, for a request that is already decoded: *body* has the attributes of FetchRequest."""
         return self._add(_Change(0, session_id, body.session_epoch, _named(body), _forgotten(body)))
 
     def _add(self, change: _Change) -> int:

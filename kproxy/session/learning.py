@@ -1,17 +1,16 @@
-"""What exchanges tell beyond themselves: the client's software, topic names, brokers, fetch sessions."""
+"""What exchanges show beyond themselves: the client's software, topic names, brokers, fetch sessions."""
 
 from kproxy.session.cluster import ClusterView, TopicNames
 from kproxy.session.events import Connection
 from kproxy.session.exchanges import Exchange, Frame, Route, Step, decoded
 from kproxy.session.fetch_session import FetchSessions
-from kproxy.session.software import client_software
+from kproxy.session.software import SOFTWARE_FROM, client_software
 
-_SOFTWARE_FROM = 3  # KIP-511
-_LONGEST_NAME = 255  # of what a client calls its software; Kafka's pattern for it has no limit
+_LONGEST_NAME = 255  # of the name of a client's software; Kafka's pattern for it has no limit
 
 
 class Learning:
-    """Passes on what one connection shows: to its Connection, its exchanges and the cluster view it shares."""
+    """Writes what one connection shows into its Connection, its exchanges and the ClusterView it shares."""
 
     __slots__ = ("_cluster", "_connection", "_fetch_sessions")
 
@@ -21,8 +20,8 @@ class Learning:
         self._fetch_sessions = FetchSessions(fetch_partitions)
 
     def from_api_versions(self, route: Route, request: Frame) -> bool:
-        """The client's software, from a request that was read or is newer than the facts; say whether it names one."""
-        if route.api_version < _SOFTWARE_FROM or request.cut:
+        """Learn the client's software, from a request that was read or is newer than the facts; return whether it names one."""
+        if route.api_version < SOFTWARE_FROM or request.cut:
             return False
         if request.message is None:
             named = client_software(request.data, request.body_start)
@@ -34,19 +33,19 @@ class Learning:
         return named is not None
 
     def from_handshake(self, request: Frame) -> None:
-        """The SASL mechanism, from a request that was read."""
+        """Learn the SASL mechanism, from a request that was read."""
         self._connection.sasl_mechanism = decoded(request).mechanism[:_LONGEST_NAME]
 
     def name_topics(self, route: Route, exchange: Exchange) -> None:
-        """Give the exchange the names of the topic ids in it, to be looked up when somebody looks."""
+        """Give the exchange the names of the topic ids in it; they are looked up when they are read."""
         if route.has_topic_ids:
             exchange.topic_names = TopicNames(self._cluster, exchange.request, exchange.response)
 
     def from_exchange(self, route: Route, exchange: Exchange) -> None:
-        """Whatever a complete exchange tells."""
-        if route.tells_in_request and exchange.request is not None:
+        """Learn from a complete exchange."""
+        if route.request_has_names and exchange.request is not None:
             self._cluster.note(exchange.request)
-        if route.tells_in_response and exchange.response is not None:
+        if route.response_has_names and exchange.response is not None:
             self._cluster.note(exchange.response)
         self.name_topics(route, exchange)
         if route.response_step is Step.FETCH and exchange.request is not None:

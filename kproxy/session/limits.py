@@ -1,4 +1,4 @@
-"""What one connection may take."""
+"""What one connection may use."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from kproxy.protocol.frames import FRAME_LIMIT, TOKEN_LIMIT
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one connection may take; sizes in bytes."""
+    """What one connection may use; sizes in bytes."""
 
     frame_size: int = FRAME_LIMIT
     unauthenticated_frame_size: int = TOKEN_LIMIT

@@ -1,4 +1,4 @@
-"""What the first bytes are: Kafka, or something else said in words (which side, what to change).
+"""What the first bytes are: Kafka, or another protocol, in words for a person (which side, what to change).
 
 Kafka's four-byte size is what other protocols are mistaken for: a TLS record reads as a frame of 369 MB, ``GET `` as
 one of 1.2 GB. Four bytes therefore settle nearly everything. Not here: following a connection, which is session.py.
@@ -22,7 +22,7 @@ class _Verdict(Enum):
 KAFKA: Final = _Verdict.KAFKA
 
 SMALLEST_REQUEST = 10  # api_key, api_version, correlation id, length of the client id
-HEADER_BYTES = 1024  # enough for the header of any request that is taken for one
+HEADER_BYTES = 1024  # enough for the header of any plausible request
 
 _ENOUGH_OF_REQUEST = 14  # its size too
 _SMALLEST_RESPONSE = 5  # correlation id, and no body is empty
@@ -78,9 +78,9 @@ _PROXY_WORDS = (
 
 
 def recognise(first_bytes: bytes, direction: Direction) -> Foreign | Literal[_Verdict.KAFKA] | None:
-    """Say what a direction begins with: KAFKA, something foreign, or None when more bytes are needed to tell.
+    """Return what a direction begins with: KAFKA, a Foreign, or None while more bytes are needed.
 
-    A response has little to go by: anything with a size a broker could send counts as KAFKA there.
+    A response has few marks: any size that a broker could send counts as KAFKA there.
     """
     foreign = _foreign_by_size(bytes(first_bytes[:4]), direction) if len(first_bytes) >= 4 else None
     if foreign is not None:
@@ -97,7 +97,7 @@ def recognise(first_bytes: bytes, direction: Direction) -> Foreign | Literal[_Ve
 
 
 def _foreign_by_size(size_field: bytes, direction: Direction) -> Foreign | None:
-    """Judge by a size field that no Kafka peer would send."""
+    """A Foreign for a size field that no Kafka peer sends; None for any other."""
     if 0 <= int.from_bytes(size_field, "big", signed=True) <= FRAME_LIMIT:
         return None
     return foreign_size(size_field, direction) or Foreign(
@@ -106,7 +106,7 @@ def _foreign_by_size(size_field: bytes, direction: Direction) -> Foreign | None:
 
 
 def foreign_size(size_field: bytes, direction: Direction) -> Foreign | None:
-    """What is known to begin with these four bytes, where Kafka has a frame's size."""
+    """The protocol known to begin with these four bytes, where Kafka has a frame's size; None: no known one."""
     if _TLS_RECORD.match(size_field):
         words = _TLS_ALERT_WORDS if size_field[0] == 0x15 else _TLS_WORDS
         return Foreign("tls", direction, words[direction])
@@ -117,8 +117,8 @@ def foreign_size(size_field: bytes, direction: Direction) -> Foreign | None:
     if size_field in (b"PROX", b"\r\n\r\n"):  # the PROXY protocol's specification, sections 2.1 and 2.2
         return Foreign("proxy", direction, _PROXY_WORDS)
     if _TEXT.fullmatch(size_field):
-        said = size_field.decode("ascii").encode("unicode_escape").decode("ascii")
-        return Foreign("text", direction, f"the {_side(direction)} speaks a text protocol that begins with '{said}'")
+        start = size_field.decode("ascii").encode("unicode_escape").decode("ascii")
+        return Foreign("text", direction, f"the {_side(direction)} speaks a text protocol that begins with '{start}'")
     return None
 
 
@@ -155,7 +155,7 @@ def looks_like_request(data: bytes) -> bool:
 def _looks_newer(data: bytes) -> bool:
     """Whether *data* begins with a request of a client that is newer than the facts, and says who it is.
 
-    For a connection's first bytes only: nothing but a size, small numbers and a client id is known of it.
+    For a connection's first bytes only: only its size, small numbers and a client id can be checked.
     """
     if not SMALLEST_REQUEST <= int.from_bytes(data[:4], "big", signed=True) <= FRAME_LIMIT:
         return False
@@ -203,7 +203,7 @@ def looks_like_responses(data: bytes) -> bool:
 def is_request(data: bytes) -> bool:
     """Whether *data*, what follows a size field, is to its last byte a request of a known API at a known version.
 
-    Or an ApiVersions request at a newer one, by what it says first: of that, nobody knows what its last byte should be.
+    Or an ApiVersions request at a newer version, by its first fields: where such a request ends is unknown.
     """
     try:
         header = read_request_header(data)

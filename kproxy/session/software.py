@@ -1,8 +1,8 @@
-"""What an ApiVersions request newer than the facts still says: which software the client is.
+"""Which software the client is, from an ApiVersions request newer than the facts.
 
 The newest clients begin with it (franz-go asks at version 5 since KIP-1242), and a broker that lacks the version answers all
 the same, without having read anything but the header (RequestContext.parseRequest, KIP-511). Every version since 3 begins
-with the two names, and what a client may call itself is bounded by a pattern, so that they can be told from other bytes.
+with the two names, and Kafka's pattern bounds these names, so that they can be distinguished from other bytes.
 """
 
 import re
@@ -10,6 +10,7 @@ import re
 _SOFTWARE = re.compile(
     rb"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?"
 )  # ApiVersionsRequest.SOFTWARE_NAME_VERSION_PATTERN
+SOFTWARE_FROM = 3  # the api_version of ApiVersions whose request names the client's software (KIP-511)
 _LONGEST = 126  # bytes: a COMPACT_STRING whose length takes one
 
 

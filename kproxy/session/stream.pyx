@@ -38,12 +38,11 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 from kproxy.protocol.wire cimport be32
 from kproxy.session.exchanges cimport Frame
 
+from kproxy.protocol import frames as kafka_frames
+
+cdef int SIZE_FIELD = kafka_frames.SIZE_FIELD
 cdef Py_ssize_t HUNT_SLICE = 4096  # a Hunt is fed in slices, so that little is copied again when it finds a frame
 cdef Py_ssize_t SEARCHED_AGAIN = 65_536  # a frame that turned out to be none is searched for frames up to this size
-
-cdef enum:
-    SIZE_FIELD = 4  # kproxy.protocol.frames.SIZE_FIELD, as a constant of C
-
 
 cdef inline int32_t size_at(const char *at) noexcept:
     return <int32_t>be32(<const uint8_t *>at)
@@ -173,7 +172,7 @@ cdef class Stream:
         self.frames = frames
         self.handle = handle
         self.state = IN_FRAMES
-        self.refound = []
+        self.search_again = []
         self._owner = owner
         self._new_hunt = new_hunt
 
@@ -203,7 +202,7 @@ cdef class Stream:
     def lose(self, Frame frame not None):
         """Learn from ``handle`` that *frame* was none, so that frame boundaries are not known any more."""
         if len(frame.data) <= SEARCHED_AGAIN:
-            self.refound.append((len(frame.data).to_bytes(4, "big")[1:] + frame.data, frame.started_at))
+            self.search_again.append((len(frame.data).to_bytes(4, "big")[1:] + frame.data, frame.started_at))
             self.hunt(skipped=1)
         else:
             self.hunt(skipped=frame.wire_size)
@@ -237,7 +236,7 @@ cdef class Stream:
         """Drop what is held, and every byte that follows."""
         self.state = OPAQUE
         self._hunt = None
-        self.refound.clear()
+        self.search_again.clear()
         self.frames.rest()
 
     # What each state does with bytes
@@ -267,10 +266,10 @@ cdef class Stream:
                 self.hunt(skipped=1)
         again = [
             (data[start : start + HUNT_SLICE], at)
-            for data, at in self.refound + rest
+            for data, at in self.search_again + rest
             for start in range(0, len(data), HUNT_SLICE)
         ]
-        self.refound.clear()
+        self.search_again.clear()
         pieces.extendleft(reversed(again))
         return 0
 
@@ -281,7 +280,7 @@ cdef class Stream:
         return data[skipped:]
 
     cdef int search(self, bytes data, int64_t at, pieces, list events) except -1:
-        """HUNTING: give the bytes to the Hunt; once it has found a frame, continue there."""
+        """HUNTING: pass the bytes to the Hunt; once it has found a frame, continue there."""
         hunt = self._hunt
         if hunt.feed(data, at):
             self._end_hunt(at, events)

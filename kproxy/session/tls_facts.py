@@ -1,11 +1,11 @@
-"""What is known of a connection's TLS: filled in by whoever sees the handshake, told with the connection."""
+"""What is known of a connection's TLS: filled in by the reader of the handshake, part of the Connection."""
 
 from dataclasses import dataclass, field
 
 
 @dataclass(slots=True)
 class TlsTraffic:
-    """One direction, in records as they came."""
+    """Counts of one direction, in TLS records."""
 
     records: int = 0
     wire_size: int = 0  # bytes, the records' headers included
@@ -16,17 +16,17 @@ class TlsTraffic:
 
 @dataclass(slots=True)
 class TlsFacts:
-    """Everything that may be said in public: no secret and no plaintext is in it."""
+    """What may be shown of a connection's TLS: no secret and no plaintext is in it."""
 
     version: str | None = None  # "TLS 1.3"; None until the server chose
     offered_versions: list[str] = field(default_factory=list)
     cipher_suite: str | None = None  # IANA's name
-    server_name: str | None = None  # SNI: whom the client wants to talk to
+    server_name: str | None = None  # SNI: the name of the server the client connects to
     offered_alpn: list[str] = field(default_factory=list)
     alpn: str | None = None
     resumed: bool = False  # by session id, ticket or pre-shared key: no certificates then
     hello_retry: bool = False
-    early_data: str | None = None  # "accepted", "rejected", or "offered" where nobody can tell
+    early_data: str | None = None  # "accepted", "rejected", or "offered" where that is unknown
     client_certificate_requested: bool = False
     client_certificate: str | None = None  # its subject (RFC 4514); "" for none although asked
     server_certificate: str | None = None

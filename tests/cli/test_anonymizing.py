@@ -8,7 +8,7 @@ from kproxy.cli.anonymizing import anonymizer
 from kproxy.errors import UsageError
 
 
-def test_a_key_that_is_none_is_refused(tmp_path: Path) -> None:
+def test_an_invalid_key_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot be read: No such file"):
         anonymizer(tmp_path / "none")
     short = tmp_path / "short"

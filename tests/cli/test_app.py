@@ -95,7 +95,7 @@ def test_standard_input_is_a_capture_too() -> None:
     assert done.stdout == run("decode", "-q", "--format", "jsonl", str(LARGE)).stdout
 
 
-def test_a_reader_that_has_had_enough_is_no_error() -> None:
+def test_a_closed_pipe_is_no_error() -> None:
     command = " ".join([f"'{word}'" for word in [*KPROXY, "decode", "-v", str(LARGE)]])
     done = subprocess.run(
         ["bash", "-c", f"set -o pipefail; {command} | head -1"],

@@ -43,7 +43,7 @@ def rows(text: str) -> list[dict[str, object]]:
     return [json.loads(line) for line in text.splitlines()]
 
 
-def test_text_is_a_line_an_exchange(kproxy: Kproxy) -> None:
+def test_text_is_one_line_per_exchange(kproxy: Kproxy) -> None:
     code, out, err = kproxy("decode", FIRST)
     assert code == 0
     assert len(out.splitlines()) == sum(MANIFEST[FIRST.name]["requests_by_api_and_version"].values())
@@ -156,7 +156,7 @@ def test_tls_with_a_key_log_is_read(kproxy: Kproxy, tmp_path: Path) -> None:
     assert [secret for secret in secrets if secret in shown] == []
 
 
-def test_tls_without_keys_is_told_in_words(kproxy: Kproxy, tmp_path: Path) -> None:
+def test_tls_without_keys_is_described(kproxy: Kproxy, tmp_path: Path) -> None:
     (tmp_path / "bare.pcapng").write_bytes(without_secrets(TLS.read_bytes())[0])
     code, out, err = kproxy("decode", "--format", "jsonl", tmp_path / "bare.pcapng")
     assert code == 0
@@ -167,11 +167,11 @@ def test_tls_without_keys_is_told_in_words(kproxy: Kproxy, tmp_path: Path) -> No
     assert "to read TLS, give kproxy the session keys (--keylog FILE" in err
 
 
-def test_a_key_log_with_nothing_in_it_is_said_to_be_that(kproxy: Kproxy, tmp_path: Path) -> None:
+def test_an_empty_key_log_is_reported(kproxy: Kproxy, tmp_path: Path) -> None:
     (tmp_path / "bare.pcapng").write_bytes(without_secrets(TLS.read_bytes())[0])
     (tmp_path / "keys.log").write_text("these are\nno keys\n", encoding="ascii")
     _, _, err = kproxy("decode", "--keylog", tmp_path / "keys.log", tmp_path / "bare.pcapng")
-    assert "in the key log are 0 secrets; 2 lines of it are none" in err
+    assert "the key log has 0 secrets, and 2 other lines" in err
 
 
 def test_a_key_log_that_is_not_there(kproxy: Kproxy, tmp_path: Path) -> None:
@@ -207,8 +207,8 @@ def test_a_damaged_capture_is_decoded_up_to_the_damage(kproxy: Kproxy, tmp_path:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("/nope.pcap",), "/nope.pcap: there is no such file"),
-        ((str(CAPTURES),), "is a directory; give captures, for instance"),
+        (("/nope.pcap",), "/nope.pcap: no such file"),
+        ((str(CAPTURES),), "is a directory; name captures, for instance"),
         ((str(CAPTURES / "README.md"),), "neither pcap nor pcapng"),
         (("/",), "for instance /*.pcap"),
         (("-", "-"), "standard input can be read only once"),
@@ -252,7 +252,7 @@ def test_pcapng_is_not_for_a_terminal(kproxy: Kproxy, monkeypatch: pytest.Monkey
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     code, _, err = kproxy("decode", "--format", "pcapng", FIRST)
     assert code == 2
-    assert "give -o FILE" in err
+    assert "use -o FILE" in err
 
 
 def test_where_chooses_what_a_capture_holds(kproxy: Kproxy, tmp_path: Path) -> None:

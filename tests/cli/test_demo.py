@@ -1,4 +1,4 @@
-"""kproxy demo as people run it: piped, on a terminal of 80 columns, ended in every way. Nothing of it stays but its files."""
+"""kproxy demo as people run it: piped, on a terminal of 80 columns, ended in every way. Only its files stay."""
 
 import json
 import os
@@ -151,7 +151,7 @@ def test_ctrl_c_before_it_is_ready_ends_it_too(demo: Demo) -> None:
     assert "Traceback" not in out
 
 
-def test_it_ends_when_nobody_reads_any_more(demo: Demo) -> None:
+def test_it_ends_when_the_reader_closes_the_pipe(demo: Demo) -> None:
     process = demo.begin()
     until(process, EXCHANGE)
     assert process.stdout is not None
@@ -162,7 +162,7 @@ def test_it_ends_when_nobody_reads_any_more(demo: Demo) -> None:
 
 
 def test_without_confluent_kafka_it_says_what_to_install(tmp_path: Path) -> None:
-    (tmp_path / "confluent_kafka.py").write_text("raise ImportError", encoding="utf-8")
+    (tmp_path / "confluent_kafka.py").write_text("raise ModuleNotFoundError", encoding="utf-8")
     path = os.pathsep.join(
         [str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH"), str(Path(__file__).parents[2])])]
     )
@@ -172,7 +172,6 @@ def test_without_confluent_kafka_it_says_what_to_install(tmp_path: Path) -> None
     )
     assert run.returncode == USAGE
     assert run.stdout == ""
-    assert (
-        run.stderr
-        == "kproxy: kproxy demo needs confluent-kafka, whose mock cluster it runs: pip install 'kproxy[demo]'\n"
+    assert run.stderr == (
+        "kproxy: the demo runs the mock cluster of confluent-kafka, which is missing: pip install 'kproxy[demo]'\n"
     )

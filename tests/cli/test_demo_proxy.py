@@ -52,7 +52,7 @@ def test_a_capture_is_followed_to_its_end_part_after_part(tmp_path: Path, monkey
     assert scrolling.ended
 
 
-def test_a_capture_that_never_came_is_nothing_to_show(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_capture_shows_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(demo_proxy, "_kproxy", copying(tmp_path / "seen"))
     Scrolling(tmp_path / "trace.pcapng").stop()
     assert (tmp_path / "seen").read_bytes() == b""
@@ -67,7 +67,7 @@ def wait_for(path: Path, content: bytes) -> None:
     raise AssertionError(f"{path.read_bytes()!r}, not {content!r}")
 
 
-def test_a_proxy_that_cannot_begin_says_why(tmp_path: Path) -> None:
+def test_a_proxy_that_cannot_start_says_why(tmp_path: Path) -> None:
     proxy = Proxy(tmp_path, ["no port"])
     with pytest.raises(KproxyError, match=r"kproxy run ended at once \(2\): .*no port"):
         proxy.wait(threading.Event())

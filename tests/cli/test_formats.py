@@ -1,27 +1,27 @@
-"""The formats of kproxy decode: each has an output, and the list knows which of them a decoded log will do for."""
+"""The formats of kproxy decode: each has an output, and says whether it can use a decoded log."""
 
 from pathlib import Path
 
 import pytest
 
-from kproxy.cli.formats import OUTPUTS, Format, Wishes, text_renderer
+from kproxy.cli.formats import OUTPUTS, Format, OutputOptions, text_renderer
 from kproxy.output.jsonl import event_line
 from tests.support.traffic import CAPTURES, golden_exchanges
 
 
-def wishes(output_format: Format, path: Path) -> Wishes:
-    return Wishes(output_format, path, [CAPTURES / "05-admin.pcap"])
+def options(output_format: Format, path: Path) -> OutputOptions:
+    return OutputOptions(output_format, path, [CAPTURES / "05-admin.pcap"])
 
 
 @pytest.mark.parametrize("output_format", Format)
 def test_every_format_has_an_output_that_knows_what_it_needs(output_format: Format, tmp_path: Path) -> None:
-    with OUTPUTS[output_format](wishes(output_format, tmp_path / "out"))() as output:
+    with OUTPUTS[output_format](options(output_format, tmp_path / "out"))() as output:
         assert output.needs_frames is output_format.needs_frames
 
 
 def test_json_lines_are_the_decoded_log(tmp_path: Path) -> None:
     _, _, exchange = next(iter(golden_exchanges()))
-    with OUTPUTS[Format.JSONL](wishes(Format.JSONL, tmp_path / "out"))() as output:
+    with OUTPUTS[Format.JSONL](options(Format.JSONL, tmp_path / "out"))() as output:
         output.write(exchange, None)
     assert (tmp_path / "out").read_bytes() == event_line(exchange)
 

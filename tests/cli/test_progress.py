@@ -1,4 +1,4 @@
-"""The progress bar: none where nobody watches, a total only where it is known."""
+"""The progress bar: only on a terminal, a total only if it is known."""
 
 import gzip
 import sys
@@ -26,7 +26,7 @@ def test_on_a_terminal_it_tells_the_file_and_leaves_nothing_behind(
 ) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")  # rich takes standard error for a terminal then
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    monkeypatch.setattr(module, "EVERY", 0.0)
+    monkeypatch.setattr(module, "UPDATE_S", 0.0)
     with open_capture(FIRST) as capture, progress(FIRST, capture, wanted=True) as advance:
         assert advance is not None
         for _ in range(1000):

@@ -39,7 +39,7 @@ def test_differences_are_those_of_the_kips(message: str, old: int, new: int, exp
     assert differences(message, old, new) == expected
 
 
-def test_a_struct_that_came_is_one_difference() -> None:
+def test_an_added_struct_is_one_difference() -> None:
     paths = [d.path for d in differences("ProduceResponse", 7, 8)]  # KIP-467
     assert paths == ["responses.partitionResponses.recordErrors", "responses.partitionResponses.errorMessage"]
 

@@ -1,4 +1,4 @@
-"""Contradictions: each is told at the value that is to be changed."""
+"""Contradictions: each is reported at the value to change."""
 
 from typing import Any
 
@@ -112,7 +112,7 @@ def test_two_clusters_of_one_name() -> None:
         ({"analysis": {"log": {"path": "x"}, "capture": {"path": "x"}}}, "analysis.capture.path", "same path"),
     ],
 )
-def test_what_holds_for_all(parts: dict[str, Any], path: str, words: str) -> None:
+def test_contradictions_outside_of_clusters(parts: dict[str, Any], path: str, words: str) -> None:
     ((found, message),) = complaints(**parts)
     assert found == path
     assert words in message

@@ -1,4 +1,4 @@
-"""Nodes to structs: what is told of each kind of mistake, and that the walk goes on."""
+"""Nodes to structs: the message for each kind of mistake, and that the conversion continues."""
 
 from typing import Any
 

@@ -27,7 +27,7 @@ def listener(**tls: str) -> list[tuple[str, str]]:
     return list(check_files(Config(clusters=[Cluster(listen=":1", listener_tls=part)])))
 
 
-def test_what_belongs_together_passes(files: Path) -> None:
+def test_matching_files_pass(files: Path) -> None:
     pem, ca = str(files / "broker.pem"), str(files / "ca.pem")
     assert listener(certificate=pem, key=pem, client_ca=ca) == []
     broker = BrokerTls(ca=ca, certificate=pem, key=pem)
@@ -49,14 +49,14 @@ def test_a_key_of_another_certificate(files: Path) -> None:
         assert "is not the key of" in message or "does not contain a private key" in message
 
 
-def test_an_encrypted_key_asks_nobody_for_its_password(files: Path) -> None:
+def test_an_encrypted_key_does_not_prompt_for_its_password(files: Path) -> None:
     ((path, message),) = listener(certificate=str(files / "broker.pem"), key=key_alone(files, b"geheim"))
     assert path == "clusters[0].listener_tls.key"
     assert "is encrypted" in message
 
 
 @pytest.mark.parametrize("content", [b"", b"hello", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"])
-def test_what_is_no_certificate(files: Path, content: bytes) -> None:
+def test_files_without_a_certificate(files: Path, content: bytes) -> None:
     (files / "bad.pem").write_bytes(content)
     bad, good = str(files / "bad.pem"), str(files / "broker.pem")
     ((path, message),) = listener(certificate=bad, key=good)

@@ -1,4 +1,4 @@
-"""Ports that two parts want, and ports beyond the last."""
+"""Ports that two parts bind, and ports above 65535."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ def complaints(*clusters: Cluster, admin: str | None = None) -> list[tuple[str, 
         ([cluster(":9"), cluster(":5000", first_port=10)], "clusters[1].addresses.first_port", 10),
     ],
 )
-def test_a_port_is_taken_once(clusters: list[Cluster], path: str, port: int) -> None:
+def test_a_port_cannot_be_bound_twice(clusters: list[Cluster], path: str, port: int) -> None:
     ((found, message),) = complaints(*clusters)
     assert found == path
     assert message.startswith(f"port {port} is ")
@@ -51,13 +51,13 @@ def test_node_ids_say_that_ports_are_free() -> None:
     assert complaints(cluster(":9092", node_ids=[0, 1]), cluster(":9095", node_ids=[0, 1])) == []
 
 
-def test_there_is_a_last_port() -> None:
+def test_ports_end_at_65535() -> None:
     ((path, message),) = complaints(cluster(":65000", node_ids=[1, 1000]))
     assert path == "clusters[0].addresses.node_ids"
     assert "node 1000 would get port 66001" in message
 
 
-def test_what_is_no_address_is_passed_over() -> None:
+def test_an_invalid_address_is_skipped() -> None:
     assert complaints(cluster("nowhere"), cluster("nowhere"), admin="nowhere") == []
     assert broker_ports(cluster("nowhere", node_ids=[1])) == {}
 

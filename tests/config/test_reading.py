@@ -40,7 +40,7 @@ def test_the_smallest_file() -> None:
     assert parse_config(GOOD, "k.yaml") == Config(clusters=[cluster])
 
 
-def test_every_mistake_is_told_at_once_in_the_order_of_the_file() -> None:
+def test_all_mistakes_are_reported_in_the_order_of_the_file() -> None:
     assert [line.split(": ", 2)[:2] for line in lines(WRONG)] == [
         ["k.yaml:2:13", "clusters[0].listen"],
         ["k.yaml:3:29", "clusters[0].bootstrap[1]"],
@@ -55,12 +55,12 @@ def test_every_mistake_is_told_at_once_in_the_order_of_the_file() -> None:
     ]
 
 
-def test_what_is_broken_is_not_told_twice() -> None:
+def test_a_broken_value_is_reported_once() -> None:
     (line,) = lines("clusters: [{listen: [], bootstrap: ['b:1'], addresses: {node_ids: [1]}}]")
     assert "clusters[0].listen" in line
 
 
-def test_a_port_taken_twice_is_told_where_the_second_stands() -> None:
+def test_a_port_bound_twice_is_reported_at_the_second_place() -> None:
     text = f"{GOOD}  - name: other\n    listen: 127.0.0.1:19092\n    bootstrap: [b:1]\n    addresses: {{first_port: 20000}}\n"
     (line,) = lines(text)
     assert line.startswith("k.yaml:5:13: clusters[1].listen: port 19092 is where clusters[0] listens")
@@ -137,7 +137,7 @@ def test_a_file_can_do_without_the_admin_port(tmp_path: Path, written: str) -> N
     assert read_config(str(file)).admin is None
 
 
-def test_options_go_before_the_file(tmp_path: Path) -> None:
+def test_options_override_the_file(tmp_path: Path) -> None:
     file = tmp_path / "k.yaml"
     file.write_text(GOOD + "workers: 2\nanalysis: {sample: 0.5}\n", encoding="utf-8")
     config = config_from_options(Options(file=str(file), workers=4, admin="127.0.0.1:1", log="x.jsonl"))

@@ -59,7 +59,7 @@ def test_it_is_a_schema() -> None:
         {"clusters": [{**CLUSTER, "addresses": {"node_ids": [0, "1-5"], "first_port": 20000}}]},
     ],
 )
-def test_what_is_right_is_right_for_both(parts: dict[str, Any]) -> None:
+def test_schema_and_parser_accept_the_same(parts: dict[str, Any]) -> None:
     assert both({"clusters": [CLUSTER], **parts}) == (True, True)
 
 
@@ -82,5 +82,5 @@ def test_what_is_right_is_right_for_both(parts: dict[str, Any]) -> None:
         {"clusters": [{**CLUSTER, "listener_tls": {"certificate": "x"}}]},
     ],
 )
-def test_what_is_wrong_is_wrong_for_both(parts: dict[str, Any]) -> None:
+def test_schema_and_parser_refuse_the_same(parts: dict[str, Any]) -> None:
     assert both({"clusters": [CLUSTER], **parts}) == (False, False)

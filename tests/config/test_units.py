@@ -26,7 +26,7 @@ from kproxy.config.units import parse_quantity, quoted, unit_pattern
         ("10MB", "bytes", 10_000_000),
     ],
 )
-def test_what_may_be_written(text: str, unit: str, value: float) -> None:
+def test_quantities(text: str, unit: str, value: float) -> None:
     assert parse_quantity(text, unit) == value
     assert re.search(unit_pattern(unit), text), "an editor with the schema would call it wrong"
 
@@ -47,7 +47,7 @@ def test_what_may_be_written(text: str, unit: str, value: float) -> None:
         ("9" * 20, "bytes"),
     ],
 )
-def test_what_may_not(text: str, unit: str) -> None:
+def test_texts_that_are_no_quantity(text: str, unit: str) -> None:
     with pytest.raises(ValueError, match=r"number of"):
         parse_quantity(text, unit)
 

@@ -1,4 +1,4 @@
-"""Hostile YAML (25 of the hostile inputs): nothing is made of it but a mistake with its place."""
+"""Hostile YAML (25 of the hostile inputs): the only result is a mistake with its place."""
 
 import tracemalloc
 
@@ -20,7 +20,7 @@ def only(text: str) -> Mistake:
     return mistake
 
 
-def test_the_root_is_where_it_is() -> None:
+def test_the_root_has_its_place() -> None:
     root = read_tree("\n\n  a: 1\n", "x")
     assert (root.start_mark.line, root.start_mark.column) == (2, 2)
 
@@ -39,7 +39,7 @@ def test_the_root_is_where_it_is() -> None:
         ("%YAML 9.9\n---\na", (1, 1), "invalid YAML"),
     ],
 )
-def test_what_is_no_yaml_is_said_with_its_place(text: str, place: tuple[int, int], words: str) -> None:
+def test_invalid_yaml_is_reported_with_its_place(text: str, place: tuple[int, int], words: str) -> None:
     mistake = only(text)
     assert (mistake.line, mistake.column) == place
     assert words in mistake.message
@@ -57,7 +57,7 @@ def test_what_is_no_yaml_is_said_with_its_place(text: str, place: tuple[int, int
         "!!set",
     ],
 )
-def test_25_tags_make_nothing(tag: str) -> None:
+def test_25_tags_are_refused(tag: str) -> None:
     found = mistakes(f"clusters: {tag} [id]\n")
     assert ("clusters", 1, 11) in [(mistake.path, mistake.line, mistake.column) for mistake in found]
     assert any("is not allowed" in mistake.message for mistake in found)

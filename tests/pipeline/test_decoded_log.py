@@ -210,7 +210,7 @@ def test_what_needs_bytes_says_so_before_it_writes(
     log, output = kproxy.log(FIRST), tmp_path / "output"
     code, out, err = kproxy("decode", *words, "-o", output, FIRST, log)
     assert (code, out) == (2, "")
-    assert err == f"kproxy: {log} is a decoded log, and has no bytes of frames and records: {said} wants captures\n"
+    assert err == f"kproxy: {log} is a decoded log, which has no bytes of frames and records: {said} needs captures\n"
     assert not output.exists()
 
 

@@ -107,7 +107,7 @@ def test_23_a_full_disk_loses_events_and_says_how_many(monkeypatch: pytest.Monke
     os.dup2(write, full)
     handler.emit(record("y"))
     assert [(json.loads(line)["event"], json.loads(line).get("count")) for line in written(read)] == [
-        ("events lost: nobody took them", 3),
+        ("events lost: they could not be written in time", 3),
         ("y", None),
     ]
     assert handler.lost == 0

@@ -1,5 +1,7 @@
 """A worker as a process, with its supervisor's end of the channel in the test's hand."""
 
+import asyncio
+import logging
 import os
 import socket
 import subprocess
@@ -10,9 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 
 from kproxy.config import Addresses, Cluster, Config, Limits, Timeouts
+from kproxy.proxy import worker as worker_module
 from kproxy.proxy.child_process import ChildArguments
+from kproxy.proxy.logs import EVENTS_LOST
 from kproxy.proxy.messages import (
     Brokers,
     Configure,
@@ -177,6 +182,34 @@ def _listens(port: int) -> bool:
     """Whether a socket listens on a port of 127.0.0.1, by the kernel's table: a probe would be one more client."""
     rows = [line.split() for line in Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()]
     return any(row[1] == f"0100007F:{port:04X}" and row[3] == "0A" for row in rows)
+
+
+def test_events_that_cannot_be_sent_are_counted_and_their_number_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_module, "MOST_EVENTS_WAITING", 2)
+    sent: list[LogEvent] = []
+
+    async def main() -> None:
+        reads = asyncio.Event()
+
+        class Slow:
+            async def send(self, message: LogEvent) -> None:
+                await reads.wait()
+                sent.append(message)
+
+        handler = worker_module.ToSupervisor(Slow())  # type: ignore[arg-type]
+        for number in range(5):
+            handler.emit(logging.makeLogRecord({"msg": f"event {number}", "levelname": "INFO"}))
+        reads.set()
+        while len(sent) < 2:
+            await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        handler.emit(logging.makeLogRecord({"msg": "later", "levelname": "INFO"}))
+        while len(sent) < 4:
+            await asyncio.sleep(0)
+
+    asyncio.run(main())
+    assert [event.event for event in sent] == ["event 0", "event 1", EVENTS_LOST, "later"]
+    assert sent[2].keys == {"count": 3}
 
 
 def test_it_ends_with_its_supervisor() -> None:

@@ -19,7 +19,7 @@ def subject_of(certificate: bytes) -> str | None:
         return None
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a strange serial number is nothing to tell on standard error
+            warnings.simplefilter("ignore")  # no warnings of strange serial numbers on standard error
             return x509.load_der_x509_certificate(certificate).subject.rfc4514_string()[:MAX_SUBJECT]
     except Exception:  # the parser has many errors for what is not quite a certificate; none of them matters here
         return None

@@ -12,7 +12,7 @@ MAX_LINE = 1024  # the longest line that means anything has under 300 characters
 MAX_SECRETS = 65_536  # for each purpose, about 100 MB in all; the oldest go first
 MOST_AT_ONCE = 4096  # secrets tried for a connection whose ClientHello is missing
 MOST_SEARCHED = 200_000  # and for all such connections: each try costs time
-MAX_ALTERNATIVES = 4  # different secrets for the same place: which one is right shows when it is used
+MAX_ALTERNATIVES = 4  # different secrets of the same connection: the right one is the one that opens a record
 RANDOM_SIZE = 32
 MASTER_SIZE = 48
 TRAFFIC_SIZES = (32, 48, 64)  # of SHA-256, SHA-384 and SHA-512
@@ -42,9 +42,9 @@ NOT_NEEDED = {b"EXPORTER_SECRET", b"EARLY_EXPORTER_SECRET", b"ECH_SECRET", b"ECH
 
 
 class KeyLog:
-    """Secrets by connection. *more*, if given, is asked for further bytes when a secret is not there yet, until none come.
+    """Secrets by connection. *more* returns further bytes of the key log; it is called when a secret is missing.
 
-    lines: secrets taken; passed_over: lines that are none; duplicates: lines that say what is known already;
+    lines: secrets read; passed_over: lines without one; duplicates: lines with a known secret;
     forgotten: secrets that had to go because there were too many.
     """
 
@@ -63,7 +63,7 @@ class KeyLog:
         return sum(map(len, self._secrets.values()))
 
     def __repr__(self) -> str:
-        return f"<KeyLog of {len(self)} places>"
+        return f"<KeyLog of {len(self)} secrets>"
 
     def feed(self, data: bytes) -> None:
         """Take the next bytes of a key log; a line may be cut anywhere between calls."""
@@ -84,34 +84,34 @@ class KeyLog:
         self.feed(b"\n")
 
     def secrets(self, label: Label, client_random: bytes) -> tuple[bytes, ...]:
-        """The secrets named for a connection, mostly one; with SESSION, a session id takes the client random's place."""
-        places = self._secrets[label]
-        found = places.get(client_random, ())
+        """The secrets named for a connection, mostly one; with SESSION, of a session id in place of a client random."""
+        by_name = self._secrets[label]
+        found = by_name.get(client_random, ())
         while not found and self._more is not None and (data := self._more()):
             self.feed(data)
-            found = places.get(client_random, ())
+            found = by_name.get(client_random, ())
         if not found and self._rest:
             last = _read_line(self._rest)  # its newline may not be written yet
             return (last[2],) if last is not None and last[:2] == (label, client_random) else ()
         return found
 
     def some(self, label: Label) -> list[tuple[bytes, bytes]]:
-        """Secrets of all connections with their client randoms, thousands at most; none when that was asked too often."""
-        places = islice(self._secrets[label].items(), min(MOST_AT_ONCE, self._searches_left))
-        found = [(name, secret) for name, secrets in places for secret in secrets]
+        """Secrets of all connections with their client randoms, thousands at most; none after too many such searches."""
+        some = islice(self._secrets[label].items(), min(MOST_AT_ONCE, self._searches_left))
+        found = [(name, secret) for name, secrets in some for secret in secrets]
         self._searches_left = max(0, self._searches_left - len(found))
         return found
 
     def remember(self, label: Label, name: bytes, secret: bytes) -> bool:
         """Keep a secret under a name, as a line of the log would; False when there is nothing new in it."""
-        places = self._secrets[label]
-        known = places.get(name, ())
+        by_name = self._secrets[label]
+        known = by_name.get(name, ())
         if secret in known or len(known) >= MAX_ALTERNATIVES:
             return False
-        if not known and len(places) >= MAX_SECRETS:
-            del places[next(iter(places))]
+        if not known and len(by_name) >= MAX_SECRETS:
+            del by_name[next(iter(by_name))]
             self.forgotten += 1
-        places[name] = (*known, secret)
+        by_name[name] = (*known, secret)
         return True
 
     def _take(self, line: bytes) -> None:
@@ -128,7 +128,7 @@ class KeyLog:
 
 
 def _read_line(line: bytes) -> tuple[Label, bytes, bytes] | None:
-    """What a line says: for what, of which connection or session, which secret; None when it is no such line."""
+    """Read a line: label, client random or session id, secret; None when it has none."""
     words = line.split() if len(line) <= MAX_LINE else []
     if len(words) != 3:
         return None

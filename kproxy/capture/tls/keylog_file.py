@@ -22,7 +22,7 @@ class KeyLogFile:
             raise UsageError(f"--keylog {path}: cannot be opened: {error.strerror}") from error
 
     def more(self) -> bytes:
-        """The next bytes; none when there are no more at present."""
+        """Read the next bytes; none when the file has no more at present."""
         try:
             return self._file.read(READ_SIZE)
         except OSError as error:

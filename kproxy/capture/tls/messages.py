@@ -1,6 +1,6 @@
-"""Handshake messages (RFC 8446 section 4, RFC 5246 section 7.4): what they say, as far as kproxy tells or needs it.
+"""Handshake messages (RFC 8446 section 4, RFC 5246 section 7.4): the fields that kproxy shows or needs.
 
-Every length in them came from somebody else: ``Reader`` raises Malformed past the end, ``read_*`` raise nothing else.
+No length in them is trusted: ``Reader`` raises Malformed past the end, ``read_*`` raise nothing else.
 """
 
 from collections.abc import Iterator
@@ -109,7 +109,7 @@ class ServerHello:
 
     @property
     def is_retry(self) -> bool:
-        """Whether it is a HelloRetryRequest: the client is to say hello once more."""
+        """Whether it is a HelloRetryRequest: the client has to send another ClientHello."""
         return self.random == HELLO_RETRY
 
 

@@ -1,7 +1,7 @@
-"""How one record is opened: given keys and a sequence number, the content type and plaintext, or None.
+"""Openers: open one record with keys and a sequence number: the content type and plaintext, or None.
 
-Every way here is authenticated, so that what opens is what was sent with that sequence number: a guess that is wrong never
-passes. The ciphers are those of the ``cryptography`` package (extra ``tls``).
+All of them are authenticated: a record opens only with the keys and the sequence number it was sent with.
+The ciphers are those of the ``cryptography`` package (extra ``tls``).
 """
 
 import hmac
@@ -199,7 +199,7 @@ class _EncryptThenMac(_Cbc):
 
 
 def _unpadded(plain: bytes) -> bytes | None:
-    """Without the padding, which is as many bytes as each of them says, and one more."""
+    """Remove the padding: each of its bytes is its size minus one."""
     size = plain[-1] + 1
     if size > len(plain) or plain[-size:] != plain[-1:] * size:
         return None

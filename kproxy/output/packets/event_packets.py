@@ -1,6 +1,6 @@
 """Events as packets of a capture: the bytes of frames without credentials, each with a comment; holes for what is not there.
 
-EventPieces says what of an event is to be written, in the order of its bytes; Conversation makes packets of it.
+EventPieces: which bytes of an event are written, in order; Conversation: the packets of them.
 """
 
 from dataclasses import dataclass, replace
@@ -14,7 +14,7 @@ from kproxy.protocol.frames import GSSAPI_FIRST_BYTE, SIZE_FIELD
 from kproxy.session import BadFrame, Connection, Direction, Event, Exchange, Frame, Gap, SaslToken
 
 TOKEN = bytes([GSSAPI_FIRST_BYTE])
-SMALLEST_HOLE = 1  # bytes: where nobody knows how many are missing
+SMALLEST_HOLE = 1  # bytes: for a gap of unknown size
 MOST_UINT32 = 0xFFFFFFFF
 
 
@@ -29,7 +29,7 @@ class Piece:
     hole: int = 0  # bytes
     started_at: int = 0
     ended_at: int = 0
-    correlation_id: int = 0  # of a request: those that are not answered are told before older ones that are
+    correlation_id: int = 0  # of a request: unanswered ones are written before older ones that are answered
 
 
 class EventPieces:
@@ -40,7 +40,7 @@ class EventPieces:
         self._lines = TextLines()
 
     def of(self, event: Event) -> list[Piece]:
-        """The frames of an exchange, or what stands for frames that are not there; nothing for other events."""
+        """The pieces of an exchange, with holes in place of missing frames; none for other events."""
         if isinstance(event, Exchange):
             return self._exchange(event)
         if isinstance(event, SaslToken):
@@ -102,7 +102,7 @@ class Conversation:
         )
 
     def farewell(self, at: int, directions: tuple[int, ...]) -> bytes:
-        """The FINs of *directions*, as blocks; the handshake before them where nothing was said."""
+        """The FINs of *directions*, as blocks; after the handshake where nothing was sent."""
         return b"".join(packet(at, data) for data in self._handshake() + self._tcp.farewell(directions))
 
     def _handshake(self) -> list[bytes]:

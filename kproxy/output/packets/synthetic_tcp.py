@@ -1,4 +1,4 @@
-"""A conversation as packets: Ethernet, IPv4 or IPv6, and a TCP connection in which nothing comes late or out of order.
+"""SyntheticTcp: the packets of a TCP connection (Ethernet, IPv4 or IPv6) in which nothing comes late or out of order.
 
 RFC 9293 (TCP), 791 (IPv4), 8200 (IPv6), 1071 (checksums). Segments are nearly as large as an IP packet can be, as on a
 loopback. A segment acknowledges all that the other side has sent before it. The connection begins with a handshake, whatever
@@ -25,7 +25,7 @@ _MSS = Struct(">BBH")
 
 
 class SyntheticTcp:
-    """One connection; every method gives packets with their link layer, in order. Direction 0 is from the client.
+    """One connection; every method returns packets with their link layer, in order. Direction 0 is from the client.
 
     Args:
         number: of the connection, so that its sequence numbers differ from those of the others between the same ports.
@@ -54,7 +54,7 @@ class SyntheticTcp:
         self._next[direction] = (self._next[direction] + size) % MODULUS
 
     def acknowledge(self, direction: int) -> list[bytes]:
-        """The other side says that it has all that was sent, what is missing included."""
+        """Acknowledge everything that was sent, missing bytes included."""
         return [self._send(1 - direction, ACK)]
 
     def farewell(self, sides: tuple[int, ...]) -> list[bytes]:

@@ -25,7 +25,7 @@ from kproxy.protocol.records import Record, RecordBatch
 from kproxy.protocol.structs import Struct
 from kproxy.session import Connection, Exchange, Frame
 
-# Fields in which only Kafka's own words stand (the classes' enums), or what client software calls itself (KIP-511)
+# Fields that have only Kafka's own words (enums), or the name of client software (KIP-511)
 KEPT = frozenset({
     *("groupState", "transactionState", "statesFilter", "stateFilters", "unknownStateFilters", "typesFilter"),
     *("groupType", "entityType", "principalType", "ownerPrincipalType", "tokenRequesterPrincipalType"),
@@ -42,7 +42,7 @@ KEPT_IN = frozenset({
     *(("ApiVersionsResponse", "name"), ("FeatureLevelRecord", "name"), ("DefaultPrincipalData", "type")),
 })  # fmt: skip
 
-# Fields in which a plugin's words may stand beside Kafka's, and Kafka's
+# Fields that have Kafka's words or a plugin's, and Kafka's words
 NAMED_BY_PLUGINS = frozenset({"protocolType", "protocolName", "protocol", "serverAssignor", "assignorName", "name"})
 KAFKA_WORDS = frozenset({
     *("consumer", "connect", "share", "streams"),
@@ -127,7 +127,7 @@ class Anonymizer(Rewriter):
         return self._name(value)
 
     def data(self, spot: Spot, value: bytes, context: Context) -> bytes:
-        """What payloads are known is written anew; the rest is zeros."""
+        """Rewrite payloads of known kinds; the rest is zeros."""
         place = spot.message, spot.field.json_name
         known = PAYLOADS.get(place)
         if known is not None and len(value) >= VERSION_SIZE:
@@ -148,7 +148,7 @@ class Anonymizer(Rewriter):
         return bytes(len(data))
 
     def record(self, record: Record, batch: RecordBatch, topic: str | None) -> None:
-        """Key, value and headers get pseudonyms; records of Kafka's own topics are written anew."""
+        """Key, value and headers get pseudonyms; records of Kafka's own topics are rewritten."""
         if batch.is_control:
             self._control_record(record)
             return

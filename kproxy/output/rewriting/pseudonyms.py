@@ -15,7 +15,7 @@ from kproxy.protocol.addresses import IPAddress, join_address, parse_ip, split_a
 KEY_SIZE = 32
 REMEMBERED = 200_000  # texts whose pseudonyms are kept apart; beyond that two may, very rarely, fall together
 TRIES = 50
-UNIQUE_LOCAL = b"\xfd"  # RFC 4193: IPv6 addresses that are nobody's in public
+UNIQUE_LOCAL = b"\xfd"  # RFC 4193: IPv6 addresses without a public owner
 ALPHABET = b"abcdefghijklmnopqrstuvwxyz234567"  # legal in names of topics, hosts and groups alike
 LETTERS = bytes(ALPHABET[value % len(ALPHABET)] for value in range(256))
 IPV4 = re.compile(r"\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}")
@@ -26,7 +26,7 @@ class Pseudonyms:
     """One key's pseudonyms.
 
     Args:
-        key: any bytes; whoever has it can test guesses.
+        key: any bytes; with it, guesses can be tested.
     """
 
     def __init__(self, key: bytes) -> None:

@@ -1,4 +1,4 @@
-"""Records fields written anew, record by record.
+"""Records fields rewritten, record by record.
 
 A batch that is not compressed keeps its size. One that is compressed is compressed again with its codec, and may come out
 in another size: the codec's choices are lost, its name, the records, offsets and times are not. What cannot be rewritten
@@ -60,7 +60,7 @@ def _rewrite(opened: OpenBatch, rewrite: RewriteRecord) -> bytes:
 
 
 def _with_header(written: bytes, raw: bytes) -> bytes:
-    """A written batch with the header that it had: what a header says may be at odds with its records, and stays so."""
+    """A written batch with the header that it had: a header that contradicts its records is kept as it is."""
     if raw[MAGIC_AT] != 2:
         return written
     kept = written[:CRC_AT] + bytes(4) + raw[COVERED_AT : HEADER_SIZE[2]] + written[HEADER_SIZE[2] :]

@@ -1,8 +1,8 @@
-"""Exchanges written anew: frames decoded, some of what they say replaced, and encoded.
+"""Rewriter: frames decoded, some of their contents replaced, and encoded.
 
 Rewriter withholds credentials, as every output does (kproxy.protocol.secrets); anonymize.py replaces more. A frame keeps
-its size, but where compressed records were compressed anew. What cannot be done field by field is blanked whole, with
-a note that says why: the body is then zeros, of the same size.
+its size, but where compressed records were compressed again. A body that cannot be rewritten field by field is replaced by
+zeros of the same size, with a note that has the reason.
 """
 
 from collections.abc import Mapping
@@ -49,7 +49,7 @@ class Spot:
 
 @dataclass(slots=True)
 class Context:
-    """What has to be known beside a body to write it anew."""
+    """What rewriting a body needs besides the body."""
 
     topic_names: Mapping[str, str] = field(default_factory=dict)
     inner: Route | None = None  # of the request inside an Envelope
@@ -59,7 +59,7 @@ class Context:
 
 @dataclass(slots=True)
 class Rewritten:
-    """An exchange after rewriting, and what has to be said of its frames beyond what they say themselves."""
+    """An exchange after rewriting, and notes about its frames for the reader."""
 
     exchange: Exchange
     request_note: str = ""
@@ -70,7 +70,7 @@ class Rewriter:
     """Replaces credentials: bytes by zeros, strings by the letter x."""
 
     def exchange(self, exchange: Exchange) -> Rewritten:
-        """The exchange with its frames written anew; the one given is not changed."""
+        """A copy of the exchange with its frames rewritten."""
         done = Rewritten(exchange.copy())
         context = Context(exchange.topic_names)
         if exchange.api_key == ApiKey.ENVELOPE and exchange.request is not None:
@@ -82,7 +82,7 @@ class Rewriter:
         return done
 
     def _frame(self, frame: Frame, api_key: int | None, context: Context) -> tuple[Frame, str]:
-        """A frame written anew, and a note."""
+        """A frame rewritten, and a note."""
         header = self.header(frame)
         if frame.message is None:
             if self.keeps_unread(api_key):
@@ -98,7 +98,7 @@ class Rewriter:
         return _with(frame, header, body), note
 
     def body(self, of: Message, version: int, data: bytes, start: int, context: Context) -> bytes:
-        """A message written anew; of the same size, but for compressed records. Raises Unchangeable."""
+        """A message rewritten; of the same size, but for compressed records. Raises Unchangeable."""
         try:
             struct = of.decode(version, data, start)
             if of.encode(version, struct) != data[start:]:
@@ -140,7 +140,7 @@ class Rewriter:
         return self.text(spot, struct, value) if isinstance(value, str) else self.data(spot, value, context)
 
     def records(self, spot: Spot, value: bytes, context: Context) -> bytes:
-        """A records field written anew."""
+        """A records field rewritten."""
         topic = context.topic
 
         def rewrite(record: Record, batch: RecordBatch) -> None:
@@ -149,7 +149,7 @@ class Rewriter:
         return rewrite_records(value, rewrite, unaligned=spot.message == SNAPSHOT)
 
     def payload(self, found: Payload | None, data: bytes) -> bytes | None:
-        """Bytes that hold a message, written anew; None where that cannot be done."""
+        """Bytes that hold a message, rewritten; None where that cannot be done."""
         if found is None:
             return None
         try:
@@ -159,7 +159,7 @@ class Rewriter:
         return data[: found.start] + written if len(written) == len(data) - found.start else None
 
     def _inner(self, spot: Spot, data: bytes, context: Context) -> bytes:
-        """The request or response inside an Envelope, of the same size; zeros where it cannot be written anew."""
+        """The request or response inside an Envelope, of the same size; zeros where it cannot be rewritten."""
         route = context.inner
         if route is None or route.api_key == ApiKey.ENVELOPE:
             return bytes(len(data))

@@ -1,4 +1,4 @@
-"""The user data of the sticky assignors, written anew with other topic names.
+"""The user data of the sticky assignors, rewritten with other topic names.
 
 AbstractStickyAssignor: StickyAssignor writes the partitions that a member had (an array of topic and partitions) and from
 its version 1 on the generation (int32); CooperativeStickyAssignor the generation alone.

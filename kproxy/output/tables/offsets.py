@@ -1,4 +1,4 @@
-"""Rows of the table offsets: where consumers and followers are, what groups committed, where logs end."""
+"""Rows of the table offsets: positions of consumers and followers, offsets that groups committed, ends of logs."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -29,11 +29,11 @@ def offset_rows(exchange: Exchange, request: Body | None, response: Body | None)
 
 
 def _fetch(request: Any, response: Any) -> Iterator[Row]:
-    asked = _partitions(request.topics, "topic")
+    sent = _partitions(request.topics, "topic")
     answered = NO_BODY if response is None else _partitions(response.responses, "topic")
     replica_id = request.replica_id if request.replica_id >= 0 else request.replica_state.replica_id
-    for key in {**asked, **answered}:
-        there, answer = asked.get(key), answered.get(key)
+    for key in {**sent, **answered}:
+        there, answer = sent.get(key), answered.get(key)
         ends = (None, None, None)
         if answer is not None:
             ends = (answer.high_watermark, answer.last_stable_offset, answer.log_start_offset)
@@ -43,19 +43,19 @@ def _fetch(request: Any, response: Any) -> Iterator[Row]:
 
 def _list(request: Any, response: Any) -> Iterator[Row]:
     answered = NO_BODY if response is None else _partitions(response.topics)
-    for key, asked in _partitions(request.topics).items():
+    for key, sent in _partitions(request.topics).items():
         answer = answered.get(key)
         offset = None if answer is None else answer.offset
         if answer is not None and answer.old_style_offsets:  # version 0
             offset = answer.old_style_offsets[0]
-        yield key, None, request.replica_id, offset, None, None, None, asked.timestamp, _error(answer)
+        yield key, None, request.replica_id, offset, None, None, None, sent.timestamp, _error(answer)
 
 
 def _commit(request: Any, response: Any) -> Iterator[Row]:
     answered = NO_BODY if response is None else _partitions(response.topics)
     group_id = well_formed(request.group_id)
-    for key, asked in _partitions(request.topics).items():
-        yield key, group_id, None, asked.committed_offset, None, None, None, None, _error(answered.get(key))
+    for key, sent in _partitions(request.topics).items():
+        yield key, group_id, None, sent.committed_offset, None, None, None, None, _error(answered.get(key))
 
 
 def _committed(request: Any, response: Any) -> Iterator[Row]:
@@ -63,8 +63,8 @@ def _committed(request: Any, response: Any) -> Iterator[Row]:
         return
     groups = [(group.group_id, group.topics) for group in response.groups] or [(request.group_id, response.topics)]
     for group_id, topics in groups:
-        for key, told in _partitions(topics).items():
-            yield key, well_formed(group_id), None, told.committed_offset, None, None, None, None, told.error_code
+        for key, found in _partitions(topics).items():
+            yield key, well_formed(group_id), None, found.committed_offset, None, None, None, None, found.error_code
 
 
 ROWS = {
@@ -77,7 +77,7 @@ ROWS = {
 
 
 def _partitions(topics: Iterable[Any] | None, name: str = "name") -> dict[Key, Any]:
-    """The partitions of topics by what they are called; of two that are called alike the last."""
+    """The partitions of topics by name, id and number; of two with the same key the last."""
     found: dict[Key, Any] = {}
     for topic in topics or ():
         called, topic_id = getattr(topic, name), getattr(topic, "topic_id", None)

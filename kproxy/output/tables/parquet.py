@@ -1,7 +1,7 @@
 """Parquet files of tables: a directory with a folder a table, DIR/exchanges/part-00000.parquet.
 
-Everything is written as ``*.tmp`` and renamed at the end, when all of it is there; then ``_kproxy.json`` says which tables
-and contracts these are and how many rows they have. A directory without it is not finished. Row groups are bounded in rows
+Files are written as ``*.tmp`` and renamed at the end, when all are complete; then ``_kproxy.json`` lists the tables, their
+contracts and numbers of rows. A directory without it is not finished. Row groups are bounded in rows
 and bytes, so that memory does not grow with the capture.
 """
 
@@ -25,7 +25,7 @@ PART = "part-00000.parquet"
 OURS = re.compile(r"part-\d{5}\.parquet(\.tmp)?")
 GROUP_ROWS = 131_072
 GROUP_BYTES = 16 * 1024 * 1024  # in Arrow's memory
-# A dictionary of values that hardly repeat is made for nothing: it takes time, and without it they take half the room.
+# A dictionary of values that hardly repeat costs time for nothing, and without it they need half the space.
 HARDLY_REPEATED = frozenset(
     {"exchange", "request_at", "response_at", "at", "latency_ms", "correlation_id", "offset", "timestamp", "value"}
     | {"appended_offset", "base_offset", "last_offset", "base_timestamp", "max_timestamp", "base_sequence"}
@@ -35,7 +35,7 @@ LEVEL = 1  # of zstd: 3 takes twice the time for a few per cent
 
 
 def check_directory(path: Path) -> None:
-    """Raise UsageError unless tables can be written to *path*: it is not there, empty, or has tables of kproxy's."""
+    """Raise UsageError unless *path* does not exist, is empty, or has only tables of kproxy."""
     if path.is_dir():
         strange = next((entry.name for entry in sorted(path.iterdir()) if not _is_ours(entry)), None)
         if strange is not None:
@@ -76,7 +76,7 @@ class TableFile:
         self._group_bytes = 0
 
     def write(self, batch: "pyarrow.RecordBatch") -> None:
-        """Take rows; they are written when there are enough for a row group."""
+        """Add rows; they are written when there are enough for a row group."""
         self._group.append(batch)
         self._group_rows += batch.num_rows
         self._group_bytes += batch.nbytes
@@ -84,12 +84,12 @@ class TableFile:
             self._write_group()
 
     def close(self) -> None:
-        """Write what is left and the file's end."""
+        """Write the last row group and the file's footer."""
         self._write_group()
         self._writer.close()
 
     def abandon(self) -> None:
-        """Stop writing; the file is worth nothing."""
+        """Stop writing; the caller removes the incomplete file."""
         with contextlib.suppress(Exception):
             self._writer.close()
 
@@ -111,7 +111,7 @@ def _leaves(column: Column) -> list[str]:
 
 
 class ParquetDirectory:
-    """The tables of one run. Use it as a context manager: after an error, nothing looks as if it were whole.
+    """The tables of one run. Use it as a context manager: after an error, no file of them is left.
 
     Tables that the directory already has are replaced, at the end.
     """
@@ -125,7 +125,7 @@ class ParquetDirectory:
             self._files[table.name] = TableFile(table, path / table.name / f"{PART}.tmp")
 
     def write(self, table: Table, batch: "pyarrow.RecordBatch") -> None:
-        """Take rows of a table."""
+        """Add rows of a table."""
         self._files[table.name].write(batch)
 
     def __enter__(self) -> "ParquetDirectory":
@@ -151,9 +151,9 @@ class ParquetDirectory:
         for name in TABLES.keys() - self._files.keys():
             with contextlib.suppress(OSError):
                 (self.path / name).rmdir()
-        said = {name: {"contract": file.table.version, "rows": file.rows} for name, file in self._files.items()}
+        tables = {name: {"contract": file.table.version, "rows": file.rows} for name, file in self._files.items()}
         marker = self.path / f"{MARKER}.tmp"
-        marker.write_text(json.dumps({"tables": said}, indent=1) + "\n", encoding="utf-8")
+        marker.write_text(json.dumps({"tables": tables}, indent=1) + "\n", encoding="utf-8")
         marker.rename(self.path / MARKER)
 
     def _abandon(self) -> None:

@@ -1,4 +1,4 @@
-"""The few fields of request and response bodies that a line is made of, under every name and shape that versions give them.
+"""The few fields of request and response bodies that a line is made of, with every name and type they have in some version.
 
 msgspec decodes Kafka's JSON into these and skips all the rest without building it, so a Fetch of a thousand partitions
 costs what its names and sizes cost. Every field is optional, because every version has others.
@@ -13,7 +13,7 @@ from kproxy.protocol.ids import ZERO_UUID
 
 
 class Partition(msgspec.Struct):
-    """A partition of a request or response, under any of the names Kafka gives its fields."""
+    """A partition of a request or response, with any of the names that Kafka has for its fields."""
 
     index: int | None = None
     partition: int | None = None
@@ -42,7 +42,7 @@ class Partition(msgspec.Struct):
 
 
 class Topic(msgspec.Struct):
-    """A topic with partitions, under any of the names Kafka gives its fields."""
+    """A topic with partitions, with any of the names that Kafka has for its fields."""
 
     name: str | None = None
     topic: str | None = None
@@ -122,13 +122,13 @@ class FetchResponse(msgspec.Struct):
 
 
 class TopicsBody(msgspec.Struct):
-    """Any body with a list of topics that have partitions; null asks for all."""
+    """Any body with a list of topics that have partitions; null means all."""
 
     topics: list[Topic] | None = []
 
 
 class NamedTopics(msgspec.Struct):
-    """Any body with a list of topics of which only the names matter; null asks for all."""
+    """Any body with a list of topics of which only the names matter; null means all."""
 
     topics: list[Named] | None = []
     topicNames: list[str] = msgspec.field(default_factory=list)

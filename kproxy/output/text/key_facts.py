@@ -1,6 +1,6 @@
 """What is worth knowing of an exchange in one line, by API: topics, partitions, sizes, group, member, transaction.
 
-A table from API to function; a function is given both bodies, read as the few fields it declares (body_fields.py).
+A table from API to function; a function gets both bodies, decoded to the few fields it declares (body_fields.py).
 Strings are made printable where they are used.
 """
 
@@ -87,16 +87,16 @@ Describe: TypeAlias = Callable[[Line], None]
 
 
 def key_facts(api_key: int | None, bodies: Bodies, topic_names: Mapping[str, str]) -> str:
-    """The facts of an exchange as words with two spaces between them; empty when there is nothing to tell.
+    """The facts of an exchange as words with two spaces between them; empty when there are none.
 
-    Printable whatever the bodies hold; not cut to a width. Nothing is told of a side that is not there or could not be
+    Printable whatever the bodies hold; not cut to a width. There are none of a side that is missing or could not be
     read, and of one beyond READABLE only its size.
     """
     bodies, sizes = _without_large(bodies)
     line = Line(bodies, topic_names)
     try:
         (FACTS.get(api_key, _common) if api_key is not None else _common)(line)
-    except msgspec.DecodeError:  # JSON that is not what the table expects, from a layout nobody has seen: tell less
+    except msgspec.DecodeError:  # JSON of an unknown layout: no facts
         line.words.append("(details with -v)")
     return "  ".join(filter(None, [*sizes, *line.words]))
 
@@ -259,8 +259,8 @@ def _join_group(line: Line) -> None:
 
 def _sync_group(line: Line) -> None:
     _common(line)
-    given = assigned(line.bodies.embedded)
-    line.words.append(f"→ {given}" if given else "")
+    assignment = assigned(line.bodies.embedded)
+    line.words.append(f"→ {assignment}" if assignment else "")
 
 
 def _sasl_authenticate(line: Line) -> None:

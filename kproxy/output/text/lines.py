@@ -46,7 +46,9 @@ class TextLines:
         self.narrow = width is not None and width < NARROW
         self.short = width is not None and width < MEDIUM
         self.tiny = width is not None and width < TINY
-        self._route_width = 0  # of the widest so far: columns stay straight without room for the widest there could be
+        self._route_width = (
+            0  # of the widest route so far: columns stay aligned without reserving the widest possible one
+        )
 
     def render(self, event: Event, bodies: Bodies | None = None) -> str:
         """One line without its newline."""
@@ -64,7 +66,7 @@ class TextLines:
         return self._on_terminal(event, client_id, trouble, known)
 
     def _on_terminal(self, event: Exchange, client_id: str, trouble: str, known: str) -> str:
-        """A line that fits; where there is little room, what went wrong comes before the client id."""
+        """A line cut to the width; on a narrow terminal, errors come before the client id."""
         style = self.style
         clock = _clock(event)
         named = (style.key, cut(client_id, NARROW_CLIENT_ID) if self.narrow else f"{client_id:<16}")

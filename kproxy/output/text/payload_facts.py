@@ -28,7 +28,7 @@ def assignors(embedded: Iterable[Embedded]) -> str:
 
 
 def assigned(embedded: Iterable[Embedded]) -> str:
-    """What a member is given by a SyncGroup response: ``orders-0,1,2``; empty where that is not known."""
+    """The assignment in a SyncGroup response: ``orders-0,1,2``; empty where that is not known."""
     for one in embedded:
         if one.where == "response" and one.error is None:
             return _connect(one) if one.kind == "connect-assignment" else _topics(one)
@@ -44,7 +44,7 @@ def sasl_words(embedded: Iterable[Embedded], mechanism: str | None) -> list[str]
 
 
 def token_words(parts: dict[str, Any], *, from_client: bool) -> list[str]:
-    """The user or the outcome that the parts of a token tell."""
+    """The user, or the outcome, in the parts of a token."""
     if not from_client:
         return [_outcome(parts)]
     return [f"user {word(parts['username'])}"] if parts.get("username") else []
@@ -66,8 +66,8 @@ def _topics(one: Embedded) -> str:
 
 
 def _connect(one: Embedded) -> str:
-    given = one.value()["value"]["assigned"]
-    return f"{len(given['connectors'])} connectors, {len(given['tasks'])} tasks"
+    plan = one.value()["value"]["assigned"]
+    return f"{len(plan['connectors'])} connectors, {len(plan['tasks'])} tasks"
 
 
 def _numbers(partitions: list[int]) -> str:

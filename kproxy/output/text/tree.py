@@ -26,7 +26,7 @@ from kproxy.protocol.values import describe
 from kproxy.session import Exchange, Frame
 
 WIDTH = 120  # where there is no terminal
-LONGEST_VALUE = 2000  # characters of one string; what is longer is cut and says so
+LONGEST_VALUE = 2000  # characters of one string; a longer one is cut, and marked
 MOST_ELEMENTS = 1_000  # of one array that are shown
 MOST_PARTITIONS = 100  # of a fetch session that are shown
 FULL_EPOCHS = (0, -1)  # of a Fetch that names all it wants itself
@@ -59,7 +59,7 @@ class Tree:
         yield from self._errors(bodies.response)
 
     def _fetch_session(self, exchange: Exchange) -> Iterator[str]:
-        """What an incremental Fetch asks for in full: it names only what changed (KIP-227)."""
+        """What an incremental Fetch fetches in all: its body has only what changed (KIP-227)."""
         session = exchange.fetch_session
         if session is None or session.epoch in FULL_EPOCHS:
             return
@@ -104,8 +104,8 @@ class Tree:
     ) -> Iterator[str]:
         last = len(value) - 1
         for index, (name, inner) in enumerate(value.items()):
-            place = f"{at}.{name}" if at else name
-            yield from self._branch(message, (*path, name), name, inner, indent, place, last=index == last)
+            path_text = f"{at}.{name}" if at else name
+            yield from self._branch(message, (*path, name), name, inner, indent, path_text, last=index == last)
 
     def _branch(
         self, message: str, path: tuple[str, ...], label: str, value: Any, indent: str, at: str = "", *, last: bool
@@ -125,8 +125,10 @@ class Tree:
         elif isinstance(value, list) and value and isinstance(value[0], dict | list):
             yield f"{stem}{label}: {len(value)}"
             for index, inner in enumerate(value[:MOST_ELEMENTS]):
-                place = f"{at}[{index}]" if at else ""
-                yield from self._branch(message, path, f"[{index}]", inner, below, place, last=index == len(value) - 1)
+                path_text = f"{at}[{index}]" if at else ""
+                yield from self._branch(
+                    message, path, f"[{index}]", inner, below, path_text, last=index == len(value) - 1
+                )
             if len(value) > MOST_ELEMENTS:
                 yield f"{below}{LAST}{_more(value)}"
         elif isinstance(value, list) and len(value) > 1 and len(stem) + 3 * len(value) > self.width:
@@ -185,35 +187,35 @@ class Tree:
         return f"{_plain(value)} {self.style.paint(code, f'({printable(meaning)})')}"
 
     def _errors(self, response: bytes | None) -> Iterator[str]:
-        """Each code once, with the first place it stands at."""
+        """Each code once, with its first path."""
         first: dict[int, str] = {}
         for error in find_errors(response):
             first.setdefault(error.code, error.path)
         counts = count_errors(response)
         for code, path in islice(first.items(), MOST_ELEMENTS):
             known = error_code(code)
-            places = f" at {printable(path)}" if path else ""
-            places += f" and {counts[code] - 1:,} more" if counts[code] > 1 else ""
+            found_at = f" at {printable(path)}" if path else ""
+            found_at += f" and {counts[code] - 1:,} more" if counts[code] > 1 else ""
             retriable = "retriable" if known.retriable else "no RetriableException"
-            yield f"  {self.style.paint(self.style.error, known.name)} ({code}, {retriable}){places}"
+            yield f"  {self.style.paint(self.style.error, known.name)} ({code}, {retriable}){found_at}"
             yield f"  {BRANCH}{known.meaning}"
             yield f"  {LAST}Client: {known.then}."
 
 
 class Inside:
-    """What is embedded in one body, by the place of its field."""
+    """What is embedded in one body, by the path of its field."""
 
     def __init__(self, embedded: Sequence[Embedded]) -> None:
         self._at = {one.path: one for one in embedded}
         self._below = {path[:end] for path in self._at for end in range(len(path)) if path[end] in ".["}
 
-    def at(self, place: str) -> Embedded | None:
+    def at(self, path_text: str) -> Embedded | None:
         """What is in the field there; Kafka's JSON names a records field by its size."""
-        return self._at.get(place.removesuffix("SizeInBytes"))
+        return self._at.get(path_text.removesuffix("SizeInBytes"))
 
-    def below(self, place: str) -> bool:
-        """Whether something is in a field below that place."""
-        return place in self._below
+    def below(self, path_text: str) -> bool:
+        """Whether something is embedded in a field below that path."""
+        return path_text in self._below
 
 
 def _more(value: Sequence[Any]) -> str:

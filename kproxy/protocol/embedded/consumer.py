@@ -77,12 +77,12 @@ def _open(layout: Message, data: bytes) -> tuple[dict[str, Any], bytes | None]:
 
 
 def _fit(layout: Message, version: int, data: bytes, start: int) -> tuple[int, int]:
-    """As which version the payload is read, and where it ends. Raises DecodeError."""
+    """The version to read the payload as, and where it ends. Raises DecodeError."""
     known = min(version, layout.versions.highest)
     try:
         return known, start + layout.walk(known, data, start)
     except DecodeError:
-        # kafka-go says version 1 and leaves out what version 1 added (groupMetadata.writeTo)
+        # kafka-go writes version 1 without the fields that version 1 added (groupMetadata.writeTo)
         for lower in range(known - 1, -1, -1):
             with contextlib.suppress(DecodeError):
                 if start + layout.walk(lower, data, start) == len(data):

@@ -52,7 +52,7 @@ class Nested:
 
 
 def nested_request(data: bytes) -> Nested | None:
-    """The request inside an Envelope; None where it cannot be read, which open_nested_request tells."""
+    """The request inside an Envelope; None where it cannot be read: open_nested_request then says why."""
     try:
         header = read_request_header(data)
         nested = _known(request_message(header.api_key), header.api_key)
@@ -63,7 +63,7 @@ def nested_request(data: bytes) -> Nested | None:
 
 
 def nested_response(data: bytes, request: Nested) -> Nested | None:
-    """Likewise the response to that request."""
+    """The response to that request; None where it cannot be read."""
     try:
         nested = _known(response_message(request.api_key), request.api_key)
         header = read_response_header(data, response_header_version(request.api_key, request.version))
@@ -81,7 +81,7 @@ def open_principal(data: bytes) -> dict[str, Any]:
 
 
 def open_address(data: bytes) -> str:
-    """4 or 16 bytes as Java's getHostAddress spells them: no zeros are left out. Raises DecodeError."""
+    """4 or 16 bytes as Java's getHostAddress writes them: no zeros are left out. Raises DecodeError."""
     if len(data) == 4:
         return ".".join(map(str, data))
     if len(data) != 16:

@@ -9,7 +9,7 @@ from kproxy.protocol.embedded.payload import Opening
 
 
 def add_metadata(opening: Opening, path: str, data: bytes, protocol_type: str | None, protocol: str | None) -> None:
-    """Open what a member says of itself; nothing is added for no bytes and for unknown protocol types."""
+    """Open a member's metadata; nothing is added for empty bytes and for unknown protocol types."""
     if not data:
         return
     if protocol_type == consumer.PROTOCOL_TYPE:
@@ -19,7 +19,7 @@ def add_metadata(opening: Opening, path: str, data: bytes, protocol_type: str | 
 
 
 def add_assignment(opening: Opening, path: str, data: bytes, protocol_type: str | None, protocol: str | None) -> None:
-    """Open what a member is given; as add_metadata. Members that are given nothing have no bytes."""
+    """Open a member's assignment, as add_metadata does; members without an assignment have no bytes."""
     if not data:
         return
     if protocol_type == connect.PROTOCOL_TYPE:

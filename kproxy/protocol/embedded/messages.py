@@ -1,4 +1,4 @@
-"""Which fields of which messages hold payloads, and how each is opened: the one way in for whoever has a decoded message.
+"""Which fields of which messages hold payloads, and how each is opened. Call it with a decoded message.
 
 Messages that hold none are in no table and cost a look-up.
 """
@@ -16,7 +16,7 @@ from kproxy.protocol.embedded.telemetry import open_metrics
 from kproxy.protocol.headers import read_request_header
 from kproxy.protocol.ids import METADATA_TOPIC, METADATA_TOPIC_ID, ZERO_UUID
 
-FIXED_IDS = {METADATA_TOPIC_ID: METADATA_TOPIC}  # no Metadata response tells it
+FIXED_IDS = {METADATA_TOPIC_ID: METADATA_TOPIC}  # in no Metadata response
 UNALIGNED = "unalignedRecords"
 Open: TypeAlias = Callable[[Any, int, Opening], None]
 
@@ -56,7 +56,7 @@ def _join_group_request(body: Any, _version: int, opening: Opening) -> None:
 
 
 def _join_group_response(body: Any, _version: int, opening: Opening) -> None:
-    """The leader is given the metadata of all members, under the protocol that was chosen."""
+    """The leader receives the metadata of all members, under the protocol that was chosen."""
     context = opening.context
     kind = body.protocol_type or getattr(context.request, "protocol_type", None) or context.protocol_type
     for index, member in enumerate(body.members):
@@ -66,8 +66,8 @@ def _join_group_response(body: Any, _version: int, opening: Opening) -> None:
 def _sync_group_request(body: Any, _version: int, opening: Opening) -> None:
     kind = body.protocol_type or opening.context.protocol_type
     name = body.protocol_name or opening.context.protocol_name
-    for index, given in enumerate(body.assignments):
-        group.add_assignment(opening, f"assignments[{index}].assignment", given.assignment, kind, name)
+    for index, assigned in enumerate(body.assignments):
+        group.add_assignment(opening, f"assignments[{index}].assignment", assigned.assignment, kind, name)
 
 
 def _sync_group_response(body: Any, _version: int, opening: Opening) -> None:
@@ -125,7 +125,7 @@ def _envelope_response(body: Any, _version: int, opening: Opening) -> None:
 
 
 def _open_nested(table: dict[str, Open], nested: envelope.Nested, path: str, opening: Opening, request: Any) -> None:
-    """What is inside the message inside an Envelope, with the place of that message before its own; one level deep."""
+    """Open the payloads of the message inside an Envelope, their paths behind that of the message; one level deep."""
     if nested.name in table and not nested.name.startswith("Envelope"):
         inner = Opening(opening.where, replace(opening.context, request=request))
         table[nested.name](nested.body, nested.version, inner)

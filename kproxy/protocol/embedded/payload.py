@@ -1,4 +1,4 @@
-"""What was found inside a bytes or records field, and what has to be known to open it."""
+"""Embedded: one opened payload of a bytes or records field; Context: what has to be known to open it."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -21,7 +21,7 @@ _encode = msgspec.json.Encoder().encode
 class Embedded:
     """One opened payload.
 
-    ``json`` is made of what JSON is made of; parts that the codec rendered are msgspec.Raw. ``to_json`` gives the text.
+    ``json`` has the types of JSON; parts that the codec rendered are msgspec.Raw. ``to_json`` returns the text.
     """
 
     path: str  # "protocols[0].metadata", as in Kafka's JSON of the message
@@ -56,7 +56,7 @@ class Context:
 
 
 class Opening:
-    """Collects what is opened in one message; a payload that cannot be read is reported in its place."""
+    """Collects the payloads of one message; one that cannot be read is reported with its error."""
 
     def __init__(self, where: Where | None, context: Context) -> None:
         self.where = where
@@ -75,7 +75,7 @@ class Opening:
 
 
 def to_json(value: Any) -> bytes:
-    """The JSON text of what an opener made; UTF-8, fit for a terminal."""
+    """The JSON text of an opener's result; UTF-8, fit for a terminal."""
     try:
         text: bytes = _encode(value)
     except UnicodeEncodeError:

@@ -2,7 +2,7 @@
 
 The protobuf and opentelemetry-proto packages would do it too, but they are 3 MB and a native library for one
 payload, and they raise whatever they like on hostile bytes. What is here: varint, fixed32, fixed64 and
-length-delimited fields, packed and unpacked; unknown fields and groups are passed over (protobuf.dev, "Encoding").
+length-delimited fields, packed and unpacked; unknown fields and groups are skipped (protobuf.dev, "Encoding").
 
 A value that is its type's default is left out, as in Java's TextFormat and getAllFields, except where presence is
 explicit: members of a oneof and optional fields.
@@ -146,7 +146,7 @@ class _Window:
         raise self.malformed("a varint is longer than ten bytes")
 
     def size(self) -> int:
-        """The size of a length-delimited field, which is there."""
+        """The size of a length-delimited field, all of which is there."""
         size = self.varint()
         if size > self.left:
             raise self._truncated(size)
@@ -165,7 +165,7 @@ class _Window:
         return _Window(self.what, self.data, start, start + size)
 
     def skip(self, wire_type: int) -> None:
-        """Pass over a value, also a group with all that is in it."""
+        """Skip a value, also a group with all its fields."""
         depth = 0
         while True:
             depth += {GROUP: 1, GROUP_END: -1}.get(wire_type, 0)

@@ -20,7 +20,7 @@ class Reader:
     """A position in some bytes; every method moves it on. Raises DecodeError and nothing else.
 
     Args:
-        what: the name that errors give the payload.
+        what: the name of the payload in errors.
         data: the payload.
         position: where in *data* it starts.
     """
@@ -120,16 +120,16 @@ class Reader:
         return max(count, 0)
 
     def array(self, smallest: int, read: Callable[[], T]) -> list[T]:
-        """An array: its count, then what *read* gives for each element."""
+        """An array: its count, then each element by *read*."""
         return [read() for _ in range(self.count(smallest))]
 
     def end(self) -> None:
-        """Nothing may be left."""
+        """Raise TrailingBytes when bytes are left."""
         if self.left:
             raise TrailingBytes(f"{self.left} bytes are left over", message=self.what, position=self.position)
 
     def repeated(self, name: str) -> str:
-        """*name*, which the bytes hold once and the result holds again; refused when that would inflate the result."""
+        """Return *name*, which the bytes hold once and the result repeats; raise when that would inflate the result."""
         self._allowance -= len(name)
         if self._allowance < 0:
             raise self.malformed("names are repeated until they are many times what the payload holds")

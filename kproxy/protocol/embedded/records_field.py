@@ -1,4 +1,4 @@
-"""What is in a records field: batch headers always, records where they are Kafka's own or were asked for.
+"""What is in a records field: batch headers always, records where they are Kafka's own or viewers are set.
 
 Headers cost no decompression; the count of compressed messages of magic 0 and 1 does, there is no other way to know it.
 Opened are control batches, the records of internal topics, and on demand those of all topics, through content viewers.
@@ -40,7 +40,7 @@ def open_records(
 ) -> dict[str, Any]:
     """A records field, as the JSON of kind "records".
 
-    ``topic`` (null where only an unknown id is given), ``topicId`` where there is one, ``partition``, ``count``: records in
+    ``topic`` (null where only an unknown id is known), ``topicId`` where there is one, ``partition``, ``count``: records in
     all whole batches, ``batches``: their headers, ``records`` where they are opened; ``batchesLeftOut`` and
     ``recordsLeftOut`` count what is not shown, ``trailingBytes`` what is behind the last whole batch, ``skippedStart`` what
     is before the first one, ``error`` says why the field could not be walked to its end.
@@ -122,13 +122,13 @@ def _add_edges(batches: Batches, opened: dict[str, Any]) -> None:
         opened["error"] = batches.error
 
 
-def _add_records(wanted: list[Batch], topic: str | None, viewers: Viewers | None, opened: dict[str, Any]) -> None:
-    """Open batches one by one, until enough is shown."""
+def _add_records(to_open: list[Batch], topic: str | None, viewers: Viewers | None, opened: dict[str, Any]) -> None:
+    """Open batches one by one, until enough records are shown."""
     shown: list[Any] = []
     left_out = 0
-    for number, batch in enumerate(open_batches(wanted, DEFAULT_LIMITS)):
+    for number, batch in enumerate(open_batches(to_open, DEFAULT_LIMITS)):
         if len(shown) >= MOST_RECORDS:
-            left_out += sum(max(later.count or 0, 0) for later in wanted[number:])
+            left_out += sum(max(later.count or 0, 0) for later in to_open[number:])
             break
         left_out += _add_batch(batch, topic, viewers, shown)
     opened["records"] = shown
@@ -137,7 +137,7 @@ def _add_records(wanted: list[Batch], topic: str | None, viewers: Viewers | None
 
 
 def _add_batch(opened: OpenBatch, topic: str | None, viewers: Viewers | None, shown: list[Any]) -> int:
-    """Add one batch's records, and what kept any of them closed; how many did not fit."""
+    """Add one batch's records, and why some are missing; return how many did not fit."""
     if opened.skipped is not None:
         shown.append({"offset": opened.batch.base_offset, "skipped": opened.skipped})
         return 0

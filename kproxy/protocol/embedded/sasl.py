@@ -1,7 +1,7 @@
-"""SASL tokens: who wants to be let in, by which mechanism, and how that went. Never with what.
+"""SASL tokens: the user name, the mechanism, the outcome. Never the secret.
 
-Passwords, nonces, salts, proofs, signatures and bearer tokens are not read out of the bytes at all: what is not made cannot
-be shown. PLAIN is RFC 4616, SCRAM RFC 5802, OAUTHBEARER RFC 7628; GSSAPI and all others are opaque.
+Passwords, nonces, salts, proofs, signatures and bearer tokens are not read out of the bytes at all, so they cannot be
+shown. PLAIN is RFC 4616, SCRAM RFC 5802, OAUTHBEARER RFC 7628; GSSAPI and all others are opaque.
 """
 
 import json
@@ -22,7 +22,7 @@ def open_token(data: bytes, mechanism: str | None, *, from_client: bool, failed:
 
     Args:
         data: the token.
-        mechanism: as SaslHandshake named it; None where that was not seen, then the token's form decides.
+        mechanism: from SaslHandshake; None where that was not seen: then the token's form decides.
         from_client: which side sent it.
         failed: the broker sent it along with an error code.
 
@@ -61,7 +61,7 @@ def _bad(what: str, why: str) -> Malformed:
 
 
 def _plain(data: bytes) -> dict[str, Any]:
-    """authorization id, NUL, user name, NUL, password (PlainSaslServer.extractTokens wants exactly three)."""
+    """authorization id, NUL, user name, NUL, password (PlainSaslServer.extractTokens requires exactly three)."""
     parts = _text(data, "PLAIN").split("\0")
     if len(parts) != 3:
         raise _bad("PLAIN", f"has {len(parts)} parts, not 3")

@@ -16,7 +16,7 @@ NAMED_TOPOLOGIES = 10  # the version from which tasks carry the name of their to
 
 
 def open_subscription_info(data: bytes) -> dict[str, Any]:
-    """What an instance is and has, in the order of SubscriptionInfoData.json; bytes as hex. Raises DecodeError."""
+    """SubscriptionInfo: an instance and its tasks, in SubscriptionInfoData.json's order; bytes as hex. Raises DecodeError."""
     reader = Reader("Streams SubscriptionInfo", data)
     version = _read_version(reader)
     opened: dict[str, Any] = {"version": version}
@@ -41,7 +41,7 @@ def open_subscription_info(data: bytes) -> dict[str, Any]:
 
 
 def open_assignment_info(data: bytes) -> dict[str, Any]:
-    """What an instance shall run and who has what, in the order of the bytes. Raises DecodeError."""
+    """AssignmentInfo: the tasks of an instance, the hosts of all partitions, in wire order. Raises DecodeError."""
     reader = Reader("Streams AssignmentInfo", data)
     version = _read_version(reader)
     opened: dict[str, Any] = {"version": version}
@@ -54,7 +54,7 @@ def open_assignment_info(data: bytes) -> dict[str, Any]:
     if version >= 4:
         opened["errorCode"] = reader.int32()
     if version == 4 and opened["errorCode"] == 0:
-        del opened["errorCode"]  # carried since version 4, told by Java since version 5
+        del opened["errorCode"]  # on the wire since version 4, used by Java since version 5
     if version >= 7:
         opened["nextRebalanceMs"] = reader.int64()
     reader.end()
@@ -105,7 +105,7 @@ def _standby_task(reader: Reader, version: int) -> dict[str, Any]:
 
 
 def _read_hosts(reader: Reader, version: int, opened: dict[str, Any]) -> None:
-    """Who has which partitions; from version 5 on topics are numbers, which a table before them explains (KIP-441)."""
+    """The partitions of each host; from version 5 on topics are numbers, explained by a table before them (KIP-441)."""
     topic: Callable[[], str] = reader.java_utf
     smallest = 2
     if version >= 5:

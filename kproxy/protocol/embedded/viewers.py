@@ -1,6 +1,6 @@
 """Content viewers: what keys and values of records look like to a person.
 
-A viewer is a small class with a name and one method; whoever knows a format adds one:
+A viewer is a small class with a name and one method. To show another format, add one:
 
     class Gps:
         name = "gps"
@@ -13,8 +13,8 @@ A viewer is a small class with a name and one method; whoever knows a format add
     viewers = Viewers()
     viewers.add(Gps())
 
-The first viewer that gives anything but None wins. One that raises is passed over, and after FAULTS_ALLOWED times no
-longer asked; Viewers.faults says so.
+The first viewer that returns anything but None wins. One that raises is skipped, and after FAULTS_ALLOWED times no
+longer called; Viewers.faults has its name and last error.
 """
 
 import json
@@ -23,7 +23,7 @@ from typing import Any, Protocol
 
 from kproxy.protocol.secrets import WITHHELD, is_secret_setting
 
-MOST_SHOWN = 1024  # bytes of hex and characters of text shown; what is longer is cut, with its size told
+MOST_SHOWN = 1024  # bytes of hex and characters of text shown; longer data is cut, and its size is shown
 MOST_PARSED = 64 * 1024  # bytes of JSON that are parsed
 MOST_DEPTH = 64
 FAULTS_ALLOWED = 3
@@ -44,7 +44,7 @@ class Viewer(Protocol):
     name: str
 
     def view(self, data: bytes, content: Content) -> object | None:
-        """What *data* means, made of dicts with string keys, lists, strings, numbers, booleans; None: not mine."""
+        """What *data* means, made of dicts with string keys, lists, strings, numbers, booleans; None: another format."""
 
 
 class JsonViewer:
@@ -109,19 +109,19 @@ class HexViewer:
 
 
 class Viewers:
-    """The viewers that are asked, in their order."""
+    """The viewers, in the order in which they are tried."""
 
     def __init__(self) -> None:
         self.viewers: list[Viewer] = [ConfluentViewer(), JsonViewer(), TextViewer(), HexViewer()]
-        self.faults: dict[str, str] = {}  # name of a viewer -> what it last raised
+        self.faults: dict[str, str] = {}  # name of a viewer -> the last error it raised
         self._counts: dict[str, int] = {}
 
     def add(self, viewer: Viewer) -> None:
-        """Ask this one before all others."""
+        """Try this one before all others."""
         self.viewers.insert(0, viewer)
 
     def view(self, data: bytes | None, content: Content) -> dict[str, Any] | None:
-        """``{name of the viewer: what it made, "size": bytes}``; None for null. Never raises."""
+        """``{name of the viewer: its result, "size": bytes}``; None for null. Never raises."""
         if data is None:
             return None
         for viewer in self.viewers:
@@ -135,7 +135,7 @@ class Viewers:
             return None
         try:
             seen = viewer.view(data, content)
-            json.dumps(seen, allow_nan=False)  # what cannot be written would spoil the line it stands in
+            json.dumps(seen, allow_nan=False)  # a value that JSON lacks would break the whole line
         except Exception as error:
             self.faults[viewer.name] = f"{type(error).__name__}: {error}"[:200]
             self._counts[viewer.name] = self._counts.get(viewer.name, 0) + 1

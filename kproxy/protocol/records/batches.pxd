@@ -26,7 +26,7 @@ cdef class OpenBatch:
     cdef readonly object content  # bytes or bytearray
     cdef readonly str error
     cdef readonly str skipped
-    cdef Py_buffer view  # of content, held so that nobody resizes it
+    cdef Py_buffer view  # of content, held so that it cannot be resized
     cdef const uint8_t *base
     cdef Walker walker
     cdef int64_t most  # records that are read at most

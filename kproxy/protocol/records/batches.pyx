@@ -38,7 +38,7 @@ cdef tuple CODEC_NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
 cdef class Batch:
-    """The header of the whole batch at *position*. Fields that its magic lacks are None; -1 is Kafka's own word for none.
+    """The header of the whole batch at *position*. Fields that its magic lacks are None; -1 is Kafka's own value for none.
 
     Raises Malformed where no whole batch stands.
     """
@@ -74,7 +74,7 @@ cdef class Batch:
 
     @property
     def crc(self):
-        """As it stands in the bytes, unsigned."""
+        """The checksum in the bytes, unsigned."""
         return be32(self.at + (MESSAGE_CRC if self.magic < 2 else CRC_AT_2))
 
     @property
@@ -190,7 +190,7 @@ cdef class Batch:
         return self.crc_state == 1
 
     cdef tuple described(self):
-        """Of magic 2, what its header says, at once: (base_offset, last_offset, count, compression, timestamp_type,
+        """Of magic 2, the fields of its header at once: (base_offset, last_offset, count, compression, timestamp_type,
         base_timestamp, max_timestamp, partition_leader_epoch, producer_id, producer_epoch, base_sequence, is_transactional,
         is_control)."""
         cdef const uint8_t *at = self.at
@@ -239,7 +239,7 @@ cpdef int sequence_after(int base_sequence, int delta):
 
 
 def next_batch(bytes data not None, Py_ssize_t position, list out not None, Py_ssize_t most):
-    """Append the batches from *position* on to *out*, at most *most*; where the first thing stands that is no whole batch."""
+    """Append the batches from *position* on to *out*, at most *most*; return the position of the first that is not whole."""
     cdef const uint8_t *base = <const uint8_t *>PyBytes_AS_STRING(data)
     cdef Py_ssize_t end = PyBytes_GET_SIZE(data)
     cdef Py_ssize_t size
@@ -281,7 +281,7 @@ def count_plain(bytes data not None, Py_ssize_t position=0):
 
 
 def find_header(bytes data not None, Py_ssize_t position):
-    """Where, from *position* on, the first header of magic 2 stands whose fields agree with each other; -1: nowhere."""
+    """The position, from *position* on, of the first header of magic 2 whose fields agree with each other; -1: none."""
     cdef const uint8_t *base = <const uint8_t *>PyBytes_AS_STRING(data)
     cdef const uint8_t *at
     cdef Py_ssize_t end = PyBytes_GET_SIZE(data)
@@ -311,7 +311,7 @@ cdef class OpenBatch:
 
     @property
     def base_offset(self):
-        """The first offset; of a wrapper that of its first message, or None where it has none that can be told."""
+        """The first offset; of a wrapper that of its first message, or None where that is unknown."""
         cdef const uint8_t *at = self.walker.c.at
         if not self.batch.is_wrapper:
             return self.batch.base_offset
@@ -326,7 +326,7 @@ cdef class OpenBatch:
 
     @property
     def claimed(self):
-        """Records to come: as the batch claims, or counted in a wrapper; bounded by the limit."""
+        """Records left: as the batch claims, or counted in a wrapper; bounded by the limit."""
         return min(self.walker.left, self.most)
 
     cdef str fault(self, const Walker *w, int64_t index):
@@ -370,7 +370,7 @@ cdef int begin_batch(OpenBatch opened, int codec, object limits) except -1:
 
 
 cdef int begin_wrapped(OpenBatch opened, int codec, object limits) except -1:
-    """A compressed message of magic 0 or 1. One that is broken anywhere gives none of its messages, as in Kafka."""
+    """Open a compressed message of magic 0 or 1. One that is broken anywhere has no readable message, as in Kafka."""
     cdef Walker *w = &opened.walker
     cdef RecordShape shape
     cdef int magic
@@ -394,7 +394,7 @@ cdef int begin_wrapped(OpenBatch opened, int codec, object limits) except -1:
 
 
 cdef int unpack(OpenBatch opened, int codec, object limits) except -1:
-    """Decompress what the walker stands before, and stand before what came out of it."""
+    """Decompress the bytes that the walker is at, and point it at the result."""
     cdef Walker *w = &opened.walker
     cdef Py_ssize_t start = w.c.at - opened.base
     cdef Py_ssize_t limit = w.c.limit - opened.base
@@ -409,7 +409,7 @@ cdef int unpack(OpenBatch opened, int codec, object limits) except -1:
 
 
 cdef int point_at(OpenBatch opened, object content) except -1:
-    """Take *content* as what is walked, and keep hold of its memory."""
+    """Walk *content* from now on, and hold its memory."""
     if opened.view.buf != NULL:
         PyBuffer_Release(&opened.view)
     PyObject_GetBuffer(content, &opened.view, PyBUF_SIMPLE)

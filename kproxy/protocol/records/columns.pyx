@@ -32,7 +32,7 @@ cdef struct View:
 
 
 cdef class Column:
-    """Memory of one Arrow buffer; it grows only while nobody has looked at it."""
+    """Memory of one Arrow buffer; it may grow only until the first reader has its address."""
 
     cdef uint8_t *data
     cdef size_t size  # bytes in use
@@ -56,7 +56,7 @@ cdef class Column:
 
 
 cdef int hold(Column column, size_t size) noexcept nogil:
-    """Room for *size* bytes in all; -1 when there is no memory for them."""
+    """Make room for *size* bytes in all; -1 when there is no memory for them."""
     cdef size_t capacity
     cdef uint8_t *data
     if size <= column.capacity:
@@ -71,7 +71,7 @@ cdef int hold(Column column, size_t size) noexcept nogil:
 
 
 cdef int hold_bits(Column column, size_t count) noexcept nogil:
-    """Room for *count* bits in all, new ones set: what is null clears its own."""
+    """Make room for *count* bits in all, the new ones set; a null value then clears its bit."""
     cdef size_t before = column.capacity
     if hold(column, (count + 7) // 8) < 0:
         return -1
@@ -148,7 +148,7 @@ cdef class Columns:
         self.header_ends.size = 4
 
     def add(self, OpenBatch opened):
-        """Add the records of a batch; why there are not all of them, or None."""
+        """Add the records of a batch; return why some are missing, or None."""
         cdef Walker w = opened.walker
         cdef Source source
         cdef int64_t before = self.count
@@ -199,7 +199,7 @@ cdef class Columns:
             position += size
 
     cdef uint32_t number_of(self, object content) except? 0xFFFFFFFF:
-        """Which buffer *content* is."""
+        """The number of the buffer *content*, which is added where it is new."""
         if len(content) > LONGEST:
             raise ValueError(f"{len(content)} bytes are more than views can point into")
         cdef Py_ssize_t last = len(self.contents) - 1
@@ -211,11 +211,11 @@ cdef class Columns:
         return last
 
     def expect(self, int64_t more, Py_ssize_t size):
-        """Room for *more* records, as far as *size* bytes can hold so many."""
+        """Make room for *more* records, but for no more than *size* bytes can hold."""
         self.grow(max(0, min(more, size // LEAST_RECORD)))
 
     cdef int make_room(self, const Walker *w) except -1:
-        """For as many records as the batch claims, and its bytes can hold."""
+        """Make room for as many records as the batch claims, but for no more than its bytes can hold."""
         cdef int64_t least = LEAST_RECORD if w.magic == 2 else LEAST_MESSAGE
         return self.grow(min(w.left, (w.c.limit - w.c.at) // least + 1))
 
@@ -234,7 +234,7 @@ cdef class Columns:
         return 0
 
     cdef int fill(self, Walker *walker, Source *source) noexcept nogil:
-        """0 at the batch's end, -1 for a fault, -2 for no memory. There is room for every record that can come."""
+        """0 at the batch's end, -1 for a fault, -2 for no memory. There is room for every record that can follow."""
         cdef Walker w = walker[0]
         cdef RecordShape shape
         cdef int64_t row = self.count
@@ -272,7 +272,7 @@ cdef class Columns:
         return status
 
     cdef void set_sizes(self) noexcept nogil:
-        """Say how much of the memory is in use."""
+        """Set how much of the memory is in use."""
         self.offsets.size = self.timestamps.size = self.count * 8
         self.keys.size = self.values.size = self.count * sizeof(View)
         self.header_ends.size = (self.count + 1) * 4

@@ -1,4 +1,6 @@
-"""The five codecs of record batches, streamed under limits. Any bytes give an Unpacked; nothing is raised for them.
+"""The five codecs of record batches, streamed under limits. Any bytes result in an Unpacked; nothing is raised for them.
+
+To add a codec, see kproxy.protocol.records.
 
 Codec numbers are bits 0-2 of the attributes (CompressionType); zstd is legal from magic 2 on (KIP-110).
 """
@@ -79,7 +81,7 @@ def _decompress(codec: int, data: memoryview, magic: int, limits: Limits) -> Unp
 
 
 def _gunzip(data: memoryview, limits: Limits) -> Unpacked:
-    """One gzip member or more; bytes behind the last that are none are left alone, as GZIPInputStream leaves them."""
+    """One gzip member or more; bytes behind the last member are ignored, as GZIPInputStream ignores them."""
     out: list[bytes] = []
     size, position, allowed = 0, 0, limits.allowed(len(data))
     for _ in range(MOST_MEMBERS):
@@ -95,7 +97,7 @@ def _gunzip(data: memoryview, limits: Limits) -> Unpacked:
 
 
 def _gunzip_member(data: memoryview, position: int, allowed: int, out: list[bytes]) -> tuple[int, int, str | None]:
-    """Append what one member holds to *out*, at most a little over *allowed* bytes; its end, its size, what was wrong."""
+    """Append the content of one member to *out*, at most a little over *allowed* bytes; return its end, its size, its fault."""
     stream = zlib.decompressobj(wbits=GZIP)
     size, chunk = 0, FIRST_CHUNK
     pending: bytes | memoryview = b""

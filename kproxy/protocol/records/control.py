@@ -39,7 +39,7 @@ class ControlRecord:
 
 
 def read_control_record(key: bytes | None, value: bytes | None) -> ControlRecord:
-    """What a record of a control batch says. Nothing is raised: ``error`` says what is wrong with it."""
+    """Read a record of a control batch. Nothing is raised: ``error`` says what is wrong with it."""
     if key is None or len(key) < KEY_SIZE:
         return ControlRecord(-1, -1, "UNKNOWN", error="a control record's key has at least 4 bytes")
     version, type_id = (int.from_bytes(key[at : at + 2], "big", signed=True) for at in (0, 2))

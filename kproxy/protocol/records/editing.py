@@ -1,8 +1,8 @@
 """Batches as objects for filters: read, changed, written back.
 
-What nobody changed goes out as it came in: a batch is read again when it is written, and where that gives the same, its
+What is unchanged is written as it was read: a batch is read again when it is written, and where that is the same, its
 old bytes are used. What was changed gets new sizes, counts, deltas and a new CRC, and the codec that it had. A batch
-that could not be read whole, or whose CRC was wrong, cannot be changed: its damage must not be given a good checksum.
+that could not be read whole, or whose CRC was wrong, cannot be changed: its damage must not get a valid checksum.
 """
 
 from collections.abc import Iterable
@@ -58,19 +58,19 @@ class RecordBatch:
         return self.magic == 2 and bool(self.attributes & TRANSACTIONAL)
 
     def renumber(self) -> None:
-        """Give the records offsets without gaps from the base offset on, as a producer must."""
+        """Number the records without gaps from the base offset on, as a producer must."""
         base = self.base_offset or 0
         for index, record in enumerate(self.records):
             record.offset = base + index
         self.base_offset, self.last_offset = base, base + max(0, len(self.records) - 1)
 
     def copy(self) -> "RecordBatch":
-        """The same without its source: what writes it writes all of it anew."""
+        """The same without its source, so that all of it is encoded anew."""
         return replace(self, source=None, records=list(self.records))
 
 
 def read_records(data: bytes, *, limits: Limits = DEFAULT_LIMITS) -> list[RecordBatch]:
-    """Every whole batch of a records field with its records; what is behind them is told by ``read_batches``."""
+    """Every whole batch of a records field with its records; ``read_batches`` says what is behind them."""
     return [read_batch(opened) for opened in open_batches(read_batches(data, limits=limits), limits)]
 
 
@@ -157,7 +157,7 @@ def _attributes(batch: RecordBatch) -> int:
 
 
 def _offsets(batch: RecordBatch) -> tuple[int, int]:
-    """The base offset and the last offset that the header is to say."""
+    """The base offset and the last offset for the header."""
     offsets = [record.offset for record in batch.records]
     base = batch.base_offset
     if base is None:

@@ -1,4 +1,4 @@
-"""How much of a records field is opened: what the bytes claim is an attacker's to choose, what is spent on them is not."""
+"""How much of a records field is decompressed and read: the bytes may claim anything, the limits bound what is spent on them."""
 
 from dataclasses import dataclass, replace
 
@@ -7,12 +7,12 @@ MIB = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Caps on decoding; what exceeds one is marked ``skipped``, and the rest goes on. Forwarding is not concerned."""
+    """Caps on decoding; what exceeds one is marked ``skipped``, and the rest is decoded. Forwarding is not affected."""
 
     decompressed: int = 64 * MIB  # bytes that one batch may decompress to
     total: int = 256 * MIB  # bytes that the batches of one field may decompress to together
     ratio: int = 1_000  # decompressed bytes to one compressed byte, once past *free*
-    free: int = MIB  # bytes up to which any ratio will do: a batch of zeroes is no attack
+    free: int = MIB  # bytes up to which any ratio is accepted: a batch of zeroes is no attack
     window: int = 128 * MIB  # of a zstd frame; what Kafka's own reader (zstd-jni) allows
     records: int = 1_000_000  # records of one batch
     batches: int = 1_000_000  # batches of one field
@@ -22,12 +22,12 @@ class Limits:
         return min(self.decompressed, max(self.free, compressed * self.ratio))
 
     def after(self, spent: int) -> "Limits":
-        """The limits for the next batch of a field whose batches before took *spent* bytes."""
+        """The limits for the next batch of a field, *spent* bytes being used by the batches before it."""
         left = max(0, self.total - spent)
         return self if left >= self.decompressed else replace(self, decompressed=left)
 
     def exceeded(self, compressed: int) -> str:
-        """The reason to give when that is not enough."""
+        """The reason to report when *compressed* bytes become more than that."""
         allowed = self.allowed(compressed)
         if allowed == self.decompressed:
             return f"decompresses to more than {allowed:,} bytes"

@@ -1,8 +1,8 @@
 """LZ4 frames as Kafka writes and reads them (Lz4BlockInputStream, Lz4BlockOutputStream; the LZ4 frame format 1.6).
 
 Kafka differs from the format in two ways, and so the frame header is read here and a plain one put in its place. The header
-checksum of magic 0 is computed over the magic number, too, and is not looked at (KIP-57, KAFKA-3160). The content's size
-and checksum are not looked at, either.
+checksum of magic 0 is computed over the magic number, too, and is not checked (KIP-57, KAFKA-3160). The content's size
+and checksum are not checked, either.
 """
 
 import lz4.frame
@@ -33,7 +33,7 @@ def compress(data: bytes, magic: int) -> bytes:
 
 
 def decompress(data: memoryview, magic: int, limits: Limits) -> Unpacked:
-    """The first frame in *data*; Kafka does not look at what follows it."""
+    """Decompress the first frame in *data*; Kafka ignores what follows it."""
     header: tuple[bytes, int] | str = (b"", 0)  # what clients write can be read as it is
     if magic == 0 or bytes(data[:SHORTEST]) not in PLAIN:
         header = _plain_header(data, magic)
@@ -64,7 +64,7 @@ def decompress(data: memoryview, magic: int, limits: Limits) -> Unpacked:
 
 
 def _plain_header(data: memoryview, magic: int) -> tuple[bytes, int] | str:
-    """A header without content size and checksum, and where the blocks start; or what is wrong with it."""
+    """A header without content size and checksum, and where the blocks start; or the fault of the header."""
     if bytes(data[:4]) != MAGIC:
         return "not LZ4: another magic number"
     flags, block = (data[4], data[5]) if len(data) > 5 else (0, 0)

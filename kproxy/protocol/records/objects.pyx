@@ -21,7 +21,7 @@ cdef enum:
     LONGEST_FIELD = 0x7FFFFFFF
 
 
-@cython.no_gc  # a tree: the collector need not look at a million of them
+@cython.no_gc  # a tree: the garbage collector need not visit a million of them
 @cython.freelist(256)
 cdef class Record:
     """One record, to be read and changed.
@@ -38,7 +38,7 @@ cdef class Record:
     cdef public int64_t create_timestamp
     cdef public object key
     cdef public object value
-    cdef list kept_headers  # None: there are none, and nobody has asked
+    cdef list kept_headers  # None: there are none, and they were not read yet
     cdef public int attributes
     cdef public int sequence
 
@@ -87,7 +87,7 @@ cdef class Record:
 
 
 def read_objects(OpenBatch opened):
-    """The records of an opened batch as (list of Record, error): what could be read, and why there is no more."""
+    """The records of an opened batch as (list of Record, error): the readable ones, and why there are no more."""
     cdef Walker w = opened.walker
     cdef RecordShape shape
     cdef Record record

@@ -1,4 +1,4 @@
-"""A records field: the batches in it, and what is left over at its end."""
+"""A records field: the batches in it, and the bytes left over at its end."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -40,14 +40,14 @@ class Batches(list[Batch]):
 
     @property
     def error(self) -> str | None:
-        """Why the field could not be walked to its end; a batch that is only cut off is none."""
+        """Why the field could not be walked to its end; None too for a last batch that is only cut off."""
         return self.tail.reason if self.tail is not None and self.tail.kind == "error" else None
 
 
 def read_batches(data: bytes, *, unaligned: bool = False, limits: Limits = DEFAULT_LIMITS) -> Batches:
     """The batch headers of a records field, of any magic; nothing is decompressed.
 
-    With *unaligned* (FetchSnapshot) the field may start inside a batch: the first whole one is looked for.
+    With *unaligned* (FetchSnapshot) the field may start inside a batch: the first whole one is searched for.
     """
     found: list[Batch] = []
     start = first_batch_at(data) if unaligned else 0
@@ -63,7 +63,7 @@ def read_batches(data: bytes, *, unaligned: bool = False, limits: Limits = DEFAU
 
 
 def open_batches(batches: Iterable[Batch], limits: Limits) -> Iterator[OpenBatch]:
-    """Each batch opened in turn, under the limits of one batch and of them all together."""
+    """Open each batch in turn, under the limits of one batch and of all together."""
     spent = 0
     for batch in batches:
         opened = batch.open(limits.after(spent))
@@ -72,7 +72,7 @@ def open_batches(batches: Iterable[Batch], limits: Limits) -> Iterator[OpenBatch
 
 
 def count_records(data: bytes, *, limits: Limits = DEFAULT_LIMITS) -> int:
-    """Records in a records field: magic 2 as its headers claim, magic 0 and 1 as they are found, in wrappers too."""
+    """Count the records of a field: magic 2 as its headers claim, magic 0 and 1 by walking them, in wrappers too."""
     count, position = count_plain(data)
     spent = 0
     while position < len(data):
@@ -88,7 +88,7 @@ def count_records(data: bytes, *, limits: Limits = DEFAULT_LIMITS) -> int:
 
 
 def tail_of(data: bytes, position: int) -> Tail | None:
-    """What stands at *position*, where no whole batch does; None at the field's end."""
+    """The bytes at *position*, where no whole batch begins; None at the field's end."""
     rest = data[position : position + MAGIC_AT + 1]
     left = len(data) - position
     if left == 0:
@@ -98,7 +98,7 @@ def tail_of(data: bytes, position: int) -> Tail | None:
 
 
 def _what_is_left(rest: bytes, left: int) -> tuple[str, str]:
-    """What the first bytes of *left* ones begin, in the order in which ByteBufferLogInputStream looks at them."""
+    """Kind and reason of a Tail, by the checks of ByteBufferLogInputStream in their order."""
     if len(rest) < LOG_OVERHEAD:
         return "partial", f"{left} bytes of a batch"
     size = int.from_bytes(rest[SIZE_AT:LOG_OVERHEAD], "big", signed=True)

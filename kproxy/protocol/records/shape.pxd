@@ -88,7 +88,7 @@ cdef inline int codec_of(const uint8_t *at, int magic) noexcept nogil:
 
 
 cdef inline void begin_plain(Walker *w, const uint8_t *base, const uint8_t *at, int64_t size, int magic) noexcept nogil:
-    """Stand at the first record of a whole batch, as if it were not compressed."""
+    """Point the walker at the first record of a whole batch, as if it were not compressed."""
     w.c.base = base
     w.c.limit = at + size
     w.c.fault = 0
@@ -228,7 +228,7 @@ cdef inline int read_field(Cursor *c, const uint8_t **start, int32_t *size) noex
 
 
 cdef inline int read_message(Cursor *c, int *magic, RecordShape *r) noexcept nogil:
-    """A message of magic 0 or 1 from its CRC on. Bytes behind its value are not looked at, as Kafka does not."""
+    """A message of magic 0 or 1 from its CRC on. Bytes behind its value are ignored, as Kafka ignores them."""
     if need(c, 6) < 0:
         return -1
     magic[0] = <int8_t>c.at[4]
@@ -279,7 +279,7 @@ cdef inline int next_message(Walker *w, RecordShape *r) noexcept nogil:
 cdef inline int next_record(Walker *w, RecordShape *r) noexcept nogil:
     """1: *r* is the next record; 0: there are no more; -1: the cursor has the fault, and there are no more.
 
-    A last record behind which something is left over is not given: Kafka looks before it hands it out.
+    A last record with bytes left over behind it is not returned: Kafka checks that before it returns the record.
     """
     cdef int magic
     if w.left == 0:

@@ -1,7 +1,7 @@
 """Snappy as Kafka's producers write it: xerial's block stream (SnappyOutputStream), or one raw block.
 
-Every raw block begins with its decompressed size as an unsigned varint. It is read and judged here before any memory is
-asked for: the library behind allocates what the varint claims, and aborts the process when it cannot have it.
+Every raw block begins with its decompressed size as an unsigned varint. It is checked here before any memory is
+allocated: the library allocates what the varint claims, and aborts the process when it cannot.
 """
 
 import struct
@@ -49,7 +49,7 @@ def decompress(data: memoryview, limits: Limits) -> Unpacked:
 
 
 def _blocks(data: memoryview) -> tuple[list[memoryview], str | None]:
-    """The raw blocks of a xerial stream, and what broke it off."""
+    """The raw blocks of a xerial stream, and why there are no more of them, if it is broken."""
     blocks: list[memoryview] = []
     position = len(HEADER)
     while len(data) - position >= SIZE_FIELD and len(blocks) <= MOST_BLOCKS:
@@ -66,7 +66,7 @@ def _blocks(data: memoryview) -> tuple[list[memoryview], str | None]:
 
 
 def _fill(blocks: list[memoryview], sizes: list[int], error: str | None) -> Unpacked:
-    """Decompress the blocks whose sizes are given into memory of their own."""
+    """Decompress the blocks, whose decompressed sizes are *sizes*, into new memory."""
     out = bytearray(sum(sizes))
     view = memoryview(out)
     end = 0
@@ -80,7 +80,7 @@ def _fill(blocks: list[memoryview], sizes: list[int], error: str | None) -> Unpa
 
 
 def claimed_size(block: memoryview) -> int | None:
-    """The decompressed size that a raw block's preamble claims; None when no block of that length can become so much."""
+    """The decompressed size that a raw block's preamble claims; None when no block of that length can become that large."""
     size = shift = 0
     for byte in bytes(block[:5]):
         size |= (byte & 0x7F) << shift

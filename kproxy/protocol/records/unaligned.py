@@ -1,14 +1,14 @@
 """Where the first batch begins in a chunk that was cut out of a log at any byte (FetchSnapshot's UnalignedRecords).
 
-Snapshots hold batches of magic 2 only. A header is believed where its fields agree with each other and its CRC-32C is
-right; at the very start, where the fields agree.
+Snapshots hold batches of magic 2 only. A header is accepted where its fields agree with each other and its CRC-32C is
+correct; at the very start, where the fields agree.
 """
 
 from kproxy.errors import Malformed
 from kproxy.protocol.records.batches import Batch, find_header
 
-MOST_CRC = 4  # times the chunk's size: what may be spent on checksums in all
-CANDIDATE = 1024  # what looking at one costs at least, in bytes
+MOST_CRC = 4  # times the chunk's size: bytes that may be checksummed in all
+CANDIDATE = 1024  # the least price of one candidate, in bytes
 
 
 def first_batch_at(data: bytes) -> int:

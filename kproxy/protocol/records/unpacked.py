@@ -1,4 +1,4 @@
-"""What opening a compressed batch gives."""
+"""The result of decompressing a batch."""
 
 from dataclasses import dataclass
 

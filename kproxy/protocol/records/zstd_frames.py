@@ -1,6 +1,6 @@
 """Zstandard frames (RFC 8878), decompressed under limits.
 
-Where a frame ends, and how much it can become at most, is read from the headers of its blocks before any memory is asked for:
+Where a frame ends, and how much it can become at most, is read from the headers of its blocks before any memory is allocated:
 what producers write, one whole frame, is then decompressed at once. The rest is streamed.
 """
 
@@ -56,11 +56,11 @@ def frame_end(data: memoryview, position: int) -> tuple[int, int]:
 
 _idle: deque[zstandard.ZstdDecompressor] = (
     deque()
-)  # made once: that takes as long as a small batch; one a thread at a time
+)  # reused: making one takes as long as a small batch; each is used by one thread at a time
 
 
 def _at_once(data: memoryview, room: int, claimed: int) -> bytes | None:
-    """One whole frame; None when it is broken, or claims (its content's size) what its blocks cannot become."""
+    """Decompress one whole frame; None when it is broken, or claims a content size that its blocks cannot become."""
     if claimed not in (zstandard.CONTENTSIZE_UNKNOWN, zstandard.CONTENTSIZE_ERROR) and claimed > room:
         return None
     try:
@@ -76,7 +76,7 @@ def _at_once(data: memoryview, room: int, claimed: int) -> bytes | None:
 
 
 def _streamed(data: memoryview, allowed: int, limits: Limits) -> Unpacked:
-    """Any number of frames, broken or not."""
+    """Decompress any number of frames, broken or not."""
     out: list[bytes] = []
     size, chunk = 0, FIRST_CHUNK
     try:

@@ -17,7 +17,7 @@ The way of a byte
     their sizes and headers and calls SocketPipe.emit with everything that is cut through: one send(2) a chunk, usually.
     What the sink does not take stays in SocketPipe.unsent, and its source is not read until it is sent. No Python code
     runs.
-    A TLS client. The acceptor calls LinkOwner.open_link; opening.py makes a Leg, has uvloop do the handshake
+    A TLS client. The acceptor calls LinkOwner.open_link; link_opening.py makes a Leg, has uvloop do the handshake
     (OpenSSL), connects to the broker and calls join_legs. Decrypted bytes reach Leg.data_received, then
     TransportPipe.receive, then the same Lane.process. Lane output goes to the other Leg's transport, which encrypts if
     that side is TLS. The tap, and so the analyzer, gets plaintext.
@@ -65,7 +65,7 @@ To add
     a kind of link (another transport): a Pipe of its own beside SocketPipe and TransportPipe that overrides each method
     of Pipe
         (lane.pyx), and calls Lane.process, Link.on_eof, source_lost and sink_lost; what connects it calls Link.join
-        (opening.py)
+        (link_opening.py)
     a close cause: a member at the end of CloseCause (tap/counted.py); then Link.close(CloseCause.X) where it happens
     a metric: a member of Total (tap/counted.py) and its Description (output/metric_descriptions.py); count with
         ``counters.total(X)[0] += 1`` here, ``counters.add(Total.X)`` in Python

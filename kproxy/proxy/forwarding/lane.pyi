@@ -1,5 +1,6 @@
 import asyncio
 from enum import IntEnum
+from typing import final
 
 from kproxy.proxy.forwarding.link import Link
 from kproxy.proxy.forwarding.owner import LinkOwner
@@ -94,5 +95,8 @@ class Lane:
 
     def stalled_since(self) -> int: ...
 
+@final
 class RequestLane(Lane): ...
+
+@final
 class ResponseLane(Lane): ...

@@ -1,5 +1,5 @@
 from collections.abc import Container, Iterable
-from typing import Protocol
+from typing import Protocol, Self
 
 from kproxy.filters.contract import Want
 from kproxy.protocol import Direction
@@ -12,9 +12,7 @@ class Wanting(Protocol):
     def unknown(self, direction: Direction, api_key: int) -> Want: ...
 
 class Plan:
-    def __init__(
-        self, chain: Wanting | None = None, tapped: Container[int] | None = None, snaplen: int = 0
-    ) -> None: ...
+    def __new__(cls, chain: Wanting | None = None, tapped: Container[int] | None = None, snaplen: int = 0) -> Self: ...
     @property
     def chain(self) -> Wanting | None: ...
     @property

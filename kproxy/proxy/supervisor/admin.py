@@ -1,4 +1,4 @@
-"""The admin port: what there is to see of a running proxy. Nothing can be changed here.
+"""The admin port: pages about a running proxy. Nothing can be changed here.
 
     /metrics       Prometheus
     /healthz       200 while the supervisor runs
@@ -6,7 +6,7 @@
     /connections   open connections as JSON; ?limit=
     /              this list
 
-Only GET and HEAD. A browser that was led here by a foreign name (DNS rebinding) is refused: the Host header must be an IP
+Only GET and HEAD. A browser that came by a foreign name (DNS rebinding) is refused: the Host header must be an IP
 address, a loopback name, or one of the names given.
 """
 
@@ -29,7 +29,7 @@ from kproxy.proxy.tap.counters import FIRST_BOUND_BITS, HISTOGRAM_BUCKETS, Count
 
 LOOPBACK = frozenset({"localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback"})
 BOUNDS = tuple(1 << (bits + FIRST_BOUND_BITS) for bits in range(HISTOGRAM_BUCKETS - 1))
-STALE = 5 * 10**9  # ns after which the analyzer, which speaks each second, is taken for gone
+STALE = 5 * 10**9  # ns without counts, which come each second, after which the analyzer counts as gone
 DEFAULT_LIMIT, MOST_LIMIT = 1_000, 100_000
 HEADERS = [
     (b"cache-control", b"no-store"),
@@ -45,16 +45,16 @@ INDEX = """kproxy
 
 
 class AdminSource(Protocol):
-    """What is to be shown."""
+    """The source of what is shown."""
 
     def counters(self) -> Sequence[Counters]:
-        """Of all workers."""
+        """The counters of all workers."""
 
     def analysis(self) -> AnalyzerCounts | None:
         """The analyzer's last counts; None if there are none."""
 
     def ready(self) -> tuple[bool, str]:
-        """Whether clients are served; if not, why."""
+        """Return whether clients are served, and if not, why."""
 
     async def connections(self) -> Sequence[Connection]:
         """The open connections."""
@@ -62,7 +62,7 @@ class AdminSource(Protocol):
 
 def admin_app(source: AdminSource, hosts: Iterable[str] = ()) -> Starlette:
     """The ASGI application; *hosts* are names under which it may be asked, beside loopback ones and IP addresses."""
-    shown = _Shown(source)
+    shown = _Pages(source)
     routes = [
         Route("/", shown.index),
         Route("/metrics", shown.metrics),
@@ -74,7 +74,7 @@ def admin_app(source: AdminSource, hosts: Iterable[str] = ()) -> Starlette:
     return Starlette(routes=routes, middleware=[Middleware(_Guard, hosts=allowed)])
 
 
-class _Shown:
+class _Pages:
     """The answers."""
 
     def __init__(self, source: AdminSource) -> None:
@@ -95,25 +95,25 @@ class _Shown:
         )
 
     async def index(self, _request: Request) -> Response:
-        """What can be asked."""
+        """List the pages."""
         return PlainTextResponse(INDEX)
 
     async def metrics(self, request: Request) -> Response:
-        """For Prometheus."""
+        """Serve the metrics."""
         text, content_type = self._metrics.render(request.headers.get("accept", ""))
         return Response(text, headers={"content-type": content_type})
 
     async def healthz(self, _request: Request) -> Response:
-        """We are here."""
+        """Answer while the supervisor runs."""
         return PlainTextResponse("ok\n")
 
     async def readyz(self, _request: Request) -> Response:
-        """Whether clients are served."""
+        """Answer 200 while clients are served, else 503 and why."""
         ready, why = self._source.ready()
         return PlainTextResponse("ready\n") if ready else PlainTextResponse(f"{why}\n", 503)
 
     async def connections(self, request: Request) -> Response:
-        """At most ``limit`` of them, and how many there are."""
+        """List at most ``limit`` open connections, and how many there are."""
         try:
             limit = int(request.query_params.get("limit", DEFAULT_LIMIT))
         except ValueError:
@@ -126,7 +126,7 @@ class _Shown:
 
 
 class _Guard:
-    """Lets nothing pass but reading, under a name of ours."""
+    """Refuses requests that are not GET or HEAD, or not for a name of ours."""
 
     def __init__(self, app: ASGIApp, hosts: frozenset[str]) -> None:
         self._app = app
@@ -155,7 +155,7 @@ class _Guard:
         return None
 
     def _is_ours(self, host: str) -> bool:
-        """An IP address is ours: who is asked by it was not led here by a name."""
+        """Whether a Host header is ours; an IP address always is, as no foreign name led to it."""
         name = host_name(host)
         if name in self._hosts:
             return True

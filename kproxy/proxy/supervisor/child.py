@@ -1,4 +1,4 @@
-"""One child process and whoever takes its place when it dies."""
+"""Child: a child process that is started again when it dies."""
 
 import asyncio
 import contextlib
@@ -27,73 +27,73 @@ from kproxy.proxy.messages import (
 from kproxy.proxy.supervisor.processes import Process, start_child
 
 FIRST_DELAY, MOST_DELAY = 0.1, 1.5  # seconds before a restart; the very first one is at once
-LONG_ENOUGH = 10.0  # seconds: who lived so long did not die of its beginning
-LAST_WORDS = 0.5  # seconds that the channel of a dead child is still read, and that one without a channel may live
-MOST_SEND = 5.0  # seconds: who does not read its channel for so long hangs
+LONG_ENOUGH = 10.0  # seconds; a process that lived so long did not die of its start
+LAST_MESSAGES = 0.5  # seconds that the channel of a dead process is read, and that a process without a channel may live
+MOST_SEND = 5.0  # seconds; a process that does not read its channel for so long hangs
 
 
-class Keeper(Protocol):
-    """Who is told about a child."""
+class ChildListener(Protocol):
+    """What a Child calls."""
 
     async def started(self, child: "Child") -> None:
-        """A process was started; its channel is open."""
+        """Called when a process was started and its channel is open."""
 
     async def on_message(self, child: "Child", message: Brokers | Connections | AnalyzerCounts) -> None:
-        """It sent a message that Child does not handle itself."""
+        """Called for a message that Child does not handle itself."""
 
     def ended(self, child: "Child", code: int | None) -> None:
-        """Its process is gone, or could not be started (None)."""
+        """Called when the process is gone, with its exit code, or could not be started (None)."""
 
 
 class Backoff:
-    """How long to wait before a restart."""
+    """The wait before a restart, longer after each early death."""
 
     def __init__(self) -> None:
         self._deaths = 0
 
     def after(self, lived: float) -> float:
-        """Seconds to wait after a process that lived for *lived* seconds: 0, 0.1, 0.2, ... 1.5."""
+        """Return the seconds to wait after a process that lived for *lived* seconds: 0, 0.1, 0.2, ... 1.5."""
         self._deaths = 1 if lived >= LONG_ENOUGH else self._deaths + 1
         return 0.0 if self._deaths == 1 else min(MOST_DELAY, FIRST_DELAY * 2 ** min(self._deaths - 2, 10))
 
 
 class Child:
-    """A place for a process: one is started, and again when it dies, until ``stop()``.
+    """Keeps one child process running: starts it, and starts it again when it dies, until ``stop()``.
 
     Args:
         module: what is run, by dotted name.
         number: of a worker; None for the analyzer.
-        arguments: its command line, given the number of its end of the channel.
-        keeper: who is told.
+        arguments: makes its arguments, given the file descriptor of its end of the channel.
+        listener: called when a process starts, sends a message, or ends.
     """
 
     def __init__(
-        self, module: str, number: int | None, arguments: Callable[[int], ChildArguments], keeper: Keeper
+        self, module: str, number: int | None, arguments: Callable[[int], ChildArguments], listener: ChildListener
     ) -> None:
         self.number = number
         self.name = "analyzer" if number is None else f"worker {number}"
         self.ready = False
-        self.gone = asyncio.Event()  # stopped, and its process is no more
-        self._module, self._arguments, self._keeper = module, arguments, keeper
+        self.gone = asyncio.Event()  # set when stopped and the process has ended
+        self._module, self._arguments, self._listener = module, arguments, listener
         self._relay = Relay("analyzer" if number is None else "worker", number)
         self._backoff = Backoff()
         self._stopping = asyncio.Event()
         self._channel: Channel[ToSupervisor] | None = None
         self._process: Process | None = None
-        self._answers: deque[asyncio.Future[str]] = deque()  # of configurations, in the order in which they were sent
-        self.given: Configure | None = None  # the last one
+        self._answers: deque[asyncio.Future[str]] = deque()  # to configurations, in the order in which these were sent
+        self.last_configure: Configure | None = None  # the last one sent
 
     @property
     def pid(self) -> int | None:
-        """Process id; None between two lives."""
+        """Process id; None while there is no process."""
         return self._process.pid if self._process else None
 
-    async def keep(self) -> None:
-        """Start it and start it again, until stopped."""
+    async def run(self) -> None:
+        """Start the process, and again when it dies, until stopped."""
         try:
             while not self._stopping.is_set():
                 began = time.monotonic()
-                code = await self._live()
+                code = await self._run_once()
                 self._ended(code)
                 if not self._stopping.is_set():
                     await self._wait_after(code, time.monotonic() - began)
@@ -102,17 +102,17 @@ class Child:
             self.gone.set()
 
     async def configure(self, message: Configure) -> str:
-        """Have the process, if there is one, take a configuration. Returns "" when it is ready, else why it is not."""
+        """Have the process, if there is one, use a configuration. Returns "" once it is ready, or why it cannot."""
         if self._channel is None:
             return ""
         answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._answers.append(answer)
-        self.given = message
+        self.last_configure = message
         await self.send(message)
         return await answer
 
     async def send(self, message: Message) -> None:
-        """Send, if there is a process; one that does not read is killed (and started again)."""
+        """Send a message if there is a process; a process that does not read is killed (and started again)."""
         if self._channel is None:
             return
         try:
@@ -122,20 +122,20 @@ class Child:
             self._kill()
 
     def stop(self) -> None:
-        """When it ends, it is not started again."""
+        """Do not start it again when it ends."""
         self._stopping.set()
 
     def restart(self) -> None:
-        """End the process; another takes its place."""
+        """Kill the process; it is started again."""
         self._kill()
 
     def kill(self) -> None:
-        """End it at once, and for good."""
+        """Kill the process and do not start it again."""
         self.stop()
         self._kill()
 
-    async def _live(self) -> int | None:
-        """A whole life: start, listen until the channel ends, bury. Returns the exit code; None: it could not be started."""
+    async def _run_once(self) -> int | None:
+        """Start the process, receive until its channel ends, wait for its end. Returns its exit code; None: not started."""
         try:
             ours, process = self._start()
         except OSError as error:
@@ -143,15 +143,15 @@ class Child:
             return None
         self._process = process
         self._channel = await Channel.open(ours, ToSupervisor, self._on_malformed)
-        process.ended.add_done_callback(self._read_out)
-        if self._stopping.is_set():  # what was sent to all meanwhile did not reach it; it serves nothing yet
+        process.ended.add_done_callback(self._close_later)
+        if self._stopping.is_set():  # Drain did not reach it, as it had no channel; it serves nothing yet
             process.kill()
         else:
-            await self._keeper.started(self)
-        await self._listen(self._channel)
+            await self._listener.started(self)
+        await self._receive(self._channel)
         self._channel = None
         with contextlib.suppress(TimeoutError):
-            return await asyncio.wait_for(asyncio.shield(process.ended), LAST_WORDS)
+            return await asyncio.wait_for(asyncio.shield(process.ended), LAST_MESSAGES)
         process.kill()
         return await process.ended
 
@@ -164,7 +164,7 @@ class Child:
                 ours.close()
                 raise
 
-    async def _listen(self, channel: Channel[ToSupervisor]) -> None:
+    async def _receive(self, channel: Channel[ToSupervisor]) -> None:
         try:
             async for message in channel:
                 await self._on_message(message)
@@ -174,11 +174,11 @@ class Child:
     def _on_malformed(self, reason: str) -> None:
         self._relay.write(LogEvent("error", "a message of a process cannot be decoded", {"reason": reason}))
 
-    def _read_out(self, _: object) -> None:
-        """It is dead: whoever else may hold its end of the channel, it does not go on for long."""
+    def _close_later(self, _: object) -> None:
+        """Close the channel of a dead process soon, even if a process of its own holds the other end."""
         channel = self._channel
         if channel:
-            asyncio.get_running_loop().call_later(LAST_WORDS, channel.close)
+            asyncio.get_running_loop().call_later(LAST_MESSAGES, channel.close)
 
     async def _on_message(self, message: ToSupervisor) -> None:
         match message:
@@ -186,16 +186,16 @@ class Child:
                 self._relay.write(message)
             case Ready():
                 self.ready = True
-                self._settle("")
+                self._answer("")
             case Failed(why):
-                self._settle(why or "it gives no reason")
+                self._answer(why or "it gives no reason")
             case Drained(left):
                 if left:
                     log("warning", "the time to drain is over: connections were closed", worker=self.number, count=left)
             case _:
-                await self._keeper.on_message(self, message)
+                await self._listener.on_message(self, message)
 
-    def _settle(self, answer: str) -> None:
+    def _answer(self, answer: str) -> None:
         if self._answers:
             waiting = self._answers.popleft()
             if not waiting.cancelled():
@@ -205,8 +205,8 @@ class Child:
         self.ready = False
         self._process = None
         while self._answers:
-            self._settle(f"{self.name} ended {_code_words(code)} before it was ready")
-        self._keeper.ended(self, code)
+            self._answer(f"{self.name} ended {_code_words(code)} before it was ready")
+        self._listener.ended(self, code)
 
     async def _wait_after(self, code: int | None, lived: float) -> None:
         delay = self._backoff.after(lived)

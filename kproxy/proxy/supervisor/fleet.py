@@ -1,4 +1,4 @@
-"""The workers and the analyzer together: their shared memory, their configuration, what one learns for the others."""
+"""The workers and the analyzer together: their shared memory, their configuration, and the brokers that workers learn."""
 
 import asyncio
 import os
@@ -14,12 +14,14 @@ from kproxy.proxy.supervisor.processes import ANALYZER, WORKER
 from kproxy.proxy.tap.counters import Counters
 from kproxy.proxy.tap.ring import create_ring, detach_reader
 
-ANALYZER_START_S = 3.0  # seconds that readiness waits for the analyzer
-LONGER = 0.5  # seconds that a worker may live beyond the time it was given to drain; the analyzer half of it more
+ANALYZER_START_S = 3.0  # longest wait for the analyzer before the fleet counts as started
+DRAIN_GRACE_S = (
+    0.5  # how long a worker may live beyond its time to drain before it is killed; the analyzer half of it more
+)
 
 
 class Modules(NamedTuple):
-    """What is run as worker and as analyzer, by dotted names."""
+    """The modules that are run as worker and as analyzer."""
 
     worker: str = WORKER
     analyzer: str = ANALYZER
@@ -28,13 +30,15 @@ class Modules(NamedTuple):
 OURS = Modules()
 
 
-class Post(NamedTuple):
-    """A worker and the memory that it shares with us and the analyzer, which stays when the worker dies."""
+class WorkerSlot(NamedTuple):
+    """A worker, and the memory that it shares with supervisor and analyzer, which stays when its process dies."""
 
     child: Child
     counters: Counters
-    tap: tuple[int, ...]  # the ring's file descriptor; () where we were started without analysis: a ring is memory
-    first: asyncio.Future[str]  # how the first process took its configuration: "" or why not
+    tap: tuple[
+        int, ...
+    ]  # file descriptor of the tap ring; () if the run was started without analysis: a ring costs memory
+    first: asyncio.Future[str]  # of the first process: "" once it uses its configuration, or why it cannot
 
 
 class Fleet:
@@ -44,14 +48,14 @@ class Fleet:
         self.config = config
         self._configure = Configure.to(config)
         self.draining = False
-        self.failure: asyncio.Future[str] = asyncio.get_running_loop().create_future()  # why we cannot go on
+        self.failure: asyncio.Future[str] = asyncio.get_running_loop().create_future()  # why the run must end
         self.on_connections: Callable[[Connections], None] = _ignore
         self.on_counts: Callable[[AnalyzerCounts], None] = _ignore
-        self.posts: list[Post] = []
+        self.slots: list[WorkerSlot] = []
         self._modules = modules
         self._tapped = config.analysis.enabled
-        self._leaving: list[Post] = []  # more workers than asked for by now, draining
-        self._retired: list[Counters] = []  # of workers that left: what was counted stays counted
+        self._leaving: list[WorkerSlot] = []  # draining: the configuration has fewer workers now
+        self._retired: list[Counters] = []  # of workers that have left: their counts are still part of the totals
         self._analyzer: Child | None = None
         self._brokers: dict[str, Brokers] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -59,29 +63,31 @@ class Fleet:
         self._serving = False
 
     async def start(self) -> str:
-        """Start everything. Returns "" when every worker is ready, else at once why one is not."""
+        """Start everything. Returns "" once every worker is ready, or at once why one cannot be."""
         self._add_workers()
         self._set_analyzer()
-        for first in asyncio.as_completed([post.first for post in self.posts]):
+        for first in asyncio.as_completed([slot.first for slot in self.slots]):
             why = await first
             if why:
                 return why
-        if self._analyzer:  # what passes before it reads would be lost to it; traffic does not wait for it long
+        if self._analyzer:  # it misses what passes before it reads; traffic does not wait for it long
             await asyncio.wait([self._analyzing], timeout=ANALYZER_START_S)
         self._serving = True
         return ""
 
     async def change(self, config: Config) -> str:
-        """Have everyone take another configuration; if one cannot, all go back to the one before. Returns "" or why."""
+        """Have all workers use another configuration; if one cannot, all go back to the one before. Returns "" or why."""
         before = self.config
-        staying = [post.child for post in self.posts[: config.workers]]
+        staying = [slot.child for slot in self.slots[: config.workers]]
         configure = Configure.to(config)
         why = await _configure(staying, configure)
         if why:
             await _configure(staying, self._configure)
             return why
         self.config, self._configure = config, configure
-        await _configure([child for child in staying if child.given is not configure], configure)  # started in between
+        await _configure(
+            [child for child in staying if child.last_configure is not configure], configure
+        )  # started in between
         self._forget_brokers(before)
         self._remove_workers()
         self._add_workers()
@@ -89,42 +95,42 @@ class Fleet:
         return ""
 
     async def send_all(self, message: Message) -> None:
-        """To every worker."""
-        await asyncio.gather(*(post.child.send(message) for post in self._all_posts()))
+        """Send a message to every worker."""
+        await asyncio.gather(*(slot.child.send(message) for slot in self._all_slots()))
 
     async def drain(self, seconds: float) -> bool:
-        """Workers answer what is in flight and end, then the analyzer. Returns whether all did so in time."""
+        """Drain the workers, then the analyzer. Returns whether all exited in time; the others are killed."""
         self.draining = True
-        end = asyncio.get_running_loop().time() + seconds + LONGER
-        in_time = await _end([post.child for post in self._all_posts()], seconds, end)
+        end = asyncio.get_running_loop().time() + seconds + DRAIN_GRACE_S
+        in_time = await _end([slot.child for slot in self._all_slots()], seconds, end)
         if self._analyzer:
-            in_time &= await _end([self._analyzer], seconds, end + LONGER / 2)
+            in_time &= await _end([self._analyzer], seconds, end + DRAIN_GRACE_S / 2)
         return in_time
 
     async def kill(self) -> None:
-        """End everything at once, and wait until it is gone."""
+        """Kill all processes and wait until they are gone."""
         self.draining = True
-        children = [post.child for post in self._all_posts()] + ([self._analyzer] if self._analyzer else [])
+        children = [slot.child for slot in self._all_slots()] + ([self._analyzer] if self._analyzer else [])
         for child in children:
             child.kill()
         await asyncio.gather(*(child.gone.wait() for child in children))
 
     def counters(self) -> list[Counters]:
-        """Of all workers, those that are leaving or have left too."""
-        return [post.counters for post in self._all_posts()] + self._retired
+        """The counters of all workers, those that are leaving or have left included."""
+        return [slot.counters for slot in self._all_slots()] + self._retired
 
-    # A Keeper: what happens to children.
+    # ChildListener
 
     async def started(self, child: Child) -> None:
-        """It gets its configuration, and what others have learned of the brokers."""
-        self._keep(self._prepare(child), f"configure {child.name}")
+        """Send a new process its configuration, and the brokers that other workers have learned."""
+        self._start_task(self._prepare(child), f"configure {child.name}")
 
     async def on_message(self, child: Child, message: Brokers | Connections | AnalyzerCounts) -> None:
-        """Pass brokers on to the other workers; have Overview take the rest."""
+        """Pass brokers on to the other workers, and the rest to Overview."""
         match message:
             case Brokers():
                 self._brokers[message.cluster] = message
-                others = [post.child for post in self._all_posts() if post.child is not child]
+                others = [slot.child for slot in self._all_slots() if slot.child is not child]
                 await asyncio.gather(*(other.send(message) for other in others))
             case Connections():
                 self.on_connections(message)
@@ -132,32 +138,32 @@ class Fleet:
                 self.on_counts(message)
 
     def ended(self, child: Child, code: int | None) -> None:
-        """What it counted as open is open no more; what it had of the rings nobody has."""
+        """Clean up after a process that is gone: its open connections, its reading of the rings, its slot."""
         if child.number is None:
             self._detach_reader()
             return
-        post = next(post for post in self._all_posts() if post.child is child)
-        post.counters.close_open_gauges()
-        if code is None and not post.first.done():
-            post.first.set_result(f"{child.name} could not be started")
+        slot = next(slot for slot in self._all_slots() if slot.child is child)
+        slot.counters.close_open_gauges()
+        if code is None and not slot.first.done():
+            slot.first.set_result(f"{child.name} could not be started")
         if self._analyzer:
-            self._keep(self._analyzer.send(ForgetWorker(child.number)), "forget")
-        if post in self._leaving:
-            self._leaving.remove(post)
-            for tap in post.tap:
+            self._start_task(self._analyzer.send(ForgetWorker(child.number)), "forget")
+        if slot in self._leaving:
+            self._leaving.remove(slot)
+            for tap in slot.tap:
                 os.close(tap)
-            self._retired.append(post.counters)
+            self._retired.append(slot.counters)
 
-    def _all_posts(self) -> list[Post]:
-        return [*self.posts, *self._leaving]
+    def _all_slots(self) -> list[WorkerSlot]:
+        return [*self.slots, *self._leaving]
 
     def _add_workers(self) -> None:
-        for number in range(len(self.posts), self.config.workers):
-            post = self._new_post(number)
-            self.posts.append(post)
-            self._keep(post.child.keep(), post.child.name)
+        for number in range(len(self.slots), self.config.workers):
+            slot = self._new_slot(number)
+            self.slots.append(slot)
+            self._start_task(slot.child.run(), slot.child.name)
 
-    def _new_post(self, number: int) -> Post:
+    def _new_slot(self, number: int) -> WorkerSlot:
         counters = self._retired.pop() if self._retired else Counters.create()
         tap = (create_ring(self.config.analysis.ring_size),) if self._tapped else ()
 
@@ -166,27 +172,27 @@ class Fleet:
             return ChildArguments(os.getpid(), control, counters.fd, tap, others, number)
 
         child = Child(self._modules.worker, number, arguments, self)
-        return Post(child, counters, tap, asyncio.get_running_loop().create_future())
+        return WorkerSlot(child, counters, tap, asyncio.get_running_loop().create_future())
 
     def _remove_workers(self) -> None:
         seconds = self.config.timeouts.drain
-        leaving, self.posts = self.posts[self.config.workers :], self.posts[: self.config.workers]
+        leaving, self.slots = self.slots[self.config.workers :], self.slots[: self.config.workers]
         self._leaving.extend(leaving)
         if leaving:
-            end = asyncio.get_running_loop().time() + seconds + LONGER
-            self._keep(_end([post.child for post in leaving], seconds, end), "fewer workers")
+            end = asyncio.get_running_loop().time() + seconds + DRAIN_GRACE_S
+            self._start_task(_end([slot.child for slot in leaving], seconds, end), "fewer workers")
 
     def _set_analyzer(self) -> None:
         if self.config.analysis.enabled and self._tapped and self._analyzer is None:
             self._analyzer = Child(self._modules.analyzer, None, self._analyzer_arguments, self)
-            self._keep(self._analyzer.keep(), "analyzer")
+            self._start_task(self._analyzer.run(), "analyzer")
 
     def _analyzer_arguments(self, control: int) -> ChildArguments:
-        return ChildArguments(os.getpid(), control, taps=tuple(tap for post in self.posts for tap in post.tap))
+        return ChildArguments(os.getpid(), control, taps=tuple(tap for slot in self.slots for tap in slot.tap))
 
     def _detach_reader(self) -> None:
-        for post in self._all_posts():
-            for tap in post.tap:
+        for slot in self._all_slots():
+            for tap in slot.tap:
                 detach_reader(tap)
 
     async def _change_analyzer(self, before: Config) -> None:
@@ -197,9 +203,9 @@ class Fleet:
         else:
             await _configure([self._analyzer], self._configure)
         if before.analysis.ring_size != self.config.analysis.ring_size:
-            log("warning", "not taken before a restart", path="analysis.ring_size")
+            log("warning", "not used before a restart", path="analysis.ring_size")
         if self.config.analysis.enabled and not self._tapped:
-            log("warning", "not taken before a restart", path="analysis.enabled")
+            log("warning", "not used before a restart", path="analysis.enabled")
 
     async def _stop_analyzer(self) -> None:
         analyzer, self._analyzer = self._analyzer, None
@@ -213,20 +219,20 @@ class Fleet:
             await child.send(message)
         if child is self._analyzer and not self._analyzing.done():
             self._analyzing.set_result(why)
-        first = next((post.first for post in self.posts if post.child is child), None)
+        first = next((slot.first for slot in self.slots if slot.child is child), None)
         if first and not first.done():
             first.set_result(why)
         elif why and not self.draining:
-            log("error", "a process cannot do its work", process=child.name, reason=why)
+            log("error", "a process cannot use its configuration", process=child.name, reason=why)
             child.restart()
 
     def _forget_brokers(self, before: Config) -> None:
-        """Of clusters that are others now: what was learned of them may be of another Kafka."""
+        """Forget the brokers of clusters whose configuration has changed: they may be another Kafka's."""
         same = {cluster.name for cluster in self.config.clusters if cluster in before.clusters}
         self._brokers = {name: order for name, order in self._brokers.items() if name in same}
 
-    def _keep(self, coroutine: Coroutine[Any, Any, Any], name: str) -> None:
-        """Run it beside; a fault of ours in it is the end of all."""
+    def _start_task(self, coroutine: Coroutine[Any, Any, Any], name: str) -> None:
+        """Run a coroutine as a task; an exception in it ends the run."""
         task = asyncio.get_running_loop().create_task(coroutine, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._finished)
@@ -243,13 +249,13 @@ def _ignore(_: Message) -> None:
 
 
 async def _configure(children: list[Child], message: Configure) -> str:
-    """Returns "" or why one of them cannot."""
+    """Have all use a configuration. Returns "" or why one of them cannot."""
     answers = await asyncio.gather(*(child.configure(message) for child in children))
     return next((why for why in answers if why), "")
 
 
 async def _end(children: list[Child], seconds: float, end: float) -> bool:
-    """Have them drain and exit; at *end*, of the loop's clock, kill those that have not. Returns whether none was killed."""
+    """Have processes drain and exit; at *end* (loop time) kill the rest. Returns whether none was killed."""
     for child in children:
         child.stop()
     try:

@@ -10,7 +10,7 @@ from kproxy.proxy.tap.counted import Total
 from kproxy.proxy.tap.counters import Counters
 
 ASK_SECONDS = 2.0
-MOST_CONNECTIONS = 100_000  # told of at once
+MOST_CONNECTIONS = 100_000  # in one answer
 
 
 class Overview:
@@ -25,11 +25,11 @@ class Overview:
         fleet.on_counts = self._remember
 
     def counters(self) -> list[Counters]:
-        """Of all workers."""
+        """The counters of all workers."""
         return self._fleet.counters()
 
     def clients(self) -> int:
-        """How many clients are connected."""
+        """Return how many clients are connected."""
         return sum(counters.totals()[Total.CONNECTIONS_OPEN] for counters in self.counters())
 
     def analysis(self) -> AnalyzerCounts | None:
@@ -37,15 +37,15 @@ class Overview:
         return self._counts
 
     def ready(self) -> tuple[bool, str]:
-        """Whether every worker serves; if not, why."""
+        """Return whether every worker serves, and if not, why."""
         if self._fleet.draining:
             return False, "draining"
-        waiting = [post.child.name for post in self._fleet.posts if not post.child.ready]
+        waiting = [slot.child.name for slot in self._fleet.slots if not slot.child.ready]
         return not waiting, f"not ready: {', '.join(waiting)}" if waiting else ""
 
     async def connections(self) -> list[Connection]:
         """The open connections of the workers that answer in time."""
-        asked = [self._ask(post.child) for post in self._fleet.posts if post.child.ready]
+        asked = [self._ask(slot.child) for slot in self._fleet.slots if slot.child.ready]
         return [connection for part in await asyncio.gather(*asked) for connection in part][:MOST_CONNECTIONS]
 
     async def _ask(self, child: Child) -> list[Connection]:

@@ -1,9 +1,9 @@
-"""`kproxy run` itself: starts workers and analyzer, turns signals and changed files into messages, serves the admin port.
+"""Supervisor: one run of `kproxy run`, from its options to its exit code.
 
-SIGTERM, SIGINT     drain: what is in flight is answered, then all end; exit code 0, or 1 where somebody had to be killed.
-                    With outlive, the first SIGTERM only waits until no client is connected. The second signal: at once;
-                    signals that come together are one, as timeout(1), npm and others pass on what all have got already
-SIGHUP              read the configuration and the TLS files again; so does a change of one of these files
+SIGTERM, SIGINT     drain: what is in flight is answered, then all processes exit; exit code 0, or 1 if one had to be killed.
+                    With outlive, the first SIGTERM waits until no client is connected. A second signal ends the run at once;
+                    signals within 0.1 s are one, as timeout(1), npm and others pass on what the whole group received
+SIGHUP              read the configuration and the TLS files again, as after a change of one of these files
 """
 
 import asyncio
@@ -11,7 +11,7 @@ import resource
 import signal
 import sys
 from collections.abc import Awaitable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kproxy.config import Config
 from kproxy.config.files import watched_files
@@ -26,11 +26,14 @@ from kproxy.proxy.supervisor.fleet import OURS, Fleet, Modules
 from kproxy.proxy.supervisor.overview import Overview
 from kproxy.proxy.supervisor.processes import inherited_options, supervisor_title
 
+if TYPE_CHECKING:
+    from kproxy.proxy.supervisor.admin_server import AdminServer
+
 DONE, FAILED, USAGE = 0, 1, 2
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-OTHER_FILES = 200  # of a worker: listeners, memory, the channel
-TOGETHER = 0.1  # seconds in which signals are one
-LOOK_EVERY = 0.25  # seconds between two counts of the clients that are to be outlived
+OTHER_FILES = 200  # file descriptors of a worker beside clients: listeners, memory, the channel
+TOGETHER = 0.1  # seconds; signals within it count as one
+LOOK_EVERY = 0.25  # seconds between two counts of clients, with outlive
 
 
 class Supervisor:
@@ -45,11 +48,11 @@ class Supervisor:
         self._watch = FileWatch()
         self._signals: asyncio.Queue[signal.Signals] = asyncio.Queue()
         self._reload = asyncio.Event()
-        self._asked_to_reload = False  # by a signal: also where nothing seems to have changed
+        self._asked_to_reload = False  # by a signal: even if no file seems to have changed
         self._watch_files()
 
     async def run(self) -> int:
-        """Serve until asked to stop. Returns the exit code; a start that fails is told in one sentence on standard error."""
+        """Serve until asked to stop. Returns the exit code; a start that fails is one sentence on standard error."""
         loop = asyncio.get_running_loop()
         for number in SIGNALS:
             loop.add_signal_handler(number, self._signals.put_nowait, number)
@@ -64,15 +67,15 @@ class Supervisor:
             check_addresses_are_free(self._config)
             await self._admin.move(self._config)
         except OSError as error:
-            return _say(f"{error.filename or self._config.admin}: {error.strerror}")
+            return _print_failure(f"{error.filename or self._config.admin}: {error.strerror}")
         first = await _first_of(self._fleet.start(), self._next_stop())
         if isinstance(
             first, signal.Signals
         ):  # a worker may serve clients before the others, or the analyzer, are ready
             return await self._stop(first)
         if first:
-            return _say(first)
-        self._say_serving()
+            return _print_failure(first)
+        self._log_serving()
         beside = [
             asyncio.ensure_future(self._watch.follow(self._changed)),
             asyncio.ensure_future(self._keep_reloading()),
@@ -85,11 +88,11 @@ class Supervisor:
 
     async def _until_stopped(self) -> int:
         why = await _first_of(self._next_stop(), self._fleet.failure)
-        return _say(why) if isinstance(why, str) else await self._stop(why)
+        return _print_failure(why) if isinstance(why, str) else await self._stop(why)
 
     async def _stop(self, why: signal.Signals) -> int:
         """Drain, with outlive once no client is connected. Returns the exit code."""
-        await self._take_together()
+        await self._skip_signals_together()
         if self._config.outlive and why == signal.SIGTERM:
             log("info", "asked to stop, going on until no client is connected", signal=why.name)
             await _first_of(self._no_clients(), self._next_stop())
@@ -117,13 +120,13 @@ class Supervisor:
             self._asked_to_reload = True
             self._reload.set()
 
-    async def _take_together(self) -> None:
+    async def _skip_signals_together(self) -> None:
         await asyncio.sleep(TOGETHER)
         while not self._signals.empty():
             self._signals.get_nowait()
 
     async def _no_clients(self) -> None:
-        """Until none is connected in two looks: a client that moves to another broker is between two connections."""
+        """Wait until no client is connected in two looks: one that moves to another broker is between two connections."""
         looks = 0
         while looks < 2:
             looks = 0 if self._overview.clients() else looks + 1
@@ -148,10 +151,10 @@ class Supervisor:
             except UsageError as error:
                 _log_mistakes(error)
             except OSError as error:  # no file descriptors or memory for more workers
-                log("error", "the configuration was taken in part", reason=str(error))
+                log("error", "the configuration is in use in part", reason=str(error))
 
     async def _read_again(self, asked: bool) -> None:
-        """Raises UsageError, of which ConfigError is one; workers look at filters and addresses and may say no, too."""
+        """Read and use the configuration. Raises UsageError (ConfigError is one), also if a worker cannot use it."""
         config = config_from_options(self._options, filters=False)
         if config == self._config and not asked:
             await self._fleet.send_all(ReloadCertificates())
@@ -171,7 +174,7 @@ class Supervisor:
         except OSError as error:
             log("error", "the admin server stays where it is", admin=config.admin, reason=error.strerror)
 
-    def _say_serving(self) -> None:
+    def _log_serving(self) -> None:
         config = self._config
         log(
             "info",
@@ -185,15 +188,15 @@ class Supervisor:
 
 
 class Admin:
-    """The admin server, wherever it is at the moment; without one, uvicorn is not even imported."""
+    """The admin server at its present address; without an address uvicorn is not even imported."""
 
     def __init__(self, overview: Overview) -> None:
         self._overview = overview
         self._address: str | None = None
-        self._server: Any = None
+        self._server: AdminServer | None = None
 
     async def move(self, config: Config) -> None:
-        """Serve where *config* says from now on; nowhere: stop. Raises OSError, and all is as before."""
+        """Serve at the address in *config*, or stop if there is none. Raises OSError, and then nothing has changed."""
         address = config.admin
         if address == self._address:
             return
@@ -208,14 +211,14 @@ class Admin:
         self._address, self._server = address, server
 
     async def stop(self) -> None:
-        """Serve no more."""
+        """Stop serving."""
         server, self._server, self._address = self._server, None, None
         if server is not None:
             await server.stop()
 
 
 async def _first_of(*awaitables: Awaitable[Any]) -> Any:
-    """What the first of them that is done returns; the others are cancelled."""
+    """Return the result of the first that is done; cancel the others."""
     tasks = [asyncio.ensure_future(awaitable) for awaitable in awaitables]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -226,7 +229,7 @@ async def _first_of(*awaitables: Awaitable[Any]) -> Any:
 
 
 def allow_files(config: Config) -> None:
-    """As many open files as are needed and allowed, for us and, by inheritance, the workers; two a client."""
+    """Raise the limit of open files as far as needed and allowed; workers inherit it. A client takes two."""
     now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = 2 * config.limits.connections + OTHER_FILES
     allowed = wanted if most == resource.RLIM_INFINITY else min(wanted, most)
@@ -248,7 +251,7 @@ def _log_mistakes(error: UsageError) -> None:
     log("error", "the configuration before stays", count=len(error.mistakes))
 
 
-def _say(sentence: str) -> int:
+def _print_failure(sentence: str) -> int:
     print(f"kproxy: {sentence}", file=sys.stderr)
     return FAILED
 

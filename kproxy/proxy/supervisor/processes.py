@@ -61,26 +61,26 @@ class Process:
         self._loop = asyncio.get_running_loop()
         self._pidfd = os.pidfd_open(started.pid)
         self._code: asyncio.Future[int] = self._loop.create_future()
-        self._loop.add_reader(self._pidfd, self._bury)
+        self._loop.add_reader(self._pidfd, self._reap)
 
     @property
     def ended(self) -> asyncio.Future[int]:
-        """Its exit code, negative for a signal, once it is there."""
+        """The exit code, negative for a signal, once the process has ended."""
         return self._code
 
     def kill(self) -> None:
-        """SIGKILL, if it is not gone."""
+        """Send SIGKILL, unless the process has ended."""
         if not self._code.done():
             signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
 
-    def _bury(self) -> None:
+    def _reap(self) -> None:
         self._loop.remove_reader(self._pidfd)
         self._code.set_result(self._started.wait())
         os.close(self._pidfd)
 
 
 def start_child(module: str, arguments: ChildArguments) -> Process:
-    """Start a child: a process group of its own, so that Ctrl-C on the terminal reaches the supervisor alone. Raises OSError."""
+    """Start a child in a process group of its own, so that Ctrl-C reaches the supervisor alone. Raises OSError."""
     started = subprocess.Popen(
         child_command(module, arguments),
         stdin=subprocess.DEVNULL,
@@ -103,12 +103,12 @@ def child_command(module: str, arguments: ChildArguments) -> list[str]:
 
 
 def _python(module: str) -> list[str]:
-    """-P: modules of the directory that one happens to be in are not ours."""
+    """-P: do not import modules from the current directory."""
     return [sys.executable, "-P", "-m", module]
 
 
 def environment() -> dict[str, str]:
-    """The environment, in which kproxy is found where it was found this time."""
+    """Return the environment with a PYTHONPATH on which this kproxy is found."""
     root = str(Path(__file__).parents[3])
     installed = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
     before = [part for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part]

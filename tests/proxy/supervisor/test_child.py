@@ -27,7 +27,7 @@ def test_the_first_restart_is_at_once_and_no_wait_is_long() -> None:
 
 
 class Told:
-    """A Keeper that configures, and remembers."""
+    """A ChildListener that configures, and remembers."""
 
     def __init__(self, words: str = "plain") -> None:
         self.config = Configure.to(Config(clusters=[Cluster(name=words, listen="127.0.0.1:1", bootstrap=["b:1"])]))
@@ -56,7 +56,7 @@ def arguments(control: int) -> ChildArguments:
 
 async def keep(told: Told, module: str = STAND_IN) -> tuple[Child, asyncio.Task[None]]:
     child = Child(module, 0, arguments, told)
-    return child, asyncio.get_running_loop().create_task(child.keep())
+    return child, asyncio.get_running_loop().create_task(child.run())
 
 
 def test_it_is_started_configured_and_ends_when_asked() -> None:

@@ -43,8 +43,8 @@ def with_fleet(first: Config, test: Callable[[Fleet, str], Awaitable[Any]]) -> A
 
 def name_given(child: Child) -> str:
     """Name of the cluster in the last configuration that a child was sent."""
-    assert child.given is not None
-    return child.given.decode().clusters[0].name
+    assert child.last_configure is not None
+    return child.last_configure.decode().clusters[0].name
 
 
 def open_files() -> int:
@@ -53,7 +53,7 @@ def open_files() -> int:
 
 async def replaced(fleet: Fleet, number: int) -> None:
     """Kill a worker and wait until another is ready in its place."""
-    child = fleet.posts[number].child
+    child = fleet.slots[number].child
     pid = child.pid
     assert pid
     os.kill(pid, signal.SIGKILL)
@@ -87,7 +87,7 @@ def test_a_worker_that_cannot_take_its_place_tries_again() -> None:
     async def test(fleet: Fleet, _: str) -> Any:
         pids = set()
         fleet._configure = Configure.to(config("plain.die"))
-        child = fleet.posts[0].child
+        child = fleet.slots[0].child
         assert child.pid
         os.kill(child.pid, signal.SIGKILL)
         while len(pids) < 4:
@@ -101,8 +101,8 @@ def test_a_worker_that_cannot_take_its_place_tries_again() -> None:
 def test_a_change_that_one_refuses_is_taken_back_by_all() -> None:
     async def test(fleet: Fleet, _: str) -> Any:
         why = await fleet.change(config("plain.fail", workers=2))
-        given = [name_given(post.child) for post in fleet.posts]
-        return why, fleet.config.clusters[0].name, given, all(post.child.ready for post in fleet.posts)
+        given = [name_given(slot.child) for slot in fleet.slots]
+        return why, fleet.config.clusters[0].name, given, all(slot.child.ready for slot in fleet.slots)
 
     expected = ("127.0.0.1:1: address already in use", "plain", ["plain", "plain"], True)
     assert with_fleet(config(workers=2), test) == expected
@@ -110,7 +110,7 @@ def test_a_change_that_one_refuses_is_taken_back_by_all() -> None:
 
 def test_a_worker_that_begins_during_a_change_takes_it_as_well() -> None:
     async def test(fleet: Fleet, _: str) -> Any:
-        child = fleet.posts[1].child
+        child = fleet.slots[1].child
         changing = asyncio.ensure_future(fleet.change(config("other", workers=2)))
         assert child.pid
         os.kill(child.pid, signal.SIGKILL)  # it may or may not have answered
@@ -128,7 +128,7 @@ def test_the_number_of_workers_changes_and_memory_is_given_back() -> None:
         counts = []
         for workers in (3, 1, 3, 1):
             assert await fleet.change(config(workers=workers)) == ""
-            while [post.child.ready for post in fleet._all_posts()] != [True] * workers:
+            while [slot.child.ready for slot in fleet._all_slots()] != [True] * workers:
                 await asyncio.sleep(0.01)
             fleet.counters()[-1].add(Total.CONNECTIONS_OPENED, 1)
             counts.append(open_files())
@@ -166,7 +166,7 @@ def test_what_was_learned_of_another_cluster_is_forgotten() -> None:
 @pytest.mark.parametrize(("words", "in_time"), [("plain", True), ("deaf", False)])
 def test_all_end_in_time_or_are_ended(words: str, in_time: bool) -> None:
     async def test(fleet: Fleet, _: str) -> Any:
-        pids = [post.child.pid for post in fleet.posts]
+        pids = [slot.child.pid for slot in fleet.slots]
         done = await fleet.drain(20 if in_time else 0.05)
         return done, [pid for pid in pids if Path(f"/proc/{pid}").exists()]
 
@@ -180,7 +180,7 @@ def test_a_fault_of_our_own_is_told() -> None:
         async def fault() -> None:
             raise RuntimeError("boom")
 
-        fleet._keep(fault(), "a test")
+        fleet._start_task(fault(), "a test")
         return await fleet.failure
 
     assert run("asyncio", main()) == "a fault of kproxy's own (a test): RuntimeError('boom')"

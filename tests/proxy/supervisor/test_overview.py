@@ -31,7 +31,7 @@ def test_a_worker_that_hangs_does_not_keep_the_others_words(monkeypatch: pytest.
 
     async def test(fleet: Fleet, _: str) -> Any:
         overview = Overview(fleet)
-        pid = fleet.posts[0].child.pid
+        pid = fleet.slots[0].child.pid
         assert pid
         os.kill(pid, signal.SIGSTOP)
         return await overview.connections()
@@ -43,7 +43,7 @@ def test_ready_while_every_worker_is() -> None:
     async def test(fleet: Fleet, _: str) -> Any:
         overview = Overview(fleet)
         ready = overview.ready()
-        fleet.posts[1].child.ready = False
+        fleet.slots[1].child.ready = False
         waiting = overview.ready()
         fleet.draining = True
         return ready, waiting, overview.ready()
