@@ -90,10 +90,11 @@ class Run:
         self._log_reader = LogReader()
         self._clusters = Clusters()
         self._outputs: list[Output] = []
+        self._writes: list[Callable[..., None]] = []  # their methods of that name
         self._outputs_read_bodies = False
         self._reads_bodies = False  # for an output, or for the condition
         self._sources = 0
-        self._source: Source | None = None  # of the last event
+        self.source: Source | None = None  # of the last event
         self._connections = 0  # numbers that files have used so far
         self._file: _File | None = None  # being read
         for output in outputs:
@@ -104,16 +105,17 @@ class Run:
     def add_output(self, output: Output) -> None:
         """Write events to *output*, too, from now on. The run closes it."""
         self._outputs.append(output)
-        self._note_bodies()
-        if self._source is not None:
-            output.start_source(self._source)
+        self._outputs_changed()
+        if self.source is not None:
+            output.start_source(self.source)
 
     def remove_output(self, output: Output) -> None:
         """Write no more events to *output*. The caller closes it."""
         self._outputs.remove(output)
-        self._note_bodies()
+        self._outputs_changed()
 
-    def _note_bodies(self) -> None:
+    def _outputs_changed(self) -> None:
+        self._writes = [output.write for output in self._outputs]
         self._outputs_read_bodies = any(output.reads_bodies for output in self._outputs)
         condition_reads = self.condition is not None and self.condition.reads_bodies
         self._reads_bodies = self._outputs_read_bodies or condition_reads
@@ -190,8 +192,8 @@ class Run:
 
     def switch_source(self, source: Source) -> None:
         """Have the outputs know that the next events come from *source*."""
-        if source is not self._source:
-            self._source = source
+        if source is not self.source:
+            self.source = source
             for output in self._outputs:
                 output.start_source(source)
 
@@ -310,9 +312,11 @@ class _Live:
 
     def receive_events(self, events: list[Event]) -> None:
         """See Listener."""
-        self._run.switch_source(self._source)
+        run = self._run
+        if run.source is not self._source:
+            run.switch_source(self._source)
         for event in events:
-            self._run.write(event)
+            run.write(event)
 
     def end_connection(self, end: End, fault: BaseException | None) -> None:
         """See Listener."""

@@ -187,7 +187,7 @@ class VirtualCluster:
         self._set_targets()
 
     def _set_targets(self) -> None:
-        """Set the target of each acceptor anew: a name may have other addresses by now."""
+        """Set the target of each acceptor again: a name may have other addresses by now."""
         self._targets_set_at = time.monotonic_ns()
         for acceptor, _ in self._listeners.values():
             self._set_target(acceptor)

@@ -3,7 +3,7 @@ MOST_SERIES places, and one for all others.
 """
 
 from collections import Counter, OrderedDict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
@@ -65,6 +65,11 @@ class AnalysisCounts(Observer):
         self.rebalances = BoundedCounter()
         self._generations: OrderedDict[str, int] = OrderedDict()
         self._names = {key: api.name for key, api in facts().apis.items()}
+        self._by_api: dict[int | None, Callable[[Exchange, bytes | None, bytes | None], None]] = {
+            ApiKey.PRODUCE: self._count_produced,
+            ApiKey.FETCH: self._count_fetched,
+            ApiKey.JOIN_GROUP: self._count_generation,
+        }
 
     def write(self, event: Event, bodies: Bodies | None, *, shown: bool = True, line: bytes | None = None) -> None:
         """Count an event; with its bodies, if they were read for another output. Never raises for what the bytes hold."""
@@ -81,12 +86,9 @@ class AnalysisCounts(Observer):
         if response is not None and NONZERO_ERROR.search(response) is not None:
             for code in count_errors(response):
                 self.errors.add(self._name(event), error_name(code))
-        if event.api_key == ApiKey.PRODUCE:
-            self._count_produced(event, None if bodies is None else bodies.request)
-        elif event.api_key == ApiKey.FETCH:
-            self._count_fetched(event, response)
-        elif event.api_key == ApiKey.JOIN_GROUP:
-            self._count_generation(event)
+        count = self._by_api.get(event.api_key)
+        if count is not None:
+            count(event, None if bodies is None else bodies.request, response)
 
     def message(self, at: int) -> AnalyzerCounts:
         """The counts of sessions; the caller adds the rest."""
@@ -108,14 +110,14 @@ class AnalysisCounts(Observer):
     def _name(self, exchange: Exchange) -> str:
         return self._names.get(-1 if exchange.api_key is None else exchange.api_key, OTHER)
 
-    def _count_produced(self, exchange: Exchange, body: bytes | None) -> None:
-        body = _json(exchange.request, body)
+    def _count_produced(self, exchange: Exchange, request: bytes | None, response: bytes | None) -> None:
+        body = _json(exchange.request, request)
         if body is not None and len(body) <= LARGEST_COUNTED:
             self._count_sizes("produce", _produce.decode(body).topicData, exchange)
 
-    def _count_fetched(self, exchange: Exchange, body: bytes | None) -> None:
-        if body is not None and len(body) <= LARGEST_COUNTED and b'ecordsSizeInBytes":' in body:
-            self._count_sizes("fetch", _fetch.decode(body).responses, exchange)
+    def _count_fetched(self, exchange: Exchange, request: bytes | None, response: bytes | None) -> None:
+        if response is not None and len(response) <= LARGEST_COUNTED and b'ecordsSizeInBytes":' in response:
+            self._count_sizes("fetch", _fetch.decode(response).responses, exchange)
 
     def _count_sizes(self, direction: str, topics: Iterable[TopicFields], exchange: Exchange) -> None:
         for topic in topics:
@@ -123,12 +125,12 @@ class AnalysisCounts(Observer):
             if size:
                 self.topics.add(topic.label(exchange.topic_names), direction, n=size)
 
-    def _count_generation(self, exchange: Exchange) -> None:
-        """A JoinGroup that was answered with a generation not heard of before ended a rebalance."""
-        request, response = exchange.request_body(), exchange.response_body()
-        if request is None or response is None or response.error_code or response.generation_id < 0:
+    def _count_generation(self, exchange: Exchange, request: bytes | None, response: bytes | None) -> None:
+        """Count a rebalance: a JoinGroup is answered with a generation that no earlier answer of its group had."""
+        asked, answered = exchange.request_body(), exchange.response_body()
+        if asked is None or answered is None or answered.error_code or answered.generation_id < 0:
             return
-        group, generation = str(request.group_id), int(response.generation_id)
+        group, generation = str(asked.group_id), int(answered.generation_id)
         known = self._generations.pop(group, None)
         self._generations[group] = generation
         if len(self._generations) > MOST_GROUPS:

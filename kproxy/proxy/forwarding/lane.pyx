@@ -305,7 +305,7 @@ cdef class TapCursor:
 
 
 cdef class Lane:
-    """One direction of a link; the machine is described at the top of this file. Abstract: RequestLane, ResponseLane."""
+    """One direction of a link; the machine is described at the top of lane.pyx. Abstract: RequestLane, ResponseLane."""
 
     def __cinit__(self, *args, **kwargs):
         self.tap = TapCursor()

@@ -46,4 +46,4 @@ def stop_of(program: Program, name: str | None) -> int:
 def walk_in_pieces(
     program: Program, stop: str | None, pieces: Iterable[bytes], client_id: bool = False, header_tags: bool = False
 ) -> tuple[str, int]:
-    """Walk over *pieces* as a lane does; return ("more", "stopped", "done" or "fault"; bytes it used). For tests."""
+    """Walk over *pieces* (bytes) as a lane does; return (how it ended, bytes it used). Used by tests."""

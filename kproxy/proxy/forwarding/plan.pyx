@@ -334,7 +334,7 @@ def stop_of(Program program not None, name):
 
 
 def walk_in_pieces(Program program not None, stop, pieces, bint client_id=False, bint header_tags=False):
-    """Walk over *pieces* (bytes) as a lane does; return (how it ended, bytes it used). For tests, which compare it with the codec."""
+    """Walk over *pieces* (bytes) as a lane does; return (how it ended, bytes it used). Used by tests."""
     cdef Walker w
     cdef const uint8_t *at
     cdef const uint8_t *start

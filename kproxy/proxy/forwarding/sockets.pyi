@@ -36,7 +36,11 @@ class Acceptor:
         """Stop accepting for now; clients wait in the backlog."""
 
 class Poller:
-    """The epoll of one worker's plain sockets."""
+    """The epoll of one worker's plain sockets.
+
+    Args:
+        loop: uvloop's.
+    """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None: ...
     def close(self) -> None:

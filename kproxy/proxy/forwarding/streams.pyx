@@ -25,7 +25,7 @@ cdef int BROKER_CLOSED = CloseCause.BROKER_CLOSED
 
 
 cdef class Leg:
-    """The asyncio protocol of one side of a link."""
+    """The asyncio protocol of one side of a link; *tls*: whether it is encrypted."""
 
     cdef readonly object transport
     cdef readonly bint tls

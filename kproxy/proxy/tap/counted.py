@@ -1,4 +1,7 @@
-"""What is counted: names for the places in counters.pxd, whose enums these repeat for Python."""
+"""What is counted: Total, CloseCause and ApiTotals. The numbers are indexes in the counters' memory; C reads them at import.
+
+Add new members at the end. A total also needs its Description in kproxy/output/metric_descriptions.py.
+"""
 
 from enum import IntEnum, auto
 from typing import NamedTuple
@@ -11,7 +14,7 @@ class _FromZero(IntEnum):
 
 
 class Total(_FromZero):
-    """Totals of a worker. Those in GAUGES go up and down."""
+    """Totals of a worker. They only grow, except those in GAUGES."""
 
     CONNECTIONS_OPENED = auto()
     CONNECTIONS_OPEN = auto()
@@ -45,7 +48,7 @@ GAUGES = frozenset({Total.CONNECTIONS_OPEN, Total.IN_FLIGHT, Total.BUFFERED_BYTE
 
 
 class CloseCause(_FromZero):
-    """Why a connection ended."""
+    """Why a connection was closed: a label of the metric kproxy_connections_closed, and the byte of the tap's CLOSE records."""
 
     CLIENT_CLOSED = auto()
     BROKER_CLOSED = auto()
@@ -72,7 +75,7 @@ class CloseCause(_FromZero):
 
 
 class ApiTotals(NamedTuple):
-    """What was counted of one API at one version; None is ``other``: a key, or a version of this API, that is not known."""
+    """Counts of one API at one version; None is ``other``: a key, or a version of this API, that is not known."""
 
     api_key: int | None
     api_version: int | None

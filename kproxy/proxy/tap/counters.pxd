@@ -10,8 +10,8 @@ cpdef enum:  # also names of the module in Python
 cdef enum:
     MOST_TOTALS = 64
     MOST_CAUSES = 64
-    MOST_KEYS = 128  # the last one stands for keys that are not known
-    MOST_VERSIONS = 32  # of each key likewise
+    MOST_KEYS = 128  # the last one counts keys that are not known
+    MOST_VERSIONS = 32  # of each key; the last one counts versions that are not known
     MOST_SLOTS = 4096
     ADDRESSES = 65536
 
@@ -27,17 +27,17 @@ cdef struct ApiCounts:
 
 cdef struct Slot:
     ApiCounts counts
-    uint64_t place  # key * MOST_VERSIONS + version
+    uint64_t pair  # key * MOST_VERSIONS + version
     uint64_t unused[2]  # to 256 bytes
 
 
 cdef struct Shared:
     uint64_t layout
-    uint64_t used  # slots, from the first one
+    uint64_t used  # slots that are assigned, from the first one
     uint64_t totals[MOST_TOTALS]
     uint64_t causes[MOST_CAUSES]
     uint8_t unused[3056]  # to a page of 4,096
-    uint16_t slot_of[MOST_KEYS * MOST_VERSIONS]  # 1 + the slot; 0: has none yet
+    uint16_t slot_of[MOST_KEYS * MOST_VERSIONS]  # by pair: 1 + the slot; 0: none is assigned yet
     Slot slots[MOST_SLOTS]
     uint32_t addresses[ADDRESSES]
 

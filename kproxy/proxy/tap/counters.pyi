@@ -7,7 +7,10 @@ HISTOGRAM_BUCKETS: int
 FIRST_BOUND_BITS: int  # bucket i has latencies below 2 ** (i + 14) ns, 16 µs and up; the last one all the rest
 
 class Counters:
-    """What one worker counts, in the shared memory *fd*."""
+    """The counters in a memfd made by ``Counters.create()``, in any process that has its *fd*; the caller closes it.
+
+    Raises ValueError for a file that holds no counters, OSError if it cannot be mapped.
+    """
 
     @property
     def fd(self) -> int: ...
@@ -28,7 +31,7 @@ class Counters:
     def close_open_gauges(self) -> None: ...
 
 def connections_from(counters: Iterable[Counters], address_hash: int) -> int:
-    """Open connections of an address over all of *counters*."""
+    """Return the open connections of an address over all of *counters*."""
 
 def address_hash(address: str, key: bytes) -> int:
-    """Where a client's address (text, without its port) is counted."""
+    """Hash a client's address (text, without its port) to the slot in which its connections are counted."""

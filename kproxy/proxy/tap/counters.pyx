@@ -1,8 +1,8 @@
-"""What a worker counts: one memfd a worker, which the worker writes and the supervisor reads while it runs and after it died.
+"""What a worker counts: a memfd per worker, written by the worker, read by the supervisor while it runs and after it died.
 
-Every number is one aligned 64-bit word with one writer, so that a reader sees it whole; numbers that belong together may
-be apart by what happened in between. Slots for an API at a version are taken when first asked for, one after the other,
-so that an idle worker's counters cost a few pages.
+Every number is one aligned 64-bit word with one writer, so a reader never sees half of it; numbers that belong together may
+differ by what happened between two reads. Slots for an API at a version are assigned when first used, one after the other,
+so the counters of an idle worker cost a few pages.
 """
 
 from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
@@ -29,9 +29,9 @@ GAUGES_OF_CONNECTIONS = (Total.CONNECTIONS_OPEN, Total.IN_FLIGHT, Total.BUFFERED
 
 
 cdef class Counters:
-    """The counters in a memfd made by ``Counters.create()``, in any process that has its *fd*, which stays the caller's.
+    """The counters in a memfd made by ``Counters.create()``, in any process that has its *fd*; the caller closes it.
 
-    Raises ValueError for a file that is none, OSError when it cannot be mapped.
+    Raises ValueError for a file that holds no counters, OSError if it cannot be mapped.
     """
 
     def __cinit__(self, int fd):
@@ -58,36 +58,36 @@ cdef class Counters:
 
     @classmethod
     def create(cls):
-        """New counters, all 0, in a new memfd that is closed on exec unless inherited on purpose."""
+        """Make counters, all 0, in a new memfd that is closed on exec unless inherited explicitly."""
         return cls(create_sealed("kproxy-counters", sizeof(Shared)))
 
     cdef ApiCounts* api(self, int api_key, int api_version) noexcept nogil:
-        """Where an API at a version is counted, for as long as these counters live."""
+        """Return the counts of an API at a version; the pointer is valid as long as these counters live."""
         cdef int version = OTHER_VERSION
-        cdef size_t place, slot
+        cdef size_t pair, slot
         if api_key < 0 or api_key >= OTHER_KEY or self.known[api_key] == 0:
             api_key = OTHER_KEY
         elif 0 <= api_version < OTHER_VERSION and self.known[api_key] >> <uint32_t>api_version & 1:
             version = api_version
-        place = api_key * MOST_VERSIONS + version
-        slot = self.shared.slot_of[place]
+        pair = api_key * MOST_VERSIONS + version
+        slot = self.shared.slot_of[pair]
         if slot == 0:
             slot = self.shared.used + 1
-            self.shared.slots[(slot - 1) & MASK].place = place
+            self.shared.slots[(slot - 1) & MASK].pair = pair
             store_release(&self.shared.used, slot)
-            self.shared.slot_of[place] = <uint16_t>slot
+            self.shared.slot_of[pair] = <uint16_t>slot
         return &self.shared.slots[(slot - 1) & MASK].counts
 
     cdef uint64_t* total(self, int which) noexcept nogil:
-        """Where a Total is counted."""
+        """Return the word of a Total."""
         return &self.shared.totals[which & (MOST_TOTALS - 1)]
 
     cdef uint64_t* closed(self, int cause) noexcept nogil:
-        """Where connections that ended for a CloseCause are counted."""
+        """Return the word of a CloseCause."""
         return &self.shared.causes[cause & (MOST_CAUSES - 1)]
 
     cdef uint32_t* address(self, uint64_t address_hash) noexcept nogil:
-        """Where open connections of a client's address are counted; other addresses may share the place."""
+        """Return the word that counts open connections of a client's address; other addresses may share it."""
         return &self.shared.addresses[address_hash & (ADDRESSES - 1)]
 
     def add(self, which, n=1):
@@ -109,7 +109,7 @@ cdef class Counters:
         counts.request_bytes += size
 
     def count_response(self, int api_key, int api_version, uint64_t size, uint64_t latency_ns):
-        """Count a response of *size* bytes that came *latency_ns* after its request."""
+        """Count a response of *size* bytes that was received *latency_ns* after its request."""
         cdef ApiCounts* counts = self.api(api_key, api_version)
         counts.responses += 1
         counts.response_bytes += size
@@ -117,35 +117,35 @@ cdef class Counters:
         counts.histogram[latency_bucket(latency_ns)] += 1
 
     def add_address(self, uint64_t address_hash, int n):
-        """Add *n*, 1 or -1, to the open connections of an address; what it was below 0 is 0. Returns the new count."""
+        """Add *n*, 1 or -1, to the open connections of an address, but not below 0. Return the new count."""
         cdef uint32_t* count = self.address(address_hash)
         count[0] = count[0] + n if n > 0 or count[0] >= <uint32_t>-n else 0
         return count[0]
 
     def address_count(self, uint64_t address_hash):
-        """Open connections of an address in this worker."""
+        """Return the open connections of an address in this worker."""
         return self.address(address_hash)[0]
 
     def apis(self):
-        """list[ApiTotals] of all that was asked for, in the order of keys and versions; None where they are not known."""
+        """Return a list[ApiTotals] of APIs that were counted, ordered by key and version; None is a key or version that is not known."""
         cdef uint64_t used = min(load_acquire(&self.shared.used), <uint64_t>MOST_SLOTS)
         found = [_totals(&self.shared.slots[slot]) for slot in range(used)]
-        return sorted(found, key=_place)
+        return sorted(found, key=_order)
 
     def total_of(self, which):
-        """One total."""
+        """Return one total."""
         return self.shared.totals[int(which)]
 
     def totals(self):
-        """dict[Total, int]."""
+        """Return all totals: dict[Total, int]."""
         return {which: self.shared.totals[<int>which] for which in Total}
 
     def closes(self):
-        """dict[CloseCause, int]."""
+        """Return all closes: dict[CloseCause, int]."""
         return {cause: self.shared.causes[<int>cause] for cause in CloseCause}
 
     def close_open_gauges(self):
-        """Settle the books of a worker that died: its open connections are closed, WORKER_DIED, and nothing is in flight."""
+        """Correct the counters of a worker that died: its open connections ended with WORKER_DIED, and nothing is in flight."""
         self.shared.causes[<int>CloseCause.WORKER_DIED] += self.shared.totals[<int>Total.CONNECTIONS_OPEN]
         for which in GAUGES_OF_CONNECTIONS:
             self.shared.totals[<int>which] = 0
@@ -155,7 +155,7 @@ cdef class Counters:
 
 cdef object _totals(Slot* slot):
     cdef ApiCounts counts = slot.counts
-    key, version = divmod(slot.place % (MOST_KEYS * MOST_VERSIONS), MOST_VERSIONS)
+    key, version = divmod(slot.pair % (MOST_KEYS * MOST_VERSIONS), MOST_VERSIONS)
     return ApiTotals(
         None if key == OTHER_KEY else key,
         None if version == OTHER_VERSION else version,
@@ -168,19 +168,19 @@ cdef object _totals(Slot* slot):
     )
 
 
-def _place(totals):
+def _order(totals):
     key, version = totals[:2]
     return key is None, key or 0, version is None, version or 0
 
 
 def connections_from(counters, uint64_t address_hash):
-    """Open connections of an address over all of *counters*."""
+    """Return the open connections of an address over all of *counters*."""
     return sum([one.address_count(address_hash) for one in counters])
 
 
 def address_hash(address, key):
-    """Where a client's address (text, without its port) is counted.
+    """Hash a client's address (text, without its port) to the slot in which its connections are counted.
 
-    Keyed with up to 64 bytes that all workers of a proxy share, so that nobody can choose an address that shares another's place.
+    Keyed with up to 64 bytes that all workers of a proxy share, so that no client can choose an address that shares another's slot.
     """
     return int.from_bytes(blake2b(address.encode(), digest_size=8, key=key).digest(), "little")

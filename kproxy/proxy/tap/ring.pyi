@@ -3,13 +3,16 @@ from kproxy.proxy.tap.tapped import TapItem
 SMALLEST_RING: int
 
 def create_ring(size: int) -> int:
-    """A memfd with a ring of *size* bytes, made a multiple of a page. Raises ValueError below SMALLEST_RING, OSError."""
+    """Make a memfd with a ring of *size* bytes, rounded up to a page. Raises ValueError below SMALLEST_RING, OSError."""
 
 def detach_reader(fd: int) -> None:
-    """Say for a reader that died that nobody reads the ring *fd* any more."""
+    """Detach a reader that died from the ring *fd*, so that the writer stops writing."""
 
 class TapWriter:
-    """The worker's end of the ring in *fd*."""
+    """The worker's end of the ring in *fd*, which the caller closes. Continues where a writer before it ended.
+
+    Raises ValueError for a file that holds no ring, OSError when it cannot be mapped.
+    """
 
     @property
     def fd(self) -> int: ...
@@ -22,7 +25,11 @@ class TapWriter:
     def put_lost(self, connection: int, direction: int, at: int, size: int) -> bool: ...
 
 class TapReader:
-    """The analyzer's end of the ring in *fd*."""
+    """The analyzer's end of the ring in *fd*; the caller closes it.
+
+    *faults* counts impossible values found in the ring. Raises ValueError for a file that holds no ring, OSError if it cannot be
+    mapped.
+    """
 
     @property
     def fd(self) -> int: ...

@@ -1,18 +1,18 @@
-"""The tap ring: a copy of what passes through a worker, for another process. It never makes the worker wait.
+"""The tap ring: a copy of the traffic of a worker, for another process. It never makes the worker wait.
 
 In a memfd: a page of control words, each on a cache line of its own, then the bytes of the ring.
 
-    head    bytes ever written; the writer's
+    head    bytes ever written; the writer writes it
     tail    bytes ever read; the reader's
-    epoch   0 while nobody reads; else how many readers there have been; the reader's
-    readers how many there have been; the reader's
+    epoch   0 while no reader is attached; else the number of readers so far; the reader's
+    readers the number of readers so far; the reader's
 
 A record is a header of 24 bytes (size, kind and direction in one word; connection; time), its bytes, and padding to 8. It lies in
-one piece: where the end of the ring has no room for it, a word of kind TAP_SKIP says so. The writer stores head after the record
+one piece: where it does not fit before the end of the ring, a word of kind TAP_SKIP stands there and it begins at the start. The writer stores head after the record
 (release), the reader loads it before (acquire), and the other way round with tail.
 
-The reader believes nothing: it takes each word once and checks it against the size of the memory that it mapped. What cannot be is
-a fault, after which it begins anew, as a new reader would.
+The reader trusts no word of the ring: it loads each once and checks it against the size of its own mapping. An impossible value is
+a fault, after which it attaches again, as a new reader would.
 """
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
@@ -35,21 +35,21 @@ cdef enum:
     EPOCH = 128
     READERS = 192
     RECORD = 24  # bytes of a record's header
-    TELL_EVERY = 65536  # bytes: how often the reader says in the midst of a batch how far it is
+    STORE_TAIL_EVERY = 65536  # bytes after which the reader stores its tail within a batch
     MOST_AT_ONCE = 524_288
 
 SMALLEST_RING = 65_536
 
 
 def create_ring(size):
-    """A memfd with a ring of *size* bytes, made a multiple of a page. Raises ValueError below SMALLEST_RING, OSError."""
+    """Make a memfd with a ring of *size* bytes, rounded up to a page. Raises ValueError below SMALLEST_RING, OSError."""
     if size < SMALLEST_RING:
         raise ValueError(f"a tap ring of {size} bytes is too small; at least {SMALLEST_RING}")
     return create_sealed("kproxy-tap", PAGE + -(-size // PAGE) * PAGE)
 
 
 def detach_reader(fd):
-    """Say for a reader that died that nobody reads the ring *fd* any more."""
+    """Detach a reader that died from the ring *fd*, so that the writer stops writing."""
     cdef TapReader reader = TapReader(fd)
     reader.detach()
 
@@ -74,7 +74,7 @@ cdef inline uint64_t _padded(uint64_t size) noexcept nogil:
 
 
 cdef class TapWriter:
-    """The worker's end of the ring in *fd*, which stays the caller's. Goes on where a writer before it ended.
+    """The worker's end of the ring in *fd*, which the caller closes. Continues where a writer before it ended.
 
     Raises ValueError for a file that holds no ring, OSError when it cannot be mapped.
     """
@@ -93,13 +93,13 @@ cdef class TapWriter:
             unmap_shared(self.shared, self.capacity + PAGE)
 
     cdef uint64_t reader_epoch(self) noexcept nogil:
-        """0 while nobody reads; another number for each reader, which must be told what is open."""
+        """Return 0 while no reader is attached, else a number that differs for each; a new reader needs OPEN records."""
         return load_acquire(self.shared + EPOCH)
 
     cdef int write(
         self, int kind, uint64_t connection, int direction, uint64_t at, const uint8_t* data, size_t size
     ) noexcept nogil:
-        """Write one record. 0, or -1 where there is no room or nobody reads, or where it is more than half the ring."""
+        """Write one record. Return 0; -1 if it does not fit now, if no reader is attached, or if it is more than half the ring."""
         cdef uint64_t need = _padded(RECORD + <uint64_t>size)
         cdef uint64_t position = self.head % self.capacity
         cdef uint64_t skipped = self.capacity - position
@@ -127,29 +127,29 @@ cdef class TapWriter:
         return 0
 
     cdef int write_lost(self, uint64_t connection, int direction, uint64_t at, uint64_t size) noexcept nogil:
-        """Write that *size* bytes of a direction did not fit."""
+        """Write a LOST record: *size* bytes of a direction did not fit."""
         return self.write(TAP_LOST, connection, direction, at, <const uint8_t*>&size, sizeof(size))
 
     def put(self, int kind, uint64_t connection, int direction, uint64_t at, const uint8_t[::1] data):
-        """As write. Returns whether there was room."""
+        """Write one record; return whether it fitted."""
         cdef size_t size = data.shape[0]
         return self.write(kind, connection, direction, at, &data[0] if size else NULL, size) == 0
 
     def put_lost(self, uint64_t connection, int direction, uint64_t at, uint64_t size):
-        """As write_lost. Returns whether there was room."""
+        """Write a LOST record; return whether it fitted."""
         return self.write_lost(connection, direction, at, size) == 0
 
     @property
     def epoch(self):
-        """As reader_epoch."""
+        """0 while no reader is attached, else a number that differs for each."""
         return self.reader_epoch()
 
 
 cdef class TapReader:
-    """The analyzer's end of the ring in *fd*, which stays the caller's.
+    """The analyzer's end of the ring in *fd*; the caller closes it.
 
-    *faults* counts how often the ring held what cannot be. Raises ValueError for a file that holds no ring, OSError when it
-    cannot be mapped.
+    *faults* counts impossible values found in the ring. Raises ValueError for a file that holds no ring, OSError if it cannot be
+    mapped.
     """
 
     def __cinit__(self, int fd):
@@ -166,9 +166,9 @@ cdef class TapReader:
             unmap_shared(self.shared, self.capacity + PAGE)
 
     def attach(self):
-        """Become the reader: pass over what is in the ring and have the writer tell what is open. Returns the epoch."""
+        """Become the reader: skip what is in the ring; the writer then describes open connections again. Return the epoch."""
         cdef uint64_t readers = load_acquire(self.shared + READERS) + 1
-        readers += readers == 0  # 0 would say that nobody reads
+        readers += readers == 0  # 0 means that no reader is attached
         self.tail = load_acquire(self.shared + HEAD)
         store_release(self.shared + TAIL, self.tail)
         store_release(self.shared + READERS, readers)
@@ -176,29 +176,27 @@ cdef class TapReader:
         return readers
 
     def detach(self):
-        """Say that nobody reads any more: the writer need not write."""
+        """Stop being the reader: the writer stops writing."""
         store_release(self.shared + EPOCH, 0)
 
     @property
     def position(self):
-        """Bytes of the ring that are read or passed over, ever."""
+        """Bytes read or skipped so far."""
         return self.tail
 
     @property
     def waiting(self):
-        """Bytes that are written and not read yet."""
+        """Bytes written and not read yet."""
         return min(load_acquire(self.shared + HEAD) - self.tail, self.capacity)
 
     def read(self, most):
-        """Up to *most* records, as (kind, connection, direction, at, bytes), in the order in which they were written.
+        """Return up to *most* records, as (kind, connection, direction, at, bytes), in the order they were written.
 
-        Fewer, where they are big: about MOST_AT_ONCE bytes are copied out at a time.
-
-        Direction is 0 for client to broker and 1 for broker to client. Bytes of LOST are their number as 8 bytes little-endian.
+        Fewer if they are large: about MOST_AT_ONCE bytes are copied at a time. The bytes of LOST are a number: 8 bytes, little-endian.
         """
         cdef list items = []
         cdef uint64_t head = load_acquire(self.shared + HEAD)
-        cdef uint64_t told = self.tail
+        cdef uint64_t stored = self.tail
         cdef uint64_t begun = self.tail
         cdef Py_ssize_t limit = most
         while self.tail != head and len(items) < limit and self.tail - begun < MOST_AT_ONCE:
@@ -206,14 +204,14 @@ cdef class TapReader:
                 self.faults += 1
                 self.attach()
                 return items
-            if self.tail - told >= TELL_EVERY:
-                told = self.tail
-                store_release(self.shared + TAIL, told)
+            if self.tail - stored >= STORE_TAIL_EVERY:
+                stored = self.tail
+                store_release(self.shared + TAIL, stored)
         store_release(self.shared + TAIL, self.tail)
         return items
 
     cdef int _next(self, uint64_t head, list items) except -1:
-        """Read one record, or pass over the end of the ring. 0: there is neither."""
+        """Read one record, or skip the end of the ring. Return 0 for an impossible value."""
         cdef uint64_t written = head - self.tail
         cdef uint64_t position = self.tail % self.capacity
         cdef uint64_t room = self.capacity - position

@@ -1,4 +1,4 @@
-"""memfds whose size cannot change any more: whoever maps one is safe from a SIGBUS that another holder could make."""
+"""memfds whose size is sealed: no process that has one can shrink it, which would kill others that map it with SIGBUS."""
 
 import fcntl
 import os
@@ -7,7 +7,7 @@ SIZE_SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW
 
 
 def create_sealed(name: str, size: int) -> int:
-    """A new memfd of *size* zero bytes; pages cost memory once they are touched. Raises OSError."""
+    """Make a memfd of *size* zero bytes; pages cost memory once they are touched. Raises OSError."""
     fd = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:
         os.ftruncate(fd, size)
@@ -19,7 +19,7 @@ def create_sealed(name: str, size: int) -> int:
 
 
 def sealed_size(fd: int) -> int:
-    """The size of a memfd made by create_sealed. Raises ValueError for any other file, OSError for no file."""
+    """Return the size of a memfd made by create_sealed. Raises ValueError for any other file, OSError for no file."""
     try:
         seals = fcntl.fcntl(fd, fcntl.F_GET_SEALS)
     except OSError as error:

@@ -1,4 +1,4 @@
-# Memory that processes share: mapped from a memfd whose size is sealed, so that no holder can shrink it under another.
+# Memory that processes share: mapped from a memfd whose size is sealed (sealed.py).
 
 from libc.stdint cimport uint8_t, uint64_t
 
@@ -28,7 +28,7 @@ cdef extern from * nogil:
     """
     void* map_shared "kproxy_map"(int fd, size_t size)
     void unmap_shared "kproxy_unmap"(void* at, size_t size)
-    void touch_shared "kproxy_touch"(void* at, size_t size)  # have the pages now, so that traffic does not pay for them later
-    int forget_shared "kproxy_forget"(void* at, size_t size)  # whole pages: 0 from now on, without costing memory; 0 or -1
-    uint64_t load_acquire "kproxy_load"(const void* at)  # once, whole, before whatever is read after it
-    void store_release "kproxy_store"(void* at, uint64_t value)  # whole, after whatever was written before it
+    void touch_shared "kproxy_touch"(void* at, size_t size)  # allocate the pages now, not while traffic passes
+    int forget_shared "kproxy_forget"(void* at, size_t size)  # make whole pages 0 and free their memory; 0 or -1
+    uint64_t load_acquire "kproxy_load"(const void* at)  # one load, ordered before later reads
+    void store_release "kproxy_store"(void* at, uint64_t value)  # one store, ordered after earlier writes

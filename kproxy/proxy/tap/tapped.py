@@ -5,16 +5,14 @@ from typing import TypeAlias
 
 import msgspec
 
-DIRECTION_REQUEST, DIRECTION_RESPONSE = 0, 1
-
 
 class TapKind(IntEnum):
-    """Repeats TapRecord of ring.pxd."""
+    """What a record is; its numbers are in the ring. 0 is taken: it marks the end of the ring."""
 
     OPEN = 1  # JSON of Opened
-    DATA = 2  # bytes as they passed
+    DATA = 2  # bytes as they were received
     LOST = 3  # how many bytes did not fit: 8 bytes, little-endian
-    END = 4  # that side sends no more
+    END = 4  # that side sent its end, or was lost
     CLOSE = 5  # one byte: CloseCause, or nothing
 
 
