@@ -37,8 +37,8 @@ async def discover(upstream: Upstream, tls: ssl.SSLContext | None, server_name: 
     try:
         return await _ask(reader, writer)
     except (OSError, EOFError, DecodeError, asyncio.IncompleteReadError) as error:
-        said = str(error) or type(error).__name__
-        raise UpstreamError(f"{endpoint} does not list the brokers: {said}") from error
+        reason = str(error) or type(error).__name__
+        raise UpstreamError(f"{endpoint} does not list the brokers: {reason}") from error
     finally:
         writer.close()
 

@@ -144,15 +144,15 @@ class LinkOpener:
 
     async def give_up(self, link: Link, why: str) -> None:
         """Close a link whose broker cannot be reached; after a moment, so that the client does not reconnect at once."""
-        said = {"connection": link.number, "client": client_of(link), "broker": broker_of(link)}
-        log("warning", "no connection to a broker", reason=why, **said)
+        about = {"connection": link.number, "client": client_of(link), "broker": broker_of(link)}
+        log("warning", "no connection to a broker", reason=why, **about)
         await asyncio.sleep(self.upstream.delay())
         link.close(CloseCause.UPSTREAM_UNREACHABLE)
 
     def _close(self, link: Link, cause: CloseCause, why: str) -> None:
-        said = {"connection": link.number, "client": client_of(link), "cause": cause.name.lower()}
+        about = {"connection": link.number, "client": client_of(link), "cause": cause.name.lower()}
         level = "warning" if cause is CloseCause.TLS_BROKER else "info"  # the fault is not the client's
-        log(level, "closed before it began", reason=why, **said)
+        log(level, "closed before it began", reason=why, **about)
         link.close(cause)
 
     async def _open(self, link: Link) -> None:

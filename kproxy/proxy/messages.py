@@ -52,7 +52,7 @@ class Drain(Message, frozen=True, tag="drain"):
 
 
 class ReloadCertificates(Message, frozen=True, tag="reload_certificates"):
-    """TLS files have changed: make the TLS contexts anew."""
+    """TLS files have changed: make new TLS contexts."""
 
 
 class ListConnections(Message, frozen=True, tag="list_connections"):

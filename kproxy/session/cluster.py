@@ -1,6 +1,6 @@
 """What connections to one cluster have shown: topic ids, brokers, the cluster id. Bounded; shared between sessions.
 
-Frames of TELLING_REQUESTS and TELLING_RESPONSES are kept undecoded and read only when a name, a broker or the cluster id is
+Frames of REQUESTS_WITH_NAMES and RESPONSES_WITH_NAMES are kept undecoded and read only when a name, a broker or the cluster id is
 asked for, because most never are.
 """
 
@@ -27,8 +27,8 @@ _LONGEST_NAME = 249  # Topic.MAX_NAME_LENGTH; a host name may have 253 bytes (RF
 _LONGEST_HOST = 253
 
 # Bodies that put a topic's name beside its id, or name brokers.
-TELLING_REQUESTS = frozenset({ApiKey.LEADER_AND_ISR, ApiKey.UPDATE_METADATA})
-TELLING_RESPONSES = frozenset(
+REQUESTS_WITH_NAMES = frozenset({ApiKey.LEADER_AND_ISR, ApiKey.UPDATE_METADATA})
+RESPONSES_WITH_NAMES = frozenset(
     {
         ApiKey.METADATA,
         ApiKey.CREATE_TOPICS,
@@ -87,7 +87,7 @@ class ClusterView:
         self._seen: OrderedDict[int, None] = OrderedDict()  # hashes of bodies already learned from
 
     def note(self, frame: Frame) -> None:
-        """Keep a frame of one of the TELLING APIs, to be read when it is needed."""
+        """Keep a frame of REQUESTS_WITH_NAMES or RESPONSES_WITH_NAMES, to be read when it is needed."""
         if frame.message is None or len(frame.data) > _LARGEST or self._knows(frame):
             return
         self._unread.append(frame)

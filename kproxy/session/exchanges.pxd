@@ -51,8 +51,8 @@ cdef class Route:
     cdef readonly object request_step
     cdef readonly object response_step
     cdef readonly bint has_topic_ids
-    cdef readonly bint tells_in_request
-    cdef readonly bint tells_in_response
+    cdef readonly bint request_has_names
+    cdef readonly bint response_has_names
     cdef readonly bint learns
     cdef Program newest_request
     cdef Program newest_response

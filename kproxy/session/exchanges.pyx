@@ -26,7 +26,7 @@ from kproxy.errors import DecodeError
 from kproxy.protocol import ApiKey, request_message, response_header_version, response_message
 from kproxy.protocol.error_codes import ErrorCode
 from kproxy.protocol.facts import facts
-from kproxy.session.cluster import FIRST_VERSION_WITH_TOPIC_ID, TELLING_REQUESTS, TELLING_RESPONSES
+from kproxy.session.cluster import FIRST_VERSION_WITH_TOPIC_ID, REQUESTS_WITH_NAMES, RESPONSES_WITH_NAMES
 from kproxy.session.fetch_session import FETCH_SESSIONS_FROM
 
 TOKEN = (None, None)
@@ -222,9 +222,9 @@ cdef class Route:
         if step is Step.FETCH and api_version < FETCH_SESSIONS_FROM:
             self.response_step = Step.ORDINARY
         self.has_topic_ids = api_version >= FIRST_VERSION_WITH_TOPIC_ID.get(api_key, 1 << 15)
-        self.tells_in_request = api_key in TELLING_REQUESTS
-        self.tells_in_response = api_key in TELLING_RESPONSES
-        self.learns = bool(self.response_step or self.has_topic_ids or self.tells_in_request or self.tells_in_response)
+        self.request_has_names = api_key in REQUESTS_WITH_NAMES
+        self.response_has_names = api_key in RESPONSES_WITH_NAMES
+        self.learns = bool(self.response_step or self.has_topic_ids or self.request_has_names or self.response_has_names)
 
     cpdef int read_request(self, Frame frame) except -1:
         """Check the request body from ``frame.body_start`` on, and write into the frame how to read it, or why not."""

@@ -43,9 +43,9 @@ class Learning:
 
     def from_exchange(self, route: Route, exchange: Exchange) -> None:
         """Learn from a complete exchange."""
-        if route.tells_in_request and exchange.request is not None:
+        if route.request_has_names and exchange.request is not None:
             self._cluster.note(exchange.request)
-        if route.tells_in_response and exchange.response is not None:
+        if route.response_has_names and exchange.response is not None:
             self._cluster.note(exchange.response)
         self.name_topics(route, exchange)
         if route.response_step is Step.FETCH and exchange.request is not None:

@@ -35,7 +35,7 @@ cdef class Stream:
     cdef readonly FrameBuffer frames
     cdef readonly object handle
     cdef readonly State state
-    cdef readonly list refound
+    cdef readonly list search_again
     cdef object _owner
     cdef object _new_hunt
     cdef object _hunt

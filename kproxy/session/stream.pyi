@@ -86,7 +86,7 @@ class Stream:
     @property
     def state(self) -> State: ...
     @property
-    def refound(self) -> list[tuple[bytes, int]]:
+    def search_again(self) -> list[tuple[bytes, int]]:
         """Bytes to search again, with their times."""
 
     def receive(self, data: bytes, at: int, events: list[Event]) -> None:

@@ -172,7 +172,7 @@ cdef class Stream:
         self.frames = frames
         self.handle = handle
         self.state = IN_FRAMES
-        self.refound = []
+        self.search_again = []
         self._owner = owner
         self._new_hunt = new_hunt
 
@@ -202,7 +202,7 @@ cdef class Stream:
     def lose(self, Frame frame not None):
         """Learn from ``handle`` that *frame* was none, so that frame boundaries are not known any more."""
         if len(frame.data) <= SEARCHED_AGAIN:
-            self.refound.append((len(frame.data).to_bytes(4, "big")[1:] + frame.data, frame.started_at))
+            self.search_again.append((len(frame.data).to_bytes(4, "big")[1:] + frame.data, frame.started_at))
             self.hunt(skipped=1)
         else:
             self.hunt(skipped=frame.wire_size)
@@ -236,7 +236,7 @@ cdef class Stream:
         """Drop what is held, and every byte that follows."""
         self.state = OPAQUE
         self._hunt = None
-        self.refound.clear()
+        self.search_again.clear()
         self.frames.rest()
 
     # What each state does with bytes
@@ -266,10 +266,10 @@ cdef class Stream:
                 self.hunt(skipped=1)
         again = [
             (data[start : start + HUNT_SLICE], at)
-            for data, at in self.refound + rest
+            for data, at in self.search_again + rest
             for start in range(0, len(data), HUNT_SLICE)
         ]
-        self.refound.clear()
+        self.search_again.clear()
         pieces.extendleft(reversed(again))
         return 0
 

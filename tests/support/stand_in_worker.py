@@ -6,6 +6,7 @@ What it does is written in the name of the cluster it is configured with, as wor
     die       exits before it is ready
     mute      says nothing
     unready   as analyzer says nothing
+    garbled   sends a line that is no message, before it is ready
     hang      is ready, and then does not even read
     fork      starts a process that holds its end of the channel too and outlives it; sends its pid as a broker of "forked"
     clients   has clients, who leave at SIGUSR1
@@ -82,6 +83,8 @@ class StandIn:
         if "clients" in words:
             self._count_clients(3)
             asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, self._count_clients, 0)
+        if "garbled" in words:
+            os.write(self._control, b'{"type": "something new"}\n')
         if "fork" in words:
             other = subprocess.Popen(["sleep", "600"], pass_fds=[self._control])
             await self._channel.send(Brokers("forked", [(other.pid, "", 0)]))

@@ -1,10 +1,14 @@
-"""The analyzer process: reads the taps of all workers, runs the pipeline on them, writes files and counts.
+"""The analyzer process: reads the taps of all workers, decodes them with kproxy.pipeline, writes files and counts.
 
-    process.py       Analyzer: a kproxy.pipeline Run; reads the rings, handles the supervisor's messages; the alarm Stuck
-    tap_decoder.py   the records of one ring -> calls of the pipeline's Connections
-    outputs.py       FILES: the outputs that the configuration can ask for
-    counts.py        what becomes AnalyzerCounts (messages.py), an output too
+    process.py       Analyzer and its loop: reads the rings in batches, handles the supervisor's messages, gives up a record that
+                     takes seconds of CPU
+    tap_decoder.py   TapDecoder: tap records -> the pipeline's connections
+    outputs.py       the files of the configuration (decoded log, capture) as outputs of the pipeline, rotated
+    counts.py        AnalysisCounts: an output that counts for /metrics, bounded
 
-Where sessions are made, limited and kept from harming each other, and how events reach outputs, is in kproxy.pipeline.
-To add a file: a line in FILES, and a field of config's Analysis. To add a count: a field of AnalyzerCounts, set in counts.py.
+It is killed, restarted or slow without any effect on traffic: then the taps drop and count (kproxy.proxy.tap). A new process goes
+on with the rings of the old one; workers describe their open connections again, and the files of the old one are rotated.
+
+To add a file: an entry of FILES (outputs.py) and its options in config.Analysis. To add a count: a field of AnalyzerCounts
+(kproxy/proxy/messages.py), its metric in kproxy/output/metrics.py.
 """

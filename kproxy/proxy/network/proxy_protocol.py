@@ -27,7 +27,7 @@ TRANSPORTS = (0x0, 0x1, 0x2)
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What a header says. Addresses are "address:port"; both are None where it names none, and the socket's own hold.
+    """A PROXY header. Addresses are "address:port"; both are None if it has none, and the socket's own are to be used.
 
     That is so for LOCAL and UNKNOWN (the balancer itself, for its health checks), UNIX sockets and datagrams.
     """

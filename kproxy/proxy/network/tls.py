@@ -1,4 +1,4 @@
-"""TLS contexts towards clients and brokers, made anew when their files change; a client's principal and the name it asked for.
+"""TLS contexts towards clients and brokers, replaced when their files change; a client's principal and the name it asked for.
 
 TLS 1.2 or later, no ALPN (Kafka has none), no renegotiation by the client. Keys with a password are refused: no person is
 there to type it.

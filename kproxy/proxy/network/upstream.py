@@ -62,7 +62,7 @@ class Upstream:
 
     @classmethod
     def of(cls, cluster: Cluster, timeout: float) -> "Upstream":
-        """As the configuration says."""
+        """Make it from the configuration of a cluster."""
         return cls(
             cluster.bootstrap,
             through=cluster.through,

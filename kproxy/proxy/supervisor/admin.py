@@ -155,7 +155,7 @@ class _Guard:
         return None
 
     def _is_ours(self, host: str) -> bool:
-        """An IP address is ours: who is asked by it was not led here by a name."""
+        """Whether a Host header is ours; an IP address always is, as no foreign name led to it."""
         name = host_name(host)
         if name in self._hosts:
             return True

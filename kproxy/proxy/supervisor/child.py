@@ -81,7 +81,7 @@ class Child:
         self._channel: Channel[ToSupervisor] | None = None
         self._process: Process | None = None
         self._answers: deque[asyncio.Future[str]] = deque()  # to configurations, in the order in which these were sent
-        self.given: Configure | None = None  # the last configuration sent
+        self.last_configure: Configure | None = None  # the last one sent
 
     @property
     def pid(self) -> int | None:
@@ -107,7 +107,7 @@ class Child:
             return ""
         answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._answers.append(answer)
-        self.given = message
+        self.last_configure = message
         await self.send(message)
         return await answer
 

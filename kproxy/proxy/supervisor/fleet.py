@@ -85,7 +85,9 @@ class Fleet:
             await _configure(staying, self._configure)
             return why
         self.config, self._configure = config, configure
-        await _configure([child for child in staying if child.given is not configure], configure)  # started in between
+        await _configure(
+            [child for child in staying if child.last_configure is not configure], configure
+        )  # started in between
         self._forget_brokers(before)
         self._remove_workers()
         self._add_workers()

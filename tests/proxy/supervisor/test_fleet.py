@@ -43,8 +43,8 @@ def with_fleet(first: Config, test: Callable[[Fleet, str], Awaitable[Any]]) -> A
 
 def name_given(child: Child) -> str:
     """Name of the cluster in the last configuration that a child was sent."""
-    assert child.given is not None
-    return child.given.decode().clusters[0].name
+    assert child.last_configure is not None
+    return child.last_configure.decode().clusters[0].name
 
 
 def open_files() -> int:

@@ -248,6 +248,15 @@ def test_workers_that_serve_are_drained_before_the_rest_is_ready(run: Run) -> No
     assert process.seen[-1]["event"] == "stopped"
 
 
+def test_a_message_that_cannot_be_decoded_is_logged_and_skipped(run: Run) -> None:
+    process = run.start("garbled", analysis={"enabled": False})
+    event = process.until("a message of a process cannot be decoded")
+    assert (event["level"], event["worker"]) == ("error", 0)
+    assert "something new" in event["reason"]
+    process.until("serving")
+    assert process.tell(signal.SIGTERM).ended() == 0
+
+
 def test_23_files_are_allowed_for_as_many_clients_as_are_taken(run: Run) -> None:
     process = run.start("plain", limits={"connections": 3_000})
     children = pids(process, 2)
