@@ -28,7 +28,7 @@ SOME_RECORDS = re.compile(rb'ecordsSizeInBytes":[1-9]')
 READABLE = 4_000_000  # bytes of a body's JSON that are shown to people; of a larger one only the size
 OPENABLE = 16_000_000  # bytes of a body's JSON that is decoded to objects, which need up to twenty times its size
 MOST_ERRORS = 1_000  # listed in full; beyond, only codes that are not among them
-FETCHES = (ApiKey.FETCH, ApiKey.FETCH_SNAPSHOT, ApiKey.SHARE_FETCH)  # their requests hold no payloads
+FETCHES = frozenset((ApiKey.FETCH, ApiKey.FETCH_SNAPSHOT, ApiKey.SHARE_FETCH))  # their requests hold no payloads
 TOPIC_ID = re.compile(rb'opicId":"([A-Za-z0-9_-]{22})"')
 
 

@@ -144,7 +144,7 @@ class Connections:
             self._give_up(max(self._open.values(), key=lambda one: one.held))
 
     def lose(self, number: int, direction: int, size: int, at: int) -> None:
-        """Take note that the next *size* bytes of a direction are missing."""
+        """Skip the next *size* bytes of a direction, which are missing."""
         self.last_at = at
         self.lost_bytes += size
         connection = self._open.get(number)
@@ -155,7 +155,7 @@ class Connections:
                 self.fail(number, error)
 
     def end(self, number: int, direction: int, at: int) -> None:
-        """Take note that a side sends no more."""
+        """End a direction: its side sends no more."""
         self.last_at = at
         connection = self._open.get(number)
         if connection is not None:
@@ -166,7 +166,7 @@ class Connections:
                 self.fail(number, error)
 
     def close(self, number: int, at: int) -> None:
-        """Take note that a connection is closed: what is unanswered is told now."""
+        """Close a connection: requests that are not answered become events now."""
         self.last_at = at
         connection = self._open.get(number)
         if connection is not None:

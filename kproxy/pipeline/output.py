@@ -63,7 +63,7 @@ class Output(ABC):
 
         Args:
             event: the event; it may be kept.
-            bodies: of an exchange, where somebody wanted them: they are read once for all outputs.
+            bodies: of an exchange, where the condition or an output needs them: they are read once for all.
             shown: False where Options.where is false for it; only counters want such an event.
             line: of a decoded log: the line that the event was read from, newline included.
         """

@@ -24,7 +24,7 @@ from kproxy.filters.chain import Chain
 from kproxy.filters.contract import ConnectionFacts, Want
 from kproxy.filters.loading import load_chain
 from kproxy.protocol import Direction, facts
-from kproxy.protocol.addresses import split_address
+from kproxy.protocol.addresses import parse_address, split_address
 from kproxy.proxy import raw_sasl
 from kproxy.proxy.admission import Admission
 from kproxy.proxy.brokers import BrokerTable
@@ -67,6 +67,7 @@ class VirtualCluster:
     ) -> None:
         self.worker = worker
         self.admission = admission
+        self._address = parse_address(cluster.listen, any_host=True)
         self._send = send
         self._listeners: dict[int | None, tuple[Acceptor, socket.socket]] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -77,7 +78,7 @@ class VirtualCluster:
         self._why_unknown = ""
         self.brokers = BrokerTable(
             cluster.addresses,
-            split_address(cluster.listen),
+            self._address,
             serve=self._serve,
             changed=self._broker_changed,
             withheld=self._on_withheld,
@@ -121,11 +122,11 @@ class VirtualCluster:
 
         Raises ListenError: the cluster's own address, or a port that the configuration names, cannot be listened on.
         """
-        self._listen(None, *split_address(self.cluster.listen))
+        self._listen(None, *self._address)
         mode = self.cluster.addresses.mode
         if mode == "port":
             for node_id in self.brokers.expected():
-                self._listen(node_id, split_address(self.cluster.listen)[0], self.brokers.port_of(node_id))
+                self._listen(node_id, self._address.host, self.brokers.port_of(node_id))
         if mode in ("port", "sni") and not await self._discover():
             self._run(self._discover_later())
         self.accepting = True
@@ -163,7 +164,7 @@ class VirtualCluster:
         if self.stopped:
             return False
         try:
-            self._listen(node_id, split_address(self.cluster.listen)[0], port)
+            self._listen(node_id, self._address.host, port)
         except ListenError as error:
             log("warning", "a broker is not served", cluster=self.cluster.name, node_id=node_id, reason=str(error))
             return False

@@ -211,7 +211,7 @@ def test_memory_does_not_grow_with_the_file(limit: int) -> None:
     assert peak < 6 * BUFFER_SIZE
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=settings.default.max_examples * 4)
 @given(st.data())
 def test_any_damage_gives_items_and_at_most_a_damage(data: st.DataObject) -> None:
     damaged = bytearray(data.draw(st.sampled_from([FILE, NG_FILE])))
@@ -227,7 +227,7 @@ def test_any_damage_gives_items_and_at_most_a_damage(data: st.DataObject) -> Non
     assert sum(isinstance(item, Opened) for item in items) == sum(isinstance(item, Closed) for item in items)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=settings.default.max_examples * 4)
 @given(st.sampled_from([b"", FILE[:24], NG_FILE[:48]]), st.binary(max_size=300))
 def test_any_bytes_are_a_capture_or_refused(head: bytes, data: bytes) -> None:
     try:

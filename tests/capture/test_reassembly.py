@@ -356,7 +356,7 @@ def test_hostile_acknowledgments_hold_nothing_back_for_ever() -> None:
     assert flows.budget.held == 0
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=settings.default.max_examples * 4)
 @given(st.data())
 def test_any_segments_make_a_flow_that_opens_once_and_closes_once(data: st.DataObject) -> None:
     made = Conversation()
@@ -810,7 +810,7 @@ def test_walk_a_flow_is_closed_by_a_new_one_and_by_eviction() -> None:
     assert (walk.states[-1], walk.reason) == (("closed", "started", "unseen"), CloseReason.EVICTED)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=settings.default.max_examples * 4)
 @given(st.data())
 def test_no_packets_lead_back_to_an_earlier_state(data: st.DataObject) -> None:
     flags = st.sampled_from(["S", "SA", "A", "PA", "FA", "R", "RA", "SF", "F", ""])

@@ -62,6 +62,15 @@ def test_it_becomes_the_supervisor_and_listens() -> None:
         socket.create_connection(("127.0.0.1", port), timeout=20)
 
 
+def test_a_port_alone_is_listened_on_at_every_interface() -> None:
+    port = free_ports(PORTS)
+    with started("--listen", f":{port}", "--bootstrap", "127.0.0.1:9", "--admin", "off", "--no-analysis") as process:
+        assert process.until("serving")["listen"] == [f":{port}"]
+        for host in ("127.0.0.1", "127.0.0.2"):
+            socket.create_connection((host, port), timeout=20).close()
+        assert process.tell(signal.SIGTERM).ended() == 0
+
+
 @pytest.mark.parametrize("share", [False, True], ids=["alone", "shared"])
 def test_an_address_in_use_is_one_sentence(share: bool) -> None:
     with socket.socket() as other:

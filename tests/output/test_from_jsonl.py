@@ -194,7 +194,7 @@ NAMES = (
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=settings.default.max_examples * 4)
 @given(
     st.integers(0, 95),
     st.dictionaries(st.sampled_from(NAMES), ANYTHING),

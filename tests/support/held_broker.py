@@ -25,6 +25,8 @@ class HeldBroker:
 
     def __exit__(self, *_: object) -> None:
         self.may_answer.set()
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)  # wakes accept, which would keep the port open
         self._listener.close()
 
     def hold(self) -> None:

@@ -26,6 +26,7 @@ class Leftovers:
         self._threads = set(threading.enumerate())
         self._sockets = set(_own_listeners())
         os.environ[MARK] = self._mark
+        os.environ["SPT_NOENV"] = "1"  # setproctitle: leave the environment where /proc shows it
 
     def found(self) -> list[str]:
         """A line for everything that is left; empty as soon as nothing is."""

@@ -1,1 +1,14 @@
-"""The analyzer process: reads the taps, runs the pipeline."""
+"""The analyzer process: reads the taps of all workers, decodes them with kproxy.pipeline, writes files and counts.
+
+    process.py       Analyzer and its loop: reads the rings in batches, handles the supervisor's messages, gives up a record that
+                     takes seconds of CPU
+    tap_decoder.py   TapDecoder: tap records -> the pipeline's connections
+    outputs.py       the files of the configuration (decoded log, capture) as outputs of the pipeline, rotated
+    counts.py        AnalysisCounts: an output that counts for /metrics, bounded
+
+It is killed, restarted or slow without any effect on traffic: then the taps drop and count (kproxy.proxy.tap). A new process goes
+on with the rings of the old one; workers describe their open connections again, and the files of the old one are rotated.
+
+To add a file: an entry of FILES (outputs.py) and its options in config.Analysis. To add a count: a field of AnalyzerCounts
+(kproxy/proxy/messages.py), its metric in kproxy/output/metrics.py.
+"""

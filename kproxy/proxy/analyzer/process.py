@@ -47,9 +47,9 @@ MANY = 32  # records at a look, after which the next one comes soon; fewer may w
 FEW = 65_536  # bytes of a ring that may wait
 SEND_EVERY = 1.0  # seconds
 STUCK_TICKS = 3  # seconds of CPU on one record, after which its connection is given up
-SILENT = 3_600 * 10**9  # ns after which a connection that said nothing is closed: brokers do so after ten minutes
+SILENT = 3_600 * 10**9  # ns after which a connection without traffic is closed: brokers do so after ten minutes
 MOST_MEMORY = 4 << 30  # bytes of address space
-MOST_MESSAGES = 100  # events for the log that wait to be said
+MOST_MESSAGES = 100  # events for the log that wait to be sent
 NICE = 5
 
 
@@ -192,7 +192,7 @@ class Analyzer:
             },
         )
 
-    # One record may take long, but not for ever
+    # The alarm: a record that takes too long is given up
 
     @contextmanager
     def _watched(self) -> Iterator[None]:
@@ -215,7 +215,7 @@ class Analyzer:
 
 
 async def _look(analyzer: Analyzer, stop: asyncio.Event) -> None:
-    """Read the rings until told to stop: at once while there is more, else after a rest that grows."""
+    """Read the rings until *stop*: at once while there is more, else after a pause that grows."""
     wait = SHORTEST_WAIT
     while not stop.is_set():
         most = analyzer.read_all()

@@ -51,6 +51,7 @@ _SMALL = {
     "broker.session.timeout.ms": "12000",  # a busy machine lets a broker stand still for seconds
     "controller.quorum.election.timeout.ms": "1000",
     "controller.quorum.fetch.timeout.ms": "4000",
+    "log.retention.ms": "-1",  # records that the tests make by hand are of long ago: 30 s after its start a broker deletes them
     "auto.create.topics.enable": "false",
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "allow.everyone.if.no.acl.found": "true",
