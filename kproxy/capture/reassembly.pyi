@@ -1,5 +1,5 @@
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, final
 
 from kproxy.capture.items import FlowItem
 from kproxy.capture.limits import Limits
@@ -8,6 +8,7 @@ from kproxy.capture.roles import Endpoints
 from kproxy.capture.scanners import PacketBatch
 from kproxy.protocol import Direction
 
+@final
 class Budget:
     @property
     def limits(self) -> Limits: ...
@@ -19,6 +20,7 @@ class Budget:
     def endpoints(self) -> Endpoints: ...
     def __init__(self, limits: Limits | None = None) -> None: ...
 
+@final
 class Half:
     @property
     def from_start(self) -> bool: ...
@@ -38,6 +40,7 @@ class Half:
     def state_name(self) -> str: ...
     def __init__(self, budget: Budget) -> None: ...
 
+@final
 class Flow:
     attached: Any
     @property
@@ -61,6 +64,7 @@ class Flow:
     def half(self, direction: int) -> Half: ...
     def swap(self) -> None: ...
 
+@final
 class Data:
     @property
     def flow(self) -> Flow: ...
@@ -73,6 +77,7 @@ class Data:
     @property
     def time_ns(self) -> int: ...
 
+@final
 class Flows:
     @property
     def budget(self) -> Budget: ...

@@ -1,8 +1,6 @@
 """Request and response headers, and which version of them belongs to which API version."""
 
 class RequestHeader:
-    """The header of a request: which API, which client, and the correlation id of its response."""
-
     @property
     def api_key(self) -> int: ...
     @property
@@ -25,12 +23,9 @@ class RequestHeader:
     def size(self) -> int:
         """Bytes it took."""
 
-    def to_json(self) -> bytes:
-        """Kafka's JSON of it, UTF-8."""
+    def to_json(self) -> bytes: ...
 
 class ResponseHeader:
-    """The header of a response."""
-
     @property
     def correlation_id(self) -> int: ...
     @property
@@ -45,20 +40,9 @@ class ResponseHeader:
     def size(self) -> int:
         """Bytes it took."""
 
-    def to_json(self) -> bytes:
-        """Kafka's JSON of it, UTF-8."""
+    def to_json(self) -> bytes: ...
 
-def request_header_version(api_key: int, api_version: int) -> int:
-    """0, 1 or 2."""
-
-def response_header_version(api_key: int, api_version: int) -> int:
-    """0 or 1."""
-
-def read_request_header(data: bytes, start: int = 0) -> RequestHeader:
-    """The header at the start of a request frame (without its size field). Raises DecodeError.
-
-    A negative size of a client id is null, as Kafka reads it.
-    """
-
-def read_response_header(data: bytes, header_version: int, start: int = 0) -> ResponseHeader:
-    """The header at the start of a response frame (without its size field). Raises DecodeError."""
+def request_header_version(api_key: int, api_version: int) -> int: ...
+def response_header_version(api_key: int, api_version: int) -> int: ...
+def read_request_header(data: bytes, start: int = 0) -> RequestHeader: ...
+def read_response_header(data: bytes, header_version: int, start: int = 0) -> ResponseHeader: ...

@@ -8,7 +8,7 @@ bidirectional-formatting characters are escaped, so that a line of it can be sho
 First the walk over a message's fields, then (``put_*``) how one value is written: numbers, strings with their escapes, base64.
 """
 
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.bytes cimport PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.mem cimport PyMem_Free
 from libc.math cimport isfinite, isnan
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -16,17 +16,16 @@ from libc.stdlib cimport free
 from libc.string cimport memcmp, memcpy, memmove, memset, strlen
 
 from kproxy.protocol.program cimport (
-    ALWAYS_SECRET, KIND_BOOL, KIND_BYTES, KIND_FLOAT64, KIND_INT8, KIND_INT16, KIND_INT32, KIND_INT64, KIND_RECORDS,
-    KIND_STRING, KIND_STRUCT, KIND_UINT16, KIND_UINT32, KIND_UUID, MARKS_THE_VALUE, MOST_TAGS, NAMES_THE_SETTING,
-    OPEN_FIELD, SECRET_BY_NAME, Op, Program, Struct, begin, find_tag, read_count, read_element_size, read_presence,
+    ALWAYS_SECRET, KIND_BOOL, KIND_FLOAT64, KIND_INT8, KIND_INT16, KIND_INT32, KIND_INT64, KIND_RECORDS,
+    KIND_STRING, KIND_STRUCT, KIND_UINT16, KIND_UUID, MARKS_THE_VALUE, MOST_TAGS, NAMES_THE_SETTING,
+    OPEN_FIELD, Op, Program, Struct, begin, find_tag, read_count, read_element_size, read_presence,
     read_size, slice_start, walk_value,
 )
 from kproxy.protocol.secrets import is_secret_setting
 from kproxy.protocol.wire cimport (
-    be16, be32, be64, bef64, Buffer, Cursor, fail, FAULT_COUNT, FAULT_TAG_SIZE, need, put, put8, read_uvarint, reserve,
+    be16, be32, be64, bef64, Buffer, Cursor, need, put, put8, read_uvarint, reserve,
 )
 
-from kproxy.errors import DecodeError
 
 cdef extern from "Python.h":
     char *PyOS_double_to_string(double value, char code, int precision, int flags, int *kind) except NULL
@@ -244,7 +243,7 @@ cdef int write_sized(Op *op, Cursor *c, Sink *sink, bint is_element) except? -1:
 
 cdef int write_tags(Struct *s, Cursor *c, Sink *sink, size_t *marks) except? -1:
     """The tagged fields: known ones go to their mark, the last of one that comes twice counts; unknown ones follow."""
-    cdef int i
+    cdef int _
     cdef int k
     cdef uint32_t count, tag, size
     cdef Cursor known[MOST_TAGS]
@@ -260,7 +259,7 @@ cdef int write_tags(Struct *s, Cursor *c, Sink *sink, size_t *marks) except? -1:
     if s.tagged_count:
         memset(known, 0, sizeof(known))
     first = c.at
-    for i in range(count):
+    for _ in range(count):
         if read_uvarint(c, &tag) < 0 or read_uvarint(c, &size) < 0 or need(c, size) < 0:
             return -1
         op = find_tag(s, tag)

@@ -3,8 +3,5 @@
 from kproxy.protocol.program import Program
 from kproxy.protocol.structs import MessageStruct
 
-def decode(program: Program, data: bytes, start: int = 0) -> MessageStruct:
-    """The object of a message that fills *data* from *start* on. Raises DecodeError."""
-
-def encode(program: Program, message: MessageStruct) -> bytes:
-    """The bytes of *message* at the program's version. Raises EncodeError."""
+def decode(program: Program, data: bytes, start: int = 0) -> MessageStruct: ...
+def encode(program: Program, message: MessageStruct) -> bytes: ...

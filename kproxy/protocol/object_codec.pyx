@@ -94,9 +94,9 @@ cdef object new_instance(Class *cls):
 
 cdef int fill_defaults(object instance, Class *cls) except -1:
     """Give every slot that is still empty its default, if it is immutable; lists and structs are made when they are read."""
-    cdef int i
+    cdef int _
     cdef Member *member = cls.members
-    for i in range(cls.count):
+    for _ in range(cls.count):
         if member.default != NULL and slot(instance, member.offset)[0] == NULL:
             fill(instance, member.offset, <object>member.default)
         member += 1
@@ -123,7 +123,6 @@ cdef object read_struct(Struct *s, Cursor *c):
 cdef object read_array(Op *op, Cursor *c):
     cdef int64_t i
     cdef int32_t count
-    cdef int32_t sized
     if read_count(op, c, &count) < 0:
         raise BadBytes
     if count < 0:

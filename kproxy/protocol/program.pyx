@@ -375,7 +375,7 @@ cdef int walk_value(Op *op, Cursor *c, bint fused, Trail *trail) noexcept nogil:
 cdef int walk_tags(Struct *s, Cursor *c, bint fused, Trail *trail) noexcept nogil:
     """The tagged fields at the end of a struct (KIP-482). A known one must fill its size; unknown ones are skipped."""
     cdef uint32_t count, tag, size
-    cdef uint32_t i
+    cdef uint32_t _
     cdef const uint8_t *outer = c.limit
     cdef Op *op
     if read_uvarint(c, &count) < 0:
@@ -384,7 +384,7 @@ cdef int walk_tags(Struct *s, Cursor *c, bint fused, Trail *trail) noexcept nogi
         return 0
     if count > (c.limit - c.at) // 2:
         return fail(c, FAULT_COUNT, count)
-    for i in range(count):
+    for _ in range(count):
         if read_uvarint(c, &tag) < 0 or read_uvarint(c, &size) < 0 or need(c, size) < 0:
             return -1
         op = find_tag(s, tag)

@@ -16,18 +16,7 @@ class State(IntEnum):
     HUNTING = 2
     OPAQUE = 3
 
-IN_FRAMES: State
-SKIPPING: State
-HUNTING: State
-OPAQUE: State
-
 class FrameBuffer:
-    """Cut the bytes of one direction into frames, whatever the chunks; holds at most the received part of one frame.
-
-    ``push`` a chunk, then call ``next`` until it returns None. A size field that is negative or above ``limit`` stops it:
-    ``refused`` is then that size, and ``rest`` returns everything from that size field on.
-    """
-
     limit: int
 
     def __init__(self, limit: int) -> None: ...
@@ -40,21 +29,12 @@ class FrameBuffer:
         """A size that no frame has."""
 
     @property
-    def held(self) -> int:
-        """Bytes of an unfinished frame, its size field included."""
-
+    def held(self) -> int: ...
     @property
-    def missing(self) -> int | None:
-        """Bytes that the unfinished frame still lacks; None while its size field is not whole, 0 without an unfinished frame."""
-
-    def push(self, chunk: bytes, at: int) -> None:
-        """Take a chunk that arrived at *at* (ns); the chunk before it must be used up."""
-
-    def next(self) -> Frame | None:
-        """The next whole frame, or None when the chunk is used up or a size was refused."""
-
-    def rest(self) -> list[tuple[bytes, int]]:
-        """Return what was not cut, as (bytes, time) in order, and start anew."""
+    def missing(self) -> int | None: ...
+    def push(self, chunk: bytes, at: int) -> None: ...
+    def next(self) -> Frame | None: ...
+    def rest(self) -> list[tuple[bytes, int]]: ...
 
 class Owner(Protocol):
     """What a stream calls when frame boundaries are lost or found."""
@@ -66,8 +46,6 @@ class Owner(Protocol):
         """Handle the end of a hunt, at a frame or at the end of the stream, after skipping that many bytes."""
 
 class Stream:
-    """The bytes of one direction, in order."""
-
     def __init__(
         self,
         direction: Direction,
@@ -89,20 +67,9 @@ class Stream:
     def search_again(self) -> list[tuple[bytes, int]]:
         """Bytes to search again, with their times."""
 
-    def receive(self, data: bytes, at: int, events: list[Event]) -> None:
-        """Receive the next bytes; hand each frame in them to ``handle``."""
-
-    def lose(self, frame: Frame) -> None:
-        """Learn from ``handle`` that *frame* was none, so that frame boundaries are not known any more."""
-
-    def hunt(self, *, skipped: int = 0) -> None:
-        """Look for the next frame from here on; *skipped* bytes before are already given up."""
-
-    def damage(self, size: int | None) -> tuple[bytes, int] | None:
-        """Learn that *size* bytes are missing (None: unknown). Return the received part of the frame they hit, and its time."""
-
-    def finish(self, at: int, events: list[Event]) -> None:
-        """Learn that nothing more follows the bytes held: a hunt ends without a frame."""
-
-    def stop(self) -> None:
-        """Drop what is held, and every byte that follows."""
+    def receive(self, data: bytes, at: int, events: list[Event]) -> None: ...
+    def lose(self, frame: Frame) -> None: ...
+    def hunt(self, *, skipped: int = 0) -> None: ...
+    def damage(self, size: int | None) -> tuple[bytes, int] | None: ...
+    def finish(self, at: int, events: list[Event]) -> None: ...
+    def stop(self) -> None: ...

@@ -8,7 +8,7 @@ from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.stdlib cimport free
 
-from kproxy.protocol.wire cimport Buffer, put, reserve
+from kproxy.protocol.wire cimport Buffer, put as put_bytes
 
 from kproxy.output.escaping import well_formed
 from kproxy.output.tables.arrow import schema_of
@@ -94,8 +94,8 @@ cdef class Column:
         return size
 
     cdef int put_nulls(self) except -1:
-        cdef Py_ssize_t number
-        for number in range(self.pending):
+        cdef Py_ssize_t _
+        for _ in range(self.pending):
             self.put_bit(&self.validity, False)
             if self.kind == INTEGER:
                 self.put_integer(0)
@@ -113,7 +113,7 @@ cdef class Column:
     cdef int put_bit(self, Buffer *bits, bint bit) except -1:
         cdef uint8_t empty = 0
         if self.count & 7 == 0:
-            put(bits, &empty, 1)
+            put_bytes(bits, &empty, 1)
         if bit:
             bits.data[self.count >> 3] |= <uint8_t>(1 << (self.count & 7))
         return 0
@@ -124,10 +124,10 @@ cdef class Column:
             most = (<int64_t>1 << (8 * self.width - 1)) - 1
             if not -most - 1 <= value <= most:
                 raise OverflowError(f"{value} does not fit in {self.width} bytes")
-        return put(&self.values, &value, self.width)  # little-endian, as Arrow's memory is
+        return put_bytes(&self.values, &value, self.width)  # little-endian, as Arrow's memory is
 
     cdef int put_float(self, double value) except -1:
-        return put(&self.values, &value, 8)
+        return put_bytes(&self.values, &value, 8)
 
     cdef int put_text(self, object text) except -1:
         cdef Py_ssize_t size = 0
@@ -137,7 +137,7 @@ cdef class Column:
         except UnicodeEncodeError:
             text = well_formed(text)
             data = PyUnicode_AsUTF8AndSize(text, &size)
-        put(&self.elements.values, data, size)
+        put_bytes(&self.elements.values, data, size)
         self.elements.count += size
         return 0
 
@@ -146,7 +146,7 @@ cdef class Column:
         if self.elements.count > MOST:
             raise OverflowError("the rows held are larger than Arrow's columns may be")
         end = <int32_t>self.elements.count
-        return put(&self.values, &end, 4)
+        return put_bytes(&self.values, &end, 4)
 
     def array(self, kind):
         """What was appended as a pyarrow.Array of the type *kind*."""

@@ -302,18 +302,6 @@ cpdef tuple read_body(Frame frame):
     return body, None
 
 
-def json_of(Frame frame):
-    """Kafka's JSON of the body, credentials withheld; None where there is none."""
-    if frame is not None and frame.unread:
-        return b"{}"
-    if frame is None or frame.message is None or frame.error is not None:
-        return None
-    try:
-        return frame.message.to_json(frame.body_version, frame.data, frame.body_start, withhold=True)
-    except DecodeError:
-        return None
-
-
 # Exchanges
 
 cpdef tuple exchange_row(int64_t number, Exchange exchange, Found found, list top, object undecoded):

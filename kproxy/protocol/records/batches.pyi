@@ -1,11 +1,6 @@
 from kproxy.protocol.records.limits import Limits
 
 class Batch:
-    """The header of the whole batch at *position*. Fields that its magic lacks are None; -1 is Kafka's own word for none.
-
-    Raises Malformed where no whole batch stands.
-    """
-
     data: bytes
     position: int
     size: int
@@ -63,8 +58,6 @@ class Batch:
     def open(self, limits: Limits = ...) -> OpenBatch: ...
 
 class OpenBatch:
-    """A batch whose records can be walked."""
-
     batch: Batch
     content: bytes | bytearray
     error: str | None

@@ -1,13 +1,9 @@
 from kproxy.protocol.records.batches import OpenBatch
 
 class Column:
-    """Memory of one Arrow buffer, by the buffer protocol."""
-
     def __len__(self) -> int: ...
 
 class Columns:
-    """The columns of the records of several batches, in the order in which the batches are added."""
-
     count: int
     header_count: int
     null_keys: int

@@ -284,7 +284,7 @@ cdef class Columns:
         cdef Cursor c
         cdef HeaderShape header
         cdef size_t rows = self.header_count + shape.header_count
-        cdef int32_t i
+        cdef int32_t _
         if hold(self.header_keys, rows * sizeof(View)) < 0 or hold(self.header_values, rows * sizeof(View)) < 0:
             return -1
         if hold_bits(self.header_validity, rows) < 0:
@@ -292,7 +292,7 @@ cdef class Columns:
         memset(&c, 0, sizeof(Cursor))
         c.base = c.at = shape.headers
         c.limit = shape.end
-        for i in range(shape.header_count):
+        for _ in range(shape.header_count):
             if read_header(&c, &header) < 0:  # not after next_record has walked them
                 break
             put_view(&(<View *>self.header_keys.data)[self.header_count], header.key, header.key_size, source)

@@ -3,8 +3,6 @@ from collections.abc import Iterable
 from kproxy.protocol.records.batches import OpenBatch
 
 class Record:
-    """One record, to be read and changed."""
-
     offset: int
     timestamp: int
     create_timestamp: int

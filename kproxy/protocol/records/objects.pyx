@@ -10,7 +10,7 @@ from libc.string cimport memset
 
 from kproxy.protocol.records.batches cimport OpenBatch
 from kproxy.protocol.records.shape cimport HeaderShape, next_record, read_header, RecordShape, Walker
-from kproxy.protocol.wire cimport be32, Buffer, Cursor, put, put8, put16, put32, put64, put_uvarint, reserve
+from kproxy.protocol.wire cimport be32, Buffer, Cursor, put, put8, put32, put64, put_uvarint, reserve
 
 import zlib
 
@@ -124,11 +124,11 @@ cdef list read_headers(RecordShape *shape):
     cdef list out = []
     cdef Cursor c
     cdef HeaderShape header
-    cdef int32_t i
+    cdef int32_t _
     memset(&c, 0, sizeof(Cursor))
     c.at = c.base = shape.headers
     c.limit = shape.end
-    for i in range(shape.header_count):
+    for _ in range(shape.header_count):
         if read_header(&c, &header) < 0:  # not after next_record has walked them
             break
         key = PyUnicode_DecodeUTF8(<const char *>header.key, header.key_size, "surrogateescape")

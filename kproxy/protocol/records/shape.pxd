@@ -192,7 +192,7 @@ cdef inline int read_record(Walker *w, RecordShape *r) noexcept nogil:
     cdef Cursor *c = &w.c
     cdef const uint8_t *limit = c.limit
     cdef HeaderShape header
-    cdef int32_t size, i
+    cdef int32_t size, _
     if read_varint(c, &size) < 0:
         return -1
     if size < 0:
@@ -202,7 +202,7 @@ cdef inline int read_record(Walker *w, RecordShape *r) noexcept nogil:
     r.end = c.limit = c.at + size
     if read_body(w, r) < 0:
         return -1
-    for i in range(r.header_count):
+    for _ in range(r.header_count):
         if read_header(c, &header) < 0:
             return -1
     if c.at != r.end:

@@ -1,5 +1,6 @@
 import asyncio
 from enum import IntEnum
+from typing import final
 
 from kproxy.proxy.forwarding.link import Link
 from kproxy.proxy.forwarding.owner import LinkOwner
@@ -9,15 +10,6 @@ from kproxy.proxy.tap.ring import TapWriter
 from kproxy.session.sasl import SaslPhase
 
 class Worker:
-    """What all links of a process share.
-
-    Args:
-        counters: where this worker counts.
-        tap: the ring that traffic is copied to; None: none.
-        loop: uvloop's.
-        memory_budget: bytes the buffers of all lanes should stay below; 0: no limit. Soft: see the package docstring.
-    """
-
     clock_offset: int  # ns from the monotonic clock to the epoch
     tap_paused: bool
     memory_budget: int  # bytes; 0: no limit
@@ -37,8 +29,7 @@ class Worker:
     @property
     def loop(self) -> asyncio.AbstractEventLoop: ...
     @property
-    def buffered_bytes(self) -> int:
-        """Bytes in the buffers of all lanes and pipes now."""
+    def buffered_bytes(self) -> int: ...
 
 class LaneState(IntEnum):
     """The states of a lane."""
@@ -51,12 +42,9 @@ class LaneState(IntEnum):
 
 TRANSITIONS: dict[LaneState, set[LaneState]]
 
-class Pipe:
-    """Reads the source of a lane and writes its sink. Abstract: SocketPipe and TransportPipe override each method."""
+class Pipe: ...
 
 class LinkBase:
-    """The part of a link that lanes use: what is in flight, authentication, limits. Link (link.pyx) overrides each method."""
-
     sasl: SaslPhase | None
     sampled: bool  # the tap gets this connection
 
@@ -86,18 +74,13 @@ class LinkBase:
     def last_at(self) -> int:
         """When bytes were last received, or taken by a slow sink (ns, monotonic)."""
 
-    def close(self, cause: int) -> None:
-        """Close both sides now; *cause* is a CloseCause."""
+    def close(self, cause: int) -> None: ...
 
 class Lane:
-    """One direction of a link; the machine is described at the top of lane.pyx. Abstract: RequestLane, ResponseLane."""
-
     @property
     def lane_state(self) -> LaneState: ...
     @property
-    def transitions_taken(self) -> set[tuple[LaneState, LaneState]]:
-        """Transitions of this lane so far, as pairs of LaneState."""
-
+    def transitions_taken(self) -> set[tuple[LaneState, LaneState]]: ...
     @property
     def eof(self) -> bool:
         """The source has ended or is lost."""
@@ -110,11 +93,10 @@ class Lane:
     def discarding(self) -> bool:
         """The sink is lost: what would be sent to it is dropped."""
 
-    def stalled_since(self) -> int:
-        """When the last byte of an incomplete frame was received (ns, monotonic); 0: between frames, blocked or opaque."""
+    def stalled_since(self) -> int: ...
 
-class RequestLane(Lane):
-    """From client to broker: frames by their header, raw SASL tokens, what is in flight from now on, acks=0."""
+@final
+class RequestLane(Lane): ...
 
-class ResponseLane(Lane):
-    """From broker to client: which request each response answers, and from where on addresses may be in it."""
+@final
+class ResponseLane(Lane): ...

@@ -13,7 +13,7 @@ SocketPipe  receives into one buffer and sends from it. The buffer is the proces
 from libc.errno cimport (
     EAGAIN, EALREADY, ECONNABORTED, ECONNREFUSED, EINPROGRESS, EINTR, EISCONN, EMFILE, ENFILE, ENOBUFS, ENOMEM, errno,
 )
-from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint32_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcmp, memcpy
 from posix.unistd cimport close as close_fd
@@ -128,8 +128,8 @@ cdef class Acceptor:
         cdef sockaddr_storage address
         cdef socklen_t size
         cdef int client
-        cdef int turn
-        for turn in range(CLIENTS_IN_A_TURN):
+        cdef int _
+        for _ in range(CLIENTS_IN_A_TURN):
             size = sizeof(sockaddr_storage)
             client = accept4(self.fd, <sockaddr *>&address, &size, SOCK_NONBLOCK | SOCK_CLOEXEC)
             if client < 0:

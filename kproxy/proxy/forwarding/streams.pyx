@@ -70,10 +70,10 @@ cdef class Leg:
         if self.writes is not None:
             self.writes.resume()
 
-    def connection_lost(self, error):
+    def connection_lost(self, exc):
         self.lost = True
         if self.reads is not None:
-            self.reads.lose(error)
+            self.reads.lose(exc)
 
     cdef int begin(self) except -1:
         """Pass on what was received before the link was joined."""

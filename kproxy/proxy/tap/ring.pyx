@@ -8,7 +8,8 @@ In a memfd: a page of control words, each on a cache line of its own, then the b
     readers the number of readers so far; the reader's
 
 A record is a header of 24 bytes (size, kind and direction in one word; connection; time), its bytes, and padding to 8. It lies in
-one piece: where it does not fit before the end of the ring, a word of kind TAP_SKIP stands there and it begins at the start. The writer stores head after the record
+one piece: where it does not fit before the end of the ring, a word of kind TAP_SKIP stands there and it begins at the start.
+The writer stores head after the record
 (release), the reader loads it before (acquire), and the other way round with tail.
 
 The reader trusts no word of the ring: it loads each once and checks it against the size of its own mapping. An impossible value is
