@@ -365,10 +365,10 @@ def test_promise_18_no_more_connections_to_brokers_than_clients_make(
     assert broker.accepted <= 200
     assert connects <= opened == 200
 
-    nobody = proxied(f"127.0.0.1:{free_ports()}")
+    unreachable = proxied(f"127.0.0.1:{free_ports()}")
     for _ in range(20):
-        with client(nobody.bootstrap()) as one:
+        with client(unreachable.bootstrap()) as one:
             one.send(heartbeat(1))
             assert one.closed()
-    assert nobody.count(CLOSED, "upstream_unreachable") == 20
-    assert nobody.count("kproxy_upstream_connects_total") <= 20
+    assert unreachable.count(CLOSED, "upstream_unreachable") == 20
+    assert unreachable.count("kproxy_upstream_connects_total") <= 20

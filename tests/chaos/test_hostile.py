@@ -1,4 +1,4 @@
-"""Promises 3, 4, 20, 22, attacks 1 to 5 and 14 to 26: hostile bytes pass as they are and hurt nobody.
+"""Promises 3, 4, 20, 22, attacks 1 to 5 and 14 to 26: hostile bytes are forwarded unchanged and harm no other connection.
 
 The whole of promise 22: `python -m pytest tests/chaos -m long`.
 """
@@ -74,7 +74,7 @@ HOSTILE = {
 def test_attacks_1_to_5_and_14_to_18_pass_byte_for_byte(
     scripted: Scripted, proxied: Start, record_property: Record, tmp_path: Path
 ) -> None:
-    """Both ways: as a request, and as what answers one. Nobody is restarted by it, and the log stays one line an event."""
+    """As a request and as a response. No process is restarted, and each event stays one line of the log."""
     recorder: list[bytes] = []
 
     def echo(peer: Peer) -> None:
@@ -162,7 +162,7 @@ def test_attack_20_addresses_that_are_a_trap_are_not_told(scripted: Scripted, pr
 
 
 def test_attack_19_brokers_without_end_do_not_take_all_ports(scripted: Scripted, proxied: Start) -> None:
-    """500 brokers are told of where 20 may be: the others are withheld, and nobody listens for them."""
+    """Metadata names 500 brokers where 20 are allowed: the others are withheld, and no port is opened for them."""
     brokers = [pack(">i", number) + string(f"10.0.{number >> 8}.{number & 255}") for number in range(500)]
     body = pack(">i", 0) + array(*[each + pack(">ih", 9092, -1) for each in brokers])
     body += pack(">h", -1) + pack(">i", -1) + array()

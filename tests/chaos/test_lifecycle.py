@@ -227,7 +227,7 @@ def _reloads(connections: int, scripted: Scripted, proxied: Start, record_proper
     assert "mistake" not in proxy.said()
 
 
-def test_promise_15_a_reload_refuses_nobody(scripted: Scripted, proxied: Start, record_property: Record) -> None:
+def test_promise_15_a_reload_refuses_no_connection(scripted: Scripted, proxied: Start, record_property: Record) -> None:
     _reloads(3_000, scripted, proxied, record_property)
 
 
@@ -239,7 +239,7 @@ def test_promise_15_ten_thousand_times(scripted: Scripted, proxied: Start, recor
 @pytest.mark.parametrize(
     "text",
     ["clusters: [", '{"clusters": [], "nonsense": 1}', "!!python/object/apply:os.system ['true']", ""],
-    ids=["not YAML", "a name nobody knows", "a Python object", "empty"],
+    ids=["not YAML", "an unknown key", "a Python object", "empty"],
 )
 def test_promise_15_a_bad_configuration_keeps_the_old_one(scripted: Scripted, proxied: Start, text: str) -> None:
     proxy = proxied(scripted(answering).address)
@@ -281,7 +281,7 @@ def serial_number(address: str, ca: Path) -> str:
         return str(shown["serialNumber"])
 
 
-def test_promise_16_a_new_certificate_drops_nobody(
+def test_promise_16_a_new_certificate_drops_no_connection(
     scripted: Scripted, proxied: Start, tmp_path: Path, record_property: Record
 ) -> None:
     authority = Authority(tmp_path / "pki", "proxy")

@@ -167,7 +167,7 @@ def test_attack_10_odd_correlation_ids_pass_and_are_counted(scripted: Scripted, 
         one.send(heartbeat(3))
         assert one.rest() == after
     assert proxy.count("kproxy_mispaired_responses_total") >= 1
-    with client(proxy.bootstrap()) as other:  # and nobody else is concerned
+    with client(proxy.bootstrap()) as other:  # other connections are not affected
         other.send(asked[0] + asked[1])
         assert other.exactly(len(odd)) == odd
 

@@ -1,4 +1,4 @@
-"""What is true of every test here: nobody goes round the proxy."""
+"""Check after every test here that no client bypassed the proxy."""
 
 from collections.abc import Iterator
 from pathlib import Path

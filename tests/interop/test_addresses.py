@@ -29,7 +29,7 @@ METADATA_OF_TOPIC = (
 
 @pytest.fixture(scope="module")
 def spread(three: Cluster) -> str:
-    """A topic whose partition i is led by broker i + 1, one replica each, so that nobody takes over."""
+    """A topic whose partition i is led by broker i + 1, one replica each, so that leaders stay."""
     return three.topic(TOPIC, 3, replicas=1)
 
 

@@ -1,4 +1,4 @@
-"""The gates see who comes: what the other tests rely on when they say that nobody went round the proxy."""
+"""The gates identify the processes that connect: the other tests rely on it to see that no client bypasses the proxy."""
 
 import subprocess
 import sys

@@ -42,7 +42,7 @@ def closing(session: Session, at: int) -> list[Event]:
 
 
 def new_session(**options: object) -> Session:
-    """A session between two addresses that matter to nobody."""
+    """A session between two made-up addresses."""
     return Session(number=1, client="10.0.0.5:51234", broker="10.0.0.9:9092", **options)  # type: ignore[arg-type]
 
 
@@ -71,7 +71,7 @@ def tell(event: Event) -> str:
         case BadFrame():
             return f"bad {event.direction}: {event.reason}"
         case _:
-            raise AssertionError(f"an event nobody knows: {event!r}")
+            raise AssertionError(f"an unknown event: {event!r}")
 
 
 def _tell_exchange(exchange: Exchange) -> str:

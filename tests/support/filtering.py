@@ -36,7 +36,7 @@ def ours(node_id: int) -> tuple[str, int]:
 
 
 def connection(addresses: Any = None) -> ConnectionFacts:
-    """A connection between addresses that matter to nobody."""
+    """A connection between made-up addresses."""
     return ConnectionFacts(1, "default", "10.0.0.5:51234", "10.0.0.1:9092", "10.0.0.9:9092", addresses)
 
 

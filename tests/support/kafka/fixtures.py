@@ -61,7 +61,7 @@ _DIRECT_LISTENERS = {"PLAINTEXT": "PLAIN", "SSL": "TLS", "SASL_PLAINTEXT": "SASL
 
 @dataclass
 class Entrances:
-    """The ways into a cluster; a proxy is started for a way when somebody first takes it."""
+    """The ways into a cluster; the proxy of a way is started when the way is first used."""
 
     cluster: Cluster
     folder: Path
@@ -79,7 +79,7 @@ class Entrances:
         return Entrance(self.cluster, bootstrap, security, proxy)
 
     def _brokers(self) -> Authority:
-        if self.cluster.authority is None:  # of a cluster without TLS nobody asks
+        if self.cluster.authority is None:  # a cluster without TLS has none
             return self._proxies_own()
         return self.cluster.authority
 
@@ -120,9 +120,9 @@ class Entrances:
         return {"broker_tls": tls}
 
     def strangers(self) -> list[str]:
-        """Who has come to the gates since the last time without being a proxy of ours.
+        """List the processes that have connected to the gates since the last call and are not proxies of ours.
 
-        Whoever was gone again before the gate could see who it was (number 0) is left out: no client uses such a connection.
+        A process that had closed before the gate could identify it (number 0) is left out: no client uses such a connection.
         """
         marks = {proxy.mark for proxy in self._proxies.values()}
         strangers = (each for each in self.cluster.gates.visitors() if each.pid and each.mark not in marks)

@@ -64,7 +64,7 @@ def jars(release: str) -> Path:
         for binding in fetched.glob("slf4j-reload4j-*.jar"):  # 3.9 brings another one than slf4j-simple
             binding.unlink()
         try:
-            fetched.rename(kept)  # whole or not at all, whoever else is at it
+            fetched.rename(kept)  # whole or not at all, even if another process does the same
         except OSError:
             if not kept.is_dir():
                 raise

@@ -30,7 +30,7 @@ HOST = "127.0.0.1"
 
 
 def cluster(bootstrap: Sequence[str], **settings: Any) -> dict[str, Any]:
-    """A virtual cluster in front of *bootstrap*, listening on ports nobody uses."""
+    """A virtual cluster in front of *bootstrap*, listening on free ports."""
     return {"listen": f"{HOST}:{free_ports(ROOM)}", "bootstrap": list(bootstrap), **settings}
 
 
@@ -88,7 +88,7 @@ class Proxy:
         self._process = spawn(words, self.log, environment=self._environment, folder=self.file.parent)
 
     def write(self) -> None:
-        """Write ``config`` to its file (JSON is YAML), in one step, as whoever watches it wants."""
+        """Write ``config`` to its file (JSON is YAML), in one step: a reader never sees half of it."""
         beside = self.file.with_suffix(".new")
         beside.write_text(json.dumps(self.config, indent=1), encoding="utf-8")
         beside.rename(self.file)
