@@ -1,5 +1,6 @@
 """What every test may rely on: Hypothesis profiles, workers, optional programs, and that no other test left anything running."""
 
+import gc
 import os
 from collections.abc import Callable, Iterator
 
@@ -11,6 +12,7 @@ from tests.support.leftovers import Leftovers
 pytest_plugins = ["tests.support.kafka.fixtures", "tests.support.scheduling"]
 
 Require = Callable[[str, object, str], None]
+COLLECT_AFTER = gc.get_threshold()
 MOST_WORKERS = 4  # each of them takes half a gigabyte of memory
 
 hypothesis.settings.register_profile(
@@ -23,6 +25,16 @@ hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "determini
 def pytest_xdist_auto_num_workers() -> int:
     """A worker for each processor that we may use: `-n auto` in pyproject.toml; `-n 0` runs the tests in this process."""
     return min(len(os.sched_getaffinity(0)), MOST_WORKERS)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown() -> None:
+    """Undo what a worker or an analyzer that ran in this process did to the garbage collector.
+
+    Frozen cycles are never collected: their sockets and shared memory would stay open for as long as the tests run.
+    """
+    gc.set_threshold(*COLLECT_AFTER)
+    gc.unfreeze()
 
 
 @pytest.fixture(scope="session", autouse=True)

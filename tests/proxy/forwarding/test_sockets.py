@@ -1,6 +1,7 @@
 """Plain sockets: accepting under limits and faults, connecting, and pumping with back-pressure, half-close and resets."""
 
 import asyncio
+import gc
 import os
 import random
 import resource
@@ -534,6 +535,7 @@ def test_connections_that_come_and_go_leave_no_descriptor(count: int) -> None:
     async def work() -> None:
         broker = Broker()
         async with listening(broker.serve) as broker.port, front(f"127.0.0.1:{broker.port}", addresses=FIXED) as proxy:
+            gc.collect()  # what other tests left may be collected at any time
             before = open_files()
             for number in range(count):
                 reader, writer = await proxy.connect()
