@@ -91,9 +91,8 @@ class SourceDistribution(sdist):
         write_c()
         super().run()
 
-    def add_defaults(self) -> None:
-        super().add_defaults()
-        self.filelist.extend([".build/backend.py", ".build/setup.py", *map(c_file, (*SOURCES, SHARED))])
+    def make_release_tree(self, base_dir, files) -> None:
+        super().make_release_tree(base_dir, [*files, ".build/backend.py", ".build/setup.py"])
 
 
 setup(
