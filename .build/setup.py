@@ -16,7 +16,7 @@ C_FOLDER = ".build/c"
 SHARED = (
     "kproxy._shared"  # Cython's own support code for memoryviews, generators and the like: once, not in each extension
 )
-FLAGS = "-DNDEBUG -fwrapv -O2 -g0"  # as fast as with Python's -O3 -g, for 60 % of the compiler's time
+FLAGS = "-DNDEBUG -fwrapv -O3 -g0"  # -g doubles the compiler's time; with -O2, records become columns 7 to 18 % slower
 DIRECTIVES = {
     "language_level": 3,
     "auto_pickle": False,  # no extension type is pickled
@@ -91,9 +91,8 @@ class SourceDistribution(sdist):
         write_c()
         super().run()
 
-    def add_defaults(self) -> None:
-        super().add_defaults()
-        self.filelist.extend([".build/backend.py", ".build/setup.py", *map(c_file, (*SOURCES, SHARED))])
+    def make_release_tree(self, base_dir, files) -> None:
+        super().make_release_tree(base_dir, [*files, ".build/backend.py", ".build/setup.py"])
 
 
 setup(

@@ -4,9 +4,9 @@ Kafka is found by content, on any port. A flow is a machine of four states; ``Fl
 
     state      what is true in it                                   items of the flow                      next state
     UNDECIDED  ``_pending`` holds the items, in order; at most       bytes are probed; a verdict decides.   KAFKA, TLS or
-               PROBE_SIZE bytes in PROBE_PIECES pieces. More is      Closed forces a verdict                DROPPED
-               let go, oldest first, where the beginning of the
-               flow is not in the capture anyway
+               PROBE_SIZE bytes in PROBE_PIECES pieces. The oldest   Closed forces a verdict                DROPPED
+               are dropped, and counted in a Gap, if the beginning
+               of the flow was not captured
     KAFKA      ``session`` is set and owns all bytes that are held   go to the session                      DROPPED, if
                                                                                                             it failed
     TLS        ``_tls`` decrypts; ``_inside`` is a FlowReader of     are decrypted; what comes out goes to  DROPPED, if
@@ -16,7 +16,7 @@ Kafka is found by content, on any port. A flow is a machine of four states; ``Fl
 
 A verdict is made from the first bytes of the flow where the capture has them: then the side that opened the connection is the
 client. Where it has not, requests are looked for at the beginnings of pieces (sides.py), in at most JOINED_SIZE bytes. Entering
-a state feeds it all that was pending: no byte is lost on the way, except those that were let go, which a Gap event counts.
+a state feeds it all that was pending: no byte is lost on the way, except those that were dropped, which a Gap event counts.
 
 What bounds memory: the above for UNDECIDED; session.Limits for KAFKA; one TLS record each way, and secrets (KeyLog) for TLS.
 """
@@ -227,7 +227,7 @@ class FlowReader:
         """Judge by what is known when no more will be: the flow has ended, or enough of it was probed."""
         if not any(self._sizes):  # no bytes were sent at all, or only the headers of the packets were captured
             return Foreign("unknown", Direction.REQUEST, HEADERS_ONLY) if self._lost else State.UNDECIDED
-        if not all(self._sizes) and (one_sided := self._judge_one_sided(1 if self._sizes[1] else 0)) is not None:
+        if not all(self._sizes) and (one_sided := self._judge_one_sided(self._only_direction())) is not None:
             return one_sided
         client = self._sides.claimed() if self._lost or not self._from_start else None
         if client is not None and self._can_be_client(client):
@@ -237,13 +237,16 @@ class FlowReader:
             what = CUT_SHORT
         return self._foreign or Foreign("unknown", Direction.REQUEST, what)
 
-    def _judge_one_sided(self, direction: int) -> Foreign | None:
+    def _only_direction(self) -> Direction:
+        return Direction.RESPONSE if self._sizes[Direction.RESPONSE] else Direction.REQUEST
+
+    def _judge_one_sided(self, direction: Direction) -> Foreign | None:
         """Judge a flow of which only one direction has bytes: whether they are the broker's."""
-        if (direction == 1 or not self._from_start) and self._has_responses():
-            if direction == 0:
+        if (direction == Direction.RESPONSE or not self._from_start) and self._has_responses():
+            if direction == Direction.REQUEST:
                 self.flow.swap()  # the side taken for the client is the broker
             return Foreign("one-sided", Direction.RESPONSE, RESPONSES)
-        if self._from_start and direction == 1:
+        if self._from_start and direction == Direction.RESPONSE:
             return Foreign("unknown", Direction.RESPONSE, UNHEARD)
         return None
 
@@ -264,10 +267,10 @@ class FlowReader:
         )
 
     def _can_be_client(self, direction: int) -> bool:
-        return direction == 0 or not self._from_start
+        return direction == Direction.REQUEST or not self._from_start
 
     def _with_client(self, direction: int) -> Verdict:
-        if direction == 1:
+        if direction == Direction.RESPONSE:
             self.flow.swap()  # the side taken for the broker is the client
         return State.KAFKA
 

@@ -1,7 +1,7 @@
 # cython: language_level=3, annotation_typing=False, nonecheck=True, auto_pickle=False
 """Session: one connection as a conversation. Pairs requests with responses and reports what happens as events.
 
-Where frames begin is decided in stream.py, which frames are raw SASL tokens in sasl.py, the words for other protocols are in
+Where frames begin is decided in stream.pyx, which frames are raw SASL tokens in sasl.py, the words for other protocols are in
 recognise.py. The state of a session is that of its two streams, its SaslPhase and InFlight; all transitions start here:
 
     from a stream                what the session does
