@@ -15,7 +15,7 @@ from setuptools.command.sdist import sdist
 C_FOLDER = ".build/c"
 # Cython's own support code for memoryviews, generators and the like: once, not in each extension.
 SHARED = "kproxy._shared"
-FLAGS = "-DNDEBUG -fwrapv -O2 -g0"  # as fast as with Python's -O3 -g, for 60 % of the compiler's time
+FLAGS = "-DNDEBUG -fwrapv -O3 -g0"  # -g doubles the compiler's time; with -O2, records become columns 7 to 18 % slower
 DIRECTIVES = {
     "language_level": 3,
     "auto_pickle": False,  # no extension type is pickled

@@ -1,6 +1,6 @@
 """kproxy: what mitmproxy is to HTTP and Wireshark is to packets, for the Kafka wire protocol.
 
-Packages, in the order in which bytes pass through them; the docstring of each says what is in it, and where to add what.
+Packages, each above those that import it (extract is apart); the docstring of each says what is in it, and where to add what.
 
     errors      all exceptions that kproxy raises, one tree
     protocol    what the bytes mean: facts, codec, headers, error codes, special values. No I/O, no clock
@@ -8,8 +8,8 @@ Packages, in the order in which bytes pass through them; the docstring of each s
     capture     files: pcap and pcapng, link layers, TCP reassembly, TLS with a key log
                 -> the byte streams of both directions with their times
     output      events to text lines and trees, the decoded log (JSON lines), captures, tables, metrics
-    pipeline    the engine: byte streams to sessions to events to outputs; one Run, one Output; kproxy.read
     filters     what can see and change traffic: the contract, the chain, the built-in filters. No I/O, no clock
+    pipeline    the engine: byte streams to sessions to events to outputs; one Run, one Output; kproxy.read
     config      the configuration of `kproxy run`: the file, its types and its checks
     proxy       sockets: workers that forward, the supervisor that starts them, the analyzer that reads the tap
     cli         one module per command: decode, demo, api, run, check

@@ -32,7 +32,8 @@ Who owns which bytes: the buffer is Capture's and lent to a PacketBatch until th
 once, into Data or a held segment. Everything held is bounded by Limits.
 
 To add
-    a link type           links.pyx: its number in the LINK_ enum, and where its network header begins in _network_version
+    a link type           links.pyx: its number in the LINK_ enum, and a branch in ``_network_version`` that returns IPv4 or
+                          IPv6 and where that header begins; if its EtherType is not just before it, ``_ethertype_before``
     an encapsulation      tunnels.py: its row among BY_ETHERTYPE, BY_PROTOCOL or BY_UDP_PORT, and scapy's class for it
     a file format         scanners.pyx: a class with scan(); reader.py: its magic in Capture._detect
     a compression         files.py: a class with readinto() and its magic in see_through

@@ -29,7 +29,6 @@ CLICK_WORDS = {  # as Click words it, and as we do
     "not a valid integer range": "not a whole number",
     "not a valid integer": "not a whole number",
     "not a valid float range": "not a number",
-    ". (Did you mean": " (did you mean",
 }
 
 
@@ -110,7 +109,12 @@ def _click_sentence(error: click.ClickException) -> str:
     """Click's message in our form: lower case, no full stop, and which help to read."""
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "kproxy"
-    message = error.format_message().strip()
+    if isinstance(error, click.NoSuchOption):  # releases of Click differ in how they word the suggestions
+        message = f"no such option '{error.option_name}'"
+        if error.possibilities:
+            message += f" (did you mean {' or '.join(sorted(error.possibilities))}?)"
+    else:
+        message = error.format_message().strip()
     for words, ours in CLICK_WORDS.items():
         message = message.replace(words, ours)
     return f"{message[:1].lower()}{message[1:].rstrip('.')}; see {command} --help"

@@ -1,4 +1,4 @@
-"""The formats of ``kproxy decode``: the output that each makes, with its checks. OUTPUTS is the list; add a line for another."""
+"""The formats of ``kproxy decode``: the output that each makes, with its checks. To add one, see kproxy.pipeline.output."""
 
 import os
 import shutil

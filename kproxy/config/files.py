@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from kproxy.config.checks import Problem
-from kproxy.config.structs import BrokerTls, Config, ListenerTls
+from kproxy.config.structs import BrokerTls, Config, ListenerTls, Rotated
 from kproxy.config.units import quoted
 from kproxy.errors import KproxyError
 
@@ -29,9 +29,9 @@ def check_files(config: Config) -> Iterator[Problem]:
             yield from _check_listener_tls(f"{path}.listener_tls", cluster.listener_tls)
         if cluster.broker_tls:
             yield from _check_broker_tls(f"{path}.broker_tls", cluster.broker_tls)
-    for part in ("log", "capture"):
+    for part in config.analysis.__struct_fields__:
         rotated = getattr(config.analysis, part)
-        if rotated is not None and rotated.path:
+        if isinstance(rotated, Rotated) and rotated.path:
             yield from _check_output_path(f"analysis.{part}.path", rotated.path)
 
 

@@ -24,12 +24,13 @@ A filter, whole; ``use: mine:TopicPrefix`` and ``with: {prefix: team-a.}`` in th
 
 What is held for a filter, and what bounds it
 
-    API, version and direction decide (Want), never the size. ``Filter.wants`` is called when the chain is made: HOLD collects
-    the whole frame, TAIL only the end of a response, PASS nothing; of several filters the strongest decides (HOLD, TAIL,
-    PASS). REFUSE is the chain's own: a required filter cannot read that version.
+    API, version and direction choose a Want; the size is only a bound. ``Filter.wants`` is called when the chain is made:
+    HOLD collects the whole frame, TAIL only the end of a response, PASS nothing. Among several filters HOLD wins over TAIL,
+    and TAIL over PASS. REFUSE is the chain's own: a required filter cannot read that version.
     A held frame is at most limits.held_frame_size; above it, each filter that wants it held has a fault, and
-    ``Chain.when_too_large_to_hold`` decides. A tail is at most 1 MiB. One frame a direction is held, as the direction reads
-    no further until there is a verdict. kproxy.proxy.forwarding has the buffers.
+    ``Chain.when_too_large_to_hold`` decides. A tail is at most 1 MiB; a longer one closes the connection (FILTER), also if all
+    filters fail open. One frame a direction is held, as the direction reads no further until there is a verdict.
+    kproxy.proxy.forwarding has the buffers.
     A filter gets a message of its own, decoded from the frame: it lives until the verdict, or as long as the filter keeps it.
 
 What is true of Kafka and what is promised to a filter
@@ -45,7 +46,8 @@ What is true of Kafka and what is promised to a filter
   replaced leaves byte for byte as it came.
 * A fault (an exception, a return value that is no verdict, a timeout, a frame that cannot be decoded) is logged and counted.
   If the filter ``fails_open`` the frame goes on as it came, else the connection is closed: a policy cannot be bypassed by
-  breaking it.
+  breaking it. A fault in ``on_tail`` closes nothing, as the rest of the response has been sent: the addresses in the tail
+  are withheld.
 * Every filter gets a message of its own: what it changes without ``Replace`` no other filter sees.
 * A response made by a filter (``Reply``) goes through the filters that its request has passed, as a broker's would.
 * An API or version that is not in the facts passes untouched and counted, unless a ``required`` filter wants that API: then

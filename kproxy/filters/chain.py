@@ -135,7 +135,7 @@ class Chain:
         return Passage(self, connection, Direction.RESPONSE, request, frame, filters).go() if filters else Send(frame)
 
     def on_tail(self, connection: ConnectionFacts, request: RequestFacts, tail: bytes) -> bytes:
-        """Run the tail of a response, from ``tail_start`` to the frame's end, through the filters; return as many bytes."""
+        """Run the tail of a response, from ``tail_start`` on, through the filters; return exactly ``len(tail)`` bytes."""
         size = len(tail)
         for filter_ in self.filters_for(Direction.RESPONSE, request.api_key, request.api_version):
             if filter_.wants(Direction.RESPONSE, request.api_key, request.api_version) is not Want.TAIL:
@@ -143,9 +143,9 @@ class Chain:
             try:
                 changed = filter_.on_tail(connection, request, tail)
                 if not isinstance(changed, bytes) or len(changed) != size:
-                    raise TypeError(f"on_tail must return {size} bytes for as many")
+                    raise TypeError(f"on_tail must return exactly {size} bytes")
             except Exception as error:
-                self.note_fault(filter_, f"the end of a response of api_key {request.api_key}", error)
+                self.note_fault(filter_, f"the end of a response of api_key {request.api_key}", error, tail=True)
                 changed = tail if filter_.fails_open else withheld_tail(request.api_key, request.api_version, size)
             tail = changed
         return tail
@@ -172,14 +172,15 @@ class Chain:
         passed = set(map(id, self.filters[: self.filters.index(filter_)]))
         return tuple(f for f in self.filters_for(Direction.RESPONSE, api_key, api_version) if id(f) in passed)
 
-    def note_fault(self, filter_: Filter, event: str, fault: Exception | str) -> None:
-        """Count a fault; log the first, tenth, hundredth ... of a filter."""
+    def note_fault(self, filter_: Filter, event: str, fault: Exception | str, *, tail: bool = False) -> None:
+        """Count a fault; log the first, tenth, hundredth ... of a filter. *tail*: of a response that was sent up to there."""
         name = name_of(filter_)
         self.faults[name] += 1
         self.on_fault(name)
         times = self.faults[name]
         if str(times).strip("0") == "1":
-            end = "traffic passes it by" if filter_.fails_open else "the connection is closed"
+            closes = "its addresses are withheld" if tail else "the connection is closed"
+            end = "traffic passes it by" if filter_.fails_open else closes
             reason = fault if isinstance(fault, str) else _in_short(fault)
             _log.warning("filter %s failed on %s: %s; %s (fault %d)", name, event, reason, end, times)
 

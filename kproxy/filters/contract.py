@@ -108,7 +108,7 @@ Verdict = Forward | Replace | Reply | Close
 
 
 class Want(IntEnum):
-    """What the forwarding plane does with frames of an API at a version in one direction, whatever their size."""
+    """What the forwarding plane does with frames of an API at a version in one direction; size is only a bound."""
 
     PASS = 0  # cut through: sent while the rest is still arriving
     HOLD = 1  # held whole and given to the chain; above limits.held_frame_size see Chain.when_too_large_to_hold
@@ -127,7 +127,7 @@ class Filter:
     requests: Collection[int] = ()  # API keys of the requests it wants
     responses: Collection[int] = ()  # API keys of the responses it wants
     versions: Versions | None = None  # of these versions only; None: every one
-    fails_open: bool = False  # observers: True; a fault lets the frame pass
+    fails_open: bool = False  # after a fault the frame passes unchanged (for filters that only observe), else closes
     required: bool = False  # frames of its APIs at versions that are not in the facts must not pass
     timeout: float = 10.0  # seconds an awaited verdict may take
 
@@ -146,7 +146,7 @@ class Filter:
         return Forward()
 
     def on_tail(self, connection: ConnectionFacts, request: RequestFacts, tail: bytes) -> bytes:
-        """Return the tail of a TAIL response, from its first address on, as the client is to get it: as many bytes."""
+        """Return what to send in place of the tail of a TAIL response: exactly ``len(tail)`` bytes."""
         return tail
 
     def on_close(self, connection: ConnectionFacts) -> None:

@@ -1,6 +1,7 @@
 """Events to people and machines: the decoded log, text, packets, tables, metrics.
 
-Every module turns events into strings, bytes or Arrow; tables/parquet.py alone writes files, as a table is many.
+Every module turns events into strings, bytes or Arrow; only tables/parquet.py
+writes files, as one table is a directory of several. from_jsonl.py turns lines back into events.
 
     jsonl.py         the decoded log: one JSON object a line; its docstring is the contract
     from_jsonl.py    lines of the decoded log back to events
@@ -25,6 +26,6 @@ To add
     a field of the decoded log     jsonl.py: its docstring and the line; from_jsonl.py to read it back; where_types.py its type
     a fact to a line of text       text/key_facts.py
     a column or a table            tables/__init__.py says where
-    a metric                       metric_descriptions.py (name, help, labels), then set it in metrics.py
+    a metric                       of a worker: kproxy.proxy.tap; of the analyzer: kproxy.proxy.analyzer
     a rule of --anonymize          rewriting/anonymize.py
 """

@@ -45,7 +45,7 @@ Anything else has ``event``, ``connection``, ``client``, ``broker``, ``at`` (as 
     token           object: the parts of the token that are no secret, as in embedded; null where it is opaque
     skipped         int: bytes passed over until a frame could be found again
     reason          str: in words
-    kind            str: tls, http, ssh, unknown
+    kind            str: tls, http, proxy, ssh, postgresql, zookeeper, text, one-sided, unknown
     what            str: in words, which side it is and what to change
     tls             object: what is known of the connection's TLS (fields: kproxy.output.tls); null in the clear
 

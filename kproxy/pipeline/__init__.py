@@ -57,8 +57,11 @@ RotatingFile, which counts them. OutputClosed (``| head``) ends it with success.
 
 Where would I ...
 
-    add an output      a class derived from output.Output; one line in kproxy/cli/formats.py or kproxy/proxy/analyzer/outputs.py
+    add an output      a class derived from output.Output, and where it is chosen: kproxy/cli/formats.py for ``kproxy decode
+                       --format``, kproxy/proxy/analyzer/outputs.py for ``kproxy run``
     add a source       that ends: a method of Run beside read_flow_items. A live one: feed the Connections of ``run.open_live``
-    call the decoder   in a Spark task: ``for event in decode_packets(packets, options)`` with the packets of some connections in
-                       the order of their times, or ``decode_flows(items, options)`` where they are reassembled already
+    call the decoder   in a Spark task: ``for event in decode_packets(packets, options)`` (reading.py) with all packets of each
+                       connection, both directions, in the order of their times (group by the unordered pair of endpoints),
+                       or ``decode_flows(items, options)`` where they are reassembled already. Options.keylog is a path that
+                       the executor must be able to open
 """

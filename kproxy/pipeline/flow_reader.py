@@ -4,9 +4,9 @@ Kafka is found by content, on any port. A flow is a machine of four states; ``Fl
 
     state      what is true in it                                   items of the flow                      next state
     UNDECIDED  ``_pending`` holds the items, in order; at most       bytes are probed; a verdict decides.   KAFKA, TLS or
-               PROBE_SIZE bytes in PROBE_PIECES pieces. More is      Closed forces a verdict                DROPPED
-               let go, oldest first, where the beginning of the
-               flow is not in the capture anyway
+               PROBE_SIZE bytes in PROBE_PIECES pieces. The oldest   Closed forces a verdict                DROPPED
+               are dropped, and counted in a Gap, if the beginning
+               of the flow was not captured
     KAFKA      ``session`` is set and owns all bytes that are held   go to the session                      DROPPED, if
                                                                                                             it failed
     TLS        ``_tls`` decrypts; ``_inside`` is a FlowReader of     are decrypted; what comes out goes to  DROPPED, if
@@ -16,7 +16,7 @@ Kafka is found by content, on any port. A flow is a machine of four states; ``Fl
 
 A verdict is made from the first bytes of the flow where the capture has them: then the side that opened the connection is the
 client. Where it has not, requests are looked for at the beginnings of pieces (sides.py), in at most JOINED_SIZE bytes. Entering
-a state feeds it all that was pending: no byte is lost on the way, except those that were let go, which a Gap event counts.
+a state feeds it all that was pending: no byte is lost on the way, except those that were dropped, which a Gap event counts.
 
 What bounds memory: the above for UNDECIDED; session.Limits for KAFKA; one TLS record each way, and secrets (KeyLog) for TLS.
 """

@@ -1,9 +1,9 @@
 """What every destination of events is: the Output class, the sources that events come from, and how connections end.
 
 To add an output, write one class derived from Output in a module beside line_output.py (or anywhere: the analyzer's counts
-are one), and one line where it is chosen: OUTPUTS in kproxy/cli/formats.py for ``kproxy decode --format``, FILES in
-kproxy/proxy/analyzer/outputs.py for the analyzer, or ``Run(outputs=[...])`` in a program of your own. Nothing else knows
-which outputs exist.
+are one), and choose it: for ``kproxy decode --format`` kproxy/cli/formats.py (a member of Format, a function that makes
+it, its line in OUTPUTS), for the analyzer FILES in kproxy/proxy/analyzer/outputs.py and a field of config.Analysis, in a
+program of your own ``Run(outputs=[...])``.
 """
 
 from abc import ABC, abstractmethod

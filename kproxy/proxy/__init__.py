@@ -1,12 +1,12 @@
-"""`kproxy run`: the proxy. With the command line the only package that does network I/O, waits and asks the time.
+"""`kproxy run`: the proxy. Only this package and cli use the network, wait, or read the clock.
 
 Three kinds of process
 
     supervisor   `kproxy run` itself: reads the configuration, starts and restarts the others, handles signals and changed files,
                  writes the log, serves the admin port. Carries no traffic. Enter at supervisor/process.py
     worker       forwards; one uvloop each, and all share the ports (SO_REUSEPORT). Enter at worker.py
-    analyzer     reads the taps of all workers, decodes, writes the decoded log and captures, counts. Killed, hung or slow, it
-                 costs no client anything. Enter at analyzer/process.py
+    analyzer     reads the taps of all workers, decodes, writes the decoded log and captures, counts. When it is killed,
+                 hangs or is slow, traffic is not affected. Enter at analyzer/process.py
 
     `ps` shows "kproxy run --listen ...", "kproxy: worker 0", "kproxy: analyzer (kproxy-analyzer)" (process_title.py).
 

@@ -30,10 +30,11 @@ limit was exceeded, ``crc_valid`` where a checksum is wrong. Nothing is repaired
 To add
     a compression codec   a member of Codec with its number from the attributes (compression.py), a branch in ``_decompress`` and
                           one in ``compress`` there, and a module beside snappy.py with ``decompress(data, limits) -> Unpacked``
-                          and ``compress(data)``. It must ask ``limits.allowed(len(data))`` before it allocates, and return an
-                          Unpacked with ``error`` or ``skipped`` instead of raising. Batches, objects, columns and tables then
-                          read it without a change; tests/protocol/records/test_compression.py tries every member of Codec.
-                          What is legal at which magic is decided in ``decompress``.
+                          and, if the library needs help, ``compress(data)``. It must ask ``limits.allowed(len(data))`` before it
+                          allocates, and return an Unpacked with ``error`` or ``skipped`` instead of raising. Batches, objects
+                          and columns then read it without a change; tests/protocol/records/test_compression.py tries every
+                          member of Codec. Name it in the column ``codec`` of kproxy.output.tables.contracts. What is legal at
+                          which magic is decided in ``decompress``, and for writing in editing.py.
     a record format       (magic 3) shape.pxd, and the header fields in batches.pyx
     a control record      control.py
 """

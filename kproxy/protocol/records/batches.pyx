@@ -21,7 +21,7 @@ from kproxy.protocol.wire cimport be16, be32, be64, FAULT_COUNT, FAULT_VARINT
 
 from kproxy.errors import Malformed
 from kproxy.protocol.records.checksum import crc32c
-from kproxy.protocol.records.compression import decompress
+from kproxy.protocol.records.compression import Codec, decompress
 from kproxy.protocol.records.limits import DEFAULT_LIMITS
 
 cdef enum:
@@ -34,7 +34,8 @@ cdef enum:
     CONTROL = 0x20
     DELETE_HORIZON = 0x40
 
-cdef tuple CODEC_NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
+cdef tuple CODEC_NAMES = tuple([codec.name.lower() for codec in Codec])  # by number, which has no gaps
+cdef int CODECS = len(CODEC_NAMES)
 
 
 cdef class Batch:
@@ -103,7 +104,7 @@ cdef class Batch:
     def compression(self):
         """The codec's name as Kafka writes it; None for a number that is none."""
         cdef int codec = self.attributes & 7
-        return CODEC_NAMES[codec] if codec < 5 else None
+        return CODEC_NAMES[codec] if codec < CODECS else None
 
     @property
     def is_wrapper(self):
@@ -201,7 +202,7 @@ cdef class Batch:
             base,
             <int64_t>(<uint64_t>base + <uint64_t><int64_t><int32_t>be32(at + 23)),
             <int32_t>be32(at + 57),
-            CODEC_NAMES[codec] if codec < 5 else None,
+            CODEC_NAMES[codec] if codec < CODECS else None,
             "LogAppendTime" if attributes & 8 else "CreateTime",
             <int64_t>be64(at + 27),
             <int64_t>be64(at + 35),

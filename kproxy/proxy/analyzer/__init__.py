@@ -6,8 +6,9 @@
     outputs.py       the files of the configuration (decoded log, capture) as outputs of the pipeline, rotated
     counts.py        AnalysisCounts: an output that counts for /metrics, bounded
 
-It is killed, restarted or slow without any effect on traffic: then the taps drop and count (kproxy.proxy.tap). A new process goes
-on with the rings of the old one; workers describe their open connections again, and the files of the old one are rotated.
+When it is killed, restarted or slow, traffic is not affected: the taps drop bytes and count them (kproxy.proxy.tap).
+A new process goes on with the rings of the old one; workers describe their open connections again, and the files of the
+old one are rotated.
 
 To add a file: an entry of FILES (outputs.py) and its options in config.Analysis. To add a count: a field of AnalyzerCounts
 (kproxy/proxy/messages.py), its metric in kproxy/output/metrics.py.

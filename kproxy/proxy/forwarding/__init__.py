@@ -8,7 +8,15 @@
                   (tables)
     plan.pyx      Plan: what is done with frames of each API and version; Walker: to a field of a body that is not kept
     in_flight.pxd requests to be answered, in order
-    owner.py      LinkOwner: what all these ask of the virtual cluster that owns a link
+    owner.py      LinkOwner: the interface by which these modules call the virtual cluster that owns a link
+
+Words
+
+    connection  one TCP connection, or the exchanges seen on it
+    link        a client's connection and the broker's that serves it
+    lane        one direction of a link
+    pipe        reads one side of a link and writes the other, for one lane
+    leg         uvloop's protocol of one side, where a side is TLS
 
 The way of a byte
 
@@ -28,9 +36,9 @@ Which frames are held is decided by API and version, not by size; see kproxy.fil
     HOLD    held whole, then given to LinkOwner.on_request or on_response: what a filter asked for; SaslHandshake and
             raw SASL tokens are held as well, for kproxy itself
     TAIL    responses that are big or frequent and have broker addresses at their end (Produce, Fetch, ShareFetch ...):
-            cut through up to the first address, then held from there on (LinkOwner.on_tail, which must return as many
-            bytes). When the walk comes to an address before any byte of the frame was sent, the frame is held whole
-            instead. Without an address, it is cut through to its end
+            cut through up to the first address, then held from there on (LinkOwner.on_tail, which must return the same
+            number of bytes). When the walk comes to an address before any byte of the frame was sent, the frame is held whole
+            instead, if at most 1 MiB is left from there. Without an address, it is cut through to its end
     REFUSE  the connection is closed: a required filter cannot read this API or version
 
     Size matters only as a bound: a HOLD frame above limits.held_frame_size (16 MiB) is a fault of each filter that

@@ -18,12 +18,15 @@ Records of the ring: (kind, connection, direction, at in ns since the epoch, byt
     END    that side sent its end (FIN), or was lost
     CLOSE  the connection was closed: one byte, the CloseCause
 
-When the ring is full, TapWriter.write returns -1 and writes nothing. The link counts the bytes (Total.TAP_DROPPED_BYTES
-and _CHUNKS, in metrics kproxy_tap_dropped_*), and writes a LOST record before its next one that fits. The analyzer's
-session then resumes at a frame it can recognise, and says that bytes were missing. Traffic neither waits nor changes.
-The same happens while no reader is attached (the analyzer died), and while the memory budget pauses the tap.
+When a record does not fit, TapWriter.write returns -1 and writes nothing; one larger than half the ring never fits. The
+link counts the bytes (Total.TAP_DROPPED_BYTES and _CHUNKS, in metrics kproxy_tap_dropped_*), and writes a LOST record
+before its next one that fits. The analyzer's session then resumes at a frame it can recognise, and says that bytes were
+missing. Traffic neither waits nor changes. OPEN is tried again with the next bytes; a CLOSE that was dropped is made up
+for when the connection has long been silent. The same happens while no reader is attached (the analyzer died), and
+while the memory budget pauses the tap.
 
 To add a metric: a member of Total (counted.py), at the end; in GAUGES if it can go down; and its Description in
-kproxy/output/metric_descriptions.py. To add a close cause: a member of CloseCause, at the end. There are 64 places for each
-(counters.pxd); import fails if they are exceeded.
+kproxy/output/metric_descriptions.py, whose ``total`` is the member's name in lower case. Then count it:
+``counters.total(X)[0] += 1`` in Cython, ``counters.add(Total.X)`` in Python. To add a close cause: a member of
+CloseCause, at the end. There are 64 places for each (counters.pxd); import fails if they are exceeded.
 """

@@ -7,13 +7,13 @@ import msgspec
 
 
 class TapKind(IntEnum):
-    """What a record is; its numbers are in the ring. 0 is taken: it marks the end of the ring."""
+    """What a record is; its numbers are in the ring. 0 is taken: the ring goes on at its start."""
 
     OPEN = 1  # JSON of Opened
     DATA = 2  # bytes as they were received
-    LOST = 3  # how many bytes did not fit: 8 bytes, little-endian
+    LOST = 3  # how many bytes are missing here (no room, no reader, or the tap was paused): 8 bytes, little-endian
     END = 4  # that side sent its end, or was lost
-    CLOSE = 5  # one byte: CloseCause, or nothing
+    CLOSE = 5  # one byte: CloseCause
 
 
 class Opened(msgspec.Struct):
