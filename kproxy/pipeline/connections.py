@@ -79,9 +79,9 @@ class Connections:
         listener: Listener,
         limits: Limits,
         *,
-        contain: tuple[type[BaseException], ...] = (),
-        most: int = 20_000,
-        most_held: int = 268_435_456,
+        contain: tuple[type[BaseException], ...],
+        most: int,
+        most_held: int,
     ) -> None:
         self._clusters = clusters
         self._listener = listener
@@ -120,7 +120,7 @@ class Connections:
             self._give_up(next(iter(self._open.values())))
 
     def receive(self, number: int, direction: int, data: bytes, at: int) -> None:
-        """Take the next bytes of a direction: 0 is the client's, 1 the broker's."""
+        """Take the next bytes of a direction (Direction)."""
         self.last_at = at
         connection = self._open.get(number)
         if connection is None:
@@ -173,7 +173,7 @@ class Connections:
             self._close(connection, at, CloseReason.FINISHED)
 
     def close_all(self, at: int) -> None:
-        """Close every connection: no more comes of any, or it is not known what was missed."""
+        """Close every connection: the source has ended, or has lost an unknown number of bytes."""
         while self._open:
             self._close(next(iter(self._open.values())), at, CloseReason.CAPTURE_END)
 

@@ -227,7 +227,7 @@ class FlowReader:
         """Judge by what is known when no more will be: the flow has ended, or enough of it was probed."""
         if not any(self._sizes):  # no bytes were sent at all, or only the headers of the packets were captured
             return Foreign("unknown", Direction.REQUEST, HEADERS_ONLY) if self._lost else State.UNDECIDED
-        if not all(self._sizes) and (one_sided := self._judge_one_sided(1 if self._sizes[1] else 0)) is not None:
+        if not all(self._sizes) and (one_sided := self._judge_one_sided(self._only_direction())) is not None:
             return one_sided
         client = self._sides.claimed() if self._lost or not self._from_start else None
         if client is not None and self._can_be_client(client):
@@ -237,13 +237,16 @@ class FlowReader:
             what = CUT_SHORT
         return self._foreign or Foreign("unknown", Direction.REQUEST, what)
 
-    def _judge_one_sided(self, direction: int) -> Foreign | None:
+    def _only_direction(self) -> Direction:
+        return Direction.RESPONSE if self._sizes[Direction.RESPONSE] else Direction.REQUEST
+
+    def _judge_one_sided(self, direction: Direction) -> Foreign | None:
         """Judge a flow of which only one direction has bytes: whether they are the broker's."""
-        if (direction == 1 or not self._from_start) and self._has_responses():
-            if direction == 0:
+        if (direction == Direction.RESPONSE or not self._from_start) and self._has_responses():
+            if direction == Direction.REQUEST:
                 self.flow.swap()  # the side taken for the client is the broker
             return Foreign("one-sided", Direction.RESPONSE, RESPONSES)
-        if self._from_start and direction == 1:
+        if self._from_start and direction == Direction.RESPONSE:
             return Foreign("unknown", Direction.RESPONSE, UNHEARD)
         return None
 
@@ -264,10 +267,10 @@ class FlowReader:
         )
 
     def _can_be_client(self, direction: int) -> bool:
-        return direction == 0 or not self._from_start
+        return direction == Direction.REQUEST or not self._from_start
 
     def _with_client(self, direction: int) -> Verdict:
-        if direction == 1:
+        if direction == Direction.RESPONSE:
             self.flow.swap()  # the side taken for the broker is the client
         return State.KAFKA
 

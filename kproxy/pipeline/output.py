@@ -14,10 +14,8 @@ from typing import Self
 from kproxy.output.bodies import Bodies
 from kproxy.session import Event
 
-CLIENT, BROKER = SIDES = (
-    "client",
-    "broker",
-)  # by direction: the side that sends requests, and the one that sends responses
+# By direction: the side that sends requests, and the one that sends responses
+SIDES = CLIENT, BROKER = "client", "broker"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,7 @@
 """Read captures and decoded logs in a program of your own: ``for event in kproxy.read("trace.pcapng")``."""
 
+import os
+import weakref
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator
 from pathlib import Path
@@ -9,7 +11,7 @@ from typing import Self
 from kproxy.capture import Data, FlowItem, Flows, Packet
 from kproxy.capture.files import STANDARD_INPUT
 from kproxy.capture.unwrap import Unwrapper
-from kproxy.errors import CaptureError
+from kproxy.errors import CaptureError, UsageError
 from kproxy.output.bodies import Bodies, read_bodies
 from kproxy.output.opening import Opener
 from kproxy.pipeline.decoded_log import open_input
@@ -42,8 +44,16 @@ def read(
 
     Raises:
         CaptureError: a file cannot be opened, or is neither capture nor decoded log.
-        UsageError: ``where`` is no condition, or the key log cannot be opened.
+        UsageError: no path is given, ``where`` is no condition, or the key log cannot be opened.
+        TypeError: a path is neither str nor Path.
     """
+    if not paths:
+        raise UsageError('no file to read: give at least one path, for instance kproxy.read("trace.pcapng")')
+    for path in paths:
+        if not isinstance(path, str | os.PathLike):
+            raise TypeError(
+                f"a path is str or Path, not {type(path).__name__}; several paths are separate arguments: kproxy.read(*paths)"
+            )
     options = Options(where=where, keylog=None if keylog is None else Path(keylog), records=records)
     return Reader([Path(path) for path in paths], options, strict=strict)
 
@@ -52,20 +62,18 @@ class Reader(Iterator[Event]):
     """The events of files; iterate once. Files are closed at the end, or by ``close``, or at the end of a ``with`` block."""
 
     def __init__(self, paths: Iterable[Path], options: Options, *, strict: bool) -> None:
-        self._collector = _Collector()
-        self._summary = Summary()
-        self._opener = Opener(Viewers() if options.records else None)
-        self._run = Run(options, [self._collector, self._summary])
-        self._strict = strict
         paths = list(paths)
         for path in paths:
             _check(path)
-        self._events = self._read(paths)
+        self._opener = Opener(Viewers() if options.records else None)
+        self._collector = _Collector(self._opener)
+        self._summary = Summary()
+        self._run = Run(options, [self._collector, self._summary])
+        self._close_run = weakref.finalize(self, self._run.close)  # at the latest when the Reader is dropped
+        self._events = _read(paths, self._run, self._collector, strict=strict)
 
     def __next__(self) -> Event:
-        event = next(self._events)
-        self._opener.learn(event)
-        return event
+        return next(self._events)
 
     def bodies(self, exchange: Exchange) -> Bodies:
         """Both bodies of an exchange as Kafka's JSON, and what is inside them; credentials withheld, as in the decoded log.
@@ -86,8 +94,9 @@ class Reader(Iterator[Event]):
         return list(self._summary.lines(self._run.packets_passed_over))
 
     def close(self) -> None:
-        """Close the files; there are no more events."""
+        """Close the files and the key log; there are no more events."""
         self._events.close()
+        self._close_run()
 
     def __enter__(self) -> Self:
         return self
@@ -97,37 +106,44 @@ class Reader(Iterator[Event]):
     ) -> None:
         self.close()
 
-    def _read(self, paths: list[Path]) -> Generator[Event]:
-        collector, run = self._collector, self._run
-        with run:
-            for path in paths:
-                with open_input(path) as source:
-                    for _ in run.read(source):
-                        yield from collector.shown()
-                if self._strict and run.damages:
-                    raise CaptureError("\n".join(run.damages))
+
+def _read(paths: list[Path], run: Run, collector: "_Collector", *, strict: bool) -> Generator[Event]:
+    with run:
+        for path in paths:
+            with open_input(path) as source:
+                for _ in run.read(source):
+                    yield from collector.shown()
+            if strict and run.damages:
+                raise CaptureError("\n".join(run.damages))
 
 
 class _Collector(Observer):
-    """Keeps the events that are shown until the reader gives them on."""
+    """Queues events until the caller asks for them.
 
-    def __init__(self) -> None:
-        self.given: tuple[Event | None, Bodies | None] = (
-            None,
-            None,
-        )  # the last one, and its bodies if they were read already
-        self._events: deque[tuple[Event, Bodies | None]] = deque()
+    Args:
+        opener: learns from every event, those that are not shown too. It learns when the event leaves the queue, so that it
+            never knows more than what came up to the event that the caller has.
+    """
+
+    def __init__(self, opener: Opener | None = None) -> None:
+        # The event that the caller has, and its bodies if they were read already
+        self.given: tuple[Event | None, Bodies | None] = None, None
+        self._opener = opener
+        self._events: deque[tuple[Event, Bodies | None, bool]] = deque()
 
     def write(self, event: Event, bodies: Bodies | None, *, shown: bool = True, line: bytes | None = None) -> None:
         """See Output."""
-        if shown:
-            self._events.append((event, bodies))
+        self._events.append((event, bodies, shown))
 
     def shown(self) -> Iterator[Event]:
-        """The events kept, each of them once."""
+        """Take the events out of the queue, in their order; yield those that are shown."""
         while self._events:
-            event, _ = self.given = self._events.popleft()
-            yield event
+            event, bodies, shown = self._events.popleft()
+            if self._opener is not None:
+                self._opener.learn(event)
+            if shown:
+                self.given = event, bodies
+                yield event
 
 
 def decode_packets(packets: Iterable[Packet], options: Options = Options()) -> Iterator[Event]:  # noqa: B008 - frozen

@@ -90,7 +90,6 @@ class Run:
         self._log_reader = LogReader()
         self._clusters = Clusters()
         self._outputs: list[Output] = []
-        self._writes: list[Callable[..., None]] = []  # their methods of that name
         self._outputs_read_bodies = False
         self._reads_bodies = False  # for an output, or for the condition
         self._sources = 0
@@ -115,7 +114,6 @@ class Run:
         self._outputs_changed()
 
     def _outputs_changed(self) -> None:
-        self._writes = [output.write for output in self._outputs]
         self._outputs_read_bodies = any(output.reads_bodies for output in self._outputs)
         condition_reads = self.condition is not None and self.condition.reads_bodies
         self._reads_bodies = self._outputs_read_bodies or condition_reads
@@ -313,8 +311,7 @@ class _Live:
     def receive_events(self, events: list[Event]) -> None:
         """See Listener."""
         run = self._run
-        if run.source is not self._source:
-            run.switch_source(self._source)
+        run.switch_source(self._source)
         for event in events:
             run.write(event)
 

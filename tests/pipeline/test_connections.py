@@ -32,7 +32,7 @@ def heard() -> Heard:
 
 
 def opened(heard: Heard, *numbers: int, contain: tuple[type[BaseException], ...] = (Exception,)) -> Connections:
-    connections = Connections(Clusters(), heard, Limits(), contain=contain)
+    connections = Connections(Clusters(), heard, Limits(), contain=contain, most=20_000, most_held=268_435_456)
     for number in numbers:
         connections.open(number, 1, client="c:1", broker="b:1", cluster="orders", from_start=True)
     return connections

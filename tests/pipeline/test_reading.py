@@ -4,7 +4,9 @@ import json
 import pickle
 import subprocess
 import sys
+import warnings
 from pathlib import Path
+from struct import pack
 
 import pytest
 
@@ -13,6 +15,9 @@ from kproxy.capture import open_capture, read_flows
 from kproxy.output.jsonl import event_line
 from kproxy.pipeline.reading import decode_flows, decode_packets
 from kproxy.pipeline.run import Options
+from tests.support.built_captures import Conversation, pcap
+from tests.support.corpus import payloads
+from tests.support.frames import array, request, response, string
 from tests.support.secrets_block import without_secrets
 from tests.support.traffic import CAPTURES
 
@@ -79,6 +84,36 @@ def test_bodies_are_those_of_the_exchange_that_is_asked_for() -> None:
     assert len({reader.bodies(event).request for event in events}) > 10
 
 
+def connect_group() -> bytes:
+    """A capture of a Connect worker: JoinGroup v0, then SyncGroup v0, which does not name the group's protocol type."""
+    metadata, assignment = (
+        pack(">i", len(data)) + data
+        for data in (bytes.fromhex(payloads(kind)[0]["hex"]) for kind in ("connect-metadata", "connect-assignment"))
+    )
+    joining = string("g") + pack(">i", 9) + string("") + string("connect") + array(string("sessioned") + metadata)
+    joined = pack(">hi", 0, 1) + string("sessioned") + string("a") + string("a") + array()
+    syncing = string("g") + pack(">i", 1) + string("a") + array(string("a") + assignment)
+    conversation = Conversation().handshake()
+    conversation.send(0, request(11, 0, 1, joining)).send(1, response(1, joined))
+    conversation.send(0, request(14, 0, 2, syncing)).send(1, response(2, pack(">h", 0) + assignment))
+    return pcap(conversation.finish().packets)
+
+
+@pytest.mark.parametrize("where", [None, 'apiName == "SyncGroup"', 'apiName == "SyncGroup" && size(embedded) > 0'])
+def test_bodies_are_opened_with_what_exchanges_show_that_the_condition_leaves_out(
+    tmp_path: Path, where: str | None
+) -> None:
+    capture = tmp_path / "connect.pcap"
+    capture.write_bytes(connect_group())
+    reader = kproxy.read(capture, where=where)
+    kinds = [
+        [one.kind for one in reader.bodies(event).embedded]
+        for event in reader
+        if isinstance(event, kproxy.Exchange) and event.api_name == "SyncGroup"
+    ]
+    assert kinds == [["connect-assignment"] * 2]
+
+
 @pytest.mark.parametrize("from_log", [False, True])
 def test_a_body_is_an_object_in_one_step(tmp_path: Path, from_log: bool) -> None:
     admin = CAPTURES / "05-admin.pcap"
@@ -139,6 +174,34 @@ def test_a_file_that_cannot_be_read_is_an_error_before_the_first_event(path: str
 def test_a_condition_that_is_none_is_an_error() -> None:
     with pytest.raises(kproxy.UsageError, match="did you mean apiKey"):
         kproxy.read(FIRST, where="apikey == 3")
+
+
+def test_without_a_path_there_is_nothing_to_read() -> None:
+    with pytest.raises(kproxy.UsageError, match="no file to read: give at least one path"):
+        kproxy.read()
+
+
+@pytest.mark.parametrize("paths", [["a.pcap", "b.pcap"], b"a.pcap", 3])
+def test_what_is_no_path_is_an_error_that_says_how_to_give_paths(paths: object) -> None:
+    with pytest.raises(TypeError, match=f"not {type(paths).__name__}; several paths are separate arguments"):
+        kproxy.read(paths)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("closes", [True, False])
+def test_a_reader_that_is_not_read_closes_its_key_log(tmp_path: Path, closes: bool) -> None:
+    keys = tmp_path / "keys.log"
+    keys.write_bytes(b"")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ResourceWarning)
+        reader = kproxy.read(FIRST, keylog=keys)
+        file = reader._run.secrets._file
+        assert file is not None and not file._file.closed
+        if closes:
+            reader.close()
+            reader.close()
+            assert list(reader) == []
+        del reader
+    assert file._file.closed
 
 
 def test_leaving_the_block_closes_the_file() -> None:

@@ -57,8 +57,9 @@ def heard() -> Heard:
     return Heard()
 
 
-def decoder(heard: Heard, **options: int) -> Decoder:
-    return Decoder(Connections(Clusters(), heard, Limits(), contain=(Exception, Stuck), **options))
+def decoder(heard: Heard, *, most: int = 20_000, most_held: int = 268_435_456) -> Decoder:
+    connections = Connections(Clusters(), heard, Limits(), contain=(Exception, Stuck), most=most, most_held=most_held)
+    return Decoder(connections)
 
 
 def data(number: int, direction: int, frame: bytes, at: int = 5) -> TapItem:
