@@ -13,9 +13,8 @@ from setuptools.command.build_ext import build_ext
 from setuptools.command.sdist import sdist
 
 C_FOLDER = ".build/c"
-SHARED = (
-    "kproxy._shared"  # Cython's own support code for memoryviews, generators and the like: once, not in each extension
-)
+# Cython's own support code for memoryviews, generators and the like: once, not in each extension.
+SHARED = "kproxy._shared"
 FLAGS = "-DNDEBUG -fwrapv -O3 -g0"  # -g doubles the compiler's time; with -O2, records become columns 7 to 18 % slower
 DIRECTIVES = {
     "language_level": 3,

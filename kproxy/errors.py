@@ -13,6 +13,7 @@
     ├── ProxyProtocolError        a connection that does not begin with the PROXY header expected of it
     ├── UpstreamError             a broker that cannot be reached: one sentence with its address
     └── UsageError                bad input from a person: one sentence with its position
+        ├── OptionError           an option of a run that is wrong; begins with the option's name
         └── ConfigError           a configuration with mistakes: all of them, each with its position
 
 Anything else that leaves a public function is a bug.
@@ -107,6 +108,10 @@ class UpstreamError(KproxyError):
 
 class UsageError(KproxyError):
     """Bad input from a person; the text is one sentence that says where and what to do instead."""
+
+
+class OptionError(UsageError):
+    """An option of a run (pipeline.run.Options) that is wrong; the text begins with its name, to which the CLI adds ``--``."""
 
 
 class Mistake(NamedTuple):

@@ -1,5 +1,6 @@
 """How the tree is laid out: what stands at the top, one test module a module, nothing unfinished, every extension built."""
 
+import ast
 import importlib.util
 import re
 from importlib.machinery import EXTENSION_SUFFIXES
@@ -12,6 +13,8 @@ PACKAGE = ROOT / "kproxy"
 TOP_LEVEL = {"pyproject.toml", "kproxy", "tests", "captures", "dashboards", "deploy", "README.md", "LICENSE", "NOTICE"}
 MADE_BY_TOOLS = re.compile(r"build|dist|__pycache__|.*\.egg-info")  # the visible names that .gitignore leaves out
 SHARED = PACKAGE / f"_shared{EXTENSION_SUFFIXES[0]}"  # what Cython puts there of all extensions; it has no source
+NAMED_FILE = re.compile(r"(?<![\w.*/])[a-z_][a-z_0-9/]*\.pyx?\b")
+DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|NotImplementedError)\b")
 
 SOURCES = sorted(path for pattern in ("*.py", "*.pyx", "*.pxd") for path in PACKAGE.rglob(pattern))
@@ -42,6 +45,21 @@ def test_modules_are_finished_and_introduced(source: Path) -> None:
     first = next((line for line in text.splitlines() if line and not line.startswith("#")), "")
     introduced = first.startswith(('"""', 'r"""', "'''"))
     assert introduced or source.suffix == ".pxd", f"{shown(source)} does not say what is in it"
+
+
+def docstrings(source: Path) -> str:
+    text = source.read_text(encoding="utf-8")
+    if source.suffix == ".py":
+        return "\n".join(ast.get_docstring(n) or "" for n in ast.walk(ast.parse(text)) if isinstance(n, DOCUMENTED))
+    return "\n".join(re.findall(r'"""(.*?)"""', text, re.DOTALL)) if source.suffix in (".pyx", ".pxd") else text
+
+
+def test_every_module_that_docstrings_and_readme_name_exists() -> None:
+    folders = (PACKAGE, ROOT / "tests", ROOT / "captures")
+    files = ["/" + shown(path) for folder in folders for suffix in ("*.py", "*.pyx") for path in folder.rglob(suffix)]
+    named = {(shown(at), name) for at in (*SOURCES, ROOT / "README.md") for name in NAMED_FILE.findall(docstrings(at))}
+    assert len(named) > 100
+    assert [one for one in sorted(named) if not any(path.endswith("/" + one[1]) for path in files)] == []
 
 
 def test_half_of_the_modules_are_short_enough_to_read_at_once() -> None:

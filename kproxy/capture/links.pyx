@@ -252,7 +252,7 @@ cdef void _make_key(Span* span, Network* network, Segment* segment) noexcept nog
 
 
 def read_segment(int link_type, bytes data, original_size=None):
-    """Return the TcpSegment in a packet, or the name of what it is instead (one of OUTCOME_NAMES)."""
+    """Return the TcpSegment in a packet, or the name of what it is instead (one of OUTCOME_NAMES): ``dissect`` for Python."""
     cdef Segment segment
     cdef Py_ssize_t original = len(data) if original_size is None else min(original_size, 0xFFFFFFFF)
     if not 0 <= link_type <= 0xFFFF:

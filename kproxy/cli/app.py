@@ -14,7 +14,7 @@ import click
 
 from kproxy import __version__
 from kproxy.cli import end_start_up
-from kproxy.errors import CaptureError, ConfigError, KproxyError, OutputClosed, UsageError
+from kproxy.errors import CaptureError, ConfigError, KproxyError, OptionError, OutputClosed, UsageError
 
 DONE, FAILED, USAGE, DAMAGED, INTERRUPTED = 0, 1, 2, 3, 130  # the last two are also in decode.py
 # Command -> its line in `kproxy --help`. The command is the function of this name in kproxy/cli/NAME.py.
@@ -80,6 +80,8 @@ def main(arguments: list[str]) -> None:
         code = _show(f"kproxy: {_click_sentence(error)}", USAGE)
     except ConfigError as error:
         code = _list_mistakes(error)
+    except OptionError as error:
+        code = _show(f"kproxy: --{error}", USAGE)
     except UsageError as error:
         code = _show(f"kproxy: {error}", USAGE)
     except CaptureError as error:

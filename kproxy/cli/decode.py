@@ -13,6 +13,7 @@ from kproxy.pipeline.run import Input, Run
 from kproxy.pipeline.run import Options as RunOptions
 from kproxy.pipeline.summary import Summary
 
+STANDARD_OUTPUT = Path("-")
 DONE, DAMAGED, INTERRUPTED = 0, 3, 130  # exit status, see app.py
 
 
@@ -146,6 +147,10 @@ def _check_options(options: OutputOptions) -> None:
         raise UsageError("--bodies is for --format parquet; jsonl and -v always have them")
     if chosen is Format.PCAPNG and options.on_terminal:
         raise UsageError("--format pcapng is not for a terminal; use -o FILE")
+    if chosen is Format.PARQUET and options.path == STANDARD_OUTPUT:
+        raise UsageError("--format parquet writes a directory, not to standard output; use -o DIR")
+    if options.path is None and sys.stdout is None:  # closed by the shell: >&-
+        raise UsageError("standard output is closed; use -o FILE")
     if options.anonymize and chosen is not Format.PCAPNG:
         raise UsageError(f"--anonymize is for --format pcapng; {chosen} shows the traffic as it is")
 
@@ -174,7 +179,7 @@ def _print_summary(run: Run, summary: Summary) -> None:
         secrets, others = run.keylog.lines, run.keylog.passed_over
         print(f"  the key log has {secrets:,} secrets, and {others:,} other lines", file=sys.stderr)
     for note in run.condition.notes if run.condition is not None else ():
-        print(note, file=sys.stderr)
+        print(f"--where was taken as false where it cannot be answered: {note}", file=sys.stderr)
 
 
 def _needs_captures(options: OutputOptions) -> str | None:

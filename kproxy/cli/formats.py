@@ -51,7 +51,7 @@ class OutputOptions:
     @property
     def on_terminal(self) -> bool:
         """Whether the output goes to a terminal."""
-        return self.path is None and sys.stdout.isatty()
+        return self.path is None and sys.stdout is not None and sys.stdout.isatty()
 
     def open_sink(self) -> Sink:
         """Open the file or pipe to write to; line by line if the output is read while it is written."""

@@ -105,7 +105,7 @@ class Rotated(Struct, frozen=True):
     """A file that is rotated by size and age; older parts get numbers."""
 
     path: str
-    most_size: Size = 104_857_600
+    most_size: Size = 100 * 1024 * 1024
     most_age: Seconds = 3_600.0
     keep: Annotated[int, Meta(ge=1, le=100_000)] = 10  # number of parts, including the one being written
 

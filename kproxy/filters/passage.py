@@ -186,7 +186,7 @@ class Passage:
         try:
             self._read_header()
             self._message().check(self._request.api_version, self._frame, self._body_start)
-        except DecodeError:
+        except DecodeError:  # not an error: that the answer does not fit the requested version is what is asked here
             return True
         return False
 

@@ -1,7 +1,7 @@
 """The tail of a response, from its first address on: its last fields and tag section, read alone and written to the same size.
 
-A response's size is in front of it and long gone when its end is looked at, so what is written there fills the room
-exactly: an unknown tagged field, which clients pass over (KIP-482), takes what is left.
+A response's size is in front of it and already forwarded when its end is read, so what is written there has the same
+size: an unknown tagged field, which clients pass over (KIP-482), takes what is left.
 """
 
 import functools

@@ -1,4 +1,4 @@
-"""``--where``: a CEL expression over the names of the decoded log decides which exchanges are shown.
+"""Conditions: a CEL expression over the names of the decoded log decides which exchanges are shown.
 
 The names are those of :mod:`kproxy.output.jsonl`. Bodies are read only when the expression names something in them.
 A field that an exchange does not have makes the expression false for it, and is reported once.
@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from kproxy.errors import UsageError
+from kproxy.errors import OptionError
 from kproxy.output.bodies import OPENABLE, Bodies, read_bodies
 from kproxy.output.escaping import well_formed
 from kproxy.output.jsonl import event_line
@@ -38,8 +38,9 @@ POSITION = re.compile(r"<input>:(\d+):(\d+): (?:Syntax error: )?([^\n]*)")
 class Where:
     """A compiled condition; ``where(event)`` returns whether the event is shown.
 
-    Raises UsageError, one sentence, when the expression is malformed, names what does not exist, compares what is never
-    equal, or has a value other than true or false. ``notes`` collects problems at run time, each once.
+    Raises OptionError, one sentence, when the expression is malformed, names what does not exist, compares what is never
+    equal, or has a value other than true or false. ``notes`` collects why it
+    could not be answered for some events and was taken as false, each reason once.
     """
 
     def __init__(self, expression: str) -> None:
@@ -86,7 +87,7 @@ class Where:
             return False
         if not isinstance(result, bool):
             kind = type(result).__name__
-            raise UsageError(f"--where {self.expression!r} must give true or false, not {result!r:.60} ({kind})")
+            raise OptionError(f"where {self.expression!r} must give true or false, not {result!r:.60} ({kind})")
         return result
 
     def _note(self, error: Exception) -> None:
@@ -98,14 +99,13 @@ class Where:
         self._note_problem(what)
 
     def _note_problem(self, what: str) -> None:
-        note = f"--where was taken as false where it cannot be answered: {what}"
-        if note not in self.notes and len(self.notes) < 20:
-            self.notes.append(note)
+        if what not in self.notes and len(self.notes) < 20:
+            self.notes.append(what)
 
 
 def _compile(expression: str) -> Any:
     if not expression.strip():
-        raise UsageError("--where is empty; give a condition, for instance 'apiKey == 3'")
+        raise OptionError("where is empty; give a condition, for instance 'apiKey == 3'")
     import cel  # noqa: PLC0415 - it takes a tenth of a second, and most runs have no condition
 
     try:
@@ -113,15 +113,15 @@ def _compile(expression: str) -> Any:
     except ValueError as error:
         found = POSITION.search(str(error))
         if found is None:
-            raise UsageError(f"--where {expression!r} is not a CEL expression: {_first_sentence(error)}") from error
+            raise OptionError(f"where {expression!r} is not a CEL expression: {_first_sentence(error)}") from error
         line, column, what = found.groups()
         place = f"column {column}" if line == "1" else f"line {line}, column {column}"
         what = "it ends too early" if "'<EOF>'" in what else what
-        raise UsageError(f"--where {expression!r} is wrong at {place}: {what}") from error
+        raise OptionError(f"where {expression!r} is wrong at {place}: {what}") from error
 
 
 def _check_names(program: Any, expression: str) -> set[str]:
-    """The names that the expression uses, all known. Raises UsageError with the closest that exist."""
+    """The names that the expression uses, all known. Raises OptionError with the closest that exist."""
     names = set(program.variables()) - set(BOUND.findall(expression))
     known = [*CHEAP, *COSTLY, *OTHER]
     for name in sorted(names - set(known)):
@@ -129,17 +129,17 @@ def _check_names(program: Any, expression: str) -> set[str]:
         by_case = [k for k in known if k.lower() == name.lower()]
         hint = f"did you mean {' or '.join(by_case or close)}?" if by_case or close else f"there are {', '.join(known)}"
         column = expression.index(name) + 1
-        raise UsageError(f"--where {expression!r}: nothing is called {name!r} (column {column}); {hint}")
+        raise OptionError(f"where {expression!r}: nothing is called {name!r} (column {column}); {hint}")
     return names
 
 
 def _check_functions(program: Any) -> None:
-    """Raise UsageError for a function that CEL lacks: cel itself reports it only when it is called."""
+    """Raise OptionError for a function that CEL lacks: cel itself reports it only when it is called."""
     for name in program.functions():
         if name.isidentifier() and name not in FUNCTIONS:
             close = difflib.get_close_matches(name, FUNCTIONS, 1, 0.5)
             hint = f"; did you mean {close[0]}?" if close else ""
-            raise UsageError(f"--where: there is no function {name!r} in CEL{hint}")
+            raise OptionError(f"where: there is no function {name!r} in CEL{hint}")
 
 
 def _first_sentence(error: Exception) -> str:

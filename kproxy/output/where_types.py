@@ -1,4 +1,4 @@
-"""Comparisons in a ``--where`` expression that can never hold, because the two sides are of different types.
+"""Comparisons in a condition that can never hold, because the two sides are of different types.
 
 For CEL, ``apiKey == "3"`` is no mistake: values of different types are not equal, so it is false for every exchange,
 which is never what was meant. Checked are comparisons with a literal: a name of the decoded log, or ``code`` or ``name``
@@ -8,7 +8,7 @@ of an element of ``errors``.
 import re
 from collections.abc import Iterator
 
-from kproxy.errors import UsageError
+from kproxy.errors import OptionError
 
 NUMBERS = {
     *("connection", "apiKey", "apiVersion", "correlationId", "latencyMs", "requestSize", "responseSize"),
@@ -40,14 +40,14 @@ Token = tuple[str, str]  # kind, text
 
 
 def check_types(expression: str) -> None:
-    """Raise UsageError, with what to write instead, for a name compared with a literal of another type."""
+    """Raise OptionError, with what to write instead, for a name compared with a literal of another type."""
     tokens = [(str(found.lastgroup), found[0]) for found in _TOKEN.finditer(expression)]
     elements = set(_ELEMENT.findall(expression))
     for name, kind, literal in _comparisons(tokens, elements):
         if literal[0] != kind:
             hint = _hint(kind, literal)
-            raise UsageError(
-                f"--where {expression!r}: {name} is {_WORDS[kind]} and {literal[1]} is {_WORDS[literal[0]]}, "
+            raise OptionError(
+                f"where {expression!r}: {name} is {_WORDS[kind]} and {literal[1]} is {_WORDS[literal[0]]}, "
                 f"which are never equal{hint}"
             )
 

@@ -9,6 +9,7 @@ A frame whose first and last byte came at different times is in two packets or m
 """
 
 from dataclasses import dataclass
+from ipaddress import IPv4Address
 from struct import Struct
 
 from kproxy import __version__
@@ -20,6 +21,7 @@ from kproxy.pipeline.output import End, Output, Source
 from kproxy.pipeline.rotating_file import RotatingFile
 from kproxy.pipeline.sink import Writable
 from kproxy.pipeline.time_order import TimeOrder
+from kproxy.protocol.addresses import join_ip_address, mapped, split_address
 from kproxy.session import Connection, Direction, Event, Exchange
 from kproxy.session.session import BROKER_CLOSED, CONNECTION_CLOSED
 
@@ -198,8 +200,8 @@ def with_same_ip_version(connection: Connection) -> Connection:
 
 
 def _mapped(end: str) -> str:
-    host, _, port = end.rpartition(":")
-    return f"[::ffff:{host}]:{port}"
+    host, port = split_address(end)
+    return join_ip_address(mapped(IPv4Address(host)), port)
 
 
 def _key(piece: Piece, count: int) -> bytes:

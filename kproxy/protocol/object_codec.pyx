@@ -432,7 +432,7 @@ cdef int put_uuid(Buffer *out, object value) except -1:
         try:
             data = binascii.a2b_base64(value.replace("-", "+").replace("_", "/") + "==", strict_mode=True)
         except binascii.Error:
-            pass
+            pass  # data stays empty, and is refused below
     if len(data) != 16:
         raise Refused(f"is {describe(value)} that is no uuid in 22 characters of URL-safe base64")
     return put(out, PyBytes_AS_STRING(data), 16)

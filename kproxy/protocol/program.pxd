@@ -197,7 +197,6 @@ cdef const uint8_t *slice_start(bytes data, Py_ssize_t *start) except NULL
 cdef class Program:
     cdef Struct *root
     cdef Class *classes
-    cdef int class_count
     cdef list arena  # of the memory blocks below, and of the Python objects they point to
     cdef bint holds_secrets  # some field of it may carry a credential
     cdef readonly str message

@@ -49,7 +49,6 @@ cdef class Program:
         cdef Class *cls
         cdef Member *member
         cdef dict order = {name: index for index, name in enumerate(types)}
-        self.class_count = len(types)
         self.classes = <Class *>self.allocate(sizeof(Class) * len(types))
         for name, index in order.items():
             cls = &self.classes[<int>index]

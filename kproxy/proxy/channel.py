@@ -7,20 +7,22 @@ exits: its supervisor is gone.
 import asyncio
 import socket
 from collections.abc import AsyncIterator, Callable
-from typing import Any, Generic, Self, TypeVar
+from types import UnionType
+from typing import Generic, Self, TypeVar
 
 import msgspec
 
-from kproxy.errors import KproxyError
+from kproxy.proxy.logs import log
 from kproxy.proxy.messages import Message
 
 LONGEST_LINE = 1 << 20
+MESSAGE_DROPPED = "a message to another process is too long and is dropped"
 
 Received = TypeVar("Received", bound=Message)
 
 
-class ChannelError(KproxyError):
-    """A message is too big for a line."""
+def _log_too_long(reason: str) -> None:
+    log("error", MESSAGE_DROPPED, reason=reason)
 
 
 class Channel(Generic[Received]):
@@ -30,43 +32,55 @@ class Channel(Generic[Received]):
         self,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
-        received: Any,
+        received: UnionType,
         on_malformed: Callable[[str], None],
+        on_too_long: Callable[[str], None],
     ) -> None:
         self._reader = reader
         self._writer = writer
         self._decoder: msgspec.json.Decoder[Received] = msgspec.json.Decoder(received)
         self._on_malformed = on_malformed
+        self._on_too_long = on_too_long
 
     @classmethod
-    async def open(cls, end: socket.socket | int, received: Any, on_malformed: Callable[[str], None]) -> Self:
+    async def open(
+        cls,
+        end: socket.socket | int,
+        received: UnionType,
+        on_malformed: Callable[[str], None],
+        on_too_long: Callable[[str], None] = _log_too_long,
+    ) -> Self:
         """Open the channel over a socket or an inherited file descriptor, and own it from here on.
 
         Args:
             end: the socket or file descriptor.
             received: the union of the messages that may be received.
             on_malformed: called with the reason for each line that is none of them.
+            on_too_long: called with the size of each message that is dropped by ``send``.
         """
         opened = socket.socket(fileno=end) if isinstance(end, int) else end
         opened.setblocking(False)
         reader, writer = await asyncio.open_unix_connection(sock=opened, limit=LONGEST_LINE + 1)
-        return cls(reader, writer, received, on_malformed)
+        return cls(reader, writer, received, on_malformed, on_too_long)
 
-    async def send(self, message: Message) -> None:
+    async def send(self, message: Message) -> bool:
         """Send, waiting while the other end does not read. If the other end is gone, nothing is sent: reading notices its end.
 
-        Raises ChannelError for a message of more than LONGEST_LINE bytes.
+        A message of more than LONGEST_LINE bytes is passed to ``on_too_long`` and dropped; the result is then False.
         """
         line = msgspec.json.encode(message) + b"\n"
         if len(line) > LONGEST_LINE:
-            raise ChannelError(f"a message has {len(line):,} bytes, at most {LONGEST_LINE:,} go in a line")
+            name = type(message).__name__
+            self._on_too_long(f"{name} has {len(line):,} bytes, at most {LONGEST_LINE:,} go in a line")
+            return False
         if self._writer.is_closing():
-            return
+            return True
         self._writer.write(line)
         try:
             await self._writer.drain()
         except ConnectionError:
             self.close()
+        return True
 
     async def __aiter__(self) -> AsyncIterator[Received]:
         """Iterate over the messages as they arrive."""

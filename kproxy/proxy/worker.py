@@ -228,7 +228,7 @@ class ToSupervisor(logging.Handler):
     def __init__(self, channel: Channel[ToWorker]) -> None:
         super().__init__()
         self._channel = channel
-        self._sending: set[asyncio.Future[None]] = set()
+        self._sending: set[asyncio.Future[bool]] = set()
         self._lost = 0
 
     def emit(self, record: logging.LogRecord) -> None:

@@ -67,11 +67,11 @@ class Exchange(Event):
 
 class Step(IntEnum):
     ORDINARY = 0
-    PRODUCE = 1  # may not be answered
-    FETCH = 2  # may belong to a fetch session
-    API_VERSIONS = 3  # names the client's software; may be answered in another version's layout
-    SASL_HANDSHAKE = 4
-    SASL_AUTHENTICATE = 5
+    NOTE_UNANSWERED = 1  # Produce: with acks=0 it is not answered
+    FOLLOW_FETCH_SESSION = 2  # Fetch: may belong to a fetch session
+    LEARN_SOFTWARE = 3  # ApiVersions: names the client's software; may be answered in another version's layout
+    BEGIN_SASL = 4  # SaslHandshake
+    FOLLOW_SASL = 5  # SaslAuthenticate
 
 class Route:
     def __init__(self, api_key: int, api_version: int, request: Message, response: Message | None) -> None: ...

@@ -194,14 +194,20 @@ class Step(IntEnum):
     """What a session does with an API beyond pairing; ORDINARY is false."""
 
     ORDINARY = 0
-    PRODUCE = 1  # may not be answered
-    FETCH = 2  # may belong to a fetch session
-    API_VERSIONS = 3  # names the client's software; may be answered in another version's layout
-    SASL_HANDSHAKE = 4
-    SASL_AUTHENTICATE = 5
+    NOTE_UNANSWERED = 1  # Produce: with acks=0 it is not answered
+    FOLLOW_FETCH_SESSION = 2  # Fetch: may belong to a fetch session
+    LEARN_SOFTWARE = 3  # ApiVersions: names the client's software; may be answered in another version's layout
+    BEGIN_SASL = 4  # SaslHandshake
+    FOLLOW_SASL = 5  # SaslAuthenticate
 
 
-_STEPS = {ApiKey[step.name]: step for step in Step if step}
+_STEPS = {
+    ApiKey.PRODUCE: Step.NOTE_UNANSWERED,
+    ApiKey.FETCH: Step.FOLLOW_FETCH_SESSION,
+    ApiKey.API_VERSIONS: Step.LEARN_SOFTWARE,
+    ApiKey.SASL_HANDSHAKE: Step.BEGIN_SASL,
+    ApiKey.SASL_AUTHENTICATE: Step.FOLLOW_SASL,
+}
 
 
 cdef class Route:
@@ -217,9 +223,9 @@ cdef class Route:
         self.newest_request = _newest_layout(request, api_version)
         self.newest_response = _newest_layout(response, api_version)
         self.response_header_version = response_header_version(api_key, api_version) if response else 0
-        self.request_step = Step.ORDINARY if step in (Step.FETCH, Step.SASL_AUTHENTICATE) else step
-        self.response_step = Step.ORDINARY if step in (Step.PRODUCE, Step.API_VERSIONS) else step
-        if step is Step.FETCH and api_version < FETCH_SESSIONS_FROM:
+        self.request_step = Step.ORDINARY if step in (Step.FOLLOW_FETCH_SESSION, Step.FOLLOW_SASL) else step
+        self.response_step = Step.ORDINARY if step in (Step.NOTE_UNANSWERED, Step.LEARN_SOFTWARE) else step
+        if step is Step.FOLLOW_FETCH_SESSION and api_version < FETCH_SESSIONS_FROM:
             self.response_step = Step.ORDINARY
         self.has_topic_ids = api_version >= FIRST_VERSION_WITH_TOPIC_ID.get(api_key, 1 << 15)
         self.request_has_names = api_key in REQUESTS_WITH_NAMES
@@ -233,7 +239,7 @@ cdef class Route:
     cpdef int read_response(self, Frame frame) except -1:
         """Check the response body from ``frame.body_start`` on, and write into the frame how to read it, or why not."""
         read_as(frame, self.response, self.newest_response, self.api_version)
-        if frame.error is not None and self.request_step is Step.API_VERSIONS:
+        if frame.error is not None and self.request_step is Step.LEARN_SOFTWARE:
             # A broker that lacks the version answers in the layout of version 0 (ApiVersionsResponse.parse, KIP-511).
             error = frame.error
             frame.error = None

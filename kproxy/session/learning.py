@@ -48,6 +48,6 @@ class Learning:
         if route.response_has_names and exchange.response is not None:
             self._cluster.note(exchange.response)
         self.name_topics(route, exchange)
-        if route.response_step is Step.FETCH and exchange.request is not None:
+        if route.response_step is Step.FOLLOW_FETCH_SESSION and exchange.request is not None:
             exchange.fetch_number = self._fetch_sessions.note(exchange.request, exchange.response)
             exchange.fetch_sessions = self._fetch_sessions if exchange.fetch_number else None

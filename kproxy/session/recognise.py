@@ -1,7 +1,7 @@
 """What the first bytes are: Kafka, or another protocol, in words for a person (which side, what to change).
 
 Kafka's four-byte size is what other protocols are mistaken for: a TLS record reads as a frame of 369 MB, ``GET `` as
-one of 1.2 GB. Four bytes therefore settle nearly everything. Not here: following a connection, which is session.py.
+one of 1.2 GB. Four bytes therefore settle nearly everything. Not here: following a connection, which is session.pyx.
 """
 
 import re

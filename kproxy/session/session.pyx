@@ -261,7 +261,7 @@ cdef class Session:
     def _on_unreadable_body(self, Route route, Exchange exchange, list events) -> bool:
         """Handle a request whose body cannot be read; False when that shows that it is another protocol."""
         cdef Frame frame = exchange.request
-        if route.response_step is Step.SASL_AUTHENTICATE:
+        if route.response_step is Step.FOLLOW_SASL:
             frame.error = Malformed(_NO_SASL_AUTHENTICATE, message=route.name, version=route.api_version)
         exchange.undecoded = f"request: {frame.error}"
         if not self._is_kafka and self._at_start(self._requests, 1) and (foreign := foreign_request(frame.data)):
@@ -271,23 +271,23 @@ cdef class Session:
 
     def _request_step(self, Route route, Frame frame, Exchange exchange, list events) -> bool:
         """Do what some requests need beyond pairing; False when the exchange is complete without a response."""
-        if route.request_step is Step.API_VERSIONS:
+        if route.request_step is Step.LEARN_SOFTWARE:
             named = self._learning.from_api_versions(route, frame)
             if frame.error is not None and named:
                 frame.unread = True  # for now: a broker that knows the version reads the body
                 exchange.undecoded = None
             return True
         if frame.message is None:
-            self._lossy |= route.request_step is Step.PRODUCE  # whether it is answered is unknown
+            self._lossy |= route.request_step is Step.NOTE_UNANSWERED  # whether it is answered is unknown
             return True
-        if route.request_step is Step.PRODUCE:
+        if route.request_step is Step.NOTE_UNANSWERED:
             if route.expects_response(frame):
                 return True
             exchange.expects_response = False
             self._learning.name_topics(route, exchange)
             events.append(exchange)
             return False
-        if route.request_step is Step.SASL_HANDSHAKE:
+        if route.request_step is Step.BEGIN_SASL:
             self._learning.from_handshake(frame)
             if self._sasl.on_handshake(route.api_version, exchange.client_id):
                 self._requests.frames.limit = self.limits.unauthenticated_frame_size
@@ -364,7 +364,7 @@ cdef class Session:
         exchange.at = frame.ended_at
         if route is not None:
             route.read_response(frame)
-            if route.request_step is Step.API_VERSIONS and exchange.request is not None:
+            if route.request_step is Step.LEARN_SOFTWARE and exchange.request is not None:
                 self._judge_api_versions(exchange, exchange.request, frame)
             if frame.error is not None:
                 said = f"response: {frame.error}"
@@ -382,9 +382,9 @@ cdef class Session:
         exchange.undecoded = None if error is None else f"request: {error}"
 
     def _response_step(self, route: Route, frame: Frame) -> None:
-        if route.response_step is Step.SASL_HANDSHAKE and failed(frame):
+        if route.response_step is Step.BEGIN_SASL and failed(frame):
             self._sasl.on_refusal()
-        elif route.response_step is Step.SASL_AUTHENTICATE and not failed(frame):
+        elif route.response_step is Step.FOLLOW_SASL and not failed(frame):
             self._sasl.leave()
             self._lift_limit()
 
@@ -494,7 +494,7 @@ cdef class Session:
         exchange.client_id = header.client_id
         exchange.request = frame
         exchange.undecoded = f"request: {error}"
-        if route.request_step is Step.PRODUCE and not route.expects_response(frame):
+        if route.request_step is Step.NOTE_UNANSWERED and not route.expects_response(frame):
             exchange.expects_response = False
             events.append(exchange)
         elif self._in_flight.add(exchange, route, len(frame.data)):

@@ -224,6 +224,11 @@ def test_a_damaged_capture_is_decoded_up_to_the_damage(kproxy: Kproxy, tmp_path:
         (("-v", "--format", "jsonl", str(FIRST)), "-v is for --format text"),
         (("--format", "xml", str(FIRST)), "'xml' is not one of 'text', 'jsonl', 'pcapng'"),
         (("-v", "--format", "pcapng", str(FIRST)), "-v is for --format text"),
+        (("--format", "parquet", "-o", "-", str(FIRST)), "--format parquet writes a directory, not to standard output"),
+        (("--where", "(((", str(FIRST)), "kproxy: --where '(((' is wrong at column "),
+        (("--where", "zzz(1)", str(FIRST)), "kproxy: --where: there is no function 'zzz' in CEL"),
+        (("--where", 'apiKey == "3"', str(FIRST)), "kproxy: --where 'apiKey == \"3\"': apiKey is a number"),
+        (("--keylog", "/nope", str(FIRST)), "kproxy: --keylog /nope: cannot be opened: "),
         (("--anonymize", str(FIRST)), "--anonymize is for --format pcapng"),
         (("--format", "pcapng", "--anonymize-key", "/nope/key", str(FIRST)), "/nope/key cannot be read"),
         (("--format", "pcapng", "--anonymize-key", "/dev/null", str(FIRST)), "a key has at least 16"),
@@ -247,6 +252,14 @@ def test_wrong_usage_leaves_the_output_alone(kproxy: Kproxy, tmp_path: Path) -> 
     for words in (("--where", "nope == 1", FIRST), ("/nope.pcap",), (CAPTURES / "README.md",)):
         assert kproxy("decode", "-o", target, *words)[0] == 2
         assert target.read_text(encoding="utf-8") == "precious"
+
+
+def test_closed_standard_output_is_one_sentence(kproxy: Kproxy, monkeypatch: pytest.MonkeyPatch) -> None:
+    """``kproxy decode trace.pcap >&-``"""
+    with monkeypatch.context() as closed:
+        closed.setattr("sys.stdout", None)
+        code, _, err = kproxy("decode", FIRST)
+    assert (code, err) == (2, "kproxy: standard output is closed; use -o FILE\n")
 
 
 def test_pcapng_is_not_for_a_terminal(kproxy: Kproxy, monkeypatch: pytest.MonkeyPatch) -> None:

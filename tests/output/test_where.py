@@ -79,16 +79,14 @@ def test_tls_is_a_name_too() -> None:
 def test_a_missing_field_is_false_and_told_once() -> None:
     where = Where('request.topics[0].name == "orders"')
     assert [where(exchange()) for _ in range(3)] == [False] * 3
-    assert where.notes == ["--where was taken as false where it cannot be answered: no field 'topics'"]
+    assert where.notes == ["no field 'topics'"]
 
 
 def test_a_huge_body_is_not_looked_into_and_that_is_told() -> None:
     bodies = Bodies(b'{"groupId":"' + b"g" * 17_000_000 + b'"}', b'{"errorCode":27}')
     where = Where('request.groupId != ""')
     assert not where(exchange(), bodies)
-    assert where.notes == [
-        "--where was taken as false where it cannot be answered: request of more than 16.0 MB as JSON was not looked into"
-    ]
+    assert where.notes == ["request of more than 16.0 MB as JSON was not looked into"]
     assert Where("errors.exists(e, e.code == 27)")(exchange(), bodies)
 
 
@@ -108,7 +106,7 @@ def test_what_is_wrong_is_said_in_one_sentence(expression: str, said: str) -> No
     with pytest.raises(UsageError) as caught:
         Where(expression)
     assert said in str(caught.value)
-    assert "\n" not in str(caught.value)
+    assert str(caught.value).startswith("where") and "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kproxy.proxy.channel import LONGEST_LINE, Channel, ChannelError
+from kproxy.proxy.channel import LONGEST_LINE, MESSAGE_DROPPED, Channel
 from kproxy.proxy.messages import Brokers, Drain, Failed, Message, Ready, ToSupervisor, ToWorker
 from tests.support.loops import LOOPS, run
 
@@ -50,18 +50,19 @@ def test_messages_arrive_whole_and_in_order(loop: str) -> None:
 
 
 @both_loops
-def test_a_message_too_big_for_a_line_is_not_sent(loop: str) -> None:
+def test_a_message_too_big_for_a_line_is_logged_and_dropped(loop: str, caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> list[Message]:
         one, other = await pair()
-        with pytest.raises(ChannelError, match="at most 1,048,576"):
-            await one.send(Failed("x" * LONGEST_LINE))
-        await one.send(Drain(1))
+        assert not await one.send(Failed("x" * LONGEST_LINE))
+        assert await one.send(Drain(1))
         one.close()
         received = [message async for message in other]
         other.close()
         return received
 
     assert run(loop, main()) == [Drain(1)]
+    assert [record.message for record in caplog.records] == [MESSAGE_DROPPED]
+    assert "at most 1,048,576" in caplog.records[0].__dict__["keys"]["reason"]
 
 
 @both_loops

@@ -110,13 +110,13 @@ def test_what_the_session_must_do_beyond_pairing() -> None:
         assert route is not None
         steps[api_key, api_version] = (route.request_step, route.response_step)
     assert steps == {
-        (0, 3): (Step.PRODUCE, Step.ORDINARY),
+        (0, 3): (Step.NOTE_UNANSWERED, Step.ORDINARY),
         (1, 6): (Step.ORDINARY, Step.ORDINARY),
-        (1, 7): (Step.ORDINARY, Step.FETCH),
+        (1, 7): (Step.ORDINARY, Step.FOLLOW_FETCH_SESSION),
         (12, 0): (Step.ORDINARY, Step.ORDINARY),
-        (17, 0): (Step.SASL_HANDSHAKE, Step.SASL_HANDSHAKE),
-        (18, 0): (Step.API_VERSIONS, Step.ORDINARY),
-        (36, 0): (Step.ORDINARY, Step.SASL_AUTHENTICATE),
+        (17, 0): (Step.BEGIN_SASL, Step.BEGIN_SASL),
+        (18, 0): (Step.LEARN_SOFTWARE, Step.ORDINARY),
+        (36, 0): (Step.ORDINARY, Step.FOLLOW_SASL),
     }
 
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from kproxy.errors import UsageError
+from kproxy.errors import OptionError
 
 READ_SIZE = 1 << 20
 
@@ -11,7 +11,7 @@ class KeyLogFile:
     """Gives a key log's bytes piece by piece, and what was written to it since.
 
     Raises:
-        UsageError: it cannot be opened or read.
+        OptionError: it cannot be opened or read.
     """
 
     def __init__(self, path: Path) -> None:
@@ -19,14 +19,14 @@ class KeyLogFile:
         try:
             self._file = path.open("rb")
         except OSError as error:
-            raise UsageError(f"--keylog {path}: cannot be opened: {error.strerror}") from error
+            raise OptionError(f"keylog {path}: cannot be opened: {error.strerror}") from error
 
     def more(self) -> bytes:
         """Read the next bytes; none when the file has no more at present."""
         try:
             return self._file.read(READ_SIZE)
         except OSError as error:
-            raise UsageError(f"--keylog {self._path}: cannot be read: {error.strerror}") from error
+            raise OptionError(f"keylog {self._path}: cannot be read: {error.strerror}") from error
 
     def close(self) -> None:
         """Close the file."""

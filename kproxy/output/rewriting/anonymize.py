@@ -144,7 +144,7 @@ class Anonymizer(Rewriter):
         return self._name(name.decode("utf-8", "surrogateescape")).encode()
 
     def tagged(self, of: str, data: bytes) -> bytes:
-        """Nobody knows what it holds."""
+        """Zeros: the layout of an unknown tagged field is not known."""
         return bytes(len(data))
 
     def record(self, record: Record, batch: RecordBatch, topic: str | None) -> None:

@@ -90,7 +90,7 @@ class TableFile:
 
     def abandon(self) -> None:
         """Stop writing; the caller removes the incomplete file."""
-        with contextlib.suppress(Exception):
+        with contextlib.suppress(Exception):  # the error that ended the writing is already on its way to the caller
             self._writer.close()
 
     def _write_group(self) -> None:

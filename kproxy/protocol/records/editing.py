@@ -58,7 +58,7 @@ class RecordBatch:
         return self.magic == 2 and bool(self.attributes & TRANSACTIONAL)
 
     def renumber(self) -> None:
-        """Number the records without gaps from the base offset on, as a producer must."""
+        """Number the records without gaps from the base offset on, as a producer must: for filters of the library's users."""
         base = self.base_offset or 0
         for index, record in enumerate(self.records):
             record.offset = base + index

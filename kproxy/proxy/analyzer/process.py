@@ -25,8 +25,9 @@ from kproxy.pipeline.run import Options, Run
 from kproxy.proxy.analyzer.counts import AnalysisCounts
 from kproxy.proxy.analyzer.outputs import FILES, rotating_file
 from kproxy.proxy.analyzer.tap_decoder import TapDecoder
-from kproxy.proxy.channel import Channel
+from kproxy.proxy.channel import MESSAGE_DROPPED, Channel
 from kproxy.proxy.child_process import ChildArguments
+from kproxy.proxy.logs import EVENTS_LOST
 from kproxy.proxy.messages import (
     AnalyzerCounts,
     Configure,
@@ -35,6 +36,7 @@ from kproxy.proxy.messages import (
     Failed,
     ForgetWorker,
     LogEvent,
+    LogValue,
     OutputCounts,
     Ready,
     ToAnalyzer,
@@ -72,6 +74,7 @@ class Analyzer:
     def __init__(self, readers: list[TapReader]) -> None:
         self.counts = AnalysisCounts()
         self.messages: deque[LogEvent] = deque(maxlen=MOST_MESSAGES)
+        self._messages_lost = 0
         self.files: dict[str, File] = {}  # by the names of FILES
         self._run = Run(Options(contain=(Exception, Stuck)), [self.counts])
         self._readers = readers
@@ -83,14 +86,22 @@ class Analyzer:
         self._seen = (0, 0)  # records taken at the last tick, and for how many ticks no more
         self._most_lag = 0
 
+    def report(self, event: str, **keys: LogValue) -> None:
+        """Add an error to the events for the log; the oldest is dropped, and counted, if there are MOST_MESSAGES."""
+        self._messages_lost += len(self.messages) == MOST_MESSAGES
+        self.messages.append(LogEvent("error", event, keys))
+
+    def take_messages(self) -> list[LogEvent]:
+        """Remove the events for the log and return them; the first one says how many were dropped, if any were."""
+        lost, self._messages_lost = self._messages_lost, 0
+        taken = [LogEvent("warning", EVENTS_LOST, {"count": lost})] if lost else []
+        taken.extend(self.messages)
+        self.messages.clear()
+        return taken
+
     def _report_fault(self, number: int, fault: BaseException) -> None:
-        self.messages.append(
-            LogEvent(
-                "error",
-                "analysis of a connection failed",
-                {"connection": number, "reason": type(fault).__name__},  # the exception's text may quote traffic
-            )
-        )
+        reason = type(fault).__name__  # the exception's text may quote traffic
+        self.report("analysis of a connection failed", connection=number, reason=reason)
 
     # The supervisor's
 
@@ -114,7 +125,7 @@ class Analyzer:
 
     def _reporter(self, path: str) -> Report:
         def report(reason: str) -> None:
-            self.messages.append(LogEvent("error", "file cannot be written", {"file": path, "reason": reason}))
+            self.report("file cannot be written", file=path, reason=reason)
 
         return report
 
@@ -234,8 +245,8 @@ async def _send(analyzer: Analyzer, channel: Channel[ToAnalyzer], stop: asyncio.
         await asyncio.sleep(SEND_EVERY)
         analyzer.flush()
         await channel.send(analyzer.message())
-        while analyzer.messages:
-            await channel.send(analyzer.messages.popleft())
+        for event in analyzer.take_messages():
+            await channel.send(event)
 
 
 async def _receive(analyzer: Analyzer, channel: Channel[ToAnalyzer], stop: asyncio.Event) -> None:
@@ -261,9 +272,12 @@ def _configure(analyzer: Analyzer, message: Configure) -> Ready | Failed:
 
 async def _run(analyzer: Analyzer, control: int) -> None:
     def on_malformed(reason: str) -> None:
-        analyzer.messages.append(LogEvent("error", "a message of the supervisor cannot be decoded", {"reason": reason}))
+        analyzer.report("a message of the supervisor cannot be decoded", reason=reason)
 
-    channel: Channel[ToAnalyzer] = await Channel.open(control, ToAnalyzer, on_malformed)
+    def on_too_long(reason: str) -> None:
+        analyzer.report(MESSAGE_DROPPED, reason=reason)
+
+    channel: Channel[ToAnalyzer] = await Channel.open(control, ToAnalyzer, on_malformed, on_too_long)
     stop = asyncio.Event()
     async with asyncio.TaskGroup() as tasks:
         sending = tasks.create_task(_send(analyzer, channel, stop), name="send")
@@ -272,6 +286,8 @@ async def _run(analyzer: Analyzer, control: int) -> None:
         sending.cancel()
     analyzer.finish()
     await channel.send(analyzer.message())
+    for event in analyzer.take_messages():
+        await channel.send(event)
     await channel.send(Drained())
     channel.close()
 

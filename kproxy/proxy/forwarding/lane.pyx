@@ -316,12 +316,12 @@ cdef class Lane:
 
     @property
     def lane_state(self):
-        """The LaneState now."""
+        """The LaneState now, for Python."""
         return LaneState(self.state)
 
     @property
     def transitions_taken(self):
-        """Transitions of this lane so far, as pairs of LaneState."""
+        """Transitions of this lane so far, as pairs of LaneState: for Python."""
         return {
             (from_, to) for from_ in LaneState for to in LaneState
             if self.taken >> <uint32_t>(from_ * LANE_STATES + to) & 1

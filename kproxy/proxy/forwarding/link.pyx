@@ -148,12 +148,12 @@ cdef class Link(LinkBase):
 
     @property
     def life_state(self):
-        """The LinkLife now."""
+        """The LinkLife now, for Python."""
         return LinkLife(self.life)
 
     @property
     def transitions_taken(self):
-        """Transitions of this link's life so far, as pairs of LinkLife."""
+        """Transitions of this link's life so far, as pairs of LinkLife: for Python."""
         return {
             (from_, to) for from_ in LinkLife for to in LinkLife
             if self.taken >> <uint32_t>(from_ * LIFE_STATES + to) & 1

@@ -85,11 +85,14 @@ cdef class Plan:
         return Want(row.want_response if direction == DIRECTION_RESPONSE else row.want_request)
 
     def is_tapped(self, int api_key, int api_version):
-        """Return whether the tap gets frames of an API."""
+        """Return whether the tap gets frames of an API: what lanes read from the row, for Python."""
         return bool(self.row(api_key, api_version).tapped)
 
     def tail_step(self, int api_key, int api_version):
-        """Return the top-level step of a response at which its tail begins, -1 for the tags; None: it has no tail to hold."""
+        """Return the top-level step at which the tail of a response begins: -1 the tags, None no tail to hold.
+
+        Lanes read it from the row; this is the same for Python.
+        """
         cdef Row *row = self.row(api_key, api_version)
         return row.tail_stop if row.tail != NULL else None
 
@@ -334,7 +337,7 @@ def stop_of(Program program not None, name):
 
 
 def walk_in_pieces(Program program not None, stop, pieces, bint client_id=False, bint header_tags=False):
-    """Walk over *pieces* (bytes) as a lane does; return (how it ended, bytes it used). Used by tests."""
+    """Walk over *pieces* (bytes) as a lane does, for Python; return (how it ended, bytes it used)."""
     cdef Walker w
     cdef const uint8_t *at
     cdef const uint8_t *start

@@ -73,7 +73,7 @@ class Child:
         self.number = number
         self.name = "analyzer" if number is None else f"worker {number}"
         self.ready = False
-        self.gone = asyncio.Event()  # set when stopped and the process has ended
+        self.ended_for_good = asyncio.Event()  # set when stopped and the process has ended
         self._module, self._arguments, self._listener = module, arguments, listener
         self._relay = Relay("analyzer" if number is None else "worker", number)
         self._backoff = Backoff()
@@ -99,7 +99,7 @@ class Child:
                     await self._wait_after(code, time.monotonic() - began)
         finally:
             self._kill()
-            self.gone.set()
+            self.ended_for_good.set()
 
     async def configure(self, message: Configure) -> str:
         """Have the process, if there is one, use a configuration. Returns "" once it is ready, or why it cannot."""
@@ -108,18 +108,24 @@ class Child:
         answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._answers.append(answer)
         self.last_configure = message
-        await self.send(message)
+        if not await self.send(message) and not answer.done():
+            self._answers.remove(answer)
+            return "the configuration is too long to be sent to a process"
         return await answer
 
-    async def send(self, message: Message) -> None:
-        """Send a message if there is a process; a process that does not read is killed (and started again)."""
+    async def send(self, message: Message) -> bool:
+        """Send a message if there is a process; a process that does not read is killed (and started again).
+
+        Returns False if the message is too long and was dropped.
+        """
         if self._channel is None:
-            return
+            return True
         try:
-            await asyncio.wait_for(self._channel.send(message), MOST_SEND)
+            return await asyncio.wait_for(self._channel.send(message), MOST_SEND)
         except TimeoutError:
             log("error", "a process hangs", **self._about(), seconds=MOST_SEND)
             self._kill()
+            return True
 
     def stop(self) -> None:
         """Do not start it again when it ends."""

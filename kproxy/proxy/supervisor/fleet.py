@@ -15,9 +15,8 @@ from kproxy.proxy.tap.counters import Counters
 from kproxy.proxy.tap.ring import create_ring, detach_reader
 
 ANALYZER_START_S = 3.0  # longest wait for the analyzer before the fleet counts as started
-DRAIN_GRACE_S = (
-    0.5  # how long a worker may live beyond its time to drain before it is killed; the analyzer half of it more
-)
+# How long a worker may live beyond its time to drain before it is killed; the analyzer half of it more.
+DRAIN_GRACE_S = 0.5
 
 
 class Modules(NamedTuple):
@@ -35,9 +34,8 @@ class WorkerSlot(NamedTuple):
 
     child: Child
     counters: Counters
-    tap: tuple[
-        int, ...
-    ]  # file descriptor of the tap ring; () if the run was started without analysis: a ring costs memory
+    # File descriptor of the tap ring; () if the run was started without analysis: a ring costs memory.
+    tap: tuple[int, ...]
     first: asyncio.Future[str]  # of the first process: "" once it uses its configuration, or why it cannot
 
 
@@ -113,7 +111,7 @@ class Fleet:
         children = [slot.child for slot in self._all_slots()] + ([self._analyzer] if self._analyzer else [])
         for child in children:
             child.kill()
-        await asyncio.gather(*(child.gone.wait() for child in children))
+        await asyncio.gather(*(child.ended_for_good.wait() for child in children))
 
     def counters(self) -> list[Counters]:
         """The counters of all workers, those that are leaving or have left included."""
@@ -261,10 +259,10 @@ async def _end(children: list[Child], seconds: float, end: float) -> bool:
     try:
         async with asyncio.timeout_at(end):
             await asyncio.gather(*(child.send(Drain(seconds)) for child in children))
-            await asyncio.gather(*(child.gone.wait() for child in children))
+            await asyncio.gather(*(child.ended_for_good.wait() for child in children))
     except TimeoutError:
         for child in children:
             child.kill()
-        await asyncio.gather(*(child.gone.wait() for child in children))
+        await asyncio.gather(*(child.ended_for_good.wait() for child in children))
         return False
     return True

@@ -99,7 +99,7 @@ cdef class Counters:
         self.shared.totals[int(Total(which))] = value
 
     def count_close(self, cause):
-        """Count a connection that ended for a CloseCause."""
+        """Count a connection that ended for a CloseCause; links count through ``closed``, this is the same for Python."""
         self.shared.causes[int(CloseCause(cause))] += 1
 
     def count_request(self, int api_key, int api_version, uint64_t size):

@@ -137,7 +137,7 @@ cdef class TapWriter:
         return self.write(kind, connection, direction, at, &data[0] if size else NULL, size) == 0
 
     def put_lost(self, uint64_t connection, int direction, uint64_t at, uint64_t size):
-        """Write a LOST record; return whether it fitted."""
+        """``write_lost`` for Python; return whether the record fitted."""
         return self.write_lost(connection, direction, at, size) == 0
 
     @property

@@ -30,5 +30,5 @@ def test_a_large_one_comes_in_pieces(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["missing", "."])
 def test_one_that_cannot_be_read_is_said_in_a_sentence(tmp_path: Path, name: str) -> None:
-    with pytest.raises(UsageError, match=r"--keylog .*: cannot be opened: "):
+    with pytest.raises(UsageError, match=r"^keylog .*: cannot be opened: "):
         KeyLogFile(tmp_path / name)

@@ -20,7 +20,8 @@ import pytest
 
 from kproxy.config import Analysis, Rotated
 from kproxy.pipeline import connections
-from kproxy.proxy.analyzer.process import Analyzer, Stuck
+from kproxy.proxy.analyzer.process import MOST_MESSAGES, Analyzer, Stuck
+from kproxy.proxy.logs import EVENTS_LOST
 from kproxy.proxy.messages import AnalyzerCounts, Configure, Failed, ForgetWorker, LogEvent, Ready
 from kproxy.proxy.tap.ring import TapReader, TapWriter, create_ring
 from kproxy.proxy.tap.tapped import TapItem, TapKind
@@ -347,6 +348,17 @@ def test_an_analysis_that_hangs_is_given_up(analyzer: Analyzer, monkeypatch: pyt
     assert analyzer.counts.exchanges == 1
     assert analyzer.message().faults == {"Stuck": 1}
     assert analyzer.messages[0].keys == {"connection": 1, "reason": "Stuck"}
+
+
+def test_log_events_that_are_dropped_are_counted_and_reported(analyzer: Analyzer) -> None:
+    for number in range(MOST_MESSAGES + 3):
+        analyzer.report("an event", connection=number)
+    lost, *events = analyzer.take_messages()
+    assert lost == LogEvent("warning", EVENTS_LOST, {"count": 3})
+    assert [event.keys["connection"] for event in events] == list(range(3, MOST_MESSAGES + 3))
+    analyzer.report("an event")
+    assert analyzer.take_messages() == [LogEvent("error", "an event", {})]
+    assert analyzer.take_messages() == []
 
 
 def test_a_ring_that_holds_what_cannot_be_begins_anew(analyzer: Analyzer) -> None:

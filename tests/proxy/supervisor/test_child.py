@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from kproxy.config import Cluster, Config
+from kproxy.proxy.channel import LONGEST_LINE
 from kproxy.proxy.child_process import ChildArguments
 from kproxy.proxy.messages import Brokers, Configure, Drain, Message
 from kproxy.proxy.supervisor import child as child_module
@@ -181,6 +182,20 @@ def test_a_module_that_is_not_there_ends_by_its_exit_code() -> None:
         return answer
 
     assert run("asyncio", main()) == "worker 0 ended with exit code 1 before it was ready"
+
+
+def test_a_configuration_too_long_for_a_message_is_answered_and_ends_nothing() -> None:
+    async def main() -> list[str]:
+        told = Told()
+        child, keeping = await keep(told)
+        first = await told.answers.get()
+        answer = await child.configure(Told("x" * LONGEST_LINE).config)
+        again = await child.configure(told.config)
+        child.kill()
+        await keeping
+        return [first, answer, again]
+
+    assert run("asyncio", main()) == ["", "the configuration is too long to be sent to a process", ""]
 
 
 def test_one_that_does_not_read_is_killed_and_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
