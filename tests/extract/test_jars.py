@@ -107,4 +107,4 @@ def test_the_facts_are_what_the_jars_give(require: Callable[[str, object, str], 
     except UsageError as error:
         require("extract", False, f"no jars: {str(error)[:200]}")
     else:
-        assert compare(FACTS.read_text(encoding="utf-8"), text) == ""
+        assert compare(FACTS.name, FACTS.read_text(encoding="utf-8"), text) == ""
