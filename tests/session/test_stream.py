@@ -240,11 +240,12 @@ NEXT = {
 }
 
 
-@pytest.mark.parametrize("event", EVENTS)
-@pytest.mark.parametrize("state", State)
+# Session.gap ignores an opaque stream: such an event never reaches it.
+CASES = [(state, event) for state in State for event in EVENTS if not (state is OPAQUE and event.startswith("a gap"))]
+
+
+@pytest.mark.parametrize(("state", "event"), CASES)
 def test_every_event_in_every_state_leads_where_the_table_says(state: State, event: str) -> None:
-    if state is OPAQUE and event.startswith("a gap"):
-        pytest.skip("Session.gap ignores an opaque stream")
     listener = Listener()
     REACH[state](listener)
     assert listener.stream.state == state
