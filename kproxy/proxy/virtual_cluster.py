@@ -267,6 +267,10 @@ class VirtualCluster:
         """See FilterDispatch."""
         return self._filters.on_response(link, request, frame)
 
+    def on_head(self, link: Link, request: PairedRequest, head: bytes) -> bytes | None:
+        """See FilterDispatch."""
+        return self._filters.on_head(link, request, head)
+
     def on_tail(self, link: Link, request: PairedRequest, tail: bytes) -> bytes:
         """See FilterDispatch."""
         return self._filters.on_tail(link, request, tail)
