@@ -6,7 +6,8 @@ A Plan is made once for a configuration, from the chain of filters and the facts
 A walk follows the same table as kproxy.protocol.program, over a body that comes in pieces: it remembers where it is, not what it
 saw. It checks only what it needs to find its way: a size is believed and passed over, as the bytes are forwarded in any case.
 Every turn of its loop uses a byte or ends, and frames have an end, so no count in them can hold it up. Numbers that lie across
-pieces are put together in ``Walker.value``. Lanes walk to a Produce request's acks, and in responses to the end of the addresses (a head) or to the first of them (a tail).
+pieces are put together in ``Walker.value``. Lanes walk to a Produce request's acks, and in
+responses to the end of the addresses (a head) or to the first of them (a tail).
 """
 
 from libc.stdint cimport int8_t, int16_t
