@@ -8,7 +8,7 @@ bidirectional-formatting characters are escaped, so that a line of it can be sho
 First the walk over a message's fields, then (``put_*``) how one value is written: numbers, strings with their escapes, base64.
 """
 
-from cpython.bytes cimport PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.mem cimport PyMem_Free
 from libc.math cimport isfinite, isnan
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -19,7 +19,7 @@ from kproxy.protocol.program cimport (
     ALWAYS_SECRET, KIND_BOOL, KIND_FLOAT64, KIND_INT8, KIND_INT16, KIND_INT32, KIND_INT64, KIND_RECORDS,
     KIND_STRING, KIND_STRUCT, KIND_UINT16, KIND_UUID, MARKS_THE_VALUE, MOST_TAGS, NAMES_THE_SETTING,
     OPEN_FIELD, Op, Program, Struct, begin, find_tag, read_count, read_element_size, read_presence,
-    read_size, slice_start, walk_value,
+    read_size, slice_size, slice_start, walk_value,
 )
 from kproxy.protocol.secrets import is_secret_setting
 from kproxy.protocol.wire cimport (
@@ -56,8 +56,8 @@ cdef struct Sink:
     bint marked_secret  # the same, as a field beside the value says, and so for the structs inside
 
 
-def to_json(Program program not None, bytes data not None, Py_ssize_t start=0, bint withhold=False):
-    """The JSON text (UTF-8) of a message that fills *data* from *start* on.
+def to_json(Program program not None, bytes data not None, Py_ssize_t start=0, bint withhold=False, Py_ssize_t trailing=0):
+    """The JSON text (UTF-8) of a message that fills *data* from *start* on, up to the last *trailing* bytes.
 
     With *withhold*, fields that carry credentials become the string "(withheld)", and so does the data of unknown tagged
     fields beside them. Raises DecodeError.
@@ -65,7 +65,7 @@ def to_json(Program program not None, bytes data not None, Py_ssize_t start=0, b
     cdef Cursor c
     cdef Sink sink
     cdef const uint8_t *base = slice_start(data, &start)
-    cdef Py_ssize_t size = PyBytes_GET_SIZE(data) - start
+    cdef Py_ssize_t size = slice_size(data, start, trailing)
     begin(&c, base, size)
     memset(&sink, 0, sizeof(Sink))
     sink.withhold = withhold

@@ -192,6 +192,7 @@ cdef int walk_tags(Struct *s, Cursor *c, bint fused, Trail *trail) noexcept nogi
 cdef void begin(Cursor *c, const uint8_t *data, Py_ssize_t size) noexcept nogil
 cdef tuple describe_fault(Cursor *c)
 cdef const uint8_t *slice_start(bytes data, Py_ssize_t *start) except NULL
+cdef Py_ssize_t slice_size(bytes data, Py_ssize_t start, Py_ssize_t trailing) except -1
 
 
 cdef class Program:

@@ -1,12 +1,21 @@
 """Message: versions above the facts, versions changed in place, and what must hold for any message at any version."""
 
+import json
 import random
 from typing import Any
 
 import hypothesis
 import pytest
 
-from kproxy.protocol import DecodeError, EncodeError, UnknownVersion, message, request_message, response_message
+from kproxy.protocol import (
+    DecodeError,
+    EncodeError,
+    TrailingBytes,
+    UnknownVersion,
+    message,
+    request_message,
+    response_message,
+)
 from tests.fuzz.codec_target import check_codec
 from tests.support.damage import damaged, golden
 from tests.support.strategies import messages
@@ -86,6 +95,76 @@ def test_the_newest_layout_is_tried_first_and_its_error_is_given() -> None:
     with pytest.raises(DecodeError) as again:
         layout.check(0, b"")
     assert str(again.value) == str(caught.value)
+
+
+# Metadata v13 of librdkafka 2.16 for topics = null, as a 4.3 broker accepted and logged it: null topics, three flags that
+# are false, no tags; the rest is what it wrote for an array count of four bytes.
+METADATA_V13 = bytes.fromhex("00 00 00 0001 00 00")
+
+
+def test_bytes_after_a_message_are_refused_unless_they_are_allowed() -> None:
+    layout = message("MetadataRequest")
+    for read in (layout.check, layout.decode, layout.to_json):
+        with pytest.raises(TrailingBytes) as caught:
+            read(13, METADATA_V13)
+        assert caught.value.left == 3
+    fit = layout.check(13, METADATA_V13, trailing=True)
+    assert (fit.version, fit.release, fit.assumed, fit.trailing) == (13, None, False, 3)
+    request: Any = layout.decode(13, METADATA_V13, trailing=fit.trailing)
+    assert request.topics is None
+    assert layout.encode(13, request) == METADATA_V13[:4]
+    assert json.loads(layout.to_json(13, METADATA_V13, trailing=3)) == {
+        "topics": None,
+        "allowAutoTopicCreation": False,
+        "includeTopicAuthorizedOperations": False,
+    }
+    assert layout.check(13, METADATA_V13[:4], trailing=True).trailing == 0
+
+
+@pytest.mark.parametrize("wrong", [2, 4, 8, -1])
+def test_no_other_number_of_bytes_after_a_message_is_believed(wrong: int) -> None:
+    layout = message("MetadataRequest")
+    for read in (layout.decode, layout.to_json):
+        with pytest.raises((DecodeError, IndexError)):
+            read(13, METADATA_V13, trailing=wrong)
+
+
+def test_bytes_after_a_version_above_the_facts_are_a_new_field() -> None:
+    layout = message("ApiVersionsRequest")
+    with pytest.raises(TrailingBytes):
+        layout.check(layout.versions.highest + 1, HELLO + b"new", trailing=True)
+
+
+def test_a_layout_that_fits_exactly_wins_over_one_that_leaves_bytes() -> None:
+    """Of the versions changed in place, read with bytes behind them and without (Kafka's own bytes, tests/golden/conflicts)."""
+    for line in conflicts():
+        layout, version, data = message(line["message"]), line["version"], bytes.fromhex(line["hex"])
+        exact = layout.check(version, data)
+        assert layout.check(version, data, trailing=True) == exact
+        for more in (b"\x00", b"\x01\x00\x00", b"\xff" * 40):
+            try:
+                assert layout.check(version, data + more).trailing == 0  # the other layout fits both
+                continue
+            except DecodeError:
+                pass
+            fit = layout.check(version, data + more, trailing=True)
+            assert fit.trailing <= len(more)
+            read = layout.decode(version, data + more, trailing=fit.trailing)
+            assert read.layout == fit.release
+            if fit.trailing == len(more):
+                assert layout.encode(version, read) == data
+
+
+@MORE
+@hypothesis.given(messages(), hypothesis.strategies.binary(min_size=1, max_size=70))
+def test_whatever_follows_a_message_it_is_read_as_without_it(sample: tuple[str, int, Any], more: bytes) -> None:
+    name, version, value = sample
+    layout = message(name)
+    data = layout.encode(version, value)
+    if len(layout.programs(version)) == 1:
+        assert layout.check(version, data + more, trailing=True).trailing == len(more)
+        assert layout.decode(version, b"head" + data + more, 4, trailing=len(more)) == value
+        assert layout.to_json(version, data + more, trailing=len(more)) == layout.to_json(version, data)
 
 
 @MORE
