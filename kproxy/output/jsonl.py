@@ -13,8 +13,9 @@ An exchange, ``"event": "exchange"``, has all of these fields, in this order:
     clientId        str or null
     requestAt       str: when the request's first byte came, RFC 3339 in UTC with 6 or 9 digits; null without a request
     responseAt      str: when the response's last byte came; null without a response
-    latencyMs       float: from requestAt to responseAt, in milliseconds; null where either is missing
-    requestSize     int: bytes on the wire with the size field; null without a request
+    latencyMs       float: from requestAt to responseAt, in milliseconds; null where either is missing, or a response's end
+                    was never sent
+    requestSize     int: bytes on the wire with the size field, whether all of them are here or not; null without a request
     responseSize    int: likewise
     requestHeader   object: Kafka's JSON of the header, or null
     request         object: Kafka's JSON of the body, or null; what is secret is the string "(withheld)"; {} for an ApiVersions
@@ -31,6 +32,13 @@ An exchange, ``"event": "exchange"``, has all of these fields, in this order:
     topicNames      object: topic id -> topic name, of the ids in the exchange whose names the capture has shown
     layout          str: the Kafka release whose layout was used, for the few versions changed in place; else null
     assumedVersion  int: the newest known version, whose layout fitted a version newer than the facts; else null
+    bodies          str: why a body is not here to its end, in words (a snaplen, a gap, an analyzer that was behind); then
+                    request and response have the fields that are whole, while sizes and times are those of the wire; else null
+    trailing        object: bytes after the message, by side ("request", "response"), of the sides that have some; null where
+                    neither has. Some software sends such bytes, and what reads them ignores them
+    missing         object: by side, for each body that is cut, the path of the first field that is not whole
+                    ("topicData[0].partitionData[1].records"; "" where none is known, null where all fields are here); the arrays
+                    on that path have fewer elements than were sent, and their last one may lack fields. Else null
 
 Anything else has ``event``, ``connection``, ``client``, ``broker``, ``at`` (as requestAt) and:
 
@@ -59,6 +67,7 @@ from typing import Any
 import msgspec
 
 from kproxy.output.bodies import Bodies, find_errors, find_topic_names, read_bodies
+from kproxy.output.completeness import completeness_json
 from kproxy.output.escaping import well_formed
 from kproxy.output.times import render_instant
 from kproxy.output.tls import tls_json
@@ -75,9 +84,7 @@ def exchange_line(exchange: Exchange, bodies: Bodies | None = None) -> bytes:
     request, response = exchange.request, exchange.response
     undecoded = bodies.undecoded
     connection = exchange.connection
-    latency = b"null"
-    if request is not None and response is not None:
-        latency = b"%.6f" % ((response.ended_at - request.started_at) / 1e6)
+    latency = exchange.latency_ms
     return b"".join((
         _head(connection.number, connection.client, connection.broker),
         _api(exchange.api_key, exchange.api_version),
@@ -85,7 +92,7 @@ def exchange_line(exchange: Exchange, bodies: Bodies | None = None) -> bytes:
         b',"clientId":', _text(exchange.client_id),
         b',"requestAt":', b"null" if request is None else _instant(request.started_at),
         b',"responseAt":', b"null" if response is None else _instant(response.ended_at),
-        b',"latencyMs":', latency,
+        b',"latencyMs":', b"null" if latency is None else b"%.6f" % latency,
         b',"requestSize":', b"null" if request is None else b"%d" % request.wire_size,
         b',"responseSize":', b"null" if response is None else b"%d" % response.wire_size,
         b',"requestHeader":', _header(request),
@@ -99,6 +106,8 @@ def exchange_line(exchange: Exchange, bodies: Bodies | None = None) -> bytes:
         b',"expectsResponse":', b"true" if exchange.expects_response else b"false",
         b',"topicNames":', encode(find_topic_names(exchange, bodies)),
         _layout(request, response),
+        completeness_json(exchange, bodies),
+        b"}\n",
     ))  # fmt: skip
 
 
@@ -202,5 +211,5 @@ def _layout(request: Frame | None, response: Frame | None) -> bytes:
             layout = frame.layout or layout
             assumed = assumed if frame.assumed_version is None else frame.assumed_version
     if layout is None and assumed is None:
-        return b',"layout":null,"assumedVersion":null}\n'
-    return b',"layout":%b,"assumedVersion":%b}\n' % (encode(layout), _number(assumed))
+        return b',"layout":null,"assumedVersion":null'
+    return b',"layout":%b,"assumedVersion":%b' % (encode(layout), _number(assumed))

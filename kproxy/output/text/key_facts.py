@@ -107,7 +107,9 @@ def _without_large(bodies: Bodies) -> tuple[Bodies, list[str]]:
     large = {side: body for side, body in sides.items() if body is not None and len(body) > READABLE}
     if not large:
         return bodies, []
-    rest = replace(bodies, **dict.fromkeys(large), embedded=[])
+    rest = replace(bodies, embedded=[])
+    for side in large:
+        setattr(rest, side, None)
     return rest, [f"{side} of {render_size(len(body))} as JSON" for side, body in large.items()]
 
 

@@ -1,0 +1,53 @@
+"""Completeness: what of an exchange's bodies is not here, and why, and what is there besides; in fields and in words.
+
+A body may be cut: by a capture's snaplen, by a gap, by the end of the connection, by an analyzer that was behind. What is here of
+it is shown as it is of a whole body, and then what is missing. Bytes after a message are counted: peers ignore them.
+"""
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from kproxy.protocol import Beginning
+from kproxy.session import Exchange, Frame
+
+if TYPE_CHECKING:
+    from kproxy.output.bodies import Bodies
+
+_NOTHING = b',"bodies":null,"trailing":null,"missing":null'
+_encode = msgspec.json.Encoder().encode
+
+
+def read_beginning(frame: Frame) -> Beginning:
+    """The fields of a cut body that are whole, credentials withheld; none of a version newer than the facts."""
+    if frame.message is None or frame.assumed_version is not None:
+        return Beginning(b"{}")
+    return frame.message.beginning(frame.body_version, frame.data, frame.body_start, withhold=True)
+
+
+def frames_of(exchange: Exchange) -> list[tuple[str, Frame]]:
+    """The frames that there are, after the name of their side."""
+    both = (("request", exchange.request), ("response", exchange.response))
+    return [(side, frame) for side, frame in both if frame is not None]
+
+
+def trailing_of(exchange: Exchange) -> dict[str, int]:
+    """How many bytes come after the messages, by side; without those that have none."""
+    return {side: frame.trailing for side, frame in frames_of(exchange) if frame.trailing}
+
+
+def completeness_json(exchange: Exchange, bodies: "Bodies") -> bytes:
+    """The last fields of a line of the decoded log: bodies, trailing, missing."""
+    request, response = exchange.request, exchange.response
+    if (request is None or not (request.cut or request.trailing)) and (
+        response is None or not (response.cut or response.trailing)
+    ):
+        return _NOTHING
+    missing = {side: one.missing for side, one in bodies.beginnings.items()}
+    fields = {"bodies": exchange.bodies, "trailing": trailing_of(exchange) or None, "missing": missing or None}
+    return b"," + _encode(fields)[1:-1]
+
+
+def trailing_words(size: int) -> str:
+    """How many bytes come after a message."""
+    return f"{size:,} byte{'' if size == 1 else 's'} after the message"
