@@ -82,6 +82,13 @@ def test_an_address_in_use_is_an_error_and_one_that_was_left_is_free() -> None:
     listen_admin(f"127.0.0.1:{port}").close()
 
 
+def test_without_a_host_it_is_reached_over_both_families() -> None:
+    port = free_ports()
+    with listen_admin(f":{port}"):
+        for host in ("127.0.0.1", "::1"):
+            socket.create_connection((host, port), 20).close()
+
+
 def test_ipv6() -> None:
     try:
         listener = listen_admin(f"[::1]:{free_ports()}")
