@@ -27,6 +27,7 @@ One cluster in one worker
     link_opening.py       LinkOpener: links with TLS, a name to resolve, PROXY headers or another proxy on the way
     brokers.py            BrokerTable: node ids, broker addresses, our ports; refuses addresses that lead inside
     advertised.py         AdvertisedAddresses: the host and port that clients are told for each broker
+    reachability.py       whether a broker has been reached, for /readyz
     discovery.py, admission.py, link_description.py, raw_sasl.py, foreign_protocol.py    (see their first lines)
 
 What processes share

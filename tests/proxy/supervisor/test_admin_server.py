@@ -26,6 +26,9 @@ class Source:
     def ready(self) -> tuple[bool, str]:
         return False, "not ready: worker 0"
 
+    def clusters(self) -> list[Any]:
+        return []
+
     async def connections(self) -> list[dict[str, Any]]:
         return []
 
