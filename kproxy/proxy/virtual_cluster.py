@@ -30,6 +30,7 @@ from kproxy.protocol import Direction, facts
 from kproxy.protocol.addresses import parse_address, split_address
 from kproxy.proxy import raw_sasl
 from kproxy.proxy.admission import Admission
+from kproxy.proxy.aside import aside
 from kproxy.proxy.brokers import BrokerTable
 from kproxy.proxy.discovery import NotListed, discover
 from kproxy.proxy.filter_dispatch import FilterDispatch
@@ -97,7 +98,11 @@ class VirtualCluster:
     def configure(self, cluster: Cluster, config: Config) -> None:
         """Use a configuration for what begins from now on. Raises UsageError, and then nothing has changed."""
         chain = load_chain(
-            cluster, wait=asyncio.wait_for, most_frame_size=config.limits.frame_size, on_fault=self._on_filter_fault
+            cluster,
+            wait=asyncio.wait_for,
+            most_frame_size=config.limits.frame_size,
+            aside=aside,
+            on_fault=self._on_filter_fault,
         )
         opener = LinkOpener.of(cluster, config, self.worker.counters, self.brokers, self.reachability, self.facts_of)
         self._filters.use_chain(chain)
@@ -279,6 +284,10 @@ class VirtualCluster:
     def on_response(self, link: Link, request: PairedRequest, frame: bytes) -> bool:
         """See FilterDispatch."""
         return self._filters.on_response(link, request, frame)
+
+    def on_head(self, link: Link, request: PairedRequest, head: bytes) -> bytes | None:
+        """See FilterDispatch."""
+        return self._filters.on_head(link, request, head)
 
     def on_tail(self, link: Link, request: PairedRequest, tail: bytes) -> bytes:
         """See FilterDispatch."""
