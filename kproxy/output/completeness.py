@@ -14,7 +14,6 @@ from kproxy.session import Exchange, Frame
 if TYPE_CHECKING:
     from kproxy.output.bodies import Bodies
 
-_NOTHING = b',"bodies":null,"trailing":null,"missing":null'
 _encode = msgspec.json.Encoder().encode
 
 
@@ -37,12 +36,7 @@ def trailing_of(exchange: Exchange) -> dict[str, int]:
 
 
 def completeness_json(exchange: Exchange, bodies: "Bodies") -> bytes:
-    """The last fields of a line of the decoded log: bodies, trailing, missing."""
-    request, response = exchange.request, exchange.response
-    if (request is None or not (request.cut or request.trailing)) and (
-        response is None or not (response.cut or response.trailing)
-    ):
-        return _NOTHING
+    """The last fields of a line of the decoded log: bodies, trailing, missing; with a comma before each."""
     missing = {side: one.missing for side, one in bodies.beginnings.items()}
     fields = {"bodies": exchange.bodies, "trailing": trailing_of(exchange) or None, "missing": missing or None}
     return b"," + _encode(fields)[1:-1]
