@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from kproxy.protocol import Beginning
+from kproxy.protocol.frames import SIZE_FIELD
 from kproxy.session import Exchange, Frame
 
 if TYPE_CHECKING:
@@ -45,3 +46,42 @@ def completeness_json(exchange: Exchange, bodies: "Bodies") -> bytes:
 def trailing_words(size: int) -> str:
     """How many bytes come after a message."""
     return f"{size:,} byte{'' if size == 1 else 's'} after the message"
+
+
+def why_cut(exchange: Exchange) -> dict[str, str]:
+    """Why bodies are not here to their end, in words, by side."""
+    cut = [side for side, frame in frames_of(exchange) if frame.cut]
+    words = exchange.bodies or ""
+    if len(cut) == 2 and words.startswith("request: "):
+        request, _, response = words.removeprefix("request: ").partition("; response: ")
+        return {"request": request, "response": response}
+    return dict.fromkeys(cut, words)
+
+
+def notes(exchange: Exchange) -> str:
+    """For the end of a line of text: what is not here of each side and why, and what comes after its message."""
+    if not any(frame.cut or frame.trailing for _, frame in frames_of(exchange)):
+        return ""
+    why = why_cut(exchange)
+    words = []
+    for side, frame in frames_of(exchange):
+        if frame.cut:
+            words.append(f"{side}: {why[side]}{share_here(frame)}")
+        if frame.trailing:
+            words.append(f"{side}: {trailing_words(frame.trailing)}")
+    return "  ".join(words)
+
+
+def share_here(frame: Frame) -> str:
+    """How much of a cut frame is here; empty where that is not known, as in a decoded log."""
+    return f", {len(frame.data) + SIZE_FIELD:,} of {frame.wire_size:,} bytes are here" if frame.data else ""
+
+
+def lists_all(beginning: Beginning | None) -> bool:
+    """Whether all elements of the arrays in a body are here, be it with some of their fields: only records may be missing."""
+    if beginning is None or beginning.missing is None:
+        return True
+    path = beginning.missing
+    if not path.endswith(("ecords", "_taggedFields")) or (not beginning.counts and "[" in path):
+        return False
+    return all(path.startswith(f"{array}[{count - 1}]") for array, count in beginning.counts.items())
