@@ -73,7 +73,7 @@ from kproxy.proxy.forwarding.in_flight cimport (
     ANSWER_ENTRY, REQUEST_ENTRY, TOKEN_ENTRY, drop_all, drop_first, drop_last, first_entry, last_entry, push_entry,
 )
 from kproxy.proxy.forwarding.plan cimport WALK_MORE, WALK_STOPPED, begin_walk, walk_on
-from kproxy.proxy.forwarding.tap_cursor cimport LEFT_OUT_OF_TAP, LinkTap, TapCursor, WorkerTap
+from kproxy.proxy.forwarding.tap_cursor cimport LEFT_OUT_OF_TAP, WorkerTap
 from kproxy.proxy.tap.counters cimport ApiCounts, latency_bucket
 
 from enum import IntEnum

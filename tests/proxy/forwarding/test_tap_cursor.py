@@ -1,7 +1,7 @@
 """What the tap gets of a link at any load: whole exchanges, counted to the last one, and nothing that did not happen.
 
-Each example is a conversation of Kafka's own frames and larger ones, in any chunks, through a link whose ring is small and read at
-any moment; beside it stand the frames that were sent.
+Each example is a conversation of Kafka's own frames and larger ones, in any chunks, through a link whose ring is small and
+read at any moment; beside it stand the frames that were sent.
 """
 
 import asyncio
@@ -10,18 +10,20 @@ from dataclasses import dataclass
 from struct import pack
 from typing import Any
 
-import pytest
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kproxy.pipeline.output import Observer
 from kproxy.pipeline.run import Options, Run
 from kproxy.proxy.analyzer.tap_decoder import TapDecoder
+from kproxy.proxy.forwarding.link import Link
 from kproxy.proxy.tap.counted import CloseCause, Total
 from kproxy.proxy.tap.ring import TapReader, TapWriter, create_ring
+from kproxy.proxy.tap.tapped import Opened
 from kproxy.session import Event, Exchange
 from tests.support.frames import heartbeat, heartbeat_answer, request, response, string
-from tests.support.links import Bench, run
+from tests.support.links import Bench, Owner, run
 from tests.support.traffic import golden_pairs
 
 LEFT_OUT = [total for total in Total if total.name.startswith("LEFT_OUT")]
@@ -38,7 +40,9 @@ class Pair:
 
 def large_produce(number: int, size: int, acks: int, transactional: int) -> Pair:
     records = random.Random(number).randbytes(size)
-    body = string("t" * transactional) + pack(">hii", acks, 100, 1) + string("topic") + pack(">iii", 1, 0, size) + records
+    body = (
+        string("t" * transactional) + pack(">hii", acks, 100, 1) + string("topic") + pack(">iii", 1, 0, size) + records
+    )
     answer = pack(">i", 1) + string("topic") + pack(">iihqq", 1, 0, 0, 5, -1) + pack(">i", 0)
     return Pair(request(0, 3, number, body), response(number, answer) if acks else None)
 
@@ -88,6 +92,13 @@ class Heard(Observer):
         self.events.append(event)
 
 
+class Describes(Owner):
+    """An owner whose connections the analyzer can open."""
+
+    def describe(self, link: Link, from_start: bool) -> bytes:
+        return msgspec.json.encode(Opened(link.number, "c", "127.0.0.1:5", "127.0.0.1:9092", from_start, True))
+
+
 class Watched:
     """A ring, its reader, and the sessions that it feeds."""
 
@@ -118,19 +129,22 @@ async def converse(bench: Bench, sent: list[Pair], chance: random.Random, betwee
     for pair in sent:
         allowed.append((allowed[-1][0] + len(pair.request), allowed[-1][1] + len(pair.response or b"")))
     at = [0, 0]
+    ends = (bench.client, bench.broker)
+    received = [asyncio.ensure_future(bench.receive(ends[1 - side], len(streams[side]))) for side in (0, 1)]
     while at[0] < len(streams[0]) or at[1] < len(streams[1]):
+        assert not bench.link.closed and not bench.owner.told
         side = chance.randrange(2)
         piece = chance.choice((1, 5, 13, 100, 3_000, 70_000, 250_000))
         if side:
             until = max(answers for asked, answers in allowed if asked <= at[0])
             piece = min(piece, until - at[1])
         data = streams[side][at[side] : at[side] + piece]
-        if not data:
-            continue
-        at[side] += len(data)
-        near, far = (bench.broker, bench.client) if side else (bench.client, bench.broker)
-        await asyncio.gather(bench.send(near, data), bench.receive(far, len(data)))
-        between()
+        if data:
+            at[side] += len(data)
+            await bench.send(ends[side], data)
+            await bench.settled()
+            between()
+    assert await asyncio.gather(*received) == streams
 
 
 def check(watched: Watched, bench: Bench, sent: list[Pair], *, others: int = 0) -> None:
@@ -157,13 +171,18 @@ def check(watched: Watched, bench: Bench, sent: list[Pair], *, others: int = 0) 
     assert watched.writer.reserved_bytes == 0
 
 
-@given(conversations(), st.sampled_from([65_536, 131_072, 1 << 20]), st.integers(0, 2**32), st.sampled_from([0.0, 0.05, 0.5]))
+@given(
+    conversations(),
+    st.sampled_from([65_536, 131_072, 1 << 20]),
+    st.integers(0, 2**32),
+    st.sampled_from([0.0, 0.05, 0.5]),
+)
 def test_what_is_in_the_log_and_what_was_left_out_are_all_that_was_sent(
     sent: list[Pair], size: int, seed: int, reads: float
 ) -> None:
     async def work() -> None:
         watched = Watched(size)
-        bench = Bench(tap=watched.writer)
+        bench = Bench(Describes(), tap=watched.writer)
         chance = random.Random(seed)
 
         def between() -> None:
