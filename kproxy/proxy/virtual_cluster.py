@@ -22,7 +22,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from kproxy.config import Cluster, Config
-from kproxy.errors import UpstreamError
+from kproxy.errors import UpstreamError, UsageError
 from kproxy.filters.chain import Chain
 from kproxy.filters.contract import ConnectionFacts, Want
 from kproxy.filters.loading import load_chain
@@ -98,13 +98,7 @@ class VirtualCluster:
 
     def configure(self, cluster: Cluster, config: Config) -> None:
         """Use a configuration for what begins from now on. Raises UsageError, and then nothing has changed."""
-        chain = load_chain(
-            cluster,
-            wait=asyncio.wait_for,
-            most_frame_size=config.limits.frame_size,
-            aside=aside,
-            on_fault=self._on_filter_fault,
-        )
+        chain = self._load_chain(cluster, config)
         opener = LinkOpener.of(cluster, config, self.worker.counters, self.brokers, self.reachability, self.facts_of)
         self._filters.use_chain(chain)
         self.cluster, self.config, self.opener = cluster, config, opener
@@ -120,6 +114,19 @@ class VirtualCluster:
             link.use_plan(self.plan)
         self._set_targets()
         self.reachability.use(cluster)
+
+    def _load_chain(self, cluster: Cluster, config: Config) -> Chain:
+        """Load the filters. Raises UsageError that begins with the path of the filter in the configuration."""
+        try:
+            return load_chain(
+                cluster,
+                wait=asyncio.wait_for,
+                most_frame_size=config.limits.frame_size,
+                aside=aside,
+                on_fault=self._on_filter_fault,
+            )
+        except UsageError as error:
+            raise UsageError(f"clusters[{config.clusters.index(cluster)}].{error}") from error
 
     def serves(self, cluster: Cluster) -> bool:
         """Whether the listeners are those of a configuration."""
