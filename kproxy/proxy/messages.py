@@ -2,7 +2,7 @@
 
     ToWorker        Configure, Brokers, ReloadCertificates, ListConnections, Drain
     ToAnalyzer      Configure, ForgetWorker, Drain
-    ToSupervisor    Ready, Failed, LogEvent, Drained, Brokers, Connections, AnalyzerCounts
+    ToSupervisor    Ready, Failed, LogEvent, Drained, Brokers, Connections, Alive, AnalyzerCounts
 
 A Configure is answered by Ready or Failed, in order; ListConnections by Connections. To add a message: add its Struct
 here and to the union of its receiver, and handle it there (worker.py, analyzer/process.py, supervisor/child.py and fleet.py). A
@@ -135,6 +135,10 @@ class Connections(Message, frozen=True, tag="connections"):
     more: bool  # another part follows
 
 
+class Alive(Message, frozen=True, tag="alive"):
+    """The worker's loop turns: once a second. Of the analyzer AnalyzerCounts says the same (supervisor/watchdog.py)."""
+
+
 # From the analyzer
 
 
@@ -173,4 +177,4 @@ class AnalyzerCounts(Message, frozen=True, tag="counts", kw_only=True):
 
 ToWorker: TypeAlias = Configure | Brokers | ReloadCertificates | ListConnections | Drain
 ToAnalyzer: TypeAlias = Configure | ForgetWorker | Drain
-ToSupervisor: TypeAlias = Ready | Failed | LogEvent | Drained | Brokers | Connections | AnalyzerCounts
+ToSupervisor: TypeAlias = Ready | Failed | LogEvent | Drained | Brokers | Connections | Alive | AnalyzerCounts

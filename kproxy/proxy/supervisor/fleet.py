@@ -59,6 +59,7 @@ class Fleet:
         self._tasks: set[asyncio.Task[None]] = set()
         self._analyzing: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._serving = False
+        self._hung = {"worker": 0, "analyzer": 0}  # processes killed as they hung, of children that are no more
 
     async def start(self) -> str:
         """Start everything. Returns "" once every worker is ready, or at once why one cannot be."""
@@ -117,6 +118,12 @@ class Fleet:
         """The counters of all workers, those that are leaving or have left included."""
         return [slot.counters for slot in self._all_slots()] + self._retired
 
+    def hung(self) -> dict[str, int]:
+        """How many processes were killed as they hung, by kind."""
+        analyzer = self._analyzer.hung if self._analyzer else 0
+        workers = sum(slot.child.hung for slot in self._all_slots())
+        return {"worker": self._hung["worker"] + workers, "analyzer": self._hung["analyzer"] + analyzer}
+
     # ChildListener
 
     async def started(self, child: Child) -> None:
@@ -148,6 +155,7 @@ class Fleet:
             self._start_task(self._analyzer.send(ForgetWorker(child.number)), "forget")
         if slot in self._leaving:
             self._leaving.remove(slot)
+            self._hung["worker"] += child.hung
             for tap in slot.tap:
                 os.close(tap)
             self._retired.append(slot.counters)
@@ -165,9 +173,9 @@ class Fleet:
         counters = self._retired.pop() if self._retired else Counters.create()
         tap = (create_ring(self.config.analysis.ring_size),) if self._tapped else ()
 
-        def arguments(control: int) -> ChildArguments:
+        def arguments(control: int, stack: int) -> ChildArguments:
             others = tuple(one.fd for one in self.counters() if one is not counters)
-            return ChildArguments(os.getpid(), control, counters.fd, tap, others, number)
+            return ChildArguments(os.getpid(), control, counters.fd, tap, others, number, stack)
 
         child = Child(self._modules.worker, number, arguments, self)
         return WorkerSlot(child, counters, tap, asyncio.get_running_loop().create_future())
@@ -185,8 +193,9 @@ class Fleet:
             self._analyzer = Child(self._modules.analyzer, None, self._analyzer_arguments, self)
             self._start_task(self._analyzer.run(), "analyzer")
 
-    def _analyzer_arguments(self, control: int) -> ChildArguments:
-        return ChildArguments(os.getpid(), control, taps=tuple(tap for slot in self.slots for tap in slot.tap))
+    def _analyzer_arguments(self, control: int, stack: int) -> ChildArguments:
+        taps = tuple(tap for slot in self.slots for tap in slot.tap)
+        return ChildArguments(os.getpid(), control, taps=taps, stack=stack)
 
     def _detach_reader(self) -> None:
         for slot in self._all_slots():
@@ -210,6 +219,7 @@ class Fleet:
         if analyzer:
             seconds = self.config.timeouts.drain
             await _end([analyzer], seconds, asyncio.get_running_loop().time() + seconds)
+            self._hung["analyzer"] += analyzer.hung
 
     async def _prepare(self, child: Child) -> None:
         why = await child.configure(self._configure)

@@ -36,6 +36,10 @@ class Overview:
         """The analyzer's last counts; None before there are any."""
         return self._counts
 
+    def hung(self) -> dict[str, int]:
+        """How many processes were killed as they hung, by kind."""
+        return self._fleet.hung()
+
     def ready(self) -> tuple[bool, str]:
         """Return whether every worker serves, and if not, why."""
         if self._fleet.draining:
