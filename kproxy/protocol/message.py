@@ -3,7 +3,7 @@
 import contextlib
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from kproxy.errors import DecodeError, EncodeError, UnknownVersion
@@ -26,6 +26,18 @@ class Fit:
     release: str | None  # the Kafka release of an older layout of a version changed in place; None: the newest
     assumed: bool  # the version asked for is newer than the facts, and this one fitted it exactly
     trailing: int = 0  # bytes after the message; 0 unless they were allowed
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """The fields of a message whose end is not here."""
+
+    json: bytes  # Kafka's JSON of those that are whole; an array on the way to the one that is not has fewer elements
+    missing: str | None = ""  # the path of the first one that is not whole; "": none is known; None: all are here
+    counts: dict[str, int] = field(default_factory=dict)  # path of an array that is not whole -> its elements in all
+    needed: int = 0  # bytes, or elements, that the missing field says it has
+    here: int = 0  # bytes of it
+    error: DecodeError | None = None  # what is wrong with the bytes there, where it is not that they end
 
 
 class Message:
@@ -98,6 +110,26 @@ class Message:
         if trailing and first.version == version:
             return _longest_fit(programs, data, start)
         raise error
+
+    def beginning(self, version: int, data: bytes, start: int = 0, *, withhold: bool = False) -> Beginning:
+        """The fields of a message of which *data* is only the beginning, from *start* on. Never raises.
+
+        Of a version changed in place it is the newest layout that has no fault up to there. Nothing is read at a version that
+        the facts do not have: what fits nowhere else to its end cannot be told from what does.
+        """
+        nothing = Beginning(b"{}")
+        if version not in self.versions:
+            return nothing
+        found = [self._beginning(program, data, start, withhold) for program in self.programs(version)]
+        return next((one for one in found if one.error is None), found[0])
+
+    def _beginning(self, program: Program, data: bytes, start: int, withhold: bool) -> Beginning:
+        json, path, counts, needed, here, fault = json_sink.beginning(program, data, min(start, len(data)), withhold)
+        if fault is None:
+            return Beginning(json, path, counts, needed, here)
+        (kind, reason), position = fault
+        error = kind(reason, message=self.name, version=program.version, path=path or "", position=position)
+        return Beginning(json, path, counts, needed, here, error)
 
     def peek(self, version: int, name: str, data: bytes, start: int = 0) -> int:
         """The integer in the top-level field *name* (``"acks"``), without reading what follows it.

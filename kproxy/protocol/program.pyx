@@ -413,6 +413,7 @@ cdef int note(Trail *trail, Op *op, int64_t index) noexcept nogil:
     if trail != NULL and trail.depth < MOST_DEPTH:
         trail.places[trail.depth].op = op
         trail.places[trail.depth].index = index
+        trail.places[trail.depth].count = -1
         trail.depth += 1
     return -1
 

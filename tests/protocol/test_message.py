@@ -195,3 +195,135 @@ def test_json_is_read_back_as_the_same(sample: tuple[str, int, Any]) -> None:
 def test_damage_gives_a_value_or_a_decode_error(sample: tuple[str, int, Any], seed: int) -> None:
     name, version, value = sample
     check_codec(name, version, damaged(random.Random(seed), message(name).encode(version, value)))
+
+
+# A Produce v9 request: acks -1, timeout 30000, topic "t" with partition 0 (5 bytes of records) and partition 1 (7 bytes).
+PRODUCE_V9 = (
+    b"\0" + b"\xff\xff" + (30000).to_bytes(4, "big")
+    + b"\2" + compact(b"t") + b"\3"
+    + bytes(4) + compact(b"12345") + b"\0"
+    + b"\0\0\0\1" + compact(b"1234567") + b"\0"
+    + b"\0" + b"\0"
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("size", "shown", "missing", "counts"),
+    [
+        (0, {}, "transactionalId", {}),
+        (2, {"transactionalId": None}, "acks", {}),
+        (8, {"transactionalId": None, "acks": -1, "timeoutMs": 30000}, "topicData[0]", {"topicData": 1}),
+        (
+            14,
+            {"transactionalId": None, "acks": -1, "timeoutMs": 30000, "topicData": [{"name": "t"}]},
+            "topicData[0].partitionData[0].index",
+            {"topicData": 1, "topicData[0].partitionData": 2},
+        ),
+        (
+            31,
+            {
+                "transactionalId": None,
+                "acks": -1,
+                "timeoutMs": 30000,
+                "topicData": [
+                    {
+                        "name": "t",
+                        "partitionData": [
+                            {"index": 0, "recordsSizeInBytes": 5},
+                            {"index": 1, "recordsSizeInBytes": 7},
+                        ],
+                    }
+                ],
+            },
+            "topicData[0].partitionData[1].records",
+            {"topicData": 1, "topicData[0].partitionData": 2},
+        ),
+    ],
+)
+def test_the_beginning_of_a_message_has_the_fields_that_are_whole(
+    size: int, shown: dict[str, Any], missing: str, counts: dict[str, int]
+) -> None:
+    found = message("ProduceRequest").beginning(9, PRODUCE_V9[:size])
+    assert json.loads(found.json) == shown
+    assert (found.missing, found.counts, found.error) == (missing, counts, None)
+
+
+def test_a_beginning_that_lacks_nothing_is_the_message() -> None:
+    found = message("ProduceRequest").beginning(9, PRODUCE_V9)
+    assert (found.json, found.missing) == (message("ProduceRequest").to_json(9, PRODUCE_V9), None)
+
+
+def test_records_that_are_cut_have_their_true_size() -> None:
+    found = message("ProduceRequest").beginning(9, PRODUCE_V9[:18])
+    assert (found.missing, found.needed, found.here) == ("topicData[0].partitionData[0].records", 5, 2)
+
+
+def is_beginning(part: Any, whole: Any, withheld: bool = False) -> bool:
+    """Whether *part* is *whole* with something left out at its end."""
+    if isinstance(part, dict) and isinstance(whole, dict):
+        names = list(part)
+        order = [name for name in whole if name in part]
+        inner = all(is_beginning(part[name], whole.get(name), withheld) for name in names)
+        return names == order and inner and all(part[name] == whole[name] or withheld for name in names[:-1])
+    if isinstance(part, list) and isinstance(whole, list):
+        inner = all(is_beginning(one, other, withheld) for one, other in zip(part, whole, strict=False))
+        return len(part) <= len(whole) and inner and (part[:-1] == whole[: max(len(part) - 1, 0)] or withheld)
+    return bool(part == whole) or (withheld and part == "(withheld)")
+
+
+def test_wherever_a_message_is_cut_what_is_shown_of_it_is_true() -> None:
+    """Kafka's own messages (tests/golden), cut at a few places each: every value shown is the one that the whole has there."""
+    chance = random.Random(5)
+    cut = 0
+    for line in golden("messages"):
+        layout, version, data = message(line["message"]), line["version"], bytes.fromhex(line["hex"])
+        if not data or version not in layout.versions or len(layout.programs(version)) > 1:
+            continue
+        for withhold in (False, True):
+            whole = json.loads(layout.to_json(version, data, withhold=withhold))
+            size = chance.randrange(len(data))
+            found = layout.beginning(version, b"head" + data[:size], 4, withhold=withhold)
+            assert found.error is None and found.missing, (line["message"], version, size)
+            assert is_beginning(json.loads(found.json), whole, withhold), (line["message"], version, size)
+            cut += 1
+    assert cut > 8000
+
+
+def test_secrets_are_withheld_from_beginnings() -> None:
+    layout = message("SaslAuthenticateRequest")
+    data = layout.encode(2, layout.from_json(2, b'{"authBytes":"c2VjcmV0"}'))
+    assert json.loads(layout.beginning(2, data, withhold=True).json) == {"authBytes": "(withheld)"}
+    for size in range(len(data) - 1):
+        found = layout.beginning(2, data[:size], withhold=True)
+        assert (found.json, found.missing) == (b"{}", "authBytes")
+    configs = message("IncrementalAlterConfigsRequest")
+    text = (
+        b'{"resources":[{"resourceType":2,"resourceName":"t","configs":'
+        b'[{"name":"ssl.key.password","configOperation":0,"value":"hunter2"}]}],"validateOnly":false}'
+    )
+    data = configs.encode(1, configs.from_json(1, text))
+    for size in range(len(data)):
+        assert b"hunter2" not in configs.beginning(1, data[:size], withhold=True).json
+
+
+def test_a_fault_before_the_cut_is_told() -> None:
+    found = message("MetadataResponse").beginning(9, bytes(4) + b"\0" + bytes(30))
+    assert json.loads(found.json) == {"throttleTimeMs": 0}
+    assert "brokers: is null" in str(found.error)
+
+
+@pytest.mark.parametrize("version", [-1, 99, 32767])
+def test_nothing_is_read_of_the_beginning_of_an_unknown_version(version: int) -> None:
+    found = message("ApiVersionsRequest").beginning(version, HELLO)
+    assert (found.json, found.missing, found.error) == (b"{}", "", None)
+
+
+@MORE
+@hypothesis.given(messages(), hypothesis.strategies.integers(0, 2**32))
+def test_any_bytes_have_a_beginning(sample: tuple[str, int, Any], seed: int) -> None:
+    name, version, value = sample
+    chance = random.Random(seed)
+    data = damaged(chance, message(name).encode(version, value))
+    found = message(name).beginning(version, data, chance.randrange(len(data) + 4), withhold=chance.random() < 0.5)
+    assert isinstance(json.loads(found.json.decode("utf-8", "strict")), dict)
+    assert len(found.json) <= 12 * len(data) + 4096
