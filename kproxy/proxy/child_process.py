@@ -15,7 +15,9 @@ from typing import NamedTuple
 from kproxy.proxy.process_title import set_process_title
 
 PR_SET_PDEATHSIG = 1
-STACK_SIGNAL = signal.SIGQUIT  # on which a child writes its stack; it is in a process group of its own, away from Ctrl-\
+STACK_SIGNAL = (
+    signal.SIGQUIT
+)  # on which a child writes its stack; it is in a process group of its own, away from Ctrl-\
 ANALYZER_NAME = "kproxy-analyzer"  # in the analyzer's command line from its start on: scripts look for it
 
 
@@ -54,7 +56,7 @@ def _joined(value: int | tuple[int, ...]) -> str:
 
 
 def begin_child(arguments: ChildArguments) -> None:
-    """Take the title, ignore the signals that are the supervisor's, write the stack on STACK_SIGNAL, and die with the supervisor, even a killed one.
+    """Take the title, ignore the supervisor's signals, write the stack on STACK_SIGNAL, die with the supervisor, even a killed one.
 
     Linux kills the child with its parent (prctl(2), PR_SET_PDEATHSIG), so a child that hangs ends as well. Exits at once if the
     parent is gone already.

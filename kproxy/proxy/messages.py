@@ -17,6 +17,7 @@ from msgspec import Struct
 from kproxy.config import Config
 
 BrokerAddress: TypeAlias = tuple[int, str, int]  # node id, host, port
+LONGEST_REASON = 10_000  # characters of why a configuration cannot be used
 LogValue: TypeAlias = str | int | float | bool | list[str | int | float | bool | None] | None
 
 
@@ -81,6 +82,12 @@ class Failed(Message, frozen=True, tag="failed"):
     """The configuration cannot be used: an address is in use, a filter does not load."""
 
     why: str  # one clear sentence
+
+    @classmethod
+    def because(cls, error: Exception) -> Self:
+        """The message for an error, whose text is cut where it would not fit the channel."""
+        why = str(error).encode("utf-8", "backslashreplace").decode()
+        return cls(why if len(why) <= LONGEST_REASON else f"{why[:LONGEST_REASON]}...")
 
 
 class LogEvent(Message, frozen=True, tag="log"):

@@ -112,7 +112,7 @@ class Forwarding:
         try:
             await self._use(message.decode())
         except (KproxyError, msgspec.MsgspecError) as error:
-            await self._channel.send(Failed(str(error)))
+            await self._channel.send(Failed.because(error))
             return
         await self._channel.send(Ready())
 
@@ -199,7 +199,9 @@ class Forwarding:
         due = time.monotonic() + TICK_S
         alive: asyncio.Future[bool] | None = None
         for tick in itertools.count():
-            if tick % ALIVE_TICKS == 0 and (alive is None or alive.done()):  # a supervisor that is stopped does not read
+            if tick % ALIVE_TICKS == 0 and (
+                alive is None or alive.done()
+            ):  # a supervisor that is stopped does not read
                 alive = asyncio.ensure_future(self._channel.send(Alive()))
             await asyncio.sleep(max(due - time.monotonic(), 0.0))
             late = int(max(time.monotonic() - due, 0.0) * 1e9)

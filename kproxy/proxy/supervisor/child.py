@@ -68,10 +68,16 @@ class Child:
         number: of a worker; None for the analyzer.
         arguments: makes its arguments, given the file descriptors of its end of the channel and of memory for its stack.
         listener: called when a process starts, sends a message, or ends.
+        progress: gives something that differs when the process has done more of its work, for when that keeps it from messages.
     """
 
     def __init__(
-        self, module: str, number: int | None, arguments: Callable[[int, int], ChildArguments], listener: ChildListener
+        self,
+        module: str,
+        number: int | None,
+        arguments: Callable[[int, int], ChildArguments],
+        listener: ChildListener,
+        progress: Callable[[], object] = lambda: None,
     ) -> None:
         self.number = number
         self.name = "analyzer" if number is None else f"worker {number}"
@@ -79,6 +85,7 @@ class Child:
         self.hung = 0  # processes that were killed as they hung
         self.ended_for_good = asyncio.Event()  # set when stopped and the process has ended
         self._module, self._arguments, self._listener = module, arguments, listener
+        self._progress = progress
         self._relay = Relay("analyzer" if number is None else "worker", number)
         self._backoff = Backoff()
         self._stopping = asyncio.Event()
@@ -149,7 +156,8 @@ class Child:
         try:
             stack = create_stack_file()
         except OSError as error:
-            return self._not_started(error)
+            self._log_not_started(error)
+            return None
         try:
             return await self._run_with(stack)
         finally:
@@ -159,7 +167,8 @@ class Child:
         try:
             ours, process = self._start(stack)
         except OSError as error:
-            return self._not_started(error)
+            self._log_not_started(error)
+            return None
         self._process = process
         self._channel = await Channel.open(ours, ToSupervisor, self._on_malformed)
         process.ended.add_done_callback(self._close_later)
@@ -179,13 +188,18 @@ class Child:
         process.kill()
         return await process.ended
 
-    def _not_started(self, error: OSError) -> None:
+    def _log_not_started(self, error: OSError) -> None:
         log("error", "a process could not be started", **self._about(), reason=os.strerror(error.errno or 0))
 
     async def _watch(self, process: Process, stack: int) -> None:
         """Kill the process when it hangs. One that drains is not watched: the time to drain bounds it."""
+        before = self._progress()
         while True:
             await asyncio.sleep(LOOK_EVERY_S)
+            now = self._progress()
+            if now != before:
+                before = now
+                self._watchdog.progress()
             if self._watchdog.look(time.monotonic(), Activity.of(process.pid)) and not self._stopping.is_set():
                 frames = await stack_of(process, stack)
                 self._kill_hung(round(self._watchdog.silent_s, 1), frames)
@@ -193,7 +207,14 @@ class Child:
 
     def _kill_hung(self, seconds: float, stack: list[str]) -> None:
         self.hung += 1
-        log("error", "a process hangs", **self._about(), pid=self.pid, seconds=seconds, **({"stack": stack} if stack else {}))
+        log(
+            "error",
+            "a process hangs",
+            **self._about(),
+            pid=self.pid,
+            seconds=seconds,
+            **({"stack": stack} if stack else {}),
+        )
         self._kill()
 
     def _start(self, stack: int) -> tuple[socket.socket, Process]:

@@ -12,7 +12,7 @@ from kproxy.proxy.messages import AnalyzerCounts, Brokers, Configure, Connection
 from kproxy.proxy.supervisor.child import Child
 from kproxy.proxy.supervisor.processes import ANALYZER, WORKER
 from kproxy.proxy.tap.counters import Counters
-from kproxy.proxy.tap.ring import create_ring, detach_reader
+from kproxy.proxy.tap.ring import create_ring, detach_reader, reader_position
 
 ANALYZER_START_S = 3.0  # longest wait for the analyzer before the fleet counts as started
 # How long a worker may live beyond its time to drain before it is killed; the analyzer half of it more.
@@ -190,12 +190,16 @@ class Fleet:
 
     def _set_analyzer(self) -> None:
         if self.config.analysis.enabled and self._tapped and self._analyzer is None:
-            self._analyzer = Child(self._modules.analyzer, None, self._analyzer_arguments, self)
+            self._analyzer = Child(self._modules.analyzer, None, self._analyzer_arguments, self, self._read_so_far)
             self._start_task(self._analyzer.run(), "analyzer")
 
     def _analyzer_arguments(self, control: int, stack: int) -> ChildArguments:
         taps = tuple(tap for slot in self.slots for tap in slot.tap)
         return ChildArguments(os.getpid(), control, taps=taps, stack=stack)
+
+    def _read_so_far(self) -> list[int]:
+        """What the analyzer has read of each ring."""
+        return [reader_position(tap) for slot in self.slots for tap in slot.tap]
 
     def _detach_reader(self) -> None:
         for slot in self._all_slots():

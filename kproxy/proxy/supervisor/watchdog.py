@@ -1,12 +1,13 @@
 """Watchdog: notice a child that hangs: in C, in a loop that does not end, waiting for what never comes, or stopped.
 
-A child sends a message at least once a second (Alive, AnalyzerCounts). One that sends none for HANG_S, in which it could have,
-hangs. Time in which it could not does not count:
+A child sends a message at least once a second (Alive, AnalyzerCounts), unless it is busy: an analyzer that reads a long rest of a
+dead worker's ring. One that neither sends nor reads for HANG_S, in which it could have, hangs. Time in which it
+could not does not count:
 
     what it waited for a core      only the CPU time that it got counts: a loaded machine or a CPU quota is no hang
     what it waited for the disk    nor is a slow disk, and killing the process would not end the wait
     while a debugger holds it
-    while the supervisor did not look itself: stopped, suspended with the machine, or without a core. No more than two looks count
+    while the supervisor did not look itself: stopped, suspended with the machine, or without a core. One look counts of it
 
 The clock is CLOCK_MONOTONIC, which no change of the time of day moves.
 """
@@ -64,9 +65,13 @@ class Watchdog:
         self._watching = True
         self.silent_s = 0.0
 
+    def progress(self) -> None:
+        """Note that the process has done something, which is as good as a message."""
+        self.silent_s = 0.0
+
     def look(self, now: float, activity: Activity) -> bool:
         """Return whether the process hangs, as it looks at time *now* (seconds)."""
-        passed = min(now - self._looked_at, 2 * LOOK_EVERY_S)
+        passed = min(now - self._looked_at, LOOK_EVERY_S)
         ran = max(activity.cpu_s - self._cpu_s, 0.0)
         self._looked_at, self._cpu_s = now, activity.cpu_s
         if activity.states & {WAITS_FOR_DISK, TRACED} or not activity.states:

@@ -211,11 +211,23 @@ def test_a_message_ends_the_silence() -> None:
             watchdog.hear()
 
 
+def test_what_was_read_of_a_ring_is_progress_and_no_start() -> None:
+    """An analyzer that reads the rest of a dead worker's ring sends no message meanwhile."""
+    watchdog = Watchdog(0.0)
+    watchdog.hear()
+    for second in range(1, 100):
+        watchdog.progress()
+        assert not watchdog.look(float(second), state(b"R", 1.0)(second))
+    silent = Watchdog(0.0)
+    silent.progress()
+    assert looked(silent, state(b"S"), 100) is None
+
+
 def test_a_supervisor_that_did_not_look_blames_no_one() -> None:
     watchdog = Watchdog(0.0)
     watchdog.hear()
     assert not watchdog.look(3600.0, state(b"S")(1))
-    assert watchdog.silent_s <= 2 * LOOK_EVERY_S
+    assert watchdog.silent_s <= LOOK_EVERY_S
 
 
 WAYS = {
