@@ -56,7 +56,7 @@ def _joined(value: int | tuple[int, ...]) -> str:
 
 
 def begin_child(arguments: ChildArguments) -> None:
-    """Take the title, ignore the supervisor's signals, write the stack on STACK_SIGNAL, die with the supervisor, even a killed one.
+    """Take the title, ignore the supervisor's signals, write the stack on STACK_SIGNAL, die with it.
 
     Linux kills the child with its parent (prctl(2), PR_SET_PDEATHSIG), so a child that hangs ends as well. Exits at once if the
     parent is gone already.

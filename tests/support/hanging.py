@@ -20,7 +20,7 @@ from kproxy.proxy.supervisor.process import main as supervise
 from kproxy.proxy.supervisor.processes import WORKER
 from kproxy.session import Session
 
-HANG_S = 4.0
+HANG_S = 3.0
 FATAL = "hang-in-c"  # client id
 HEARTBEAT = 12
 

@@ -39,7 +39,7 @@ async def stack_of(process: Process, fd: int) -> list[str]:
 
 
 def frames(dump: str) -> list[str]:
-    """The frames in what faulthandler writes, as "stream.py:12 receive"; "--" between those of two threads."""
+    """The frames in what faulthandler writes, as "connections.py:12 receive"; "--" between those of two threads."""
     found: list[str] = []
     for thread in _THREAD.split(dump):
         inner = _FRAME.findall(thread)[:MOST_FRAMES]

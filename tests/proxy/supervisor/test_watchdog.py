@@ -23,7 +23,7 @@ from tests.support.kafka.wire import Wire
 from tests.support.ports import free_ports
 from tests.support.supervised import Event, Supervised, supervised
 
-PATIENCE = 20
+PATIENCE = 60
 HEARTBEAT = 12
 
 
