@@ -55,7 +55,7 @@ def exchange_line(Exchange exchange not None, bodies=None):
     cdef bytes head = _head(connection.number, connection.client, connection.broker)
     cdef bytes api = _api(exchange.api_key, exchange.api_version)
     cdef bytes embedded = b",".join([one.to_json() for one in bodies.embedded]) if bodies.embedded else b""
-    cdef bytes errors = encode(find_errors(bodies.response)) if has_errors(bodies.response) else b"[]"
+    cdef bytes errors = _encode(find_errors(bodies.response)) if has_errors(bodies.response) else b"[]"
     cdef bytes names = _topic_names(exchange, bodies)
     cdef bytes layout = _layout(request, response)
     try:
@@ -117,26 +117,26 @@ cpdef bint has_errors(bytes response) except -1:
 
 # Parts that are the same in many lines
 
-encode = msgspec.json.Encoder().encode
+_encode = msgspec.json.Encoder().encode
 
 
 @lru_cache(maxsize=4096)
 def _head(number, client, broker):
-    return b'{"event":"exchange","connection":%d,"client":%b,"broker":%b' % (number, encode(client), encode(broker))
+    return b'{"event":"exchange","connection":%d,"client":%b,"broker":%b' % (number, _encode(client), _encode(broker))
 
 
 @lru_cache(maxsize=4096)
 def _api(api_key, api_version):
     api = facts().apis.get(api_key) if api_key is not None else None
-    name = encode(api.name if api is not None else None)
-    return b',"apiKey":%b,"apiName":%b,"apiVersion":%b' % (encode(api_key), name, encode(api_version))
+    name = _encode(api.name if api is not None else None)
+    return b',"apiKey":%b,"apiName":%b,"apiVersion":%b' % (_encode(api_key), name, _encode(api_version))
 
 
 cdef bytes _topic_names(Exchange exchange, bodies):
     names = exchange.topic_names
     if type(names) is dict and not names:
         return b"{}"
-    return encode(find_topic_names(exchange, bodies))
+    return _encode(find_topic_names(exchange, bodies))
 
 
 cdef bytes _layout(Frame request, Frame response):
@@ -147,7 +147,7 @@ cdef bytes _layout(Frame request, Frame response):
             assumed = assumed if frame.assumed_version is None else frame.assumed_version
     if layout is None and assumed is None:
         return b',"layout":null,"assumedVersion":null}\n'
-    return b',"layout":%b,"assumedVersion":%b}\n' % (encode(layout), encode(assumed))
+    return b',"layout":%b,"assumedVersion":%b}\n' % (_encode(layout), _encode(assumed))
 
 
 # Values
@@ -167,7 +167,7 @@ cdef int put_text(Buffer *line, text) except -1:
         return put_word(line, b"null")
     cdef bytes known = _texts.get(text)
     if known is None:
-        known = encode(well_formed(text))
+        known = _encode(well_formed(text))
         if len(text) > LONGEST_TEXT:
             return put_bytes(line, known)
         if len(_texts) >= MOST_TEXTS:
