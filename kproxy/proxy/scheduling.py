@@ -1,9 +1,9 @@
-"""How the kernel shares a core between our threads. Neither call needs a privilege; where the kernel refuses one, nothing changes.
+"""How the kernel shares a core between our threads. No call needs a privilege; where the kernel refuses one, nothing changes.
 
-    worker      short slices (sched_setattr(2)): woken, it preempts what has longer ones, for an equal share of the core over time.
-                Since Linux 6.12; older kernels ignore it
-    analyzer    SCHED_IDLE (sched(7)): it gets what others leave, and anything that wakes up preempts it at once. A thread cannot
-                leave that policy without CAP_SYS_NICE; another thread of its process need never enter it (analyzer/pace.py)
+worker      short slices (sched_setattr(2)): woken, it preempts what has longer ones, for an equal share of the core over time.
+            Since Linux 6.12; older kernels ignore it
+analyzer    SCHED_IDLE (sched(7)): it gets what others leave, and anything that wakes up preempts it at once. A thread cannot
+            leave that policy without CAP_SYS_NICE; another thread of its process need never enter it (analyzer/pace.py)
 """
 
 import ctypes
@@ -38,7 +38,7 @@ def take_short_slices() -> bool:
         return False
     nice = os.getpriority(os.PRIO_PROCESS, 0)
     wanted = SchedAttr(ctypes.sizeof(SchedAttr), SCHED_OTHER, 0, nice, 0, SHORT_SLICE_NS, 0, 0)
-    return ctypes.CDLL(None, use_errno=True).syscall(number, 0, ctypes.byref(wanted), 0) == 0
+    return bool(ctypes.CDLL(None).syscall(number, 0, ctypes.byref(wanted), 0) == 0)
 
 
 def take_what_is_left() -> None:

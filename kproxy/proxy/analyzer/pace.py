@@ -18,9 +18,10 @@ too long (Stuck). It needs the interpreter for that, which a thread in C does no
 import asyncio
 import ctypes
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from enum import Enum
 from threading import Thread
+from typing import Any
 
 from kproxy.proxy.scheduling import take_what_is_left
 
@@ -69,14 +70,13 @@ class PacedLoop:
         self._loop = asyncio.new_event_loop()
         self.changes = 0  # of the pace
 
-    def run(self, main: Callable[[], "asyncio._CoroutineLike[None]"]) -> None:
+    def run(self, main: Coroutine[Any, Any, None]) -> None:
         """Run *main* to its end. Raises what it raises."""
-        task = self._loop.create_task(_awaited(main))
+        task = self._loop.create_task(main, name="main")
         task.add_done_callback(lambda _: self._loop.stop())
         starvation = Starvation(time.monotonic(), time.process_time())
         while not task.done():
             self._turn(starvation)
-        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
         self._loop.close()
         task.result()
 
@@ -85,14 +85,15 @@ class PacedLoop:
         pace = starvation.pace
         thread = Thread(target=self._run_at, args=(pace,), name=pace.value, daemon=True)
         thread.start()
+        asked = False
         while thread.is_alive():
             thread.join(WATCH_EVERY_S)
             self._watch(thread)
             wanted = starvation.look(time.monotonic(), time.process_time(), behind=self._is_behind())
-            if wanted is not pace and thread.is_alive():
+            if wanted is not pace and not asked:
+                asked = True
                 self.changes += 1
                 self._loop.call_soon_threadsafe(self._loop.stop)
-                thread.join()
 
     def _run_at(self, pace: Pace) -> None:
         if pace is Pace.BACKGROUND:
