@@ -13,6 +13,7 @@ Compiled because there is an exchange and two frames of each for every request o
 Python classes, making the three costs seven times as much.
 """
 
+import json
 from collections import deque
 from enum import IntEnum
 
@@ -124,6 +125,12 @@ cdef class Frame:
             return self.message.decode(self.body_version, self.data, self.body_start)
         except DecodeError:
             return None
+
+    def beginning(self):
+        """Kafka's JSON of the fields of the body that are here, of a cut frame; see Message.beginning. Empty where nothing can be read."""
+        if self.message is None or not self.cut_code:
+            return {}
+        return json.loads(self.message.beginning(self.body_version, self.data, self.body_start).json)
 
     def copy(self, **changes):
         """The same frame with some fields changed."""
@@ -283,7 +290,6 @@ cdef class Route:
         read_as(frame, self.response, self.newest_response, self.api_version)
         if frame.cut_code and self.request_step is Step.LEARN_SOFTWARE and is_refusal(frame):
             frame.body_version = 0
-            frame.assumed_version = None
         if frame.error is not None and self.request_step is Step.LEARN_SOFTWARE:
             # A broker that lacks the version answers in the layout of version 0 (ApiVersionsResponse.parse, KIP-511).
             error = frame.error
@@ -352,15 +358,10 @@ cpdef int read_body(Frame frame, message, int api_version) except -1:
 
 
 cdef int read_beginning(Frame frame, message, int api_version) except -1:
-    """Write into a cut frame how to read its beginning: by the newest layout, as only a whole body can tell an older one."""
-    cdef int newest
-    if message is None or api_version < message.versions.lowest:
-        return 0
-    newest = message.versions.highest
-    frame.message = message
-    frame.body_version = min(api_version, newest)
-    if api_version > newest:
-        frame.assumed_version = newest
+    """Write into a cut frame how to read its beginning; nothing at a version above the facts, which only a whole body confirms."""
+    if message is not None and api_version in message.versions:
+        frame.message = message
+        frame.body_version = api_version
     return 0
 
 
