@@ -7,10 +7,12 @@ It has the listeners, the plan and the limits of its links, and is their owner (
     brokers.py           node ids, their addresses, and the ports of ours that stand for them
     advertised.py        what clients are told for each broker
     discovery.py         asks a broker for the addresses of all
+    reachability.py      whether a broker can be reached, for /readyz
     admission.py         limits of clients
 """
 
 import asyncio
+import contextlib
 import errno
 import os
 import random
@@ -28,8 +30,9 @@ from kproxy.protocol import Direction, facts
 from kproxy.protocol.addresses import parse_address, split_address
 from kproxy.proxy import raw_sasl
 from kproxy.proxy.admission import Admission
+from kproxy.proxy.aside import aside
 from kproxy.proxy.brokers import BrokerTable
-from kproxy.proxy.discovery import discover
+from kproxy.proxy.discovery import NotListed, discover
 from kproxy.proxy.filter_dispatch import FilterDispatch
 from kproxy.proxy.foreign_protocol import explain_foreign_protocol
 from kproxy.proxy.forwarding.lane import Worker
@@ -45,12 +48,14 @@ from kproxy.proxy.messages import Brokers, Connection, Message
 from kproxy.proxy.network.lingering_close import LingeringClose
 from kproxy.proxy.network.listening import ListenError, listen
 from kproxy.proxy.network.socket_addresses import to_sockaddr
+from kproxy.proxy.reachability import Reach, Reachability
 from kproxy.proxy.tap.counted import CloseCause, Total
 
 ACCEPT_PAUSE_S = 0.1  # when the process has no file descriptor left
 REDISCOVER_S = 5.0
 MOST_IN_FLIGHT = 16_384  # requests of a connection
 RETARGET_NS = 5_000_000_000
+PROBE_NS = 2_000_000_000
 
 
 class VirtualCluster:
@@ -77,6 +82,8 @@ class VirtualCluster:
         self.accepting = False
         self.stopped = False
         self._why_unknown = ""
+        self._probed_at = 0
+        self.reachability = Reachability(cluster.name, send)
         self.brokers = BrokerTable(
             cluster.addresses,
             self._address,
@@ -91,9 +98,13 @@ class VirtualCluster:
     def configure(self, cluster: Cluster, config: Config) -> None:
         """Use a configuration for what begins from now on. Raises UsageError, and then nothing has changed."""
         chain = load_chain(
-            cluster, wait=asyncio.wait_for, most_frame_size=config.limits.frame_size, on_fault=self._on_filter_fault
+            cluster,
+            wait=asyncio.wait_for,
+            most_frame_size=config.limits.frame_size,
+            aside=aside,
+            on_fault=self._on_filter_fault,
         )
-        opener = LinkOpener.of(cluster, config, self.worker.counters, self.brokers, self.facts_of)
+        opener = LinkOpener.of(cluster, config, self.worker.counters, self.brokers, self.reachability, self.facts_of)
         self._filters.use_chain(chain)
         self.cluster, self.config, self.opener = cluster, config, opener
         self.limits = LinkLimits(config)
@@ -107,6 +118,7 @@ class VirtualCluster:
         for link in self.links():
             link.use_plan(self.plan)
         self._set_targets()
+        self.reachability.use(cluster)
 
     def serves(self, cluster: Cluster) -> bool:
         """Whether the listeners are those of a configuration."""
@@ -144,10 +156,15 @@ class VirtualCluster:
                 found = await discover(self.opener.upstream, context, self.opener.server_name)
         except (UpstreamError, TimeoutError) as error:
             why = str(error) or "no answer in time"
+            if isinstance(error, NotListed):
+                self.reachability.reached()
+            else:
+                self.reachability.failed(why)
             if why != self._why_unknown:  # it is asked every few seconds, perhaps for days
                 log("warning", "brokers are not known yet", cluster=self.cluster.name, reason=why)
             self._why_unknown = why
             return False
+        self.reachability.reached()
         for node_id, host, port in found:
             self.brokers.learn(node_id, host, port)
         return True
@@ -360,6 +377,7 @@ class VirtualCluster:
         """Close links that have exceeded a timeout; *now* in ns of the monotonic clock."""
         timeouts = self.config.timeouts
         self._lingering.sweep()
+        self._look_after_reachability(now)
         if now > self._targets_set_at + RETARGET_NS:
             self._set_targets()
         for link in self.links():
@@ -376,6 +394,21 @@ class VirtualCluster:
             elif link.connecting and (now - link.opened_at) / 1e9 > timeouts.connect:
                 link.stop_connecting()
                 self.on_unreachable(link, errno.ETIMEDOUT)
+
+    def _look_after_reachability(self, now: int) -> None:
+        """Note that a broker has answered; if none was ever reached, try again, as /readyz may keep all clients away."""
+        state = self.reachability.state
+        if state is not Reach.REACHED and any(link.bytes_received[1] for link in self.links()):
+            self.reachability.reached()
+        elif state is Reach.FAILING and now > self._probed_at + PROBE_NS:
+            self._probed_at = now
+            self._run(self._probe())
+
+    async def _probe(self) -> None:
+        """Connect to a bootstrap broker as a client's link does, and close."""
+        with contextlib.suppress(UpstreamError):
+            await self.opener.probe()
+            self.reachability.reached()
 
     def _run(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(work)
