@@ -190,7 +190,7 @@ cdef int put_times(Buffer *line, Frame request, Frame response) except -1:
     else:
         put_instant(line, response.ended_at)
     put_word(line, b',"latencyMs":')
-    if request is None or response is None:
+    if request is None or response is None or not response.has_end():
         return put_word(line, b"null")
     latency = response.ended_at - request.started_at
     if not -EXACT < latency < EXACT:

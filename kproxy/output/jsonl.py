@@ -13,7 +13,8 @@ An exchange, ``"event": "exchange"``, has all of these fields, in this order:
     clientId        str or null
     requestAt       str: when the request's first byte came, RFC 3339 in UTC with 6 or 9 digits; null without a request
     responseAt      str: when the response's last byte came; null without a response
-    latencyMs       float: from requestAt to responseAt, in milliseconds; null where either is missing
+    latencyMs       float: from requestAt to responseAt, in milliseconds; null where either is missing,
+                    or the connection or the capture ended inside the response
     requestSize     int: bytes on the wire with the size field; null without a request
     responseSize    int: likewise
     requestHeader   object: Kafka's JSON of the header, or null

@@ -114,6 +114,10 @@ cdef class Frame:
         """Bytes on the wire, the size field included."""
         return len(self.data) + self.absent + 4
 
+    cpdef bint has_end(self) noexcept:
+        """Whether its last byte was sent, as far as is known, so that ``ended_at`` is its time."""
+        return self.cut_code < _NEVER_SENT
+
     def body(self):
         """The body as an object, with Kafka's fields in snake_case; None where it cannot be read.
 
@@ -202,7 +206,7 @@ cdef class Exchange(Event):
     @property
     def latency_ms(self):
         """From the request's first byte to the response's last one; None where either is missing, or was never sent."""
-        if self.request is None or self.response is None or self.response.cut_code >= _NEVER_SENT:
+        if self.request is None or self.response is None or not self.response.has_end():
             return None
         return (self.response.ended_at - self.request.started_at) / 1e6
 

@@ -116,7 +116,7 @@ def _clock(exchange: Exchange) -> str:
 
 
 def _latency(exchange: Exchange) -> str:
-    if exchange.request is None or exchange.response is None:
+    if exchange.request is None or exchange.response is None or not exchange.response.has_end():
         return "-"
     return render_duration(exchange.response.ended_at - exchange.request.started_at)
 
