@@ -128,6 +128,9 @@ DESCRIPTIONS: Final[tuple[Description, ...]] = (
     ),
     Description("kproxy_tap_dropped_bytes", "counter", "Bytes that the analyzer did not get.", (), "tap_dropped_bytes"),
     Description("kproxy_workers", "gauge", "Workers there are."),
+    Description(
+        "kproxy_hung_processes", "counter", "Processes that hung, and were killed and started again.", ("process",)
+    ),
     Description("kproxy_analysis_up", "gauge", "1 if the analyzer runs and says what it counts."),
     Description(
         "kproxy_analysis_lag_seconds",

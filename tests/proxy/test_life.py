@@ -156,6 +156,38 @@ def test_15_an_address_that_is_taken_keeps_the_configuration_before(start: Any) 
         beat(wire)
 
 
+@pytest.mark.parametrize(
+    ("use", "reason"),
+    [
+        ({"use": "no.such:Filter"}, "there is no module 'no'"),
+        ({"use": "rewrite_addresses", "with": {"x": 1}}, "does not take these options"),
+        ({"use": "tests.chaos.faulty_filters:Nothing"}, "has no 'Nothing'"),
+    ],
+)
+def test_15_a_filter_that_does_not_load_is_told_with_its_place_in_the_file(
+    start: Any, use: dict[str, Any], reason: str
+) -> None:
+    """Only workers load filters: the supervisor finds the place."""
+    proxy = start(workers=2)
+    proxy.config["clusters"][0]["filters"] = [{"use": "rewrite_addresses"}, use]
+    proxy.write()
+    eventually(lambda: "the configuration before stays" in proxy.said(), what="the reason to be told")
+    events = [json.loads(line) for line in proxy.log.read_text().splitlines()]
+    (mistake,) = [event for event in events if event["event"] == "a mistake in the configuration"]
+    lines = proxy.file.read_text().splitlines()
+    at = next(
+        at
+        for at, line in enumerate(lines)
+        if use["use"] in line and at > lines.index('     "use": "rewrite_addresses"')
+    )
+    assert (mistake["file"], mistake["line"]) == (str(proxy.file), at + 1)
+    assert lines[at][mistake["column"] - 1 :].startswith(json.dumps(use["use"]))
+    assert mistake["path"] == "clusters[0].filters[1].use"
+    assert reason in mistake["reason"]
+    with Wire(proxy.bootstrap()) as wire:
+        beat(wire)
+
+
 def test_15_nobody_is_refused_while_it_reloads(start: Any) -> None:
     proxy = start(workers=2)
     for reload in range(1, 4):

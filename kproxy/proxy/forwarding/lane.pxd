@@ -157,6 +157,7 @@ cdef class Lane:
     cdef size_t deferred_size
     cdef bint deferred_is_tapped
 
+    cpdef uint64_t stalled_since(self)
     cdef int process(self, uint8_t *data, size_t size, uint64_t now) except -1
     cdef int process_deferred(self) except -1
     cdef int run(self, uint8_t *data, size_t size, uint64_t now) except -1

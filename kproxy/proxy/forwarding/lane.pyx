@@ -340,7 +340,7 @@ cdef class Lane:
             if self.taken >> <uint64_t>(from_ * LANE_STATES + to) & 1
         }
 
-    def stalled_since(self):
+    cpdef uint64_t stalled_since(self):
         """When the last byte of an incomplete frame was received (ns, monotonic); 0: between frames, blocked or opaque."""
         if self.blocked or self.state == OPAQUE or self.state == BETWEEN_FRAMES and not self.header_part_size:
             return 0

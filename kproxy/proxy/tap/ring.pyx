@@ -22,6 +22,9 @@ from libc.string cimport memcpy
 
 from kproxy.proxy.tap.shared_memory cimport load_acquire, map_shared, store_release, touch_shared, unmap_shared
 
+import os
+import sys
+
 from kproxy.proxy.tap.sealed import create_sealed, sealed_size
 from kproxy.proxy.tap.tapped import TapKind
 
@@ -53,6 +56,11 @@ def detach_reader(fd):
     """Detach a reader that died from the ring *fd*, so that the writer stops writing."""
     cdef TapReader reader = TapReader(fd)
     reader.detach()
+
+
+def reader_position(fd):
+    """Return how many bytes of the ring *fd* were read or skipped so far, without mapping it."""
+    return int.from_bytes(os.pread(fd, 8, TAIL), sys.byteorder)
 
 
 cdef uint64_t _capacity(int fd) except 0:

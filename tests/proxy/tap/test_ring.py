@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import pytest
 
-from kproxy.proxy.tap.ring import SMALLEST_RING, TapReader, TapWriter, create_ring, detach_reader
+from kproxy.proxy.tap.ring import SMALLEST_RING, TapReader, TapWriter, create_ring, detach_reader, reader_position
 from kproxy.proxy.tap.tapped import TapKind
 
 HEAD, TAIL, DATA = 0, 64, 4096
@@ -156,6 +156,7 @@ def test_the_position_says_how_much_was_read(ring: int) -> None:
         before = reader.position + reader.waiting
         assert len(reader.read(1)) == 1
         assert (reader.position, reader.waiting) == (before, 0), number
+        assert reader_position(ring) == before
 
 
 def test_what_was_lost_is_told_as_a_number(ring: int) -> None:
