@@ -48,6 +48,7 @@ from kproxy.session import Gap as PassedOver
 
 PROBE_SIZE = 256 * 1024  # bytes of a flow that are probed before it is called something else, and that may be pending
 PROBE_PIECES = 256
+MOST_PIECES = 1024  # the same while what is pending could be a request
 JOINED_SIZE = 128 * 1024 * 1024  # bytes searched of a flow that begins within a message, which has 100 MB at most
 RUN_PIECES = 16  # of a direction without its beginning: how many are tried as one, joined with as many that follow
 ENOUGH = 2048  # bytes of a direction that are enough to tell what it begins with
@@ -124,7 +125,7 @@ class FlowReader:
         self._start = (bytearray(), bytearray())  # what each direction begins with, up to ENOUGH
         self._missing = 0
         self._lost = False  # bytes are missing, so that what came is not the beginning
-        self._sides = Sides()
+        self._sides = Sides(PROBE_SIZE // 2)
         self._foreign: Foreign | None = None  # what a flow without beginning seems to be, unless a request is found
 
     def receive(self, item: Item) -> list[Event]:
@@ -160,6 +161,7 @@ class FlowReader:
         elif isinstance(item, Gap):
             self._lost = True
             self._missing += item.size or 0
+            self._sides.interrupt(item.direction)
         elif isinstance(item, Closed):
             verdict = self._last_verdict()
         if verdict is State.UNDECIDED:
@@ -189,17 +191,26 @@ class FlowReader:
         return verdict
 
     def _let_older_half_go(self) -> None:
-        """Let the older half of what is pending go: nothing in it was the beginning of a request."""
-        kept: list[Item] = []
+        """Let the older half of what is pending go, up to where a request could have begun."""
+        pending = [0, 0]
         for item in self._pending:
-            if not isinstance(item, Data | Decrypted) or (
-                self._held[0] <= PROBE_SIZE // 2 and self._held[1] <= PROBE_PIECES // 2
-            ):
+            if isinstance(item, Data | Decrypted):
+                pending[item.direction] += len(item.data)
+        kept: list[Item] = []
+        for index, item in enumerate(self._pending):
+            if not isinstance(item, Data | Decrypted):
                 kept.append(item)
                 continue
-            self._held[0] -= len(item.data)
+            size, direction = len(item.data), item.direction
+            could_begin = pending[direction] - size < self._sides.held(direction)
+            half = self._held[0] <= PROBE_SIZE // 2 and self._held[1] <= PROBE_PIECES // 2
+            if half or (could_begin and self._held[1] <= MOST_PIECES):
+                kept += self._pending[index:]
+                break
+            pending[direction] -= size
+            self._held[0] -= size
             self._held[1] -= 1
-            self._let_go[item.side] = self._let_go.get(item.side, 0) + len(item.data)
+            self._let_go[item.side] = self._let_go.get(item.side, 0) + size
         self._pending = kept
 
     def _probe_start(self, direction: int, data: bytes) -> Verdict:

@@ -20,7 +20,9 @@
     SKIPPING   damage: the gap ends inside the frame         SKIPPING   (IN_FRAMES when it ends exactly at the frame's end)
     SKIPPING   damage: any other gap                         HUNTING
     HUNTING    receive                                       HUNTING    IN_FRAMES once the Hunt has found a frame; on_found
-    HUNTING    finish                                        IN_FRAMES  on_found: all that the Hunt held counts as skipped
+    HUNTING    confirm: a response to a request it holds     IN_FRAMES  as above
+    HUNTING    finish                                        IN_FRAMES  on_found: what the Hunt held counts as skipped, but for
+                                                                        a frame that stands at the end of it
     any        stop                                          OPAQUE     all that is held is dropped
     OPAQUE     anything                                      OPAQUE
 
@@ -186,15 +188,22 @@ cdef class Stream:
             pieces = deque()
             self.recover(pieces, events)
         else:
-            pieces = deque([(data, at)])
+            pieces = deque([(data, at, True)])
+        self.use(pieces, events)
+        return 0
+
+    cdef int use(self, pieces, list events) except -1:
+        """Do with (bytes, time, whether a segment begins with them) what the state says, piece by piece."""
         while pieces and self.state != OPAQUE:
-            data, at = pieces.popleft()
+            data, at, begins = pieces.popleft()
             if self.state == SKIPPING:
+                size = len(data)
                 data = self.skip_over(data)
+                begins = begins and len(data) == size
             if not data:
                 continue
             if self.state == HUNTING:
-                self.search(data, at, pieces, events)
+                self.search(data, at, begins, pieces, events)
             elif not self.cut(data, at, events):
                 self.recover(pieces, events)
         return 0
@@ -227,10 +236,22 @@ cdef class Stream:
         return partial
 
     def finish(self, at, events):
-        """Learn that nothing more follows the bytes held: a hunt ends without a frame."""
-        if self._hunt is not None:
-            self._hunt.give_up()
+        """Learn that nothing more follows the bytes held: a hunt ends, at a frame if what is held begins with one."""
+        while self._hunt is not None:
+            hunt = self._hunt
+            if not hunt.finish():
+                hunt.give_up()
             self._end_hunt(at, events)
+            self.use(deque(hunt.rest()), events)
+
+    def confirm(self, Frame response not None, list events not None):
+        """Learn of a response to no known request; return whether the hunt has found its request, which is then handled."""
+        hunt = self._hunt
+        if hunt is None or not hunt.confirm(response.data):
+            return False
+        self._end_hunt(response.started_at, events)
+        self.use(deque(hunt.rest()), events)
+        return True
 
     def stop(self):
         """Drop what is held, and every byte that follows."""
@@ -265,7 +286,7 @@ cdef class Stream:
             if self.state != OPAQUE:
                 self.hunt(skipped=1)
         again = [
-            (data[start : start + HUNT_SLICE], at)
+            (data[start : start + HUNT_SLICE], at, False)
             for data, at in self.search_again + rest
             for start in range(0, len(data), HUNT_SLICE)
         ]
@@ -279,10 +300,10 @@ cdef class Stream:
         self._skip_bytes(self._skip - skipped)
         return data[skipped:]
 
-    cdef int search(self, bytes data, int64_t at, pieces, list events) except -1:
+    cdef int search(self, bytes data, int64_t at, begins, pieces, list events) except -1:
         """HUNTING: pass the bytes to the Hunt; once it has found a frame, continue there."""
         hunt = self._hunt
-        if hunt.feed(data, at):
+        if hunt.feed(data, at, begins=begins, ends=not pieces or pieces[0][2]):
             self._end_hunt(at, events)
             pieces.extendleft(reversed(list(hunt.rest())))
         return 0
