@@ -1,8 +1,8 @@
 """Find the client of a flow whose beginning, or whose other side, was not captured.
 
 Both directions are hunted for requests (kproxy.session.hunting), as nobody knows yet which one is the client's. The first request
-found settles it; so does a response, on the other side, to what may be a request. A request may be large: one that begins a segment,
-names its client and fits its layout so far need not be whole.
+found settles it; so does a response, on the other side, to what may be a request. A request may be large: one that is hardly anything
+else need not be whole.
 """
 
 from collections.abc import Callable
@@ -42,7 +42,7 @@ class Sides:
     def read(self, direction: int, data: bytes) -> int | None:
         """Read the next piece; give the client's direction once it is beyond doubt."""
         requests = self._requests[direction]
-        if requests.feed(data, 0) or requests.waits:
+        if requests.feed(data, 0) or requests.expects_one:
             return direction
         responses = self._responses[direction]
         if not responses.feed(data, 0):
@@ -59,4 +59,4 @@ class Sides:
 
     def claimed(self) -> int | None:
         """The direction that holds what must be a request as nothing more will come."""
-        return next((direction for direction in Direction if self._requests[direction].finish()), None)
+        return next((direction for direction in Direction if self._requests[direction].finish_as_unknown()), None)

@@ -23,7 +23,7 @@ reported as an exchange.
                            there are too many others
 
 What bounds the cost: the bytes walked, plus a fixed price for each attempt, may be _WALKS_PER_BYTE times the bytes received plus an
-allowance; a candidate that is not whole is read again only when four times as much of it is here; MOST_CANDIDATES are kept.
+allowance, once for those that begin a segment and once for all others; a candidate that is not whole is read again only when four times as much of it is here; MOST_CANDIDATES are kept.
 Memory is that of the bytes since the first candidate: at most a frame's limit and a segment.
 """
 
@@ -66,7 +66,7 @@ class Hunt(ABC):
     """The bytes of one direction since the first place where a frame could begin. Positions count from the hunt's start."""
 
     __slots__ = ("_base", "_buffer", "_candidates", "_end", "_ended", "_given_up", "_limit", "_marks", "_pieces", "_scanned")
-    __slots__ += ("_wake", "_walked")
+    __slots__ += ("_wake", "_walked", "_walked_strong")
 
     def __init__(self, limit: int, given_up: int) -> None:
         self._limit = limit
@@ -80,7 +80,8 @@ class Hunt(ABC):
         self._scanned = 0  # the first position not looked at
         self._candidates: list[Candidate] = []  # in the order of the stream
         self._wake = FAR  # the first position at which more can be said of any candidate
-        self._walked = 0
+        self._walked = 0  # through candidates elsewhere than at the beginning of a segment, and
+        self._walked_strong = 0  # there: so that the first, of which there may be many, leave enough for these
 
     @property
     def skipped(self) -> int:
@@ -91,11 +92,6 @@ class Hunt(ABC):
     def held(self) -> int:
         """Bytes that are held."""
         return len(self._buffer)
-
-    @property
-    def waits(self) -> bool:
-        """Whether a strong candidate is waited for."""
-        return any(one.strong and not one.whole for one in self._candidates)
 
     def feed(self, data: bytes, at: int, *, begins: bool = True, ends: bool = True) -> bool:
         """Receive bytes; return whether the held bytes now begin with a frame.
@@ -211,12 +207,14 @@ class Hunt(ABC):
         self._candidates = kept
         return found
 
-    def _may_walk(self, size: int) -> bool:
+    def _may_walk(self, size: int, *, strong: bool) -> bool:
         """Return whether the bytes received so far still allow to look at that many bytes once more."""
-        walked = self._walked + size + _ATTEMPT
-        if walked > self._allowed:
+        if strong:
+            self._walked_strong += size + _ATTEMPT
+            return self._walked_strong <= self._allowed
+        if self._walked + size + _ATTEMPT > self._allowed:
             return False
-        self._walked = walked
+        self._walked += size + _ATTEMPT
         return True
 
     @property

@@ -14,6 +14,7 @@ with what may be the next header; and one without a name that begins and ends se
 """
 
 import re
+from collections.abc import Iterator
 from itertools import islice
 
 from kproxy.errors import DecodeError, Truncated
@@ -45,12 +46,13 @@ _NOT_ZEROS = 8  # bytes other than zero in a frame that is no run of zeros
 class RequestCandidate(Candidate):
     """A place where a request could begin."""
 
-    __slots__ = ("fits", "header", "newer")
+    __slots__ = ("fits", "header", "newer", "seen")
 
     def __init__(self, start: int, size: int, *, begins: bool, correlation_id: int, newer: bool) -> None:
         super().__init__(start, size, begins=begins, correlation_id=correlation_id)
         self.header: RequestHeader | None = None  # once it is here
         self.newer = newer  # than the facts, so that its layout is unknown
+        self.seen = 0  # bytes of it that were read
         self.fits = not newer  # its layout, as far as is known
 
     @property
@@ -70,7 +72,7 @@ class RequestCandidate(Candidate):
 
 
 class RequestHunt(Hunt):
-    """Looks for a request. Of one that is not strong, *most_held* bytes are waited for."""
+    """Looks for a request. One that is not strong is waited for only if it has at most *most_held* bytes."""
 
     __slots__ = ("_most_held",)
 
@@ -78,21 +80,30 @@ class RequestHunt(Hunt):
         super().__init__(limit, given_up)
         self._most_held = limit if most_held is None else most_held
 
+    @property
+    def expects_one(self) -> bool:
+        """Whether there is a candidate, not whole yet, that is hardly anything else than a request."""
+        return any(one.strong and one.seen > _FIRST_READ for one in self._requests if not one.whole)
+
+    @property
+    def _requests(self) -> Iterator[RequestCandidate]:
+        return (one for one in self._candidates if isinstance(one, RequestCandidate))
+
+    def finish_as_unknown(self) -> bool:
+        """As ``finish``, where it is not known whether requests go this way: a response may read as a request with more behind it."""
+        self._candidates = [one for one in self._requests if one.fits]
+        return self.finish()
+
     def sought(self) -> list[tuple[int, Route | None]]:
         """Correlation ids and routes of the candidates that a response would confirm; a bounded number."""
-        whole = (one for one in self._candidates if isinstance(one, RequestCandidate) and one.whole)
+        whole = (one for one in self._requests if one.whole)
         return [(one.correlation_id, one.route) for one in islice(whole, _MOST_SOUGHT)]
 
     def confirm(self, response: bytes) -> bool:
         """Learn of a response, without its size field, to no known request; return whether the held bytes begin with its."""
         correlation_id = int.from_bytes(response[:4], "big", signed=True)
-        for candidate in self._candidates:
-            if (
-                candidate.correlation_id == correlation_id
-                and candidate.whole
-                and isinstance(candidate, RequestCandidate)
-                and _answers(response, candidate)
-            ):
+        for candidate in self._requests:
+            if candidate.correlation_id == correlation_id and candidate.whole and _answers(response, candidate):
                 self._drop_until(candidate.start)
                 return True
         return False
@@ -148,11 +159,14 @@ class RequestHunt(Hunt):
             candidate.fits = names and client_software(self._here(candidate), header.size) is not None
             return True
         left = self._leftover(candidate, header, here)
+        candidate.seen = here
+        if left == 0:
+            return True
         if left == PENDING and not candidate.whole:
             self._wait(candidate, here)
-        elif not (left == 0 or (0 < left <= MOST_TRAILING and candidate.named)):
-            candidate.fits = False
-        return candidate.fits or (candidate.begins and candidate.named)
+            return True
+        candidate.fits = False
+        return candidate.named and (candidate.begins or 0 < left <= MOST_TRAILING)
 
     def _leftover(self, candidate: RequestCandidate, header: RequestHeader, here: int) -> int:
         """As ``leftover``; of a weak candidate a little is read first, which disproves nearly all that are false."""
@@ -163,7 +177,7 @@ class RequestHunt(Hunt):
         left = PENDING
         for some in sorted({here if candidate.strong else min(here, header.size + _FIRST_READ), here}):
             if left == PENDING:
-                if not self._may_walk(some):
+                if not self._may_walk(some, strong=candidate.begins):
                     return BROKEN
                 left = leftover(message, header.api_version, self._bytes(position, position + some), header.size, size)
         return left
@@ -190,7 +204,7 @@ class RequestHunt(Hunt):
         except DecodeError:
             return False
         later = 0 < header.correlation_id - candidate.correlation_id <= _NEAR
-        if candidate.newer and not later:
+        if not candidate.fits and not later:
             return False
         if candidate.named:
             known = candidate.end in self._marks and is_known(header.api_key, header.api_version)
@@ -205,13 +219,15 @@ class RequestHunt(Hunt):
             return None
         message = request_message(header.api_key)
         assert message is not None
-        return self._may_walk(len(data)) and leftover(message, header.api_version, data, header.size, size) in (0, PENDING)
+        return self._may_walk(len(data), strong=False) and leftover(message, header.api_version, data, header.size, size) in (0, PENDING)
 
     def _is_enough_at_end(self, candidate: Candidate) -> bool:
         assert isinstance(candidate, RequestCandidate)
-        if candidate.strong:
+        if candidate.strong or not candidate.whole:
+            return candidate.strong
+        if candidate.named and candidate.begins and self._ends_a_segment(candidate):
             return True
-        if not candidate.whole or not candidate.fits:
+        if not candidate.fits:
             return False
         behind = self._bytes(candidate.end - self._base, self._end - self._base)
         if candidate.named:

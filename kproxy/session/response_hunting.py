@@ -89,7 +89,7 @@ class ResponseHunt(Hunt):
             if route is None:
                 fitting += [None] if candidate.begins else []
                 continue
-            left = response_leftover(route, data, size) if self._may_walk(len(data)) else BROKEN
+            left = response_leftover(route, data, size) if self._may_walk(len(data), strong=candidate.begins) else BROKEN
             if left == PENDING and not candidate.whole:
                 self._wait(candidate, len(data))
                 fitting.append(route)
