@@ -80,7 +80,7 @@ def _read(frame: Frame, bodies: Bodies) -> bytes | None:
             bodies.undecoded = str(frame.error) if frame.error is not None else "nothing is known about its layout"
         return None
     try:
-        return frame.message.to_json(frame.body_version, frame.data, frame.body_start, withhold=True)
+        return frame.to_json()
     except DecodeError as error:
         if bodies.undecoded is None:
             bodies.undecoded = str(error)

@@ -28,6 +28,7 @@ from kproxy.protocol import Direction, facts
 from kproxy.protocol.addresses import parse_address, split_address
 from kproxy.proxy import raw_sasl
 from kproxy.proxy.admission import Admission
+from kproxy.proxy.aside import aside
 from kproxy.proxy.brokers import BrokerTable
 from kproxy.proxy.discovery import discover
 from kproxy.proxy.filter_dispatch import FilterDispatch
@@ -91,7 +92,11 @@ class VirtualCluster:
     def configure(self, cluster: Cluster, config: Config) -> None:
         """Use a configuration for what begins from now on. Raises UsageError, and then nothing has changed."""
         chain = load_chain(
-            cluster, wait=asyncio.wait_for, most_frame_size=config.limits.frame_size, on_fault=self._on_filter_fault
+            cluster,
+            wait=asyncio.wait_for,
+            most_frame_size=config.limits.frame_size,
+            aside=aside,
+            on_fault=self._on_filter_fault,
         )
         opener = LinkOpener.of(cluster, config, self.worker.counters, self.brokers, self.facts_of)
         self._filters.use_chain(chain)

@@ -16,6 +16,7 @@ import uvloop
 from kproxy.config import Cluster, Config
 from kproxy.errors import KproxyError
 from kproxy.proxy.admission import Admission
+from kproxy.proxy.aside import end as end_aside
 from kproxy.proxy.channel import Channel
 from kproxy.proxy.child_process import ChildArguments
 from kproxy.proxy.forwarding.lane import Worker
@@ -78,6 +79,7 @@ class Forwarding:
             for cluster in self._all_clusters():
                 cluster.stop()
                 await cluster.close()
+            end_aside()
 
     async def _receive(self, changing: asyncio.Task[None]) -> None:
         """Receive messages until the channel ends. Drain and ListConnections do not wait for changes, which queue."""

@@ -35,6 +35,7 @@ TOKEN = (None, None)
 cdef tuple _CUTS = tuple(Cut)
 cdef int _NEVER_SENT = Cut.RESET
 cdef int MOST_SOUGHT = 64  # requests in flight whose responses a hunt looks for
+cdef int FEW_BYTES = 4  # after a message, as software leaves them: where more are left over, it may be another API's
 
 _FRAME_FIELDS = (
     "data", "started_at", "ended_at", "header", "body_start", "message", "body_version", "layout", "assumed_version", "error",
@@ -121,9 +122,29 @@ cdef class Frame:
         if self.message is None or self.error is not None or self.unread or self.cut_code:
             return None
         try:
-            return self.message.decode(self.body_version, self.data, self.body_start)
+            return self.decode()
         except DecodeError:
             return None
+
+    def decode(self):
+        """As ``body``, of a frame that has a message. Raises DecodeError, as it does for one that is cut."""
+        return self.message.decode(self.body_version, self.data, self.body_start, trailing=self.trailing)
+
+    def to_json(self):
+        """Kafka's JSON of the body, UTF-8, credentials withheld; of a frame that has a message. Raises DecodeError."""
+        return self.message.to_json(self.body_version, self.data, self.body_start, withhold=True, trailing=self.trailing)
+
+    def beginning(self):
+        """The fields of a cut body that are whole, as Kafka's JSON in a dict, credentials withheld; None where there are none.
+
+        The last element of each array in it may lack fields, and more may have followed: Message.beginning tells.
+        """
+        if self.message is None or not self.cut_code or self.assumed_version is not None:
+            return None
+        import json  # few need it
+
+        found = self.message.beginning(self.body_version, self.data, self.body_start, withhold=True)
+        return json.loads(found.json) or None
 
     def copy(self, **changes):
         """The same frame with some fields changed."""
@@ -284,12 +305,8 @@ cdef class Route:
         if frame.cut_code and self.request_step is Step.LEARN_SOFTWARE and is_refusal(frame):
             frame.body_version = 0
             frame.assumed_version = None
-        if frame.error is not None and self.request_step is Step.LEARN_SOFTWARE:
-            # A broker that lacks the version answers in the layout of version 0 (ApiVersionsResponse.parse, KIP-511).
-            error = frame.error
-            frame.error = None
-            read_body(frame, self.response, 0)
-            frame.error = frame.error and error
+        if self.request_step is Step.LEARN_SOFTWARE and (frame.error is not None or frame.trailing):
+            read_refusal(frame, self.response)
         return 0
 
     cpdef bint expects_response(self, Frame produce) except -1:
@@ -305,15 +322,15 @@ cdef class Route:
         """Whether a request may be one that is never answered: a Produce that is cut before its acks."""
         return self.request_step is Step.NOTE_UNANSWERED and request.cut_code != 0 and peeked(request, "acks") is None
 
-    def fits_response(self, bytes data):
-        """Whether *data* is, to its last byte, a response to this API and version."""
+    def fits_response(self, bytes data, *, int64_t trailing=0):
+        """Whether *data* is a response to this API and version, with at most *trailing* bytes after it."""
         frame = Frame(data, 0, 0)
         try:
             frame.body_start = read_response_header(data, self.response_header_version).size
         except DecodeError:
             return False
         self.read_response(frame)
-        return frame.message is not None
+        return frame.message is not None and frame.trailing <= trailing
 
 
 cdef Program _newest_layout(message, int version):
@@ -335,19 +352,37 @@ cdef int read_as(Frame frame, message, Program newest, int api_version) except -
 
 
 cpdef int read_body(Frame frame, message, int api_version) except -1:
-    """Check that *message* at *api_version* consumes the body exactly; write into the frame how to read it, or why not."""
+    """Check the body as *message* at *api_version*; write into the frame how to read it and what is after it, or why not."""
     if message is None:
         return 0
     try:
-        layout = message.check(api_version, frame.data, frame.body_start)
+        layout = message.check(api_version, frame.data, frame.body_start, trailing=True)
     except DecodeError as error:
         frame.error = error
         return 0
     frame.message = message
     frame.body_version = layout.version
     frame.layout = layout.release
+    frame.trailing = layout.trailing
     if layout.assumed:
         frame.assumed_version = layout.version
+    return 0
+
+
+cdef int read_refusal(Frame frame, message) except -1:
+    """Read an ApiVersions response that its version does not fit as version 0, where that fits better.
+
+    A broker that lacks the version answers in the layout of version 0 (ApiVersionsResponse.parse, KIP-511). One with bytes after
+    it must also say that it is such an answer: its few fields fit the beginning of much else.
+    """
+    cdef Frame refusal = Frame(frame.data, frame.started_at, frame.ended_at, body_start=frame.body_start)
+    read_body(refusal, message, 0)
+    if refusal.error is not None or (refusal.trailing and (frame.error is None or not is_refusal(refusal))):
+        return 0
+    frame.message = message
+    frame.body_version = 0
+    frame.layout = frame.assumed_version = frame.error = None
+    frame.trailing = refusal.trailing
     return 0
 
 
@@ -376,7 +411,7 @@ def peeked(Frame frame not None, str name):
 
 def decoded(Frame frame not None):
     """The body of a whole frame that was read, as an object; None of another one."""
-    return None if frame.message is None or frame.cut_code else frame.message.decode(frame.body_version, frame.data, frame.body_start)
+    return None if frame.message is None or frame.cut_code else frame.decode()
 
 
 cdef dict _routes = {}
@@ -472,11 +507,12 @@ cdef class InFlight:
 
     def find(self, Frame frame not None):
         """How many entries come before the request that *frame* answers; its header is then read. None: no request."""
-        index = 0
-        for exchange, route in self.queue:
-            if exchange is not None and _answers(frame, exchange, route):
-                return index
-            index += 1
+        for trailing in (0, FEW_BYTES):
+            index = 0
+            for exchange, route in self.queue:
+                if exchange is not None and _answers(frame, exchange, route, trailing):
+                    return index
+                index += 1
         return None
 
 
@@ -496,8 +532,8 @@ cpdef tuple beginning_of_request(bytes data):
     return api_key, api_version, correlation_id
 
 
-cdef bint _answers(Frame frame, Exchange exchange, Route route) except -1:
-    """Whether a response belongs to that request: its correlation id and, where the API is known, its whole body."""
+cdef bint _answers(Frame frame, Exchange exchange, Route route, int64_t trailing) except -1:
+    """Whether a response belongs to that request: its correlation id and, where the API is known, its body."""
     cdef ResponseHeader header
     if frame.cut_code and exchange.correlation_id is not None and correlation_id_of(frame.data) == exchange.correlation_id:
         return True
@@ -507,7 +543,7 @@ cdef bint _answers(Frame frame, Exchange exchange, Route route) except -1:
         return False
     if header.correlation_id != exchange.correlation_id:
         return False
-    if route is not None and not frame.cut_code and not route.fits_response(frame.data):
+    if route is not None and not frame.cut_code and not route.fits_response(frame.data, trailing=trailing):
         return False
     frame.header = header
     frame.body_start = header.size

@@ -249,7 +249,7 @@ cdef class Session:
             exchange.undecoded = f"API key {header.api_key} is not known"
         else:
             route.read_request(frame)
-            if frame.error is not None and not self._on_unreadable_body(route, exchange, events):
+            if (frame.error is not None or frame.trailing) and not self._on_odd_body(route, exchange, events):
                 return
             if route.request_step and not self._request_step(route, frame, exchange, events):
                 return
@@ -278,12 +278,13 @@ cdef class Session:
             self._lift_limit()
         return True
 
-    def _on_unreadable_body(self, Route route, Exchange exchange, list events) -> bool:
-        """Handle a request whose body cannot be read; False when that shows that it is another protocol."""
+    def _on_odd_body(self, Route route, Exchange exchange, list events) -> bool:
+        """Handle a request whose body cannot be read, or has bytes after it; False when that shows that it is another protocol."""
         cdef Frame frame = exchange.request
-        if route.response_step is Step.FOLLOW_SASL:
+        if frame.error is not None and route.response_step is Step.FOLLOW_SASL:
             frame.error = Malformed(_NO_SASL_AUTHENTICATE, message=route.name, version=route.api_version)
-        exchange.undecoded = f"request: {frame.error}"
+        if frame.error is not None:
+            exchange.undecoded = f"request: {frame.error}"
         if not self._is_kafka and self._at_start(self._requests, 1) and (foreign := foreign_request(frame.data)):
             self._stop(foreign, frame.ended_at, events)
             return False

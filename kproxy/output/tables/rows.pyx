@@ -296,9 +296,9 @@ cpdef tuple read_body(Frame frame):
     body.version = frame.body_version
     try:
         if form.program is not None:
-            body.struct = decode(form.program, frame.data, frame.body_start)
+            body.struct = decode(form.program, frame.data, frame.body_start, frame.trailing)
         else:
-            body.struct = message.decode(frame.body_version, frame.data, frame.body_start)
+            body.struct = frame.decode()
     except DecodeError as error:
         return None, str(error)
     return body, None

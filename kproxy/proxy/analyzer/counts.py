@@ -144,6 +144,6 @@ def _json(frame: Frame | None, body: bytes | None) -> bytes | None:
     if body is not None or frame is None or frame.message is None or frame.error is not None or frame.cut:
         return body
     try:
-        return frame.message.to_json(frame.body_version, frame.data, frame.body_start, withhold=True)
+        return frame.to_json()
     except DecodeError:
         return None
