@@ -1,8 +1,8 @@
 """Find the client of a flow whose beginning, or whose other side, was not captured.
 
-Both directions are hunted for requests (kproxy.session.hunting), as nobody knows yet which one is the client's. The first request
-found settles it; so does a response, on the other side, to what may be a request. A request may be large: one that is hardly anything
-else need not be whole.
+Both directions are hunted for requests (kproxy.session.hunting), as nobody knows yet which one is the client's. The first
+request found settles it; so does a response, on the other side, to what may be a request. A request may be large: one that is
+hardly anything else need not be whole.
 """
 
 from collections.abc import Callable
@@ -33,7 +33,10 @@ class Sides:
         return ResponseHunt(self._most_held, 0, self._sought_of(1 - direction))
 
     def _sought_of(self, client: int) -> Callable[[], list[tuple[int, Route | None]]]:
-        return lambda: self._requests[client].sought()
+        def sought() -> list[tuple[int, Route | None]]:
+            return self._requests[client].sought()
+
+        return sought
 
     def held(self, direction: int) -> int:
         """Bytes at the end of what was read of a direction in which a request could begin."""

@@ -1,7 +1,7 @@
 """Finding the next frame where boundaries are not known: after a gap, or when the capture starts in mid-stream.
 
-A *candidate* is a place whose bytes could be the beginning of a frame. Records, and zeros above all, are full of places that read
-as small frames to the last byte, so that a frame that fits is not enough. What else speaks for a candidate is a *sign*:
+A *candidate* is a place whose bytes could be the beginning of a frame. Records, and zeros above all, are full of places that
+read as small frames to the last byte, so that a frame that fits is not enough. What else speaks for a candidate is a *sign*:
 
     begins     it stands at the first byte of a segment: peers write whole messages, so that segments begin with them
     named      a request names its client; a run of zeros does not
@@ -9,22 +9,23 @@ as small frames to the last byte, so that a frame that fits is not enough. What 
     ended      its last byte is the last one of a segment, or of all there is
     answered   a response has its correlation id and the layout that its API has
 
-Which of them are enough is said in request_hunting.py and response_hunting.py. Candidates are judged in their order in the stream,
-and the first that is accepted wins. A strong one (it begins a segment, and its header says much) that is not whole yet is waited for,
-unless what is here of it disproves it; a weak one is never waited for. Bytes before the frame found are skipped and counted, never
-reported as an exchange.
+Which of them are enough is said in request_hunting.py and response_hunting.py. Candidates are judged in their order in the
+stream, and the first that is accepted wins. A strong one (it begins a segment, and its header says much) that is not whole yet
+is waited for, unless what is here of it disproves it; a weak one is never waited for. Bytes before the frame found are skipped
+and counted, never reported as an exchange.
 
-    state of a candidate   event                                                  next
-    read                   more of its header, or its body, has come              read; dropped once a layout cannot fit
-    read                   it is whole and its layout fits                        whole
-    whole                  enough signs                                           found: the hunt is over, and all others are dropped
-    whole                  what follows is no header, and no response came        dropped
-    any                    the cost is above what the bytes received allow, or    dropped
-                           there are too many others
+    state of a candidate   event                                                      next
+    read                   more of its header, or of its body, has come               read; dropped once no layout can fit
+    read                   it is whole and fits                                       whole
+    whole                  enough signs                                               found: the hunt is over
+    whole                  what follows is no header                                  dropped
+    any                    the cost is above what the bytes received allow, or there  dropped
+                           are too many others
 
-What bounds the cost: the bytes walked, plus a fixed price for each attempt, may be _WALKS_PER_BYTE times the bytes received plus an
-allowance, once for those that begin a segment and once for all others; a candidate that is not whole is read again only when four times as much of it is here; MOST_CANDIDATES are kept.
-Memory is that of the bytes since the first candidate: at most a frame's limit and a segment.
+What bounds the cost: the bytes walked, plus a fixed price for each attempt, may be _WALKS_PER_BYTE times the bytes received plus
+an allowance, once for candidates that begin a segment and once for all others; a candidate that is not whole is read again only
+when four times as much of it is here; MOST_CANDIDATES are kept. Memory is that of the bytes since the first candidate: at most a
+frame's limit and a segment.
 """
 
 import re
@@ -65,8 +66,21 @@ class Candidate:
 class Hunt(ABC):
     """The bytes of one direction since the first place where a frame could begin. Positions count from the hunt's start."""
 
-    __slots__ = ("_base", "_buffer", "_candidates", "_end", "_ended", "_given_up", "_limit", "_marks", "_pieces", "_scanned")
-    __slots__ += ("_wake", "_walked", "_walked_strong")
+    __slots__ = (
+        "_base",
+        "_buffer",
+        "_candidates",
+        "_end",
+        "_ended",
+        "_given_up",
+        "_limit",
+        "_marks",
+        "_pieces",
+        "_scanned",
+        "_wake",
+        "_walked",
+        "_walked_strong",
+    )
 
     def __init__(self, limit: int, given_up: int) -> None:
         self._limit = limit
@@ -75,7 +89,9 @@ class Hunt(ABC):
         self._base = 0  # the position of the buffer's first byte
         self._end = 0  # the position behind its last one
         self._ended = False  # whether a segment ends there
-        self._pieces: deque[tuple[int, int, bool]] = deque()  # (how many bytes, their time, begins), as the buffer holds them
+        self._pieces: deque[tuple[int, int, bool]] = (
+            deque()
+        )  # (how many bytes, their time, begins), as the buffer holds them
         self._marks: set[int] = set()  # where segments begin
         self._scanned = 0  # the first position not looked at
         self._candidates: list[Candidate] = []  # in the order of the stream

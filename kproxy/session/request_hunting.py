@@ -1,16 +1,17 @@
 """Finding a request among other bytes; hunting.py says what a candidate and a sign are.
 
-    header of the candidate             begins a segment                      stands elsewhere
-    names a client; its layout fits     accepted once it is whole; strong     followed, or answered
-    names a client; its layout does     followed, or answered                 dropped
-      not fit, or has much behind it
-    names a client; newer than the      followed, or answered                 followed, or answered
-      facts, so that nothing fits
-    names no client; its layout fits    answered, or followed by one that     answered, or followed by one that fits and
-      to the last byte                  ends a segment or fits and ...        has a later correlation id
+    header and body                          begins a segment                     stands elsewhere
+    named; its layout fits to the last byte  accepted once it is whole; strong    followed by the same client's, or answered
+    named; at most MOST_TRAILING bytes are   followed by a later one of the same  the same
+      behind the message                       client, or answered
+    named; its layout does not fit           the same                             dropped
+    named; newer than the facts              the same                             the same
+    no client's name; its layout fits to     followed by a later one without a    the same
+      the last byte                            name that fits, or answered
 
-When nothing more comes, a strong candidate is accepted as it is, whole or not; a named one that fits if the stream ends with it, or
-with what may be the next header; and one without a name that begins and ends segments and holds more than zeros.
+When nothing more comes, these are accepted, too: a strong candidate as it is, whole or not; a named one that begins and ends
+segments; a named one that fits, if the stream ends with it or with what may be the next header; and one without a name that
+fits, begins and ends segments and holds more than zeros.
 """
 
 import re
@@ -20,8 +21,8 @@ from itertools import islice
 from kproxy.errors import DecodeError, Truncated
 from kproxy.protocol import ApiKey, RequestHeader, read_request_header, request_message
 from kproxy.session.exchanges import Route, route_of
-from kproxy.session.hunting import MOST_TRAILING, Candidate, Hunt
 from kproxy.session.fitting import BROKEN, PENDING, is_known, leftover, may_be_newer, response_leftover
+from kproxy.session.hunting import MOST_TRAILING, Candidate, Hunt
 from kproxy.session.recognise import HEADER_BYTES, sane_client_id
 from kproxy.session.software import client_software
 
@@ -37,6 +38,7 @@ _NAMED = re.compile(
     re.DOTALL,
 )
 _START = 14  # bytes that the pattern needs
+_TAGS = 64  # bytes of tagged fields in a header; no client writes any
 _FIRST_READ = 128  # bytes of a body after which most false candidates are disproved
 _MOST_SOUGHT = 64  # candidates whose responses are looked for
 _NEAR = 1_000  # how far apart the correlation ids of two requests in a row are at most
@@ -90,7 +92,7 @@ class RequestHunt(Hunt):
         return (one for one in self._candidates if isinstance(one, RequestCandidate))
 
     def finish_as_unknown(self) -> bool:
-        """As ``finish``, where it is not known whether requests go this way: a response may read as a request with more behind it."""
+        """As ``finish``, where the direction may be the broker's: a response may read as a request with more behind it."""
         self._candidates = [one for one in self._requests if one.fits]
         return self.finish()
 
@@ -113,9 +115,12 @@ class RequestHunt(Hunt):
 
     def _candidate(self, start: int, size: int) -> RequestCandidate | None:
         position = start - self._base
-        api_key, api_version = self._buffer[position + 5], self._buffer[position + 7]  # the pattern has seen that both are small
+        api_key, api_version = (
+            self._buffer[position + 5],
+            self._buffer[position + 7],
+        )  # the pattern has seen that both are small
         newer = not is_known(api_key, api_version)
-        nameless = self._buffer[position + 12 : position + _START] in (b"\0\0", b"\xff\xff")
+        nameless = bytes(self._buffer[position + 12 : position + _START]) in (b"\0\0", b"\xff\xff")
         if newer and (nameless or not may_be_newer(api_key, api_version)):
             return None
         begins = start in self._marks
@@ -137,13 +142,16 @@ class RequestHunt(Hunt):
 
     def _read_header(self, candidate: RequestCandidate) -> bool:
         position = candidate.start + 4 - self._base
-        stop = min(candidate.end, self._end, candidate.start + 4 + HEADER_BYTES)
-        data = self._bytes(position, stop - self._base)
+        name = max(int.from_bytes(self._bytes(position + 8, position + 10), "big", signed=True), 0)
+        size = min(_START + name + _TAGS, candidate.end - candidate.start - 4)
+        data = self._bytes(position, position + size)
+        if candidate.wake == 0 and not self._may_walk(len(data), strong=candidate.begins):
+            return False
         try:
             header = read_request_header(data)
         except Truncated:
             candidate.wake = self._end + 1
-            return len(data) < min(HEADER_BYTES, candidate.end - candidate.start - 4) and _begins_a_name(data)
+            return len(data) < size and _begins_a_name(data)
         except DecodeError:
             return False
         candidate.header = header
@@ -190,7 +198,6 @@ class RequestHunt(Hunt):
 
     def _is_followed(self, candidate: RequestCandidate) -> bool | None:
         """Whether the next header of the same client stands behind the candidate; None while too little is there."""
-        assert candidate.header is not None
         data = self._bytes(candidate.end - self._base, min(self._end, candidate.end + 4 + HEADER_BYTES) - self._base)
         if len(data) < _START:
             return None
@@ -199,19 +206,21 @@ class RequestHunt(Hunt):
             return False
         try:
             header = read_request_header(data[4 : 4 + min(size, HEADER_BYTES)])
-        except Truncated:
-            return None if len(data) < 4 + min(size, HEADER_BYTES) else False
-        except DecodeError:
-            return False
+        except DecodeError as error:
+            more = isinstance(error, Truncated) and len(data) < 4 + min(size, HEADER_BYTES)
+            return None if more else False
+        return self._is_next(candidate, header, data[4 : 4 + size], size)
+
+    def _is_next(self, candidate: RequestCandidate, header: RequestHeader, data: bytes, size: int) -> bool | None:
+        """As _is_followed, the header being here; *data* and *size* are those of its frame."""
+        assert candidate.header is not None
+        known = is_known(header.api_key, header.api_version)
         later = 0 < header.correlation_id - candidate.correlation_id <= _NEAR
-        if not candidate.fits and not later:
-            return False
-        if candidate.named:
-            known = candidate.end in self._marks and is_known(header.api_key, header.api_version)
-            return header.client_id == candidate.header.client_id or (known and sane_client_id(header.client_id))
-        if header.client_id or not later or not is_known(header.api_key, header.api_version):
-            return False
-        return self._fits_so_far(header, data[4 : 4 + size], size)
+        if not candidate.named:
+            return not header.client_id and later and known and self._fits_so_far(header, data, size)
+        if header.client_id == candidate.header.client_id:
+            return candidate.fits or later
+        return candidate.fits and candidate.end in self._marks and known and sane_client_id(header.client_id)
 
     def _fits_so_far(self, header: RequestHeader, data: bytes, size: int) -> bool | None:
         """Whether the first bytes of a frame of *size* are those of its message; None while too few are here."""
@@ -219,7 +228,9 @@ class RequestHunt(Hunt):
             return None
         message = request_message(header.api_key)
         assert message is not None
-        return self._may_walk(len(data), strong=False) and leftover(message, header.api_version, data, header.size, size) in (0, PENDING)
+        return self._may_walk(len(data), strong=False) and leftover(
+            message, header.api_version, data, header.size, size
+        ) in (0, PENDING)
 
     def _is_enough_at_end(self, candidate: Candidate) -> bool:
         assert isinstance(candidate, RequestCandidate)

@@ -1,13 +1,13 @@
 """Finding a response among other bytes; hunting.py says what a candidate and a sign are.
 
-A candidate carries the correlation id of a request in flight, or of one that is itself a candidate; its body has the layout of that
-request's API.
+A candidate carries the correlation id of a request in flight, or of one that is itself a candidate; its body has the layout of
+that request's API.
 
     begins a segment     accepted once it is whole; strong
     stands elsewhere     followed by another response, or the segment ends with it
 
-A response whose layout is not known (the API is newer than the facts) needs to begin a segment and to end one. When nothing more comes,
-a strong candidate is accepted as it is, whole or not, and another one if the stream ends with it.
+A response whose layout is not known (the API is newer than the facts) needs to begin a segment and to end one. When nothing more
+comes, a strong candidate is accepted as it is, whole or not, and another one if the stream ends with it.
 """
 
 import re
@@ -89,7 +89,9 @@ class ResponseHunt(Hunt):
             if route is None:
                 fitting += [None] if candidate.begins else []
                 continue
-            left = response_leftover(route, data, size) if self._may_walk(len(data), strong=candidate.begins) else BROKEN
+            left = (
+                response_leftover(route, data, size) if self._may_walk(len(data), strong=candidate.begins) else BROKEN
+            )
             if left == PENDING and not candidate.whole:
                 self._wait(candidate, len(data))
                 fitting.append(route)

@@ -133,10 +133,9 @@ cdef class Session:
         stream = self._requests if direction == DIRECTION_REQUEST else self._responses
         if stream.state == OPAQUE or size == 0:
             return events
-        lost = stream.loses_frames(size, cut)
-        if stream.state == HUNTING:
-            stream.finish(at, events)
+        if stream.state == HUNTING and not stream.finish(at, events):
             stream.hunt()
+        lost = stream.loses_frames(size, cut)
         if lost:
             self._lossy = True
         if lost or cut == MISSING:

@@ -230,9 +230,8 @@ class View:
             return False
         if not self._same_frame(index, 0, true.request, found.request):
             return False
-        if found.response is not None and found.request is not None and found.response is not None:
-            if true.response is None or _response_key(true) != _response_key(found):
-                return False
+        if found.response is not None and (true.response is None or _response_key(true) != _response_key(found)):
+            return False
         return self._same_frame(index, 1, true.response, found.response)
 
     def _same_frame(self, index: int, direction: int, true: Frame | None, found: Frame | None) -> bool:
