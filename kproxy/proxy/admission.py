@@ -7,6 +7,7 @@ from kproxy.config import Limits
 from kproxy.proxy.tap.counters import Counters, address_hash, connections_from
 
 SOCKADDR_IN = 16  # bytes; sockaddr_in6 has 28
+MAPPED = b"\0" * 10 + b"\xff\xff"  # before the IPv4 address in an IPv4-mapped one (RFC 4291, 2.5.5.2)
 
 
 class Admission:
@@ -55,8 +56,9 @@ class Admission:
         self._own.add_address(slot, -1)
 
     def _slot_of(self, peer: bytes) -> int:
-        """The counter of connections from a client's host."""
-        return address_hash((peer[4:8] if len(peer) == SOCKADDR_IN else peer[8:24]).hex(), self._key)
+        """The counter of connections from a client's host, the same for an IPv4 client at a socket of both families."""
+        host = peer[4:8] if len(peer) == SOCKADDR_IN else peer[8:24].removeprefix(MAPPED)
+        return address_hash(host.hex(), self._key)
 
     def _allowed(self) -> bool:
         """A token bucket of this worker's share, a second deep."""

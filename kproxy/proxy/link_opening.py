@@ -23,6 +23,7 @@ from kproxy.proxy.link_description import broker_of, client_of, listener_of
 from kproxy.proxy.logs import log
 from kproxy.proxy.network.proxy_protocol import read_header
 from kproxy.proxy.network.upstream import Upstream
+from kproxy.proxy.reachability import Reachability
 from kproxy.proxy.tap.counted import CloseCause, Total
 from kproxy.proxy.tap.counters import Counters
 
@@ -48,6 +49,7 @@ class LinkOpener:
         cluster, config: the configuration.
         counters: of the worker.
         brokers: the addresses of the brokers.
+        reachability: is told whether a broker could be reached.
         facts_of: returns what filters may know of a link's connection; the opener adds client, principal and broker.
         listener_tls, broker_tls: TLS contexts of the sides that have TLS.
     """
@@ -59,6 +61,7 @@ class LinkOpener:
         *,
         counters: Counters,
         brokers: BrokerTable,
+        reachability: Reachability,
         facts_of: Callable[[Link], ConnectionFacts],
         listener_tls: "Contexts | None" = None,
         broker_tls: "Contexts | None" = None,
@@ -68,6 +71,7 @@ class LinkOpener:
         self.broker_tls = broker_tls
         self._counters = counters
         self._brokers = brokers
+        self._reachability = reachability
         self._facts_of = facts_of
         self._cluster = cluster
         self._timeouts = config.timeouts
@@ -87,11 +91,14 @@ class LinkOpener:
         config: Config,
         counters: Counters,
         brokers: BrokerTable,
+        reachability: Reachability,
         facts_of: Callable[[Link], ConnectionFacts],
     ) -> "LinkOpener":
         """Make the opener of a configuration. Raises UsageError if a certificate or a key cannot be used."""
         if cluster.listener_tls is None and cluster.broker_tls is None:
-            return cls(cluster, config, counters=counters, brokers=brokers, facts_of=facts_of)
+            return cls(
+                cluster, config, counters=counters, brokers=brokers, reachability=reachability, facts_of=facts_of
+            )
         from kproxy.proxy.network.tls import Contexts  # noqa: PLC0415 (OpenSSL is loaded where it is used)
 
         listener = (
@@ -103,6 +110,7 @@ class LinkOpener:
             config,
             counters=counters,
             brokers=brokers,
+            reachability=reachability,
             facts_of=facts_of,
             listener_tls=listener,
             broker_tls=broker,
@@ -129,6 +137,7 @@ class LinkOpener:
                 await self._open(link)
         except _Refused as refused:
             if refused.cause is CloseCause.TLS_BROKER:  # as in give_up
+                self._note_failure(str(refused))
                 await asyncio.sleep(self.upstream.delay())
             self._close(link, refused.cause, str(refused))
         except UpstreamError as error:
@@ -146,8 +155,32 @@ class LinkOpener:
         """Close a link whose broker cannot be reached; after a moment, so that the client does not reconnect at once."""
         about = {"connection": link.number, "client": client_of(link), "broker": broker_of(link)}
         log("warning", "no connection to a broker", reason=why, **about)
+        self._note_failure(f"{broker_of(link)}: {why}" if link.target else why)
         await asyncio.sleep(self.upstream.delay())
         link.close(CloseCause.UPSTREAM_UNREACHABLE)
+
+    def _note_failure(self, why: str) -> None:
+        if self._cluster.bootstrap:  # else each client has a destination of its own, which may be wrong
+            self._reachability.failed(why)
+
+    async def probe(self) -> None:
+        """Connect to a bootstrap broker and close. Raises UpstreamError."""
+        connected, endpoint = await self.upstream.connect_bootstrap()
+        with connected:
+            host, _ = split_address(endpoint)
+            if self.broker_tls is None:
+                return
+            try:
+                await asyncio.get_running_loop().sock_sendall(connected, self.upstream.own_proxy_header())
+                _, writer = await asyncio.open_connection(
+                    sock=connected,
+                    ssl=self.broker_tls.get(),
+                    server_hostname=self.server_name(host),
+                    ssl_handshake_timeout=self._timeouts.connect,
+                )
+            except (OSError, ssl.SSLError) as error:
+                raise UpstreamError(f"TLS with {endpoint}: {error}") from error
+            writer.close()
 
     def _close(self, link: Link, cause: CloseCause, why: str) -> None:
         about = {"connection": link.number, "client": client_of(link), "cause": cause.name.lower()}
@@ -163,6 +196,7 @@ class LinkOpener:
         try:
             await self._send_proxy_header(link, connected, destination)
             broker = await self._broker_tls(link, connected) if self.broker_tls else None
+            self._reachability.reached()
             await self._join(link, client, broker, connected)
         except BaseException:
             _drop(broker, connected)

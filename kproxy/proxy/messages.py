@@ -2,7 +2,7 @@
 
     ToWorker        Configure, Brokers, ReloadCertificates, ListConnections, Drain
     ToAnalyzer      Configure, ForgetWorker, Drain
-    ToSupervisor    Ready, Failed, LogEvent, Drained, Brokers, Connections, AnalyzerCounts
+    ToSupervisor    Ready, Failed, LogEvent, Drained, Brokers, BrokerReach, Connections, AnalyzerCounts
 
 A Configure is answered by Ready or Failed, in order; ListConnections by Connections. To add a message: add its Struct
 here and to the union of its receiver, and handle it there (worker.py, analyzer/process.py, supervisor/child.py and fleet.py). A
@@ -107,6 +107,22 @@ class Brokers(Message, frozen=True, tag="brokers"):
     brokers: list[BrokerAddress]
 
 
+class BrokerReach(Message, frozen=True, tag="broker_reach"):
+    """Whether a worker's last attempt to connect to a broker of a cluster succeeded; sent when that changes."""
+
+    cluster: str
+    reached: bool
+    reason: str = ""  # why not
+
+
+class ClusterState(Struct, frozen=True):
+    """A virtual cluster, as /readyz shows it."""
+
+    name: str
+    broker_reached: bool | None = None  # None: not tried yet
+    reason: str | None = None  # why not
+
+
 class Connection(Struct, frozen=True):
     """An open connection, as /connections shows it."""
 
@@ -173,4 +189,4 @@ class AnalyzerCounts(Message, frozen=True, tag="counts", kw_only=True):
 
 ToWorker: TypeAlias = Configure | Brokers | ReloadCertificates | ListConnections | Drain
 ToAnalyzer: TypeAlias = Configure | ForgetWorker | Drain
-ToSupervisor: TypeAlias = Ready | Failed | LogEvent | Drained | Brokers | Connections | AnalyzerCounts
+ToSupervisor: TypeAlias = Ready | Failed | LogEvent | Drained | Brokers | BrokerReach | Connections | AnalyzerCounts

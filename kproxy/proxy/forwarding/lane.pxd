@@ -14,6 +14,7 @@ from kproxy.proxy.tap.ring cimport TapWriter
 cdef enum:
     HEADROOM = 16  # writable bytes before each chunk, for the header part of the chunk before; no header part is as long
     LANE_STATES = 6
+    TURN_NS = 2_000_000  # after which other connections have their turn
 
 
 cdef enum State:  # see the table in lane.pyx
@@ -31,6 +32,7 @@ cdef enum BlockReason:  # why a lane's source is not read; bits of Lane.blocked.
     BY_IN_FLIGHT = 4
     BY_DRAIN = 8
     BY_ANSWERS = 16
+    BY_TURN = 32
 
 
 cdef enum TapMode:  # how the tap gets the chunk in processing
@@ -155,6 +157,7 @@ cdef class Lane:
     cdef size_t deferred_size
     cdef bint deferred_is_tapped
 
+    cpdef uint64_t stalled_since(self)
     cdef int process(self, uint8_t *data, size_t size, uint64_t now) except -1
     cdef int process_deferred(self) except -1
     cdef int run(self, uint8_t *data, size_t size, uint64_t now) except -1
@@ -165,6 +168,7 @@ cdef class Lane:
     cdef int hold_from_first_address(self, Chunk *c, size_t available, size_t before) except -1
     cdef int hold(self, Chunk *c) except -1
     cdef int hold_head(self, Chunk *c) except -1
+    cdef int end_turn(self, Chunk *c) except -1
     cdef int forward_opaque(self, Chunk *c) except -1
     cdef int advance(self, Chunk *c, size_t size) except -1
     cdef int flush(self, Chunk *c) except -1

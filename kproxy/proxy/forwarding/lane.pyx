@@ -38,6 +38,7 @@ Reasons not to read the source (BlockReason; several may hold, and reading goes 
     BY_IN_FLIGHT  requests: ``Limits.in_flight`` are unanswered; ends when half of them are answered
     BY_ANSWERS    requests: the client has not taken what filters answered; ends when it has
     BY_DRAIN      requests: the link drains and no further request begins; does not end
+    BY_TURN       the owner has taken 2 ms for held frames of one chunk; ends with the next turn of the event loop
 BY_OUTPUT stops only reading: a chunk that has been received is processed to its end. The others stop the lane at a frame boundary
 within a chunk: ``defer`` keeps the rest of the chunk.
 
@@ -90,6 +91,7 @@ cdef enum:
     RESPONSE_HEAD = 8  # bytes of a response before the tags of its header: size, correlation id
 
 cdef int BAD_FRAME = CloseCause.BAD_FRAME
+cdef int ERROR = CloseCause.ERROR
 cdef int FILTER = CloseCause.FILTER
 cdef int FRAME_TOO_BIG = CloseCause.FRAME_TOO_BIG
 cdef int REFUSED_VERSION = CloseCause.REFUSED_VERSION
@@ -338,7 +340,7 @@ cdef class Lane:
             if self.taken >> <uint64_t>(from_ * LANE_STATES + to) & 1
         }
 
-    def stalled_since(self):
+    cpdef uint64_t stalled_since(self):
         """When the last byte of an incomplete frame was received (ns, monotonic); 0: between frames, blocked or opaque."""
         if self.blocked or self.state == OPAQUE or self.state == BETWEEN_FRAMES and not self.header_part_size:
             return 0
@@ -486,9 +488,31 @@ cdef class Lane:
             return 0
         self.tap.end_piece(self.link, c.at, c.now)
         self.complete(c.at - n, n)
-        if not self.link.closed and self.blocked & (BY_VERDICT | BY_ANSWERS):
+        return self.end_turn(c)
+
+    cdef int end_turn(self, Chunk *c) except -1:
+        """Keep the rest of the chunk for later: if the held frame is not decided about yet, or if it took long."""
+        if self.link.closed:
+            return 0
+        if self.blocked & (BY_VERDICT | BY_ANSWERS):
+            return self.defer(c)
+        if c.at < c.limit and monotonic_ns() - c.now > TURN_NS:
+            self.block(BY_TURN)
+            self.link.worker.loop.call_soon(self.begin_turn)
             return self.defer(c)
         return 0
+
+    def begin_turn(self):
+        """Process and read on, after other connections had their turn."""
+        cdef LinkBase link = self.link
+        if link is None or link.closed:
+            return
+        try:
+            self.unblock(BY_TURN)
+            link.settle()
+        except Exception as error:
+            link.owner.on_fault(link, error)
+            link.close(ERROR)
 
     cdef int hold_head(self, Chunk *c) except -1:
         """HOLD_HEAD: collect up to the end of the addresses; then have the owner rewrite them, and cut the rest through.
@@ -507,7 +531,8 @@ cdef class Lane:
             c.at += n
             c.unsent = c.at
             return 0
-        return self.complete_head(c, n)
+        self.complete_head(c, n)
+        return self.end_turn(c)
 
     cdef int forward_opaque(self, Chunk *c) except -1:
         """OPAQUE: forward everything."""

@@ -63,6 +63,10 @@ cdef int BROKER_RESET = CloseCause.BROKER_RESET
 cdef int BAD_FRAME = CloseCause.BAD_FRAME
 cdef int DRAIN = CloseCause.DRAIN
 cdef int FILTER = CloseCause.FILTER
+cdef int FIRST_REQUEST_TIMEOUT = CloseCause.FIRST_REQUEST_TIMEOUT
+cdef int FRAME_TIMEOUT = CloseCause.FRAME_TIMEOUT
+cdef int HALF_CLOSED_TIMEOUT = CloseCause.HALF_CLOSED_TIMEOUT
+cdef int IDLE = CloseCause.IDLE
 cdef int CONNECTIONS_OPEN = Total.CONNECTIONS_OPEN
 cdef int IN_FLIGHT = Total.IN_FLIGHT
 cdef int MISPAIRED = Total.MISPAIRED
@@ -499,3 +503,42 @@ cdef class Link(LinkBase):
                 self.write_tap_lost(self.responses, now + self.worker.clock_offset)
             self.copy_to_tap(DIRECTION_REQUEST, TAP_CLOSE, &byte, 1, now)
         return 0
+
+
+def overdue(Worker worker not None, owner, timeouts, uint64_t now):
+    """Return (link, cause) of an owner's links that have exceeded a timeout; cause None: the broker did not answer its connect.
+
+    Args:
+        timeouts: first_request, frame, half_closed, idle and connect in seconds.
+        now: ns of the monotonic clock.
+    """
+    cdef uint64_t first_request = timeouts.first_request * 1e9
+    cdef uint64_t frame = timeouts.frame * 1e9
+    cdef uint64_t half_closed = timeouts.half_closed * 1e9
+    cdef uint64_t idle = timeouts.idle * 1e9
+    cdef uint64_t connect = timeouts.connect * 1e9
+    cdef list found = []
+    cdef Link link
+    for link in worker.links:
+        if link.owner is not owner:
+            continue
+        if not link.received_request and now > link.opened_at + first_request:
+            found.append((link, FIRST_REQUEST_TIMEOUT))
+        elif has_stalled(link, frame, now):
+            found.append((link, FRAME_TIMEOUT))
+        elif link.life == HALF_CLOSED and now > link.last_at + half_closed:  # the time without any byte after one side's FIN
+            found.append((link, HALF_CLOSED_TIMEOUT))
+        elif now > link.last_at + idle:
+            found.append((link, IDLE))
+        elif link.connecting and now > link.opened_at + connect:
+            found.append((link, None))
+    return found
+
+
+cdef bint has_stalled(Link link, uint64_t frame, uint64_t now) except -1:
+    """Return whether a frame is incomplete and no byte of it came for so long."""
+    cdef uint64_t since
+    if link.requests is None:
+        return False
+    since = max(link.requests.stalled_since(), link.responses.stalled_since())
+    return since != 0 and now > since + frame

@@ -1,15 +1,31 @@
 # cython: language_level=3
 """Declarations of sockets.pyx."""
 
-from libc.stdint cimport uint32_t, uint8_t
+from libc.stdint cimport uint32_t, uint64_t, uint8_t
 
 from kproxy.proxy.forwarding.lane cimport Pipe
+
+
+cdef extern from "<sys/epoll.h>" nogil:
+    ctypedef union epoll_data_t:
+        void *ptr
+    cdef struct epoll_event:
+        uint32_t events
+        epoll_data_t data
+
+
+cdef enum:
+    EVENTS_IN_A_TURN = 128  # before the loop's other work gets its turn
 
 
 cdef class Poller:
     cdef int fd  # of the epoll
     cdef object loop
     cdef list detached  # sockets that events still to be handled may name: kept until those are handled
+    cdef epoll_event events[EVENTS_IN_A_TURN]
+    cdef int event_count
+    cdef int next_event  # the first that is not handled yet
+    cdef bint run_is_due  # the loop will call run_rest
 
     cdef int handle(self, PolledSocket polled, uint32_t events) except -1
 

@@ -13,12 +13,12 @@ SocketPipe  receives into one buffer and sends from it. The buffer is the proces
 from libc.errno cimport (
     EAGAIN, EALREADY, ECONNABORTED, ECONNREFUSED, EINPROGRESS, EINTR, EISCONN, EMFILE, ENFILE, ENOBUFS, ENOMEM, errno,
 )
-from libc.stdint cimport uint8_t, uint32_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcmp, memcpy
 from posix.unistd cimport close as close_fd
 
-from kproxy.proxy.forwarding.lane cimport BY_OUTPUT, HEADROOM, Lane, Pipe, Worker, monotonic_ns
+from kproxy.proxy.forwarding.lane cimport BY_OUTPUT, HEADROOM, Lane, Pipe, TURN_NS, Worker, monotonic_ns
 from kproxy.proxy.forwarding.link cimport Link
 
 from kproxy.proxy.tap.counted import CloseCause, Total
@@ -48,11 +48,6 @@ cdef extern from "<netinet/tcp.h>" nogil:
     int TCP_NODELAY
 
 cdef extern from "<sys/epoll.h>" nogil:
-    ctypedef union epoll_data_t:
-        void *ptr
-    cdef struct epoll_event:
-        uint32_t events
-        epoll_data_t data
     int epoll_create1(int)
     int epoll_ctl(int, int, int, epoll_event *)
     int epoll_wait(int, epoll_event *, int, int)
@@ -64,7 +59,6 @@ cdef enum:
     SMALLEST_CHUNK = 4_096  # bytes
     SHARE = 64  # above half of the memory budget a chunk is at most a 64th of what is left of it
     CHUNKS_IN_A_TURN = 4  # received from one socket before others get their turn
-    EVENTS_IN_A_TURN = 128  # before the loop's other work gets its turn
     CLIENTS_IN_A_TURN = 64  # accepted before others get their turn
 
 cdef uint8_t *room = <uint8_t *>malloc(HEADROOM + CHUNK)
@@ -267,14 +261,29 @@ cdef class Poller:
         self.loop.remove_reader(self.fd)
 
     def run(self):
-        """Handle the events of sockets that are ready."""
-        cdef epoll_event events[EVENTS_IN_A_TURN]
-        cdef int count = epoll_wait(self.fd, events, EVENTS_IN_A_TURN, 0)
-        cdef int i
-        for i in range(count):
-            self.handle(<PolledSocket>events[i].data.ptr, events[i].events)
+        """Handle the events of sockets that are ready, for at most TURN_NS: the rest in the next turn, before newer ones."""
+        cdef uint64_t until = monotonic_ns() + TURN_NS
+        cdef epoll_event *event
+        if self.run_is_due:
+            return
+        if self.next_event == self.event_count:
+            self.next_event = 0
+            self.event_count = max(epoll_wait(self.fd, self.events, EVENTS_IN_A_TURN, 0), 0)
+        while self.next_event < self.event_count:
+            event = &self.events[self.next_event]
+            self.next_event += 1
+            self.handle(<PolledSocket>event.data.ptr, event.events)
+            if self.next_event < self.event_count and monotonic_ns() > until:
+                self.run_is_due = True
+                self.loop.call_soon(self.run_rest)  # what is left may not be ready any more, and epoll then reports nothing
+                return
         if self.detached:
             self.detached = []
+
+    def run_rest(self):
+        """Go on where the turn before ended."""
+        self.run_is_due = False
+        self.run()
 
     cdef int handle(self, PolledSocket polled, uint32_t events) except -1:
         cdef bint broken = events & (EPOLLERR | EPOLLHUP) != 0
@@ -330,6 +339,8 @@ cdef class SocketPipe(Pipe):
         cdef size_t used = worker.buffered[0]
         cdef ssize_t n
         cdef int turn = 0
+        cdef uint64_t until = monotonic_ns() + TURN_NS
+        cdef uint64_t now
         if worker.memory_budget and used > worker.memory_budget // 2:
             most = (worker.memory_budget - used) // SHARE if used < worker.memory_budget else 0
             most = SMALLEST_CHUNK if most < SMALLEST_CHUNK else CHUNK if most > CHUNK else most
@@ -337,7 +348,10 @@ cdef class SocketPipe(Pipe):
             turn += 1
             n = recv(self.source.fd, chunk, most, 0)
             if n > 0:
-                lane.process(chunk, n, monotonic_ns())
+                now = monotonic_ns()
+                lane.process(chunk, n, now)
+                if now > until and not to_the_end:
+                    return 0
                 if lane.blocked or not self.reading or n < <ssize_t>most and not to_the_end:
                     return 0
             elif n == 0:

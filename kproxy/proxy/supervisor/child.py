@@ -14,6 +14,7 @@ from kproxy.proxy.child_process import ChildArguments
 from kproxy.proxy.logs import LogKeys, Relay, log
 from kproxy.proxy.messages import (
     AnalyzerCounts,
+    BrokerReach,
     Brokers,
     Configure,
     Connections,
@@ -38,7 +39,7 @@ class ChildListener(Protocol):
     async def started(self, child: "Child") -> None:
         """Called when a process was started and its channel is open."""
 
-    async def on_message(self, child: "Child", message: Brokers | Connections | AnalyzerCounts) -> None:
+    async def on_message(self, child: "Child", message: Brokers | BrokerReach | Connections | AnalyzerCounts) -> None:
         """Called for a message that Child does not handle itself."""
 
     def ended(self, child: "Child", code: int | None) -> None:

@@ -8,7 +8,16 @@ from typing import Any, NamedTuple
 from kproxy.config import Config
 from kproxy.proxy.child_process import ChildArguments
 from kproxy.proxy.logs import log
-from kproxy.proxy.messages import AnalyzerCounts, Brokers, Configure, Connections, Drain, ForgetWorker, Message
+from kproxy.proxy.messages import (
+    AnalyzerCounts,
+    BrokerReach,
+    Brokers,
+    Configure,
+    Connections,
+    Drain,
+    ForgetWorker,
+    Message,
+)
 from kproxy.proxy.supervisor.child import Child
 from kproxy.proxy.supervisor.processes import ANALYZER, WORKER
 from kproxy.proxy.tap.counters import Counters
@@ -49,6 +58,7 @@ class Fleet:
         self.failure: asyncio.Future[str] = asyncio.get_running_loop().create_future()  # why the run must end
         self.on_connections: Callable[[Connections], None] = _ignore
         self.on_counts: Callable[[AnalyzerCounts], None] = _ignore
+        self.on_reach: Callable[[BrokerReach], None] = _ignore
         self.slots: list[WorkerSlot] = []
         self._modules = modules
         self._tapped = config.analysis.enabled
@@ -123,13 +133,15 @@ class Fleet:
         """Send a new process its configuration, and the brokers that other workers have learned."""
         self._start_task(self._prepare(child), f"configure {child.name}")
 
-    async def on_message(self, child: Child, message: Brokers | Connections | AnalyzerCounts) -> None:
+    async def on_message(self, child: Child, message: Brokers | BrokerReach | Connections | AnalyzerCounts) -> None:
         """Pass brokers on to the other workers, and the rest to Overview."""
         match message:
             case Brokers():
                 self._brokers[message.cluster] = message
                 others = [slot.child for slot in self._all_slots() if slot.child is not child]
                 await asyncio.gather(*(other.send(message) for other in others))
+            case BrokerReach():
+                self.on_reach(message)
             case Connections():
                 self.on_connections(message)
             case AnalyzerCounts():
