@@ -44,7 +44,7 @@ _LOOK = 64
 _GROWTH = 4
 
 
-class Candidate:
+class Candidate(ABC):
     """A place where a frame could begin. *wake* is how far the stream must reach until more can be said of it."""
 
     __slots__ = ("begins", "correlation_id", "end", "start", "wake", "whole")
@@ -58,9 +58,9 @@ class Candidate:
         self.wake = 0
 
     @property
+    @abstractmethod
     def strong(self) -> bool:
         """Whether it is waited for: nothing inside it is believed until it is whole or disproved."""
-        raise NotImplementedError
 
 
 class Hunt(ABC):
