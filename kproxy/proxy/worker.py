@@ -5,6 +5,7 @@ It lives as long as its channel: when the supervisor is gone, the worker exits.
 
 import asyncio
 import gc
+import itertools
 import logging
 import os
 import time
@@ -22,6 +23,7 @@ from kproxy.proxy.child_process import ChildArguments
 from kproxy.proxy.forwarding.lane import Worker
 from kproxy.proxy.logs import EVENTS_LOST, event_of, log
 from kproxy.proxy.messages import (
+    Alive,
     Brokers,
     Configure,
     Connections,
@@ -41,6 +43,7 @@ from kproxy.proxy.tap.ring import TapWriter
 from kproxy.proxy.virtual_cluster import VirtualCluster, clock_offset
 
 TICK_S = 0.25
+ALIVE_TICKS = 4  # ticks after which the supervisor is told that the loop turns
 PAUSE_TAP_ABOVE, PAUSE_ACCEPTING_ABOVE = 0.90, 0.98  # of the memory budget
 CONNECTIONS_A_MESSAGE = 200
 LINKS_IN_A_TURN = 32  # drained or forgotten before other work gets its turn
@@ -112,7 +115,7 @@ class Forwarding:
         try:
             await self._use(message.decode())
         except (KproxyError, msgspec.MsgspecError) as error:
-            await self._channel.send(Failed(str(error)))
+            await self._channel.send(Failed.because(error))
             return
         await self._channel.send(Ready())
 
@@ -196,9 +199,17 @@ class Forwarding:
         self._channel.close()
 
     async def _tick(self) -> None:
-        """Measure how late the loop is, then look after timeouts, the memory budget and closed links, four times a second."""
+        """Measure how late the loop is, then look after timeouts, the memory budget and closed links, four times a second.
+
+        Once a second the supervisor is told that the loop turns.
+        """
         due = time.monotonic() + TICK_S
-        while True:
+        alive: asyncio.Future[bool] | None = None
+        for tick in itertools.count():
+            if tick % ALIVE_TICKS == 0 and (
+                alive is None or alive.done()
+            ):  # a supervisor that is stopped does not read
+                alive = asyncio.ensure_future(self._channel.send(Alive()))
             await asyncio.sleep(max(due - time.monotonic(), 0.0))
             late = int(max(time.monotonic() - due, 0.0) * 1e9)
             self._own.put(Total.LOOP_LAG_MAX_NS, max(late, self._own.total_of(Total.LOOP_LAG_MAX_NS)))
