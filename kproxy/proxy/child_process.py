@@ -24,7 +24,7 @@ class ChildArguments(NamedTuple):
     control: int
     counters: int = -1  # a worker's own; -1: none
     taps: tuple[int, ...] = ()  # a worker's own; for the analyzer those of all workers
-    others: tuple[int, ...] = ()  # counters of the other workers: limits hold for all together
+    limits: int = -1  # SharedLimits, of all workers; -1: none
     worker: int = -1  # number of the worker; -1: the analyzer
 
     def words(self) -> list[str]:
@@ -33,15 +33,17 @@ class ChildArguments(NamedTuple):
 
     def fds(self) -> list[int]:
         """The file descriptors that the child inherits."""
-        return [fd for fd in (self.control, self.counters, *self.taps, *self.others) if fd >= 0]
+        return [fd for fd in (self.control, self.counters, *self.taps, self.limits) if fd >= 0]
 
 
 def parse_child_arguments(words: Sequence[str]) -> ChildArguments:
     """Invert ``ChildArguments.words()``; skip other words. Raises ValueError or KeyError."""
     found = dict(word.split("=", 1) for word in words if "=" in word)
-    taps, others = (tuple(int(fd) for fd in found[name].split(",") if fd) for name in ("taps", "others"))
-    parent, control, counters, worker = (int(found[name]) for name in ("parent", "control", "counters", "worker"))
-    return ChildArguments(parent, control, counters, taps, others, worker)
+    taps = tuple(int(fd) for fd in found["taps"].split(",") if fd)
+    parent, control, counters, limits, worker = (
+        int(found[name]) for name in ("parent", "control", "counters", "limits", "worker")
+    )
+    return ChildArguments(parent, control, counters, taps, limits, worker)
 
 
 def _joined(value: int | tuple[int, ...]) -> str:
