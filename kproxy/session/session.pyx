@@ -42,9 +42,10 @@ from kproxy.session.cluster import ClusterView
 from kproxy.session.cut import Cut
 from kproxy.session.events import BadFrame, Connection, Gap, NotKafka
 from kproxy.session.exchanges import beginning_of_request, correlation_id_of, failed, is_refusal, peeked, Step
-from kproxy.session.hunting import RequestHunt, ResponseHunt
 from kproxy.session.learning import Learning
 from kproxy.session.limits import Limits
+from kproxy.session.request_hunting import RequestHunt
+from kproxy.session.response_hunting import ResponseHunt
 from kproxy.session.recognise import foreign_request, foreign_size, may_be_newer
 from kproxy.session.sasl import AUTHENTICATING, is_of_authentication, SaslPhase, token_event
 
@@ -85,6 +86,7 @@ cdef class Session:
     cdef bint _is_kafka  # known to be Kafka, whatever the first bytes look like
     cdef bint _broker_seen  # whether any byte of the broker was captured
     cdef int64_t _skipped  # bytes skipped in hunts
+    cdef object _request_hunt  # the last one
 
     def __init__(
         self, *, number: int, client: str, broker: str, cluster: ClusterView | None = None,
@@ -131,10 +133,9 @@ cdef class Session:
         stream = self._requests if direction == DIRECTION_REQUEST else self._responses
         if stream.state == OPAQUE or size == 0:
             return events
-        lost = stream.loses_frames(size, cut)
-        if stream.state == HUNTING:
-            stream.finish(at, events)
+        if stream.state == HUNTING and not stream.finish(at, events):
             stream.hunt()
+        lost = stream.loses_frames(size, cut)
         if lost:
             self._lossy = True
         if lost or cut == MISSING:
@@ -205,10 +206,16 @@ cdef class Session:
             events.append(Gap(self.connection, at, stream.direction, 0, skipped))
 
     def _hunt_requests(self, given_up: int) -> Hunt:
-        return RequestHunt(self.limits.frame_size, given_up)
+        self._request_hunt = RequestHunt(self.limits.frame_size, given_up)
+        return self._request_hunt
 
     def _hunt_responses(self, given_up: int) -> Hunt:
-        return ResponseHunt(self.limits.frame_size, given_up, self._in_flight.sought)
+        return ResponseHunt(self.limits.frame_size, given_up, self._sought)
+
+    def _sought(self) -> list[tuple[int, Route | None]]:
+        """What the response may be that is looked for: of requests in flight, and of places that could be requests."""
+        known = self._in_flight.sought()
+        return known + self._request_hunt.sought() if self._requests.state == HUNTING else known
 
     # Requests
 
@@ -498,7 +505,10 @@ cdef class Session:
             self._give_up(why, frame.ended_at, events)
 
     def _on_response_without_request(self, frame: Frame, events: list[Event]) -> None:
-        """Handle a response to no request in flight."""
+        """Handle a response to no request in flight; it may show where one is."""
+        if self._requests.state == HUNTING and self._requests.confirm(frame, events):
+            self._on_response(frame, events)
+            return
         try:
             header = read_response_header(frame.data, 0)
         except DecodeError as error:
