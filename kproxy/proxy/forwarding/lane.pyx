@@ -2,7 +2,7 @@
 """The lane: one direction of a link, a state machine over the bytes received from its source.
 
 A link has two lanes, RequestLane (client to broker) and ResponseLane (broker to client). A Pipe reads a lane's source and
-writes its sink: two sockets (sockets.pyx) or two transports (streams.pyx). The pipe calls ``Lane.process`` with each chunk it
+writes its sink: two sockets (sockets.pyx), each with TLS or without. The pipe calls ``Lane.process`` with each chunk it
 received; the lane calls ``Pipe.emit`` with the bytes to send. A lane does no system call, waits for nothing and never asks the
 owner about a frame that is cut through.
 
@@ -53,9 +53,8 @@ Who owns which bytes, and what bounds them
     LinkBase.in_flight            requests to be answered, and responses made by filters    Limits.in_flight
     SocketPipe.unsent             bytes the sink's socket has not taken                     one chunk and what was held, as BY_OUTPUT
                                                                                             stops reading
-    TransportPipe.queued_chunks   chunks that came after pause_reading                      what TLS had decrypted
-    Leg.received_before_join      bytes that came before the link was joined                1 MiB and one read
-All but ``header_part`` and the transports' own write buffers (256 KiB high-water mark) count in Total.BUFFERED_BYTES.
+    TlsSide                       a record of TLS that is not complete                      18 KiB
+All but ``header_part`` and TlsSide count in Total.BUFFERED_BYTES.
 
 Lanes report each frame, its bytes and its end to the tap, which gets them or leaves them out by its own rules: tap_cursor.pyx.
 """
@@ -213,7 +212,7 @@ cdef object not_overridden(object instance, str method):
 
 
 cdef class Pipe:
-    """Reads the source of a lane and writes its sink. Abstract: SocketPipe and TransportPipe override each method."""
+    """Reads the source of a lane and writes its sink. Abstract: SocketPipe overrides each method."""
 
     cdef int emit(self, const uint8_t *data, size_t size) except -1:
         """Send *data* after what was emitted before; keep what the sink does not take now and block the lane BY_OUTPUT."""

@@ -86,7 +86,7 @@ class LinkOwner(Protocol):
     def open_link(self, link: Link, acceptor: Acceptor) -> None:
         """Connect a link that takes more than one connect(2): TLS, a name to resolve, a PROXY header, a SOCKS proxy.
 
-        End with ``sockets.pump`` or ``streams.join_legs``, or close the link.
+        End with ``sockets.pump``, or close the link.
         """
 
     def on_unreachable(self, link: Link, error: int) -> None:
@@ -143,7 +143,7 @@ class LinkOwner(Protocol):
         """Log an unexpected exception; None: before the link was made. The caller closes the link, except after ``describe``."""
 
     def on_closed(self, link: Link, cause: int) -> None:
-        """Release what belongs to the link: close its sockets or legs, uncount its client. Called once, last."""
+        """Release what belongs to the link: close its sockets, uncount its client. Called once, last."""
 
     # For the tap and the admin port
 
