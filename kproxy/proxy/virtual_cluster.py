@@ -254,13 +254,9 @@ class VirtualCluster:
 
     # LinkOwner: called by acceptors
 
-    def refuses_client(self, peer: bytes) -> bool:
-        """Whether a limit other than the number of connections refuses a client."""
-        return self.admission.refusal(peer) is not None
-
-    def count_client(self, peer: bytes) -> int:
-        """Count a connection of the client's host; return its slot."""
-        return self.admission.count(peer)
+    def admit_client(self, peer: bytes) -> int | None:
+        """Count a connection of the client's host; return its slot, or None if a limit refuses it."""
+        return self.admission.admit(peer)
 
     def open_link(self, link: Link, acceptor: Acceptor) -> None:
         """Open a link that takes more than connecting two sockets."""

@@ -99,6 +99,7 @@ cdef int BYTES_REQUEST = Total.BYTES_REQUEST
 cdef int BYTES_RESPONSE = Total.BYTES_RESPONSE
 cdef int HELD_FRAMES = Total.HELD_FRAMES
 cdef int IN_FLIGHT = Total.IN_FLIGHT
+cdef int CONNECTIONS_OPEN = Total.CONNECTIONS_OPEN
 cdef int UNKNOWN_APIS = Total.UNKNOWN_APIS
 cdef int WANT_HOLD = Want.HOLD
 cdef int WANT_HEAD = Want.HEAD
@@ -148,18 +149,31 @@ cdef class Worker:
         tap: the ring that traffic is copied to; None: none.
         loop: uvloop's.
         memory_budget: bytes the buffers of all lanes should stay below; 0: no limit. Soft: see the package docstring.
+        limits: the places of clients over all workers; None: this worker is the only one.
     """
 
-    def __init__(self, Counters counters not None, TapWriter tap, loop, uint64_t memory_budget=0):
+    def __init__(self, Counters counters not None, TapWriter tap, loop, uint64_t memory_budget=0, SharedLimits limits=None):
         self.counters = counters
         self.tap = tap
         self.tapping = None if tap is None else WorkerTap(tap, counters)
         self.loop = loop
         self.memory_budget = memory_budget
+        self.limits = limits
         self.buffered = counters.total(BUFFERED_BYTES)
         self.links = set()
         self.closed_links = []
         self.connection_limit = <uint64_t>-1
+
+    cdef bint take_place(self) noexcept:
+        """Take a place for one more connection; return False if as many are open as ``connection_limit`` allows."""
+        if self.limits is None:
+            return self.counters.total(CONNECTIONS_OPEN)[0] < self.connection_limit
+        return self.limits.take_connection(self.connection_limit)
+
+    cdef void release_place(self) noexcept:
+        """Release the place of a connection that has ended."""
+        if self.limits is not None:
+            self.limits.release_connection()
 
     @property
     def clock_offset(self):

@@ -417,6 +417,7 @@ cdef class Link(LinkBase):
         self.worker.links.discard(self)
         self.worker.counters.closed(cause)[0] += 1
         self.worker.counters.total(CONNECTIONS_OPEN)[0] -= 1
+        self.worker.release_place()
         self.worker.counters.total(IN_FLIGHT)[0] -= self.in_flight.count
         if self.requests is not None:
             self.tap.close(self.requests.tap, self.responses.tap, cause, monotonic_ns())

@@ -76,13 +76,11 @@ class LinkOwner(Protocol):
 
     # Called by acceptors
 
-    def refuses_client(self, peer: bytes) -> bool:
-        """Return whether to refuse a client (sockaddr). Called only while ``Worker.checks_each_client`` is set."""
+    def admit_client(self, peer: bytes) -> int | None:
+        """Count a connection of this client (sockaddr); return its slot, or None to refuse it.
 
-    def count_client(self, peer: bytes) -> int:
-        """Count a connection of this client host; return its slot, which becomes ``Link.client_host_slot``.
-
-        Called only while ``Worker.checks_each_client`` is set; ``on_closed`` has to uncount it.
+        The slot becomes ``Link.client_host_slot``; ``on_closed`` has to uncount it. Called only while
+        ``Worker.checks_each_client`` is set.
         """
 
     def open_link(self, link: Link, acceptor: Acceptor) -> None:

@@ -149,13 +149,18 @@ cdef class Acceptor:
     cdef int accept(self, int client, bytes peer) except -1:
         cdef Link link
         cdef Worker worker = self.worker
+        cdef object slot = None
+        if not worker.take_place():
+            return self.refuse(client)
         try:
-            if worker.counters.total(CONNECTIONS_OPEN)[0] >= worker.connection_limit or worker.checks_each_client and self.owner.refuses_client(peer):
-                worker.counters.total(REFUSED_CONNECTIONS)[0] += 1
-                close_fd(client)
-                return 0
-            link = self.make_link(peer)
+            if worker.checks_each_client:
+                slot = self.owner.admit_client(peer)
+                if slot is None:
+                    worker.release_place()
+                    return self.refuse(client)
+            link = self.make_link(peer, slot)
         except Exception as error:
+            worker.release_place()
             close_fd(client)
             self.owner.on_fault(None, error)
             return 0
@@ -173,9 +178,13 @@ cdef class Acceptor:
             link.close(ERROR)
         return 0
 
-    cdef Link make_link(self, bytes peer):
+    cdef int refuse(self, int client) except -1:
+        self.worker.counters.total(REFUSED_CONNECTIONS)[0] += 1
+        close_fd(client)
+        return 0
+
+    cdef Link make_link(self, bytes peer, object slot):
         cdef Link link
-        slot = self.owner.count_client(peer) if self.worker.checks_each_client else None
         self.worker.last_link_number += 1
         link = Link(self.worker, self.owner, self.owner.plan, self.worker.last_link_number, self.owner.limits)
         link.peer = peer
