@@ -35,6 +35,7 @@ from kproxy.session import (
     KAFKA,
     ClusterView,
     Connection,
+    Cut,
     Direction,
     Event,
     Foreign,
@@ -45,6 +46,7 @@ from kproxy.session import (
     recognise,
 )
 from kproxy.session import Gap as PassedOver
+from kproxy.session.closing import who_closed
 
 PROBE_SIZE = 256 * 1024  # bytes of a flow that are probed before it is called something else, and that may be pending
 PROBE_PIECES = 256
@@ -63,6 +65,12 @@ RESPONSES = (
     "to read them: record both directions (is it a one-way filter or mirror?)"
 )
 UNKNOWN_MIDSTREAM = "the capture begins in the middle of it, and nothing in it looks like a Kafka request"
+
+
+ENDINGS = {  # of flows whose end is not in the capture
+    CloseReason.REUSED: "another connection between the same addresses began",
+    CloseReason.EVICTED: "the connection was given up, as there were too many,",
+}
 
 
 class State(Enum):
@@ -160,7 +168,7 @@ class FlowReader:
         if isinstance(item, Data | Decrypted):
             verdict = self._probe_bytes(item.direction, item.data)
         elif isinstance(item, Gap):
-            self._lost = True
+            self._lost |= not item.cut or item.direction == Direction.REQUEST  # one is enough, unless cut before that
             self._missing += item.size or 0
             self._sides.interrupt(item.direction)
         elif isinstance(item, Closed):
@@ -337,12 +345,21 @@ def _feed(session: Session, item: Item) -> list[Event]:
     if isinstance(item, Data | Decrypted):
         return session.receive(item.direction, item.data, item.time_ns)
     if isinstance(item, Gap):
-        return session.gap(item.direction, item.size, item.time_ns)
+        return session.gap(item.direction, item.size, item.time_ns, Cut.SNAPLEN if item.cut else Cut.MISSING)
     if isinstance(item, Ended):
+        _note_closer(session, item.flow)
         return session.end(item.direction, item.time_ns)
     if isinstance(item, Closed):
-        return session.close(item.time_ns)
+        _note_closer(session, item.flow)
+        return session.close(item.time_ns, ENDINGS.get(item.reason))
     return []
+
+
+def _note_closer(session: Session, flow: Flow) -> None:
+    """Tell the session who sent FIN or RST first, as soon as one of them counts."""
+    if flow.closed_by is not None and session.connection.closed is None:
+        side, reset = flow.closed_by
+        session.connection.closed = who_closed(flow.direction(side), reset=reset)
 
 
 class FlowEvents:

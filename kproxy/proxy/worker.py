@@ -37,6 +37,7 @@ from kproxy.proxy.messages import (
     ReloadCertificates,
     ToWorker,
 )
+from kproxy.proxy.scheduling import take_short_slices
 from kproxy.proxy.tap.counted import Total
 from kproxy.proxy.tap.counters import Counters
 from kproxy.proxy.tap.ring import TapWriter
@@ -286,4 +287,5 @@ async def _run(arguments: ChildArguments) -> None:
 
 def main(arguments: ChildArguments) -> None:
     """Forward until drained, or until the supervisor is gone."""
+    take_short_slices()
     uvloop.run(_run(arguments))

@@ -325,7 +325,7 @@ cpdef tuple exchange_row(int64_t number, Exchange exchange, Found found, list to
     if response is not None:
         layout = layout or response.layout
         assumed = response.assumed_version if assumed is None else assumed
-        if request is not None:
+        if request is not None and response.has_end():
             latency = <double>(response.ended_at - request.started_at) / 1e6
     return (
         number,
