@@ -100,9 +100,13 @@ class Connections:
         self.lost_bytes = 0  # missing in the streams
         self.given_up = 0  # connections closed as there were too many, or held too much
         self.faults: dict[str, int] = {}  # connections that failed, by exception
-        self._ended: dict[int, tuple[int, str]] = {}  # connections that failed or were given up: requests reported, and why
+        self._ended: dict[
+            int, tuple[int, str]
+        ] = {}  # connections that failed or were given up: requests reported, and why
         self.requests = 0  # whose exchanges were handed to the listener
-        self.left_out: dict[str, int] = {}  # requests whose exchanges were not, by reason; known when their connection closes
+        self.left_out: dict[
+            str, int
+        ] = {}  # requests whose exchanges were not, by reason; known when their connection closes
 
     def __len__(self) -> int:
         return len(self._open)

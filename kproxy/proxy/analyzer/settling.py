@@ -1,7 +1,7 @@
-"""How much of each ring is in the decoded log for good, so that no exchange is counted twice or not at all when an analyzer is killed.
+"""How much of each ring is in the decoded log for good: no exchange is counted twice, or not at all, when an analyzer is killed.
 
-A worker counts the requests that it wrote to its ring. The analyzer settles (TapReader.settle) those whose exchanges are on the disk,
-could not be written there, or could not be made; and beside them, in the same step, the size of the log. After a kill
+A worker counts the requests that it wrote to its ring. The analyzer settles (TapReader.settle) those whose exchanges are on
+the disk, could not be written there, or could not be made; and beside them, in the same step, the size of the log. After a kill
 
     * the worker counts what was written and not settled as left out, once the next reader is there (tap_cursor.pyx)
     * the next analyzer cuts the log off at the size that was settled (``cut_off``): lines behind it came between a write and its
@@ -13,6 +13,7 @@ Without a log, an exchange is settled when it was handed to the outputs.
 import os
 import re
 import stat
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -32,8 +33,27 @@ class Settlement:
     def __init__(self, readers: Sequence[TapReader], connections: Sequence[Connections]) -> None:
         self._readers = readers
         self._connections = connections
+        self._output: Counter[str] = Counter()
         self._before = [reader.settled[0] for reader in readers]  # by analyzers before this one
         self.log: LogLines | None = None
+
+    def use(self, log: "LogLines | None") -> None:
+        """Settle by this log from now on; the one before is closed. None: by what is handed to the outputs."""
+        self.log = log
+        if log is not None:
+            log.settlement = self
+            log.settled = {ring: connections.requests for ring, connections in enumerate(self._connections)}
+
+    def left_out(self) -> dict[str, int]:
+        """Requests that came and are not in the log, by reason."""
+        found = Counter(self._output)
+        for connections in self._connections:
+            found.update(connections.left_out)
+        return dict(found)
+
+    def note_dropped(self, requests: int) -> None:
+        """Count requests whose lines could not be written."""
+        self._output["output"] += requests
 
     def publish(self) -> None:
         """Settle what is on the disk now."""
@@ -52,7 +72,7 @@ class LogLines(Lines):
         self.file = file
         self.settlement: Settlement | None = None
         self.settled: dict[int, int] = {}  # requests by ring: on the disk, or dropped
-        self.dropped = 0  # requests
+        self._dropped = 0  # requests that are not counted yet
         self._buffered: dict[int, int] = {}
         self._ring = 0
         self._seen = (0, 0)
@@ -75,15 +95,14 @@ class LogLines(Lines):
     def _note(self, dropped: bool) -> None:
         """Count the request that was written last, before or after what was settled meanwhile."""
         file = self.file
-        is_buffered = not file.is_flushed
-        if is_buffered and self._seen != (file.flushes, file.discards):  # the part before was closed first
-            self._settle()
+        refused = (
+            dropped and file.discards == self._seen[1]
+        )  # this line alone was dropped: no file could be opened for it
+        if self._seen != (file.flushes, file.discards) and (refused or not file.is_flushed):
+            self._settle()  # the part before was closed first, and this line is not in it
         self._buffered[self._ring] = self._buffered.get(self._ring, 0) + 1
-        if not is_buffered:
-            if dropped and self._seen == (file.flushes, file.discards):  # the file could not be opened
-                self._settle(dropped=True)
-            else:
-                self._settle()
+        if file.is_flushed:
+            self._settle(dropped=refused)
 
     def flush(self) -> None:
         """See Output."""
@@ -98,12 +117,14 @@ class LogLines(Lines):
     def _settle(self, *, dropped: bool = False) -> None:
         discards = self.file.discards
         if dropped or discards != self._seen[1]:
-            self.dropped += sum(self._buffered.values())
+            self._dropped += sum(self._buffered.values())
         self._seen = self.file.flushes, discards
         for ring, count in self._buffered.items():
             self.settled[ring] = self.settled.get(ring, 0) + count
         self._buffered.clear()
         if self.settlement is not None:
+            self.settlement.note_dropped(self._dropped)
+            self._dropped = 0
             self.settlement.publish()
 
 
