@@ -43,6 +43,7 @@ class Half:
 @final
 class Flow:
     attached: Any
+    wanted: bool
     @property
     def number(self) -> int: ...
     @property

@@ -397,7 +397,8 @@ cdef class Flow:
     number: counts from 1 in the order of first packets. client_known: the SYN or SYN-ACK was captured; without it
     the client is a guess (kproxy.capture.roles), and a consumer that knows better calls ``swap``.
     attached: free for the consumer, which sets it to None when the flow is closed (the flow itself stays in the table for a
-    while, for late packets). opened: Opened was delivered.
+    while, for late packets). wanted: False makes its Data empty: the consumer does not read this flow. opened: Opened was
+    delivered.
     """
 
     cdef readonly uint64_t number
@@ -406,6 +407,7 @@ cdef class Flow:
     cdef FlowState state
     cdef readonly uint64_t packets
     cdef public object attached
+    cdef public bint wanted
     cdef Half low
     cdef Half high
     cdef bytes key
@@ -428,6 +430,7 @@ cdef class Flow:
         self.number = number
         self.key = key
         self.budget = budget
+        self.wanted = True
         self.low = Half(budget)
         self.high = Half(budget)
 
@@ -548,6 +551,8 @@ cdef class Flow:
     ) except -1:
         half.highest = position + segment.size + segment.missing
         half.time_ns = time_ns
+        if not self.wanted:
+            return self._pass_over(half, segment, time_ns, out)
         data = PyBytes_FromStringAndSize(<const char*>payload, segment.size)
         return self._deliver(half, data, segment.missing, time_ns, out)
 
@@ -692,6 +697,22 @@ cdef class Flow:
             half.size += len(data)
         if missing > 0:
             self._gap(half, missing, time_ns, out)
+        return 0
+
+    cdef int _pass_over(self, Half half, Segment* segment, int64_t time_ns, list out) except -1:
+        # As _deliver, of a flow that is not wanted: an item for each that there would be, without its bytes.
+        cdef Data item
+        if segment.size > 0:
+            item = Data.__new__(Data)
+            item.flow = self
+            item.side = 1 if half is self.high else 0
+            item.data = b""
+            item.time_ns = time_ns
+            out.append(item)
+            half.next += segment.size
+            half.size += segment.size
+        if segment.missing > 0:
+            self._gap(half, segment.missing, time_ns, out)
         return 0
 
     cdef int _gap(self, Half half, int64_t size, int64_t time_ns, list out) except -1:

@@ -339,6 +339,7 @@ class FlowEvents:
         limits: of one connection.
         keylog: the secrets for TLS; without it, TLS is only described.
         on_end: called, after the events of it, when a connection or one side of it has ended.
+        cluster: what the flows learn names from, and to; by default a view of their own.
         contain: the exceptions that end only the flow in which they are raised; they are counted in ``faults``.
     """
 
@@ -350,6 +351,7 @@ class FlowEvents:
         limits: Limits | None = None,
         keylog: KeyLog | None = None,
         on_end: OnEnd | None = None,
+        cluster: ClusterView | None = None,
         contain: tuple[type[BaseException], ...] = (),
     ) -> None:
         self.flows = 0  # the highest number of a flow so far
@@ -363,7 +365,8 @@ class FlowEvents:
         self._numbers_from = numbers_from
         self._limits = Limits() if limits is None else limits
         self._keylog = KeyLog() if keylog is None else keylog
-        self._cluster = new_cluster_view()  # a capture shows one cluster, mostly; topic ids of others do not collide
+        # a capture shows one cluster, mostly; topic ids of others do not collide
+        self._cluster = new_cluster_view() if cluster is None else cluster
 
     def __iter__(self) -> Iterator[Event]:
         for item in self._items:
@@ -387,6 +390,15 @@ class FlowEvents:
         yield from self._events
         for flow in list(self._open):
             yield from self._receive(Closed(flow, self._at, CloseReason.CAPTURE_END))
+
+    def open_flows(self) -> list[Flow]:
+        """The flows that are being read."""
+        return list(self._open)
+
+    def forget(self, flow: Flow) -> None:
+        """Read no more of a flow, without a word."""
+        flow.attached = None
+        self._open.pop(flow, None)
 
     def _receive(self, item: Item) -> Iterator[Event]:
         flow = item.flow
