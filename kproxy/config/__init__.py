@@ -14,9 +14,9 @@
 One run finds all mistakes; each has its line, column and path (``clusters[0].listen``), and its message says what to do.
 Importing this package loads only the structs: workers receive their configuration from the supervisor and need no YAML.
 
-To add a setting, add a field with its type, range and default to structs.py: parsing, `kproxy check` and the JSON Schema follow
-from it. A condition that no type expresses goes to checks.py; one that needs the file system to files.py. If the setting has an
-option of `kproxy run`, add it also to reading.Options, reading.OPTIONS and cli/run.py.
+To add a setting, add a field with its type, range, description and default to structs.py: parsing, `kproxy check` and the JSON
+Schema follow from it. A condition that no type expresses goes to checks.py; one that needs the file system to files.py. If the
+setting has an option of `kproxy run`, add it also to reading.Options, reading.OPTIONS and cli/run.py.
 """
 
 from kproxy.config.structs import (

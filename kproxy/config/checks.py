@@ -15,6 +15,7 @@ from kproxy.protocol.addresses import parse_address, parse_host
 Problem = tuple[str, str]
 
 NODE_RANGE = re.compile(r"([0-9]{1,10})\s*-\s*([0-9]{1,10})", re.ASCII)
+NODE_ID = re.compile(r"0|[1-9][0-9]{0,9}", re.ASCII)
 MOST_NODE = (1 << 31) - 1
 SMALLEST_FRAME = 1_024  # an ApiVersions response of Kafka 4.3 has 600 bytes
 PROXY_SCHEMES = ("socks5", "socks5h", "http")
@@ -105,11 +106,38 @@ def _check_bootstrap(path: str, cluster: Cluster) -> Iterator[Problem]:
 
 def _check_advertised(path: str, addresses: Addresses) -> Iterator[Problem]:
     if addresses.advertise is not None:
-        yield from _check_host(f"{path}.advertise", addresses.advertise)
+        yield from _check_advertised_host(f"{path}.advertise", addresses.advertise)
+    yield from _check_advertised_brokers(f"{path}.advertise_brokers", addresses)
     try:
         parse_node_ids(addresses.node_ids)
     except ValueError as error:
         yield f"{path}.node_ids", str(error)
+
+
+def _check_advertised_host(path: str, host: str) -> Iterator[Problem]:
+    if "{" in host or "}" in host:
+        yield from _check_broker_name(path, host)
+    elif host.count(":") == 1 and host.partition(":")[2].isdecimal():
+        yield path, f"{quoted(host)}: it is a host without a port: the port goes into advertise_port"
+    else:
+        yield from _check_host(path, host)
+
+
+def _check_advertised_brokers(path: str, addresses: Addresses) -> Iterator[Problem]:
+    """Check that each broker has an address, and none the address of another; in SNI mode, the host of another."""
+    seen: dict[str, str] = {}
+    for node_id, text in addresses.advertise_brokers.items():
+        if not NODE_ID.fullmatch(node_id) or int(node_id) > MOST_NODE:
+            yield f"{path}.{node_id}", f"{quoted(node_id)} is no node id: write a number from 0 to {MOST_NODE:,}"
+        try:
+            host, _ = parse_address(text)
+        except ValueError as error:
+            yield f"{path}.{node_id}", f"{quoted(text)}: {error}"
+            continue
+        told = host.lower() if addresses.mode == "sni" else text.lower()
+        if told in seen:
+            yield f"{path}.{node_id}", f"clients cannot tell it from node {seen[told]}, which is {quoted(told)} too"
+        seen[told] = node_id
 
 
 def _check_port_mode(path: str, cluster: Cluster) -> Iterator[Problem]:
@@ -127,13 +155,17 @@ def _check_sni(path: str, cluster: Cluster) -> Iterator[Problem]:
         message = 'it is missing: SNI mode needs a name such as "broker-{node_id}.kafka.example.com"'
         yield f"{path}.addresses.broker_name", message
         return
+    yield from _check_broker_name(f"{path}.addresses.broker_name", name)
+
+
+def _check_broker_name(path: str, name: str) -> Iterator[Problem]:
     try:
         fields = [field for _, field, _, _ in string.Formatter().parse(name) if field is not None]
         if fields != ["node_id"]:
             raise ValueError("it has to contain {node_id} once, and nothing else in braces")
         parse_host(name.replace("{node_id}", str(MOST_NODE)))
     except ValueError as error:
-        yield f"{path}.addresses.broker_name", f"{quoted(name)}: {error}"
+        yield path, f"{quoted(name)}: {error}"
 
 
 def _check_transparent(path: str, cluster: Cluster) -> Iterator[Problem]:
@@ -158,6 +190,8 @@ USED_BY = {
     "node_ids": ("port", "sni"),
     "broker_name": ("sni",),
     "advertise": ("port",),
+    "advertise_port": ("port", "sni"),
+    "advertise_brokers": ("port", "sni"),
     "allow_link_local": ("port", "sni"),
 }
 

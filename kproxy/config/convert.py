@@ -161,14 +161,15 @@ class Conversion:
         empty = _empty(kind.item_type)
         return [empty if item is BROKEN else item for item in items]
 
-    def _dict(self, node: Node, _kind: inspect.Type, path: str, depth: int) -> Any:
+    def _dict(self, node: Node, kind: inspect.Type, path: str, depth: int) -> Any:
         if not isinstance(node, yaml.MappingNode):
             return self.add_mistake(node, path, f"expected names with values; {_found(node)}")
-        anything = inspect.AnyType()
-        return {
-            name: self._value(value, anything, _join(path, name), depth + 1)
+        value_type = kind.value_type if isinstance(kind, inspect.DictType) else inspect.AnyType()
+        values = {
+            name: self._value(value, value_type, _join(path, name), depth + 1)
             for name, _, value in self._items(node, path)
         }
+        return {name: _empty(value_type) if value is BROKEN else value for name, value in values.items()}
 
     def _any(self, node: Node, kind: inspect.Type, path: str, depth: int) -> Any:
         if isinstance(node, yaml.MappingNode):

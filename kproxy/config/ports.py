@@ -5,7 +5,7 @@ from itertools import combinations
 from typing import NamedTuple
 
 from kproxy.config.checks import Problem, parse_node_ids
-from kproxy.config.structs import Cluster, Config
+from kproxy.config.structs import Addresses, Cluster, Config
 from kproxy.protocol.addresses import ANY_HOSTS, MOST_PORT, Address, parse_address
 
 ASSUMED_NODES = range(4)  # without node_ids: a small cluster
@@ -28,7 +28,7 @@ def check_ports(config: Config) -> Iterator[Problem]:
         bindings.extend(_listener(path, cluster.listen))
         if cluster.addresses.mode == "port":
             ports = broker_ports(cluster)
-            yield from _too_high(path, ports)
+            yield from _too_high(path, cluster.addresses, ports)
             bindings.extend(_brokers(path, cluster, ports))
     for one, other in combinations(bindings, 2):
         both = one.ports & other.ports
@@ -50,11 +50,15 @@ def broker_ports(cluster: Cluster) -> dict[int, int]:
         return {}
 
 
-def _too_high(path: str, ports: dict[int, int]) -> Iterator[Problem]:
+def _too_high(path: str, addresses: Addresses, ports: dict[int, int]) -> Iterator[Problem]:
     node_id, port = max(ports.items(), default=(0, 0))
-    if port > MOST_PORT:
-        message = f"node {node_id} would get port {port}: first_port plus the node id may be at most {MOST_PORT}"
-        yield f"{path}.addresses.node_ids", message
+    found = [("first_port", port)]
+    if addresses.advertise_port and "{node_id}" not in (addresses.advertise or ""):
+        found.append(("advertise_port", addresses.advertise_port + node_id))
+    for name, port in found:
+        if port > MOST_PORT:
+            message = f"node {node_id} would get port {port}: {name} plus the node id may be at most {MOST_PORT}"
+            yield f"{path}.addresses.node_ids", message
 
 
 def _listener(path: str, text: str) -> Iterator[Binding]:

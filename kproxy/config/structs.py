@@ -1,4 +1,4 @@
-"""The configuration as typed values; the docstring of each struct is its description in the JSON Schema.
+"""The configuration as typed values; docstrings and ``text(...)`` are the descriptions in the JSON Schema.
 
 A file may write Seconds as 10, 0.5, "500ms", "10s", "5m" or "1h", and a Size as 4096, "64KiB", "16MiB", "1GiB" or, in powers of
 ten, "10MB". In memory both are numbers: seconds and bytes.
@@ -21,6 +21,11 @@ Count = Annotated[int, Meta(ge=0, le=1_000_000_000)]
 Port = Annotated[int, Meta(ge=1, le=65_535)]
 
 
+def text(description: str) -> Meta:
+    """What a setting does, for the JSON Schema."""
+    return Meta(description=description)
+
+
 class Struct(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Base of all parts of the configuration; an unknown name is a mistake."""
 
@@ -28,112 +33,205 @@ class Struct(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 class ListenerTls(Struct, frozen=True):
     """TLS towards clients; files are PEM."""
 
-    certificate: str
-    key: str
-    client_ca: str | None = None
-    client_auth: Literal["none", "requested", "required"] = "none"
+    certificate: Annotated[str, text("File with the certificate that clients are shown, and its chain.")]
+    key: Annotated[str, text("File with the private key of the certificate, without a password.")]
+    client_ca: Annotated[str | None, text("File with the CAs that sign clients' certificates.")] = None
+    client_auth: Annotated[
+        Literal["none", "requested", "required"],
+        text("Whether a client is asked for a certificate, or refused without one."),
+    ] = "none"
 
 
 class BrokerTls(Struct, frozen=True):
     """TLS towards brokers."""
 
-    ca: str | None = None  # None: the system's
-    certificate: str | None = None
-    key: str | None = None
-    server_name: str | None = None  # for SNI and verification; None: the broker's host
-    verify: bool = True
+    ca: Annotated[str | None, text("File with the CAs that sign brokers' certificates; null: the system's.")] = None
+    certificate: Annotated[str | None, text("File with the certificate that brokers are shown; needs key.")] = None
+    key: Annotated[str | None, text("File with the private key of the certificate, without a password.")] = None
+    server_name: Annotated[
+        str | None,
+        text("Name sent to brokers (SNI) and expected in their certificates; null: the host of each broker."),
+    ] = None
+    verify: Annotated[bool, text("Whether brokers' certificates are verified. false is for tests.")] = True
 
 
 class Addresses(Struct, frozen=True):
     """Which addresses of brokers are advertised to clients."""
 
-    mode: Literal["port", "sni", "transparent", "fixed"] = "port"
-    advertise: str | None = None  # host to advertise; None: the one the client connected to
-    first_port: Port | None = None  # port mode: the port of node 0; None: the listening port + 1
-    node_ids: list[int | str] = []  # bound at the start, before any Metadata was received: 0, 1, "100-120"
-    broker_name: str | None = None  # SNI mode: "broker-{node_id}.kafka.example.com"
-    allow_link_local: bool = False
-    most_brokers: Annotated[int, Meta(ge=1, le=60_000)] = 1_000
+    mode: Annotated[
+        Literal["port", "sni", "transparent", "fixed"],
+        text(
+            "How a client's connection leads to a broker. port: a port for each broker. sni: one port, and a name for each "
+            "broker in the TLS handshake. transparent: the address that the client had before the kernel redirected it, nothing "
+            "is rewritten. fixed: always bootstrap, nothing is rewritten."
+        ),
+    ] = "port"
+    advertise: Annotated[
+        str | None,
+        text(
+            "Port mode: the host that clients are told; with {node_id} in it each broker has its own, as "
+            '"broker-{node_id}.kafka.example.com". null: the host that the client connected to.'
+        ),
+    ] = None
+    advertise_port: Annotated[
+        Port | None,
+        text(
+            "The port that clients are told, where a load balancer or NodePort in front has another than kproxy listens on. Port "
+            "mode: that of node 0, the node id is added; the same for all brokers if advertise has {node_id}. SNI mode: that of "
+            "all brokers. null: the port on which kproxy serves the broker."
+        ),
+    ] = None
+    advertise_brokers: Annotated[
+        dict[str, str],
+        text('Node id to the "host:port" that clients are told for this broker, before all other rules.'),
+    ] = {}
+    first_port: Annotated[
+        Port | None, text("Port mode: the port on which node 0 is served; null: the port of listen + 1.")
+    ] = None
+    node_ids: Annotated[
+        list[int | str],
+        text('Nodes whose ports are bound at the start, before any Metadata was received: 0, 1, "100-120".'),
+    ] = []
+    broker_name: Annotated[
+        str | None, text('SNI mode: the name of each broker, as "broker-{node_id}.kafka.example.com".')
+    ] = None
+    allow_link_local: Annotated[
+        bool, text("Whether a broker may have a link-local address (169.254.0.0/16, fe80::/10).")
+    ] = False
+    most_brokers: Annotated[int, Meta(ge=1, le=60_000), text("Brokers beyond this number are not served.")] = 1_000
 
 
 class FilterUse(Struct, frozen=True):
     """One filter: its class and its settings."""
 
-    use: str  # "package.module:Class", or the name of an entry point
-    with_: dict[str, Any] = msgspec.field(default_factory=dict, name="with")
+    use: Annotated[str, text('"package.module:Class", or the name of an entry point of the group kproxy.filters.')]
+    with_: Annotated[dict[str, Any], text("The arguments of the class, by name.")] = msgspec.field(
+        default_factory=dict, name="with"
+    )
 
 
 class Cluster(Struct, frozen=True):
     """A virtual cluster: one bootstrap address of kproxy in front of the brokers of one Kafka cluster."""
 
-    listen: str
-    bootstrap: list[str] = []  # may be empty only in transparent mode
-    name: Annotated[str, Meta(min_length=1, max_length=100, pattern="^[A-Za-z0-9_-][A-Za-z0-9._-]*$")] = "default"
-    addresses: Addresses = Addresses()
-    listener_tls: ListenerTls | None = None
-    broker_tls: BrokerTls | None = None
-    proxy_protocol: bool = False  # connections of clients begin with a PROXY header
-    send_proxy_protocol: Literal["v1", "v2"] | None = None
-    through: str | None = None  # socks5://... or http://...: the proxy that connections to brokers go through
-    filters: list[FilterUse] = []
+    listen: Annotated[
+        str,
+        text(
+            'The bootstrap address for clients, "host:port". ":port": all IPv6 and IPv4 addresses; "[::]:port" and '
+            '"0.0.0.0:port": those of one family.'
+        ),
+    ]
+    bootstrap: Annotated[list[str], text('Brokers of the cluster, "host:port"; empty only in transparent mode.')] = []
+    name: Annotated[
+        str,
+        Meta(min_length=1, max_length=100, pattern="^[A-Za-z0-9_-][A-Za-z0-9._-]*$"),
+        text("Name of the cluster in logs and outputs; each has its own."),
+    ] = "default"
+    addresses: Annotated[Addresses, text("Which addresses of brokers are advertised to clients.")] = Addresses()
+    listener_tls: Annotated[ListenerTls | None, text("TLS towards clients; null: plain.")] = None
+    broker_tls: Annotated[BrokerTls | None, text("TLS towards brokers; null: plain.")] = None
+    proxy_protocol: Annotated[
+        bool, text("Whether connections of clients begin with a PROXY header (v1 or v2), from a load balancer.")
+    ] = False
+    send_proxy_protocol: Annotated[
+        Literal["v1", "v2"] | None,
+        text("Version of the PROXY header that connections to brokers begin with; null: none."),
+    ] = None
+    through: Annotated[
+        str | None,
+        text(
+            'The proxy on the way to brokers: "socks5://host:port" or "http://host:port", with user:password@ if needed.'
+        ),
+    ] = None
+    filters: Annotated[
+        list[FilterUse], text("Filters that see or change traffic, in the order in which they see requests.")
+    ] = []
 
 
 class Limits(Struct, frozen=True):
     """Limits of all workers together; sizes in bytes."""
 
-    connections: Annotated[int, Meta(ge=1, le=10_000_000)] = 10_000
-    connections_per_address: Count = 0  # 0: no limit but connections
-    connections_per_second: Count = 0  # 0: no limit
-    frame_size: Size = FRAME_LIMIT
-    unauthenticated_frame_size: Size = 524_288  # sasl.server.max.receive.size
-    held_frame_size: Size = 16_777_216  # largest frame that is held whole for a filter
-    memory: Size = 536_870_912  # of buffers, a soft bound: at 0.90 the tap pauses, at 0.98 no client is accepted
+    connections: Annotated[int, Meta(ge=1, le=10_000_000), text("Clients connected at a time.")] = 10_000
+    connections_per_address: Annotated[
+        Count, text("Clients connected at a time from one IP address; 0: no limit but connections.")
+    ] = 0
+    connections_per_second: Annotated[Count, text("Clients accepted in a second; 0: no limit.")] = 0
+    frame_size: Annotated[Size, text("Largest frame; a larger one closes its connection.")] = FRAME_LIMIT
+    # sasl.server.max.receive.size
+    unauthenticated_frame_size: Annotated[Size, text("Largest frame of a client that has yet to log in (SASL).")] = (
+        524_288
+    )
+    held_frame_size: Annotated[Size, text("Largest frame that is held whole for a filter.")] = 16_777_216
+    memory: Annotated[
+        Size, text("Memory of all buffers: above 0.90 of it the tap pauses, above 0.98 no client is accepted.")
+    ] = 536_870_912
 
 
 class Timeouts(Struct, frozen=True):
     """Timeouts of connections, and of the end, in seconds."""
 
-    connect: Seconds = 5.0
-    first_request: Seconds = 30.0  # from accept to the first whole request header, including the TLS handshake
-    frame: Seconds = 60.0  # without progress inside a frame
-    idle: Seconds = 720.0  # more than a broker's connections.max.idle.ms
-    half_closed: Seconds = 60.0  # idle, after one side has ended its direction
-    drain: Seconds = 30.0  # after SIGTERM, until the requests in flight are answered
+    connect: Annotated[Seconds, text("To connect to a broker.")] = 5.0
+    first_request: Annotated[
+        Seconds, text("From accept to the first whole request header, the TLS handshake included.")
+    ] = 30.0
+    frame: Annotated[Seconds, text("Without progress inside a frame.")] = 60.0
+    # more than a broker's connections.max.idle.ms
+    idle: Annotated[Seconds, text("Without any byte; should be more than the brokers' connections.max.idle.ms.")] = (
+        720.0
+    )
+    half_closed: Annotated[Seconds, text("Without any byte, after one side has ended its direction.")] = 60.0
+    drain: Annotated[Seconds, text("After SIGTERM, until the requests in flight are answered.")] = 30.0
 
 
 class Rotated(Struct, frozen=True):
     """A file that is rotated by size and age; older parts get numbers."""
 
-    path: str
-    most_size: Size = 100 * 1024 * 1024
-    most_age: Seconds = 3_600.0
-    keep: Annotated[int, Meta(ge=1, le=100_000)] = 10  # number of parts, including the one being written
+    path: Annotated[str, text("Path of the part that is being written; older parts have a number after it.")]
+    most_size: Annotated[Size, text("Size at which the next part begins.")] = 100 * 1024 * 1024
+    most_age: Annotated[Seconds, text("Age at which the next part begins.")] = 3_600.0
+    keep: Annotated[
+        int, Meta(ge=1, le=100_000), text("Number of parts, the one being written included; the oldest is deleted.")
+    ] = 10
 
 
 class Analysis(Struct, frozen=True):
     """The tap, and what the analyzer writes from it."""
 
-    enabled: bool = True
-    ring_size: Size = 4_194_304
-    snaplen: Annotated[int, Meta(ge=0, le=1 << 48, extra_json_schema={UNIT: "bytes"})] = (
-        0  # bytes of each frame that are tapped; 0: all
+    enabled: Annotated[bool, text("Whether traffic is analyzed; false: forward only. Changed by a restart alone.")] = (
+        True
     )
-    apis: list[str] = []  # names of APIs to analyze; empty: all
-    sample: Annotated[float, Meta(ge=0, le=1)] = 1.0  # share of the connections that is analyzed
-    log: Rotated | None = None
-    capture: Rotated | None = None
+    ring_size: Annotated[
+        Size, text("Shared memory between each worker and the analyzer, 64KiB to 1GiB. Changed by a restart alone.")
+    ] = 4_194_304
+    snaplen: Annotated[
+        int,
+        Meta(ge=0, le=1 << 48, extra_json_schema={UNIT: "bytes"}),
+        text("Bytes of each frame that are analyzed; 0: all."),
+    ] = 0
+    apis: Annotated[list[str], text("Names of the APIs to analyze; empty: all.")] = []
+    sample: Annotated[float, Meta(ge=0, le=1), text("Share of the connections that is analyzed.")] = 1.0
+    log: Annotated[Rotated | None, text("The decoded log, JSON lines; null: none.")] = None
+    capture: Annotated[Rotated | None, text("A capture of the decrypted traffic, pcapng; null: none.")] = None
 
 
 class Config(Struct, frozen=True):
     """The whole configuration."""
 
-    clusters: Annotated[list[Cluster], Meta(min_length=1, max_length=1_000)]
-    admin: str | None = "127.0.0.1:9644"  # null or off: no admin server
-    # Host names that the admin server answers to, besides localhost and IP addresses; requests with another Host are refused
-    admin_hosts: list[str] = []
-    workers: Annotated[int, Meta(ge=1, le=MOST_WORKERS)] = 1
-    outlive: bool = False  # when stopped, serve until no client is connected: for a sidecar
-    logs: Literal["auto", "json", "text"] = "auto"  # on standard error; auto: text on a terminal
-    limits: Limits = Limits()
-    timeouts: Timeouts = Timeouts()
-    analysis: Analysis = Analysis()
+    clusters: Annotated[list[Cluster], Meta(min_length=1, max_length=1_000), text("The virtual clusters.")]
+    admin: Annotated[
+        str | None, text("Address of the admin server (/metrics, /healthz, /readyz, /connections); null or off: none.")
+    ] = "127.0.0.1:9644"
+    admin_hosts: Annotated[
+        list[str],
+        text(
+            "Host names that the admin server answers to, besides localhost and IP addresses; requests with another Host are "
+            "refused."
+        ),
+    ] = []
+    workers: Annotated[int, Meta(ge=1, le=MOST_WORKERS), text("Processes that forward; they share the ports.")] = 1
+    outlive: Annotated[bool, text("When stopped, serve until no client is connected: for a sidecar.")] = False
+    logs: Annotated[
+        Literal["auto", "json", "text"], text("Style of the log on standard error; auto: text on a terminal.")
+    ] = "auto"
+    limits: Annotated[Limits, text("Limits of all workers together.")] = Limits()
+    timeouts: Annotated[Timeouts, text("Timeouts of connections, and of the end.")] = Timeouts()
+    analysis: Annotated[Analysis, text("The tap, and what the analyzer writes from it.")] = Analysis()

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from kproxy.config.ports import broker_ports, first_broker_port
-from kproxy.config.structs import Analysis, Cluster, Config
+from kproxy.config.structs import Addresses, Analysis, Cluster, Config
 
 
 def render_summary(config: Config) -> list[str]:
@@ -32,12 +32,20 @@ def _details(cluster: Cluster) -> Iterator[str]:
             yield f"brokers by name, {addresses.broker_name}"
         case mode:
             yield f"addresses unchanged ({mode})"
+    if addresses.advertise_port:
+        yield f"advertised port {addresses.advertise_port}{_port_words(addresses)}"
+    for node_id, address in addresses.advertise_brokers.items():
+        yield f"broker {node_id} advertised as {address}"
     if cluster.listener_tls:
         yield "TLS from clients"
     if cluster.broker_tls:
         yield "TLS to brokers"
     if cluster.filters:
         yield f"filters {', '.join(use.use for use in cluster.filters)}"
+
+
+def _port_words(addresses: Addresses) -> str:
+    return "" if addresses.mode == "sni" or "{node_id}" in (addresses.advertise or "") else " + node id"
 
 
 def _analysis_words(analysis: Analysis) -> str:

@@ -42,21 +42,49 @@ def address_fields(api_key: int) -> tuple[AddressField, ...]:
 
 @functools.cache
 def responses_with_addresses() -> dict[tuple[int, int], Want]:
-    """(api_key, api_version) -> HOLD, or TAIL where the addresses come last in a response that is big or frequent."""
+    """(api_key, api_version) -> what is to be held of a response that has addresses.
+
+    HEAD where something follows the addresses, TAIL where they come last in a response that is big or frequent, else HOLD.
+    """
     found = {}
     for api_key in facts().apis:
         for version in sorted({version for place in address_fields(api_key) for version in place.versions}):
-            found[api_key, version] = Want.TAIL if _is_tail(api_key, version) else Want.HOLD
+            if head_end(api_key, version) is not None:
+                found[api_key, version] = Want.HEAD
+            else:
+                found[api_key, version] = Want.TAIL if _is_tail(api_key, version) else Want.HOLD
     return found
+
+
+def head_end(api_key: int, api_version: int) -> str | None:
+    """The top-level untagged field (Kafka's JSON name) that follows the last address.
+
+    None: nothing follows, or the addresses are in the tag section. What comes before that field is the head of the response.
+    """
+    fields = untagged(layout_of(api_key, api_version), api_version)
+    leading = [at for at, field in enumerate(fields) if _leads(api_key, field)]
+    return fields[leading[-1] + 1].json_name if leading and leading[-1] + 1 < len(fields) else None
 
 
 def tail_start(api_key: int, api_version: int) -> str | None:
     """The top-level untagged field (Kafka's JSON name) where the addresses begin; None: they are in the tag section.
 
-    Only for responses that are TAIL. From there on there is nothing but these fields and the tag section.
+    Only for responses where ``ends_with_addresses``. From there on there is nothing but these fields and the tag section.
     """
     layout = layout_of(api_key, api_version)
     return next((field.json_name for field in untagged(layout, api_version) if _leads(api_key, field)), None)
+
+
+def ends_with_addresses(api_key: int, api_version: int) -> bool:
+    """Whether the tail of a response can be rewritten to the same size.
+
+    Its addresses are in its last field or in the tag section, and there is a tag section to be filled.
+    """
+    layout = layout_of(api_key, api_version)
+    *before, _ = untagged(layout, api_version)
+    if any(not place.path and api_version in place.versions for place in address_fields(api_key)):
+        return False  # FindCoordinator up to version 3: its only address is the message's own
+    return api_version in layout.flexible and not any(_leads(api_key, field) for field in before)
 
 
 def layout_of(api_key: int, api_version: int) -> Layout:
@@ -114,8 +142,7 @@ def _is_tail(api_key: int, version: int) -> bool:
     layouts = [*facts().layouts(f"{name}Response"), *facts().layouts(f"{name}Request")]
     if api_key != ApiKey.SHARE_ACKNOWLEDGE and not any(_has_records(layout.fields) for layout in layouts):
         return False
-    *before, _ = untagged(layout_of(api_key, version), version)
-    return not any(_leads(api_key, field) for field in before)
+    return ends_with_addresses(api_key, version)
 
 
 def _has_records(fields: tuple[Field, ...]) -> bool:

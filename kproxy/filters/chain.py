@@ -3,8 +3,9 @@
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
-from struct import unpack_from
+from struct import pack, unpack_from
 
+from kproxy.errors import DecodeError
 from kproxy.filters.addresses import tail_start
 from kproxy.filters.contract import (
     Close,
@@ -26,14 +27,22 @@ from kproxy.filters.narrow_api_versions import (
 from kproxy.filters.passage import Passage
 from kproxy.filters.rewrite_addresses import RewriteAddresses
 from kproxy.filters.tail import withheld_tail
-from kproxy.protocol import ApiKey, facts, request_message, response_message
-from kproxy.protocol.frames import FRAME_LIMIT
+from kproxy.protocol import (
+    ApiKey,
+    facts,
+    read_response_header,
+    request_message,
+    response_header_version,
+    response_message,
+)
+from kproxy.protocol.frames import FRAME_LIMIT, SIZE_FIELD
 
 Wait = Callable[[Awaitable[Verdict], float], Awaitable[Verdict]]  # awaits at most so many seconds: asyncio.wait_for
 
 SMALLEST_REQUEST = 12  # size, api_key, api_version, correlation_id
+LARGEST_SIZE = 0x7FFFFFFF  # that a size field can have
 BUILT_IN = (NarrowApiVersions, RewriteAddresses)  # they are first, see kproxy.filters.loading
-WANTS_BY_STRENGTH = (Want.PASS, Want.TAIL, Want.HOLD)
+WANTS_BY_STRENGTH = (Want.PASS, Want.TAIL, Want.HEAD, Want.HOLD)  # no response is both TAIL and HEAD
 _log = logging.getLogger("kproxy.filters")
 
 
@@ -72,6 +81,7 @@ class Chain:
         self.on_fault = on_fault
         self.faults: Counter[str] = Counter()
         self._filters_for: dict[tuple[Direction, int, int], tuple[Filter, ...]] = {}
+        self._filters_of_parts: dict[tuple[Want, int, int], tuple[Filter, ...]] = {}
 
     def wanted(self, direction: Direction, api_key: int, api_version: int) -> Want:
         """Return what to do with frames of an API at a version."""
@@ -97,11 +107,11 @@ class Chain:
         return tail_start(api_key, api_version)
 
     def when_too_large_to_hold(self, direction: Direction, api_key: int, api_version: int) -> Want:
-        """Return what to do with a HOLD frame above limits.held_frame_size: PASS, TAIL, or REFUSE (the connection is closed).
+        """Return what to do with a HOLD frame above limits.held_frame_size: PASS, HEAD, TAIL, or REFUSE (close the connection).
 
-        It is a fault of every filter that wanted to see it whole; REFUSE unless all of them fail open.
+        It is a fault of every filter that can do with nothing but the whole; REFUSE unless all of them fail open.
         """
-        wants = [(filter_, filter_.wants(direction, api_key, api_version)) for filter_ in self.filters]
+        wants = [(filter_, _wants_of_large(filter_, direction, api_key, api_version)) for filter_ in self.filters]
         blind = [filter_ for filter_, want in wants if want is Want.HOLD]
         for filter_ in blind:
             self.note_fault(
@@ -134,12 +144,43 @@ class Chain:
         filters = self.filters_for(Direction.RESPONSE, api_key, api_version)
         return Passage(self, connection, Direction.RESPONSE, request, frame, filters).go() if filters else Send(frame)
 
+    def on_head(self, connection: ConnectionFacts, request: RequestFacts, head: bytes) -> bytes | None:
+        """Run the head of a response, size field included, through the filters.
+
+        Returns what to send in its place, whose size field is that of the whole response then; None: close the connection.
+        """
+        try:
+            header = response_header_version(request.api_key, request.api_version)
+            start = SIZE_FIELD + read_response_header(head, header, SIZE_FIELD).size
+        except DecodeError as error:
+            return self._unread_head(request, head, error)
+        before = body = head[start:]
+        for filter_ in self._filters_of_part(request, Want.HEAD):
+            try:
+                changed = filter_.on_head(connection, request, body)
+                if not isinstance(changed, bytes):
+                    raise TypeError("on_head must return bytes")
+                body = changed
+            except Exception as error:
+                self.note_fault(filter_, f"the beginning of a response of api_key {request.api_key}", error)
+                if not filter_.fails_open:
+                    return None
+        if body == before:
+            return head
+        size = int.from_bytes(head[:SIZE_FIELD], "big") + len(body) - len(before)
+        return pack(">i", size) + head[SIZE_FIELD:start] + body if size <= LARGEST_SIZE else None
+
+    def _unread_head(self, request: RequestFacts, head: bytes, error: DecodeError) -> bytes | None:
+        """Note that no filter can read a head; return it if all of them fail open."""
+        filters = self._filters_of_part(request, Want.HEAD)
+        for filter_ in filters:
+            self.note_fault(filter_, f"the beginning of a response of api_key {request.api_key}", error)
+        return head if all(filter_.fails_open for filter_ in filters) else None
+
     def on_tail(self, connection: ConnectionFacts, request: RequestFacts, tail: bytes) -> bytes:
         """Run the tail of a response, from ``tail_start`` on, through the filters; return exactly ``len(tail)`` bytes."""
         size = len(tail)
-        for filter_ in self.filters_for(Direction.RESPONSE, request.api_key, request.api_version):
-            if filter_.wants(Direction.RESPONSE, request.api_key, request.api_version) is not Want.TAIL:
-                continue
+        for filter_ in self._filters_of_part(request, Want.TAIL):
             try:
                 changed = filter_.on_tail(connection, request, tail)
                 if not isinstance(changed, bytes) or len(changed) != size:
@@ -165,6 +206,17 @@ class Chain:
         if found is None:
             want_it = [f for f in self.filters if f.wants(direction, api_key, api_version) is not Want.PASS]
             found = self._filters_for[key] = tuple(want_it if direction == Direction.REQUEST else reversed(want_it))
+        return found
+
+    def _filters_of_part(self, request: RequestFacts, part: Want) -> tuple[Filter, ...]:
+        """The filters that take the HEAD or the TAIL of a response, also where they want all of it and it is too large."""
+        key = (part, request.api_key, request.api_version)
+        found = self._filters_of_parts.get(key)
+        if found is None:
+            response = (Direction.RESPONSE, request.api_key, request.api_version)
+            filters = self.filters_for(*response)
+            found = tuple(filter_ for filter_ in filters if _wants_of_large(filter_, *response) is part)
+            self._filters_of_parts[key] = found
         return found
 
     def filters_passed(self, filter_: Filter, api_key: int, api_version: int) -> tuple[Filter, ...]:
@@ -196,6 +248,15 @@ class Chain:
 def name_of(filter_: Filter) -> str:
     """Its name in logs and metrics."""
     return filter_.name or type(filter_).__name__
+
+
+def _wants_of_large(filter_: Filter, direction: Direction, api_key: int, api_version: int) -> Want:
+    """What a filter takes of a frame above limits.held_frame_size; HOLD: it cannot do without the whole."""
+    want = filter_.wants(direction, api_key, api_version)
+    if want is not Want.HOLD:
+        return want
+    part = filter_.wants_of_large(direction, api_key, api_version)
+    return Want.HOLD if part is None else part
 
 
 def _strongest(wants: Iterable[Want]) -> Want:

@@ -114,6 +114,7 @@ class Want(IntEnum):
     HOLD = 1  # held whole and given to the chain; above limits.held_frame_size see Chain.when_too_large_to_hold
     TAIL = 2  # a response: cut through up to its first address, held from there on (Produce, Fetch, ...)
     REFUSE = 3  # a required filter cannot read it: the connection is closed
+    HEAD = 4  # a response: held up to the end of its addresses, cut through from there on (Metadata, DescribeCluster)
 
 
 class Filter:
@@ -132,10 +133,20 @@ class Filter:
     timeout: float = 10.0  # seconds an awaited verdict may take
 
     def wants(self, direction: Direction, api_key: int, api_version: int) -> Want:
-        """Return PASS, HOLD or TAIL. Called when the chain is made; override it where the attributes are not enough."""
+        """Return PASS, HOLD, HEAD or TAIL. Called when the chain is made; override it where the attributes are not enough.
+
+        HEAD and TAIL are for the responses that ``kproxy.filters.addresses.responses_with_addresses`` gives as such.
+        """
         keys = self.requests if direction == Direction.REQUEST else self.responses
         asked = api_key in keys and (self.versions is None or api_version in self.versions)
         return Want.HOLD if asked else Want.PASS
+
+    def wants_of_large(self, direction: Direction, api_key: int, api_version: int) -> Want | None:
+        """Return what the filter takes of a frame it wants to HOLD and that is above limits.held_frame_size.
+
+        None, the default: it cannot do without the whole frame, and that is a fault.
+        """
+        return None
 
     def on_request(self, request: Request) -> Verdict | Awaitable[Verdict]:
         """Return the verdict on a request."""
@@ -144,6 +155,10 @@ class Filter:
     def on_response(self, response: Response) -> Verdict | Awaitable[Verdict]:
         """Return the verdict on a response; not ``Reply``."""
         return Forward()
+
+    def on_head(self, connection: ConnectionFacts, request: RequestFacts, head: bytes) -> bytes:
+        """Return what to send in place of the head of a HEAD response: its first fields, up to its last address. Of any size."""
+        return head
 
     def on_tail(self, connection: ConnectionFacts, request: RequestFacts, tail: bytes) -> bytes:
         """Return what to send in place of the tail of a TAIL response: exactly ``len(tail)`` bytes."""

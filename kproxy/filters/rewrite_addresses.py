@@ -4,7 +4,7 @@ from collections.abc import Callable
 from enum import Enum
 
 from kproxy.errors import DecodeError
-from kproxy.filters.addresses import AddressField, address_fields, responses_with_addresses
+from kproxy.filters.addresses import AddressField, address_fields, ends_with_addresses, responses_with_addresses
 from kproxy.filters.contract import (
     Close,
     ConnectionFacts,
@@ -17,6 +17,7 @@ from kproxy.filters.contract import (
     Verdict,
     Want,
 )
+from kproxy.filters.head import read_head, write_head
 from kproxy.filters.tail import NO_TAGS, read_tail, withheld_tail, write_tail
 from kproxy.protocol import MessageStruct, Struct, response_message
 from kproxy.protocol.error_codes import ErrorCode
@@ -49,13 +50,29 @@ class RewriteAddresses(Filter):
     required = True
 
     def wants(self, direction: Direction, api_key: int, api_version: int) -> Want:
-        """TAIL for Produce, Fetch and similar; HOLD also for versions that are not in the facts, so that they are refused."""
+        """HEAD for Metadata and DescribeCluster, TAIL for Produce, Fetch and similar, HOLD for the others.
+
+        HOLD also for versions that are not in the facts, so that they are refused.
+        """
         if direction == Direction.REQUEST or api_key not in self.responses:
             return Want.PASS
         message = response_message(api_key)
         if message is None or api_version not in message.versions:
             return Want.HOLD
         return responses_with_addresses().get((api_key, api_version), Want.PASS)
+
+    def wants_of_large(self, direction: Direction, api_key: int, api_version: int) -> Want | None:
+        """TAIL where the addresses come last, as in DescribeQuorum."""
+        is_known = direction == Direction.RESPONSE and (api_key, api_version) in responses_with_addresses()
+        return Want.TAIL if is_known and ends_with_addresses(api_key, api_version) else None
+
+    def on_head(self, connection: ConnectionFacts, request: RequestFacts, head: bytes) -> bytes:
+        """Rewrite the addresses in a head. Raises DecodeError, TooMany: the connection is closed."""
+        if connection.addresses is None:
+            return head
+        api_key, version = request.api_key, request.api_version
+        message = read_head(api_key, version, head)
+        return write_head(api_key, version, message) if rewrite(message, api_key, version, connection) else head
 
     def on_response(self, response: Response) -> Verdict:
         """Replace the response if an address changed; close the connection if it has more than MOST_ADDRESSES."""

@@ -73,6 +73,8 @@ def read_bodies(exchange: Exchange, opener: Opener | None = None) -> Bodies:
 def _read(frame: Frame, bodies: Bodies) -> bytes | None:
     if frame.unread:
         return b"{}"  # as the broker reads it
+    if frame.cut:
+        return None  # no fault: Exchange.bodies says why
     if frame.message is None or frame.error is not None:
         if bodies.undecoded is None:
             bodies.undecoded = str(frame.error) if frame.error is not None else "nothing is known about its layout"

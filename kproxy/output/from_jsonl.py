@@ -18,6 +18,7 @@ from kproxy.output.times import parse_instant
 from kproxy.output.tls import TlsObject
 from kproxy.protocol import ApiKey, Message, RequestHeader, ResponseHeader
 from kproxy.protocol.embedded import Embedded
+from kproxy.protocol.frames import SIZE_FIELD
 from kproxy.protocol.message import request_message, response_message
 from kproxy.session import BadFrame, Connection, Direction, Event, Exchange, Frame, Gap, NotKafka, SaslToken, Tls
 from kproxy.session.fetch_session import FETCH_SESSIONS_FROM, FetchSessions
@@ -192,15 +193,9 @@ class LoggedFrame(Frame):
     """A frame of which the log has all but the bytes; its body is made of the JSON."""
 
     def __init__(self, size: int, at: int) -> None:
-        super().__init__(b"", at, at)
-        self.size = size
+        super().__init__(b"", at, at, size=size - SIZE_FIELD)
         self.json: bytes | None = None  # of the body
         self.json_version = 0
-
-    @property
-    def wire_size(self) -> int:
-        """Bytes on the wire, the size field included."""
-        return self.size
 
     def body(self) -> Any:
         """See Frame.body. None too where the log withholds bytes or has only sizes: credentials, and records."""

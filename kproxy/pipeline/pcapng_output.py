@@ -23,10 +23,14 @@ from kproxy.pipeline.sink import Writable
 from kproxy.pipeline.time_order import TimeOrder
 from kproxy.protocol.addresses import join_ip_address, mapped, split_address
 from kproxy.session import Connection, Direction, Event, Exchange
-from kproxy.session.session import BROKER_CLOSED, CONNECTION_CLOSED
+from kproxy.session.closing import before_response, who_closed
 
 BOTH = tuple(Direction)
-ENDINGS = {CONNECTION_CLOSED: (0,), BROKER_CLOSED: (1, 0)}  # who sent FIN first, as far as unanswered requests tell
+ENDINGS = {  # who sent FIN first, as far as unanswered requests tell
+    before_response(who_closed(by, reset=reset)): order
+    for by, order in ((Direction.REQUEST, (0,)), (Direction.RESPONSE, (1, 0)))
+    for reset in (False, True)
+}
 
 _KEY = Struct(">QBQQIQ")  # a place in the order, and how many pieces came before
 _ITEM = Struct(">QQBII")  # time, connection, direction, size of the hole behind the bytes, size of the comment

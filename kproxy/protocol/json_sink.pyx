@@ -5,10 +5,11 @@ Untagged fields always appear; a tagged one when its value is not the default, a
 tagged fields as ``_unknownTaggedFields``. bytes are base64, uuids URL-safe base64, records their size. Control and
 bidirectional-formatting characters are escaped, so that a line of it can be shown on a terminal as it is.
 
-First the walk over a message's fields, then (``put_*``) how one value is written: numbers, strings with their escapes, base64.
+First the walk over a message's fields (``write_*``, and ``begin_*`` where only the beginning of one is here), then (``put_*``)
+how one value is written: numbers, strings with their escapes, base64.
 """
 
-from cpython.bytes cimport PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.mem cimport PyMem_Free
 from libc.math cimport isfinite, isnan
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -18,12 +19,13 @@ from libc.string cimport memcmp, memcpy, memmove, memset, strlen
 from kproxy.protocol.program cimport (
     ALWAYS_SECRET, KIND_BOOL, KIND_FLOAT64, KIND_INT8, KIND_INT16, KIND_INT32, KIND_INT64, KIND_RECORDS,
     KIND_STRING, KIND_STRUCT, KIND_UINT16, KIND_UUID, MARKS_THE_VALUE, MOST_TAGS, NAMES_THE_SETTING,
-    OPEN_FIELD, Op, Program, Struct, begin, find_tag, read_count, read_element_size, read_presence,
-    read_size, slice_start, walk_value,
+    OPEN_FIELD, Op, Program, Struct, Trail, begin, describe_fault, find_tag, note, read_count, read_element_size,
+    read_presence, read_size, render_trail, slice_size, slice_start, walk_value,
 )
 from kproxy.protocol.secrets import is_secret_setting
 from kproxy.protocol.wire cimport (
-    be16, be32, be64, bef64, Buffer, Cursor, need, put, put8, read_uvarint, reserve,
+    be16, be32, be64, bef64, Buffer, Cursor, FAULT_COUNT, FAULT_NULL, FAULT_SHORT, FAULT_TAG_SIZE, fail, need, put,
+    put8, read_compact_size, read_int32_size, read_uvarint, reserve,
 )
 
 
@@ -54,10 +56,11 @@ cdef struct Sink:
     bint withhold_unknown  # unknown tagged fields, in a message that carries credentials
     bint setting_is_secret  # of the struct being written: its name says that the value is one
     bint marked_secret  # the same, as a field beside the value says, and so for the structs inside
+    bint ends_in_tags  # a beginning ends among the tagged fields of the struct where its trail ends
 
 
-def to_json(Program program not None, bytes data not None, Py_ssize_t start=0, bint withhold=False):
-    """The JSON text (UTF-8) of a message that fills *data* from *start* on.
+def to_json(Program program not None, bytes data not None, Py_ssize_t start=0, bint withhold=False, Py_ssize_t trailing=0):
+    """The JSON text (UTF-8) of a message that fills *data* from *start* on, up to the last *trailing* bytes.
 
     With *withhold*, fields that carry credentials become the string "(withheld)", and so does the data of unknown tagged
     fields beside them. Raises DecodeError.
@@ -65,7 +68,7 @@ def to_json(Program program not None, bytes data not None, Py_ssize_t start=0, b
     cdef Cursor c
     cdef Sink sink
     cdef const uint8_t *base = slice_start(data, &start)
-    cdef Py_ssize_t size = PyBytes_GET_SIZE(data) - start
+    cdef Py_ssize_t size = slice_size(data, start, trailing)
     begin(&c, base, size)
     memset(&sink, 0, sizeof(Sink))
     sink.withhold = withhold
@@ -243,37 +246,59 @@ cdef int write_sized(Op *op, Cursor *c, Sink *sink, bint is_element) except? -1:
 
 cdef int write_tags(Struct *s, Cursor *c, Sink *sink, size_t *marks) except? -1:
     """The tagged fields: known ones go to their mark, the last of one that comes twice counts; unknown ones follow."""
-    cdef int _
-    cdef int k
-    cdef uint32_t count, tag, size
-    cdef Cursor known[MOST_TAGS]
-    cdef const uint8_t *first
-    cdef Op *op
-    cdef int unknown = 0
+    cdef uint32_t count
     if read_uvarint(c, &count) < 0:
         return -1
     if count == 0:
         return 0
     if count > (c.limit - c.at) // 2:
         return -1
+    return write_tags_here(s, c, count, sink, marks, False)
+
+
+cdef int write_tags_here(Struct *s, Cursor *c, uint32_t count, Sink *sink, size_t *marks, bint may_be_cut) except? -1:
+    """As write_tags, behind their count; with *may_be_cut*, those that are whole are written even where one is not."""
+    cdef uint32_t _
+    cdef int k
+    cdef uint32_t tag, size
+    cdef Cursor known[MOST_TAGS]
+    cdef const uint8_t *first = c.at
+    cdef const uint8_t *at
+    cdef int unknown = 0
+    cdef int done = 0
     if s.tagged_count:
         memset(known, 0, sizeof(known))
-    first = c.at
     for _ in range(count):
-        if read_uvarint(c, &tag) < 0 or read_uvarint(c, &size) < 0 or need(c, size) < 0:
-            return -1
-        op = find_tag(s, tag)
-        if op == NULL:
-            unknown += 1
-        else:
-            begin(&known[op - s.tagged], c.at, size)
-            if not fills(op, known[op - s.tagged]):
-                return -1
-        c.at += size
+        at = c.at
+        done = read_tag(s, c, known, &tag, &size)
+        if done < 0:
+            c.at = at
+            break
+        unknown += find_tag(s, tag) == NULL
+    if done < 0 and not may_be_cut:
+        return -1
     for k in range(s.tagged_count):
         if known[k].base != NULL and insert_tagged(s, k, &known[k], sink, marks) < 0:
             return -1
-    return write_unknown(s, first, c.at, sink) if unknown else 0
+    if unknown and write_unknown(s, first, c.at, sink) < 0:
+        return -1
+    return done
+
+
+cdef int read_tag(Struct *s, Cursor *c, Cursor *known, uint32_t *tag, uint32_t *size) noexcept:
+    """Move past a tagged field; of one that is known, and fills its size, note where its value is."""
+    cdef Op *op
+    cdef Cursor value
+    if read_uvarint(c, tag) < 0 or read_uvarint(c, size) < 0 or need(c, size[0]) < 0:
+        return -1
+    op = find_tag(s, tag[0])
+    if op != NULL:
+        begin(&value, c.at, size[0])
+        if not fills(op, value):
+            return fail(c, FAULT_TAG_SIZE, size[0])
+        known[op - s.tagged] = value
+    c.at += size[0]
+    return 0
 
 
 cdef bint fills(Op *op, Cursor c) noexcept:
@@ -379,6 +404,204 @@ cdef bint struct_is_default(Struct *s, Cursor *c) noexcept:
     if s.flexible:
         read_uvarint(c, &tags)
     return tags == 0
+
+
+# The beginning of a message
+
+
+def beginning(Program program not None, bytes data not None, Py_ssize_t start=0, bint withhold=False):
+    """The JSON text of the fields of a message whose beginning is *data* from *start* on, and what of it is not here.
+
+    An object has those of its fields that are whole, an array those elements and the fields of the one that is not; what has
+    nothing in it is left out. Of records the size is written, although they are not whole. Never raises.
+
+    Returns the text; the path of the first field that is not whole, None where all are; how many elements the arrays have
+    that are not whole, by their paths; how many bytes the field needs and how many of them are here; and the fault, as a
+    class of DecodeError and its words, where it is not that the bytes end.
+    """
+    cdef Cursor c
+    cdef Sink sink
+    cdef Trail trail
+    cdef const uint8_t *base = slice_start(data, &start)
+    cdef Py_ssize_t size = slice_size(data, start, 0)
+    begin(&c, base, size)
+    memset(&sink, 0, sizeof(Sink))
+    sink.withhold = withhold
+    sink.withhold_unknown = withhold and program.holds_secrets
+    trail.depth = 0
+    try:
+        reserve(&sink.out, min(size * 3 + 64, MOST_RESERVED))
+        done = begin_struct(program.root, &c, &sink, &trail)
+        text = PyBytes_FromStringAndSize(<char *>sink.out.data, sink.out.size)
+    finally:
+        free(sink.out.data)
+    if done == 0:
+        return text, None, {}, 0, 0, None
+    path = render_trail(&trail)
+    if sink.ends_in_tags:
+        path = f"{path}._taggedFields" if path else "_taggedFields"
+    is_cut = c.fault == FAULT_SHORT or c.fault == FAULT_COUNT
+    return text, path, counts_of(&trail), c.needed, c.left, None if is_cut else (describe_fault(&c), c.at - base)
+
+
+cdef dict counts_of(Trail *trail):
+    cdef int i
+    cdef Trail outer
+    cdef dict counts = {}
+    for i in range(trail.depth):
+        if trail.places[i].count >= 0:
+            outer.depth = trail.depth - i
+            memcpy(outer.places, &trail.places[i], outer.depth * sizeof(trail.places[0]))
+            outer.places[0].index = -1
+            counts[render_trail(&outer)] = trail.places[i].count
+    return counts
+
+
+cdef int begin_struct(Struct *s, Cursor *c, Sink *sink, Trail *trail) except? -1:
+    """As write_struct; -1 when the struct is not whole, with a JSON object of what is whole in it."""
+    cdef int i
+    cdef int done = 0
+    cdef size_t begins = sink.out.size
+    cdef bint outer = sink.setting_is_secret
+    cdef bint outer_mark = sink.marked_secret
+    cdef size_t marks[MOST_TAGS]
+    sink.setting_is_secret = False
+    if sink.withhold and s.marker >= 0:
+        sink.marked_secret |= is_marked(s, c[0])
+    memset(marks, 0, sizeof(marks))
+    for i in range(s.count):
+        mark_tagged(s, i, sink.out.size, marks)
+        done = begin_field(&s.ops[i], c, sink, trail)
+        if done < 0:
+            break
+    if done == 0 and s.flexible:
+        mark_tagged(s, s.count, sink.out.size, marks)
+        done = begin_tags(s, c, sink, marks)
+    if sink.out.size == begins:
+        put8(&sink.out, b"{")
+    sink.out.data[begins] = b"{"
+    put8(&sink.out, b"}")
+    sink.setting_is_secret = outer
+    sink.marked_secret = outer_mark
+    return done
+
+
+cdef int begin_tags(Struct *s, Cursor *c, Sink *sink, size_t *marks) except? -1:
+    cdef uint32_t count
+    cdef int done = read_uvarint(c, &count)
+    if done == 0 and count:
+        done = write_tags_here(s, c, count, sink, marks, True)
+    sink.ends_in_tags |= done < 0
+    return done
+
+
+cdef int begin_field(Op *op, Cursor *c, Sink *sink, Trail *trail) except? -1:
+    cdef size_t begins = sink.out.size
+    cdef int done
+    if sink.withhold and op.secrecy != OPEN_FIELD and is_withheld(op, c, sink):
+        put(&sink.out, op.key, op.key_size)
+        done = withhold_field(op, c, sink)
+        if done < 0:
+            sink.out.size = begins
+    elif op.is_array:
+        return begin_array(op, c, sink, trail)
+    elif op.kind == KIND_RECORDS:
+        return begin_records(op, c, sink, trail)
+    elif op.kind == KIND_STRUCT:
+        done = begin_struct_field(op, c, sink, trail)
+    else:
+        put(&sink.out, op.key, op.key_size)
+        done = write_value(op, c, sink)
+        if done < 0:
+            sink.out.size = begins
+    return done if done == 0 else note(trail, op, -1)
+
+
+cdef int begin_struct_field(Op *op, Cursor *c, Sink *sink, Trail *trail) except? -1:
+    cdef size_t begins = sink.out.size
+    cdef size_t value
+    cdef bint present = True
+    cdef int done
+    if op.nullable and read_presence(op, c, &present) < 0:
+        return -1
+    put(&sink.out, op.key, op.key_size)
+    if not present:
+        return put_word(&sink.out, b"null")
+    value = sink.out.size
+    done = begin_struct(op.struct, c, sink, trail)
+    if done < 0 and sink.out.size == value + 2:
+        sink.out.size = begins
+    return done
+
+
+cdef int begin_array(Op *op, Cursor *c, Sink *sink, Trail *trail) except? -1:
+    cdef size_t begins = sink.out.size
+    cdef size_t elements
+    cdef int32_t count
+    cdef int64_t i = 0
+    cdef int done = 0
+    if (read_compact_size(c, &count) if op.compact else read_int32_size(c, &count)) < 0:
+        return note(trail, op, -1)
+    put(&sink.out, op.key, op.key_size)
+    if count < 0 and op.nullable:
+        return put_word(&sink.out, b"null")
+    put8(&sink.out, b"[")
+    elements = sink.out.size
+    if count < 0:
+        done = fail(c, FAULT_NULL, 0)
+    for i in range(count):
+        done = begin_element(op, i, c, sink, trail)
+        if done < 0:
+            break
+    if done == 0:
+        return put8(&sink.out, b"]")
+    if sink.out.size == elements:
+        sink.out.size = begins
+    else:
+        put8(&sink.out, b"]")
+    note(trail, op, -1 if count < 0 else i)
+    trail.places[trail.depth - 1].count = count
+    return -1
+
+
+cdef int begin_element(Op *op, int64_t index, Cursor *c, Sink *sink, Trail *trail) except? -1:
+    cdef size_t begins = sink.out.size
+    cdef size_t value
+    cdef int done
+    if need(c, 1) < 0:  # no element takes no bytes
+        return -1
+    if index:
+        put8(&sink.out, b",")
+    value = sink.out.size
+    if op.kind == KIND_STRUCT:
+        done = begin_struct(op.struct, c, sink, trail)
+        if done < 0 and sink.out.size == value + 2:
+            sink.out.size = begins
+        return done
+    done = need(c, op.width) if op.width else write_sized(op, c, sink, True)
+    if done < 0:
+        sink.out.size = begins
+    elif op.width:
+        write_fixed(op, c, sink)
+    return done
+
+
+cdef int begin_records(Op *op, Cursor *c, Sink *sink, Trail *trail) except? -1:
+    cdef int32_t size
+    if (read_compact_size(c, &size) if op.compact else read_int32_size(c, &size)) < 0:
+        return note(trail, op, -1)
+    if size < 0 and not op.nullable:
+        fail(c, FAULT_NULL, 0)
+        return note(trail, op, -1)
+    if size < 0:
+        put(&sink.out, op.key, op.key_size)
+        return put_word(&sink.out, b"null")
+    put(&sink.out, op.size_key, op.size_key_size)
+    put_int(&sink.out, size)
+    if need(c, size) < 0:
+        return note(trail, op, -1)
+    c.at += size
+    return 0
 
 
 # How one value is written

@@ -3,7 +3,7 @@
 import contextlib
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from kproxy.errors import DecodeError, EncodeError, UnknownVersion
@@ -25,6 +25,19 @@ class Fit:
     version: int  # the version whose layout it is
     release: str | None  # the Kafka release of an older layout of a version changed in place; None: the newest
     assumed: bool  # the version asked for is newer than the facts, and this one fitted it exactly
+    trailing: int = 0  # bytes after the message; 0 unless they were allowed
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """The fields of a message whose end is not here."""
+
+    json: bytes  # Kafka's JSON of those that are whole; an array on the way to the one that is not has fewer elements
+    missing: str | None = ""  # the path of the first one that is not whole; "": none is known; None: all are here
+    counts: dict[str, int] = field(default_factory=dict)  # path of an array that is not whole -> its elements in all
+    needed: int = 0  # bytes, or elements, that the missing field says it has
+    here: int = 0  # bytes of it
+    error: DecodeError | None = None  # what is wrong with the bytes there, where it is not that they end
 
 
 class Message:
@@ -34,6 +47,9 @@ class Message:
     (not for ``walk``). Any bytes result in a value or a DecodeError. Where a version has two layouts in history the one
     that fills the bytes exactly is used, newest first; a version above the facts is read as the newest known one,
     if that fills the bytes exactly.
+
+    Real software sends bytes after a message, and what reads it ignores them. ``check`` accepts them when told to, and
+    says how many there are; the methods that read take that number as *trailing*, and so read what was checked.
     """
 
     def __init__(self, name: str) -> None:
@@ -49,24 +65,24 @@ class Message:
     def __repr__(self) -> str:
         return f"<Message {self.name} v{self.versions}>"
 
-    def decode(self, version: int, data: bytes, start: int = 0) -> MessageStruct:
+    def decode(self, version: int, data: bytes, start: int = 0, *, trailing: int = 0) -> MessageStruct:
         """The message as an object. Raises DecodeError."""
         programs = self.programs(version)
         decoded: MessageStruct
         if len(programs) == 1:
-            decoded = object_codec.decode(programs[0], data, start)
+            decoded = object_codec.decode(programs[0], data, start, trailing)
             return decoded
-        decoded, program = _first_that_fits(programs, lambda p: object_codec.decode(p, data, start))
+        decoded, program = _first_that_fits(programs, lambda p: object_codec.decode(p, data, start, trailing))
         if program is not programs[0]:
             decoded.layout = program.release
         return decoded
 
-    def to_json(self, version: int, data: bytes, start: int = 0, *, withhold: bool = False) -> bytes:
+    def to_json(self, version: int, data: bytes, start: int = 0, *, withhold: bool = False, trailing: int = 0) -> bytes:
         """Kafka's JSON of the message, UTF-8; with *withhold*, credentials in it are "(withheld)". Raises DecodeError."""
         programs = self.programs(version)
         if len(programs) == 1:
-            return json_sink.to_json(programs[0], data, start, withhold)
-        return _first_that_fits(programs, lambda p: json_sink.to_json(p, data, start, withhold))[0]
+            return json_sink.to_json(programs[0], data, start, withhold, trailing)
+        return _first_that_fits(programs, lambda p: json_sink.to_json(p, data, start, withhold, trailing))[0]
 
     def walk(self, version: int, data: bytes, start: int = 0) -> int:
         """Bytes that the message takes; there may be more behind it. Raises DecodeError."""
@@ -77,8 +93,12 @@ class Message:
                     return len(data) - start
         return programs[0].walk(data, start)
 
-    def check(self, version: int, data: bytes, start: int = 0) -> Fit:
-        """Which layout the bytes have. Raises DecodeError when none fits."""
+    def check(self, version: int, data: bytes, start: int = 0, *, trailing: bool = False) -> Fit:
+        """Which layout the bytes have. Raises DecodeError when none fits.
+
+        With *trailing*, bytes may follow the message: where no layout fits exactly, the one that leaves the fewest over does,
+        and its Fit counts them. Not at a version above the facts: what is left over there is most likely a new field.
+        """
         programs = self.programs(version)
         first = programs[0]
         error = first.check(data, start)
@@ -87,7 +107,29 @@ class Message:
         for program in programs[1:]:
             if program.check(data, start) is None:
                 return Fit(program.version, program.release, program.version != version)
+        if trailing and first.version == version:
+            return _longest_fit(programs, data, start)
         raise error
+
+    def beginning(self, version: int, data: bytes, start: int = 0, *, withhold: bool = False) -> Beginning:
+        """The fields of a message of which *data* is only the beginning, from *start* on. Never raises.
+
+        Of a version changed in place it is the newest layout that has no fault up to there. Nothing is read at a version that
+        the facts do not have: what fits nowhere else to its end cannot be told from what does.
+        """
+        nothing = Beginning(b"{}")
+        if version not in self.versions:
+            return nothing
+        found = [self._beginning(program, data, start, withhold) for program in self.programs(version)]
+        return next((one for one in found if one.error is None), found[0])
+
+    def _beginning(self, program: Program, data: bytes, start: int, withhold: bool) -> Beginning:
+        json, path, counts, needed, here, fault = json_sink.beginning(program, data, min(start, len(data)), withhold)
+        if fault is None:
+            return Beginning(json, path, counts, needed, here)
+        (kind, reason), position = fault
+        error = kind(reason, message=self.name, version=program.version, path=path or "", position=position)
+        return Beginning(json, path, counts, needed, here, error)
 
     def peek(self, version: int, name: str, data: bytes, start: int = 0) -> int:
         """The integer in the top-level field *name* (``"acks"``), without reading what follows it.
@@ -135,6 +177,24 @@ class Message:
         found = self._programs[version] = tuple(Program(layout, version, types, secrecy) for layout in layouts)
         self._fits[version] = Fit(found[0].version, None, False)
         return found
+
+
+def _longest_fit(programs: tuple[Program, ...], data: bytes, start: int) -> Fit:
+    """The layout that the most bytes belong to; the newest of those that are equal. Raises the newest one's DecodeError."""
+    best: Fit | None = None
+    first_error: DecodeError | None = None
+    for program in programs:
+        try:
+            left = len(data) - start - program.walk(data, start)
+        except DecodeError as error:
+            first_error = first_error or error
+            continue
+        if best is None or left < best.trailing:
+            best = Fit(program.version, None if program is programs[0] else program.release, False, left)
+    if best is None:
+        assert first_error is not None
+        raise first_error
+    return best
 
 
 def _first_that_fits(programs: tuple[Program, ...], read: Callable[[Program], T]) -> tuple[T, Program]:

@@ -3,4 +3,4 @@
 
 from kproxy.protocol.program cimport Program
 
-cpdef object decode(Program program, bytes data, Py_ssize_t start=*)
+cpdef object decode(Program program, bytes data, Py_ssize_t start=*, Py_ssize_t trailing=*)

@@ -17,7 +17,7 @@ from libc.string cimport memcpy, memmove, memset
 from kproxy.protocol.program cimport (
     Class, KIND_BOOL, KIND_FLOAT64, KIND_INT8, KIND_INT16, KIND_INT32, KIND_INT64, KIND_STRING, KIND_STRUCT,
     KIND_UINT16, KIND_UUID, Member, Op, Program, Struct, begin, find_tag, read_count, read_element_size, read_presence,
-    read_size, slice_start,
+    read_size, slice_size, slice_start,
 )
 from kproxy.protocol.slots cimport slot
 from kproxy.protocol.wire cimport (
@@ -58,20 +58,21 @@ cdef class BadBytes(Exception):
 # Bytes to objects
 
 
-cpdef object decode(Program program, bytes data, Py_ssize_t start=0):
-    """The object of a message that fills *data* from *start* on. Raises DecodeError."""
+cpdef object decode(Program program, bytes data, Py_ssize_t start=0, Py_ssize_t trailing=0):
+    """The object of a message that fills *data* from *start* on, up to the last *trailing* bytes. Raises DecodeError."""
     cdef Cursor c
     cdef const uint8_t *base = slice_start(data, &start)
+    cdef Py_ssize_t size = slice_size(data, start, trailing)
     if program is None:
         raise TypeError("expected a Program, not None")
-    begin(&c, base, PyBytes_GET_SIZE(data) - start)
+    begin(&c, base, size)
     try:
         message = read_struct(program.root, &c)
         if c.at == c.limit:
             return message
     except BadBytes:
         pass
-    raise program.error(base, PyBytes_GET_SIZE(data) - start)
+    raise program.error(base, size)
 
 
 cdef inline void fill(object instance, Py_ssize_t offset, object value) noexcept:

@@ -177,6 +177,7 @@ cdef enum:
 cdef struct Place:
     Op *op
     int64_t index
+    int64_t count  # of the elements that an array has where it is cut; -1: not known, or no array
 
 
 cdef struct Trail:  # where a fault happened, innermost first
@@ -190,8 +191,11 @@ cdef int walk_tags(Struct *s, Cursor *c, bint fused, Trail *trail) noexcept nogi
 
 
 cdef void begin(Cursor *c, const uint8_t *data, Py_ssize_t size) noexcept nogil
+cdef int note(Trail *trail, Op *op, int64_t index) noexcept nogil
+cdef str render_trail(Trail *trail)
 cdef tuple describe_fault(Cursor *c)
 cdef const uint8_t *slice_start(bytes data, Py_ssize_t *start) except NULL
+cdef Py_ssize_t slice_size(bytes data, Py_ssize_t start, Py_ssize_t trailing) except -1
 
 
 cdef class Program:

@@ -283,6 +283,14 @@ cdef const uint8_t *slice_start(bytes data, Py_ssize_t *start) except NULL:
     return <const uint8_t *>PyBytes_AS_STRING(data) + start[0]
 
 
+cdef Py_ssize_t slice_size(bytes data, Py_ssize_t start, Py_ssize_t trailing) except -1:
+    """Bytes from *start*, which slice_start has checked, up to the last *trailing* ones."""
+    cdef Py_ssize_t size = PyBytes_GET_SIZE(data) - start
+    if not 0 <= trailing <= size:
+        raise IndexError(f"{trailing} bytes after the message are not within {size} bytes")
+    return size - trailing
+
+
 cdef void begin(Cursor *c, const uint8_t *data, Py_ssize_t size) noexcept nogil:
     memset(c, 0, sizeof(Cursor))
     c.base = c.at = data
@@ -405,6 +413,7 @@ cdef int note(Trail *trail, Op *op, int64_t index) noexcept nogil:
     if trail != NULL and trail.depth < MOST_DEPTH:
         trail.places[trail.depth].op = op
         trail.places[trail.depth].index = index
+        trail.places[trail.depth].count = -1
         trail.depth += 1
     return -1
 

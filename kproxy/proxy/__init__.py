@@ -25,7 +25,8 @@ One cluster in one worker
     virtual_cluster.py    VirtualCluster: listeners, limits, timeouts; the owner of its links (LinkOwner). It names its parts
     filter_dispatch.py    FilterDispatch: held frames through the filter chain and back
     link_opening.py       LinkOpener: links with TLS, a name to resolve, PROXY headers or another proxy on the way
-    brokers.py            BrokerTable: node ids, broker addresses, our ports and names; refuses addresses that lead inside
+    brokers.py            BrokerTable: node ids, broker addresses, our ports; refuses addresses that lead inside
+    advertised.py         AdvertisedAddresses: the host and port that clients are told for each broker
     discovery.py, admission.py, link_description.py, raw_sasl.py, foreign_protocol.py    (see their first lines)
 
 What processes share

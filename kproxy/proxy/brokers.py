@@ -1,4 +1,4 @@
-"""BrokerTable: node ids, the addresses of the brokers, and the port or name of ours that stands for each.
+"""BrokerTable: node ids, the addresses of the brokers, and the port of ours that stands for each.
 
 Addresses in brokers' responses are not trusted: a host that leads back to this proxy or to internal addresses of the machine or
 a cloud, or port 0, is not served, and neither are more brokers than a cluster can have.
@@ -7,15 +7,15 @@ a cloud, or port 0, is not served, and neither are more brokers than a cluster c
 import ipaddress
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Protocol
 
 from kproxy.filters.contract import ConnectionFacts
-from kproxy.protocol.addresses import LONGEST_NAME, MOST_PORT, IPAddress, parse_ip, split_address, unmapped
+from kproxy.protocol.addresses import LONGEST_NAME, MOST_PORT, IPAddress, parse_ip, unmapped
+from kproxy.proxy.advertised import LARGEST_NODE_ID, AdvertisedAddresses
 from kproxy.proxy.logs import log
 from kproxy.proxy.network.socket_addresses import is_internal
 
-LARGEST_NODE_ID = 0x7FFFFFFF
 _HOST = re.compile(r"[0-9A-Za-z_.:%-]+")
 
 
@@ -26,6 +26,10 @@ class AddressRules(Protocol):
     def mode(self) -> str: ...
     @property
     def advertise(self) -> str | None: ...
+    @property
+    def advertise_port(self) -> int | None: ...
+    @property
+    def advertise_brokers(self) -> Mapping[str, str]: ...
     @property
     def first_port(self) -> int | None: ...
     @property
@@ -62,6 +66,7 @@ class BrokerTable:
         self._rules = rules
         self._listen = listen
         self._first_port = listen[1] + 1 if rules.first_port is None else rules.first_port
+        self._advertised = AdvertisedAddresses(rules, self.port_of)
         self._serve = serve
         self._changed = changed
         self._withheld = withheld
@@ -69,7 +74,7 @@ class BrokerTable:
 
     def advertise(self, node_id: int, host: str, port: int, connection: ConnectionFacts) -> tuple[str, int] | None:
         """Return the address that clients are to use for a broker, and serve it from now on; None: refused, and counted."""
-        return self._ours(node_id, connection) if self.learn(node_id, host, port) else None
+        return self._advertised.address_of(node_id, connection.listener) if self.learn(node_id, host, port) else None
 
     def learn(self, node_id: int, host: str, port: int) -> bool:
         """Note the address of a broker and serve it; False: refused, and counted."""
@@ -83,7 +88,9 @@ class BrokerTable:
 
     def known(self, node_id: int, host: str, port: int, connection: ConnectionFacts) -> tuple[str, int] | None:
         """Return the address that clients use for a broker that is known at this address; None: it is not."""
-        return self._ours(node_id, connection) if self._targets.get(node_id) == (host, port) else None
+        if self._targets.get(node_id) != (host, port):
+            return None
+        return self._advertised.address_of(node_id, connection.listener)
 
     def target(self, node_id: int) -> tuple[str, int] | None:
         """The address of a broker; None: not known."""
@@ -93,18 +100,9 @@ class BrokerTable:
         """The port that stands for a broker in port mode, the same in every worker and after every restart."""
         return self._first_port + node_id
 
-    def name_of(self, node_id: int) -> str:
-        """The name that stands for a broker in SNI mode."""
-        return (self._rules.broker_name or "").replace("{node_id}", str(node_id))
-
     def node_of_name(self, server_name: str) -> int | None:
-        """Return the node id in the server name (SNI) that a client sent; None: no broker's (perhaps the bootstrap's)."""
-        before, _, after = (self._rules.broker_name or "").lower().partition("{node_id}")
-        name = server_name.lower().rstrip(".")
-        number = name.removeprefix(before).removesuffix(after)
-        if not re.fullmatch("0|[1-9][0-9]{0,9}", number, re.ASCII) or name != f"{before}{number}{after}":
-            return None
-        return int(number) if int(number) <= LARGEST_NODE_ID else None
+        """Return the node whose server name (SNI) a client sent; None: no broker's (perhaps the bootstrap's)."""
+        return self._advertised.node_of_name(server_name)
 
     def expected(self) -> list[int]:
         """The node ids in the configuration, ascending: their ports are listened on from the start."""
@@ -136,11 +134,16 @@ class BrokerTable:
             return "an impossible port"
         if node_id not in self._targets and len(self._targets) >= self._rules.most_brokers:
             return "more brokers than most_brokers"
+        return self._why_not_served(node_id) or self._why_not_host(node_id, host, port)
+
+    def _why_not_served(self, node_id: int) -> str | None:
         if self._rules.mode == "port" and self.port_of(node_id) > MOST_PORT:
             return "a node id too high for first_port"
+        if self._advertised.port_is_too_high(node_id):
+            return "a node id too high for advertise_port"
         if self._rules.mode == "port" and self.port_of(node_id) == self._listen[1]:
             return "its port would be the listener's own"
-        return self._why_not_host(node_id, host, port)
+        return None
 
     def _why_not_host(self, node_id: int, host: str, port: int) -> str | None:
         if len(host) > LONGEST_NAME or not _HOST.fullmatch(host):
@@ -150,9 +153,18 @@ class BrokerTable:
             return "an unspecified or multicast address"
         if address is not None and not self._rules.allow_link_local and is_internal(address):
             return "a link-local address (allow_link_local)"
-        if self._is_our_host(host, address) and self._is_our_port(node_id, port):
+        if self._is_advertised(node_id, host, port) or (
+            self._is_our_host(host, address) and self._is_our_port(node_id, port)
+        ):
             return "an address of this proxy's own"
         return None
+
+    def _is_advertised(self, node_id: int, host: str, port: int) -> bool:
+        """Whether an address is one that clients are given for this broker or a known one; it leads back here."""
+        if host.lower() == (self._rules.advertise or "").lower() and self._rules.advertise_port is None:
+            return self._is_our_port(node_id, port)
+        advertised_for = self._advertised.node_of(host, port)
+        return advertised_for == node_id or advertised_for in self._targets
 
     def _is_our_port(self, node_id: int, port: int) -> bool:
         if port == self._listen[1]:
@@ -163,18 +175,12 @@ class BrokerTable:
     def _is_our_host(self, host: str, address: IPAddress | None) -> bool:
         """Whether the host is ours, as far as that is known without DNS."""
         listen = self._listen[0].lower()
-        if host.lower() in (listen, (self._rules.advertise or listen).lower()):
+        if host.lower() == listen:
             return True
         bound = parse_any_ip(listen)
         if host.lower() == "localhost" or (address is not None and address.is_loopback):
             return listen == "localhost" or (bound is not None and (bound.is_unspecified or bound.is_loopback))
         return address is not None and address == bound
-
-    def _ours(self, node_id: int, connection: ConnectionFacts) -> tuple[str, int]:
-        host, port = split_address(connection.listener)
-        if self._rules.mode == "sni":
-            return self.name_of(node_id), port
-        return self._rules.advertise or host, self.port_of(node_id)
 
     def _refuse(self, node_id: int, host: str, port: int, reason: str) -> None:
         self.refused[reason] += 1

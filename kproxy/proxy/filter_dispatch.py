@@ -56,6 +56,13 @@ class FilterDispatch:
         if len(filters) == 1 and isinstance(filters[0], NarrowApiVersions) and len(self._unchanged) < MOST_UNCHANGED:
             self._unchanged.add(frame[AFTER_CORRELATION_ID:])
 
+    def on_head(self, link: Link, current: PairedRequest, head: bytes) -> bytes | None:
+        """Rewrite the beginning of a response, size field included; None: close the connection."""
+        changed = self.chain.on_head(self._facts_of(link), _request_of(current), head)
+        if changed != head:
+            link.worker.counters.add(Total.REWRITTEN_FRAMES)
+        return changed
+
     def on_tail(self, link: Link, current: PairedRequest, tail: bytes) -> bytes:
         """Rewrite the end of a response that was not held whole; return as many bytes."""
         changed = self.chain.on_tail(self._facts_of(link), _request_of(current), tail)

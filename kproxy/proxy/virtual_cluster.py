@@ -4,7 +4,8 @@ It has the listeners, the plan and the limits of its links, and is their owner (
 
     filter_dispatch.py   runs held frames through the filters
     link_opening.py      opens links; those of two plain sockets and a numeric broker address the acceptor opens by itself
-    brokers.py           node ids, their addresses, and the ports or names of ours that stand for them
+    brokers.py           node ids, their addresses, and the ports of ours that stand for them
+    advertised.py        what clients are told for each broker
     discovery.py         asks a broker for the addresses of all
     admission.py         limits of clients
 """
@@ -266,6 +267,10 @@ class VirtualCluster:
     def on_response(self, link: Link, request: PairedRequest, frame: bytes) -> bool:
         """See FilterDispatch."""
         return self._filters.on_response(link, request, frame)
+
+    def on_head(self, link: Link, request: PairedRequest, head: bytes) -> bytes | None:
+        """See FilterDispatch."""
+        return self._filters.on_head(link, request, head)
 
     def on_tail(self, link: Link, request: PairedRequest, tail: bytes) -> bytes:
         """See FilterDispatch."""

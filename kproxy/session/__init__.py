@@ -4,8 +4,9 @@
                       from_start=True)    False: the capture joined in mid-stream, look for the first plausible frame;
                                           or a pair, for requests and responses
     session.receive(Direction.REQUEST, data, at) -> list[Event]   bytes as they arrived, in order; *at* in ns
-    session.gap(Direction.RESPONSE, size, at)    -> list[Event]   that many bytes are missing (None: unknown)
-    session.end(Direction.REQUEST, at)           -> list[Event]   that side sent FIN
+    session.gap(Direction.RESPONSE, size, at, cut=Cut.SNAPLEN)
+                                                 -> list[Event]   that many bytes are not here (None: unknown), and why
+    session.end(Direction.REQUEST, at)           -> list[Event]   that side sent FIN; reset_by: or the direction ended by an RST
     session.close(at)                            -> list[Event]   nothing more will arrive: unanswered requests are reported
 
     recognise(first_bytes, Direction.REQUEST)    -> KAFKA, a Foreign that says what it is, or None while more bytes are needed
@@ -21,6 +22,8 @@ Map, in the order the bytes pass through
     sasl.py           which frames are raw SASL tokens
     learning.py       what exchanges show beyond themselves: client software, topic names, fetch sessions
     events.py         Connection, and the events that are no exchange: Gap, BadFrame, NotKafka, SaslToken, Tls
+    cut.py            Cut: why the end of a frame is not here
+    closing.py        who ended a connection, in words
     limits.py         Limits: what one connection may use
     recognise.py      what the first bytes are when they are not Kafka: TLS, HTTP, ... in words
     software.py       which software an ApiVersions request newer than the facts names
@@ -30,7 +33,8 @@ Map, in the order the bytes pass through
 
 Bytes: the Stream of each direction holds the bytes of at most one unfinished frame or of one hunt; InFlight holds the frames of
 requests without a response, within Limits; everything else belongs to the events. A Frame owns its bytes: ``frame.data`` is what
-followed the size field. To read a body, ask ``frame.message`` to decode ``frame.data`` from ``frame.body_start`` on at
+followed the size field, ``frame.size`` what the size field says; they differ for a cut frame (``frame.cut``), of which only the
+beginning is here. To read a body, ask ``frame.message`` to decode ``frame.data`` from ``frame.body_start`` on at
 ``frame.body_version``; ``frame.message`` is None when the body cannot be read, and ``frame.error`` then says why.
 ``exchange.topic_names`` and ``exchange.fetch_session`` are computed when they are read.
 Times are ns since the epoch. A session never raises for what the bytes say.
@@ -45,6 +49,7 @@ To add
 
 from kproxy.protocol import Direction
 from kproxy.session.cluster import ClusterView
+from kproxy.session.cut import Cut
 from kproxy.session.events import BadFrame, Connection, Gap, NotKafka, SaslToken, Tls
 from kproxy.session.exchanges import Event, Exchange, Frame
 from kproxy.session.fetch_session import FetchPartition, FetchSession
@@ -60,6 +65,7 @@ __all__ = [
     "BadFrame",
     "ClusterView",
     "Connection",
+    "Cut",
     "Direction",
     "Event",
     "Exchange",

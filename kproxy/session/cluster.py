@@ -88,7 +88,7 @@ class ClusterView:
 
     def note(self, frame: Frame) -> None:
         """Keep a frame of REQUESTS_WITH_NAMES or RESPONSES_WITH_NAMES, to be read when it is needed."""
-        if frame.message is None or len(frame.data) > _LARGEST or self._knows(frame):
+        if frame.message is None or frame.cut or len(frame.data) > _LARGEST or self._knows(frame):
             return
         self._unread.append(frame)
         self._unread_size += len(frame.data)
@@ -216,7 +216,7 @@ class TopicNames(Mapping[str, str]):
 
 
 def _decode(frame: Frame) -> Any:
-    if frame.message is None:
+    if frame.message is None or frame.cut:
         return None
     try:
         return frame.message.decode(frame.body_version, frame.data, frame.body_start)

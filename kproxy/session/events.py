@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kproxy.protocol import Direction
+from kproxy.session.cut import Cut
 from kproxy.session.exchanges import Event
 from kproxy.session.tls_facts import TlsFacts
 
@@ -23,6 +24,7 @@ class Connection:
     client_software_version: str | None = None
     sasl_mechanism: str | None = None
     tls: TlsFacts | None = None  # None: in the clear
+    closed: str | None = None  # who ended it first, in words (closing.who_closed); None: nobody, so far
 
 
 @dataclass
@@ -46,6 +48,8 @@ class Gap(Event):
     size: int | None = None  # bytes missing; None: unknown; 0: none, some were only skipped
     skipped: int = 0  # bytes that came but were skipped until a plausible frame
     lost_frames: int = 0  # frames known to be hit
+    cut: Cut = Cut.MISSING  # why they are not here
+    in_frame: bool = False  # they are the end of one frame, which is reported as a cut one: nothing else is lost
 
 
 @dataclass

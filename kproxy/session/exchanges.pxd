@@ -17,8 +17,10 @@ cdef class Frame:
     cdef public object layout
     cdef public object assumed_version
     cdef public object error
-    cdef public bint cut
     cdef public bint unread
+    cdef int64_t absent  # bytes at its end that are not in data
+    cdef public int64_t trailing
+    cdef int cut_code  # of ``cut``
 
 
 cdef class Event:

@@ -27,14 +27,18 @@ from kproxy.protocol import ApiKey, request_message, response_header_version, re
 from kproxy.protocol.error_codes import ErrorCode
 from kproxy.protocol.facts import facts
 from kproxy.session.cluster import FIRST_VERSION_WITH_TOPIC_ID, REQUESTS_WITH_NAMES, RESPONSES_WITH_NAMES
+from kproxy.session.closing import CAPTURE_ENDED, inside
+from kproxy.session.cut import Cut
 from kproxy.session.fetch_session import FETCH_SESSIONS_FROM
 
 TOKEN = (None, None)
+cdef tuple _CUTS = tuple(Cut)
+cdef int _NEVER_SENT = Cut.RESET
 cdef int MOST_SOUGHT = 64  # requests in flight whose responses a hunt looks for
 
 _FRAME_FIELDS = (
     "data", "started_at", "ended_at", "header", "body_start", "message", "body_version", "layout", "assumed_version", "error",
-    "cut", "unread",
+    "cut", "unread", "size", "trailing",
 )
 _EXCHANGE_FIELDS = (
     "connection", "at", "api_key", "api_version", "correlation_id", "client_id", "request", "response", "expects_response",
@@ -44,6 +48,11 @@ _EXCHANGE_FIELDS = (
 
 cdef tuple _values(value, tuple names):
     return tuple([getattr(value, name) for name in names])
+
+
+def _why_cut(Frame frame, str side, connection):
+    ended = CAPTURE_ENDED if frame.cut is Cut.CAPTURE_ENDED else connection.closed if frame.cut is Cut.RESET else None
+    return frame.cut.text if ended is None else inside(ended, side)
 
 
 cdef str _shown(value, tuple names):
@@ -63,7 +72,8 @@ cdef class Frame:
 
     def __init__(
         self, bytes data, int64_t started_at, int64_t ended_at, header=None, Py_ssize_t body_start=0, message=None,
-        int body_version=0, layout=None, assumed_version=None, error=None, bint cut=False, bint unread=False,
+        int body_version=0, layout=None, assumed_version=None, error=None, int cut=0, bint unread=False,
+        int64_t size=-1, int64_t trailing=0,
     ):
         self.data = data
         self.started_at = started_at
@@ -77,18 +87,38 @@ cdef class Frame:
         self.error = error
         self.cut = cut
         self.unread = unread
+        self.absent = 0 if size < 0 else size - len(data)
+        self.trailing = trailing
+
+    @property
+    def cut(self):
+        """Why ``data`` is only its beginning."""
+        return _CUTS[self.cut_code]
+
+    @cut.setter
+    def cut(self, int cut):
+        self.cut_code = Cut(cut)
+
+    @property
+    def size(self):
+        """What its size field says, whether all of that is here or not."""
+        return len(self.data) + self.absent
+
+    @size.setter
+    def size(self, int64_t size):
+        self.absent = size - len(self.data)
 
     @property
     def wire_size(self):
         """Bytes on the wire, the size field included."""
-        return len(self.data) + 4
+        return len(self.data) + self.absent + 4
 
     def body(self):
         """The body as an object, with Kafka's fields in snake_case; None where it cannot be read.
 
         It is decoded anew by each call, and holds credentials where the bytes do.
         """
-        if self.message is None or self.error is not None or self.unread:
+        if self.message is None or self.error is not None or self.unread or self.cut_code:
             return None
         try:
             return self.message.decode(self.body_version, self.data, self.body_start)
@@ -150,10 +180,22 @@ cdef class Exchange(Event):
 
     @property
     def latency_ms(self):
-        """From the request's first byte to the response's last one; None where either is missing."""
-        if self.request is None or self.response is None:
+        """From the request's first byte to the response's last one; None where either is missing, or was never sent."""
+        if self.request is None or self.response is None or self.response.cut_code >= _NEVER_SENT:
             return None
         return (self.response.ended_at - self.request.started_at) / 1e6
+
+    @property
+    def bodies(self):
+        """Why a body is not here to its end, in words; None where both are whole."""
+        said = [
+            (side, _why_cut(frame, side, self.connection))
+            for side, frame in (("request", self.request), ("response", self.response))
+            if frame is not None and frame.cut
+        ]
+        if len({text for _, text in said}) > 1:
+            return "; ".join([f"{side}: {text}" for side, text in said])
+        return said[0][1] if said else None
 
     def request_body(self):
         """The request's body as an object, see Frame.body; None without a request, or where ``undecoded`` says why."""
@@ -239,6 +281,9 @@ cdef class Route:
     cpdef int read_response(self, Frame frame) except -1:
         """Check the response body from ``frame.body_start`` on, and write into the frame how to read it, or why not."""
         read_as(frame, self.response, self.newest_response, self.api_version)
+        if frame.cut_code and self.request_step is Step.LEARN_SOFTWARE and is_refusal(frame):
+            frame.body_version = 0
+            frame.assumed_version = None
         if frame.error is not None and self.request_step is Step.LEARN_SOFTWARE:
             # A broker that lacks the version answers in the layout of version 0 (ApiVersionsResponse.parse, KIP-511).
             error = frame.error
@@ -255,6 +300,10 @@ cdef class Route:
             return self.request.peek(self.api_version, "acks", produce.data, produce.body_start) != 0
         except DecodeError:
             return True
+
+    def may_be_unanswered(self, Frame request not None):
+        """Whether a request may be one that is never answered: a Produce that is cut before its acks."""
+        return self.request_step is Step.NOTE_UNANSWERED and request.cut_code != 0 and peeked(request, "acks") is None
 
     def fits_response(self, bytes data):
         """Whether *data* is, to its last byte, a response to this API and version."""
@@ -276,6 +325,8 @@ cdef Program _newest_layout(message, int version):
 
 cdef int read_as(Frame frame, message, Program newest, int api_version) except -1:
     """As read_body, trying first the layout that nearly every body has."""
+    if frame.cut_code:
+        return read_beginning(frame, message, api_version)
     if newest is None or newest.check(frame.data, frame.body_start) is not None:
         return read_body(frame, message, api_version)
     frame.message = message
@@ -300,9 +351,32 @@ cpdef int read_body(Frame frame, message, int api_version) except -1:
     return 0
 
 
+cdef int read_beginning(Frame frame, message, int api_version) except -1:
+    """Write into a cut frame how to read its beginning: by the newest layout, as only a whole body can tell an older one."""
+    cdef int newest
+    if message is None or api_version < message.versions.lowest:
+        return 0
+    newest = message.versions.highest
+    frame.message = message
+    frame.body_version = min(api_version, newest)
+    if api_version > newest:
+        frame.assumed_version = newest
+    return 0
+
+
+def peeked(Frame frame not None, str name):
+    """The integer in a top-level field of a body, cut or whole; None where the field is not here, or the body was not read."""
+    if frame.message is None:
+        return None
+    try:
+        return frame.message.peek(frame.body_version, name, frame.data, frame.body_start)
+    except (DecodeError, KeyError):
+        return None
+
+
 def decoded(Frame frame not None):
-    """The body of a frame that was read, as an object; None of one that was not."""
-    return None if frame.message is None else frame.message.decode(frame.body_version, frame.data, frame.body_start)
+    """The body of a whole frame that was read, as an object; None of another one."""
+    return None if frame.message is None or frame.cut_code else frame.message.decode(frame.body_version, frame.data, frame.body_start)
 
 
 cdef dict _routes = {}
@@ -328,12 +402,12 @@ def is_refusal(Frame api_versions not None):
     The broker treats such a request as version 0, which has no fields, and answers in version 0 (RequestContext.parseRequest,
     KIP-511).
     """
-    return api_versions.message is not None and decoded(api_versions).error_code == ErrorCode.UNSUPPORTED_VERSION
+    return peeked(api_versions, "errorCode") == ErrorCode.UNSUPPORTED_VERSION
 
 
 def failed(Frame response not None):
     """Whether a response with an error code at its top says that, or cannot be read."""
-    return response.message is None or decoded(response).error_code != 0
+    return peeked(response, "errorCode") != 0
 
 
 # Requests in flight
@@ -414,16 +488,26 @@ def correlation_id_of(bytes response not None):
         return None
 
 
+cpdef tuple beginning_of_request(bytes data):
+    """API key, version and correlation id of a request of which little is here; None for each that is cut."""
+    api_key = int.from_bytes(data[:2], "big", signed=True) if len(data) >= 2 else None
+    api_version = int.from_bytes(data[2:4], "big", signed=True) if len(data) >= 4 else None
+    correlation_id = int.from_bytes(data[4:8], "big", signed=True) if len(data) >= 8 else None
+    return api_key, api_version, correlation_id
+
+
 cdef bint _answers(Frame frame, Exchange exchange, Route route) except -1:
     """Whether a response belongs to that request: its correlation id and, where the API is known, its whole body."""
     cdef ResponseHeader header
+    if frame.cut_code and exchange.correlation_id is not None and correlation_id_of(frame.data) == exchange.correlation_id:
+        return True
     try:
         header = read_response_header(frame.data, 0 if route is None else route.response_header_version)
     except DecodeError:
         return False
     if header.correlation_id != exchange.correlation_id:
         return False
-    if route is not None and not route.fits_response(frame.data):
+    if route is not None and not frame.cut_code and not route.fits_response(frame.data):
         return False
     frame.header = header
     frame.body_start = header.size

@@ -21,9 +21,9 @@ class Learning:
 
     def from_api_versions(self, route: Route, request: Frame) -> bool:
         """Learn the client's software, from a request that was read or is newer than the facts; return whether it names one."""
-        if route.api_version < SOFTWARE_FROM or request.cut:
+        if route.api_version < SOFTWARE_FROM:
             return False
-        if request.message is None:
+        if request.message is None or request.cut:
             named = client_software(request.data, request.body_start)
         else:
             body = decoded(request)

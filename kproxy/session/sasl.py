@@ -34,15 +34,28 @@ from kproxy.errors import DecodeError
 from kproxy.protocol import ApiKey, Direction, RequestHeader, read_request_header
 from kproxy.protocol.frames import GSSAPI_FIRST_BYTE
 from kproxy.session.events import Connection, SaslToken
-from kproxy.session.recognise import is_request, may_be_newer
+from kproxy.session.exchanges import Frame
+from kproxy.session.recognise import is_request, looks_like_request_header, may_be_newer
 
 # What a broker accepts before authentication is done.
 AUTHENTICATING = (ApiKey.SASL_HANDSHAKE, ApiKey.API_VERSIONS, ApiKey.SASL_AUTHENTICATE)
 
 
-def is_of_authentication(header: RequestHeader, data: bytes) -> bool:
+def is_of_authentication(header: RequestHeader, frame: Frame) -> bool:
     """Whether a frame, where a token is possible, is a request: a readable one, or SaslAuthenticate newer than the facts."""
-    return is_request(data) or (header.api_key == ApiKey.SASL_AUTHENTICATE and may_be_newer(header))
+    return may_be_request(frame.data, cut=bool(frame.cut)) or (
+        header.api_key == ApiKey.SASL_AUTHENTICATE and may_be_newer(header)
+    )
+
+
+def may_be_request(data: bytes, *, cut: bool) -> bool:
+    """Whether a frame where a token is possible is a request: to its last byte, or by its whole header if it is cut."""
+    if not cut:
+        return is_request(data)
+    with contextlib.suppress(DecodeError):
+        read_request_header(data)
+        return looks_like_request_header(data)
+    return False
 
 
 class SaslPhase:
@@ -83,9 +96,9 @@ class SaslPhase:
         self._begun = self.in_tokens = self.may_be_token = self._any_client_id = True
         return True
 
-    def ends_with(self, data: bytes) -> bool:
+    def ends_with(self, data: bytes, *, cut: bool = False) -> bool:
         """Whether a client's frame ends the phase, being a request."""
-        if not self._answered or not is_request(data):
+        if not self._answered or not may_be_request(data, cut=cut):
             return False
         return self._any_client_id or read_request_header(data).client_id == self._client_id
 
@@ -102,12 +115,14 @@ class SaslPhase:
         self.in_tokens = self.may_be_token = False
 
 
-def token_event(connection: Connection, direction: Direction, data: bytes, at: int) -> SaslToken:
+def token_event(connection: Connection, direction: Direction, token: Frame) -> SaslToken:
     """The event of a raw token: who sent it, its size, and its parts that are no secret."""
     from kproxy.protocol.embedded.sasl import open_token  # noqa: PLC0415 (most connections have no token: 4 MB of code less)
 
     mechanism = connection.sasl_mechanism or "GSSAPI"
     parts: dict[str, Any] | None = None
     with contextlib.suppress(DecodeError):  # a token that is not what its mechanism demands stays opaque
-        parts = open_token(data, mechanism, from_client=direction == Direction.REQUEST)
-    return SaslToken(connection, at, direction, len(data), None if parts is None or "size" in parts else parts)
+        if not token.cut:
+            parts = open_token(token.data, mechanism, from_client=direction == Direction.REQUEST)
+    parts = None if parts is None or "size" in parts else parts
+    return SaslToken(connection, token.ended_at, direction, token.size, parts)

@@ -17,10 +17,12 @@ recognise.py. The state of a session is that of its two streams, its SaslPhase a
     a hunt ended                 Gap with the number of skipped bytes
 
     from the caller              what the session does
-    gap                          Gap; a request that lost bytes stays in flight if its header arrived; a response that lost bytes
-                                 ends its request as unanswered. From here on the session is *lossy*: a response without a
-                                 request, or out of order, is no fault of the broker
-    end, of the broker           all that is in flight is reported as unanswered
+    gap, inside a frame          Gap if the bytes are missing in the capture. The frame is a cut one, and is handled as a frame
+                                 once its end was due: by its header, or by what is here of it
+    gap, any other               Gap, and the stream hunts; not if whole frames were left out on purpose. From here on the session
+                                 is *lossy*: a response without a request, or out of order, is no fault of the broker
+    end, of one side             what is here of its last frame is a cut frame
+    end, of the broker, or RST   all that is in flight is reported as unanswered: who sent FIN or RST first is the reason
     close                        the same; both streams stop. Nothing is reported after it
 
 Every request frame ends in exactly one exchange, SaslToken, BadFrame or NotKafka; every exchange is reported exactly once.
@@ -31,22 +33,23 @@ from libc.stdint cimport int64_t
 from kproxy.protocol.direction cimport DIRECTION_REQUEST, DIRECTION_RESPONSE
 from kproxy.protocol.headers cimport read_request_header, read_response_header, RequestHeader, ResponseHeader
 from kproxy.session.exchanges cimport Exchange, Frame, InFlight, Route, route_of
-from kproxy.session.stream cimport FrameBuffer, HUNTING, OPAQUE, Stream
+from kproxy.session.stream cimport FrameBuffer, HUNTING, OPAQUE, SKIPPING, Stream
 
 from kproxy.errors import DecodeError, Malformed, Truncated
 from kproxy.protocol import Direction
+from kproxy.session.closing import before_response, CAPTURE_ENDED, who_closed
 from kproxy.session.cluster import ClusterView
+from kproxy.session.cut import Cut
 from kproxy.session.events import BadFrame, Connection, Gap, NotKafka
-from kproxy.session.exchanges import correlation_id_of, failed, is_refusal, Step
+from kproxy.session.exchanges import beginning_of_request, correlation_id_of, failed, is_refusal, peeked, Step
 from kproxy.session.hunting import RequestHunt, ResponseHunt
 from kproxy.session.learning import Learning
 from kproxy.session.limits import Limits
 from kproxy.session.recognise import foreign_request, foreign_size, may_be_newer
 from kproxy.session.sasl import AUTHENTICATING, is_of_authentication, SaslPhase, token_event
 
-BROKER_CLOSED = "the broker closed the connection before the response"
-CONNECTION_CLOSED = "the connection closed before the response"
-CAPTURE_ENDED = "the capture ended before the response"
+_ACKS_NOT_HERE = "whether it is answered at all is not known: its acks are not in the capture"
+cdef int MISSING = Cut.MISSING
 cdef dict _NO_NAMES = {}  # shared by all exchanges without topic ids; never written to
 # Bytes that may be a password are not reported, not even as a number.
 _NO_REQUEST_BUT_TOKEN = "no request where authentication is not done; it may be a SASL token, so nothing in it is shown"
@@ -81,7 +84,6 @@ cdef class Session:
     cdef tuple _from_start  # of each direction
     cdef bint _is_kafka  # known to be Kafka, whatever the first bytes look like
     cdef bint _broker_seen  # whether any byte of the broker was captured
-    cdef str _end_words  # why requests without a response have none
     cdef int64_t _skipped  # bytes skipped in hunts
 
     def __init__(
@@ -100,7 +102,6 @@ cdef class Session:
         starts = from_start if isinstance(from_start, tuple) else (from_start, from_start)
         self._from_start = starts
         self._lossy = not all(starts)
-        self._end_words = CAPTURE_ENDED
         for stream in [one for one in (self._requests, self._responses) if not self._from_start[one.direction]]:
             stream.hunt()
 
@@ -124,40 +125,46 @@ cdef class Session:
             self._responses.receive(data, at, events)
         return events
 
-    def gap(self, int direction, size: int | None, at: int) -> list[Event]:
-        """Learn that bytes are missing; *size* None: an unknown number."""
+    def gap(self, int direction, size: int | None, int64_t at, int cut=MISSING) -> list[Event]:
+        """Learn that bytes are not here, and why (Cut); *size* None: an unknown number."""
         events = []
         stream = self._requests if direction == DIRECTION_REQUEST else self._responses
-        if stream.state == OPAQUE:
+        if stream.state == OPAQUE or size == 0:
             return events
-        self._lossy = True
-        stream.finish(at, events)
-        self._sasl.on_gap()
-        partial = stream.damage(size)
-        events.append(Gap(self.connection, at, _DIRECTIONS[direction], size, 0, 0 if partial is None else 1))
-        if partial is not None and direction == DIRECTION_REQUEST:
-            self._lose_request(*partial, at, events)
-        elif partial is not None:
-            self._lose_response(partial[0], at, events)
+        lost = stream.loses_frames(size, cut)
+        if stream.state == HUNTING:
+            stream.finish(at, events)
+            stream.hunt()
+        if lost:
+            self._lossy = True
+        if lost or cut == MISSING:
+            self._sasl.on_gap()
+            hit = 1 if stream.unfinished and stream.state != SKIPPING else 0
+            events.append(Gap(self.connection, at, _DIRECTIONS[direction], size, 0, hit, Cut(cut), not lost))
+        stream.miss(size, at, cut, events)
         return events
 
-    def end(self, int direction, at: int) -> list[Event]:
-        """Learn that one side sent FIN: after the broker's, nothing is answered any more."""
+    def end(self, int direction, int64_t at, reset_by: int | None = None) -> list[Event]:
+        """Learn that one side sent FIN, or that an RST of the side *reset_by* (a direction) ended the direction.
+
+        After the broker's FIN, or an RST, nothing is answered any more.
+        """
         events = []
-        if self._end_words is not BROKER_CLOSED:
-            self._end_words = BROKER_CLOSED if direction == DIRECTION_RESPONSE else CONNECTION_CLOSED
+        if self.connection.closed is None:
+            by = direction if reset_by is None else reset_by
+            self.connection.closed = who_closed(_DIRECTIONS[by], reset=reset_by is not None)
         stream = self._requests if direction == DIRECTION_REQUEST else self._responses
         self._end_stream(stream, at, events)
         if direction == DIRECTION_RESPONSE:
-            self._give_up_all(self._why_at_end(BROKER_CLOSED), at, events)
+            self._give_up_all(self._why_at_end(), at, events)
         return events
 
-    def close(self, at: int) -> list[Event]:
+    def close(self, int64_t at) -> list[Event]:
         """Learn that nothing more will arrive: report what is unanswered."""
         events = []
         self._end_stream(self._requests, at, events)
         self._end_stream(self._responses, at, events)
-        self._give_up_all(self._why_at_end(self._end_words), at, events)
+        self._give_up_all(self._why_at_end(), at, events)
         if self._skipped and not self._requests.frames.count and not self._from_start[DIRECTION_REQUEST]:
             what = "no Kafka request is in what was captured of the connection, which began before the capture"
             events.append(NotKafka(self.connection, at, "unknown", Direction.REQUEST, what))
@@ -165,9 +172,11 @@ cdef class Session:
         self._responses.stop()
         return events
 
-    def _why_at_end(self, words: str) -> str:
-        """*words*, unless the broker's side is missing: a client without any response would not send another request."""
-        return words if self._broker_seen or len(self._in_flight.queue) < _ONE_SIDED_FROM else _NO_BYTE_OF_BROKER
+    def _why_at_end(self) -> str:
+        """Why what is in flight is not answered; a client without any response would not send another request."""
+        if not self._broker_seen and len(self._in_flight.queue) >= _ONE_SIDED_FROM:
+            return _NO_BYTE_OF_BROKER
+        return before_response(self.connection.closed or CAPTURE_ENDED)
 
     # Calls from the streams
 
@@ -207,6 +216,9 @@ cdef class Session:
         cdef RequestHeader header
         cdef Route route
         cdef Exchange exchange
+        if frame.cut_code:
+            self._on_cut_request(frame, events)
+            return
         if self._sasl.in_tokens and self._is_token(frame):
             self._on_client_token(frame, events)
             return
@@ -251,7 +263,7 @@ cdef class Session:
 
     def _is_past_tokens(self, header: RequestHeader, Frame frame) -> bool:
         """Whether a frame is a request where a token is possible; a request that no unauthenticated client sends ends that."""
-        if not is_of_authentication(header, frame.data):
+        if not is_of_authentication(header, frame):
             return False
         if header.api_key not in AUTHENTICATING:  # so authentication is done, whatever was captured of it
             self._sasl.leave()
@@ -293,6 +305,55 @@ cdef class Session:
                 self._requests.frames.limit = self.limits.unauthenticated_frame_size
         return True
 
+    def _on_cut_request(self, Frame frame, list events) -> None:
+        """Handle a request that is not here to its end: by its header, or by what is here of that."""
+        cdef Route route
+        cdef Exchange exchange
+        if self._sasl.in_tokens and self._is_token(frame):
+            self._on_client_token(frame, events)
+            return
+        api_key, api_version, correlation_id = beginning_of_request(frame.data)
+        try:
+            frame.header = read_request_header(frame.data)
+        except Truncated:
+            pass  # the cut is inside it
+        except DecodeError as error:
+            self._on_bad_request(frame, str(error), events)
+            return
+        route = None if api_version is None else route_of(api_key, api_version)
+        if self._sasl.may_be_token and (frame.header is None or not self._is_past_tokens(frame.header, frame)):
+            self._on_bad_request(frame, _NO_REQUEST_BUT_TOKEN, events)
+            return
+        if route is None and api_version is not None and not (frame.header is not None and may_be_newer(frame.header)):
+            self._on_bad_request(frame, f"API key {api_key} v{api_version} is none of Kafka's", events)
+            return
+        frame.body_start = len(frame.data) if frame.header is None else frame.header.size
+        exchange = Exchange(self.connection, frame.ended_at, api_key, api_version, correlation_id, request=frame)
+        exchange.topic_names = _NO_NAMES
+        if frame.header is not None:
+            exchange.client_id = frame.header.client_id
+        if route is None:
+            exchange.undecoded = None if api_key is None else f"API key {api_key} is not known"
+        elif frame.header is not None:
+            route.read_request(frame)
+        if route is not None and not self._cut_request_step(route, frame, exchange, events):
+            return
+        if self._in_flight.add(exchange, route, len(frame.data)):
+            self._shed(frame.ended_at, events)
+
+    def _cut_request_step(self, Route route, Frame frame, Exchange exchange, list events) -> bool:
+        """As ``_request_step``, with what is here of the body."""
+        if route.request_step is Step.LEARN_SOFTWARE:
+            self._learning.from_api_versions(route, frame)
+        elif route.request_step is Step.NOTE_UNANSWERED and peeked(frame, "acks") == 0:
+            exchange.expects_response = False
+            self._learning.name_topics(route, exchange)
+            events.append(exchange)
+            return False
+        elif route.request_step is Step.BEGIN_SASL and self._sasl.on_handshake(route.api_version, exchange.client_id):
+            self._requests.frames.limit = self.limits.unauthenticated_frame_size
+        return True
+
     def _on_bad_request(self, frame: Frame, reason: str, events: list[Event]) -> None:
         first = self._at_start(self._requests, 1)
         if first and self._sasl.begins_with_token(frame.data):
@@ -327,6 +388,9 @@ cdef class Session:
             self._on_response_without_request(frame, events)
             return
         exchange, route = queue[0]
+        if frame.cut_code and exchange is not None:
+            self._on_unexpected_response(frame, events)
+            return
         if exchange is None:
             if not self._sasl.in_tokens and self._in_flight.skips_tokens(frame):
                 self._in_flight.drop_tokens()  # the last token is never answered
@@ -362,6 +426,8 @@ cdef class Session:
         """Read the body of a response whose header is read, and report the exchange."""
         exchange.response = frame
         exchange.at = frame.ended_at
+        if frame.cut_code and not self._read_cut_header(route, frame):
+            route = None
         if route is not None:
             route.read_response(frame)
             if route.request_step is Step.LEARN_SOFTWARE and exchange.request is not None:
@@ -374,6 +440,16 @@ cdef class Session:
                 self._response_step(route, frame)
         events.append(exchange)
         return 0
+
+    def _read_cut_header(self, Route route, Frame frame) -> bool:
+        """Read the header of a cut response; False when the cut is inside it."""
+        frame.body_start = len(frame.data)
+        try:
+            frame.header = read_response_header(frame.data, 0 if route is None else route.response_header_version)
+        except DecodeError:
+            return False
+        frame.body_start = frame.header.size
+        return True
 
     def _judge_api_versions(self, Exchange exchange, Frame request, Frame response):
         """Decide, by the response, whether the broker read the request's body."""
@@ -389,22 +465,35 @@ cdef class Session:
             self._lift_limit()
 
     def _on_unexpected_response(self, frame: Frame, events: list[Event]) -> None:
-        """Handle a response that is not the next one: its request is further back in the queue, or missing."""
-        index = self._in_flight.find(frame)
+        """Handle a response that is not the next one, or is cut: its request is further back in the queue, or missing."""
+        index = self._find_request(frame)
         if index is None:
             self._on_response_without_request(frame, events)
             return
         self._skip_to(index, frame, events)
         exchange, route = self._in_flight.take()
         if exchange is not None:
+            if exchange.correlation_id is None:
+                exchange.correlation_id = correlation_id_of(frame.data)
             self._finish(exchange, route, frame, events)
+
+    def _find_request(self, Frame frame) -> int | None:
+        """How many entries come before the request that a response answers; where a correlation id is cut, the order tells."""
+        head = self._in_flight.queue[0][0]
+        if frame.cut_code and correlation_id_of(frame.data) is None:
+            return 0 if head is not None and _begins_answer(frame.data, head.correlation_id) else None
+        index = self._in_flight.find(frame)
+        return 0 if index is None and head is not None and head.correlation_id is None else index
 
     def _skip_to(self, index: int, frame: Frame, events: list[Event]) -> None:
         why = "its response is missing: the one to a later request came first"
-        if index and not self._lossy:
+        skipped = [entry for entry, _ in zip(self._in_flight.queue, range(index), strict=False)]
+        if not self._lossy and not all(_may_be_unanswered(*entry) for entry in skipped):
             reason = "responses are out of order: requests before this one were not answered"
             events.append(BadFrame(self.connection, frame.ended_at, Direction.RESPONSE, reason))
-        for _ in range(index):
+        for exchange, route in skipped:
+            if not self._lossy and _may_be_unanswered(exchange, route):
+                exchange.expects_response = False  # no response is missing, so this one had acks=0
             self._give_up(why, frame.ended_at, events)
 
     def _on_response_without_request(self, frame: Frame, events: list[Event]) -> None:
@@ -430,8 +519,8 @@ cdef class Session:
 
     # Tokens
 
-    def _is_token(self, frame: Frame) -> bool:
-        if not self._sasl.ends_with(frame.data):
+    def _is_token(self, Frame frame) -> bool:
+        if not self._sasl.ends_with(frame.data, cut=frame.cut_code != 0):
             return True
         self._sasl.leave()
         self._lift_limit()
@@ -440,7 +529,7 @@ cdef class Session:
     def _on_client_token(self, frame: Frame, events: list[Event]) -> None:
         if not self._broker_seen:
             self._sasl.on_gap()  # a client waits for the broker's token: that one is missing
-        events.append(token_event(self.connection, Direction.REQUEST, frame.data, frame.ended_at))
+        events.append(token_event(self.connection, Direction.REQUEST, frame))
         if self._in_flight.add_token():
             self._shed(frame.ended_at, events)
 
@@ -448,7 +537,7 @@ cdef class Session:
         self._in_flight.take()
         self._sasl.on_server_token()
         self._lift_limit()
-        events.append(token_event(self.connection, Direction.RESPONSE, frame.data, frame.ended_at))
+        events.append(token_event(self.connection, Direction.RESPONSE, frame))
 
     def _lift_limit(self) -> None:
         # After a successful step the next frame may be the first ordinary request; the wire does not say so earlier.
@@ -468,7 +557,8 @@ cdef class Session:
         if exchange is None:
             return
         exchange.at = at
-        exchange.unanswered = why
+        if exchange.expects_response:
+            exchange.unanswered = _ACKS_NOT_HERE if _may_be_unanswered(exchange, route) else why
         if route is not None:
             self._learning.name_topics(route, exchange)
         events.append(exchange)
@@ -477,39 +567,20 @@ cdef class Session:
         while self._in_flight.queue:
             self._give_up(why, at, events)
 
-    def _lose_request(self, partial: bytes, started_at: int, at: int, events: list[Event]) -> None:
-        """Handle a request hit by a gap; when its header arrived, the response can still be read."""
-        if self._sasl.may_be_token:
-            return
-        try:
-            header = read_request_header(partial[4:])
-        except DecodeError:
-            return
-        route = route_of(header.api_key, header.api_version)
-        if route is None:
-            return
-        error = Truncated("bytes of it are missing in the capture", message=route.name, version=header.api_version)
-        frame = Frame(partial[4:], started_at, at, header, header.size, error=error, cut=True)
-        exchange = Exchange(self.connection, at, header.api_key, header.api_version, header.correlation_id)
-        exchange.client_id = header.client_id
-        exchange.request = frame
-        exchange.undecoded = f"request: {error}"
-        if route.request_step is Step.NOTE_UNANSWERED and not route.expects_response(frame):
-            exchange.expects_response = False
-            events.append(exchange)
-        elif self._in_flight.add(exchange, route, len(frame.data)):
-            self._shed(at, events)
-
-    def _lose_response(self, partial: bytes, at: int, events: list[Event]) -> None:
-        first = self._in_flight.queue[0][0] if self._in_flight.queue else None
-        if first is not None and correlation_id_of(partial[4:]) == first.correlation_id:
-            self._give_up("bytes of its response are missing", at, events)
-
     def _end_stream(self, stream: Stream, at: int, events: list[Event]) -> None:
         if stream.state == OPAQUE:
             return
-        stream.finish(at, events)
-        held, missing = stream.frames.held, stream.frames.missing
-        partial = stream.damage(None)
-        if partial is not None:
-            events.append(Gap(self.connection, at, stream.direction, missing, held, 1))
+        known = self.connection.closed is not None
+        held = stream.end(at, Cut.RESET if known else Cut.CAPTURE_ENDED, events)
+        if held:  # of a size field
+            events.append(Gap(self.connection, at, stream.direction, 0 if known else None, held, 1))
+
+
+def _begins_answer(data: bytes, correlation_id: int | None) -> bool:
+    """Whether the beginning of a response, cut inside its correlation id, may be the one to a request."""
+    return correlation_id is None or correlation_id.to_bytes(4, "big", signed=True).startswith(data)
+
+
+def _may_be_unanswered(exchange: Exchange | None, route: Route | None) -> bool:
+    """See Route.may_be_unanswered; of an entry in flight."""
+    return exchange is not None and route is not None and route.may_be_unanswered(exchange.request)

@@ -16,10 +16,12 @@ cdef class FrameBuffer:
     cdef bytearray partial  # size field and what followed it so far
     cdef int64_t needed  # bytes of partial that make it whole
     cdef int64_t started_at  # ns: of partial
+    cdef int64_t ended_at  # ns: of the latest byte of partial
 
     cpdef int push(self, bytes chunk, int64_t at) except -1
     cpdef Frame next(self)
     cdef Frame next_from_pieces(self)
+    cdef Frame cut_off(self, int cut)
     cdef int take(self, bytearray partial, int64_t until) except -1
 
 
@@ -39,10 +41,12 @@ cdef class Stream:
     cdef object _owner
     cdef object _new_hunt
     cdef object _hunt
-    cdef int64_t _skip
+    cdef int64_t _skip  # SKIPPING: bytes up to the end of _cut
+    cdef Frame _cut  # SKIPPING: the frame that the gap hit
 
     cpdef int receive(self, bytes data, int64_t at, list events) except -1
     cdef bint cut(self, bytes data, int64_t at, list events) except -1
     cdef int recover(self, pieces, list events) except -1
     cdef int search(self, bytes data, int64_t at, pieces, list events) except -1
-    cdef bytes skip_over(self, bytes data)
+    cdef bytes skip_over(self, bytes data, int64_t at, list events)
+    cdef int _hand_over_cut(self, int64_t at, list events) except -1

@@ -5,7 +5,7 @@
 
     state      what holds                                               who holds bytes
     IN_FRAMES  the next byte belongs to a frame whose start is known    FrameBuffer: the received part of one frame
-    SKIPPING   a gap hit a frame whose end is known                     none: the rest of that frame is dropped
+    SKIPPING   a gap hit a frame whose end is known                     the cut frame: its bytes before the gap; the rest is dropped
     HUNTING    frame boundaries are unknown                             the Hunt: bytes since the last place ruled out
     OPAQUE     the direction does not speak Kafka, or the session ended none: all bytes are dropped
 
@@ -14,19 +14,25 @@
     IN_FRAMES  a size field that no frame has                HUNTING    on_refused; hunt from the size field's second byte on
     IN_FRAMES  lose(frame), by ``handle``                    HUNTING    a small frame is searched again, a large one skipped
     IN_FRAMES  hunt, before the first byte                   HUNTING    the capture joined in mid-stream
-    IN_FRAMES  damage: the gap ends inside the frame         SKIPPING   (IN_FRAMES when it ends exactly at the frame's end)
-    IN_FRAMES  damage: any other gap                         HUNTING
-    SKIPPING   receive                                       SKIPPING   IN_FRAMES once the frame's end is reached
-    SKIPPING   damage: the gap ends inside the frame         SKIPPING   (IN_FRAMES when it ends exactly at the frame's end)
-    SKIPPING   damage: any other gap                         HUNTING
+    IN_FRAMES  miss: the gap ends inside the frame           SKIPPING
+    IN_FRAMES  miss: exactly at the frame's end, or frames   IN_FRAMES  the cut frame goes to ``handle``
+               left out on purpose, which end with a frame
+    IN_FRAMES  miss: any other gap                           HUNTING    likewise
+    SKIPPING   receive                                       SKIPPING   IN_FRAMES once the frame's end is reached: the cut frame
+                                                                        goes to ``handle``
+    SKIPPING   miss                                                     as for IN_FRAMES
+    IN_FRAMES, end                                           IN_FRAMES  what is here of a frame goes to ``handle`` as a cut one
+    SKIPPING
     HUNTING    receive                                       HUNTING    IN_FRAMES once the Hunt has found a frame; on_found
-    HUNTING    finish                                        IN_FRAMES  on_found: all that the Hunt held counts as skipped
+    HUNTING    miss                                          HUNTING    on_found: all that the Hunt held counts as skipped
+    HUNTING    end                                           IN_FRAMES  likewise
     any        stop                                          OPAQUE     all that is held is dropped
     OPAQUE     anything                                      OPAQUE
 
-A gap finishes the hunt before it (Session.gap calls ``finish``, then ``damage``): what the Hunt held does not continue after the
-gap. Each received byte ends in exactly one of: a frame handed to ``handle``, the skipped bytes that ``on_found`` reports, the
-part of a damaged frame that ``damage`` returns or that is dropped after it, or an opaque stream.
+A gap ends the hunt before it: what the Hunt held does not continue after the gap. A cut frame is handed over when its last byte
+was due, so that its time and its place among the events are those of a whole one. Each received byte ends in exactly one of: a
+frame handed to ``handle``, the skipped bytes that ``on_found`` reports, the end of a cut frame, the one to three bytes of a
+size field that is cut itself, or an opaque stream.
 """
 
 from collections import deque
@@ -39,7 +45,9 @@ from kproxy.protocol.wire cimport be32
 from kproxy.session.exchanges cimport Frame
 
 from kproxy.protocol import frames as kafka_frames
+from kproxy.session.cut import Cut
 
+cdef int LEFT_OUT = Cut.LEFT_OUT
 cdef int SIZE_FIELD = kafka_frames.SIZE_FIELD
 cdef Py_ssize_t HUNT_SLICE = 4096  # a Hunt is fed in slices, so that little is copied again when it finds a frame
 cdef Py_ssize_t SEARCHED_AGAIN = 65_536  # a frame that turned out to be none is searched for frames up to this size
@@ -116,8 +124,10 @@ cdef class FrameBuffer:
             return None
         if partial is None:
             partial = self.partial = bytearray()
-            self.started_at = self.at
+            self.started_at = self.ended_at = self.at
             self.needed = SIZE_FIELD
+        elif self.at > self.ended_at:
+            self.ended_at = self.at
         if PyByteArray_GET_SIZE(partial) < SIZE_FIELD:
             self.take(partial, SIZE_FIELD)
             if PyByteArray_GET_SIZE(partial) < SIZE_FIELD:
@@ -131,9 +141,24 @@ cdef class FrameBuffer:
         if PyByteArray_GET_SIZE(partial) < self.needed:
             return None
         frame = new_frame(
-            PyByteArray_AS_STRING(partial) + SIZE_FIELD, PyByteArray_GET_SIZE(partial) - SIZE_FIELD, self.started_at, self.at
+            PyByteArray_AS_STRING(partial) + SIZE_FIELD, PyByteArray_GET_SIZE(partial) - SIZE_FIELD, self.started_at, self.ended_at
         )
         self.partial = None
+        self.count += 1
+        return frame
+
+    cdef Frame cut_off(self, int cut):
+        """The unfinished frame as a cut one, after which the next frame can begin; None where its size field is not whole."""
+        cdef bytearray partial = self.partial
+        cdef Py_ssize_t here
+        cdef Frame frame
+        self.partial = None
+        if partial is None or PyByteArray_GET_SIZE(partial) < SIZE_FIELD:
+            return None
+        here = PyByteArray_GET_SIZE(partial) - SIZE_FIELD
+        frame = new_frame(PyByteArray_AS_STRING(partial) + SIZE_FIELD, here, self.started_at, self.ended_at)
+        frame.absent = self.needed - SIZE_FIELD - here
+        frame.cut_code = cut
         self.count += 1
         return frame
 
@@ -190,8 +215,8 @@ cdef class Stream:
         while pieces and self.state != OPAQUE:
             data, at = pieces.popleft()
             if self.state == SKIPPING:
-                data = self.skip_over(data)
-            if not data:
+                data = self.skip_over(data, at, events)
+            if not data or self.state == OPAQUE:
                 continue
             if self.state == HUNTING:
                 self.search(data, at, pieces, events)
@@ -201,7 +226,9 @@ cdef class Stream:
 
     def lose(self, Frame frame not None):
         """Learn from ``handle`` that *frame* was none, so that frame boundaries are not known any more."""
-        if len(frame.data) <= SEARCHED_AGAIN:
+        if frame.cut_code:
+            self.hunt(skipped=len(frame.data) + SIZE_FIELD)
+        elif len(frame.data) <= SEARCHED_AGAIN:
             self.search_again.append((len(frame.data).to_bytes(4, "big")[1:] + frame.data, frame.started_at))
             self.hunt(skipped=1)
         else:
@@ -213,18 +240,52 @@ cdef class Stream:
         self._skip = 0
         self.state = HUNTING
 
-    def damage(self, size):
-        """Learn that *size* bytes are missing (None: unknown). Return the received part of the frame they hit, and its time."""
-        missing = self.frames.missing
-        pieces = self.frames.rest()
-        partial = pieces[0] if pieces else None
-        if size is not None and size <= self._skip:
-            self._skip_bytes(self._skip - size)
-        elif size is not None and partial is not None and missing is not None and size <= missing:
-            self._skip_bytes(missing - size)  # the gap ends inside the same frame: its end is known
-        else:
+    @property
+    def unfinished(self):
+        """Bytes that came of a frame that is not whole yet, its size field included; 0 between frames and without boundaries."""
+        return self.frames.held if self._cut is None else len(self._cut.data) + SIZE_FIELD
+
+    def loses_frames(self, size, int cut):
+        """Whether the next frame's beginning is not known behind a gap of *size* bytes (None: an unknown number)."""
+        if self.state == HUNTING or size is None:
+            return True
+        due = self._due()
+        if due is None:
+            return True
+        return size > due and cut != LEFT_OUT
+
+    def miss(self, size, int64_t at, int cut, list events):
+        """Learn that *size* bytes (None: an unknown number) are not here, for the reason *cut* (Cut); *at*: when they came."""
+        cdef bint lost = self.loses_frames(size, cut)
+        if self.state == HUNTING:
+            self.finish(at, events)
             self.hunt()
-        return partial
+            return
+        due = self._due()
+        if self._cut is None:
+            self._cut = self.frames.cut_off(cut)
+        if due and size is not None and size < due:
+            self._skip = due - size
+            self.state = SKIPPING
+            return
+        self._skip = 0
+        self._hand_over_cut(at, events)
+        if lost and self.state == IN_FRAMES:
+            self.hunt()
+
+    def _due(self):
+        """Bytes that the unfinished frame still lacks, see FrameBuffer.missing."""
+        return self._skip if self.state == SKIPPING else self.frames.missing
+
+    cdef int _hand_over_cut(self, int64_t at, list events) except -1:
+        """The last byte of the cut frame was due at *at*: hand it over."""
+        cdef Frame frame = self._cut
+        self._cut = None
+        self.state = IN_FRAMES
+        if frame is not None:
+            frame.ended_at = max(frame.ended_at, at)
+            self.handle(frame, events)
+        return 0
 
     def finish(self, at, events):
         """Learn that nothing more follows the bytes held: a hunt ends without a frame."""
@@ -232,10 +293,27 @@ cdef class Stream:
             self._hunt.give_up()
             self._end_hunt(at, events)
 
+    def end(self, int64_t at, int cut, list events):
+        """Learn that no more bytes come, for the reason *cut* (Cut). Return how many bytes of a size field came, if no more did."""
+        cdef Frame frame
+        self.finish(at, events)
+        frame = self._cut
+        held = self.frames.held
+        if frame is None:
+            frame = self.frames.cut_off(cut)
+        if frame is None:
+            return held
+        self._cut = frame
+        frame.cut_code = cut
+        self._skip = 0
+        self._hand_over_cut(frame.ended_at, events)
+        return 0
+
     def stop(self):
         """Drop what is held, and every byte that follows."""
         self.state = OPAQUE
         self._hunt = None
+        self._cut = None
         self.search_again.clear()
         self.frames.rest()
 
@@ -273,10 +351,14 @@ cdef class Stream:
         pieces.extendleft(reversed(again))
         return 0
 
-    cdef bytes skip_over(self, bytes data):
-        """SKIPPING: drop what belongs to the damaged frame; return the bytes behind it."""
+    cdef bytes skip_over(self, bytes data, int64_t at, list events):
+        """SKIPPING: drop what belongs to the cut frame; return the bytes behind it."""
         skipped = min(self._skip, len(data))
-        self._skip_bytes(self._skip - skipped)
+        self._skip -= skipped
+        if self._skip == 0:
+            self._hand_over_cut(at, events)
+        elif self._cut is not None and at > self._cut.ended_at:
+            self._cut.ended_at = at
         return data[skipped:]
 
     cdef int search(self, bytes data, int64_t at, pieces, list events) except -1:
@@ -286,10 +368,6 @@ cdef class Stream:
             self._end_hunt(at, events)
             pieces.extendleft(reversed(list(hunt.rest())))
         return 0
-
-    def _skip_bytes(self, count):
-        self._skip = count
-        self.state = SKIPPING if count else IN_FRAMES
 
     def _end_hunt(self, at, events):
         hunt = self._hunt

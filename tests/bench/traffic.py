@@ -138,14 +138,21 @@ class Connection:
 
     def __init__(self, out: BinaryIO, number: int, segment: int) -> None:
         self.out, self.segment = out, segment
-        self.port = 40_000 + number
-        self.next = [1_000 * number, 2_000 * number]  # sequence numbers: client, broker
+        self.port = 40_000 + number % 25_000
+        self.next = [1_000 * number & 0xFFFFFFFF, 2_000 * number & 0xFFFFFFFF]  # sequence numbers: client, broker
 
     def open(self, at: int) -> None:
         self._packet(0, b"", 0x02, at)
         self.next[0] += 1
         self._packet(1, b"", 0x12, at)
         self.next[1] += 1
+        self._packet(0, b"", 0x10, at)
+
+    def finish(self, at: int) -> None:
+        """FIN of the client, then of the broker."""
+        for side in (0, 1):
+            self._packet(side, b"", 0x11, at)
+            self.next[side] = self.next[side] + 1 & 0xFFFFFFFF
         self._packet(0, b"", 0x10, at)
 
     def send(self, side: int, data: bytes, at: int) -> None:

@@ -31,6 +31,14 @@ def test_the_defaults_are_right() -> None:
         ({"addresses": {"mode": "transparent"}}, "bootstrap", "leave bootstrap out"),
         ({"addresses": {"mode": "fixed"}, "bootstrap": ["b:2", "c:2"]}, "bootstrap", "one target"),
         ({"addresses": {"advertise": "a:1"}}, "addresses.advertise", "a:1"),
+        ({"addresses": {"advertise": "a:443"}}, "addresses.advertise", "the port goes into advertise_port"),
+        ({"addresses": {"advertise": "a-{node}"}}, "addresses.advertise", "{node_id} once"),
+        ({"addresses": {"advertise_brokers": {"x": "a:1"}}}, "addresses.advertise_brokers.x", "no node id"),
+        ({"addresses": {"advertise_brokers": {"01": "a:1"}}}, "addresses.advertise_brokers.01", "no node id"),
+        ({"addresses": {"advertise_brokers": {"2147483648": "a:1"}}}, "addresses.advertise_brokers.2147483648", "to 2"),
+        ({"addresses": {"advertise_brokers": {"0": "a"}}}, "addresses.advertise_brokers.0", "no port"),
+        ({"addresses": {"advertise_brokers": {"0": "a:1", "1": "A:1"}}}, "addresses.advertise_brokers.1", "node 0"),
+        ({"addresses": {"mode": "fixed", "advertise_port": 443}}, "addresses.advertise_port", "only in port and sni"),
         ({"addresses": {"node_ids": ["x"]}}, "addresses.node_ids", 'write 3 or "0-5"'),
         ({"addresses": {"node_ids": ["5-2"]}}, "addresses.node_ids", "smaller one first"),
         ({"addresses": {"node_ids": [-1]}}, "addresses.node_ids", "from 0"),
@@ -70,6 +78,14 @@ def test_sni_needs_a_name_with_the_node_id(name: str | None, words: str) -> None
     ((path, message),) = complaints({"listener_tls": TLS, "addresses": {"mode": "sni", "broker_name": name}})
     assert path == "clusters[0].addresses.broker_name"
     assert words in message
+
+
+def test_brokers_of_one_port_each_have_their_own_host_by_sni() -> None:
+    addresses = {"mode": "sni", "broker_name": "b-{node_id}.x", "advertise_brokers": {"0": "a:1", "1": "a:2"}}
+    ((path, message),) = complaints({"listener_tls": TLS, "addresses": addresses})
+    assert path == "clusters[0].addresses.advertise_brokers.1"
+    assert message == 'clients cannot tell it from node 0, which is "a" too'
+    assert complaints({"addresses": {"advertise_brokers": {"0": "a:1", "1": "a:2"}}}) == []
 
 
 def test_sni_needs_tls_from_clients() -> None:

@@ -65,3 +65,10 @@ def test_an_invalid_address_is_skipped() -> None:
 def test_ports_of_brokers() -> None:
     assert first_broker_port(cluster(":9092")) == 9093
     assert broker_ports(cluster(":9092", first_port=9200, node_ids=["0-1", 7])) == {0: 9200, 1: 9201, 7: 9207}
+
+
+def test_an_advertised_port_that_does_not_exist() -> None:
+    ((path, message),) = complaints(cluster(":9092", advertise_port=65_535, node_ids=["0-1"]))
+    assert path == "clusters[0].addresses.node_ids"
+    assert message == "node 1 would get port 65536: advertise_port plus the node id may be at most 65535"
+    assert complaints(cluster(":9092", advertise_port=443, advertise="b-{node_id}.x", node_ids=["0-1"])) == []

@@ -43,6 +43,17 @@ def test_the_example_of_the_readme_is_right() -> None:
     assert config.clusters[0].name == "orders"
 
 
+def test_every_setting_has_a_description() -> None:
+    """A sentence of its own, which an editor shows beside the name."""
+    settings = {
+        f"{part}.{name}": setting.get("description", "")
+        for part, struct in config_schema()["$defs"].items()
+        for name, setting in struct["properties"].items()
+    }
+    assert len(settings) > 50
+    assert [name for name, description in settings.items() if not re.fullmatch(r".{10,}\.", description)] == []
+
+
 def test_it_is_a_schema() -> None:
     VALIDATOR.check_schema(config_schema())
     assert "x-unit" not in str(config_schema())
@@ -57,6 +68,7 @@ def test_it_is_a_schema() -> None:
         {"limits": {"memory": "512MiB", "frame_size": 104857600}},
         {"analysis": {"snaplen": "1KiB", "log": {"path": "x", "most_size": "10MB", "most_age": "1h"}}},
         {"clusters": [{**CLUSTER, "addresses": {"node_ids": [0, "1-5"], "first_port": 20000}}]},
+        {"clusters": [{**CLUSTER, "addresses": {"advertise_port": 443, "advertise_brokers": {"0": "a:443"}}}]},
     ],
 )
 def test_schema_and_parser_accept_the_same(parts: dict[str, Any]) -> None:
@@ -80,6 +92,8 @@ def test_schema_and_parser_accept_the_same(parts: dict[str, Any]) -> None:
         {"clusters": [{**CLUSTER, "name": ".."}]},
         {"clusters": [{**CLUSTER, "addresses": {"first_port": 70000}}]},
         {"clusters": [{**CLUSTER, "listener_tls": {"certificate": "x"}}]},
+        {"clusters": [{**CLUSTER, "addresses": {"advertise_port": 0}}]},
+        {"clusters": [{**CLUSTER, "addresses": {"advertise_brokers": {"0": ["a:443"]}}}]},
     ],
 )
 def test_schema_and_parser_refuse_the_same(parts: dict[str, Any]) -> None:

@@ -15,16 +15,22 @@ def test_clusters() -> None:
     assert cluster_line(plain) == "default: :19092 -> a:1, b:2; brokers on port 19093 + node id"
     listed = Cluster(listen=":19092", bootstrap=["a:1"], addresses=Addresses(node_ids=["1-3"]))
     assert cluster_line(listed) == "default: :19092 -> a:1; brokers on ports 19094 to 19096"
+    behind = Addresses(advertise_port=443, advertise_brokers={"3": "three:8443"})
+    words = "brokers on port 19093 + node id; advertised port 443 + node id; broker 3 advertised as three:8443"
+    assert (
+        cluster_line(Cluster(listen=":19092", bootstrap=["a:1"], addresses=behind))
+        == f"default: :19092 -> a:1; {words}"
+    )
     sni = Cluster(
         name="x",
         listen=":1",
         bootstrap=["a:1"],
-        addresses=Addresses(mode="sni", broker_name="b-{node_id}.x"),
+        addresses=Addresses(mode="sni", broker_name="b-{node_id}.x", advertise_port=443),
         listener_tls=TLS,
         broker_tls=BrokerTls(),
         filters=[FilterUse(use="m:F")],
     )
-    expected = "x: :1 -> a:1; brokers by name, b-{node_id}.x; TLS from clients; TLS to brokers; filters m:F"
+    expected = "x: :1 -> a:1; brokers by name, b-{node_id}.x; advertised port 443; TLS from clients; TLS to brokers; filters m:F"
     assert cluster_line(sni) == expected
     transparent = Cluster(listen=":1", addresses=Addresses(mode="transparent"))
     assert (

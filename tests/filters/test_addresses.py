@@ -4,7 +4,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from kproxy.filters.addresses import address_fields, responses_with_addresses, tail_start
+from kproxy.filters.addresses import (
+    address_fields,
+    ends_with_addresses,
+    head_end,
+    responses_with_addresses,
+    tail_start,
+)
 from kproxy.filters.contract import Want
 from kproxy.protocol import facts
 from kproxy.protocol.facts import Field
@@ -84,9 +90,31 @@ def test_which_are_held_and_of_which_the_end_is_enough() -> None:
         | {(api_key, version) for api_key in (78, 79) for version in range(3)}
         | {(59, 1)}
     )
-    assert wants[3, 0] is wants[10, 6] is wants[60, 2] is wants[52, 1] is Want.HOLD
+    heads = {(api_key, version) for (api_key, version), want in wants.items() if want is Want.HEAD}
+    assert heads == {(3, version) for version in range(14)} | {(60, version) for version in range(3)}
+    assert wants[10, 6] is wants[52, 1] is wants[55, 2] is Want.HOLD
     assert (1, 15) not in wants
     assert (55, 1) not in wants
+
+
+@pytest.mark.parametrize(
+    ("api_key", "api_version", "behind"),
+    [
+        (3, 0, "topics"),
+        (3, 1, "controllerId"),
+        (3, 13, "clusterId"),
+        (60, 2, "clusterAuthorizedOperations"),
+        (10, 6, None),
+    ],
+)
+def test_where_the_beginning_ends(api_key: int, api_version: int, behind: str | None) -> None:
+    assert head_end(api_key, api_version) == behind
+
+
+def test_of_which_the_end_can_be_rewritten() -> None:
+    found = {facts().apis[key].name for key, version in responses_with_addresses() if ends_with_addresses(key, version)}
+    assert found == {line.partition(":")[0] for line in PLACES} - {"Metadata", "DescribeCluster"}
+    assert not ends_with_addresses(10, 3)  # its only address is the message's own
 
 
 @pytest.mark.parametrize(

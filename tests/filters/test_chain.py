@@ -147,7 +147,19 @@ def test_attack_22_a_frame_too_big_to_be_held() -> None:
     refusing = Chain([RewriteAddresses(), observer, policy])
     assert refusing.when_too_large_to_hold(RESPONSE, 1, 18) is Want.REFUSE
     assert refusing.faults == {"observer": 1, "policy": 1}
-    assert Chain([RewriteAddresses()]).when_too_large_to_hold(RESPONSE, 3, 9) is Want.REFUSE
+    assert Chain([RewriteAddresses()]).when_too_large_to_hold(RESPONSE, 10, 2) is Want.REFUSE
+
+
+def test_a_response_too_big_to_be_held_is_rewritten_in_part_where_that_is_enough() -> None:
+    observer = Asking(forward, responses=(3, 55), fails_open=True, name="observer")
+    policy = Asking(forward, responses=(3, 55), name="policy")
+    watched = Chain([RewriteAddresses(), observer])
+    assert watched.wanted(RESPONSE, 3, 9) is Want.HOLD
+    assert watched.when_too_large_to_hold(RESPONSE, 3, 9) is Want.HEAD
+    assert watched.when_too_large_to_hold(RESPONSE, 55, 2) is Want.TAIL
+    assert watched.faults == {"observer": 2}
+    assert Chain([RewriteAddresses()]).when_too_large_to_hold(RESPONSE, 55, 2) is Want.TAIL
+    assert Chain([RewriteAddresses(), policy]).when_too_large_to_hold(RESPONSE, 3, 9) is Want.REFUSE
 
 
 class Ending(Filter):

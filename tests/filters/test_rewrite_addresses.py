@@ -180,7 +180,8 @@ def test_attack_20_a_response_that_cannot_be_read_closes_the_connection() -> Non
 
 def test_what_it_wants() -> None:
     wants = RewriteAddresses().wants
-    assert wants(Direction.RESPONSE, 3, 0) is Want.HOLD
+    assert wants(Direction.RESPONSE, 3, 0) is Want.HEAD
+    assert wants(Direction.RESPONSE, 10, 4) is Want.HOLD
     assert wants(Direction.RESPONSE, 1, 16) is Want.TAIL
     assert wants(Direction.RESPONSE, 1, 15) is Want.PASS
     assert wants(Direction.REQUEST, 3, 0) is Want.PASS

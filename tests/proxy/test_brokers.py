@@ -213,6 +213,14 @@ def test_attack_20_hosts_that_are_no_names(host: str) -> None:
         (("localhost", 19_092), {}, "127.0.0.1", 19_092),
         (("127.0.0.1", 19_092), {}, "localhost", 19_093),
         (("0.0.0.0", 19_092), {"advertise": "kafka.example.com"}, "Kafka.example.com", 19_092),
+        (
+            ("0.0.0.0", 19_092),
+            {"advertise": "lb.example.com", "advertise_port": 443},
+            "LB.example.com",
+            443,
+        ),  # node 0's
+        (("0.0.0.0", 19_092), {"advertise": "lb.example.com", "advertise_port": 443}, "lb.example.com", 444),
+        (("0.0.0.0", 19_092), {"advertise_brokers": {"1": "one.example.com:443"}}, "one.example.com", 443),
     ],
 )
 def test_attack_20_no_loop(listen: tuple[str, int], rules: dict[str, Any], host: str, port: int) -> None:
@@ -233,6 +241,17 @@ def test_attack_20_no_loop(listen: tuple[str, int], rules: dict[str, Any], host:
 )
 def test_what_is_no_loop(listen: tuple[str, int], host: str, port: int) -> None:
     assert told(table(listen), 1, host, port) is not None
+
+
+def test_the_brokers_behind_the_same_load_balancer_are_no_loop() -> None:
+    """Clients are told lb:443 and up; lb:9094 leads to the brokers themselves."""
+    brokers = table(("0.0.0.0", 9094), advertise="lb", advertise_port=443)
+    assert told(brokers, 1, "lb", 9094) == ("lb", 444)
+    assert reason(brokers, 2, "lb", 445) == "an address of this proxy's own"
+
+
+def test_a_broker_whose_advertised_port_cannot_be() -> None:
+    assert reason(table(advertise_port=65_535), 1) == "a node id too high for advertise_port"
 
 
 def test_a_broker_does_not_get_the_bootstrap_port() -> None:

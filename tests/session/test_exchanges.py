@@ -5,6 +5,7 @@ import pickle
 
 import pytest
 
+from kproxy.session.cut import Cut
 from kproxy.session.events import Connection
 from kproxy.session.exchanges import (
     TOKEN,
@@ -48,9 +49,35 @@ def test_frames_and_exchanges_are_equal_when_all_their_fields_are() -> None:
     one, other = (Exchange(CONNECTION, 5, request=Frame(b"abc", 1, 2)) for _ in range(2))
     assert one == other and one != 5
     assert other.request is not None
-    other.request.cut = True
+    other.request.cut = Cut.SNAPLEN
     assert one != other
-    assert "cut=True" in repr(other) and "at=5" in repr(other)
+    assert "SNAPLEN" in repr(other) and "at=5" in repr(other)
+
+
+def test_a_cut_frame_has_its_size_on_the_wire_and_no_body() -> None:
+    cut = Frame(b"abc", 1, 2, cut=Cut.SNAPLEN, size=1_000)
+    assert (cut.size, cut.wire_size, cut.cut, cut.body()) == (1_000, 1_004, Cut.SNAPLEN, None)
+    assert Frame(b"abc", 1, 2).size == 3 and not Frame(b"abc", 1, 2).cut
+    copy = pickle.loads(pickle.dumps(cut.copy(trailing=3)))
+    assert (copy.size, copy.trailing) == (1_000, 3) and copy != cut and copy.copy(trailing=0) == cut
+
+
+def test_bodies_tells_why_either_is_cut() -> None:
+    whole, cut = Frame(b"abcd", 1, 2), Frame(b"abc", 1, 2, cut=Cut.LEFT_OUT, size=4)
+    assert Exchange(CONNECTION, 5, request=whole, response=whole).bodies is None
+    assert Exchange(CONNECTION, 5, request=whole, response=cut).bodies == "left out: the analyzer was behind"
+    assert Exchange(CONNECTION, 5, request=cut, response=cut).bodies == "left out: the analyzer was behind"
+    both = Exchange(CONNECTION, 5, request=cut, response=cut.copy(cut=Cut.SNAPLEN))
+    assert both.bodies == "request: left out: the analyzer was behind; response: cut by the capture's snaplen"
+
+
+def test_a_response_whose_end_was_never_sent_has_no_latency_and_says_who_ended_it() -> None:
+    closed = Connection(4, "10.0.0.5:51234", "[::1]:9092", closed="the client reset the connection")
+    cut = Frame(b"abc", 2_000_000, 3_000_000, cut=Cut.SNAPLEN, size=4)
+    exchange = Exchange(closed, 5, request=Frame(b"abcd", 1_000_000, 1_000_000), response=cut)
+    assert exchange.latency_ms == 2.0
+    exchange.response = cut.copy(cut=Cut.RESET)
+    assert exchange.latency_ms is None and exchange.bodies == "the client reset the connection inside the response"
 
 
 def test_a_copy_has_the_changes_and_leaves_the_original() -> None:

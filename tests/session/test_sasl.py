@@ -5,6 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from kproxy.session import Connection, Direction
+from kproxy.session.cut import Cut
+from kproxy.session.exchanges import Frame
 from kproxy.session.sasl import SaslPhase, token_event
 from tests.support.frames import heartbeat
 
@@ -65,6 +67,13 @@ def test_a_request_of_another_client_or_with_bytes_left_does_not() -> None:
     assert not phase.ends_with(b"\0alice\0secret")
 
 
+def test_a_cut_frame_ends_the_phase_by_its_whole_header_alone() -> None:
+    for size in range(len(REQUEST)):
+        assert in_tokens(1).ends_with(REQUEST[:size], cut=True) is (size >= 8 + 2 + len("app"))
+    for token in (b"\0tim\0tanstaaftanstaaf", b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO", b"\x60\x82\x02\x0b\x06\x09\x2a"):
+        assert not any(in_tokens(1).ends_with(token[:size], cut=True) for size in range(len(token)))
+
+
 def test_after_a_refusal_a_request_ends_it_at_once() -> None:
     phase = in_tokens(0)
     phase.on_refusal()
@@ -106,9 +115,15 @@ def test_after_a_gap_the_next_request_ends_it() -> None:
 def test_a_token_tells_what_is_no_secret(
     mechanism: str | None, direction: Direction, data: bytes, parts: dict[str, object] | None
 ) -> None:
-    event = token_event(Connection(1, "a:1", "b:2", sasl_mechanism=mechanism), direction, data, 7)
+    event = token_event(Connection(1, "a:1", "b:2", sasl_mechanism=mechanism), direction, Frame(data, 5, 7))
     assert (event.at, event.direction, event.size, event.parts) == (7, direction, len(data), parts)
     assert "canary" not in repr(event)
+
+
+def test_a_cut_token_has_its_size_and_nothing_in_it_is_shown() -> None:
+    told = Connection(1, "a:1", "b:2", sasl_mechanism="PLAIN")
+    event = token_event(told, Direction.REQUEST, Frame(b"\0alice\0cana", 5, 7, cut=Cut.SNAPLEN, size=13))
+    assert (event.size, event.parts) == (13, None)
 
 
 # The table of kproxy/session/sasl.py, walked: every event in every state.

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from kproxy.session import (
     BadFrame,
     ClusterView,
+    Cut,
     Direction,
     Event,
     Exchange,
@@ -186,7 +187,7 @@ def test_requests_without_a_byte_of_the_broker_say_that_it_was_not_recorded(ends
 
 def test_one_request_without_an_answer_may_be_a_silent_broker() -> None:
     (exchange,) = exchanges(client >> heartbeat(1), client.finishes(), closing)
-    assert exchange.unanswered == "the connection closed before the response"
+    assert exchange.unanswered == "the client closed the connection before the response"
 
 
 def test_a_broker_that_was_heard_was_recorded() -> None:
@@ -221,7 +222,11 @@ def test_a_client_may_finish_before_it_is_answered() -> None:
 
 
 def test_a_frame_that_never_ended_is_told() -> None:
-    assert converse(client >> heartbeat(1)[:9], closing) == ["gap in requests: 20 missing, 9 skipped, 1 lost"]
+    (exchange,) = exchanges(client >> heartbeat(1)[:9], closing)
+    assert (exchange.api_name, exchange.api_version, exchange.correlation_id) == ("Heartbeat", 0, None)
+    assert exchange.request is not None and exchange.request.wire_size == len(heartbeat(1))
+    assert exchange.bodies == "the capture ended inside the request"
+    assert converse(client >> heartbeat(1)[:3], closing) == ["gap in requests: None missing, 3 skipped, 1 lost"]
 
 
 # Versions and APIs
@@ -474,8 +479,21 @@ def test_a_sasl_authenticate_that_cannot_be_read_tells_no_size_of_it() -> None:
 
 
 def test_a_token_cut_short_by_a_gap_is_not_taken_for_a_request() -> None:
-    said = converse(*TOKENS[:2], client >> heartbeat(2)[:20], client.loses(9), client >> heartbeat(3), closing)
-    assert said[1:] == ["gap in requests: 9 missing, 0 skipped, 1 lost", "Heartbeat v0 #3 unanswered"]
+    token = frame(b"\0bob\0" + PASSWORD.encode())
+    said = converse(*TOKENS[:2], client >> token[:8], client.loses(len(token) - 8), client >> heartbeat(3), closing)
+    assert said[1:] == [
+        f"gap in requests: {len(token) - 8} missing, 0 skipped, 1 lost",
+        f"token of {len(token) - 4} bytes in the request",
+        "Heartbeat v0 #3 unanswered",
+    ]
+
+
+def test_a_cut_request_ends_raw_tokens_by_its_header() -> None:
+    asked = heartbeat(3)
+    cut = [client >> asked[:20], client.loses(len(asked) - 20, Cut.SNAPLEN)]
+    token = frame(b"\0bob\0" + PASSWORD.encode())
+    said = converse(*TOKENS[:2], client >> token, broker >> frame(b""), *cut, broker >> heartbeat_answer(3))
+    assert said[-1] == "Heartbeat v0 #3 answered"
 
 
 def test_with_the_broker_out_of_sight_a_request_ends_the_tokens() -> None:
@@ -548,7 +566,7 @@ def test_after_authentication_and_without_sasl_it_is_not() -> None:
 # Gaps and mid-stream
 
 
-def test_a_gap_inside_a_frame_loses_that_frame_alone() -> None:
+def test_a_gap_inside_a_frame_loses_no_exchange() -> None:
     first = heartbeat(1, "g" * 100)
     said = converse(
         client >> first[:50],
@@ -558,7 +576,7 @@ def test_a_gap_inside_a_frame_loses_that_frame_alone() -> None:
     )
     assert said == [
         "gap in requests: 20 missing, 0 skipped, 1 lost",
-        "Heartbeat v0 #1 answered, undecoded",
+        "Heartbeat v0 #1 answered",
         "Heartbeat v0 #2 answered",
     ]
 
@@ -573,8 +591,84 @@ def test_after_a_gap_of_unknown_size_the_next_plausible_frame_is_found() -> None
     assert said == [
         "gap in requests: None missing, 0 skipped, 1 lost",
         "gap in requests: 0 missing, 18 skipped, 0 lost",
+        "Heartbeat v0 #1 unanswered",
         "Heartbeat v0 #2 answered",
     ]
+
+
+@pytest.mark.parametrize("cut", [Cut.SNAPLEN, Cut.LEFT_OUT])
+def test_a_cut_frame_pairs_and_has_its_sizes_times_and_latency(cut: Cut) -> None:
+    """One packet for each frame, of which 30 bytes were captured; the next frame begins with the next packet."""
+    asked, answer = heartbeat(1, "g" * 300), response(1, b"x" * 500)
+    events = events_of(
+        client >> asked[:30],
+        client.loses(len(asked) - 30, cut),
+        client >> heartbeat(2),
+        broker >> answer[:30],
+        broker.loses(len(answer) - 30, cut),
+        broker >> heartbeat_answer(2),
+    )
+    assert [tell(event) for event in events] == ["Heartbeat v0 #1 answered", "Heartbeat v0 #2 answered"]
+    exchange = events[0]
+    assert isinstance(exchange, Exchange) and exchange.request is not None and exchange.response is not None
+    assert (exchange.request.wire_size, exchange.response.wire_size) == (len(asked), len(answer))
+    assert (exchange.request.cut, exchange.response.cut, exchange.undecoded) == (cut, cut, None)
+    assert (exchange.request.started_at, exchange.response.ended_at, exchange.latency_ms) == (1_000, 5_000, 0.004)
+    assert exchange.request.message is not None and exchange.request_body() is None and exchange.bodies == cut.text
+
+
+def test_frames_left_out_whole_disturb_nothing() -> None:
+    said = converse(
+        client >> heartbeat(1),
+        client.loses(len(heartbeat(2)), Cut.LEFT_OUT),
+        client >> heartbeat(3),
+        broker >> heartbeat_answer(1),
+        broker.loses(len(heartbeat_answer(2)), Cut.LEFT_OUT),
+        broker >> heartbeat_answer(3),
+    )
+    assert said == ["Heartbeat v0 #1 answered", "Heartbeat v0 #3 answered"]
+
+
+@pytest.mark.parametrize(
+    ("size", "told"),
+    [
+        (4, (None, None, None)),
+        (6, (12, None, None)),
+        (9, (12, 0, None)),
+        (12, (12, 0, 1)),
+        (16, (12, 0, 1)),
+        (17, (12, 0, 1)),
+    ],
+)
+def test_a_request_cut_inside_its_header_is_shown_as_far_as_it_goes(size: int, told: tuple[int | None, ...]) -> None:
+    asked = heartbeat(1)
+    cut = [client >> asked[:size], client.loses(len(asked) - size, Cut.SNAPLEN), client >> heartbeat(2)]
+    first, second = exchanges(*cut, broker >> heartbeat_answer(1) + heartbeat_answer(2))
+    assert first.request is not None and first.request.wire_size == len(asked)
+    assert (first.api_key, first.api_version, first.request.header is not None) == (*told[:2], size == 17)
+    assert first.response is not None and first.correlation_id == 1  # the response's, where the request's is cut
+    assert (second.correlation_id, second.request_body() is not None) == (2, True)
+    (alone,) = exchanges(*cut[:2], closing)
+    assert (alone.api_key, alone.api_version, alone.correlation_id) == told
+
+
+def test_a_response_cut_inside_its_correlation_id_is_the_next_one() -> None:
+    answer = heartbeat_answer(1)
+    for size in range(4, len(answer)):
+        cut = [broker >> answer[:size], broker.loses(len(answer) - size, Cut.SNAPLEN)]
+        said = converse(client >> heartbeat(1) + heartbeat(2), *cut, broker >> heartbeat_answer(2))
+        assert said == ["Heartbeat v0 #1 answered", "Heartbeat v0 #2 answered"]
+
+
+def test_a_produce_of_which_the_acks_are_cut_is_not_called_unanswered() -> None:
+    asked = produce(1, acks=0)
+    cut = [client >> asked[:20], client.loses(len(asked) - 20, Cut.SNAPLEN), client >> heartbeat(2)]
+    assert converse(*cut, broker >> heartbeat_answer(2)) == [
+        "Produce v3 #1 needs no answer",
+        "Heartbeat v0 #2 answered",
+    ]
+    (alone, _) = exchanges(*cut, closing)
+    assert alone.unanswered == "whether it is answered at all is not known: its acks are not in the capture"
 
 
 def test_responses_lost_in_a_gap_are_skipped() -> None:
@@ -586,7 +680,7 @@ def test_responses_lost_in_a_gap_are_skipped() -> None:
     )
     assert [tell(event) for event in events] == [
         "gap in responses: 14 missing, 0 skipped, 1 lost",
-        "Heartbeat v0 #1001 unanswered",
+        "Heartbeat v0 #1001 answered",
         "Heartbeat v0 #1002 unanswered",
         "Heartbeat v0 #1003 answered",
     ]
@@ -629,14 +723,29 @@ def test_in_mid_stream_an_api_versions_request_newer_than_the_facts_is_found() -
     assert said == ["gap in requests: 0 missing, 7 skipped, 0 lost", "ApiVersions v5 #0 answered"]
 
 
-def test_why_nothing_was_answered_does_not_depend_on_which_packet_came_first() -> None:
-    for steps in (
-        [client >> heartbeat(1), client.finishes(), broker.finishes()],
-        [broker.finishes(), client >> heartbeat(1), client.finishes()],
-        [client.finishes(), broker.finishes(), client >> heartbeat(1)],
+def test_why_nothing_was_answered_is_who_sent_fin_or_rst_first() -> None:
+    asked = client >> heartbeat(1)
+    for words, steps in (
+        ("the client closed", [asked, client.finishes(), broker.finishes()]),
+        ("the client closed", [asked, client.finishes(), client.resets(), broker.is_reset()]),
+        ("the client reset", [asked, broker.is_reset(), client.resets()]),
+        ("the broker closed", [asked, broker.finishes(), client.finishes()]),
+        ("the broker closed", [broker.finishes(), asked, client.finishes()]),
+        ("the broker reset", [asked, client.is_reset(), broker.resets()]),
     ):
         (exchange,) = exchanges(*steps, closing)
-        assert exchange.unanswered == "the broker closed the connection before the response"
+        assert exchange.unanswered == f"{words} the connection before the response"
+        assert exchange.connection.closed == f"{words} the connection"
+
+
+def test_a_response_that_a_reset_ends_is_there_and_is_no_gap() -> None:
+    answer = heartbeat_answer(1)
+    events = events_of(client >> heartbeat(1), broker >> answer[:9], client.resets(), broker.is_reset(), closing)
+    assert [tell(event) for event in events] == ["Heartbeat v0 #1 answered"]
+    (exchange,) = events
+    assert isinstance(exchange, Exchange) and exchange.response is not None
+    assert (exchange.response.cut, exchange.response.wire_size) == (Cut.RESET, len(answer))
+    assert exchange.bodies == "the client reset the connection inside the response"
 
 
 def test_bytes_that_only_look_like_a_request_are_not_reported() -> None:

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kproxy.protocol import Direction
+from kproxy.session.cut import Cut
 from kproxy.session.exchanges import Event, Frame
 from kproxy.session.hunting import RequestHunt
 from kproxy.session.limits import Limits
@@ -105,6 +106,7 @@ class Listener:
 
     def __init__(self) -> None:
         self.told: list[object] = []
+        self.frames: list[Frame] = []
         self.stream = Stream(
             Direction.REQUEST,
             FrameBuffer(1_000),
@@ -115,6 +117,7 @@ class Listener:
 
     def on_frame(self, found: Frame, events: list[Event]) -> None:
         self.told.append(found.data)
+        self.frames.append(found)
         if found.data.startswith(b"?"):
             self.stream.lose(found)
 
@@ -128,6 +131,9 @@ class Listener:
         for at, chunk in enumerate(chunks):
             self.stream.receive(chunk, at, [])
         return self.told
+
+    def miss(self, size: int | None, at: int = 0, cut: Cut = Cut.SNAPLEN) -> None:
+        self.stream.miss(size, at, cut, [])
 
 
 FOUND = heartbeat(3)
@@ -147,28 +153,69 @@ def test_a_frame_that_is_none_is_searched_for_one() -> None:
     assert told == [b"?" + FOUND + b"tail", ("skipped", 5), FOUND[4:], ("refused", b"tail"), ("skipped", 4), FOUND[4:]]
 
 
-def test_a_gap_inside_a_frame_of_known_size_is_passed_over() -> None:
+LONG = frame(b"0123456789")
+
+
+def test_a_gap_inside_a_frame_makes_a_cut_frame_that_comes_when_its_end_was_due() -> None:
     listener = Listener()
-    listener.send(frame(b"0123456789")[:6])
-    assert listener.stream.damage(3) == (frame(b"0123456789")[:6], 0)
-    assert listener.send(b"5", b"6789"[:2], b"89" + frame(b"next")) == [b"next"]
+    listener.send(LONG[:6])
+    listener.miss(3, at=5)
+    assert listener.send(b"5", b"678") == []
+    assert listener.send(b"9" + frame(b"next")) == [b"01", b"next"]
+    cut = listener.frames[0]
+    assert (cut.cut, cut.size, cut.wire_size, cut.data) == (Cut.SNAPLEN, 10, len(LONG), b"01")
     assert listener.stream.state is State.IN_FRAMES
+
+
+def test_a_gap_at_the_end_of_a_frame_has_the_time_of_the_last_byte() -> None:
+    listener = Listener()
+    listener.send(LONG[:6])
+    listener.miss(8, at=77)
+    assert listener.told == [b"01"] and (listener.frames[0].started_at, listener.frames[0].ended_at) == (0, 77)
 
 
 def test_a_second_gap_in_the_same_frame_is_passed_over_too() -> None:
     listener = Listener()
-    listener.send(frame(b"0123456789")[:6])
-    listener.stream.damage(3)
-    assert listener.stream.damage(2) is None
-    assert listener.send(b"789" + frame(b"next")) == [b"next"]
+    listener.send(LONG[:6])
+    listener.miss(3)
+    listener.miss(2)
+    assert listener.send(b"789" + frame(b"next")) == [b"01", b"next"]
 
 
 def test_a_gap_that_reaches_beyond_the_frame_begins_a_hunt() -> None:
     listener = Listener()
-    listener.send(frame(b"0123456789")[:6])
-    listener.stream.damage(50)
+    listener.send(LONG[:6])
+    listener.miss(50)
     assert listener.stream.state is State.HUNTING
-    assert listener.send(b"junk" + FOUND) == [("skipped", 4), FOUND[4:]]
+    assert listener.send(b"junk" + FOUND) == [b"01", ("skipped", 4), FOUND[4:]]
+
+
+def test_frames_left_out_on_purpose_end_with_a_frame() -> None:
+    listener = Listener()
+    listener.send(LONG[:6])
+    listener.miss(8 + len(LONG), cut=Cut.LEFT_OUT)
+    assert listener.send(LONG) == [b"01", b"0123456789"] and listener.frames[0].cut is Cut.LEFT_OUT
+    listener.miss(len(LONG), cut=Cut.LEFT_OUT)
+    assert listener.send(LONG) == [b"01", b"0123456789", b"0123456789"]
+
+
+def test_the_end_of_a_stream_cuts_its_last_frame() -> None:
+    listener = Listener()
+    listener.send(LONG[:9])
+    assert listener.stream.end(9, Cut.RESET, []) == 0
+    assert listener.told == [b"01234"] and listener.frames[0].cut is Cut.RESET
+    assert listener.frames[0].ended_at == 0  # when the last byte came, not when the connection ended
+    listener.send(LONG[:3])
+    assert listener.stream.end(9, Cut.RESET, []) == 3
+
+
+def test_the_end_of_a_frame_is_the_latest_of_its_bytes() -> None:
+    """Bytes that overtook others have their own times: the hole was filled last."""
+    buffer = FrameBuffer(100)
+    for at, piece in ((4, LONG[:3]), (9, LONG[3:8]), (5, LONG[8:])):
+        buffer.push(piece, at)
+        found = buffer.next()
+    assert found is not None and (found.started_at, found.ended_at) == (4, 9)
 
 
 def test_stopped_it_looks_at_nothing() -> None:
@@ -192,7 +239,7 @@ HALF = frame(b"0123456789")[:6]
 
 REACH: dict[State, Callable[[Listener], object]] = {
     IN_FRAMES: lambda to: to.send(HALF),
-    SKIPPING: lambda to: (to.send(HALF), to.stream.damage(3)),
+    SKIPPING: lambda to: (to.send(HALF), to.miss(3)),
     HUNTING: lambda to: to.stream.hunt(),
     OPAQUE: lambda to: to.stream.stop(),
 }
@@ -209,10 +256,12 @@ EVENTS: dict[str, Callable[[Listener], object]] = {
     "a frame": lambda to: to.send(rest(to) + FOUND),
     "a frame that is none": lambda to: to.send(rest(to) + frame(b"?")),
     "a size that no frame has": lambda to: to.send(rest(to) + b"\xff\xff\xff\xff"),
-    "a gap inside the frame": lambda to: to.stream.damage(2),
-    "a gap to the end of the frame": lambda to: to.stream.damage(len(rest(to)) or None),
-    "a gap beyond the frame": lambda to: to.stream.damage(1_000),
-    "a gap of unknown size": lambda to: to.stream.damage(None),
+    "a gap inside the frame": lambda to: to.miss(2),
+    "a gap to the end of the frame": lambda to: to.miss(len(rest(to)) or None),
+    "a gap beyond the frame": lambda to: to.miss(1_000),
+    "a gap of unknown size": lambda to: to.miss(None),
+    "a gap of frames left out": lambda to: to.miss(1_000, cut=Cut.LEFT_OUT),
+    "the end": lambda to: to.stream.end(9, Cut.RESET, []),
     "finish": lambda to: to.stream.finish(9, []),
     "stop": lambda to: to.stream.stop(),
 }
@@ -226,6 +275,8 @@ NEXT = {
         "stop": OPAQUE,
     },
     SKIPPING: {
+        "the end": IN_FRAMES,
+        "a gap of frames left out": IN_FRAMES,
         "the rest of the frame": IN_FRAMES,
         "a frame": IN_FRAMES,
         "a frame that is none": HUNTING,
@@ -235,7 +286,7 @@ NEXT = {
         "a gap of unknown size": HUNTING,
         "stop": OPAQUE,
     },
-    HUNTING: {"a frame": IN_FRAMES, "finish": IN_FRAMES, "stop": OPAQUE},
+    HUNTING: {"a frame": IN_FRAMES, "the end": IN_FRAMES, "finish": IN_FRAMES, "stop": OPAQUE},
     OPAQUE: {},
 }
 

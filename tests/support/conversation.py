@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kproxy.protocol import request_message
-from kproxy.session import BadFrame, Direction, Event, Exchange, Gap, NotKafka, SaslToken, Session
+from kproxy.session import BadFrame, Cut, Direction, Event, Exchange, Gap, NotKafka, SaslToken, Session
 
 Step = Callable[[Session, int], list[Event]]
 
@@ -23,13 +23,21 @@ class Side:
     def __rshift__(self, data: bytes) -> Step:
         return lambda session, at: session.receive(self.direction, data, at)
 
-    def loses(self, size: int | None) -> Step:
-        """Bytes of this side are missing in the capture."""
-        return lambda session, at: session.gap(self.direction, size, at)
+    def loses(self, size: int | None, cut: Cut = Cut.MISSING) -> Step:
+        """Bytes of this side are not here."""
+        return lambda session, at: session.gap(self.direction, size, at, cut)
 
     def finishes(self) -> Step:
         """This side sends FIN."""
         return lambda session, at: session.end(self.direction, at)
+
+    def resets(self) -> Step:
+        """This side sends RST, which ends its own direction."""
+        return lambda session, at: session.end(self.direction, at, self.direction)
+
+    def is_reset(self) -> Step:
+        """The other side's RST ends this side's direction."""
+        return lambda session, at: session.end(self.direction, at, 1 - self.direction)
 
 
 client = Side(Direction.REQUEST)

@@ -38,6 +38,7 @@ class Owner:
     judge_request: Callable[[Link, bytes], bool] | None = None
     judge_response: Callable[[Link, tuple[Any, ...], bytes], bool] | None = None
     judge_tail: Callable[[bytes], bytes] | None = None
+    judge_head: Callable[[bytes], bytes | None] | None = None
     strict: bool = False
     told: list[tuple[Any, ...]] = field(default_factory=list)
     closed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -54,6 +55,10 @@ class Owner:
             link.forward_response(frame)
             return True
         return self.judge_response(link, current, frame)
+
+    def on_head(self, link: Link, current: tuple[Any, ...], head: bytes) -> bytes | None:
+        self.told.append(("head", head))
+        return head if self.judge_head is None else self.judge_head(head)
 
     def on_tail(self, link: Link, current: tuple[Any, ...], tail: bytes) -> bytes:
         self.told.append(("tail", tail))

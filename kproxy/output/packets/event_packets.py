@@ -11,11 +11,12 @@ from kproxy.output.packets.synthetic_tcp import SEGMENT, SyntheticTcp
 from kproxy.output.rewriting.rewriter import Rewriter
 from kproxy.output.text.lines import TextLines
 from kproxy.protocol.frames import GSSAPI_FIRST_BYTE, SIZE_FIELD
-from kproxy.session import BadFrame, Connection, Direction, Event, Exchange, Frame, Gap, SaslToken
+from kproxy.session import BadFrame, Connection, Cut, Direction, Event, Exchange, Frame, Gap, SaslToken
 
 TOKEN = bytes([GSSAPI_FIRST_BYTE])
 SMALLEST_HOLE = 1  # bytes: for a gap of unknown size
 MOST_UINT32 = 0xFFFFFFFF
+NEVER_SENT = (Cut.RESET, Cut.CAPTURE_ENDED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,8 @@ class EventPieces:
             return self._exchange(event)
         if isinstance(event, SaslToken):
             return [self._token(event)]
+        if isinstance(event, Gap) and event.in_frame:
+            return []  # the hole is behind what is here of the frame
         return [_hole(event)] if isinstance(event, Gap | BadFrame) else []
 
     def connection(self, connection: Connection) -> Connection:
@@ -113,10 +116,9 @@ class Conversation:
 
 
 def _frame(event: Exchange, frame: Frame, direction: Direction, comment: str) -> list[Piece]:
-    promised = len(frame.data) + (SMALLEST_HOLE if frame.cut else 0)
-    data = promised.to_bytes(SIZE_FIELD, "big") + frame.data
+    data = frame.size.to_bytes(SIZE_FIELD, "big") + frame.data
     correlation_id = 0 if direction or event.correlation_id is None else event.correlation_id & MOST_UINT32
-    hole = SMALLEST_HOLE if frame.cut else 0
+    hole = 0 if frame.cut in NEVER_SENT else frame.size - len(frame.data)
     times = frame.started_at, frame.ended_at, correlation_id
     if frame.cut:
         return [Piece(frame.started_at, direction, data, comment, hole, *times)]

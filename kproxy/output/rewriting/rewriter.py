@@ -84,7 +84,7 @@ class Rewriter:
     def _frame(self, frame: Frame, api_key: int | None, context: Context) -> tuple[Frame, str]:
         """A frame rewritten, and a note."""
         header = self.header(frame)
-        if frame.message is None:
+        if frame.message is None or frame.cut:
             if self.keeps_unread(api_key):
                 return _with(frame, header, frame.data[len(header) :]), ""
             return _blank(frame, header, "unreadable", keep=_software_size(frame))

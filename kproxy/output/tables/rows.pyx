@@ -284,6 +284,8 @@ cpdef tuple read_body(Frame frame):
     message = frame.message
     if message is None or frame.error is not None:
         return None, str(frame.error) if frame.error is not None else "nothing is known about its layout"
+    if frame.cut:
+        return None, None
     if len(frame.data) > LARGEST and message.name not in WITH_RECORDS:
         return None, f"{message.name} has {len(frame.data):,} bytes: one of more than {LARGEST:,} is not taken apart"
     body = Body.__new__(Body)

@@ -311,7 +311,7 @@ def json_of(Frame frame):
     """Kafka's JSON of the body, credentials withheld; None where there is none."""
     if frame is not None and frame.unread:
         return b"{}"
-    if frame is None or frame.message is None or frame.error is not None:
+    if frame is None or frame.message is None or frame.error is not None or frame.cut:
         return None
     try:
         return frame.message.to_json(frame.body_version, frame.data, frame.body_start, withhold=True)

@@ -141,7 +141,7 @@ class AnalysisCounts(Observer):
 
 def _json(frame: Frame | None, body: bytes | None) -> bytes | None:
     """The body, if it was read or can be."""
-    if body is not None or frame is None or frame.message is None or frame.error is not None:
+    if body is not None or frame is None or frame.message is None or frame.error is not None or frame.cut:
         return body
     try:
         return frame.message.to_json(frame.body_version, frame.data, frame.body_start, withhold=True)

@@ -35,6 +35,9 @@ Which frames are held is decided by API and version, not by size; see kproxy.fil
     PASS    cut through: its bytes are sent while the rest is still arriving. Almost everything
     HOLD    held whole, then given to LinkOwner.on_request or on_response: what a filter asked for; SaslHandshake and
             raw SASL tokens are held as well, for kproxy itself
+    HEAD    responses that have broker addresses at their beginning (Metadata, DescribeCluster): held up to the last address
+            (LinkOwner.on_head, which may return another number of bytes and then corrects the size field), the rest is cut
+            through. A head above 4 MiB closes with FRAME_TOO_BIG
     TAIL    responses that are big or frequent and have broker addresses at their end (Produce, Fetch, ShareFetch ...):
             cut through up to the first address, then held from there on (LinkOwner.on_tail, which must return the same
             number of bytes). When the walk comes to an address before any byte of the frame was sent, the frame is held whole
@@ -42,15 +45,16 @@ Which frames are held is decided by API and version, not by size; see kproxy.fil
     REFUSE  the connection is closed: a required filter cannot read this API or version
 
     Size matters only as a bound: a HOLD frame above limits.held_frame_size (16 MiB) is a fault of each filter that
-    asked for it, counted and logged. If each of them fails open it is cut through (or TAIL, if another filter asked for
-    that), else the connection is closed with FRAME_TOO_BIG (Chain.when_too_large_to_hold). A tail above 1 MiB closes
-    with FILTER.
+    asked for it, counted and logged, unless it can do with a part of it (Filter.wants_of_large). If each of them fails open
+    it is cut through (or HEAD or TAIL, if another filter takes that), else the connection is closed with FRAME_TOO_BIG
+    (Chain.when_too_large_to_hold). A tail above 1 MiB closes with FILTER.
 
-    So a 50 MB Metadata response is not rewritten under the default limits: Metadata is HOLD, as addresses are
-    everywhere in it, rewrite_addresses fails closed, and the connection is closed with FRAME_TOO_BIG. With
-    held_frame_size at 64 MB it is gathered in Lane.held (which grows by doubling, with what has come), decoded,
-    rewritten and encoded as one frame, about 50 MB several times over while that lasts. A 50 MB Fetch response is cut
-    through: no more than a chunk and the tail are in memory.
+    So a 50 MB Metadata response passes with no more than its brokers in memory, and a 50 MB Fetch response with no more
+    than its node endpoints. A filter that wants Metadata whole makes it HOLD: above held_frame_size (16 MiB) it is then
+    passed by that filter and still rewritten, or the connection is closed, as the filter fails open or not.
+
+    A rewritten tail keeps its size, as the size field has been sent: where the proxy's names are longer than the brokers'
+    and there is no room, the endpoints are left out, and the client asks for Metadata instead (KIP-951 calls them hints).
 
 What bounds memory
 

@@ -13,7 +13,7 @@ from kproxy.proxy.tap.ring cimport TapWriter
 
 cdef enum:
     HEADROOM = 16  # writable bytes before each chunk, for the header part of the chunk before; no header part is as long
-    LANE_STATES = 5
+    LANE_STATES = 6
 
 
 cdef enum State:  # see the table in lane.pyx
@@ -22,6 +22,7 @@ cdef enum State:  # see the table in lane.pyx
     HOLD_FRAME = 2
     HOLD_TAIL = 3
     OPAQUE = 4
+    HOLD_HEAD = 5
 
 
 cdef enum BlockReason:  # why a lane's source is not read; bits of Lane.blocked. See the table in lane.pyx
@@ -135,7 +136,7 @@ cdef class Lane:
     cdef TapCursor tap
     cdef int direction  # DIRECTION_REQUEST or DIRECTION_RESPONSE
     cdef int state
-    cdef uint32_t taken  # transitions this lane has taken: bit from * LANE_STATES + to
+    cdef uint64_t taken  # transitions this lane has taken: bit from * LANE_STATES + to
     cdef int blocked  # BlockReason bits; 0: the source is read
     cdef readonly bint eof
     cdef readonly bint ended
@@ -163,12 +164,15 @@ cdef class Lane:
     cdef int cut_through(self, Chunk *c) except -1
     cdef int hold_from_first_address(self, Chunk *c, size_t available, size_t before) except -1
     cdef int hold(self, Chunk *c) except -1
+    cdef int hold_head(self, Chunk *c) except -1
     cdef int forward_opaque(self, Chunk *c) except -1
     cdef int advance(self, Chunk *c, size_t size) except -1
     cdef int flush(self, Chunk *c) except -1
     cdef int defer(self, Chunk *c) except -1
     cdef int add_to_held(self, const uint8_t *data, size_t size) except -1
     cdef int complete(self, const uint8_t *data, size_t size) except -1
+    cdef int complete_head(self, Chunk *c, size_t size) except -1
+    cdef bytes take_held(self, const uint8_t *data, size_t size)
     cdef void free_held(self) noexcept
     cdef int refuse(self, const uint8_t *at, int cause) except -1
     cdef int block(self, int why) except -1
@@ -184,6 +188,7 @@ cdef class Lane:
     cdef int begin_frame(self, const uint8_t *at, uint64_t now) except -1
     cdef int64_t walk_body(self, const uint8_t *at, size_t size) except -2
     cdef int handle_held_frame(self, bytes frame) except -1
+    cdef int handle_held_head(self, bytes head) except -1
     cdef int handle_held_tail(self, bytes tail) except -1
 
 

@@ -11,11 +11,14 @@ States
     CUT_THROUGH     a frame is forwarded as its bytes arrive; ``left`` bytes of it are to come
     HOLD_FRAME      a frame is collected whole in ``held`` and nothing of it has been forwarded; ``left`` bytes are to come
     HOLD_TAIL       a response was forwarded up to its first broker address; the rest, ``left`` bytes, is collected in ``held``
+    HOLD_HEAD       a response is collected in ``held`` up to the end of its last broker address, which the walker looks for; ``left``
+                    bytes are to come
     OPAQUE          a response answered no request: where frames begin is not known any more, and bytes are forwarded unread
 
 Transitions (TRANSITIONS below has the same as data; ``enter`` raises for any other)
     BETWEEN_FRAMES -> CUT_THROUGH     a header is complete: no filter wants the frame, or only its tail, or it is too large to be held
     BETWEEN_FRAMES -> HOLD_FRAME      a header is complete: a filter wants the frame whole (Want.HOLD); SaslHandshake; a raw SASL token
+    BETWEEN_FRAMES -> HOLD_HEAD       responses: a header is complete, and the addresses come first (Want.HEAD)
     BETWEEN_FRAMES -> OPAQUE          a response pairs with no request, and the owner lets the connection go on
     CUT_THROUGH    -> BETWEEN_FRAMES  the frame's last byte
     CUT_THROUGH    -> HOLD_FRAME      responses: the walk came to the first address, and nothing of the frame has been forwarded yet
@@ -24,6 +27,8 @@ Transitions (TRANSITIONS below has the same as data; ``enter`` raises for any ot
     HOLD_FRAME     -> BETWEEN_FRAMES  the frame's last byte; the owner decides what happens with it (LinkOwner.on_request, on_response)
     HOLD_FRAME     -> OPAQUE          requests: the other lane became opaque; what is held is forwarded
     HOLD_TAIL      -> BETWEEN_FRAMES  the tail's last byte; the owner returns the tail to forward (LinkOwner.on_tail)
+    HOLD_HEAD      -> CUT_THROUGH     the head's last byte; the owner returns the head to forward (LinkOwner.on_head)
+    HOLD_HEAD      -> BETWEEN_FRAMES  likewise, and nothing follows: the frame ends too early, or cannot be walked to its end
 In each state the link may be closed: by a frame it refuses (``refuse``), by the owner, by a lost peer. ``link.closed`` is then true,
 the machine stops, and ``release`` has freed the buffers.
 
@@ -41,7 +46,8 @@ Who owns which bytes, and what bounds them
     the chunk                     bytes just received; the pipe's, valid during process     256 KiB (sockets); one read (transports)
     Lane.header_part              the start of a header that is not complete                11 bytes
     Lane.held                     the frame or tail being held; grows with what has come    Limits.held_frame_size; of a token
-                                                                                            Limits.unauthenticated_frame_size; of a tail 1 MiB
+                                                                                            Limits.unauthenticated_frame_size; of a head or
+                                                                                            a tail HEAD_LIMIT, TAIL_LIMIT
     Lane.deferred                 the rest of a chunk that the lane may not process yet     one chunk
     LinkBase.in_flight            requests to be answered, and responses made by filters    Limits.in_flight
     SocketPipe.unsent             bytes the sink's socket has not taken                     one chunk and what was held, as BY_OUTPUT
@@ -78,8 +84,10 @@ from kproxy.proxy.tap.counted import CloseCause, Total
 from kproxy.proxy.tap.tapped import TapKind
 
 cdef enum:
+    HEAD_LIMIT = 4_194_304  # bytes of a response up to its last address: 10,000 brokers with names of 255 bytes have room
     TAIL_LIMIT = 1_048_576  # bytes of a response from the first address on
     HELD_AT_FIRST = 4_096  # bytes
+    RESPONSE_HEAD = 8  # bytes of a response before the tags of its header: size, correlation id
 
 cdef int BAD_FRAME = CloseCause.BAD_FRAME
 cdef int FILTER = CloseCause.FILTER
@@ -93,6 +101,7 @@ cdef int IN_FLIGHT = Total.IN_FLIGHT
 cdef int UNKNOWN_APIS = Total.UNKNOWN_APIS
 cdef int TAP_DATA = TapKind.DATA
 cdef int WANT_HOLD = Want.HOLD
+cdef int WANT_HEAD = Want.HEAD
 cdef int WANT_TAIL = Want.TAIL
 cdef int WANT_REFUSE = Want.REFUSE
 cdef int PRODUCE = ApiKey.PRODUCE
@@ -107,20 +116,22 @@ LaneState = IntEnum("LaneState", {
     "HOLD_FRAME": HOLD_FRAME,
     "HOLD_TAIL": HOLD_TAIL,
     "OPAQUE": OPAQUE,
+    "HOLD_HEAD": HOLD_HEAD,
 })
 
 TRANSITIONS = {
-    LaneState.BETWEEN_FRAMES: {LaneState.CUT_THROUGH, LaneState.HOLD_FRAME, LaneState.OPAQUE},
+    LaneState.BETWEEN_FRAMES: {LaneState.CUT_THROUGH, LaneState.HOLD_FRAME, LaneState.HOLD_HEAD, LaneState.OPAQUE},
     LaneState.CUT_THROUGH: {LaneState.BETWEEN_FRAMES, LaneState.HOLD_FRAME, LaneState.HOLD_TAIL, LaneState.OPAQUE},
     LaneState.HOLD_FRAME: {LaneState.BETWEEN_FRAMES, LaneState.OPAQUE},
     LaneState.HOLD_TAIL: {LaneState.BETWEEN_FRAMES},
+    LaneState.HOLD_HEAD: {LaneState.BETWEEN_FRAMES, LaneState.CUT_THROUGH},
     LaneState.OPAQUE: set(),
 }
 
-cdef uint32_t allowed = 0  # TRANSITIONS as bits: from * LANE_STATES + to
+cdef uint64_t allowed = 0  # TRANSITIONS as bits: from * LANE_STATES + to
 for _from, _targets in TRANSITIONS.items():
     for _to in _targets:
-        allowed |= <uint32_t>1 << <uint32_t>(_from * LANE_STATES + _to)
+        allowed |= <uint64_t>1 << <uint64_t>(_from * LANE_STATES + _to)
 
 
 cdef uint64_t monotonic_ns() noexcept nogil:
@@ -324,7 +335,7 @@ cdef class Lane:
         """Transitions of this lane so far, as pairs of LaneState: for Python."""
         return {
             (from_, to) for from_ in LaneState for to in LaneState
-            if self.taken >> <uint32_t>(from_ * LANE_STATES + to) & 1
+            if self.taken >> <uint64_t>(from_ * LANE_STATES + to) & 1
         }
 
     def stalled_since(self):
@@ -378,6 +389,8 @@ cdef class Lane:
                 self.read_header(&c)
             elif self.state == OPAQUE:
                 self.forward_opaque(&c)
+            elif self.state == HOLD_HEAD:
+                self.hold_head(&c)
             else:
                 self.hold(&c)
         if not link.closed:
@@ -389,7 +402,7 @@ cdef class Lane:
 
     cdef int enter(self, int state) except -1:
         """Change the state; raises RuntimeError for what is not among TRANSITIONS."""
-        cdef uint32_t transition = <uint32_t>1 << <uint32_t>(self.state * LANE_STATES + state)
+        cdef uint64_t transition = <uint64_t>1 << <uint64_t>(self.state * LANE_STATES + state)
         if not allowed & transition:
             raise RuntimeError(f"no transition from {LaneState(self.state)!r} to {LaneState(state)!r}")
         self.taken |= transition
@@ -418,7 +431,7 @@ cdef class Lane:
         if self.state == CUT_THROUGH:
             self.tap.take_frame_bytes(link, c.at, size, c.now)
             return self.advance(c, size)
-        if self.state == HOLD_FRAME:
+        if self.state == HOLD_FRAME or self.state == HOLD_HEAD:
             return self.flush(c)
         return 0
 
@@ -476,6 +489,25 @@ cdef class Lane:
         if not self.link.closed and self.blocked & (BY_VERDICT | BY_ANSWERS):
             return self.defer(c)
         return 0
+
+    cdef int hold_head(self, Chunk *c) except -1:
+        """HOLD_HEAD: collect up to the end of the addresses; then have the owner rewrite them, and cut the rest through.
+
+        A frame that ends before, or that cannot be walked, is handed over as far as it has come: the owner cannot read it.
+        """
+        cdef const uint8_t *at = c.at
+        cdef int done = walk_on(&self.walker, &at, c.at + min(self.left, <uint64_t>(c.limit - c.at)))
+        cdef size_t n = at - c.at
+        self.tap.take_frame_bytes(self.link, c.at, n, c.now)
+        self.left -= n
+        if done == WALK_MORE and self.left:
+            if self.held_size + n > HEAD_LIMIT:
+                return self.refuse(NULL, FRAME_TOO_BIG)
+            self.add_to_held(c.at, n)
+            c.at += n
+            c.unsent = c.at
+            return 0
+        return self.complete_head(c, n)
 
     cdef int forward_opaque(self, Chunk *c) except -1:
         """OPAQUE: forward everything."""
@@ -540,15 +572,32 @@ cdef class Lane:
 
     cdef int complete(self, const uint8_t *data, size_t size) except -1:
         """Hand the held frame or tail over; it is *data* unless a part of it came before."""
-        cdef bytes held
+        cdef bytes held = self.take_held(data, size)
         cdef bint is_tail = self.state == HOLD_TAIL
-        if self.held_size:
-            held = PyBytes_FromStringAndSize(<char *>self.held, self.held_size)
-            self.free_held()
-        else:
-            held = PyBytes_FromStringAndSize(<char *>data, size)
         self.enter(BETWEEN_FRAMES)
         return self.handle_held_tail(held) if is_tail else self.handle_held_frame(held)
+
+    cdef int complete_head(self, Chunk *c, size_t size) except -1:
+        """Hand the head over, of which the last *size* bytes are in the chunk; go on behind it."""
+        cdef bytes head
+        if self.held_size:
+            self.add_to_held(c.at, size)
+        head = self.take_held(c.at, size)
+        c.at += size
+        c.unsent = c.at
+        self.enter(CUT_THROUGH if self.left else BETWEEN_FRAMES)
+        if not self.left:
+            self.tap.end_piece(self.link, c.at, c.now)
+        return self.handle_held_head(head)
+
+    cdef bytes take_held(self, const uint8_t *data, size_t size):
+        """Return what is held, or *data* if nothing is, and free the buffer."""
+        cdef bytes held
+        if not self.held_size:
+            return PyBytes_FromStringAndSize(<char *>data, size)
+        held = PyBytes_FromStringAndSize(<char *>self.held, self.held_size)
+        self.free_held()
+        return held
 
     cdef void free_held(self) noexcept:
         free(self.held)
@@ -641,7 +690,7 @@ cdef class Lane:
         raise not_overridden(self, "Lane.is_bad_size")
 
     cdef int begin_frame(self, const uint8_t *at, uint64_t now) except -1:
-        """Decide from its header what is done with a frame: enter CUT_THROUGH or HOLD_FRAME and set ``left``, or refuse it."""
+        """Decide from its header what is done with a frame: enter another state and set ``left``, or refuse it."""
         raise not_overridden(self, "Lane.begin_frame")
 
     cdef int64_t walk_body(self, const uint8_t *at, size_t size) except -2:
@@ -651,6 +700,10 @@ cdef class Lane:
     cdef int handle_held_frame(self, bytes frame) except -1:
         """Have the owner decide about a frame that is held whole."""
         raise not_overridden(self, "Lane.handle_held_frame")
+
+    cdef int handle_held_head(self, bytes head) except -1:
+        """Have the owner rewrite a head, and send it."""
+        raise not_overridden(self, "Lane.handle_held_head")
 
     cdef int handle_held_tail(self, bytes tail) except -1:
         """Have the owner rewrite a tail, and send it."""
@@ -799,6 +852,9 @@ cdef class RequestLane(Lane):
             self.block(BY_VERDICT)
         return 0
 
+    cdef int handle_held_head(self, bytes head) except -1:
+        raise RuntimeError("requests have no head to hold")
+
     cdef int handle_held_tail(self, bytes tail) except -1:
         raise RuntimeError("requests have no tail to hold")
 
@@ -909,6 +965,10 @@ cdef class ResponseLane(Lane):
             if want == WANT_REFUSE:
                 return self.refuse(at, FRAME_TOO_BIG)
         self.tap.begin_frame(link, row)
+        if want == WANT_HEAD and row.head != NULL:
+            begin_walk(&self.walker, row.head, row.head_stop, False, row.header_tags, False)
+            self.walker.skip = RESPONSE_HEAD
+            return self.enter(HOLD_HEAD)
         if want == WANT_TAIL and row.tail != NULL:
             begin_walk(&self.walker, row.tail, row.tail_stop, False, row.header_tags, False)
             self.walking = True
@@ -968,6 +1028,15 @@ cdef class ResponseLane(Lane):
         if not link.owner.on_response(link, self.take_paired_request(), frame) and not link.closed:
             return self.block(BY_VERDICT)
         return link.send_due_answers()
+
+    cdef int handle_held_head(self, bytes head) except -1:
+        cdef bytes out
+        self.link.worker.counters.total(HELD_FRAMES)[0] += 1
+        out = self.link.owner.on_head(self.link, self.take_paired_request(), head)
+        if out is None:
+            return self.refuse(NULL, FILTER)
+        self.pipe.emit(<const uint8_t *>PyBytes_AS_STRING(out), PyBytes_GET_SIZE(out))
+        return 0 if self.left else self.link.send_due_answers()
 
     cdef int handle_held_tail(self, bytes tail) except -1:
         cdef bytes out = self.link.owner.on_tail(self.link, self.take_paired_request(), tail)

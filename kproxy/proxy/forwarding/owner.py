@@ -94,13 +94,19 @@ class LinkOwner(Protocol):
     def on_response(self, link: Link, request: PairedRequest, frame: bytes) -> bool:
         """Decide about a response that was held whole, as ``on_request`` does; ``link.resume(Direction.RESPONSE)``."""
 
+    def on_head(self, link: Link, request: PairedRequest, head: bytes) -> bytes | None:
+        """Return the head of a response, size field included, as the client is to see it; None: close the connection.
+
+        A head of another size has the size field of the whole response as it will be.
+        """
+
     def on_tail(self, link: Link, request: PairedRequest, tail: bytes) -> bytes:
         """Return the tail of a response, from the first address on, as the client is to see it: as many bytes."""
 
     def on_too_large_to_hold(self, link: Link, direction: int, api_key: int, api_version: int, size: int) -> Want:
         """Return what to do with a frame that a filter wants held whole and that is larger than ``held_frame_size``.
 
-        Want.PASS: cut it through; Want.TAIL: hold only its tail; Want.REFUSE: close the connection (FRAME_TOO_BIG).
+        Want.PASS: cut it through; Want.HEAD, Want.TAIL: hold only that part; Want.REFUSE: close the connection (FRAME_TOO_BIG).
         """
 
     def on_handshake(self, link: Link, frame: bytes) -> bool:

@@ -3,7 +3,7 @@
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
-from kproxy.protocol.program cimport Struct
+from kproxy.protocol.program cimport Program, Struct
 
 
 cdef enum:
@@ -17,6 +17,8 @@ cdef struct Row:  # an API at a version
     uint8_t want_response
     bint header_tags  # whether the response's header has tags
     bint tapped  # the tap gets its frames
+    Struct *head  # of a response whose head may be held: its body; else NULL
+    int head_stop  # the step behind its head
     Struct *tail  # of a response whose tail may be held: its body; else NULL
     int tail_stop  # the step at which its tail begins
 
@@ -36,7 +38,8 @@ cdef class Plan:
 
     cdef Row *row(self, int api_key, int api_version) noexcept nogil
     cdef int _fill(self, int key, object api, object chain, bint tapped) except -1
-    cdef int _fill_tail(self, Row *row, str name, int version, object chain) except -1
+    cdef Program _program(self, str name, int version)
+    cdef int _fill_part(self, Row *row, int key, str name, int version) except -1
     cdef int _fill_produce(self, int version) except -1
 
 

@@ -6,7 +6,8 @@ A Plan is made once for a configuration, from the chain of filters and the facts
 A walk follows the same table as kproxy.protocol.program, over a body that comes in pieces: it remembers where it is, not what it
 saw. It checks only what it needs to find its way: a size is believed and passed over, as the bytes are forwarded in any case.
 Every turn of its loop uses a byte or ends, and frames have an end, so no count in them can hold it up. Numbers that lie across
-pieces are put together in ``Walker.value``. Lanes walk to a Produce request's acks and to where a response may have addresses.
+pieces are put together in ``Walker.value``. Lanes walk to a Produce request's acks, and in
+responses to the end of the addresses (a head) or to the first of them (a tail).
 """
 
 from libc.stdint cimport int8_t, int16_t
@@ -16,7 +17,7 @@ from kproxy.protocol.program cimport (
     KIND_STRING, Op, Program, STEP_FIXED_ARRAY, STEP_SIZED, STEP_SIZED_ARRAY, STEP_SKIP, STEP_STRUCT, Step,
 )
 
-from kproxy.filters.addresses import responses_with_addresses, tail_start
+from kproxy.filters.addresses import ends_with_addresses, head_end, responses_with_addresses, tail_start
 from kproxy.filters.contract import Want
 from kproxy.protocol import ApiKey, Direction, facts, message, request_header_version, response_header_version
 
@@ -58,23 +59,34 @@ cdef class Plan:
             if chain is not None:
                 row.want_request = chain.wanted(Direction.REQUEST, key, version)
                 row.want_response = chain.wanted(Direction.RESPONSE, key, version)
-                if responses_with_addresses().get((key, version)) is Want.TAIL:
-                    self._fill_tail(row, api.name, version, chain)
+                if (key, version) in responses_with_addresses():
+                    self._fill_part(row, key, f"{api.name}Response", version)
             if key == PRODUCE:
                 self._fill_produce(version)
         if chain is not None:
             self.above[key].want_request = chain.unknown(Direction.REQUEST, key)
             self.above[key].want_response = chain.unknown(Direction.RESPONSE, key)
 
-    cdef int _fill_tail(self, Row *row, str name, int version, object chain) except -1:
-        cdef Program program = message(f"{name}Response").programs(version)[0]
+    cdef Program _program(self, str name, int version):
+        program = message(name).programs(version)[0]
         self.programs.append(program)
-        row.tail = program.root
-        row.tail_stop = stop_of(program, tail_start(message(f"{name}Response").api_key, version))
+        return program
+
+    cdef int _fill_part(self, Row *row, int key, str name, int version) except -1:
+        """Note where the head of a response ends, or where its tail begins."""
+        cdef Program program
+        if head_end(key, version) is not None:
+            program = self._program(name, version)
+            row.head = program.root
+            row.head_stop = stop_of(program, head_end(key, version))
+        elif ends_with_addresses(key, version):
+            program = self._program(name, version)
+            row.tail = program.root
+            row.tail_stop = stop_of(program, tail_start(key, version))
+        return 0
 
     cdef int _fill_produce(self, int version) except -1:
-        cdef Program program = message("ProduceRequest").programs(version)[0]
-        self.programs.append(program)
+        cdef Program program = self._program("ProduceRequest", version)
         self.produce[version] = program.root
         self.produce_stop[version] = stop_of(program, "acks")
         self.produce_tags[version] = request_header_version(PRODUCE, version) > 1
@@ -87,6 +99,11 @@ cdef class Plan:
     def is_tapped(self, int api_key, int api_version):
         """Return whether the tap gets frames of an API: what lanes read from the row, for Python."""
         return bool(self.row(api_key, api_version).tapped)
+
+    def head_step(self, int api_key, int api_version):
+        """Return the top-level step behind the head of a response; None: it has no head to hold. As ``tail_step``, for Python."""
+        cdef Row *row = self.row(api_key, api_version)
+        return row.head_stop if row.head != NULL else None
 
     def tail_step(self, int api_key, int api_version):
         """Return the top-level step at which the tail of a response begins: -1 the tags, None no tail to hold.

@@ -15,6 +15,7 @@ from kproxy.proxy.forwarding.link import Link
 from kproxy.proxy.forwarding.plan import Plan
 from kproxy.proxy.tap.counted import CloseCause, Total
 from tests.proxy.forwarding.test_responses import big_response
+from tests.support.filtering import make, part, response_frame
 from tests.support.links import Bench, Limits, Owner, request, response, run
 
 FRAMES = 20_000
@@ -354,12 +355,13 @@ ALL_TRANSITIONS = {(from_, to) for from_, targets in TRANSITIONS.items() for to 
 
 
 class Machine:
-    """A chain that holds Metadata whole, in both directions, and the tail of Fetch responses."""
+    """A chain that holds Metadata whole, in both directions, the tail of Fetch responses, the head of DescribeCluster's."""
 
     def wanted(self, direction: Direction, api_key: int, api_version: int) -> Want:
         if api_key == 3:
             return Want.HOLD
-        return Want.TAIL if (direction, api_key) == (Direction.RESPONSE, 1) else Want.PASS
+        parts = {1: Want.TAIL, 60: Want.HEAD}
+        return parts.get(api_key, Want.PASS) if direction == Direction.RESPONSE else Want.PASS
 
     def unknown(self, direction: Direction, api_key: int) -> Want:
         return Want.PASS
@@ -369,7 +371,11 @@ PASSES, HELD = request(18, 0, 7, bytes(20)), request(3, 1, 7, bytes(20))
 FETCH, FETCHED = request(1, 17, 7, bytes(40)), big_response(1, 17, 3_000, 1)
 FIRST_ADDRESS = FETCHED.index(b"kafka-7") - 20
 Piece = tuple[str, bytes]  # who sends, "client" or "broker", and what
-BETWEEN, CUT, HOLD, TAIL, LOST = LaneState
+DESCRIBE = request(60, 0, 7, bytes(20))
+CLUSTER = part("DescribeClusterResponse", "DescribeClusterBroker", broker_id=7, host="kafka-7", port=9092)
+CLUSTER_BODY = message("DescribeClusterResponse").encode(0, make("DescribeClusterResponse", brokers=[CLUSTER]))
+DESCRIBED, DESCRIBED_AND_MORE = response_frame(60, 0, CLUSTER_BODY), response_frame(60, 0, CLUSTER_BODY + b"more")
+BETWEEN, CUT, HOLD, TAIL, LOST, HEAD = LaneState
 WALKS: dict[tuple[LaneState, LaneState], tuple[Direction, list[Piece]]] = {
     (BETWEEN, CUT): (Direction.REQUEST, [("client", PASSES[:15])]),
     (CUT, BETWEEN): (Direction.REQUEST, [("client", PASSES)]),
@@ -392,6 +398,9 @@ WALKS: dict[tuple[LaneState, LaneState], tuple[Direction, list[Piece]]] = {
             ("broker", FETCHED[FIRST_ADDRESS + 30 :]),
         ],
     ),
+    (BETWEEN, HEAD): (Direction.RESPONSE, [("client", DESCRIBE), ("broker", DESCRIBED[:15])]),
+    (HEAD, CUT): (Direction.RESPONSE, [("client", DESCRIBE), ("broker", DESCRIBED[:15]), ("broker", DESCRIBED[15:-2])]),
+    (HEAD, BETWEEN): (Direction.RESPONSE, [("client", DESCRIBE), ("broker", response(7, b"short"))]),
 }
 
 
@@ -432,8 +441,10 @@ def test_each_transition_is_taken(transition: tuple[LaneState, LaneState]) -> No
 def exchanges(chance: random.Random) -> list[tuple[bytes, bytes]]:
     made = []
     for _ in range(chance.randrange(1, 12)):
-        key = chance.choice((18, 3, 1))
-        if key == 1:
+        key = chance.choice((18, 3, 1, 60))
+        if key == 60:
+            made.append((DESCRIBE, chance.choice((DESCRIBED, DESCRIBED_AND_MORE, response(7, b"short")))))
+        elif key == 1:
             made.append((FETCH, big_response(1, 17, chance.choice((0, 50, 5_000)), chance.randrange(100))))
         else:
             made.append((request(key, 1, 7, chance.randbytes(30)), response(7, chance.randbytes(60))))

@@ -1,7 +1,9 @@
 """Responses find their requests, and no broker's address leaves with them, however big they are and however they are cut."""
 
 import asyncio
+import contextlib
 import random
+from struct import pack
 from typing import Any
 
 import pytest
@@ -14,8 +16,10 @@ from kproxy.protocol import facts, message
 from kproxy.proxy.brokers import BrokerTable
 from kproxy.proxy.tap.counted import CloseCause, Total
 from tests.conftest import Require
+from tests.filters.test_head import HEADS
+from tests.filters.test_rewrite_addresses import rewritten, samples
 from tests.support import referees
-from tests.support.filtering import make, part, response_frame
+from tests.support.filtering import Served, make, part, response_frame
 from tests.support.links import Bench, Judge, Limits, Owner, request, response, run
 
 REAL = "kafka-7.secret.internal"
@@ -249,5 +253,135 @@ def test_latency_is_counted_by_api() -> None:
         counted = {(api.api_key, api.api_version): api for api in bench.counters.apis()}
         assert counted[3, 1].response_bytes == 18 and counted[12, 0].response_bytes == 28
         assert all(sum(api.histogram) == 1 and api.latency_ns > 0 for api in counted.values())
+
+    run(work)
+
+
+def kafkas_responses(api_key: int, version: int) -> list[tuple[bytes, bytes]]:
+    """Frames with bodies that Kafka wrote, and 3 bytes behind some; and the same with our addresses, rewritten whole."""
+    made = []
+    for at, (_, _, body) in enumerate(samples(api_key, version)):
+        behind = b"\0\1\2" * (at % 2)
+        expected = rewritten(api_key, version, body, Served())
+        made.append(
+            (response_frame(api_key, version, body + behind), response_frame(api_key, version, expected + behind))
+        )
+    return made
+
+
+@pytest.mark.parametrize("largest", [1, 7, 1_000_000])
+@pytest.mark.parametrize(("api_key", "version"), HEADS)
+def test_addresses_at_the_beginning_are_rewritten_however_the_response_is_cut(
+    api_key: int, version: int, largest: int
+) -> None:
+    chance = random.Random(largest)
+    frames = kafkas_responses(api_key, version)
+    sent, expected = b"".join(frame for frame, _ in frames), b"".join(frame for _, frame in frames)
+
+    async def work() -> None:
+        judge = Judge(Chain([RewriteAddresses()]), Served())
+        bench = Bench(judge, judge.chain)
+        asked = request(api_key, version, 7, bytes(20)) * len(frames)
+        await bench.send(bench.client, asked)
+        assert await bench.receive(bench.broker, len(asked)) == asked
+        receiving = asyncio.ensure_future(bench.receive(bench.client, len(expected)))
+        at = 0
+        while at < len(sent):
+            size = chance.randrange(1, largest + 1)
+            await bench.send(bench.broker, sent[at : at + size])
+            await asyncio.sleep(0)
+            at += size
+        assert await receiving == expected
+        assert judge.told == [] and not judge.chain.faults
+        assert bench.worker.buffered_bytes == 0
+
+    run(work)
+
+
+def metadata_with_partitions(size: int) -> bytes:
+    """A Metadata v9 body with three brokers and at least so many bytes of topics."""
+    nodes = [part("MetadataResponse", "MetadataResponseBroker", node_id=id_, host=REAL, port=9_092) for id_ in range(3)]
+    one = part(
+        "MetadataResponse", "MetadataResponsePartition", leader_id=1, replica_nodes=[0, 1, 2], isr_nodes=[0, 1, 2]
+    )
+    topic = part("MetadataResponse", "MetadataResponseTopic", name="topic", partitions=[one] * 1_000)
+    whole = message("MetadataResponse")
+    few = len(whole.encode(9, make("MetadataResponse", brokers=nodes, topics=[topic])))
+    return whole.encode(9, make("MetadataResponse", brokers=nodes, topics=[topic] * (size // (few - 200) + 1)))
+
+
+@pytest.mark.parametrize("size", [5_300_000, 30_000_000, pytest.param(100_000_000, marks=pytest.mark.long)])
+def test_promise_31_no_metadata_response_is_too_big(size: int) -> None:
+    body = metadata_with_partitions(size)
+    frame, expected = response_frame(3, 9, body), response_frame(3, 9, rewritten(3, 9, body, Served()))
+    assert len(frame) > size
+
+    async def work() -> None:
+        judge = Judge(Chain([RewriteAddresses()]), Served())
+        bench = Bench(judge, judge.chain, Limits(held_frame_size=100_000))
+        await bench.send(bench.client, request(3, 9, 7, bytes(20)))
+        most = 0
+
+        async def answer() -> None:
+            nonlocal most
+            for at in range(0, len(frame), 100_000):
+                await bench.send(bench.broker, frame[at : at + 100_000])
+                most = max(most, bench.worker.buffered_bytes)
+
+        answering = asyncio.ensure_future(answer())
+        assert await bench.receive(bench.client, len(expected)) == expected
+        await answering
+        assert most <= 300_000
+        assert judge.told == []
+
+    run(work)
+
+
+def test_attack_19_a_beginning_without_an_end_closes() -> None:
+    """A first broker whose host takes 50 MB: no more of it than its bound is kept."""
+    start = pack(">ii", 60_000_000, 7) + pack(">ii", 0, 1) + pack(">ih", 1, 0x7FFF)
+    brokers = start[:12] + pack(">i", 1_000_000) + pack(">ih", 1, 0x7FFF)
+
+    async def work() -> None:
+        judge = Judge(Chain([RewriteAddresses()]), Served())
+        bench = Bench(judge, judge.chain)
+        await bench.send(bench.client, request(3, 5, 7, bytes(20)))
+        await bench.send(bench.broker, brokers)
+        most = 0
+        with contextlib.suppress(OSError):
+            while not bench.link.closed:
+                await bench.send(bench.broker, bytes(100_000))
+                most = max(most, bench.worker.buffered_bytes)
+        assert bench.owner.cause is CloseCause.FRAME_TOO_BIG
+        assert await bench.rest(bench.client) == b""
+        assert 4_000_000 < most <= 8_388_608
+
+    run(work)
+
+
+@pytest.mark.parametrize("fails_open", [False, True])
+def test_a_filter_that_wants_metadata_whole_is_passed_by_or_closes_above_the_limit(fails_open: bool) -> None:
+    class Observer(Holds):
+        pass
+
+    Observer.fails_open = fails_open
+    body = metadata_with_partitions(200_000)
+    frame, expected = response_frame(3, 9, body), response_frame(3, 9, rewritten(3, 9, body, Served()))
+
+    async def work() -> None:
+        judge = Judge(Chain([RewriteAddresses(), Observer(3)]), Served())
+        bench = Bench(judge, judge.chain, Limits(held_frame_size=100_000))
+        await bench.send(bench.client, request(3, 9, 7, bytes(20)))
+        await bench.send(bench.broker, frame[:1_000])
+        answering = asyncio.ensure_future(bench.send(bench.broker, frame[1_000:]))
+        if fails_open:
+            assert await bench.receive(bench.client, len(expected)) == expected
+            await answering
+        else:
+            assert await bench.rest(bench.client) == b""
+            assert bench.owner.cause is CloseCause.FRAME_TOO_BIG
+            await asyncio.wait([answering])
+            answering.exception()
+        assert judge.chain.faults == {"Observer": 1}
 
     run(work)
