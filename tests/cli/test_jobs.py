@@ -4,10 +4,8 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -107,12 +105,12 @@ def test_the_command_decodes_in_parts_and_ends_at_an_interrupt(tmp_path: Path) -
         rest = process.stdout.read()
         assert b"exchanges on" in process.stderr.read()
     assert process.returncode in (0, 130)  # all may have been decoded by then
-    assert outputs["1"][0].startswith((first + rest)[: 1_000])
+    assert outputs["1"][0].startswith((first + rest)[:1_000])
 
 
 def test_lines_are_passed_on_to_head_without_an_error(tmp_path: Path) -> None:
     path = tmp_path / "large.pcap"
     write_capture(path, 60_000_000, "mtu1500")
-    script = f"{sys.executable} -m kproxy decode --jobs 2 {path} | head -n 1"
+    script = f"{sys.executable} -m kproxy decode --format jsonl --jobs 2 {path} | head -n 1"
     run = subprocess.run(["bash", "-o", "pipefail", "-c", script], capture_output=True, text=True, check=False)
     assert (run.returncode, len(run.stdout.splitlines()), run.stderr) == (0, 1, "")
