@@ -391,13 +391,20 @@ cdef class Data:
 
 
 @cython.final
+cdef class Uncopied:
+    """In place of *count* items Data in a row, of flows that are not wanted."""
+
+    cdef readonly uint64_t count
+
+
+@cython.final
 cdef class Flow:
     """One TCP connection of a capture.
 
     number: counts from 1 in the order of first packets. client_known: the SYN or SYN-ACK was captured; without it
     the client is a guess (kproxy.capture.roles), and a consumer that knows better calls ``swap``.
     attached: free for the consumer, which sets it to None when the flow is closed (the flow itself stays in the table for a
-    while, for late packets). wanted: False makes its Data empty: the consumer does not read this flow. opened: Opened was
+    while, for late packets). wanted: False, where the consumer does not read this flow, makes Uncopied of its Data. opened: Opened was
     delivered.
     """
 
@@ -700,15 +707,15 @@ cdef class Flow:
         return 0
 
     cdef int _pass_over(self, Half half, Segment* segment, int64_t time_ns, list out) except -1:
-        # As _deliver, of a flow that is not wanted: an item for each that there would be, without its bytes.
-        cdef Data item
+        # As _deliver, of a flow that is not wanted: the item that there would be is only counted.
+        cdef Uncopied item
         if segment.size > 0:
-            item = Data.__new__(Data)
-            item.flow = self
-            item.side = 1 if half is self.high else 0
-            item.data = b""
-            item.time_ns = time_ns
-            out.append(item)
+            if out and type(out[-1]) is Uncopied:
+                item = out[-1]
+            else:
+                item = Uncopied.__new__(Uncopied)
+                out.append(item)
+            item.count += 1
             half.next += segment.size
             half.size += segment.size
         if segment.missing > 0:

@@ -293,6 +293,7 @@ class _Task:
             if not isinstance(source, Capture):
                 raise CannotDivide("a decoded log")
             self._source = source
+            source.map_file(self._file)  # if that kills this task, the parent decodes it all
             try:
                 for _ in run.read_part(source, self._division, name=self._file.name):
                     self._note_notes()

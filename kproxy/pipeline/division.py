@@ -21,7 +21,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import NamedTuple, Protocol, TypeAlias
 
-from kproxy.capture import Data, Differs, Flow, Opened
+from kproxy.capture import Data, Differs, Flow, Opened, Uncopied
 from kproxy.output.opening import NO_PROTOCOLS, Opener, Protocols
 from kproxy.pipeline.flow_reader import FlowEvents, Item
 from kproxy.pipeline.late_names import LateNames
@@ -77,6 +77,7 @@ class Division:
         self.facts = Facts(self, link)
         self.cluster = DividedClusterView(self.facts)
         self._tasks = tasks
+        self._next_report = 0
         self._link = link
         self._head = head
         self._on_divide = on_divide
@@ -86,17 +87,22 @@ class Division:
         """An Opener that knows what *opener* does, and learns from other tasks, too."""
         return DividedOpener(self.facts, opener)
 
-    def own(self, items: Iterator[Item], flows: Callable[[], FlowEvents], names: LateNames) -> Iterator[Item]:
+    def own(
+        self, items: Iterator[Item | Uncopied], flows: Callable[[], FlowEvents], names: LateNames
+    ) -> Iterator[Item]:
         """Pass on the items that this task decodes; *flows* is what reads them, *names* where its events go."""
         for item in items:
+            if type(item) is Uncopied:
+                self.position += item.count
+                self._report()
+                continue
             self.position += type(item) is not Differs  # which depends on the bytes of flows that are not wanted
             if self.divided:
                 if type(item) is Opened:
                     item.flow.wanted = item.flow.number % self._tasks == self.task
                 if item.flow.wanted:
                     yield item
-                if self.position % PROGRESS == 0:
-                    self._link.report()
+                self._report()
             else:
                 if type(item) is Data:
                     self._sizes[item.flow] = self._sizes.get(item.flow, 0) + len(item.data)
@@ -106,13 +112,21 @@ class Division:
                     names.before_holding = _refuse_to_hold
                     self._divide(flows())
 
+    def _report(self) -> None:
+        if self.position >= self._next_report:
+            self._next_report = self.position + PROGRESS
+            self._link.report()
+
     def _divide(self, flows: FlowEvents) -> None:
         loads = [0] * self._tasks
         for flow in flows.open_flows():
             self._sizes.setdefault(flow, 0)
+        usual = (
+            2 * sum(self._sizes.values()) // max(1, len(self._sizes))
+        )  # what was large in the head may be small in the rest
         for flow, size in sorted(self._sizes.items(), key=lambda item: (-item[1], item[0].number)):
             task = loads.index(min(loads))
-            loads[task] += size
+            loads[task] += size + usual
             flow.wanted = task == self.task
         self._sizes.clear()
         for flow in flows.open_flows():
