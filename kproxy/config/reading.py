@@ -77,6 +77,22 @@ def config_from_options(options: Options, *, filters: bool = True) -> Config:
     return config
 
 
+def refusal(options: Options, sentence: str) -> UsageError:
+    """The error for what a worker refuses, which only it can find: a filter that does not load any more, an address in use.
+
+    A sentence that begins with the path of a filter ("clusters[0].filters[1]: ...") becomes a mistake with its place in the file.
+    """
+    path, colon, message = sentence.partition(": ")
+    if options.file is None or not colon:
+        return UsageError(sentence)
+    conversion = Conversion()
+    conversion.convert(read_tree(_read(options.file), options.file), Config)
+    setting = f"{path}.use"
+    if setting not in conversion.places:
+        return UsageError(sentence)
+    return ConfigError([Mistake(*conversion.places[setting], setting, message)], options.file)
+
+
 def _parse(text: str, path: str, options: Options, filters: bool = True) -> Config:
     conversion = Conversion()
     config = _with_options(conversion.convert(read_tree(text, path), Config), options)

@@ -116,8 +116,8 @@ class Cluster(Struct, frozen=True):
     listen: Annotated[
         str,
         text(
-            'The bootstrap address for clients, "host:port". ":port": all IPv6 and IPv4 addresses; "[::]:port" and '
-            '"0.0.0.0:port": those of one family.'
+            'The bootstrap address for clients, "host:port". ":port": all IPv6 and IPv4 addresses. "0.0.0.0:port": all IPv4 '
+            'addresses. "[::]:port": all IPv6 addresses, and IPv4 too unless net.ipv6.bindv6only is set.'
         ),
     ]
     bootstrap: Annotated[list[str], text('Brokers of the cluster, "host:port"; empty only in transparent mode.')] = []

@@ -24,7 +24,7 @@ from kproxy.filters.narrow_api_versions import (
     is_refused,
     refused_version,
 )
-from kproxy.filters.passage import Passage
+from kproxy.filters.passage import Aside, Passage
 from kproxy.filters.rewrite_addresses import RewriteAddresses
 from kproxy.filters.tail import withheld_tail
 from kproxy.protocol import (
@@ -61,6 +61,8 @@ class Chain:
         filters: in order.
         wait: awaits a verdict for at most so many seconds, else raises TimeoutError: asyncio.wait_for.
         most_frame_size: the largest frame a filter may make, size field excluded.
+        aside: calls a function where it does not hold up other connections, for decoding large frames: kproxy.proxy.aside.
+            None: they are decoded like any other.
         on_fault: called with the name of the filter at every fault.
     """
 
@@ -70,6 +72,7 @@ class Chain:
         *,
         wait: Wait = wait_without_limit,
         most_frame_size: int = FRAME_LIMIT,
+        aside: Aside | None = None,
         on_fault: Callable[[str], None] = lambda name: None,
     ) -> None:
         listed = tuple(filters)
@@ -78,6 +81,7 @@ class Chain:
         self.built_in = sum(isinstance(filter_, BUILT_IN) for filter_ in self.filters)
         self.wait = wait
         self.most_frame_size = most_frame_size
+        self.aside = aside
         self.on_fault = on_fault
         self.faults: Counter[str] = Counter()
         self._filters_for: dict[tuple[Direction, int, int], tuple[Filter, ...]] = {}

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from kproxy.errors import UsageError
 from kproxy.filters.chain import Chain, Wait, wait_without_limit
 from kproxy.filters.contract import Filter
+from kproxy.filters.passage import Aside
 from kproxy.filters.rewrite_addresses import RewriteAddresses
 from kproxy.protocol.frames import FRAME_LIMIT
 
@@ -48,6 +49,7 @@ def load_chain(
     *,
     wait: Wait = wait_without_limit,
     most_frame_size: int = FRAME_LIMIT,
+    aside: Aside | None = None,
     on_fault: Callable[[str], None] = lambda name: None,
 ) -> Chain:
     """The chain of a virtual cluster: RewriteAddresses first where addresses are rewritten, so that it has the last word
@@ -61,7 +63,7 @@ def load_chain(
             raise UsageError(f"filters[{number}]: {error}") from error
     others = [filter_ for filter_ in filters if not isinstance(filter_, RewriteAddresses)]
     first = [RewriteAddresses()] if cluster.addresses.mode in MODES_THAT_REWRITE else []
-    return Chain([*first, *others], wait=wait, most_frame_size=most_frame_size, on_fault=on_fault)
+    return Chain([*first, *others], wait=wait, most_frame_size=most_frame_size, aside=aside, on_fault=on_fault)
 
 
 def load_filter(use: str, options: Mapping[str, Any]) -> Filter:

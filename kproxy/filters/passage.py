@@ -1,8 +1,9 @@
 """Passage: one held frame through the filters that want it. It is decoded for them, and encoded when one replaces it."""
 
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from struct import pack
-from typing import Protocol
+from sys import getrefcount
+from typing import Any, Protocol
 
 from kproxy.errors import DecodeError, TrailingBytes
 from kproxy.filters.contract import (
@@ -25,6 +26,7 @@ from kproxy.protocol import (
     ApiKey,
     Message,
     MessageStruct,
+    object_codec,
     read_request_header,
     read_response_header,
     request_message,
@@ -33,11 +35,16 @@ from kproxy.protocol import (
 )
 from kproxy.protocol.frames import SIZE_FIELD
 
+Aside = Callable[[Callable[[], Any]], Awaitable[Any]]  # calls a function where it does not hold up other connections
+LARGE = 131_072  # bytes of a frame that takes more than a millisecond to decode
+REFERENCES_HERE = 2  # to a message that only one variable refers to: the variable and getrefcount's argument
+
 
 class Owner(Protocol):
     """The chain of a passage."""
 
     most_frame_size: int
+    aside: Aside | None
 
     def wait(self, pending: Awaitable[Verdict], seconds: float, /) -> Awaitable[Verdict]: ...
     def filters_for(self, direction: Direction, api_key: int, api_version: int) -> tuple[Filter, ...]: ...
@@ -64,12 +71,18 @@ class Passage:
         self._frame = frame
         self._filters_left = iter(filters)
         self._unused: MessageStruct | None = None  # equal to the frame, and not handed to a filter
+        self._handed_out: MessageStruct | None = None  # of a large frame: what a filter has or had
         self._body_start = 0  # 0: the header was not read
         self._rest = b""  # bytes behind the message
         self._unread: DecodeError | None = None
 
     def go(self) -> Outcome | Awaitable[Outcome]:
-        """Run the filters that are left. Returns the outcome, or an awaitable of it if a filter returned an awaitable verdict."""
+        """Run the filters that are left.
+
+        Returns the outcome, or an awaitable of it if a filter returned an awaitable verdict or the frame is large.
+        """
+        if len(self._frame) > LARGE and self._chain.aside is not None:
+            return self._go_aside(self._chain.aside)
         if self._is_fallback():
             return Send(self._frame)
         for filter_ in self._filters_left:
@@ -95,6 +108,44 @@ class Passage:
         if outcome is None:
             outcome = self.go()
         return await outcome if isinstance(outcome, Awaitable) else outcome
+
+    async def _go_aside(self, aside: Aside) -> Outcome:
+        """Run the filters that are left with a large frame, which is decoded, encoded and freed aside."""
+        for filter_ in self._filters_left:
+            try:
+                outcome = await self._ask_aside(aside, filter_)
+            except TimeoutError:
+                outcome = self._failed(filter_, f"no verdict within {filter_.timeout:g} s")
+            except Exception as error:
+                outcome = self._failed(filter_, error)
+            await aside(self._release)
+            if outcome is not None:
+                return await outcome if isinstance(outcome, Awaitable) else outcome
+        done: Send = await aside(self._finish)
+        if self._unused is not None and self._direction == Direction.RESPONSE:
+            self._handed_out, self._unused = self._unused, None
+            await aside(self._release)
+        return done
+
+    async def _ask_aside(self, aside: Aside, filter_: Filter) -> Outcome | Awaitable[Outcome] | None:
+        if self._unused is None:
+            self._unused = await aside(self._read)
+        self._handed_out = self._unused
+        verdict = self._call(filter_)
+        if not isinstance(verdict, Verdict) and isinstance(verdict, Awaitable):
+            verdict = await self._chain.wait(verdict, filter_.timeout)
+        if not isinstance(verdict, Replace):
+            return self._apply(filter_, verdict)
+        message = verdict.message
+        self._frame = await aside(lambda: self._written(message))
+        self._unused = message
+        return None
+
+    def _release(self) -> None:
+        """Free the message that a filter had, unless it is used still."""
+        message, self._handed_out = self._handed_out, None
+        if message is not None and getrefcount(message) == REFERENCES_HERE:
+            object_codec.release(self._message().programs(self._request.api_version)[0], message)
 
     def _call(self, filter_: Filter) -> Verdict | Awaitable[Verdict]:
         message, self._unused = self._unused or self._read(), None

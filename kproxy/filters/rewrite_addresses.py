@@ -1,6 +1,6 @@
 """RewriteAddresses: responses have the proxy's addresses in place of the brokers'; one that cannot be mapped is withheld."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Generator
 from enum import Enum
 
 from kproxy.errors import DecodeError
@@ -22,9 +22,12 @@ from kproxy.filters.tail import NO_TAGS, read_tail, withheld_tail, write_tail
 from kproxy.protocol import MessageStruct, Struct, response_message
 from kproxy.protocol.error_codes import ErrorCode
 
-MOST_ADDRESSES = 10_000  # in one response; Kafka clusters have hundreds of brokers
+MOST_ADDRESSES = 10_000  # different ones in one response; Kafka clusters have hundreds of brokers
+ADDRESSES_IN_A_TURN = 500  # about a millisecond; then other connections have their turn
+TOO_MANY = f"a response with more than {MOST_ADDRESSES} addresses of brokers"
 WITHHELD = "the coordinator's address cannot be served by the proxy"
 
+Steps = Generator[None, None, bool]  # of rewriting: yields where other connections may have their turn
 Map = Callable[[int, str, int], tuple[str, int] | None]  # node id, host, port -> host and port for clients
 
 
@@ -74,11 +77,22 @@ class RewriteAddresses(Filter):
         message = read_head(api_key, version, head)
         return write_head(api_key, version, message) if rewrite(message, api_key, version, connection) else head
 
-    def on_response(self, response: Response) -> Verdict:
+    def on_response(self, response: Response) -> Verdict | Awaitable[Verdict]:
         """Replace the response if an address changed; close the connection if it has more than MOST_ADDRESSES."""
         request = response.request
+        steps = rewrite_in_steps(response.message, request.api_key, request.api_version, response.connection)
         try:
-            changed = rewrite(response.message, request.api_key, request.api_version, response.connection)
+            next(steps)
+        except StopIteration as done:
+            return Replace(response.message) if done.value else Forward()
+        except TooMany as error:
+            return Close(str(error))
+        return self._go_on(response, steps)
+
+    async def _go_on(self, response: Response, steps: Steps) -> Verdict:
+        """Rewrite a response of many addresses, some in each turn of the loop."""
+        try:
+            changed = await _take(steps)
         except TooMany as error:
             return Close(str(error))
         return Replace(response.message) if changed else Forward()
@@ -103,6 +117,16 @@ class TooMany(ValueError):
 
 def rewrite(message: MessageStruct, api_key: int, api_version: int, connection: ConnectionFacts) -> bool:
     """Map every address in a response, in place; whether anything changed. Raises TooMany."""
+    steps = rewrite_in_steps(message, api_key, api_version, connection)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            return bool(done.value)
+
+
+def rewrite_in_steps(message: MessageStruct, api_key: int, api_version: int, connection: ConnectionFacts) -> Steps:
+    """As ``rewrite``, in steps of at most ADDRESSES_IN_A_TURN; the generator returns whether anything changed."""
     if connection.addresses is None:
         return False
     advertise, known = connection.addresses.advertise, connection.addresses.known
@@ -110,8 +134,26 @@ def rewrite(message: MessageStruct, api_key: int, api_version: int, connection: 
     for place in address_fields(api_key):
         if api_version in place.versions:
             ask = known if place.names_listeners else advertise
-            changed |= _Rewriting(place, lambda *address, ask=ask: ask(*address, connection)).visit(message)
+            rewriting = _Rewriting(place, lambda *address, ask=ask: ask(*address, connection))
+            changed |= yield from rewriting.visit(message)
     return changed
+
+
+async def _take(steps: Steps) -> bool:
+    """Take the steps that are left, one in a turn of the loop."""
+    while True:
+        await _Turn()
+        try:
+            next(steps)
+        except StopIteration as done:
+            return bool(done.value)
+
+
+class _Turn:
+    """Awaited, it lets the event loop do everything else that is ready (as asyncio.sleep(0), without asyncio)."""
+
+    def __await__(self) -> Generator[None, None, None]:
+        yield
 
 
 class _Rewriting:
@@ -120,9 +162,10 @@ class _Rewriting:
     def __init__(self, place: AddressField, address_for: Map) -> None:
         self.place = place
         self.address_for = address_for
-        self.left = MOST_ADDRESSES
+        self.left_in_turn = ADDRESSES_IN_A_TURN
+        self.mapped: dict[tuple[int, str, int], tuple[str, int]] = {}
 
-    def visit(self, struct: Struct, depth: int = 0) -> bool:
+    def visit(self, struct: Struct, depth: int = 0) -> Steps:
         """Rewrite what is below *struct*; return whether anything changed."""
         if depth == len(self.place.path):
             return self._rewrite(struct, struct) is not Result.UNCHANGED
@@ -131,17 +174,26 @@ class _Rewriting:
         if value is None:
             return False
         if depth + 1 < len(self.place.path):
-            inner = value if field.is_array else [value]
-            return sum([self.visit(child, depth + 1) for child in inner]) > 0
+            changed = False
+            for child in value if field.is_array else [value]:
+                changed |= yield from self.visit(child, depth + 1)
+            return changed
         if field.is_array:
-            return self._visit_entries(struct, field.attribute, value)
+            return (yield from self._visit_entries(struct, field.attribute, value))
         return self._visit_single(struct, field.attribute, value)
 
-    def _visit_entries(self, struct: Struct, attribute: str, entries: list[Struct]) -> bool:
-        self.left -= len(entries)
-        if self.left < 0:
-            raise TooMany(f"a response with more than {MOST_ADDRESSES} addresses of brokers")
-        results = [self._rewrite(entry, struct) for entry in entries]
+    def _visit_entries(self, struct: Struct, attribute: str, entries: list[Struct]) -> Steps:
+        if (
+            len(entries) > MOST_ADDRESSES and not self.place.has_error_code
+        ):  # a coordinator may have any number of groups
+            raise TooMany(TOO_MANY)
+        results = []
+        for entry in entries:
+            results.append(self._rewrite(entry, struct))
+            self.left_in_turn -= 1
+            if not self.left_in_turn:
+                self.left_in_turn = ADDRESSES_IN_A_TURN
+                yield
         if not self.place.has_error_code:
             kept = [entry for entry, result in zip(entries, results, strict=True) if result is not Result.WITHHELD]
             setattr(struct, attribute, kept)
@@ -160,7 +212,7 @@ class _Rewriting:
         if not address[0]:
             return Result.UNCHANGED
         owner = around if place.names_listeners else struct
-        mapped = self.address_for(getattr(owner, place.node_id), *address)
+        mapped = self._mapped(getattr(owner, place.node_id), *address)
         if mapped == address:
             return Result.UNCHANGED
         if mapped is None:
@@ -169,6 +221,17 @@ class _Rewriting:
             return Result.WITHHELD
         self._set_address(struct, *mapped)
         return Result.CHANGED
+
+    def _mapped(self, node_id: int, host: str, port: int) -> tuple[str, int] | None:
+        """Ask for an address once; for one that is refused each time, as each is counted."""
+        mapped = self.mapped.get((node_id, host, port))
+        if mapped is None:
+            mapped = self.address_for(node_id, host, port)
+            if mapped is not None:
+                self.mapped[node_id, host, port] = mapped
+                if len(self.mapped) > MOST_ADDRESSES:
+                    raise TooMany(TOO_MANY)
+        return mapped
 
     def _refuse(self, struct: Struct) -> None:
         """Answer as a broker that knows no coordinator: Node.noNode() and an error."""

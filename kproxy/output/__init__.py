@@ -4,6 +4,7 @@ Every module turns events into strings, bytes or Arrow; only tables/parquet.py
 writes files, as one table is a directory of several. from_jsonl.py turns lines back into events.
 
     jsonl.py         the decoded log: one JSON object a line; its docstring is the contract
+    exchange_line.pyx the line of an exchange, compiled
     from_jsonl.py    lines of the decoded log back to events
     where.py         --where: conditions in CEL over the names of the decoded log
     where_types.py   comparisons in such a condition that can never be true
@@ -23,7 +24,8 @@ The text outputs read Kafka's JSON of the bodies, in which credentials are alrea
 frames' objects. What drives these modules (which output gets which event) is kproxy.pipeline.
 
 To add
-    a field of the decoded log     jsonl.py: its docstring and the line; from_jsonl.py to read it back; where_types.py its type
+    a field of the decoded log     jsonl.py: its docstring; exchange_line.pyx: the line; from_jsonl.py to read it back;
+                                   where_types.py: its type
     a fact to a line of text       text/key_facts.py
     a column or a table            tables/__init__.py says where
     a metric                       of a worker: kproxy.proxy.tap; of the analyzer: kproxy.proxy.analyzer

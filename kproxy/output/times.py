@@ -18,14 +18,14 @@ def render_instant(at: int) -> str:
     second, fraction = divmod(at, SECOND)
     micros, nanos = divmod(fraction, 1000)
     if nanos:
-        return f"{_second(second)}.{fraction:09d}Z"
-    return f"{_second(second)}.{micros:06d}Z"
+        return f"{render_second(second)}.{fraction:09d}Z"
+    return f"{render_second(second)}.{micros:06d}Z"
 
 
 def render_clock(at: int) -> str:
     """The time of day to the microsecond: 09:30:00.000123."""
     second, fraction = divmod(at, SECOND)
-    return f"{_second(second)[11:]}.{fraction // 1000:06d}"
+    return f"{render_second(second)[11:]}.{fraction // 1000:06d}"
 
 
 def render_duration(nanoseconds: int) -> str:
@@ -53,7 +53,8 @@ def render_size(size: int) -> str:
 
 
 @functools.lru_cache(maxsize=256)  # captures go forward: the same second comes again and again
-def _second(second: int) -> str:
+def render_second(second: int) -> str:
+    """The date and time of a second since the epoch: 2026-11-21T09:30:00."""
     moment = EPOCH + timedelta(seconds=min(max(second, 0), LAST_SECOND))
     return moment.strftime("%Y-%m-%dT%H:%M:%S")
 

@@ -2,7 +2,7 @@
 
 No I/O beyond reading the data files of this package, no clock, no state between calls.
 
-    message("FetchRequest")         -> Message: decode, to_json, walk, check, peek, encode, from_json at every version
+    message("FetchRequest")         -> Message: decode, to_json, beginning, walk, check, peek, encode, from_json
     request_message(ApiKey.FETCH)   -> the Message of an API; response_message likewise
     read_request_header(data)       -> RequestHeader; read_response_header likewise
 
@@ -62,12 +62,13 @@ from kproxy.protocol.headers import (
     request_header_version,
     response_header_version,
 )
-from kproxy.protocol.message import Fit, Message, message, request_message, response_message
+from kproxy.protocol.message import Beginning, Fit, Message, message, request_message, response_message
 from kproxy.protocol.structs import MessageStruct, Struct
 from kproxy.protocol.versions import Versions
 
 __all__ = [
     "ApiKey",
+    "Beginning",
     "DecodeError",
     "Direction",
     "EncodeError",

@@ -17,7 +17,7 @@ IPAddress: TypeAlias = IPv4Address | IPv6Address
 
 MOST_PORT = 65_535
 LONGEST_NAME = 253  # characters of a host name without the trailing dot (RFC 1035, 2.3.4)
-ANY_HOSTS = ("0.0.0.0", "::", "")  # every interface; what a person may write
+ANY_HOSTS = ("0.0.0.0", "::", "")  # all addresses of IPv4, of IPv6, of both; what a person may write
 
 _LABEL = re.compile(r"(?!-)[A-Za-z0-9_-]{1,63}(?<!-)", re.ASCII)
 
@@ -53,7 +53,7 @@ def parse_address(text: str, *, any_host: bool = False) -> Address:
 
     Args:
         text: what a person wrote.
-        any_host: the host may be missing (":9092"), for every interface; it becomes "0.0.0.0".
+        any_host: the host may be missing (":9092"): all addresses of both families. It stays "".
 
     Raises ValueError with what is wrong and what to write instead.
     """
@@ -64,9 +64,7 @@ def parse_address(text: str, *, any_host: bool = False) -> Address:
         host = _parse_bracketed(host)
     elif ":" in host:
         raise ValueError(f'an IPv6 address goes in brackets: "[{host}]:{port}"')
-    elif not host and any_host:
-        host = ANY_HOSTS[0]
-    else:
+    elif host or not any_host:
         parse_host(host)
     return Address(host, _parse_port(port))
 

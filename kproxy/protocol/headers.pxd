@@ -1,6 +1,8 @@
 # cython: language_level=3
 """Headers, for compiled code that reads many of them; meanings are in headers.pyi."""
 
+from kproxy.protocol.wire cimport Buffer
+
 
 cdef class RequestHeader:
     cdef readonly int api_key
@@ -23,3 +25,5 @@ cdef class ResponseHeader:
 cpdef RequestHeader read_request_header(bytes data, Py_ssize_t start=*)
 cpdef ResponseHeader read_response_header(bytes data, int header_version, Py_ssize_t start=*)
 cpdef int request_header_version(int api_key, int api_version) except -1
+cdef int put_request_header(Buffer *out, RequestHeader header) except -1
+cdef int put_response_header(Buffer *out, ResponseHeader header) except -1

@@ -70,19 +70,7 @@ cdef class RequestHeader:
         cdef Buffer out
         memset(&out, 0, sizeof(Buffer))
         try:
-            put_word(&out, b'{"requestApiKey":')
-            put_int(&out, self.api_key)
-            put_word(&out, b',"requestApiVersion":')
-            put_int(&out, self.api_version)
-            put_word(&out, b',"correlationId":')
-            put_int(&out, self.correlation_id)
-            if self.header_version > 0:
-                put_word(&out, b',"clientId":')
-                if self.client_id_bytes is None:
-                    put_word(&out, b"null")
-                else:
-                    put_string(&out, <const unsigned char *>PyBytes_AS_STRING(self.client_id_bytes), len(self.client_id_bytes))
-            put_tags(&out, self.unknown_tags)
+            put_request_header(&out, self)
             return PyBytes_FromStringAndSize(<char *>out.data, out.size)
         finally:
             free(out.data)
@@ -99,12 +87,34 @@ cdef class ResponseHeader:
         cdef Buffer out
         memset(&out, 0, sizeof(Buffer))
         try:
-            put_word(&out, b'{"correlationId":')
-            put_int(&out, self.correlation_id)
-            put_tags(&out, self.unknown_tags)
+            put_response_header(&out, self)
             return PyBytes_FromStringAndSize(<char *>out.data, out.size)
         finally:
             free(out.data)
+
+
+cdef int put_request_header(Buffer *out, RequestHeader header) except -1:
+    """Kafka's JSON of a request's header, at the end of *out*."""
+    put_word(out, b'{"requestApiKey":')
+    put_int(out, header.api_key)
+    put_word(out, b',"requestApiVersion":')
+    put_int(out, header.api_version)
+    put_word(out, b',"correlationId":')
+    put_int(out, header.correlation_id)
+    if header.header_version > 0:
+        put_word(out, b',"clientId":')
+        if header.client_id_bytes is None:
+            put_word(out, b"null")
+        else:
+            put_string(out, <const unsigned char *>PyBytes_AS_STRING(header.client_id_bytes), len(header.client_id_bytes))
+    return put_tags(out, header.unknown_tags)
+
+
+cdef int put_response_header(Buffer *out, ResponseHeader header) except -1:
+    """Kafka's JSON of a response's header, at the end of *out*."""
+    put_word(out, b'{"correlationId":')
+    put_int(out, header.correlation_id)
+    return put_tags(out, header.unknown_tags)
 
 
 cpdef RequestHeader read_request_header(bytes data, Py_ssize_t start=0):

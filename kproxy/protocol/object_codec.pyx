@@ -4,6 +4,9 @@
 Decoding writes the slots of the instances directly. Nothing is sized from a count on the wire beyond a small start; lists
 then grow with what was really read. Encoding writes as Kafka does: tagged fields ascending and only when they differ from
 their default. A field that the version cannot carry must have its default, unless its definition calls it ignorable.
+
+A message of many megabytes takes its thread for tenths of a second. A thread that has called ``give_way`` releases the
+interpreter lock for a moment after every few thousand elements, so that the event loop of the process is not held up.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
@@ -13,6 +16,7 @@ from cpython.ref cimport Py_DECREF, Py_INCREF, Py_XDECREF
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memmove, memset
+from posix.time cimport nanosleep, timespec
 
 from kproxy.protocol.program cimport (
     Class, KIND_BOOL, KIND_FLOAT64, KIND_INT8, KIND_INT16, KIND_INT32, KIND_INT64, KIND_STRING, KIND_STRUCT,
@@ -29,6 +33,9 @@ import binascii
 from kproxy.errors import EncodeError
 
 cdef extern from "Python.h":
+    unsigned long PyThread_get_thread_ident() nogil
+    Py_ssize_t Py_REFCNT(PyObject *instance)
+    bint PyList_CheckExact(PyObject *instance)
     object PyLong_FromLong(long value)
     object PyLong_FromLongLong(long long value)
     object PyUnicode_DecodeUTF8(const char *text, Py_ssize_t size, const char *errors)
@@ -46,6 +53,32 @@ cdef int64_t[7] GREATEST = [1, 127, 32767, 65535, 2147483647, 4294967295, 922337
 
 cdef enum:
     PRESIZED = 1024  # elements a list may start with; more are appended as they are read
+    ELEMENTS_IN_A_SLICE = 2_048  # about 0.1 ms
+    PAUSE_NS = 20_000  # long enough for a thread that waits for the lock to get it
+
+cdef unsigned long patient_thread = 0  # the thread that gives way; 0: none
+cdef unsigned int elements = 0  # read or written since it last did
+
+
+def give_way():
+    """Have this thread give way to others while it decodes or encodes; one thread of a process can."""
+    global patient_thread
+    patient_thread = PyThread_get_thread_ident()
+
+
+cdef inline void count_element() noexcept:
+    """Count an element of an array; after a slice of them, let other threads run if this is the patient one."""
+    global elements
+    cdef timespec pause
+    elements += 1
+    if elements < ELEMENTS_IN_A_SLICE or patient_thread == 0:
+        return
+    elements = 0
+    if patient_thread == PyThread_get_thread_ident():
+        pause.tv_sec = 0
+        pause.tv_nsec = PAUSE_NS
+        with nogil:
+            nanosleep(&pause, NULL)
 
 
 cdef class BadBytes(Exception):
@@ -133,6 +166,7 @@ cdef object read_array(Op *op, Cursor *c):
     values = PyList_New(count)
     for i in range(count):
         value = read_struct(op.struct, c) if op.kind == KIND_STRUCT else read_value(op, c, True)
+        count_element()
         Py_INCREF(value)
         PyList_SET_ITEM(values, i, value)
     if op.kind != KIND_STRUCT:
@@ -144,6 +178,7 @@ cdef list read_long_array(Op *op, Cursor *c, int32_t count):
     cdef list values = []
     for _ in range(count):
         values.append(read_struct(op.struct, c) if op.kind == KIND_STRUCT else read_value(op, c, True))
+        count_element()
     return values
 
 
@@ -239,6 +274,41 @@ cdef int read_tags(Struct *s, Cursor *c, object instance) except -1:
         c.limit = outer
     if unknown is not None:
         fill(instance, s.cls.tags_offset, tuple(unknown))
+    return 0
+
+
+def release(Program program not None, message):
+    """Free what only *message* refers to, piece by piece: freed at once, a large message takes its thread for long.
+
+    The message is of no use afterwards. What something else refers to stays as it is.
+    """
+    if PyObject_TypeCheck(message, program.root.cls.type):
+        release_struct(message, program.root.cls)
+
+
+cdef int release_struct(object instance, Class *cls) except -1:
+    cdef int i
+    cdef PyObject *value
+    cdef Member *member
+    for i in range(cls.count):
+        member = &cls.members[i]
+        value = slot(instance, member.offset)[0]
+        if value == NULL or Py_REFCNT(value) > 1:
+            continue
+        if member.is_array and PyList_CheckExact(value):
+            release_list(<list>value, member.struct)
+        elif member.struct != NULL and PyObject_TypeCheck(<object>value, member.struct.type):
+            release_struct(<object>value, member.struct)
+    return 0
+
+
+cdef int release_list(list values, Class *cls) except -1:
+    cdef object element
+    while values:
+        element = values.pop()
+        if cls != NULL and Py_REFCNT(<PyObject *>element) == 1 and PyObject_TypeCheck(element, cls.type):
+            release_struct(element, cls)
+        count_element()
     return 0
 
 
@@ -381,6 +451,7 @@ cdef int write_array(Op *op, object values, Buffer *out) except -1:
             else:
                 write_value(op, value, out)
             i += 1
+            count_element()
     except Refused as refused:
         refused.path.insert(0, f"[{i}]")
         raise

@@ -25,8 +25,10 @@ One cluster in one worker
     virtual_cluster.py    VirtualCluster: listeners, limits, timeouts; the owner of its links (LinkOwner). It names its parts
     filter_dispatch.py    FilterDispatch: held frames through the filter chain and back
     link_opening.py       LinkOpener: links with TLS, a name to resolve, PROXY headers or another proxy on the way
+    aside.py              aside: decodes and encodes large held frames in a thread, so that the loop goes on
     brokers.py            BrokerTable: node ids, broker addresses, our ports; refuses addresses that lead inside
     advertised.py         AdvertisedAddresses: the host and port that clients are told for each broker
+    reachability.py       whether a broker has been reached, for /readyz
     discovery.py, admission.py, link_description.py, raw_sasl.py, foreign_protocol.py    (see their first lines)
 
 What processes share

@@ -174,7 +174,7 @@ class BrokerTable:
 
     def _is_our_host(self, host: str, address: IPAddress | None) -> bool:
         """Whether the host is ours, as far as that is known without DNS."""
-        listen = self._listen[0].lower()
+        listen = self._listen[0].lower() or "::"  # no host: all addresses
         if host.lower() == listen:
             return True
         bound = parse_any_ip(listen)

@@ -19,11 +19,16 @@ CLOSED = "it closes the connection, as one that wants TLS (broker_tls) or a logi
 Broker = tuple[int, str, int]  # node id, host, port
 
 
+class NotListed(UpstreamError):
+    """A broker was connected to, but does not say which brokers there are."""
+
+
 async def discover(upstream: Upstream, tls: ssl.SSLContext | None, server_name: Callable[[str], str]) -> list[Broker]:
     """Return the brokers of the cluster; *server_name* returns the name that a host's certificate must have.
 
     Raises:
-        UpstreamError: no bootstrap broker could be reached, or none answers a client that has not logged in.
+        UpstreamError: no bootstrap broker could be reached.
+        NotListed: one was, and does not answer a client that has not logged in.
     """
     connected, endpoint = await upstream.connect_bootstrap()
     host, _ = split_address(endpoint)
@@ -38,7 +43,7 @@ async def discover(upstream: Upstream, tls: ssl.SSLContext | None, server_name: 
         return await _ask(reader, writer)
     except (OSError, EOFError, DecodeError, asyncio.IncompleteReadError) as error:
         reason = str(error) or type(error).__name__
-        raise UpstreamError(f"{endpoint} does not list the brokers: {reason}") from error
+        raise NotListed(f"{endpoint} does not list the brokers: {reason}") from error
     finally:
         writer.close()
 

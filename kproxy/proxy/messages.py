@@ -2,7 +2,7 @@
 
     ToWorker        Configure, Brokers, ReloadCertificates, ListConnections, Drain
     ToAnalyzer      Configure, ForgetWorker, Drain
-    ToSupervisor    Ready, Failed, LogEvent, Drained, Brokers, Connections, AnalyzerCounts
+    ToSupervisor    Ready, Failed, LogEvent, Drained, Brokers, BrokerReach, Connections, Alive, AnalyzerCounts
 
 A Configure is answered by Ready or Failed, in order; ListConnections by Connections. To add a message: add its Struct
 here and to the union of its receiver, and handle it there (worker.py, analyzer/process.py, supervisor/child.py and fleet.py). A
@@ -17,6 +17,7 @@ from msgspec import Struct
 from kproxy.config import Config
 
 BrokerAddress: TypeAlias = tuple[int, str, int]  # node id, host, port
+LONGEST_REASON = 10_000  # characters of why a configuration cannot be used
 LogValue: TypeAlias = str | int | float | bool | list[str | int | float | bool | None] | None
 
 
@@ -82,6 +83,12 @@ class Failed(Message, frozen=True, tag="failed"):
 
     why: str  # one clear sentence
 
+    @classmethod
+    def because(cls, error: Exception) -> Self:
+        """The message for an error, whose text is cut where it would not fit the channel."""
+        why = str(error).encode("utf-8", "backslashreplace").decode()
+        return cls(why if len(why) <= LONGEST_REASON else f"{why[:LONGEST_REASON]}...")
+
 
 class LogEvent(Message, frozen=True, tag="log"):
     """An event for the log, which the supervisor alone writes."""
@@ -105,6 +112,22 @@ class Brokers(Message, frozen=True, tag="brokers"):
 
     cluster: str
     brokers: list[BrokerAddress]
+
+
+class BrokerReach(Message, frozen=True, tag="broker_reach"):
+    """Whether a worker's last attempt to connect to a broker of a cluster succeeded; sent when that changes."""
+
+    cluster: str
+    reached: bool
+    reason: str = ""  # why not
+
+
+class ClusterState(Struct, frozen=True):
+    """A virtual cluster, as /readyz shows it."""
+
+    name: str
+    broker_reached: bool | None = None  # None: not tried yet
+    reason: str | None = None  # why not
 
 
 class Connection(Struct, frozen=True):
@@ -133,6 +156,10 @@ class Connections(Message, frozen=True, tag="connections"):
     id: int
     connections: list[Connection]
     more: bool  # another part follows
+
+
+class Alive(Message, frozen=True, tag="alive"):
+    """The worker's loop turns: once a second. Of the analyzer AnalyzerCounts says the same (supervisor/watchdog.py)."""
 
 
 # From the analyzer
@@ -173,4 +200,6 @@ class AnalyzerCounts(Message, frozen=True, tag="counts", kw_only=True):
 
 ToWorker: TypeAlias = Configure | Brokers | ReloadCertificates | ListConnections | Drain
 ToAnalyzer: TypeAlias = Configure | ForgetWorker | Drain
-ToSupervisor: TypeAlias = Ready | Failed | LogEvent | Drained | Brokers | Connections | AnalyzerCounts
+ToSupervisor: TypeAlias = (
+    Ready | Failed | LogEvent | Drained | Brokers | BrokerReach | Connections | Alive | AnalyzerCounts
+)

@@ -7,10 +7,12 @@ It has the listeners, the plan and the limits of its links, and is their owner (
     brokers.py           node ids, their addresses, and the ports of ours that stand for them
     advertised.py        what clients are told for each broker
     discovery.py         asks a broker for the addresses of all
+    reachability.py      whether a broker can be reached, for /readyz
     admission.py         limits of clients
 """
 
 import asyncio
+import contextlib
 import errno
 import os
 import random
@@ -20,7 +22,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from kproxy.config import Cluster, Config
-from kproxy.errors import UpstreamError
+from kproxy.errors import UpstreamError, UsageError
 from kproxy.filters.chain import Chain
 from kproxy.filters.contract import ConnectionFacts, Want
 from kproxy.filters.loading import load_chain
@@ -28,16 +30,16 @@ from kproxy.protocol import Direction, facts
 from kproxy.protocol.addresses import parse_address, split_address
 from kproxy.proxy import raw_sasl
 from kproxy.proxy.admission import Admission
+from kproxy.proxy.aside import aside
 from kproxy.proxy.brokers import BrokerTable
-from kproxy.proxy.discovery import discover
+from kproxy.proxy.discovery import NotListed, discover
 from kproxy.proxy.filter_dispatch import FilterDispatch
 from kproxy.proxy.foreign_protocol import explain_foreign_protocol
 from kproxy.proxy.forwarding.lane import Worker
-from kproxy.proxy.forwarding.link import Link
+from kproxy.proxy.forwarding.link import Link, overdue
 from kproxy.proxy.forwarding.owner import PairedRequest
 from kproxy.proxy.forwarding.plan import Plan
 from kproxy.proxy.forwarding.sockets import Acceptor, close_sockets
-from kproxy.proxy.forwarding.streams import close_legs
 from kproxy.proxy.link_description import broker_of, client_of, connection_row, listener_of, open_record
 from kproxy.proxy.link_opening import LinkOpener
 from kproxy.proxy.logs import log
@@ -45,12 +47,15 @@ from kproxy.proxy.messages import Brokers, Connection, Message
 from kproxy.proxy.network.lingering_close import LingeringClose
 from kproxy.proxy.network.listening import ListenError, listen
 from kproxy.proxy.network.socket_addresses import to_sockaddr
+from kproxy.proxy.reachability import Reach, Reachability
 from kproxy.proxy.tap.counted import CloseCause, Total
 
 ACCEPT_PAUSE_S = 0.1  # when the process has no file descriptor left
 REDISCOVER_S = 5.0
 MOST_IN_FLIGHT = 16_384  # requests of a connection
 RETARGET_NS = 5_000_000_000
+CLOSED_IN_A_TURN = 32  # links, which takes about a millisecond
+PROBE_NS = 2_000_000_000
 
 
 class VirtualCluster:
@@ -77,6 +82,8 @@ class VirtualCluster:
         self.accepting = False
         self.stopped = False
         self._why_unknown = ""
+        self._probed_at = 0
+        self.reachability = Reachability(cluster.name, send)
         self.brokers = BrokerTable(
             cluster.addresses,
             self._address,
@@ -90,10 +97,8 @@ class VirtualCluster:
 
     def configure(self, cluster: Cluster, config: Config) -> None:
         """Use a configuration for what begins from now on. Raises UsageError, and then nothing has changed."""
-        chain = load_chain(
-            cluster, wait=asyncio.wait_for, most_frame_size=config.limits.frame_size, on_fault=self._on_filter_fault
-        )
-        opener = LinkOpener.of(cluster, config, self.worker.counters, self.brokers, self.facts_of)
+        chain = self._load_chain(cluster, config)
+        opener = LinkOpener.of(cluster, config, self.worker.counters, self.brokers, self.reachability, self.facts_of)
         self._filters.use_chain(chain)
         self.cluster, self.config, self.opener = cluster, config, opener
         self.limits = LinkLimits(config)
@@ -107,6 +112,20 @@ class VirtualCluster:
         for link in self.links():
             link.use_plan(self.plan)
         self._set_targets()
+        self.reachability.use(cluster)
+
+    def _load_chain(self, cluster: Cluster, config: Config) -> Chain:
+        """Load the filters. Raises UsageError that begins with the path of the filter in the configuration."""
+        try:
+            return load_chain(
+                cluster,
+                wait=asyncio.wait_for,
+                most_frame_size=config.limits.frame_size,
+                aside=aside,
+                on_fault=self._on_filter_fault,
+            )
+        except UsageError as error:
+            raise UsageError(f"clusters[{config.clusters.index(cluster)}].{error}") from error
 
     def serves(self, cluster: Cluster) -> bool:
         """Whether the listeners are those of a configuration."""
@@ -144,10 +163,15 @@ class VirtualCluster:
                 found = await discover(self.opener.upstream, context, self.opener.server_name)
         except (UpstreamError, TimeoutError) as error:
             why = str(error) or "no answer in time"
+            if isinstance(error, NotListed):
+                self.reachability.reached()
+            else:
+                self.reachability.failed(why)
             if why != self._why_unknown:  # it is asked every few seconds, perhaps for days
                 log("warning", "brokers are not known yet", cluster=self.cluster.name, reason=why)
             self._why_unknown = why
             return False
+        self.reachability.reached()
         for node_id, host, port in found:
             self.brokers.learn(node_id, host, port)
         return True
@@ -230,13 +254,9 @@ class VirtualCluster:
 
     # LinkOwner: called by acceptors
 
-    def refuses_client(self, peer: bytes) -> bool:
-        """Whether a limit other than the number of connections refuses a client."""
-        return self.admission.refusal(peer) is not None
-
-    def count_client(self, peer: bytes) -> int:
-        """Count a connection of the client's host; return its slot."""
-        return self.admission.count(peer)
+    def admit_client(self, peer: bytes) -> int | None:
+        """Count a connection of the client's host; return its slot, or None if a limit refuses it."""
+        return self.admission.admit(peer)
 
     def open_link(self, link: Link, acceptor: Acceptor) -> None:
         """Open a link that takes more than connecting two sockets."""
@@ -321,13 +341,15 @@ class VirtualCluster:
         """Close the sockets of a link, uncount its client, and let filters know."""
         if link.client_host_slot is not None:
             self.admission.uncount(link.client_host_slot)
-        if cause == CloseCause.DRAIN and not link.legs:
+        client_tls, broker_tls = link.tls or (False, False)
+        if cause == CloseCause.DRAIN and not client_tls:
             client = link.take_client()
             if client >= 0:
                 self._lingering.add(client)
+        for fd in (link.take_client() if client_tls else -1, link.take_broker() if broker_tls else -1):
+            if fd >= 0:
+                self._lingering.add_tls(fd)
         close_sockets(link)
-        if link.legs:
-            close_legs(link)
         if link.facts is not None:
             self._filters.chain.on_close(link.facts)
 
@@ -360,22 +382,36 @@ class VirtualCluster:
         """Close links that have exceeded a timeout; *now* in ns of the monotonic clock."""
         timeouts = self.config.timeouts
         self._lingering.sweep()
+        self._look_after_reachability(now)
         if now > self._targets_set_at + RETARGET_NS:
             self._set_targets()
-        for link in self.links():
-            idle = (now - link.last_at) / 1e9
-            stalled = link.incomplete_frame_since
-            if not link.received_request and (now - link.opened_at) / 1e9 > timeouts.first_request:
-                link.close(CloseCause.FIRST_REQUEST_TIMEOUT)
-            elif stalled and (now - stalled) / 1e9 > timeouts.frame:
-                link.close(CloseCause.FRAME_TIMEOUT)
-            elif link.half_closed and idle > timeouts.half_closed:  # the time without any byte after one side's FIN
-                link.close(CloseCause.HALF_CLOSED_TIMEOUT)
-            elif idle > timeouts.idle:
-                link.close(CloseCause.IDLE)
-            elif link.connecting and (now - link.opened_at) / 1e9 > timeouts.connect:
+        self._close_overdue(overdue(self.worker, self, timeouts, now))
+
+    def _close_overdue(self, found: list[tuple[Link, int | None]]) -> None:
+        """Close links, some in each turn of the loop."""
+        for link, cause in found[:CLOSED_IN_A_TURN]:
+            if cause is not None:
+                link.close(cause)
+            elif link.connecting:
                 link.stop_connecting()
                 self.on_unreachable(link, errno.ETIMEDOUT)
+        if found[CLOSED_IN_A_TURN:]:
+            asyncio.get_running_loop().call_soon(self._close_overdue, found[CLOSED_IN_A_TURN:])
+
+    def _look_after_reachability(self, now: int) -> None:
+        """Note that a broker has answered; if none was ever reached, try again, as /readyz may keep all clients away."""
+        state = self.reachability.state
+        if state is not Reach.REACHED and any(link.bytes_received[1] for link in self.links()):
+            self.reachability.reached()
+        elif state is Reach.FAILING and now > self._probed_at + PROBE_NS:
+            self._probed_at = now
+            self._run(self._probe())
+
+    async def _probe(self) -> None:
+        """Connect to a bootstrap broker as a client's link does, and close."""
+        with contextlib.suppress(UpstreamError):
+            await self.opener.probe()
+            self.reachability.reached()
 
     def _run(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(work)
@@ -386,8 +422,10 @@ class VirtualCluster:
         """Close every link that is still open."""
         for task in list(self._tasks):
             task.cancel()
-        for link in self.links():
+        for number, link in enumerate(self.links(), 1):
             link.close(CloseCause.DRAIN)
+            if number % CLOSED_IN_A_TURN == 0:
+                await asyncio.sleep(0)
         self._lingering.close()
 
     def lingering(self) -> int:

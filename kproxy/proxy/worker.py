@@ -5,6 +5,7 @@ It lives as long as its channel: when the supervisor is gone, the worker exits.
 
 import asyncio
 import gc
+import itertools
 import logging
 import os
 import time
@@ -16,11 +17,13 @@ import uvloop
 from kproxy.config import Cluster, Config
 from kproxy.errors import KproxyError
 from kproxy.proxy.admission import Admission
+from kproxy.proxy.aside import end as end_aside
 from kproxy.proxy.channel import Channel
 from kproxy.proxy.child_process import ChildArguments
 from kproxy.proxy.forwarding.lane import Worker
 from kproxy.proxy.logs import EVENTS_LOST, event_of, log
 from kproxy.proxy.messages import (
+    Alive,
     Brokers,
     Configure,
     Connections,
@@ -34,14 +37,18 @@ from kproxy.proxy.messages import (
     ReloadCertificates,
     ToWorker,
 )
+from kproxy.proxy.scheduling import take_short_slices
 from kproxy.proxy.tap.counted import Total
 from kproxy.proxy.tap.counters import Counters
 from kproxy.proxy.tap.ring import TapWriter
+from kproxy.proxy.tap.shared_limits import SharedLimits
 from kproxy.proxy.virtual_cluster import VirtualCluster, clock_offset
 
 TICK_S = 0.25
+ALIVE_TICKS = 4  # ticks after which the supervisor is told that the loop turns
 PAUSE_TAP_ABOVE, PAUSE_ACCEPTING_ABOVE = 0.90, 0.98  # of the memory budget
 CONNECTIONS_A_MESSAGE = 200
+LINKS_IN_A_TURN = 32  # drained or forgotten before other work gets its turn
 MOST_EVENTS_WAITING = 1_000  # log events that are not sent yet
 
 
@@ -49,13 +56,18 @@ class Forwarding:
     """The virtual clusters of one worker; handles the supervisor's messages."""
 
     def __init__(
-        self, number: int, channel: Channel[ToWorker], counters: list[Counters], tap: TapWriter | None
+        self,
+        number: int,
+        channel: Channel[ToWorker],
+        counters: Counters,
+        tap: TapWriter | None,
+        limits: SharedLimits | None = None,
     ) -> None:
         self._number = number
         self._channel = channel
-        self._counters = counters
-        self._own = counters[0]
-        self._worker = Worker(self._own, tap, asyncio.get_running_loop())
+        self._own = counters
+        self._limits = limits or SharedLimits.create()
+        self._worker = Worker(counters, tap, asyncio.get_running_loop(), limits=self._limits)
         self._worker.clock_offset = clock_offset()
         self._clusters: dict[str, VirtualCluster] = {}
         self._retired: list[VirtualCluster] = []  # closed their listeners, still have links
@@ -78,6 +90,7 @@ class Forwarding:
             for cluster in self._all_clusters():
                 cluster.stop()
                 await cluster.close()
+            end_aside()
 
     async def _receive(self, changing: asyncio.Task[None]) -> None:
         """Receive messages until the channel ends. Drain and ListConnections do not wait for changes, which queue."""
@@ -109,7 +122,7 @@ class Forwarding:
         try:
             await self._use(message.decode())
         except (KproxyError, msgspec.MsgspecError) as error:
-            await self._channel.send(Failed(str(error)))
+            await self._channel.send(Failed.because(error))
             return
         await self._channel.send(Ready())
 
@@ -118,11 +131,13 @@ class Forwarding:
         self._worker.memory_budget = config.limits.memory
         if self._admission is None:
             key = str(os.getppid()).encode()
-            self._admission = Admission(config.limits, config.workers, self._counters, key)
+            self._admission = Admission(config.limits, self._own, self._limits, key)
         else:
-            self._admission.configure(config.limits, config.workers)
-        self._worker.connection_limit = self._admission.most_connections
+            self._admission.configure(config.limits)
+        self._worker.connection_limit = config.limits.connections
         self._worker.checks_each_client = self._admission.checks_each_client
+        if self._worker.checks_each_client:
+            self._count_present_clients()
         self._config = config
         wanted = {cluster.name: cluster for cluster in config.clusters}
         fresh = await self._start_all([cluster for cluster in config.clusters if not self._is_served(cluster)], config)
@@ -133,6 +148,13 @@ class Forwarding:
         self._clusters.update(fresh)
         gc.collect()
         gc.freeze()
+
+    def _count_present_clients(self) -> None:
+        """Count the clients that came before there was a limit by address, so that it holds for them too."""
+        assert self._admission is not None
+        for link in self._worker.links:
+            if link.client_host_slot is None:
+                link.client_host_slot = self._admission.count(link.peer)
 
     def _is_served(self, cluster: Cluster) -> bool:
         running = self._clusters.get(cluster.name)
@@ -166,18 +188,22 @@ class Forwarding:
 
     async def _list_connections(self, question: int) -> None:
         now = time.monotonic_ns()
-        rows = [link.owner.row_of(link, now, self._number) for link in list(self._worker.links)]
-        for start in range(0, len(rows) or 1, CONNECTIONS_A_MESSAGE):
-            part = rows[start : start + CONNECTIONS_A_MESSAGE]
-            more = start + CONNECTIONS_A_MESSAGE < len(rows)
-            await self._channel.send(Connections(question, part, more))
+        links = list(self._worker.links)
+        for start in range(0, len(links) or 1, CONNECTIONS_A_MESSAGE):
+            part = [link for link in links[start : start + CONNECTIONS_A_MESSAGE] if not link.closed]
+            rows = [link.owner.row_of(link, now, self._number) for link in part]
+            more = start + CONNECTIONS_A_MESSAGE < len(links)
+            await self._channel.send(Connections(question, rows, more))
+            await asyncio.sleep(0)
 
     async def _drain(self, seconds: float) -> None:
         """Stop accepting, wait until what is in flight is answered, close everything and end the channel."""
         for cluster in self._clusters.values():
             cluster.stop()
-        for link in list(self._worker.links):
+        for number, link in enumerate(list(self._worker.links), 1):
             link.drain()
+            if number % LINKS_IN_A_TURN == 0:
+                await asyncio.sleep(0)
         until = time.monotonic() + seconds
         while (
             self._worker.links or any(cluster.lingering() for cluster in self._all_clusters())
@@ -189,23 +215,37 @@ class Forwarding:
         self._channel.close()
 
     async def _tick(self) -> None:
-        """Measure how late the loop is, then look after timeouts, the memory budget and closed links, four times a second."""
+        """Measure how late the loop is, then look after timeouts, the memory budget and closed links, four times a second.
+
+        Once a second the supervisor is told that the loop turns.
+        """
         due = time.monotonic() + TICK_S
-        while True:
+        alive: asyncio.Future[bool] | None = None
+        for tick in itertools.count():
+            if tick % ALIVE_TICKS == 0 and (
+                alive is None or alive.done()
+            ):  # a supervisor that is stopped does not read
+                alive = asyncio.ensure_future(self._channel.send(Alive()))
             await asyncio.sleep(max(due - time.monotonic(), 0.0))
             late = int(max(time.monotonic() - due, 0.0) * 1e9)
             self._own.put(Total.LOOP_LAG_MAX_NS, max(late, self._own.total_of(Total.LOOP_LAG_MAX_NS)))
             due = time.monotonic() + TICK_S
             try:
+                await self._forget_closed()
                 self._look_after()
             except Exception as error:  # a tick that ended would end all timeouts
                 log("error", "a fault", reason=repr(error))
 
+    async def _forget_closed(self) -> None:
+        gone, self._worker.closed_links = self._worker.closed_links, []
+        while gone:
+            for link in gone[-LINKS_IN_A_TURN:]:
+                link.forget()
+            del gone[-LINKS_IN_A_TURN:], link
+            await asyncio.sleep(0)
+
     def _look_after(self) -> None:
         self._worker.clock_offset = clock_offset()
-        gone, self._worker.closed_links = self._worker.closed_links, []
-        for link in gone:
-            link.forget()
         self._retired = [cluster for cluster in self._retired if cluster.links()]
         for cluster in self._all_clusters():
             cluster.tick(time.monotonic_ns())
@@ -255,11 +295,13 @@ async def _run(arguments: ChildArguments) -> None:
     channel: Channel[ToWorker] = await Channel.open(arguments.control, ToWorker, _on_malformed)
     logging.getLogger().handlers[:] = [ToSupervisor(channel)]
     logging.getLogger().setLevel(logging.INFO)
-    counters = [Counters(fd) for fd in (arguments.counters, *arguments.others)]
+    counters = Counters(arguments.counters)
+    limits = SharedLimits(arguments.limits) if arguments.limits >= 0 else None
     tap = TapWriter(arguments.taps[0]) if arguments.taps else None
-    await Forwarding(arguments.worker, channel, counters, tap).run()
+    await Forwarding(arguments.worker, channel, counters, tap, limits).run()
 
 
 def main(arguments: ChildArguments) -> None:
     """Forward until drained, or until the supervisor is gone."""
+    take_short_slices()
     uvloop.run(_run(arguments))

@@ -17,7 +17,8 @@ Map, in the order the bytes pass through
 
     session.pyx       Session: pairs requests with responses, reports events; its states are in its docstring
     stream.pyx        one direction: FrameBuffer cuts frames, Stream has the states in frames, skipping, hunting, opaque
-    hunting.py        finds the next plausible frame after a gap or a mid-stream start
+    hunting.py        finds the next frame after a gap or a mid-stream start: what is a candidate, and a sign that it is one
+    request_hunting.py, response_hunting.py    which signs are enough; fitting.py: how well bytes fit a layout
     exchanges.pyx     Frame, Exchange; Route: how each API is read; InFlight: requests not answered yet, bounded
     sasl.py           which frames are raw SASL tokens
     learning.py       what exchanges show beyond themselves: client software, topic names, fetch sessions
@@ -34,7 +35,8 @@ Map, in the order the bytes pass through
 Bytes: the Stream of each direction holds the bytes of at most one unfinished frame or of one hunt; InFlight holds the frames of
 requests without a response, within Limits; everything else belongs to the events. A Frame owns its bytes: ``frame.data`` is what
 followed the size field, ``frame.size`` what the size field says; they differ for a cut frame (``frame.cut``), of which only the
-beginning is here. To read a body, ask ``frame.message`` to decode ``frame.data`` from ``frame.body_start`` on at
+beginning is here. Its last ``frame.trailing`` bytes come after the message: some software sends such, and what reads it ignores
+them. To read a body, ask ``frame.body``, or ``frame.message`` to decode ``frame.data`` from ``frame.body_start`` on at
 ``frame.body_version``; ``frame.message`` is None when the body cannot be read, and ``frame.error`` then says why.
 ``exchange.topic_names`` and ``exchange.fetch_session`` are computed when they are read.
 Times are ns since the epoch. A session never raises for what the bytes say.

@@ -219,7 +219,7 @@ def _decode(frame: Frame) -> Any:
     if frame.message is None or frame.cut:
         return None
     try:
-        return frame.message.decode(frame.body_version, frame.data, frame.body_start)
+        return frame.decode()
     except DecodeError:
         return None
 

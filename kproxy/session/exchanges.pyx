@@ -35,6 +35,7 @@ TOKEN = (None, None)
 cdef tuple _CUTS = tuple(Cut)
 cdef int _NEVER_SENT = Cut.RESET
 cdef int MOST_SOUGHT = 64  # requests in flight whose responses a hunt looks for
+cdef int FEW_BYTES = 4  # after a message, as software leaves them: where more are left over, it may be another API's
 
 _FRAME_FIELDS = (
     "data", "started_at", "ended_at", "header", "body_start", "message", "body_version", "layout", "assumed_version", "error",
@@ -113,6 +114,10 @@ cdef class Frame:
         """Bytes on the wire, the size field included."""
         return len(self.data) + self.absent + 4
 
+    cpdef bint has_end(self) noexcept:
+        """Whether its last byte was sent, as far as is known, so that ``ended_at`` is its time."""
+        return self.cut_code < _NEVER_SENT
+
     def body(self):
         """The body as an object, with Kafka's fields in snake_case; None where it cannot be read.
 
@@ -121,9 +126,35 @@ cdef class Frame:
         if self.message is None or self.error is not None or self.unread or self.cut_code:
             return None
         try:
-            return self.message.decode(self.body_version, self.data, self.body_start)
+            return self.decode()
         except DecodeError:
             return None
+
+    def decode(self):
+        """As ``body``, of a frame that has a message. Raises DecodeError, as it does for one that is cut."""
+        try:
+            return self.message.decode(self.body_version, self.data, self.body_start, trailing=self.trailing)
+        except DecodeError:
+            return self.message.decode(self.body_version, self.data, self.body_start, trailing=self.trailing, nulls=True)
+
+    def to_json(self):
+        """Kafka's JSON of the body, UTF-8, credentials withheld; of a frame that has a message. Raises DecodeError."""
+        try:
+            return self.message.to_json(self.body_version, self.data, self.body_start, withhold=True, trailing=self.trailing)
+        except DecodeError:
+            return self.message.to_json(self.body_version, self.data, self.body_start, withhold=True, nulls=True)
+
+    def beginning(self):
+        """The fields of a cut body that are whole, as Kafka's JSON in a dict, credentials withheld; None where there are none.
+
+        The last element of each array in it may lack fields, and more may have followed: Message.beginning tells.
+        """
+        if self.message is None or not self.cut_code:
+            return None
+        import json  # few need it
+
+        found = self.message.beginning(self.body_version, self.data, self.body_start, withhold=True)
+        return json.loads(found.json) or None
 
     def copy(self, **changes):
         """The same frame with some fields changed."""
@@ -181,7 +212,7 @@ cdef class Exchange(Event):
     @property
     def latency_ms(self):
         """From the request's first byte to the response's last one; None where either is missing, or was never sent."""
-        if self.request is None or self.response is None or self.response.cut_code >= _NEVER_SENT:
+        if self.request is None or self.response is None or not self.response.has_end():
             return None
         return (self.response.ended_at - self.request.started_at) / 1e6
 
@@ -283,13 +314,8 @@ cdef class Route:
         read_as(frame, self.response, self.newest_response, self.api_version)
         if frame.cut_code and self.request_step is Step.LEARN_SOFTWARE and is_refusal(frame):
             frame.body_version = 0
-            frame.assumed_version = None
-        if frame.error is not None and self.request_step is Step.LEARN_SOFTWARE:
-            # A broker that lacks the version answers in the layout of version 0 (ApiVersionsResponse.parse, KIP-511).
-            error = frame.error
-            frame.error = None
-            read_body(frame, self.response, 0)
-            frame.error = frame.error and error
+        if self.request_step is Step.LEARN_SOFTWARE and (frame.error is not None or frame.trailing):
+            read_refusal(frame, self.response)
         return 0
 
     cpdef bint expects_response(self, Frame produce) except -1:
@@ -305,15 +331,21 @@ cdef class Route:
         """Whether a request may be one that is never answered: a Produce that is cut before its acks."""
         return self.request_step is Step.NOTE_UNANSWERED and request.cut_code != 0 and peeked(request, "acks") is None
 
-    def fits_response(self, bytes data):
-        """Whether *data* is, to its last byte, a response to this API and version."""
+    def fits_response(self, bytes data, *, int64_t trailing=0):
+        """Whether *data* is a response to this API and version, with at most *trailing* bytes after it."""
         frame = Frame(data, 0, 0)
         try:
             frame.body_start = read_response_header(data, self.response_header_version).size
         except DecodeError:
             return False
         self.read_response(frame)
-        return frame.message is not None
+        if frame.message is None or frame.trailing > trailing:
+            return False
+        try:
+            self.response.check(frame.body_version, data, frame.body_start, trailing=True)
+        except DecodeError:
+            return False  # it fits only with nulls, which is too little to go by
+        return True
 
 
 cdef Program _newest_layout(message, int version):
@@ -335,32 +367,45 @@ cdef int read_as(Frame frame, message, Program newest, int api_version) except -
 
 
 cpdef int read_body(Frame frame, message, int api_version) except -1:
-    """Check that *message* at *api_version* consumes the body exactly; write into the frame how to read it, or why not."""
+    """Check the body as *message* at *api_version*; write into the frame how to read it and what is after it, or why not."""
     if message is None:
         return 0
     try:
-        layout = message.check(api_version, frame.data, frame.body_start)
+        layout = message.check(api_version, frame.data, frame.body_start, trailing=True, nulls=True)
     except DecodeError as error:
         frame.error = error
         return 0
     frame.message = message
     frame.body_version = layout.version
     frame.layout = layout.release
+    frame.trailing = layout.trailing
     if layout.assumed:
         frame.assumed_version = layout.version
     return 0
 
 
-cdef int read_beginning(Frame frame, message, int api_version) except -1:
-    """Write into a cut frame how to read its beginning: by the newest layout, as only a whole body can tell an older one."""
-    cdef int newest
-    if message is None or api_version < message.versions.lowest:
+cdef int read_refusal(Frame frame, message) except -1:
+    """Read an ApiVersions response that its version does not fit as version 0, where that fits better.
+
+    A broker that lacks the version answers in the layout of version 0 (ApiVersionsResponse.parse, KIP-511). One with bytes after
+    it must also say that it is such an answer: its few fields fit the beginning of much else.
+    """
+    cdef Frame refusal = Frame(frame.data, frame.started_at, frame.ended_at, body_start=frame.body_start)
+    read_body(refusal, message, 0)
+    if refusal.error is not None or (refusal.trailing and (frame.error is None or not is_refusal(refusal))):
         return 0
-    newest = message.versions.highest
     frame.message = message
-    frame.body_version = min(api_version, newest)
-    if api_version > newest:
-        frame.assumed_version = newest
+    frame.body_version = 0
+    frame.layout = frame.assumed_version = frame.error = None
+    frame.trailing = refusal.trailing
+    return 0
+
+
+cdef int read_beginning(Frame frame, message, int api_version) except -1:
+    """Write into a cut frame how to read its beginning; nothing at a version above the facts, which only a whole body confirms."""
+    if message is not None and api_version in message.versions:
+        frame.message = message
+        frame.body_version = api_version
     return 0
 
 
@@ -376,7 +421,7 @@ def peeked(Frame frame not None, str name):
 
 def decoded(Frame frame not None):
     """The body of a whole frame that was read, as an object; None of another one."""
-    return None if frame.message is None or frame.cut_code else frame.message.decode(frame.body_version, frame.data, frame.body_start)
+    return None if frame.message is None or frame.cut_code else frame.decode()
 
 
 cdef dict _routes = {}
@@ -472,11 +517,12 @@ cdef class InFlight:
 
     def find(self, Frame frame not None):
         """How many entries come before the request that *frame* answers; its header is then read. None: no request."""
-        index = 0
-        for exchange, route in self.queue:
-            if exchange is not None and _answers(frame, exchange, route):
-                return index
-            index += 1
+        for trailing in (0, FEW_BYTES):
+            index = 0
+            for exchange, route in self.queue:
+                if exchange is not None and _answers(frame, exchange, route, trailing):
+                    return index
+                index += 1
         return None
 
 
@@ -496,8 +542,8 @@ cpdef tuple beginning_of_request(bytes data):
     return api_key, api_version, correlation_id
 
 
-cdef bint _answers(Frame frame, Exchange exchange, Route route) except -1:
-    """Whether a response belongs to that request: its correlation id and, where the API is known, its whole body."""
+cdef bint _answers(Frame frame, Exchange exchange, Route route, int64_t trailing) except -1:
+    """Whether a response belongs to that request: its correlation id and, where the API is known, its body."""
     cdef ResponseHeader header
     if frame.cut_code and exchange.correlation_id is not None and correlation_id_of(frame.data) == exchange.correlation_id:
         return True
@@ -507,7 +553,7 @@ cdef bint _answers(Frame frame, Exchange exchange, Route route) except -1:
         return False
     if header.correlation_id != exchange.correlation_id:
         return False
-    if route is not None and not frame.cut_code and not route.fits_response(frame.data):
+    if route is not None and not frame.cut_code and not route.fits_response(frame.data, trailing=trailing):
         return False
     frame.header = header
     frame.body_start = header.size

@@ -134,7 +134,7 @@ def _read_change(request: Frame, response: Frame | None) -> _Change | None:
     if epoch is None or not session_id or request.message is None or len(request.data) > _LARGEST:
         return None
     try:
-        body: Any = request.message.decode(request.body_version, request.data, request.body_start)
+        body: Any = request.decode()
     except DecodeError:
         return None
     return _Change(0, session_id, epoch, _named(body), _forgotten(body))

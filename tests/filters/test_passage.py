@@ -9,6 +9,7 @@ import pytest
 
 from kproxy.filters.chain import Chain
 from kproxy.filters.contract import Answer, Close, Direction, Forward, Outcome, Replace, Reply, RequestFacts, Send
+from kproxy.filters.passage import LARGE
 from kproxy.filters.rewrite_addresses import RewriteAddresses
 from kproxy.protocol import Message, message
 from tests.support.filtering import (
@@ -334,3 +335,94 @@ def test_what_is_behind_a_response_is_passed_over_and_kept() -> None:
     request = heartbeat(5, "payments")
     longer = pack(">i", len(request) - 3) + request[4:] + b"\0"
     assert isinstance(asked(chain, longer), Close)
+
+
+# Large frames: aside, and otherwise as any
+
+
+def big_metadata() -> bytes:
+    """A Metadata v9 response above LARGE, of topics with partitions."""
+    one = part("MetadataResponse", "MetadataResponsePartition", leader_id=1, replica_nodes=[1, 2], isr_nodes=[2])
+    topics = [
+        part("MetadataResponse", "MetadataResponseTopic", name=f"topic-{n}", partitions=[one] * 100) for n in range(50)
+    ]
+    broker = part("MetadataResponse", "MetadataResponseBroker", node_id=1, host="broker", port=9092)
+    body = message("MetadataResponse").encode(9, make("MetadataResponse", brokers=[broker], topics=topics))
+    assert len(body) > LARGE
+    return response_frame(3, 9, body)
+
+
+def without_topics(response: Any) -> Replace:
+    response.message.topics = response.message.topics[:1]
+    return Replace(response.message)
+
+
+async def forward_later(_: object) -> Forward:
+    await asyncio.sleep(0)
+    return Forward()
+
+
+def fails(_: object) -> Forward:
+    raise ValueError("no")
+
+
+@pytest.mark.parametrize(
+    "judges",
+    [
+        [forward],
+        [without_topics],
+        [without_topics, forward],
+        [forward, without_topics],
+        [lambda response: Replace(response.message)],
+        [forward_later, lambda response: Replace(response.message)],
+        [lambda _: Close("no")],
+        [fails],
+        [forward, lambda _: None],
+    ],
+)
+def test_a_large_frame_gets_the_verdict_of_any_other(judges: list[Any]) -> None:
+    frame = big_metadata()
+    called = 0
+
+    async def aside(function: Any) -> Any:
+        nonlocal called
+        called += 1
+        return await asyncio.to_thread(function)
+
+    async def go(**options: Any) -> tuple[Outcome, Chain]:
+        filters = [Asking(judge, responses=(3,), name=f"filter {n}") for n, judge in enumerate(judges)]
+        chain = Chain([RewriteAddresses(), *filters], wait=asyncio.wait_for, **options)
+        outcome = chain.on_response(connection(Served()), RequestFacts(3, 9, 7), frame)
+        return await outcome if isinstance(outcome, Awaitable) else outcome, chain
+
+    (expected, usual), (outcome, chain) = asyncio.run(go()), asyncio.run(go(aside=aside))
+    assert outcome == expected
+    assert chain.faults == usual.faults
+    assert called > 1
+
+
+def test_what_a_filter_keeps_of_a_large_message_stays_whole() -> None:
+    kept: list[Any] = []
+
+    def keep(response: Any) -> Forward:
+        kept.extend((response.message.topics[3], response.message.topics[4].partitions))
+        return Forward()
+
+    def keep_all(response: Any) -> Forward:
+        kept.append(response.message)
+        return Forward()
+
+    async def aside(function: Any) -> Any:
+        return function()
+
+    async def go() -> None:
+        chain = Chain([Asking(keep, responses=(3,)), Asking(keep_all, responses=(3,))], aside=aside)
+        outcome = chain.on_response(connection(), RequestFacts(3, 9, 7), big_metadata())
+        assert isinstance(outcome, Awaitable)
+        await outcome
+
+    asyncio.run(go())
+    whole, topic, partitions = kept
+    assert [topic.name for topic in whole.topics] == [f"topic-{n}" for n in range(50)]
+    assert (topic.name, len(topic.partitions), len(partitions)) == ("topic-3", 100, 100)
+    assert partitions[99].replica_nodes == [1, 2]

@@ -1,7 +1,8 @@
 """What becomes of addresses in what Kafka itself wrote, at every version of every response that has them."""
 
+import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
 from typing import Any
 
 import pytest
@@ -224,3 +225,46 @@ def test_no_address_of_real_traffic_leads_round_the_proxy() -> None:
     assert len(theirs) >= 8
     assert len(seen) >= 9
     assert not chain.faults
+
+
+def coordinators(count: int, brokers: int) -> bytes:
+    found = [
+        part("FindCoordinatorResponse", "Coordinator", key=f"group-{n}", node_id=n % brokers, host="b", port=9092)
+        for n in range(count)
+    ]
+    return message("FindCoordinatorResponse").encode(4, make("FindCoordinatorResponse", coordinators=found))
+
+
+def test_coordinators_of_any_number_of_groups_are_rewritten_in_turns() -> None:
+    body, served = coordinators(20_000, 5), Served()
+    turns = 0
+
+    async def go() -> Any:
+        nonlocal turns
+        chain = Chain([RewriteAddresses()])
+        outcome = chain.on_response(connection(served), RequestFacts(10, 4, 7), response_frame(10, 4, body))
+        assert isinstance(outcome, Awaitable)
+        waiting = asyncio.ensure_future(outcome)
+        while not waiting.done():
+            turns += 1
+            await asyncio.sleep(0)
+        return waiting.result()
+
+    outcome = asyncio.run(go())
+    told: Any = message("FindCoordinatorResponse").decode(4, outcome.frame[9:])
+    assert [(entry.key, entry.host, entry.port) for entry in told.coordinators] == [
+        (f"group-{n}", *ours(n % 5)) for n in range(20_000)
+    ]
+    assert len(served.asked) == 5
+    assert turns > 20
+
+
+def test_attack_19_coordinators_on_brokers_past_counting_close_the_connection() -> None:
+    async def go() -> Any:
+        chain = Chain([RewriteAddresses()])
+        body = coordinators(MOST_ADDRESSES + 10, MOST_ADDRESSES + 10)
+        outcome = chain.on_response(connection(Served()), RequestFacts(10, 4, 7), response_frame(10, 4, body))
+        assert isinstance(outcome, Awaitable)
+        return await outcome
+
+    assert asyncio.run(go()) == Close("a response with more than 10000 addresses of brokers")

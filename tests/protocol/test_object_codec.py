@@ -3,13 +3,15 @@
 import base64
 import math
 import resource
+import subprocess
+import sys
 from typing import Any
 
 import hypothesis
 import hypothesis.strategies as st
 import pytest
 
-from kproxy.protocol import DecodeError, EncodeError, MessageStruct, message
+from kproxy.protocol import DecodeError, EncodeError, MessageStruct, message, object_codec
 from kproxy.protocol.structs import Struct, struct_types
 from tests.support.damage import golden
 from tests.support.wire import compact, made_message, short, uvarint
@@ -354,3 +356,52 @@ def test_a_nullable_struct_in_a_tag_has_a_varint_before_it(monkeypatch: pytest.M
         assert made.encode(0, made.decode(0, data)) == data
         assert made.encode(0, made.from_json(0, text)) == data
     assert made.decode(0, b"\1\0\1\0").inner is None
+
+
+def test_a_thread_that_gives_way_reads_and_writes_the_same() -> None:
+    """In a process of its own, as one thread of a process can give way."""
+    script = """
+import threading, time
+from kproxy.protocol import message
+from kproxy.protocol.object_codec import give_way
+codec = message("MetadataResponse")
+topic = '{"errorCode": 0, "name": "t", "isInternal": false, "partitions": []}'
+value = codec.from_json(1, '{"brokers": [], "controllerId": 1, "topics": [' + ",".join([topic] * 300_000) + "]}")
+body = codec.encode(1, value)
+turns, done = 0, threading.Event()
+
+def work():
+    give_way()
+    assert codec.encode(1, codec.decode(1, body)) == body
+    done.set()
+
+threading.Thread(target=work).start()
+while not done.is_set():
+    turns += 1
+    time.sleep(0)
+print(turns)
+"""
+    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert (
+        int(found.stdout) > 100
+    )  # a thread that does not give way lets others run every 5 ms at most, and codecs not at all
+
+
+def test_releasing_a_message_frees_all_that_it_alone_refers_to() -> None:
+    (body, *_) = [
+        bytes.fromhex(line["hex"])
+        for line in golden("messages")
+        if (line["message"], line["version"], line["kind"]) == ("MetadataResponse", 9, "many")
+    ]
+    value: Any = message("MetadataResponse").decode(9, body)
+    topics, kept = value.topics, value.topics[0]
+    count, name = len(topics), kept.name
+    program = message("MetadataResponse").programs(9)[0]
+    object_codec.release(program, value)
+    assert (len(topics), kept.name) == (count, name)
+    del topics
+    object_codec.release(program, value)
+    assert value.topics == []
+    assert kept.name == name
+    assert kept.partitions
+    object_codec.release(program, None)  # what is no such message stays as it is

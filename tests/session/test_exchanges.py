@@ -276,3 +276,60 @@ def test_no_more_than_the_oldest_64_are_sought() -> None:
 def test_frames_and_exchanges_can_be_copied_and_pickled() -> None:
     exchange = Exchange(CONNECTION, 5, 3, 12, 7, "app", Frame(b"abc", 1, 2))
     assert copy.copy(exchange) == exchange == pickle.loads(pickle.dumps(exchange))
+
+
+# Bytes after a message
+
+
+def test_a_response_with_bytes_after_it_is_found_by_its_correlation_id_once_none_fits_exactly() -> None:
+    in_flight = InFlight(Limits())
+    route = route_of(12, 0)
+    assert route is not None
+    for correlation_id in (7, 8):
+        in_flight.add(Exchange(CONNECTION, 1, 12, 0, correlation_id, request=Frame(b"", 1, 1)), route, 0)
+    late = heartbeat_answer(8)[4:] + b"\0\0"
+    assert (
+        not route.fits_response(late)
+        and not route.fits_response(late, trailing=1)
+        and route.fits_response(late, trailing=2)
+    )
+    assert in_flight.find(Frame(late, 1, 1)) == 1
+    assert in_flight.find(Frame(late[:5], 1, 1)) is None
+
+
+def api_versions(version: int, body: bytes) -> Frame:
+    """An ApiVersions response as its route reads it."""
+    route = route_of(18, version)
+    assert route is not None
+    frame = Frame(bytes(3) + b"\1" + body, 0, 0, body_start=4)
+    route.read_response(frame)
+    return frame
+
+
+REFUSED = (35).to_bytes(2, "big")
+RANGE_OF_API_VERSIONS = bytes.fromhex("0012 0000 0003")
+
+
+@pytest.mark.parametrize("version", [1, 2, 3, 4, 9])
+@pytest.mark.parametrize(("count", "ranges"), [(0, b""), (1, RANGE_OF_API_VERSIONS), (2, 2 * RANGE_OF_API_VERSIONS)])
+@pytest.mark.parametrize("after", [0, 1, 3])
+def test_a_refusal_is_read_as_version_0_with_bytes_after_it_or_without(
+    version: int, count: int, ranges: bytes, after: int
+) -> None:
+    """KIP-511: a broker that lacks the version of an ApiVersions request answers in the layout of version 0."""
+    frame = api_versions(version, REFUSED + count.to_bytes(4, "big") + ranges + bytes(after))
+    assert (frame.body_version, frame.trailing, frame.error) == (0, after, None)
+    assert frame.body().error_code == 35 and len(frame.body().api_keys) == count
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_an_answer_at_its_own_version_stays_one_with_bytes_after_it(version: int) -> None:
+    body = bytes(2) + (1).to_bytes(4, "big") + RANGE_OF_API_VERSIONS + (77).to_bytes(4, "big")
+    for after in range(4):
+        frame = api_versions(version, body + bytes(after))
+        assert (frame.body_version, frame.trailing, frame.body().throttle_time_ms) == (version, after, 77)
+
+
+def test_what_is_no_refusal_is_not_read_as_one() -> None:
+    frame = api_versions(3, bytes(2) + bytes(4) + b"neither version 3 nor version 0")
+    assert frame.message is None and frame.error is not None and frame.trailing == 0

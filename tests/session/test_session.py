@@ -749,7 +749,7 @@ def test_a_response_that_a_reset_ends_is_there_and_is_no_gap() -> None:
 
 
 def test_bytes_that_only_look_like_a_request_are_not_reported() -> None:
-    almost = request(12, 0, 5, b"\0\1g\0\0\0\5\0\3m-1!")
+    almost = b"?" + request(12, 0, 5, b"\0\1g\0\0\0\5\0\x09m-1!")
     session = new_session(from_start=False)
     assert converse(client >> almost + heartbeat(6), broker >> heartbeat_answer(6), session=session) == [
         f"gap in requests: 0 missing, {len(almost)} skipped, 0 lost",
@@ -802,8 +802,8 @@ def test_a_size_no_peer_accepts_is_bad_and_the_next_frame_is_found(size: int) ->
     )
     assert said == [
         f"bad request: the size field says {size:,}; frames are of at most 104,857,600 bytes",
-        "gap in requests: 0 missing, 4 skipped, 0 lost",
         "Heartbeat v0 #1 answered",
+        "gap in requests: 0 missing, 4 skipped, 0 lost",
         "Heartbeat v0 #2 answered",
     ]
 
@@ -998,3 +998,81 @@ def test_chunking_does_not_change_what_is_said_of_any_bytes(
     in_pieces = play(script, sizes, from_start=from_start)
     whole = play(script, [], from_start=from_start)
     assert list(map(contents, in_pieces[1])) == list(map(contents, whole[1]))
+
+
+# Bytes after a message: real software sends them, and what reads it ignores them
+
+
+def frame_of(digits: str) -> bytes:
+    """A frame given without its size field."""
+    data = bytes.fromhex(digits)
+    return len(data).to_bytes(4, "big") + data
+
+
+# As captured: ApiVersions v0 of librdkafka up to 0.11 with four more bytes ("an empty array: all APIs"), and a broker's answer.
+OLD_API_VERSIONS = bytes.fromhex("00000015 0012 0000 00000001 0007 72646b61666b61 00000000")
+OLD_API_VERSIONS_ANSWER = frame_of("00000001 0000 00000001 0012 0000 0003")
+# Metadata v13 of librdkafka 2.16 for topics = null, with three more bytes, and the answer of its mock cluster with one more.
+NULL_TOPICS = frame_of("0003 000d 00000002 0007 72646b61666b61 00 00000000 010000")
+NO_TOPICS_ANSWER = frame_of("00000002 00 00000000 01 00 ffffffff 01 0000 00 00")
+
+
+def test_an_old_librdkafkas_first_request_is_kafka_and_read() -> None:
+    (exchange,) = events_of(client >> OLD_API_VERSIONS, broker >> OLD_API_VERSIONS_ANSWER)
+    assert isinstance(exchange, Exchange) and exchange.request is not None and exchange.response is not None
+    assert (exchange.api_name, exchange.api_version, exchange.client_id) == ("ApiVersions", 0, "rdkafka")
+    assert (exchange.undecoded, exchange.unanswered) == (None, None)
+    assert (exchange.request.trailing, exchange.response.trailing) == (4, 0)
+    assert exchange.response_body().api_keys[0].max_version == 3
+
+
+def test_bytes_after_a_request_and_after_its_response_are_counted() -> None:
+    (exchange,) = events_of(client >> NULL_TOPICS, broker >> NO_TOPICS_ANSWER)
+    assert isinstance(exchange, Exchange) and exchange.request is not None and exchange.response is not None
+    assert exchange.undecoded is None
+    assert (exchange.request.trailing, exchange.response.trailing) == (3, 1)
+    assert exchange.request_body().topics is None
+    assert exchange.response_body().controller_id == -1
+    assert exchange.request.wire_size == len(NULL_TOPICS)
+
+
+def test_whatever_comes_after_a_message_is_only_counted() -> None:
+    garbage = bytes(range(256)) * 40
+    frame = frame_of(NULL_TOPICS[4:-3].hex() + garbage.hex())
+    (exchange,) = events_of(client >> frame, broker >> NO_TOPICS_ANSWER)
+    assert isinstance(exchange, Exchange) and exchange.request is not None
+    assert (exchange.undecoded, exchange.request.trailing) == (None, len(garbage))
+
+
+def test_names_are_learned_from_a_response_with_bytes_after_it() -> None:
+    topic_id = bytes(15) + b"\7"
+    metadata = frame_of(
+        "00000002 00 00000000 01 00 ffffffff 02 0000 07 6f7264657273" + topic_id.hex() + "00 01 80000000 00 0000 00 00"
+    )
+    fetch = frame_of(
+        "0001 000d 00000003 ffff 00 ffffffff 00000000 00000000 7fffffff 00 00000000 00000000 02"
+        + topic_id.hex()
+        + "01 00 01 01 00"
+    )
+    events = events_of(client >> NULL_TOPICS, broker >> metadata, client >> fetch)
+    assert isinstance(events[0], Exchange) and events[0].response is not None and events[0].response.trailing == 1
+    last = events[-1]
+    assert isinstance(last, Exchange) and last.undecoded is None
+    assert list(last.topic_names.values()) == ["orders"]
+
+
+def test_another_protocol_is_none_of_kafkas_requests_with_bytes_after_it() -> None:
+    """ZooKeeper's ConnectRequest reads as Produce v0 with nothing in it, and more."""
+    hello = frame_of("00000000 00000000 00000000 00007530 00000000 00000000 00000010" + "00" * 16 + "00")
+    assert any(isinstance(event, NotKafka) and event.kind == "zookeeper" for event in events_of(client >> hello))
+
+
+def test_a_null_assignment_of_the_mock_cluster_is_read() -> None:
+    """While a group rebalances it answers SyncGroup v3 with null for bytes, which no version allows."""
+    (exchange,) = events_of(
+        client >> frame_of("000e 0003 00000005 ffff 0001 67 00000001 0001 6d ffff 00000000"),
+        broker >> frame_of("00000005 00000000 001b ffffffff"),
+    )
+    assert isinstance(exchange, Exchange) and exchange.undecoded is None
+    body = exchange.response_body()
+    assert (body.error_code, body.assignment) == (27, None)

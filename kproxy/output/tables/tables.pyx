@@ -314,6 +314,6 @@ def json_of(Frame frame):
     if frame is None or frame.message is None or frame.error is not None or frame.cut:
         return None
     try:
-        return frame.message.to_json(frame.body_version, frame.data, frame.body_start, withhold=True)
+        return frame.to_json()
     except DecodeError:
         return None

@@ -9,6 +9,7 @@ import socket
 from kproxy.config import Config
 from kproxy.config.ports import broker_ports
 from kproxy.protocol.addresses import Address, parse_address
+from kproxy.proxy.network.listening import unbound_socket
 
 
 def check_addresses_are_free(config: Config) -> None:
@@ -22,9 +23,8 @@ def check_addresses_are_free(config: Config) -> None:
 
 def _bind(address: Address) -> None:
     try:
-        found = socket.getaddrinfo(*address, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        family, kind, protocol, _, name = found[0]
-        with socket.socket(family, kind, protocol) as alone:
+        alone, name = unbound_socket(*address)
+        with alone:
             alone.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             alone.bind(name)
     except OSError as error:

@@ -1,5 +1,11 @@
-"""Listening sockets: one per address and worker, shared by SO_REUSEPORT."""
+"""Listening sockets: one per address and worker, shared by SO_REUSEPORT.
 
+":9092"            all addresses, IPv6 and IPv4, whatever net.ipv6.bindv6only says; IPv4 alone where the kernel has no IPv6
+"0.0.0.0:9092"     all IPv4 addresses
+"[::]:9092"        all IPv6 addresses; and IPv4 where net.ipv6.bindv6only is 0, as for any program
+"""
+
+import errno
 import socket
 
 from kproxy.errors import KproxyError
@@ -22,8 +28,10 @@ def listen(host: str, port: int) -> socket.socket:
 
     Raises ListenError.
     """
-    family, address = numeric_address(host, port) or _resolve(host, port)
-    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener, address = unbound_socket(host, port)
+    except OSError as error:
+        raise _listen_error(host, port, error) from error
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
@@ -32,21 +40,45 @@ def listen(host: str, port: int) -> socket.socket:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER)
         for option, value in KEEPALIVE.items():
             listener.setsockopt(socket.IPPROTO_TCP, option, value)
-        if family == socket.AF_INET6 and host != "::":
-            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         listener.setblocking(False)
         listener.bind(address)
         listener.listen(BACKLOG)
     except OSError as error:
         listener.close()
-        raise ListenError(f"cannot listen on {join_address(host, port)}: {error.strerror or error}") from error
+        raise _listen_error(host, port, error) from error
     return listener
 
 
-def _resolve(host: str, port: int) -> tuple[int, SocketAddress]:
+def unbound_socket(host: str, port: int) -> tuple[socket.socket, SocketAddress]:
+    """Return a socket for listening at a host, "" for all addresses of both families, and the address to bind it to.
+
+    Raises OSError.
+    """
+    if not host:
+        return _of_both_families(port)
+    family, address = numeric_address(host, port) or _resolve(host, port)
+    unbound = socket.socket(family, socket.SOCK_STREAM)
+    if family == socket.AF_INET6 and host != "::":
+        unbound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+    return unbound, address
+
+
+def _of_both_families(port: int) -> tuple[socket.socket, SocketAddress]:
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        unbound = socket.socket(socket.AF_INET6, socket.SOCK_STREAM)
     except OSError as error:
-        raise ListenError(f"cannot listen on {join_address(host, port)}: {error.strerror or error}") from error
+        if error.errno != errno.EAFNOSUPPORT:  # a kernel without IPv6 (ipv6.disable=1)
+            raise
+        return socket.socket(socket.AF_INET, socket.SOCK_STREAM), ("0.0.0.0", port)
+    unbound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+    return unbound, ("::", port, 0, 0)
+
+
+def _resolve(host: str, port: int) -> tuple[int, SocketAddress]:
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     family, _, _, _, address = found[0]
     return family, address  # type: ignore[return-value]
+
+
+def _listen_error(host: str, port: int, error: OSError) -> ListenError:
+    return ListenError(f"cannot listen on {join_address(host, port)}: {error.strerror or error}")

@@ -2,15 +2,29 @@
 
     /metrics       Prometheus
     /healthz       200 while the supervisor runs
-    /readyz        200 while every worker serves; else 503 and why
+    /readyz        200 while clients are served; else 503 and why (below)
     /connections   open connections as JSON; ?limit=
     /              this list
+
+/readyz is for the readiness of a pod, /healthz for its liveness: a proxy whose brokers are away must not be restarted. It is 503
+
+    while a worker starts or the process drains
+    until a broker of every cluster has been reached, if attempts have failed: a rollout with a wrong address, port or
+    certificate stops there. kproxy keeps trying by itself, as no client comes to a pod that is not ready
+
+and not when brokers go away later: without endpoints clients would not even get an error that they understand, and all pods would
+leave at once. kproxy_upstream_connect_failures_total is for that. In fixed mode the first attempt is the first client's; in
+transparent mode there is no broker to look for. With ``Accept: application/json`` or ``?format=json`` the answer is
+
+    {"ready": false, "reason": "...", "clusters": [{"name": "orders", "broker_reached": false, "reason": "..."}]}
+
+where ``broker_reached`` is null before the first attempt.
 
 Only GET and HEAD. A browser that came by a foreign name (DNS rebinding) is refused: the Host header must be an IP
 address, a loopback name, or one of the names given.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from ipaddress import ip_address
 from time import time_ns
 from typing import Any, Protocol
@@ -24,7 +38,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from kproxy.output.metrics import Metrics, Scrape
-from kproxy.proxy.messages import AnalyzerCounts, Connection
+from kproxy.proxy.messages import AnalyzerCounts, ClusterState, Connection
 from kproxy.proxy.tap.counters import FIRST_BOUND_BITS, HISTOGRAM_BUCKETS, Counters
 
 LOOPBACK = frozenset({"localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback"})
@@ -39,9 +53,17 @@ HEADERS = [
 INDEX = """kproxy
 /metrics       Prometheus metrics
 /healthz       200 while kproxy runs
-/readyz        200 while it serves clients, else 503 and why
+/readyz        200 while it serves clients, else 503 and why (?format=json)
 /connections   open connections (JSON; ?limit=1000)
 """
+
+
+class Readiness(msgspec.Struct, frozen=True):
+    """The answer of /readyz in JSON."""
+
+    ready: bool
+    reason: str
+    clusters: list[ClusterState]
 
 
 class AdminSource(Protocol):
@@ -53,8 +75,14 @@ class AdminSource(Protocol):
     def analysis(self) -> AnalyzerCounts | None:
         """The analyzer's last counts; None if there are none."""
 
+    def hung(self) -> Mapping[str, int]:
+        """How many processes were killed as they hung, by kind: worker or analyzer."""
+
     def ready(self) -> tuple[bool, str]:
         """Return whether clients are served, and if not, why."""
+
+    def clusters(self) -> list[ClusterState]:
+        """Whether a broker of each cluster has been reached."""
 
     async def connections(self) -> Sequence[Connection]:
         """The open connections."""
@@ -92,6 +120,7 @@ class _Pages:
             bounds=BOUNDS,
             analysis={} if counts is None else msgspec.to_builtins(counts),
             analysis_up=counts is not None and time_ns() - counts.at < STALE,
+            hung=self._source.hung(),
         )
 
     async def index(self, _request: Request) -> Response:
@@ -107,10 +136,14 @@ class _Pages:
         """Answer while the supervisor runs."""
         return PlainTextResponse("ok\n")
 
-    async def readyz(self, _request: Request) -> Response:
+    async def readyz(self, request: Request) -> Response:
         """Answer 200 while clients are served, else 503 and why."""
         ready, why = self._source.ready()
-        return PlainTextResponse("ready\n") if ready else PlainTextResponse(f"{why}\n", 503)
+        status = 200 if ready else 503
+        if _wants_json(request):
+            body = msgspec.json.encode(Readiness(ready, why, self._source.clusters()))
+            return Response(body, status, media_type="application/json")
+        return PlainTextResponse("ready\n" if ready else f"{why}\n", status)
 
     async def connections(self, request: Request) -> Response:
         """List at most ``limit`` open connections, and how many there are."""
@@ -164,6 +197,11 @@ class _Guard:
         except ValueError:
             return False
         return True
+
+
+def _wants_json(request: Request) -> bool:
+    accepted = request.headers.get("accept", "")
+    return request.query_params.get("format") == "json" or accepted.startswith("application/json")
 
 
 def host_name(host: str) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 import uvicorn
 
 from kproxy.protocol.addresses import parse_address
+from kproxy.proxy.network.listening import unbound_socket
 from kproxy.proxy.supervisor.admin import AdminSource, admin_app
 
 MOST_REQUESTS = 64  # at a time; the next get 503
@@ -14,12 +15,10 @@ BACKLOG = 64
 
 def listen_admin(address: str) -> socket.socket:
     """A listening socket. Raises OSError where the address is in use or none of this machine's."""
-    host, port = parse_address(address, any_host=True)
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family)
+    listener, name = unbound_socket(*parse_address(address, any_host=True))
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((host, port))
+        listener.bind(name)
         listener.listen(BACKLOG)
     except BaseException:
         listener.close()

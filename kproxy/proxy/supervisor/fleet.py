@@ -8,11 +8,21 @@ from typing import Any, NamedTuple
 from kproxy.config import Config
 from kproxy.proxy.child_process import ChildArguments
 from kproxy.proxy.logs import log
-from kproxy.proxy.messages import AnalyzerCounts, Brokers, Configure, Connections, Drain, ForgetWorker, Message
+from kproxy.proxy.messages import (
+    AnalyzerCounts,
+    BrokerReach,
+    Brokers,
+    Configure,
+    Connections,
+    Drain,
+    ForgetWorker,
+    Message,
+)
 from kproxy.proxy.supervisor.child import Child
 from kproxy.proxy.supervisor.processes import ANALYZER, WORKER
 from kproxy.proxy.tap.counters import Counters
-from kproxy.proxy.tap.ring import create_ring, detach_reader
+from kproxy.proxy.tap.ring import create_ring, detach_reader, reader_position
+from kproxy.proxy.tap.shared_limits import SharedLimits
 
 ANALYZER_START_S = 3.0  # longest wait for the analyzer before the fleet counts as started
 # How long a worker may live beyond its time to drain before it is killed; the analyzer half of it more.
@@ -49,6 +59,7 @@ class Fleet:
         self.failure: asyncio.Future[str] = asyncio.get_running_loop().create_future()  # why the run must end
         self.on_connections: Callable[[Connections], None] = _ignore
         self.on_counts: Callable[[AnalyzerCounts], None] = _ignore
+        self.on_reach: Callable[[BrokerReach], None] = _ignore
         self.slots: list[WorkerSlot] = []
         self._modules = modules
         self._tapped = config.analysis.enabled
@@ -56,9 +67,11 @@ class Fleet:
         self._retired: list[Counters] = []  # of workers that have left: their counts are still part of the totals
         self._analyzer: Child | None = None
         self._brokers: dict[str, Brokers] = {}
+        self._limits = SharedLimits.create()
         self._tasks: set[asyncio.Task[None]] = set()
         self._analyzing: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._serving = False
+        self._hung = {"worker": 0, "analyzer": 0}  # processes killed as they hung, of children that are no more
 
     async def start(self) -> str:
         """Start everything. Returns "" once every worker is ready, or at once why one cannot be."""
@@ -117,19 +130,27 @@ class Fleet:
         """The counters of all workers, those that are leaving or have left included."""
         return [slot.counters for slot in self._all_slots()] + self._retired
 
+    def hung(self) -> dict[str, int]:
+        """How many processes were killed as they hung, by kind."""
+        analyzer = self._analyzer.hung if self._analyzer else 0
+        workers = sum(slot.child.hung for slot in self._all_slots())
+        return {"worker": self._hung["worker"] + workers, "analyzer": self._hung["analyzer"] + analyzer}
+
     # ChildListener
 
     async def started(self, child: Child) -> None:
         """Send a new process its configuration, and the brokers that other workers have learned."""
         self._start_task(self._prepare(child), f"configure {child.name}")
 
-    async def on_message(self, child: Child, message: Brokers | Connections | AnalyzerCounts) -> None:
+    async def on_message(self, child: Child, message: Brokers | BrokerReach | Connections | AnalyzerCounts) -> None:
         """Pass brokers on to the other workers, and the rest to Overview."""
         match message:
             case Brokers():
                 self._brokers[message.cluster] = message
                 others = [slot.child for slot in self._all_slots() if slot.child is not child]
                 await asyncio.gather(*(other.send(message) for other in others))
+            case BrokerReach():
+                self.on_reach(message)
             case Connections():
                 self.on_connections(message)
             case AnalyzerCounts():
@@ -141,6 +162,7 @@ class Fleet:
             self._detach_reader()
             return
         slot = next(slot for slot in self._all_slots() if slot.child is child)
+        self._limits.release_all_of(slot.counters)
         slot.counters.close_open_gauges()
         if code is None and not slot.first.done():
             slot.first.set_result(f"{child.name} could not be started")
@@ -148,6 +170,7 @@ class Fleet:
             self._start_task(self._analyzer.send(ForgetWorker(child.number)), "forget")
         if slot in self._leaving:
             self._leaving.remove(slot)
+            self._hung["worker"] += child.hung
             for tap in slot.tap:
                 os.close(tap)
             self._retired.append(slot.counters)
@@ -165,9 +188,8 @@ class Fleet:
         counters = self._retired.pop() if self._retired else Counters.create()
         tap = (create_ring(self.config.analysis.ring_size),) if self._tapped else ()
 
-        def arguments(control: int) -> ChildArguments:
-            others = tuple(one.fd for one in self.counters() if one is not counters)
-            return ChildArguments(os.getpid(), control, counters.fd, tap, others, number)
+        def arguments(control: int, stack: int) -> ChildArguments:
+            return ChildArguments(os.getpid(), control, counters.fd, tap, self._limits.fd, number, stack)
 
         child = Child(self._modules.worker, number, arguments, self)
         return WorkerSlot(child, counters, tap, asyncio.get_running_loop().create_future())
@@ -182,11 +204,16 @@ class Fleet:
 
     def _set_analyzer(self) -> None:
         if self.config.analysis.enabled and self._tapped and self._analyzer is None:
-            self._analyzer = Child(self._modules.analyzer, None, self._analyzer_arguments, self)
+            self._analyzer = Child(self._modules.analyzer, None, self._analyzer_arguments, self, self._read_so_far)
             self._start_task(self._analyzer.run(), "analyzer")
 
-    def _analyzer_arguments(self, control: int) -> ChildArguments:
-        return ChildArguments(os.getpid(), control, taps=tuple(tap for slot in self.slots for tap in slot.tap))
+    def _analyzer_arguments(self, control: int, stack: int) -> ChildArguments:
+        taps = tuple(tap for slot in self.slots for tap in slot.tap)
+        return ChildArguments(os.getpid(), control, taps=taps, stack=stack)
+
+    def _read_so_far(self) -> list[int]:
+        """What the analyzer has read of each ring."""
+        return [reader_position(tap) for slot in self.slots for tap in slot.tap]
 
     def _detach_reader(self) -> None:
         for slot in self._all_slots():
@@ -210,6 +237,7 @@ class Fleet:
         if analyzer:
             seconds = self.config.timeouts.drain
             await _end([analyzer], seconds, asyncio.get_running_loop().time() + seconds)
+            self._hung["analyzer"] += analyzer.hung
 
     async def _prepare(self, child: Child) -> None:
         why = await child.configure(self._configure)

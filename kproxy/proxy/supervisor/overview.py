@@ -3,7 +3,14 @@
 import asyncio
 
 from kproxy.proxy.logs import log
-from kproxy.proxy.messages import AnalyzerCounts, Connection, Connections, ListConnections
+from kproxy.proxy.messages import (
+    AnalyzerCounts,
+    BrokerReach,
+    ClusterState,
+    Connection,
+    Connections,
+    ListConnections,
+)
 from kproxy.proxy.supervisor.child import Child
 from kproxy.proxy.supervisor.fleet import Fleet
 from kproxy.proxy.tap.counted import Total
@@ -23,6 +30,8 @@ class Overview:
         self._answers: dict[int, Answer] = {}
         fleet.on_connections = self._collect
         fleet.on_counts = self._remember
+        fleet.on_reach = self._note_reach
+        self._reach: dict[str, ClusterReach] = {}
 
     def counters(self) -> list[Counters]:
         """The counters of all workers."""
@@ -36,12 +45,32 @@ class Overview:
         """The analyzer's last counts; None before there are any."""
         return self._counts
 
+    def hung(self) -> dict[str, int]:
+        """How many processes were killed as they hung, by kind."""
+        return self._fleet.hung()
+
     def ready(self) -> tuple[bool, str]:
-        """Return whether every worker serves, and if not, why."""
+        """Return whether clients are served, and if not, why.
+
+        That is so while every worker serves and, once a broker was looked for, one was reached in every cluster.
+        """
         if self._fleet.draining:
             return False, "draining"
         waiting = [slot.child.name for slot in self._fleet.slots if not slot.child.ready]
-        return not waiting, f"not ready: {', '.join(waiting)}" if waiting else ""
+        reasons = [f"not ready: {', '.join(waiting)}"] if waiting else []
+        for state in self.clusters():
+            if state.broker_reached is False:
+                reasons.append(f"no broker of {state.name} has been reached: {state.reason}")
+        return not reasons, "; ".join(reasons)
+
+    def clusters(self) -> list[ClusterState]:
+        """Whether a broker of each cluster has been reached."""
+        found = []
+        for cluster in self._fleet.config.clusters:
+            reach = self._reach.get(cluster.name)
+            known = reach is not None and reach.bootstrap == cluster.bootstrap
+            found.append(reach.state(cluster.name) if reach and known else ClusterState(cluster.name))
+        return found
 
     async def connections(self) -> list[Connection]:
         """The open connections of the workers that answer in time."""
@@ -66,8 +95,34 @@ class Overview:
         if answer is not None:
             answer.add(message)
 
+    def _note_reach(self, message: BrokerReach) -> None:
+        clusters = (cluster for cluster in self._fleet.config.clusters if cluster.name == message.cluster)
+        bootstrap = next((cluster.bootstrap for cluster in clusters), [])
+        reach = self._reach.get(message.cluster)
+        if reach is None or reach.bootstrap != bootstrap:
+            reach = self._reach[message.cluster] = ClusterReach(bootstrap)
+        reach.note(message)
+
     def _remember(self, message: AnalyzerCounts) -> None:
         self._counts = message
+
+
+class ClusterReach:
+    """What the workers say of one cluster under one list of bootstrap brokers."""
+
+    def __init__(self, bootstrap: list[str]) -> None:
+        self.bootstrap = bootstrap
+        self._reached = False
+        self._reason = ""
+
+    def note(self, message: BrokerReach) -> None:
+        """Note what a worker says; one that has reached a broker is enough."""
+        self._reached |= message.reached
+        self._reason = message.reason or self._reason
+
+    def state(self, name: str) -> ClusterState:
+        """The state to show."""
+        return ClusterState(name, self._reached, None if self._reached else self._reason)
 
 
 class Answer:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from kproxy.config import Config
 from kproxy.config.files import watched_files
-from kproxy.config.reading import Options, config_from_options
+from kproxy.config.reading import Options, config_from_options, refusal
 from kproxy.errors import ConfigError, KproxyError, UsageError
 from kproxy.proxy.logs import log, start_logging
 from kproxy.proxy.messages import ReloadCertificates
@@ -162,7 +162,7 @@ class Supervisor:
             return
         why = await self._fleet.change(config)
         if why:
-            raise UsageError(why)
+            raise refusal(self._options, why)
         await self._move_admin(config)
         self._config = config
         self._watch_files()

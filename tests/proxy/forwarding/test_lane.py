@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import random
 import re
+import time
 from pathlib import Path
 
 import pytest
@@ -344,6 +345,80 @@ def test_drain_answers_what_is_in_flight_and_begins_nothing():
         assert await bench.rest(bench.client) == response(1, b"answer")
         assert await bench.rest(bench.broker) == b""
         assert bench.owner.cause is CloseCause.DRAIN
+
+    run(work)
+
+
+def take(seconds: float) -> None:
+    """Hold the loop up, as a slow filter does."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        pass
+
+
+@pytest.mark.parametrize("direction", list(Direction))
+def test_held_frames_that_take_long_leave_other_connections_their_turns(direction: Direction) -> None:
+    turns = 0
+    turns_at_frames: list[int] = []
+
+    def judge(link, *about):
+        take(0.003)
+        turns_at_frames.append(turns)
+        link.forward_request(about[0]) if direction == Direction.REQUEST else link.forward_response(about[-1])
+        return True
+
+    async def count_turns() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async def work() -> None:
+        bench = Bench(Owner(judge_request=judge, judge_response=judge), Wanting(direction, 3))
+        counting = asyncio.ensure_future(count_turns())
+        sent, answered = b"".join(request(3, 1, n) for n in range(20)), b"".join(response(n, b"x") for n in range(20))
+        await bench.send(bench.client, sent)
+        assert await bench.receive(bench.broker, len(sent)) == sent
+        await bench.send(bench.broker, answered)
+        assert await bench.receive(bench.client, len(answered)) == answered
+        counting.cancel()
+        assert len(turns_at_frames) == len(set(turns_at_frames)) == 20
+        assert bench.worker.buffered_bytes == 0
+
+    run(work)
+
+
+def test_an_end_behind_frames_that_wait_for_their_turn_comes_after_them() -> None:
+    def judge(link, frame):
+        take(0.003)
+        link.forward_request(frame)
+        return True
+
+    async def work() -> None:
+        bench = Bench(Owner(judge_request=judge), Wanting(Direction.REQUEST, 3))
+        sent = b"".join(request(3, 1, n) for n in range(5))
+        await bench.send(bench.client, sent)
+        bench.client.shutdown(1)
+        assert await bench.rest(bench.broker) == sent
+
+    run(work)
+
+
+def test_a_link_that_is_closed_while_it_waits_for_its_turn() -> None:
+    def judge(link, frame):
+        take(0.003)
+        asyncio.get_running_loop().call_soon(link.close, CloseCause.IDLE)
+        return True
+
+    async def work() -> None:
+        bench = Bench(Owner(judge_request=judge), Wanting(Direction.REQUEST, 3))
+        await bench.send(bench.client, request(3, 1, 1) * 5)
+        await bench.owner.closed.wait()
+        bench.link.forget()
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert bench.worker.buffered_bytes == 0
+        assert bench.owner.told == []
 
     run(work)
 

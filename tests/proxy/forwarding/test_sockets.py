@@ -9,6 +9,8 @@ import socket
 import struct
 import subprocess
 import sys
+import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +18,16 @@ import pytest
 
 from kproxy.config import Addresses, Limits, Timeouts
 from kproxy.filters.chain import Chain
-from kproxy.filters.contract import Filter
-from kproxy.proxy.forwarding.sockets import Acceptor
+from kproxy.filters.contract import Direction, Filter, Want
+from kproxy.proxy.forwarding.link import Link
+from kproxy.proxy.forwarding.sockets import Acceptor, pump
 from kproxy.proxy.network.listening import listen
 from kproxy.proxy.network.socket_addresses import to_sockaddr
 from kproxy.proxy.tap.counted import CloseCause, Total
 from tests.conftest import Require
 from tests.support import netns
 from tests.support.links import Bench, Judge, Owner, request, response, run
+from tests.support.links import Limits as LinkLimits
 from tests.support.ports import free_ports
 from tests.support.virtual_clusters import Broker, Front, ask, front, listening
 
@@ -554,5 +558,58 @@ def test_connections_that_come_and_go_leave_no_descriptor(count: int) -> None:
             await proxy.until(lambda: open_files() <= before)
             assert proxy.total(Total.CONNECTIONS_OPENED) == count + 1 == sum(proxy.causes.values())
         assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] > 0
+
+    run(work)
+
+
+def test_many_sockets_that_are_ready_at_once_are_handled_in_turns_and_in_order() -> None:
+    """Each takes a millisecond, as 256 KiB of small frames do: the loop must not be held up until all have been read."""
+    turns = 0
+    seen: list[tuple[int, int]] = []
+
+    def judge(link, frame):
+        until = time.monotonic() + 0.001
+        while time.monotonic() < until:
+            pass
+        seen.append((link.number, turns))
+        return True
+
+    class Wants:
+        def wanted(self, direction, api_key, api_version):
+            return Want.HOLD if direction == Direction.REQUEST else Want.PASS
+
+        def unknown(self, direction, api_key):
+            return Want.PASS
+
+    async def count_turns() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async def work() -> None:
+        bench = Bench(Owner(judge_request=judge), Wants())
+        ends, links = [], []
+        for number in range(2, 202):
+            link = Link(bench.worker, bench.owner, bench.link.plan, number, LinkLimits())
+            (client, ours), (broker, theirs) = bench.pair(), bench.pair()
+            for end in (client, ours, broker, theirs):
+                end.setblocking(False)
+            client.send(request(3, 1, 1))
+            pump(link, ours.detach(), theirs.detach())
+            links.append(link)
+            ends += [client, broker]
+        counting = asyncio.ensure_future(count_turns())
+        while len(seen) < 200:
+            await asyncio.sleep(0)
+        counting.cancel()
+        assert {number for number, _ in seen} == set(range(2, 202))
+        assert max(Counter(turn for _, turn in seen).values()) <= 8
+        bench.counters.add(Total.CONNECTIONS_OPEN, 200)
+        for link in links:
+            link.close(CloseCause.DRAIN)
+            link.forget()
+        for end in ends:
+            end.close()
 
     run(work)

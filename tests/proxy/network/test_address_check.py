@@ -39,6 +39,16 @@ def test_so_are_ports_of_brokers() -> None:
             check_addresses_are_free(config(port - 10, first_port=port - 3, node_ids=["2-3"]))
 
 
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_one_family_in_use_is_enough(host: str) -> None:
+    """ ":9092" takes both."""
+    with socket.create_server((host, 0), family=socket.AF_INET6 if ":" in host else socket.AF_INET) as other:
+        port = other.getsockname()[1]
+        with pytest.raises(OSError, match="in use") as caught:
+            check_addresses_are_free(Config(clusters=[Cluster(listen=f":{port}")]))
+    assert caught.value.filename == f":{port}"
+
+
 def test_a_name_that_is_none() -> None:
     cluster = Cluster(listen="host.invalid:9092")
     with pytest.raises(OSError, match=r"host\.invalid:9092"):

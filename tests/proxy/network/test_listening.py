@@ -1,10 +1,16 @@
 """Listening sockets."""
 
+import errno
 import socket
+import subprocess
+import sys
+from typing import Any
 
 import pytest
 
 from kproxy.proxy.network.listening import ListenError, listen
+from tests.conftest import Require
+from tests.support import netns
 
 
 def test_several_workers_share_a_port_and_accepted_sockets_do_not_wait() -> None:
@@ -41,3 +47,60 @@ def test_what_cannot_be_listened_on_is_named(host: str, port: int, why: str) -> 
 def test_a_port_of_another_program_is_not_taken() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(ListenError, match="in use"):
         listen("127.0.0.1", taken.getsockname()[1])
+
+
+def reached(listener: socket.socket) -> set[str]:
+    """The loopback addresses at which clients get through."""
+    found = set()
+    for host in ("127.0.0.1", "::1"):
+        try:
+            socket.create_connection((host, listener.getsockname()[1]), 20).close()
+        except ConnectionRefusedError:
+            continue
+        found.add(host)
+    return found
+
+
+def test_without_a_host_clients_come_over_both_families() -> None:
+    with listen("", 0) as listener:
+        assert reached(listener) == {"127.0.0.1", "::1"}
+
+
+def test_a_host_of_one_family_is_of_one_family() -> None:
+    with listen("0.0.0.0", 0) as listener:
+        assert reached(listener) == {"127.0.0.1"}
+    with listen("::1", 0) as listener:
+        assert reached(listener) == {"::1"}
+
+
+def test_a_kernel_without_ipv6(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Started with ipv6.disable=1: socket(2) fails with EAFNOSUPPORT. Nothing here can take IPv6 from a running kernel."""
+    original = socket.socket
+
+    def without_ipv6(family: int = socket.AF_INET, *rest: Any, **named: Any) -> socket.socket:
+        if family == socket.AF_INET6:
+            raise OSError(errno.EAFNOSUPPORT, "Address family not supported by protocol")
+        return original(family, *rest, **named)
+
+    monkeypatch.setattr(socket, "socket", without_ipv6)
+    with listen("", 0) as listener:
+        monkeypatch.undo()
+        assert listener.family == socket.AF_INET
+        assert reached(listener) == {"127.0.0.1"}
+
+
+ASK = """
+import socket
+from kproxy.proxy.network.listening import listen
+with listen("", 19092), socket.create_connection(("127.0.0.1", 19092), 20): print("reached")
+"""
+
+
+@pytest.mark.parametrize("setting", ["conf.all.disable_ipv6=1", "bindv6only=1"])
+def test_a_network_that_limits_ipv6(require: Require, setting: str) -> None:
+    require("netns", netns.available(), "network namespaces cannot be made here")
+    with netns.namespace("kproxy-listen", ["sysctl", "-q", f"net.ipv6.{setting}"]) as inside:
+        done = subprocess.run(
+            [*inside, sys.executable, "-c", ASK], capture_output=True, text=True, check=False, timeout=60
+        )
+    assert (done.stdout, done.stderr) == ("reached\n", "")

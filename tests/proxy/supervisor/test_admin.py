@@ -14,7 +14,7 @@ import msgspec
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from kproxy.proxy.messages import AnalyzerCounts, Connection
+from kproxy.proxy.messages import AnalyzerCounts, ClusterState, Connection
 from kproxy.proxy.supervisor.admin import admin_app, host_name
 from kproxy.proxy.supervisor.admin_server import AdminServer
 from kproxy.proxy.tap.counted import CloseCause, Total
@@ -36,8 +36,14 @@ class Proxy:
     def analysis(self) -> AnalyzerCounts | None:
         return self.counts
 
+    def hung(self) -> dict[str, int]:
+        return {"worker": 0, "analyzer": 2}
+
     def ready(self) -> tuple[bool, str]:
         return self.state
+
+    def clusters(self) -> list[ClusterState]:
+        return [ClusterState("orders", False, "b:1: Connection refused")]
 
     async def connections(self) -> list[Connection]:
         return [connection(number % 2, number) for number in range(1500)]
@@ -117,6 +123,10 @@ def test_readiness_says_why_not(proxy: Proxy, client: Client) -> None:
     proxy.state = (False, "draining")
     answer = client.get("/readyz")
     assert (answer.status_code, answer.text) == (503, "draining\n")
+    clusters = [{"name": "orders", "broker_reached": False, "reason": "b:1: Connection refused"}]
+    for answer in (client.get("/readyz?format=json"), client.get("/readyz", headers={"accept": "application/json"})):
+        assert answer.json() == {"ready": False, "reason": "draining", "clusters": clusters}
+        assert answer.status_code == 503
     assert client.get("/healthz").status_code == 200
 
 

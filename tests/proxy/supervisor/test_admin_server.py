@@ -26,6 +26,9 @@ class Source:
     def ready(self) -> tuple[bool, str]:
         return False, "not ready: worker 0"
 
+    def clusters(self) -> list[Any]:
+        return []
+
     async def connections(self) -> list[dict[str, Any]]:
         return []
 
@@ -80,6 +83,13 @@ def test_an_address_in_use_is_an_error_and_one_that_was_left_is_free() -> None:
             listen_admin(f"127.0.0.1:{port}")
         assert caught.value.errno == errno.EADDRINUSE
     listen_admin(f"127.0.0.1:{port}").close()
+
+
+def test_without_a_host_it_is_reached_over_both_families() -> None:
+    port = free_ports()
+    with listen_admin(f":{port}"):
+        for host in ("127.0.0.1", "::1"):
+            socket.create_connection((host, port), 20).close()
 
 
 def test_ipv6() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kproxy.proxy.messages import AnalyzerCounts
+from kproxy.proxy.messages import AnalyzerCounts, BrokerReach, ClusterState
 from kproxy.proxy.supervisor import overview as overview_module
 from kproxy.proxy.supervisor.fleet import Fleet
 from kproxy.proxy.supervisor.overview import Overview
@@ -53,6 +53,30 @@ def test_ready_while_every_worker_is() -> None:
         (False, "not ready: worker 1"),
         (False, "draining"),
     )
+
+
+def test_a_cluster_whose_brokers_were_never_reached_is_not_ready() -> None:
+    """Until one worker has reached one; what happens to brokers later does not count."""
+
+    async def test(fleet: Fleet, _: str) -> Any:
+        overview = Overview(fleet)
+        (cluster,) = fleet.config.clusters
+        said = []
+        for message in (
+            BrokerReach(cluster.name, False, "b:1: Connection refused"),
+            BrokerReach("another", False, "is not in the configuration any more"),
+            BrokerReach(cluster.name, True),
+            BrokerReach(cluster.name, False, "of a worker that was started again"),
+        ):
+            fleet.on_reach(message)
+            said.append((overview.ready(), overview.clusters()))
+        return cluster.name, said
+
+    name, (refused, same, reached, later) = with_fleet(config(workers=2), test)
+    reason = "b:1: Connection refused"
+    assert refused == ((False, f"no broker of {name} has been reached: {reason}"), [ClusterState(name, False, reason)])
+    assert same == refused
+    assert reached == later == ((True, ""), [ClusterState(name, True)])
 
 
 def test_clients_and_the_analysis() -> None:

@@ -2,6 +2,7 @@
 
 import datetime
 import ipaddress
+from collections.abc import Sequence
 from pathlib import Path
 
 from cryptography import x509
@@ -27,10 +28,10 @@ class Authority:
         self.ca = folder / f"{name}-ca.pem"
         self.ca.write_bytes(signed.public_bytes(serialization.Encoding.PEM))
 
-    def issue(self, name: str) -> tuple[Path, Path]:
-        """(certificate, key) for subject CN=*name*, good for localhost and the tests' addresses."""
+    def issue(self, name: str, names: Sequence[str] = ()) -> tuple[Path, Path]:
+        """(certificate, key) for subject CN=*name*, good for *names*, localhost and the tests' addresses."""
         key = ec.generate_private_key(ec.SECP256R1())
-        alternatives = [x509.DNSName(each) for each in (*_NAMES, name)]
+        alternatives = [x509.DNSName(each) for each in (*_NAMES, name, *names)]
         addresses = [x509.IPAddress(ipaddress.ip_address(each)) for each in _ADDRESSES]
         builder = _builder(_name(name), self._name, key)
         builder = builder.add_extension(x509.SubjectAlternativeName([*alternatives, *addresses]), critical=False)
