@@ -132,11 +132,17 @@ cdef class Frame:
 
     def decode(self):
         """As ``body``, of a frame that has a message. Raises DecodeError, as it does for one that is cut."""
-        return self.message.decode(self.body_version, self.data, self.body_start, trailing=self.trailing)
+        try:
+            return self.message.decode(self.body_version, self.data, self.body_start, trailing=self.trailing)
+        except DecodeError:
+            return self.message.decode(self.body_version, self.data, self.body_start, trailing=self.trailing, nulls=True)
 
     def to_json(self):
         """Kafka's JSON of the body, UTF-8, credentials withheld; of a frame that has a message. Raises DecodeError."""
-        return self.message.to_json(self.body_version, self.data, self.body_start, withhold=True, trailing=self.trailing)
+        try:
+            return self.message.to_json(self.body_version, self.data, self.body_start, withhold=True, trailing=self.trailing)
+        except DecodeError:
+            return self.message.to_json(self.body_version, self.data, self.body_start, withhold=True, nulls=True)
 
     def beginning(self):
         """The fields of a cut body that are whole, as Kafka's JSON in a dict, credentials withheld; None where there are none.
@@ -333,7 +339,13 @@ cdef class Route:
         except DecodeError:
             return False
         self.read_response(frame)
-        return frame.message is not None and frame.trailing <= trailing
+        if frame.message is None or frame.trailing > trailing:
+            return False
+        try:
+            self.response.check(frame.body_version, data, frame.body_start, trailing=True)
+        except DecodeError:
+            return False  # it fits only with nulls, which is too little to go by
+        return True
 
 
 cdef Program _newest_layout(message, int version):
@@ -359,7 +371,7 @@ cpdef int read_body(Frame frame, message, int api_version) except -1:
     if message is None:
         return 0
     try:
-        layout = message.check(api_version, frame.data, frame.body_start, trailing=True)
+        layout = message.check(api_version, frame.data, frame.body_start, trailing=True, nulls=True)
     except DecodeError as error:
         frame.error = error
         return 0

@@ -1086,3 +1086,14 @@ def test_another_protocol_is_none_of_kafkas_requests_with_bytes_after_it() -> No
     """ZooKeeper's ConnectRequest reads as Produce v0 with nothing in it, and more."""
     hello = frame_of("00000000 00000000 00000000 00007530 00000000 00000000 00000010" + "00" * 16 + "00")
     assert any(isinstance(event, NotKafka) and event.kind == "zookeeper" for event in events_of(client >> hello))
+
+
+def test_a_null_assignment_of_the_mock_cluster_is_read() -> None:
+    """While a group rebalances it answers SyncGroup v3 with null for bytes, which no version allows."""
+    (exchange,) = events_of(
+        client >> frame_of("000e 0003 00000005 ffff 0001 67 00000001 0001 6d ffff 00000000"),
+        broker >> frame_of("00000005 00000000 001b ffffffff"),
+    )
+    assert isinstance(exchange, Exchange) and exchange.undecoded is None
+    body = exchange.response_body()
+    assert (body.error_code, body.assignment) == (27, None)
