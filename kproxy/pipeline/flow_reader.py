@@ -168,9 +168,7 @@ class FlowReader:
         if isinstance(item, Data | Decrypted):
             verdict = self._probe_bytes(item.direction, item.data)
         elif isinstance(item, Gap):
-            self._lost |= not item.cut or item.direction == Direction.REQUEST  # one is enough, unless cut before that
-            self._missing += item.size or 0
-            self._sides.interrupt(item.direction)
+            verdict = self._probe_gap(item)
         elif isinstance(item, Closed):
             verdict = self._last_verdict()
         if verdict is State.UNDECIDED:
@@ -178,6 +176,15 @@ class FlowReader:
         if not isinstance(verdict, Foreign):
             return self._begin_session()
         return self._begin_tls() if self._may_be_decrypted(verdict) else self._drop(verdict, item.time_ns)
+
+    def _probe_gap(self, gap: Gap) -> Verdict:
+        """Bytes are missing; where a snaplen cut a packet, its size says more about what is left of it."""
+        self._lost |= (
+            not gap.cut or gap.direction == Direction.REQUEST
+        )  # one packet is enough, unless it is cut before that
+        self._missing += gap.size or 0
+        client = self._sides.interrupt(gap.direction, (gap.size or 0) if gap.cut else 0)
+        return State.UNDECIDED if client is None or not self._can_be_client(client) else self._with_client(client)
 
     @property
     def _from_start(self) -> bool:
