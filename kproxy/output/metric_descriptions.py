@@ -139,7 +139,9 @@ DESCRIPTIONS: Final[tuple[Description, ...]] = (
             "analyzer_restarted",
             "memory_budget",
             "not_selected",
-            "fault",
+            "fault",  # this and the next two: of the analyzer
+            "analyzer_limits",
+            "output",
         ),
     ),
     Description(

@@ -192,6 +192,9 @@ class AnalyzerCounts(Message, frozen=True, tag="counts", kw_only=True):
     sasl_tokens: int = 0
     faults: dict[str, int] = {}  # by exception: connections whose analysis failed
     given_up: int = 0  # connections not analysed: too many, or one that held too much
+    left_out: dict[
+        str, int
+    ] = {}  # by reason: requests that came and whose exchanges could not be made, or not be written
     lost_bytes: int = 0  # for which a tap had no room
     ring_faults: int = 0  # times a tap ring held what cannot be
     connections: int = 0  # analysed now
