@@ -34,7 +34,6 @@ from collections import deque
 from collections.abc import Iterator
 
 MOST_CANDIDATES = 256
-MOST_TRAILING = 16  # bytes after a message that real clients send (librdkafka: 4); more make a candidate unlikely
 FAR = 1 << 62  # a position that is never reached
 # Hostile bytes can hold a candidate at every position. Honest traffic needs about one walk for each byte.
 _WALKS_PER_BYTE = 8

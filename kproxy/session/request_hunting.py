@@ -8,6 +8,8 @@
     named; newer than the facts              the same                             the same
     no client's name; its layout fits to     followed by a later one without a    the same
       the last byte                            name that fits, or answered
+    no client's name; at most MOST_TRAILING  the same                             dropped
+      bytes are behind the message
 
 When nothing more comes, these are accepted, too: a strong candidate as it is, whole or not; a named one that begins and ends
 segments; a named one that fits, if the stream ends with it or with what may be the next header; and one without a name that
@@ -21,8 +23,8 @@ from itertools import islice
 from kproxy.errors import DecodeError, Truncated
 from kproxy.protocol import ApiKey, RequestHeader, read_request_header, request_message
 from kproxy.session.exchanges import Route, route_of
-from kproxy.session.fitting import BROKEN, PENDING, is_known, leftover, may_be_newer, response_leftover
-from kproxy.session.hunting import MOST_TRAILING, Candidate, Hunt
+from kproxy.session.fitting import BROKEN, MOST_TRAILING, PENDING, is_known, leftover, may_be_newer, response_leftover
+from kproxy.session.hunting import Candidate, Hunt
 from kproxy.session.recognise import HEADER_BYTES, sane_client_id
 from kproxy.session.software import client_software
 
@@ -174,7 +176,8 @@ class RequestHunt(Hunt):
             self._wait(candidate, here)
             return True
         candidate.fits = False
-        return candidate.named and (candidate.begins or 0 < left <= MOST_TRAILING)
+        little = 0 < left <= MOST_TRAILING
+        return (candidate.named or little) if candidate.begins else (candidate.named and little)
 
     def _leftover(self, candidate: RequestCandidate, header: RequestHeader, here: int) -> int:
         """As ``leftover``; of a weak candidate a little is read first, which disproves nearly all that are false."""

@@ -14,8 +14,8 @@ import re
 from collections.abc import Callable, Iterable
 
 from kproxy.session.exchanges import Route
-from kproxy.session.fitting import BROKEN, PENDING, response_leftover
-from kproxy.session.hunting import MOST_TRAILING, Candidate, Hunt
+from kproxy.session.fitting import BROKEN, MOST_TRAILING, PENDING, response_leftover
+from kproxy.session.hunting import Candidate, Hunt
 
 _START = 8  # size and correlation id
 _NOTHING = re.compile(rb"(?!)")
