@@ -23,6 +23,7 @@ What bounds memory: the above for UNDECIDED; session.Limits for KAFKA; one TLS r
 
 from collections.abc import Callable, Iterator
 from enum import Enum
+from itertools import accumulate
 from typing import TypeAlias
 
 from kproxy.capture import Closed, CloseReason, Data, Ended, Flow, FlowItem, Gap
@@ -279,7 +280,7 @@ class FlowReader:
         if self._from_start and not self._lost:
             return looks_like_responses(b"".join(runs[0]))
         return any(
-            may_be_response(piece) and looks_like_responses(b"".join(run[begin : begin + RUN_PIECES]))
+            may_be_response(piece) and _are_responses(run[begin : begin + RUN_PIECES])
             for run in runs
             for begin, piece in enumerate(run)
         )
@@ -334,6 +335,11 @@ class FlowReader:
         self._enter(State.DROPPED)
         connection = Connection(self.number, self.flow.client, self.flow.server)
         return [NotKafka(connection, at, foreign.kind, foreign.direction, foreign.what)]
+
+
+def _are_responses(pieces: list[bytes]) -> bool:
+    begins = set(accumulate((len(piece) for piece in pieces), initial=0))
+    return looks_like_responses(b"".join(pieces), begins)
 
 
 def _feed(session: Session, item: Item) -> list[Event]:

@@ -5,6 +5,7 @@ one of 1.2 GB. Four bytes therefore settle nearly everything. Not here: followin
 """
 
 import re
+from collections.abc import Container
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final, Literal
@@ -29,6 +30,7 @@ _ENOUGH_OF_REQUEST = 14  # its size too
 _SMALLEST_RESPONSE = 5  # correlation id, and no body is empty
 _RESPONSE_START = 8  # size and correlation id
 _ENOUGH_RESPONSES = 64
+_ALIGNED = 3
 _LEFT_OUT = 1_000  # correlation ids in a row without a response: acks=0
 _NEWEST_API_KEY = 1_000  # room for APIs that are newer than the facts
 _NEWEST_API_VERSION = 100
@@ -209,14 +211,16 @@ def may_be_response(data: bytes) -> bool:
     return len(data) >= _RESPONSE_START and _SMALLEST_RESPONSE <= size <= FRAME_LIMIT and correlation_id >= 0
 
 
-def looks_like_responses(data: bytes) -> bool:
+def looks_like_responses(data: bytes, begins: Container[int] | None = None) -> bool:
     """Whether *data* begins with frames as a broker's: responses, whole, each with a correlation id near the last one's.
 
     For a direction of which the other is missing; with the requests at hand, pairing says it better. Two frames are enough:
     the second stands where the first one's size says. The ids need not ascend (Java's Metadata request gets its own before
     the ApiVersions request that goes first), but none comes twice.
+    Where *data* is not the beginning of a connection, *begins* are the positions at which segments begin: brokers write whole
+    responses, so that two of them, or what follows them, must begin one: three in all. Arrays of small numbers do not.
     """
-    position = last = 0
+    position = last = aligned = 0
     found: set[int] = set()
     while len(data) - position >= _RESPONSE_START and len(found) < _ENOUGH_RESPONSES:
         size = int.from_bytes(data[position : position + 4], "big", signed=True)
@@ -226,12 +230,14 @@ def looks_like_responses(data: bytes) -> bool:
         far = correlation_id < 0 or (found and abs(correlation_id - last) > _LEFT_OUT)
         if not _SMALLEST_RESPONSE <= size <= FRAME_LIMIT or far or correlation_id in found:
             return False
+        aligned += begins is not None and position in begins
         if position + 4 + size > len(data):
             break
         position += 4 + size
         last = correlation_id
         found.add(correlation_id)
-    return len(found) >= 2
+    aligned += position == len(data)
+    return len(found) >= 2 and (begins is None or aligned >= _ALIGNED)
 
 
 def _answers_zookeeper(data: bytes) -> bool:

@@ -142,6 +142,13 @@ def test_responses_are_told_by_sizes_that_chain_and_ids_that_are_near(data: byte
 LIBRDKAFKA_0_11 = bytes.fromhex("00000015 0012 0000 00000001 0007 72646b61666b61 00000000")
 
 
+@pytest.mark.parametrize(
+    ("begins", "expected"), [({0, 10}, True), ({0, 10, 20}, True), ({0}, False), ({10}, False), (set(), False)]
+)
+def test_where_the_beginning_is_not_there_responses_begin_segments(begins: set[int], expected: bool) -> None:
+    assert looks_like_responses(answers(5, 6), begins) is expected
+
+
 def test_a_client_that_says_who_it_is_may_send_a_few_bytes_behind_a_message() -> None:
     assert (
         recognise(LIBRDKAFKA_0_11, Direction.REQUEST) is KAFKA
