@@ -41,8 +41,14 @@ class Half:
     def __init__(self, budget: Budget) -> None: ...
 
 @final
+class Uncopied:
+    @property
+    def count(self) -> int: ...
+
+@final
 class Flow:
     attached: Any
+    wanted: bool
     @property
     def number(self) -> int: ...
     @property
@@ -55,6 +61,8 @@ class Flow:
     def opened(self) -> bool: ...
     @property
     def closed(self) -> bool: ...
+    @property
+    def closed_by(self) -> tuple[int, bool] | None: ...
     @property
     def state_name(self) -> str: ...
     @property
