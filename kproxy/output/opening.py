@@ -5,12 +5,15 @@ bytes are decoded is in kproxy.protocol.embedded.
 """
 
 from collections import OrderedDict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kproxy.protocol import ApiKey
-from kproxy.protocol.embedded import Context, Embedded, Viewers, holds_payloads, open_request, open_response
+from kproxy.protocol.embedded import Context, Embedded, holds_payloads, open_request, open_response
 from kproxy.protocol.facts import facts
 from kproxy.session import Event, Exchange, Frame, client_software
+
+if TYPE_CHECKING:
+    from kproxy.protocol.embedded import Viewers
 
 MOST_GROUPS = 10_000
 MOST_LEARNED = 8 * 1024 * 1024  # bytes of a JoinGroup's frame
@@ -28,7 +31,7 @@ class Opener:
         viewers: show the records of ordinary topics too, with these.
     """
 
-    def __init__(self, viewers: Viewers | None = None) -> None:
+    def __init__(self, viewers: "Viewers | None" = None) -> None:
         self._viewers = viewers
         self._groups: OrderedDict[str, tuple[str | None, str | None]] = OrderedDict()
 

@@ -22,7 +22,6 @@ from kproxy.capture.tls import KeyLog, KeyLogFile
 from kproxy.errors import CaptureError
 from kproxy.output.bodies import read_bodies
 from kproxy.output.escaping import printable
-from kproxy.output.from_jsonl import ODD, LogReader
 from kproxy.output.opening import Opener
 from kproxy.pipeline.connections import Clusters, Connections
 from kproxy.pipeline.decoded_log import DecodedLog
@@ -30,11 +29,12 @@ from kproxy.pipeline.flow_reader import FlowEvents
 from kproxy.pipeline.late_names import LateNames
 from kproxy.pipeline.output import End, Output, Source
 from kproxy.pipeline.tls_flow import Secrets
-from kproxy.protocol.embedded import Viewers
 from kproxy.session import Event, Exchange, Limits
 
 if TYPE_CHECKING:
+    from kproxy.output.from_jsonl import LogReader
     from kproxy.output.where import Where
+    from kproxy.protocol.embedded import Viewers
 
 Input: TypeAlias = Capture | DecodedLog  # what decoded_log.open_input opens
 OnFault: TypeAlias = Callable[[int, BaseException], None]
@@ -86,8 +86,8 @@ class Run:
         self.faults: dict[str, int] = {}  # of flows that failed, by exception; of live sources see their Connections
         self.secrets = Secrets(None if options.keylog is None else _open_keylog(options.keylog))
         self.keylog = KeyLog(self.secrets.more)
-        self._opener = Opener(Viewers() if options.records else None)
-        self._log_reader = LogReader()
+        self._opener = Opener(_viewers() if options.records else None)
+        self._log_reader: LogReader | None = None  # made for the first log
         self._clusters = Clusters()
         self._outputs: list[Output] = []
         self._outputs_read_bodies = False
@@ -255,23 +255,25 @@ class Run:
 
     def _read_log(self, log: DecodedLog, name: str | None) -> Iterator[None]:
         self.switch_source(self._new_source(name or Path(log.name).name))
+        if self._log_reader is None:
+            self._log_reader = _log_reader()
         try:
             for line in log:
-                self._write_line(log, line)
+                self._write_line(self._log_reader, log, line)
                 yield
         finally:
             self.damages += log.damages
 
-    def _write_line(self, log: DecodedLog, line: bytes) -> None:
+    def _write_line(self, reader: "LogReader", log: DecodedLog, line: bytes) -> None:
         """Write the event of a line; a line that is none, or holds what cannot be shown, is among the log's damages."""
         try:
-            event, bodies = self._log_reader.read(line)
+            event, bodies = reader.read(line)
             shown = self.condition is None or self.condition.holds_for(line)
             for output in self._outputs:
                 output.write(event, bodies, shown=shown, line=line)
         except CaptureError as error:
             log.refuse(str(error))
-        except ODD as error:
+        except reader.odd as error:
             log.refuse(f"cannot be shown ({printable(str(error), 120)})")
 
 
@@ -282,6 +284,18 @@ def _compile(expression: str) -> "Where":
     from kproxy.output.where import Where  # noqa: PLC0415 - brings CEL
 
     return Where(expression)
+
+
+def _viewers() -> "Viewers":
+    from kproxy.protocol.embedded import Viewers  # noqa: PLC0415
+
+    return Viewers()
+
+
+def _log_reader() -> "LogReader":
+    from kproxy.output.from_jsonl import LogReader  # noqa: PLC0415
+
+    return LogReader()
 
 
 def _open_keylog(path: Path) -> KeyLogFile:

@@ -3,12 +3,14 @@
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
 
 from kproxy.errors import DecodeError
-from kproxy.protocol.embedded.viewers import Viewers
+
+if TYPE_CHECKING:
+    from kproxy.protocol.embedded.viewers import Viewers
 
 Where: TypeAlias = Literal["request", "response"]
 
@@ -52,7 +54,7 @@ class Context:
     protocol_name: str | None = None  # the assignor or Connect protocol that the group chose
     sasl_mechanism: str | None = None
     request: Any = None  # a response's decoded request
-    viewers: Viewers | None = None  # show the records of ordinary topics as well, with these
+    viewers: "Viewers | None" = None  # show the records of ordinary topics as well, with these
 
 
 class Opening:
