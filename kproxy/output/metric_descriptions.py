@@ -122,12 +122,37 @@ DESCRIPTIONS: Final[tuple[Description, ...]] = (
     Description(
         "kproxy_tap_dropped_chunks",
         "counter",
-        "Pieces that the analyzer did not get: it was behind.",
+        "Frames that the analyzer did not get, or not to their end.",
         (),
         "tap_dropped_chunks",
     ),
     Description("kproxy_tap_dropped_bytes", "counter", "Bytes that the analyzer did not get.", (), "tap_dropped_bytes"),
+    Description(
+        "kproxy_exchanges_left_out",
+        "counter",
+        "Requests that passed and are not analyzed, nor are their responses, by reason. Those that are analyzed are all others.",
+        ("reason",),
+        "left_out_{}",
+        (
+            "analyzer_behind",
+            "analyzer_absent",
+            "analyzer_restarted",
+            "memory_budget",
+            "not_selected",
+            "fault",
+        ),
+    ),
+    Description(
+        "kproxy_bodies_left_out",
+        "counter",
+        "Frames of which the analyzer got the beginning only: it was behind.",
+        (),
+        "bodies_left_out",
+    ),
     Description("kproxy_workers", "gauge", "Workers there are."),
+    Description(
+        "kproxy_hung_processes", "counter", "Processes that hung, and were killed and started again.", ("process",)
+    ),
     Description("kproxy_analysis_up", "gauge", "1 if the analyzer runs and says what it counts."),
     Description(
         "kproxy_analysis_lag_seconds",

@@ -4,7 +4,7 @@ Prometheus text format 0.0.4, or OpenMetrics 1.0 where the scraper asks for it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any, Protocol
 
@@ -73,6 +73,7 @@ class Scrape:
     bounds: Sequence[int]  # ns: upper bounds of the histogram's buckets but the last one, which holds all the rest
     analysis: Mapping[str, Any]
     analysis_up: bool = False
+    hung: Mapping[str, int] = field(default_factory=dict)  # processes by kind
 
 
 class Source(Protocol):
@@ -131,6 +132,7 @@ class Metrics(Collector):
         values: dict[str, list[Sample]] = {
             "kproxy_workers": [((), len(scrape.totals))],
             "kproxy_analysis_up": [((), scrape.analysis_up)],
+            "kproxy_hung_processes": [((kind,), n) for kind, n in scrape.hung.items()],
             "kproxy_connections_closed": _summed(((cause,), n) for one in scrape.closes for cause, n in one.items()),
         }
         apis = self._apis(scrape)

@@ -12,6 +12,7 @@ from kproxy.capture import CloseReason
 from kproxy.pipeline.output import SIDES, End
 from kproxy.protocol.ids import METADATA_TOPIC, METADATA_TOPIC_ID
 from kproxy.session import ClusterView, Event, Limits, Session
+from kproxy.session.cut import Cut
 
 MOST_CLUSTERS = 1_000
 
@@ -143,14 +144,15 @@ class Connections:
         if self._held > self._most_held:
             self._give_up(max(self._open.values(), key=lambda one: one.held))
 
-    def lose(self, number: int, direction: int, size: int, at: int) -> None:
-        """Skip the next *size* bytes of a direction, which are missing."""
+    def leave_out(self, number: int, direction: int, size: int, at: int, cut: Cut) -> None:
+        """Skip the next *size* bytes of a direction, which do not come, for the reason *cut*."""
         self.last_at = at
         self.lost_bytes += size
         connection = self._open.get(number)
         if connection is not None:
+            connection.at = at
             try:
-                self._listener.receive_events(connection.session.gap(direction, size, at))
+                self._listener.receive_events(connection.session.gap(direction, size, at, cut))
             except self._contain as error:
                 self.fail(number, error)
 

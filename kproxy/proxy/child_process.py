@@ -4,6 +4,7 @@ The words are those of ChildArguments. This module imports little, so that the f
 """
 
 import ctypes
+import faulthandler
 import importlib
 import os
 import signal
@@ -14,6 +15,9 @@ from typing import NamedTuple
 from kproxy.proxy.process_title import set_process_title
 
 PR_SET_PDEATHSIG = 1
+STACK_SIGNAL = (
+    signal.SIGQUIT
+)  # on which a child writes its stack; it is in a process group of its own, away from Ctrl-\
 ANALYZER_NAME = "kproxy-analyzer"  # in the analyzer's command line from its start on: scripts look for it
 
 
@@ -26,6 +30,7 @@ class ChildArguments(NamedTuple):
     taps: tuple[int, ...] = ()  # a worker's own; for the analyzer those of all workers
     others: tuple[int, ...] = ()  # counters of the other workers: limits hold for all together
     worker: int = -1  # number of the worker; -1: the analyzer
+    stack: int = -1  # where to write the stack on STACK_SIGNAL; -1: nowhere
 
     def words(self) -> list[str]:
         """The words for the command line."""
@@ -33,15 +38,17 @@ class ChildArguments(NamedTuple):
 
     def fds(self) -> list[int]:
         """The file descriptors that the child inherits."""
-        return [fd for fd in (self.control, self.counters, *self.taps, *self.others) if fd >= 0]
+        return [fd for fd in (self.control, self.counters, *self.taps, *self.others, self.stack) if fd >= 0]
 
 
 def parse_child_arguments(words: Sequence[str]) -> ChildArguments:
     """Invert ``ChildArguments.words()``; skip other words. Raises ValueError or KeyError."""
     found = dict(word.split("=", 1) for word in words if "=" in word)
     taps, others = (tuple(int(fd) for fd in found[name].split(",") if fd) for name in ("taps", "others"))
-    parent, control, counters, worker = (int(found[name]) for name in ("parent", "control", "counters", "worker"))
-    return ChildArguments(parent, control, counters, taps, others, worker)
+    parent, control, counters, worker, stack = (
+        int(found[name]) for name in ("parent", "control", "counters", "worker", "stack")
+    )
+    return ChildArguments(parent, control, counters, taps, others, worker, stack)
 
 
 def _joined(value: int | tuple[int, ...]) -> str:
@@ -49,13 +56,15 @@ def _joined(value: int | tuple[int, ...]) -> str:
 
 
 def begin_child(arguments: ChildArguments) -> None:
-    """Take the title, ignore the signals that are the supervisor's, and die with the supervisor, even a killed one.
+    """Take the title, ignore the supervisor's signals, write the stack on STACK_SIGNAL, die with it.
 
     Linux kills the child with its parent (prctl(2), PR_SET_PDEATHSIG), so a child that hangs ends as well. Exits at once if the
     parent is gone already.
     """
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
+    if arguments.stack >= 0:
+        faulthandler.register(STACK_SIGNAL, os.fdopen(os.dup(arguments.stack), "wb"), all_threads=True)
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != arguments.parent:
         os._exit(1)

@@ -24,6 +24,7 @@ KEYS = {
     "pid": "process id",
     "exit_code": "how a process ended; negative: by that signal",
     "restart_in": "seconds until the process is started again",
+    "stack": "where a process hangs: its innermost frames, as file:line function",
     "signal": "name of the signal received",
     "seconds": "a time span",
     "count": "how many",

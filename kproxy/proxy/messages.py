@@ -2,7 +2,7 @@
 
     ToWorker        Configure, Brokers, ReloadCertificates, ListConnections, Drain
     ToAnalyzer      Configure, ForgetWorker, Drain
-    ToSupervisor    Ready, Failed, LogEvent, Drained, Brokers, BrokerReach, Connections, AnalyzerCounts
+    ToSupervisor    Ready, Failed, LogEvent, Drained, Brokers, BrokerReach, Connections, Alive, AnalyzerCounts
 
 A Configure is answered by Ready or Failed, in order; ListConnections by Connections. To add a message: add its Struct
 here and to the union of its receiver, and handle it there (worker.py, analyzer/process.py, supervisor/child.py and fleet.py). A
@@ -17,6 +17,7 @@ from msgspec import Struct
 from kproxy.config import Config
 
 BrokerAddress: TypeAlias = tuple[int, str, int]  # node id, host, port
+LONGEST_REASON = 10_000  # characters of why a configuration cannot be used
 LogValue: TypeAlias = str | int | float | bool | list[str | int | float | bool | None] | None
 
 
@@ -81,6 +82,12 @@ class Failed(Message, frozen=True, tag="failed"):
     """The configuration cannot be used: an address is in use, a filter does not load."""
 
     why: str  # one clear sentence
+
+    @classmethod
+    def because(cls, error: Exception) -> Self:
+        """The message for an error, whose text is cut where it would not fit the channel."""
+        why = str(error).encode("utf-8", "backslashreplace").decode()
+        return cls(why if len(why) <= LONGEST_REASON else f"{why[:LONGEST_REASON]}...")
 
 
 class LogEvent(Message, frozen=True, tag="log"):
@@ -151,6 +158,10 @@ class Connections(Message, frozen=True, tag="connections"):
     more: bool  # another part follows
 
 
+class Alive(Message, frozen=True, tag="alive"):
+    """The worker's loop turns: once a second. Of the analyzer AnalyzerCounts says the same (supervisor/watchdog.py)."""
+
+
 # From the analyzer
 
 
@@ -189,4 +200,6 @@ class AnalyzerCounts(Message, frozen=True, tag="counts", kw_only=True):
 
 ToWorker: TypeAlias = Configure | Brokers | ReloadCertificates | ListConnections | Drain
 ToAnalyzer: TypeAlias = Configure | ForgetWorker | Drain
-ToSupervisor: TypeAlias = Ready | Failed | LogEvent | Drained | Brokers | BrokerReach | Connections | AnalyzerCounts
+ToSupervisor: TypeAlias = (
+    Ready | Failed | LogEvent | Drained | Brokers | BrokerReach | Connections | Alive | AnalyzerCounts
+)

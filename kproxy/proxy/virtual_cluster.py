@@ -36,7 +36,7 @@ from kproxy.proxy.discovery import NotListed, discover
 from kproxy.proxy.filter_dispatch import FilterDispatch
 from kproxy.proxy.foreign_protocol import explain_foreign_protocol
 from kproxy.proxy.forwarding.lane import Worker
-from kproxy.proxy.forwarding.link import Link
+from kproxy.proxy.forwarding.link import Link, overdue
 from kproxy.proxy.forwarding.owner import PairedRequest
 from kproxy.proxy.forwarding.plan import Plan
 from kproxy.proxy.forwarding.sockets import Acceptor, close_sockets
@@ -55,6 +55,7 @@ ACCEPT_PAUSE_S = 0.1  # when the process has no file descriptor left
 REDISCOVER_S = 5.0
 MOST_IN_FLIGHT = 16_384  # requests of a connection
 RETARGET_NS = 5_000_000_000
+CLOSED_IN_A_TURN = 32  # links, which takes about a millisecond
 PROBE_NS = 2_000_000_000
 
 
@@ -387,20 +388,18 @@ class VirtualCluster:
         self._look_after_reachability(now)
         if now > self._targets_set_at + RETARGET_NS:
             self._set_targets()
-        for link in self.links():
-            idle = (now - link.last_at) / 1e9
-            stalled = link.incomplete_frame_since
-            if not link.received_request and (now - link.opened_at) / 1e9 > timeouts.first_request:
-                link.close(CloseCause.FIRST_REQUEST_TIMEOUT)
-            elif stalled and (now - stalled) / 1e9 > timeouts.frame:
-                link.close(CloseCause.FRAME_TIMEOUT)
-            elif link.half_closed and idle > timeouts.half_closed:  # the time without any byte after one side's FIN
-                link.close(CloseCause.HALF_CLOSED_TIMEOUT)
-            elif idle > timeouts.idle:
-                link.close(CloseCause.IDLE)
-            elif link.connecting and (now - link.opened_at) / 1e9 > timeouts.connect:
+        self._close_overdue(overdue(self.worker, self, timeouts, now))
+
+    def _close_overdue(self, found: list[tuple[Link, int | None]]) -> None:
+        """Close links, some in each turn of the loop."""
+        for link, cause in found[:CLOSED_IN_A_TURN]:
+            if cause is not None:
+                link.close(cause)
+            elif link.connecting:
                 link.stop_connecting()
                 self.on_unreachable(link, errno.ETIMEDOUT)
+        if found[CLOSED_IN_A_TURN:]:
+            asyncio.get_running_loop().call_soon(self._close_overdue, found[CLOSED_IN_A_TURN:])
 
     def _look_after_reachability(self, now: int) -> None:
         """Note that a broker has answered; if none was ever reached, try again, as /readyz may keep all clients away."""
@@ -426,8 +425,10 @@ class VirtualCluster:
         """Close every link that is still open."""
         for task in list(self._tasks):
             task.cancel()
-        for link in self.links():
+        for number, link in enumerate(self.links(), 1):
             link.close(CloseCause.DRAIN)
+            if number % CLOSED_IN_A_TURN == 0:
+                await asyncio.sleep(0)
         self._lingering.close()
 
     def lingering(self) -> int:

@@ -5,6 +5,7 @@ It lives as long as its channel: when the supervisor is gone, the worker exits.
 
 import asyncio
 import gc
+import itertools
 import logging
 import os
 import time
@@ -22,6 +23,7 @@ from kproxy.proxy.child_process import ChildArguments
 from kproxy.proxy.forwarding.lane import Worker
 from kproxy.proxy.logs import EVENTS_LOST, event_of, log
 from kproxy.proxy.messages import (
+    Alive,
     Brokers,
     Configure,
     Connections,
@@ -41,8 +43,10 @@ from kproxy.proxy.tap.ring import TapWriter
 from kproxy.proxy.virtual_cluster import VirtualCluster, clock_offset
 
 TICK_S = 0.25
+ALIVE_TICKS = 4  # ticks after which the supervisor is told that the loop turns
 PAUSE_TAP_ABOVE, PAUSE_ACCEPTING_ABOVE = 0.90, 0.98  # of the memory budget
 CONNECTIONS_A_MESSAGE = 200
+LINKS_IN_A_TURN = 32  # drained or forgotten before other work gets its turn
 MOST_EVENTS_WAITING = 1_000  # log events that are not sent yet
 
 
@@ -111,7 +115,7 @@ class Forwarding:
         try:
             await self._use(message.decode())
         except (KproxyError, msgspec.MsgspecError) as error:
-            await self._channel.send(Failed(str(error)))
+            await self._channel.send(Failed.because(error))
             return
         await self._channel.send(Ready())
 
@@ -168,18 +172,22 @@ class Forwarding:
 
     async def _list_connections(self, question: int) -> None:
         now = time.monotonic_ns()
-        rows = [link.owner.row_of(link, now, self._number) for link in list(self._worker.links)]
-        for start in range(0, len(rows) or 1, CONNECTIONS_A_MESSAGE):
-            part = rows[start : start + CONNECTIONS_A_MESSAGE]
-            more = start + CONNECTIONS_A_MESSAGE < len(rows)
-            await self._channel.send(Connections(question, part, more))
+        links = list(self._worker.links)
+        for start in range(0, len(links) or 1, CONNECTIONS_A_MESSAGE):
+            part = [link for link in links[start : start + CONNECTIONS_A_MESSAGE] if not link.closed]
+            rows = [link.owner.row_of(link, now, self._number) for link in part]
+            more = start + CONNECTIONS_A_MESSAGE < len(links)
+            await self._channel.send(Connections(question, rows, more))
+            await asyncio.sleep(0)
 
     async def _drain(self, seconds: float) -> None:
         """Stop accepting, wait until what is in flight is answered, close everything and end the channel."""
         for cluster in self._clusters.values():
             cluster.stop()
-        for link in list(self._worker.links):
+        for number, link in enumerate(list(self._worker.links), 1):
             link.drain()
+            if number % LINKS_IN_A_TURN == 0:
+                await asyncio.sleep(0)
         until = time.monotonic() + seconds
         while (
             self._worker.links or any(cluster.lingering() for cluster in self._all_clusters())
@@ -191,23 +199,37 @@ class Forwarding:
         self._channel.close()
 
     async def _tick(self) -> None:
-        """Measure how late the loop is, then look after timeouts, the memory budget and closed links, four times a second."""
+        """Measure how late the loop is, then look after timeouts, the memory budget and closed links, four times a second.
+
+        Once a second the supervisor is told that the loop turns.
+        """
         due = time.monotonic() + TICK_S
-        while True:
+        alive: asyncio.Future[bool] | None = None
+        for tick in itertools.count():
+            if tick % ALIVE_TICKS == 0 and (
+                alive is None or alive.done()
+            ):  # a supervisor that is stopped does not read
+                alive = asyncio.ensure_future(self._channel.send(Alive()))
             await asyncio.sleep(max(due - time.monotonic(), 0.0))
             late = int(max(time.monotonic() - due, 0.0) * 1e9)
             self._own.put(Total.LOOP_LAG_MAX_NS, max(late, self._own.total_of(Total.LOOP_LAG_MAX_NS)))
             due = time.monotonic() + TICK_S
             try:
+                await self._forget_closed()
                 self._look_after()
             except Exception as error:  # a tick that ended would end all timeouts
                 log("error", "a fault", reason=repr(error))
 
+    async def _forget_closed(self) -> None:
+        gone, self._worker.closed_links = self._worker.closed_links, []
+        while gone:
+            for link in gone[-LINKS_IN_A_TURN:]:
+                link.forget()
+            del gone[-LINKS_IN_A_TURN:], link
+            await asyncio.sleep(0)
+
     def _look_after(self) -> None:
         self._worker.clock_offset = clock_offset()
-        gone, self._worker.closed_links = self._worker.closed_links, []
-        for link in gone:
-            link.forget()
         self._retired = [cluster for cluster in self._retired if cluster.links()]
         for cluster in self._all_clusters():
             cluster.tick(time.monotonic_ns())

@@ -81,6 +81,7 @@ def everything() -> dict[str, Any]:
         "closes": [{"idle": 1}, {"idle": 2}],
         "analysis": SAID,
         "analysis_up": True,
+        "hung": {"worker": 1, "analyzer": 2},
     }
 
 
@@ -104,6 +105,7 @@ def test_workers_are_summed_and_buckets_cumulated() -> None:
     assert found["kproxy_tls_handshake_failures_total{leg=broker}"] == 4
     assert found["kproxy_loop_lag_seconds{}"] == 2e-9  # the largest, not the sum
     assert found["kproxy_workers{}"] == 2
+    assert found["kproxy_hung_processes_total{process=analyzer}"] == 2
 
 
 def test_what_the_analyzer_says_is_there() -> None:

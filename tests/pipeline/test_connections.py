@@ -6,6 +6,7 @@ from kproxy.pipeline.connections import Clusters, Connections, new_cluster_view
 from kproxy.pipeline.output import End
 from kproxy.protocol.ids import METADATA_TOPIC, METADATA_TOPIC_ID
 from kproxy.session import Event, Exchange, Limits
+from kproxy.session.cut import Cut
 from tests.support.frames import heartbeat, heartbeat_answer
 
 
@@ -89,7 +90,7 @@ def test_an_exception_that_is_not_to_be_contained_goes_on(heard: Heard) -> None:
 def test_what_was_never_opened_is_passed_over(heard: Heard) -> None:
     connections = opened(heard)
     exchange(connections, 9)
-    connections.lose(9, 0, 5, 5)
+    connections.leave_out(9, 0, 5, 5, Cut.LEFT_OUT)
     connections.end(9, 0, 5)
     connections.close(9, 5)
     assert (heard.events, heard.ends, connections.lost_bytes) == ([], [], 5)

@@ -19,7 +19,7 @@ from kproxy.proxy.supervisor.fleet import Modules
 from kproxy.proxy.supervisor.process import main
 
 STAND_IN = "tests.support.stand_in_worker"
-LONG = 30.0  # seconds after which a test that waits has failed
+LONG = 90.0  # seconds after which a test that waits has failed
 
 Event = dict[str, Any]
 
@@ -87,9 +87,9 @@ class Supervised:
 
 
 @contextmanager
-def supervised(options: str) -> Iterator[Supervised]:
+def supervised(options: str, module: str = "tests.support.supervised") -> Iterator[Supervised]:
     """A supervisor with these options, as JSON; it is killed if the test did not end it."""
-    words = [sys.executable, "-m", "tests.support.supervised", options]
+    words = [sys.executable, "-m", module, options]
     root = Path(__file__).parents[2]
     environment = {**os.environ, "PYTHONPATH": str(root)}
     with subprocess.Popen(words, stderr=subprocess.PIPE, text=True, cwd=root, env=environment) as process:

@@ -21,6 +21,9 @@ from kproxy.proxy.messages import AnalyzerCounts
 from kproxy.session import BadFrame, Event, Exchange, Frame, Gap, NotKafka, SaslToken
 
 MOST_SERIES = 1_000
+MOST_NAMES = (
+    240_000  # bytes of JSON that the names of one counter take: all counters together fit one message (channel.py)
+)
 OTHER = "__other__"
 MOST_GROUPS = 10_000
 LONGEST_NAME = 64  # characters of a group's name
@@ -31,20 +34,29 @@ _fetch = msgspec.json.Decoder(FetchResponse)
 
 
 class BoundedCounter:
-    """Counts by names from traffic; what comes after *most* names is counted as OTHER."""
+    """Counts by names from traffic; what comes after *most* names, or MOST_NAMES bytes of them, is counted as OTHER."""
 
     def __init__(self, most: int = MOST_SERIES) -> None:
         self._counts: dict[tuple[str, ...], int] = {}
         self._most = most
+        self._room = MOST_NAMES
 
     def add(self, *name: str, n: int = 1) -> None:
         """Count *n* of a name."""
         counts = self._counts
         known = counts.get(name)
-        if known is None and len(counts) >= self._most:
+        if known is None and not self._has_room(name):
             name = (OTHER,) * len(name)
             known = counts.get(name)
         counts[name] = n + (known or 0)
+
+    def _has_room(self, name: tuple[str, ...]) -> bool:
+        """Whether another name fits; takes its room."""
+        size = len(msgspec.json.encode([well_formed(part) for part in name])) + 24  # with a number
+        if len(self._counts) >= self._most or size > self._room:
+            return False
+        self._room -= size
+        return True
 
     def rows(self) -> list[Any]:
         """(*name, count) of each name; text that is no Unicode is escaped."""

@@ -266,7 +266,7 @@ def _configure(analyzer: Analyzer, message: Configure) -> Ready | Failed:
     try:
         analyzer.configure(message.decode().analysis)
     except msgspec.MsgspecError as error:
-        return Failed(str(error))
+        return Failed.because(error)
     return Ready()
 
 

@@ -4,9 +4,11 @@ import msgspec
 
 from kproxy.pipeline.connections import Connections
 from kproxy.proxy.tap.tapped import Opened, TapItem, TapKind
+from kproxy.session.cut import Cut
 
 MOST_LOST = 1 << 48  # bytes, in one record: more than a connection carries
-OPEN, DATA, LOST, END, CLOSE = TapKind
+OPEN, DATA, END, CLOSE = TapKind.OPEN, TapKind.DATA, TapKind.END, TapKind.CLOSE
+CUTS = {TapKind.LOST: Cut.MISSING, TapKind.LEFT_OUT: Cut.LEFT_OUT, TapKind.SNAPPED: Cut.SNAPLEN}
 
 _read_opened = msgspec.json.Decoder(Opened).decode
 
@@ -27,8 +29,9 @@ class TapDecoder:
                 connections.receive(number, direction, data, at)
             elif kind == OPEN:
                 self._open(number, at, data)
-            elif kind == LOST:
-                connections.lose(number, direction, min(int.from_bytes(data[:8], "little"), MOST_LOST), at)
+            elif kind in CUTS:
+                size = min(int.from_bytes(data[:8], "little"), MOST_LOST)
+                connections.leave_out(number, direction, size, at, CUTS[TapKind(kind)])
             elif kind == END:
                 connections.end(number, direction, at)
             elif kind == CLOSE:
@@ -47,5 +50,5 @@ class TapDecoder:
             client=opened.client,
             broker=opened.broker,
             cluster=opened.cluster,
-            from_start=opened.from_start,
+            from_start=opened.from_start or opened.in_frames,
         )

@@ -8,6 +8,8 @@
                   (tables)
     plan.pyx      Plan: what is done with frames of each API and version; Walker: to a field of a body that is not kept
     in_flight.pxd requests to be answered, in order
+    tap_cursor.pyx
+                  WorkerTap, LinkTap, TapCursor: what the tap gets of each frame, and what it leaves out
     owner.py      LinkOwner: the interface by which these modules call the virtual cluster that owns a link
 
 Words
@@ -21,8 +23,9 @@ Words
 The way of a byte
 
     Plain sockets. Acceptor.accept makes a Link and connects it. A chunk (up to 256 KiB) is received by
-    SocketPipe.receive, copied to the tap (TapCursor, one memcpy) and given to Lane.process, which follows frames by
-    their sizes and headers and calls SocketPipe.emit with everything that is cut through: one send(2) a chunk, usually.
+    SocketPipe.receive and given to Lane.process, which follows frames by their sizes and headers and calls
+    SocketPipe.emit with everything that is cut through: one send(2) a chunk, usually. Then the chunk is copied to the
+    tap (TapCursor, one memcpy).
     What the sink does not take stays in SocketPipe.unsent, and its source is not read until it is sent. No Python code
     runs.
     A TLS client. The acceptor calls LinkOwner.open_link; link_opening.py makes a Leg, has uvloop do the handshake
@@ -62,8 +65,8 @@ What bounds memory
     softly: nothing fails when it is reached. Above half of it chunks shrink; at 0.90 the tap pauses; at 0.98 no client
     is accepted (worker.py). Links that exist go on and may take more, each up to its own bounds.
 
-When the tap's ring is full: bytes are dropped for the analyzer and counted, a LOST record follows, and traffic does not
-wait (Link.copy_to_tap; kproxy.proxy.tap).
+When the tap's ring is full: ends of frames, then whole exchanges are left out and counted, and traffic does not wait
+(tap_cursor.pyx; kproxy.proxy.tap).
 
 What goes wrong
 

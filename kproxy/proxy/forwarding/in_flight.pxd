@@ -19,6 +19,7 @@ cdef struct Entry:
     int16_t api_key
     int16_t api_version
     uint8_t kind
+    uint32_t told  # whether the tap gets the response: see LinkTap (tap_cursor.pyx)
     PyObject *held  # RequestFacts of a request that was held, bytes of an answer; owned
 
 

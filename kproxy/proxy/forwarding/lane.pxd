@@ -7,6 +7,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from kproxy.proxy.forwarding.in_flight cimport Entry, InFlight
 from kproxy.proxy.forwarding.plan cimport Plan, Row, Walker
+from kproxy.proxy.forwarding.tap_cursor cimport LinkTap, TapCursor, WorkerTap
 from kproxy.proxy.tap.counters cimport Counters
 from kproxy.proxy.tap.ring cimport TapWriter
 
@@ -35,23 +36,16 @@ cdef enum BlockReason:  # why a lane's source is not read; bits of Lane.blocked.
     BY_TURN = 32
 
 
-cdef enum TapMode:  # how the tap gets the chunk in processing
-    TAP_COPIED = 0  # it has got the whole chunk
-    TAP_BY_FRAME = 1  # it gets the chunk in pieces that end with a frame, as answers of filters come between frames
-    TAP_SELECTED = 2  # it gets chosen frames, or the first bytes of frames
-
-
 cdef uint64_t monotonic_ns() noexcept nogil
 
 
 cdef class Worker:
     cdef readonly Counters counters
     cdef readonly TapWriter tap
+    cdef WorkerTap tapping  # None without a tap
     cdef readonly object loop
     cdef uint64_t *buffered  # Total.BUFFERED_BYTES: bytes in the buffers of all lanes and pipes
-    cdef public int64_t clock_offset  # ns from the monotonic clock to the epoch
     cdef public object poller  # of the plain sockets, made with the first link between two of them; see sockets.pyx
-    cdef public bint tap_paused
     cdef public uint64_t memory_budget  # bytes; 0: no limit
     cdef public uint64_t connection_limit
     cdef public bint checks_each_client  # connections are limited per address or per second: ask the owner about each client
@@ -76,6 +70,7 @@ cdef class LinkBase:
     cdef readonly Worker worker
     cdef readonly object owner  # a LinkOwner
     cdef readonly Plan plan
+    cdef LinkTap tap
     cdef InFlight in_flight
     cdef public object sasl  # SaslPhase from the first SaslHandshake or token on
     cdef readonly bint tokens  # the client's next frame may be a raw SASL token
@@ -96,31 +91,9 @@ cdef class LinkBase:
 
     cdef int send_due_answers(self) except -1
     cdef int go_opaque(self) except -1
-    cdef int copy_to_tap(self, int direction, int kind, const uint8_t *data, size_t size, uint64_t at) except -1
     cdef int settle(self) except -1
     cpdef close(self, int cause)
     cdef bint answer_is_next(self) noexcept
-
-
-@cython.final
-cdef class TapCursor:
-    cdef int direction
-    cdef int mode
-    cdef uint64_t lost  # bytes the ring did not get and no LOST record has reported yet
-    cdef const uint8_t *next  # TAP_BY_FRAME: first byte of the chunk the tap has not got
-    cdef const uint8_t *chunk_end  # TAP_BY_FRAME
-    cdef bint frame_selected  # TAP_SELECTED: the tap gets the frame in processing
-    cdef uint64_t snap_left  # TAP_SELECTED: bytes of it that the tap still gets
-    cdef size_t seen_before  # TAP_SELECTED: bytes that the lane processes a second time, as it went back to hold them
-
-    cdef int begin_chunk(self, LinkBase link, const uint8_t *data, size_t size, uint64_t now) except -1
-    cdef int end_chunk(self, LinkBase link, uint64_t now) except -1
-    cdef bint defer(self) noexcept
-    cdef int end_piece(self, LinkBase link, const uint8_t *at, uint64_t now) except -1
-    cdef void begin_frame(self, LinkBase link, Row *row) noexcept
-    cdef int take_frame_bytes(self, LinkBase link, const uint8_t *data, size_t size, uint64_t now) except -1
-    cdef void go_back(self, size_t size) noexcept
-    cdef void skip(self, size_t size) noexcept
 
 
 cdef struct Chunk:  # received bytes while a lane processes them
@@ -155,8 +128,8 @@ cdef class Lane:
     cdef size_t held_capacity
     cdef uint8_t *deferred
     cdef size_t deferred_size
-    cdef bint deferred_is_tapped
 
+    cpdef uint64_t stalled_since(self)
     cdef int process(self, uint8_t *data, size_t size, uint64_t now) except -1
     cdef int process_deferred(self) except -1
     cdef int run(self, uint8_t *data, size_t size, uint64_t now) except -1
@@ -177,6 +150,7 @@ cdef class Lane:
     cdef int complete_head(self, Chunk *c, size_t size) except -1
     cdef bytes take_held(self, const uint8_t *data, size_t size)
     cdef void free_held(self) noexcept
+    cdef int refuse_begun(self, const uint8_t *at, int cause) except -1
     cdef int refuse(self, const uint8_t *at, int cause) except -1
     cdef int block(self, int why) except -1
     cdef int unblock(self, int why) except -1
@@ -197,12 +171,14 @@ cdef class Lane:
 
 @cython.final
 cdef class RequestLane(Lane):
+    cdef uint32_t told  # of the request that began last, until it is in flight: see Entry.told
     cdef int32_t walked_id  # correlation id of the Produce request the walker follows
 
     cdef int route_request(self, Row *row, int api_key, int api_version, const uint8_t *at, uint64_t now) except -1
     cdef void count_request(self, Row *row, int api_key, int api_version, uint64_t size) noexcept
     cdef int note_request(self, Row *row, int api_key, int api_version, int32_t correlation_id, PyObject *held, uint64_t now) except -1
     cdef int drop_walked_request(self) except -1
+    cdef uint32_t take_told(self) noexcept
     cdef int send_token(self, bytes frame) except -1
     cdef int send_request(self, bytes frame, object held) except -1
 
@@ -214,5 +190,5 @@ cdef class ResponseLane(Lane):
     cdef int route_response(self, Row *row, const uint8_t *at, uint64_t now) except -1
     cdef void count_response(self, uint64_t now) noexcept
     cdef bint skips_tokens(self, int32_t correlation_id) noexcept
-    cdef int begin_token(self, int32_t size) except -1
+    cdef int begin_token(self, const uint8_t *at, int32_t size, uint64_t now) except -1
     cdef object take_paired_request(self)

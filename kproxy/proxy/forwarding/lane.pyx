@@ -57,7 +57,7 @@ Who owns which bytes, and what bounds them
     Leg.received_before_join      bytes that came before the link was joined                1 MiB and one read
 All but ``header_part`` and the transports' own write buffers (256 KiB high-water mark) count in Total.BUFFERED_BYTES.
 
-The tap gets each received byte once, or the byte is counted as lost, or it was not selected: see TapCursor.
+Lanes report each frame, its bytes and its end to the tap, which gets them or leaves them out by its own rules: tap_cursor.pyx.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
@@ -74,6 +74,7 @@ from kproxy.proxy.forwarding.in_flight cimport (
     ANSWER_ENTRY, REQUEST_ENTRY, TOKEN_ENTRY, drop_all, drop_first, drop_last, first_entry, last_entry, push_entry,
 )
 from kproxy.proxy.forwarding.plan cimport WALK_MORE, WALK_STOPPED, begin_walk, walk_on
+from kproxy.proxy.forwarding.tap_cursor cimport LEFT_OUT_OF_TAP, WorkerTap
 from kproxy.proxy.tap.counters cimport ApiCounts, latency_bucket
 
 from enum import IntEnum
@@ -82,7 +83,6 @@ from kproxy.filters.contract import Want
 from kproxy.protocol import ApiKey
 from kproxy.protocol.frames import GSSAPI_FIRST_BYTE
 from kproxy.proxy.tap.counted import CloseCause, Total
-from kproxy.proxy.tap.tapped import TapKind
 
 cdef enum:
     HEAD_LIMIT = 4_194_304  # bytes of a response up to its last address: 10,000 brokers with names of 255 bytes have room
@@ -101,7 +101,6 @@ cdef int BYTES_RESPONSE = Total.BYTES_RESPONSE
 cdef int HELD_FRAMES = Total.HELD_FRAMES
 cdef int IN_FLIGHT = Total.IN_FLIGHT
 cdef int UNKNOWN_APIS = Total.UNKNOWN_APIS
-cdef int TAP_DATA = TapKind.DATA
 cdef int WANT_HOLD = Want.HOLD
 cdef int WANT_HEAD = Want.HEAD
 cdef int WANT_TAIL = Want.TAIL
@@ -155,12 +154,38 @@ cdef class Worker:
     def __init__(self, Counters counters not None, TapWriter tap, loop, uint64_t memory_budget=0):
         self.counters = counters
         self.tap = tap
+        self.tapping = None if tap is None else WorkerTap(tap, counters)
         self.loop = loop
         self.memory_budget = memory_budget
         self.buffered = counters.total(BUFFERED_BYTES)
         self.links = set()
         self.closed_links = []
         self.connection_limit = <uint64_t>-1
+
+    @property
+    def clock_offset(self):
+        """Nanoseconds from the monotonic clock to the epoch: the tap's times are those of the epoch."""
+        return 0 if self.tapping is None else self.tapping.clock_offset
+
+    @clock_offset.setter
+    def clock_offset(self, int64_t offset):
+        if self.tapping is not None:
+            self.tapping.clock_offset = offset
+
+    @property
+    def tap_paused(self):
+        """Whether the tap gets no further request, for want of memory."""
+        return self.tapping is not None and self.tapping.paused
+
+    @tap_paused.setter
+    def tap_paused(self, bint paused):
+        if self.tapping is not None:
+            self.tapping.paused = paused
+
+    @property
+    def tap_faults(self):
+        """Records for which there was no room in the ring although it was reserved."""
+        return 0 if self.tapping is None else self.tapping.faults
 
     @property
     def buffered_bytes(self):
@@ -220,10 +245,6 @@ cdef class LinkBase:
         """Handle a response that answers no request: make both lanes opaque, or close."""
         raise not_overridden(self, "LinkBase.go_opaque")
 
-    cdef int copy_to_tap(self, int direction, int kind, const uint8_t *data, size_t size, uint64_t at) except -1:
-        """Write a record to the tap; what does not fit is counted as lost."""
-        raise not_overridden(self, "LinkBase.copy_to_tap")
-
     cdef int settle(self) except -1:
         """Do what became due: end an output, unblock, close."""
         raise not_overridden(self, "LinkBase.settle")
@@ -237,91 +258,8 @@ cdef class LinkBase:
         return self.in_flight.count > 0 and first_entry(&self.in_flight).kind == ANSWER_ENTRY
 
 
-cdef class TapCursor:
-    """How far the tap has got the bytes of one direction.
-
-    A lane calls ``begin_chunk`` with each chunk, then ``end_chunk``, or ``defer`` where it keeps the rest for later. In between it
-    reports frames, and the cursor copies what its mode says:
-
-    TAP_COPIED    nothing: ``begin_chunk`` copied the whole chunk. The usual mode, one copy a chunk
-    TAP_BY_FRAME  up to the end of a frame (``end_piece``): an answer of a filter is about to be sent after that frame, and the tap
-                  must get it in the order of the wire
-    TAP_SELECTED  the first ``snaplen`` bytes of frames of chosen APIs (``begin_frame``, ``take_frame_bytes``); what snaplen cuts off
-                  is counted as lost, frames of other APIs are not
-    """
-
-    cdef int begin_chunk(self, LinkBase link, const uint8_t *data, size_t size, uint64_t now) except -1:
-        """Choose the mode for a chunk the tap has not got, and copy it if it can be copied whole."""
-        if link.plan.selective:
-            self.mode = TAP_SELECTED
-        elif self.direction == DIRECTION_RESPONSE and link.answers:
-            self.mode = TAP_BY_FRAME
-            self.next = data
-            self.chunk_end = data + size
-        else:
-            self.mode = TAP_COPIED
-            return link.copy_to_tap(self.direction, TAP_DATA, data, size, now)
-        return 0
-
-    cdef int end_chunk(self, LinkBase link, uint64_t now) except -1:
-        """Copy the rest of the chunk where it is copied in pieces."""
-        if self.mode == TAP_BY_FRAME:
-            self.end_piece(link, self.chunk_end, now)
-        self.mode = TAP_COPIED
-        return 0
-
-    cdef bint defer(self) noexcept:
-        """The rest of the chunk is processed later; return whether the tap has got it."""
-        cdef bint copied = self.mode == TAP_COPIED
-        self.mode = TAP_COPIED
-        return copied
-
-    cdef int end_piece(self, LinkBase link, const uint8_t *at, uint64_t now) except -1:
-        """Copy up to *at*, which is at the end of a frame."""
-        cdef const uint8_t *begin = self.next
-        if self.mode != TAP_BY_FRAME or at <= begin:
-            return 0
-        self.next = at
-        return link.copy_to_tap(self.direction, TAP_DATA, begin, at - begin, now)
-
-    cdef void begin_frame(self, LinkBase link, Row *row) noexcept:
-        """Note whether the tap gets the frame that begins, and how much of it."""
-        self.frame_selected = row.tapped
-        self.snap_left = link.plan.snaplen if link.plan.snaplen else <uint64_t>-1
-
-    cdef int take_frame_bytes(self, LinkBase link, const uint8_t *data, size_t size, uint64_t now) except -1:
-        """Copy what is selected of bytes of the frame in processing."""
-        cdef size_t n
-        if self.mode != TAP_SELECTED:
-            return 0
-        n = min(self.seen_before, size)
-        self.seen_before -= n
-        data += n
-        size -= n
-        if not self.frame_selected:
-            return 0
-        n = min(self.snap_left, <uint64_t>size)
-        if n:
-            link.copy_to_tap(self.direction, TAP_DATA, data, n, now)
-            self.snap_left -= n
-        self.lost += size - n
-        return 0
-
-    cdef void go_back(self, size_t size) noexcept:
-        """The lane processes the last *size* bytes again, in another state."""
-        self.seen_before = size if self.mode == TAP_SELECTED else 0
-
-    cdef void skip(self, size_t size) noexcept:
-        """Bytes without frames: nothing can be selected of them."""
-        if self.mode == TAP_SELECTED:
-            self.lost += size
-
-
 cdef class Lane:
     """One direction of a link; the machine is described at the top of lane.pyx. Abstract: RequestLane, ResponseLane."""
-
-    def __cinit__(self, *args, **kwargs):
-        self.tap = TapCursor()
 
     def __dealloc__(self):
         free(self.held)
@@ -340,7 +278,7 @@ cdef class Lane:
             if self.taken >> <uint64_t>(from_ * LANE_STATES + to) & 1
         }
 
-    def stalled_since(self):
+    cpdef uint64_t stalled_since(self):
         """When the last byte of an incomplete frame was received (ns, monotonic); 0: between frames, blocked or opaque."""
         if self.blocked or self.state == OPAQUE or self.state == BETWEEN_FRAMES and not self.header_part_size:
             return 0
@@ -353,7 +291,6 @@ cdef class Lane:
         cdef LinkBase link = self.link
         link.bytes_in[self.direction] += size
         link.worker.counters.total(BYTES_REQUEST if self.direction == DIRECTION_REQUEST else BYTES_RESPONSE)[0] += size
-        self.tap.begin_chunk(link, data, size, now)
         return self.run(data, size, now)
 
     cdef int process_deferred(self) except -1:
@@ -365,8 +302,6 @@ cdef class Lane:
         self.deferred_size = 0
         self.link.worker.buffered[0] -= size
         try:
-            if not self.deferred_is_tapped:
-                self.tap.begin_chunk(self.link, data + HEADROOM, size, now)
             return self.run(data + HEADROOM, size, now)
         finally:
             free(data)
@@ -384,22 +319,25 @@ cdef class Lane:
             memcpy(data, self.header_part, self.header_part_size)
             self.header_part_size = 0
         c.at = c.unsent = data
-        while c.at < c.limit and not link.closed:
-            if self.state == CUT_THROUGH:
-                self.cut_through(&c)
-            elif self.state == BETWEEN_FRAMES:
-                self.read_header(&c)
-            elif self.state == OPAQUE:
-                self.forward_opaque(&c)
-            elif self.state == HOLD_HEAD:
-                self.hold_head(&c)
-            else:
-                self.hold(&c)
-        if not link.closed:
-            self.tap.end_chunk(link, now)
-            self.flush(&c)
-            if link.draining or self.other.eof:
-                link.settle()
+        self.tap.begin_chunk(data, c.limit, self.left, now)
+        try:
+            while c.at < c.limit and not link.closed:
+                if self.state == CUT_THROUGH:
+                    self.cut_through(&c)
+                elif self.state == BETWEEN_FRAMES:
+                    self.read_header(&c)
+                elif self.state == OPAQUE:
+                    self.forward_opaque(&c)
+                elif self.state == HOLD_HEAD:
+                    self.hold_head(&c)
+                else:
+                    self.hold(&c)
+            if not link.closed:
+                self.flush(&c)
+        finally:  # the tap holds pointers into the chunk
+            self.tap.end_chunk(now)
+        if not link.closed and (link.draining or self.other.eof):
+            link.settle()
         return 0
 
     cdef int enter(self, int state) except -1:
@@ -431,7 +369,7 @@ cdef class Lane:
         if link.closed:
             return 0
         if self.state == CUT_THROUGH:
-            self.tap.take_frame_bytes(link, c.at, size, c.now)
+            self.tap.take(c.at, size, c.now)
             return self.advance(c, size)
         if self.state == HOLD_FRAME or self.state == HOLD_HEAD:
             return self.flush(c)
@@ -442,7 +380,7 @@ cdef class Lane:
         cdef size_t available = c.limit - c.at
         if available >= 4 and self.is_bad_size(c.at):
             self.flush(c)
-            return self.refuse(c.at, BAD_FRAME)
+            return self.refuse_begun(c.at, BAD_FRAME)
         self.header_part_size = available
         memcpy(self.header_part, c.at, available)
         c.limit = c.at
@@ -452,7 +390,7 @@ cdef class Lane:
         """CUT_THROUGH: forward the frame's bytes; follow the body where something in it matters."""
         cdef size_t available = min(self.left, <uint64_t>(c.limit - c.at))
         cdef int64_t before
-        self.tap.take_frame_bytes(self.link, c.at, available, c.now)
+        self.tap.take(c.at, available, c.now)
         if self.walking:
             before = self.walk_body(c.at, available)
             if before >= 0 and self.left - before > 1:
@@ -463,13 +401,11 @@ cdef class Lane:
         """CUT_THROUGH: hold the frame from its first address on, which is *before* bytes ahead; whole if none of it has gone."""
         if c.frame != NULL and c.frame >= c.unsent and self.left - before <= TAIL_LIMIT:
             self.left += c.at - c.frame
-            self.tap.go_back(c.at + available - c.frame)
             c.at = c.frame
             self.flush(c)
             return self.enter(HOLD_FRAME)
         c.at += before
         self.left -= before
-        self.tap.go_back(available - before)
         self.flush(c)
         if self.left > TAIL_LIMIT:
             return self.refuse(c.at, FILTER)
@@ -478,7 +414,7 @@ cdef class Lane:
     cdef int hold(self, Chunk *c) except -1:
         """HOLD_FRAME, HOLD_TAIL: collect; once complete, have the owner decide."""
         cdef size_t n = min(self.left, <uint64_t>(c.limit - c.at))
-        self.tap.take_frame_bytes(self.link, c.at, n, c.now)
+        self.tap.take(c.at, n, c.now)
         self.left -= n
         if self.left or self.held_size:
             self.add_to_held(c.at, n)
@@ -486,7 +422,7 @@ cdef class Lane:
         c.unsent = c.at
         if self.left:
             return 0
-        self.tap.end_piece(self.link, c.at, c.now)
+        self.tap.end_frame(c.now)
         self.complete(c.at - n, n)
         return self.end_turn(c)
 
@@ -522,7 +458,7 @@ cdef class Lane:
         cdef const uint8_t *at = c.at
         cdef int done = walk_on(&self.walker, &at, c.at + min(self.left, <uint64_t>(c.limit - c.at)))
         cdef size_t n = at - c.at
-        self.tap.take_frame_bytes(self.link, c.at, n, c.now)
+        self.tap.take(c.at, n, c.now)
         self.left -= n
         if done == WALK_MORE and self.left:
             if self.held_size + n > HEAD_LIMIT:
@@ -536,7 +472,7 @@ cdef class Lane:
 
     cdef int forward_opaque(self, Chunk *c) except -1:
         """OPAQUE: forward everything."""
-        self.tap.skip(c.limit - c.at)
+        self.tap.take_raw(self.link, self.link.sampled, c.at, c.limit, c.now)
         c.at = c.limit
         return 0
 
@@ -548,9 +484,9 @@ cdef class Lane:
         self.left -= size
         if self.left:
             return 0
+        self.tap.end_frame(c.now)
         self.enter(BETWEEN_FRAMES)
         if self.direction == DIRECTION_RESPONSE and self.link.answer_is_next():
-            self.tap.end_piece(self.link, c.at, c.now)
             self.flush(c)
             self.link.send_due_answers()
         return 0
@@ -564,8 +500,6 @@ cdef class Lane:
     cdef int defer(self, Chunk *c) except -1:
         """Keep the rest of the chunk until the lane is unblocked."""
         cdef size_t size = c.limit - c.at
-        self.tap.end_piece(self.link, c.at, c.now)
-        self.deferred_is_tapped = self.tap.defer()
         if size:
             if self.deferred != NULL:
                 raise RuntimeError("a lane that has deferred bytes was given more")
@@ -612,7 +546,7 @@ cdef class Lane:
         c.unsent = c.at
         self.enter(CUT_THROUGH if self.left else BETWEEN_FRAMES)
         if not self.left:
-            self.tap.end_piece(self.link, c.at, c.now)
+            self.tap.end_frame(c.now)
         return self.handle_held_head(head)
 
     cdef bytes take_held(self, const uint8_t *data, size_t size):
@@ -635,6 +569,11 @@ cdef class Lane:
         cdef LinkBase link = self.link
         link.close(link.owner.on_refused(link, self.direction, cause, b"" if at == NULL else at[:4]))
         return 0
+
+    cdef int refuse_begun(self, const uint8_t *at, int cause) except -1:
+        """Close the connection because of the frame that begins at *at* in the chunk; the tap gets what is here of it."""
+        self.tap.take_refused(self.link, self.link.sampled, at, self.left, monotonic_ns())
+        return self.refuse(at, cause)
 
     # Blocking
 
@@ -693,7 +632,6 @@ cdef class Lane:
         if self.held != NULL:
             self.free_held()
         self.header_part_size = 0
-        self.tap.mode = TAP_COPIED
         if self.deferred != NULL:
             free(self.deferred)
             self.deferred = NULL
@@ -739,7 +677,7 @@ cdef class RequestLane(Lane):
     """From client to broker: frames by their header, raw SASL tokens, what is in flight from now on, acks=0."""
 
     def __cinit__(self, *args, **kwargs):
-        self.direction = self.tap.direction = DIRECTION_REQUEST
+        self.direction = DIRECTION_REQUEST
 
     cdef int waits_for(self) except -1:
         if self.link.draining:
@@ -762,14 +700,16 @@ cdef class RequestLane(Lane):
         cdef int api_version
         cdef bint first = link.frames_in[DIRECTION_REQUEST] == 0
         if self.is_bad_size(at):
-            return self.refuse(at, BAD_FRAME)
+            return self.refuse_begun(at, BAD_FRAME)
         link.frames_in[DIRECTION_REQUEST] += 1
         link.received_request = True
         self.walking = False
         self.left = <uint64_t>size + 4
         if link.tokens or first and at[4] == FIRST_GSSAPI_BYTE and size <= link.unauthenticated_limit:
             link.tokens = True
-            self.tap.begin_frame(link, link.plan.row(SASL_HANDSHAKE, 0))
+            self.told = link.tap.begin_token(
+                link, self.tap, link.sampled and link.plan.row(SASL_HANDSHAKE, 0).tapped, first, at, self.left, now
+            )
             return self.enter(HOLD_FRAME)
         api_key = <int16_t>be16(at + 4)
         api_version = <int16_t>be16(at + 6)
@@ -779,15 +719,16 @@ cdef class RequestLane(Lane):
         """Hold a request, cut it through or refuse it, as the plan says."""
         cdef LinkBase link = self.link
         self.count_request(row, api_key, api_version, self.left)
+        self.told = link.tap.begin_request(
+            link, self.tap, link.plan, row, link.sampled, api_key, api_version, at, self.left, now
+        )
         if row.want_request == WANT_REFUSE:
-            return self.refuse(at, REFUSED_VERSION)
+            return self.refuse_begun(at, REFUSED_VERSION)
         if row.want_request == WANT_HOLD or api_key == SASL_HANDSHAKE:
             if self.left <= link.held_limit:
-                self.tap.begin_frame(link, row)
                 return self.enter(HOLD_FRAME)
             if link.owner.on_too_large_to_hold(link, self.direction, api_key, api_version, self.left) == WANT_REFUSE:
-                return self.refuse(at, FRAME_TOO_BIG)
-        self.tap.begin_frame(link, row)
+                return self.refuse_begun(at, FRAME_TOO_BIG)
         self.note_request(row, api_key, api_version, <int32_t>be32(at + 8), NULL, now)
         return self.enter(CUT_THROUGH)
 
@@ -808,6 +749,7 @@ cdef class RequestLane(Lane):
         entry.api_key = api_key
         entry.api_version = api_version
         entry.kind = REQUEST_ENTRY
+        entry.told = self.take_told()
         entry.held = held
         link.worker.counters.total(IN_FLIGHT)[0] += 1
         if api_key == PRODUCE and row.known and link.plan.produce[api_version] != NULL:
@@ -841,9 +783,16 @@ cdef class RequestLane(Lane):
             return 0
         entry = last_entry(in_flight)
         if entry.kind == REQUEST_ENTRY and entry.api_key == PRODUCE and entry.correlation_id == self.walked_id:
+            self.link.tap.forget_request(entry.told)
             drop_last(in_flight)
             self.link.worker.counters.total(IN_FLIGHT)[0] -= 1
         return 0
+
+    cdef uint32_t take_told(self) noexcept:
+        """Return ``Entry.told`` for the request that began last; one response belongs to it."""
+        cdef uint32_t told = self.told
+        self.told = LEFT_OUT_OF_TAP
+        return told
 
     cdef int handle_held_frame(self, bytes frame) except -1:
         """Send on a token or a handshake; have the owner decide about a request that a filter wants."""
@@ -863,6 +812,7 @@ cdef class RequestLane(Lane):
             api_version = <int16_t>be16(at + 6)
             row = link.plan.row(api_key, api_version)
             self.count_request(row, api_key, api_version, PyBytes_GET_SIZE(frame))
+            link.tap.note_request(self.told)
             if row.want_request == WANT_REFUSE:
                 return self.refuse(at, REFUSED_VERSION)
         api_key = <int16_t>be16(at + 4)
@@ -887,6 +837,7 @@ cdef class RequestLane(Lane):
         cdef Entry *entry = push_entry(&self.link.in_flight)
         memset(entry, 0, sizeof(Entry))
         entry.kind = TOKEN_ENTRY
+        entry.told = self.take_told()
         entry.at = monotonic_ns()
         self.link.worker.counters.total(IN_FLIGHT)[0] += 1
         return self.pipe.emit(<const uint8_t *>PyBytes_AS_STRING(frame), PyBytes_GET_SIZE(frame))
@@ -914,7 +865,7 @@ cdef class ResponseLane(Lane):
     """From broker to client: which request each response answers, and from where on addresses may be in it."""
 
     def __cinit__(self, *args, **kwargs):
-        self.direction = self.tap.direction = DIRECTION_RESPONSE
+        self.direction = DIRECTION_RESPONSE
 
     def __dealloc__(self):
         Py_XDECREF(self.current.held)
@@ -953,11 +904,11 @@ cdef class ResponseLane(Lane):
             return link.go_opaque()
         size = <int32_t>be32(at)
         if size < 0:
-            return self.refuse(at, BAD_FRAME)
+            return self.refuse_begun(at, BAD_FRAME)
         entry = first_entry(&link.in_flight)
         if entry.kind == TOKEN_ENTRY:
             if link.tokens or size < 4 or not self.skips_tokens(<int32_t>be32(at + 4)):
-                return self.begin_token(size)
+                return self.begin_token(at, size, now)
             entry = first_entry(&link.in_flight)
         if size < 4 or entry.correlation_id != <int32_t>be32(at + 4):
             return link.go_opaque()
@@ -978,18 +929,17 @@ cdef class ResponseLane(Lane):
         cdef int api_key = self.current.api_key
         cdef int want = row.want_response
         self.count_response(now)
+        link.tap.begin_response(self.tap, link.plan, row, self.current.told, at, self.left, now)
         if api_key == SASL_AUTHENTICATE:
             link.authenticating = False
         if want == WANT_REFUSE:
-            return self.refuse(at, REFUSED_VERSION)
+            return self.refuse_begun(at, REFUSED_VERSION)
         if want == WANT_HOLD or api_key == SASL_HANDSHAKE:
             if self.left <= link.held_limit:
-                self.tap.begin_frame(link, row)
                 return self.enter(HOLD_FRAME)
             want = link.owner.on_too_large_to_hold(link, self.direction, api_key, self.current.api_version, self.left)
             if want == WANT_REFUSE:
-                return self.refuse(at, FRAME_TOO_BIG)
-        self.tap.begin_frame(link, row)
+                return self.refuse_begun(at, FRAME_TOO_BIG)
         if want == WANT_HEAD and row.head != NULL:
             begin_walk(&self.walker, row.head, row.head_stop, False, row.header_tags, False)
             self.walker.skip = RESPONSE_HEAD
@@ -1021,20 +971,22 @@ cdef class ResponseLane(Lane):
             return False
         self.link.worker.counters.total(IN_FLIGHT)[0] -= tokens
         while tokens:
+            self.link.tap.forget_request(first_entry(in_flight).told)
             drop_first(in_flight)
             tokens -= 1
         return True
 
-    cdef int begin_token(self, int32_t size) except -1:
+    cdef int begin_token(self, const uint8_t *at, int32_t size, uint64_t now) except -1:
         """Cut a broker's raw SASL token through."""
         cdef LinkBase link = self.link
+        cdef uint32_t told = first_entry(&link.in_flight).told
         drop_first(&link.in_flight)
         link.worker.counters.total(IN_FLIGHT)[0] -= 1
         link.authenticating = False
         if link.sasl is not None:
             link.sasl.on_server_token()
-        self.tap.begin_frame(link, link.plan.row(SASL_HANDSHAKE, 0))
         self.left = <uint64_t>size + 4
+        link.tap.begin_response(self.tap, link.plan, link.plan.row(SASL_HANDSHAKE, 0), told, at, self.left, now)
         return self.enter(CUT_THROUGH)
 
     cdef int handle_held_frame(self, bytes frame) except -1:

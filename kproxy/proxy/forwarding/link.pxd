@@ -35,18 +35,10 @@ cdef class Link(LinkBase):
     cdef public object node_id
     cdef public object client_host_slot  # index of the client host in the per-address connection counters, or None
     cdef readonly uint64_t opened_at  # ns, monotonic
-    cdef uint64_t tap_epoch  # the reader that knows this connection; 0: none
-    cdef bint tap_missed  # bytes passed before a reader knew this connection
-    cdef bint describe_failed  # and that was reported
     cdef int reset_by  # whose side was lost: 1 the client's, 2 the broker's; 0: neither
     cdef public bint broker_first  # the broker ended before the client
 
     cdef int enter(self, int life) except -1
-    cdef bint write_tap_open(self, uint64_t epoch, uint64_t at) except -1
-    cdef bytes describe(self)
-    cdef bint write_tap_lost(self, Lane lane, uint64_t at) noexcept
-    cdef int drop_for_tap(self, Lane lane, size_t size) noexcept
-    cdef int write_tap_close(self, int cause) except -1
     cdef int half_close(self, Lane lane) except -1
     cdef int on_eof(self, Lane lane) except -1
     cdef bint awaits_broker(self) noexcept

@@ -2,7 +2,7 @@ from enum import IntEnum
 
 from kproxy.filters.contract import ConnectionFacts, RequestFacts
 from kproxy.proxy.forwarding.lane import Lane, LinkBase, Pipe, Worker
-from kproxy.proxy.forwarding.owner import Limits, LinkOwner
+from kproxy.proxy.forwarding.owner import Limits, LinkOwner, Timeouts
 from kproxy.proxy.forwarding.plan import Plan
 from kproxy.proxy.forwarding.streams import Leg
 
@@ -16,6 +16,8 @@ class LinkLife(IntEnum):
     CLOSED = ...
 
 LIFE_TRANSITIONS: dict[LinkLife, set[LinkLife]]
+
+def overdue(worker: Worker, owner: object, timeouts: Timeouts, now: int) -> list[tuple[Link, int | None]]: ...
 
 class Link(LinkBase):
     connecting: bool  # waiting for the broker's socket to be connected

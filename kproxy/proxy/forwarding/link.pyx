@@ -23,8 +23,7 @@ A connection that is HALF_CLOSED and idle is closed after ``timeouts.half_closed
 A client that was reset or cannot be written to gets no more responses, but the broker is sent all that the client sent before.
 After CLOSED, ``forget`` drops the lanes; the worker calls it from outside of any callback of theirs.
 
-The tap: ``copy_to_tap`` writes a record, preceded by OPEN where the reader does not know the connection, and by LOST where bytes
-before it were dropped. With no reader, a full ring or a tap paused for want of memory, bytes are dropped and counted; traffic never waits.
+The tap: lanes report their frames to TapCursor; the link reports its ends. What the tap gets is decided in tap_cursor.pyx.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
@@ -41,12 +40,11 @@ from kproxy.proxy.forwarding.lane cimport (
     monotonic_ns,
 )
 from kproxy.proxy.forwarding.plan cimport Plan
-from kproxy.proxy.tap.ring cimport TapWriter
+from kproxy.proxy.forwarding.tap_cursor cimport LinkTap, TapCursor
 
 from enum import IntEnum
 
 from kproxy.proxy.tap.counted import CloseCause, Total
-from kproxy.proxy.tap.tapped import TapKind
 
 cdef extern from "<sys/socket.h>" nogil:
     ctypedef unsigned int socklen_t
@@ -63,19 +61,14 @@ cdef int BROKER_RESET = CloseCause.BROKER_RESET
 cdef int BAD_FRAME = CloseCause.BAD_FRAME
 cdef int DRAIN = CloseCause.DRAIN
 cdef int FILTER = CloseCause.FILTER
+cdef int FIRST_REQUEST_TIMEOUT = CloseCause.FIRST_REQUEST_TIMEOUT
+cdef int FRAME_TIMEOUT = CloseCause.FRAME_TIMEOUT
+cdef int HALF_CLOSED_TIMEOUT = CloseCause.HALF_CLOSED_TIMEOUT
+cdef int IDLE = CloseCause.IDLE
 cdef int CONNECTIONS_OPEN = Total.CONNECTIONS_OPEN
 cdef int IN_FLIGHT = Total.IN_FLIGHT
 cdef int MISPAIRED = Total.MISPAIRED
 cdef int OPAQUE_CONNECTIONS = Total.OPAQUE_CONNECTIONS
-cdef int TAPPED_BYTES = Total.TAPPED_BYTES
-cdef int TAPPED_CHUNKS = Total.TAPPED_CHUNKS
-cdef int TAP_DROPPED_BYTES = Total.TAP_DROPPED_BYTES
-cdef int TAP_DROPPED_CHUNKS = Total.TAP_DROPPED_CHUNKS
-cdef int TAP_OPEN = TapKind.OPEN
-cdef int TAP_DATA = TapKind.DATA
-cdef int TAP_END = TapKind.END
-cdef int TAP_CLOSE = TapKind.CLOSE
-
 cdef enum:
     REQUEST_HEAD = 12  # bytes: size, API key, version, correlation id
 
@@ -118,6 +111,7 @@ cdef class Link(LinkBase):
         self.last_api_key = -1
         self.client_fd = self.broker_fd = -1
         self.sampled = True
+        self.tap = LinkTap(worker.tapping, number)
         worker.links.add(self)
 
     def join(self, Pipe requests not None, Pipe responses not None):
@@ -125,6 +119,8 @@ cdef class Link(LinkBase):
         self.enter(JOINED)
         self.requests = RequestLane()
         self.responses = ResponseLane()
+        self.requests.tap = TapCursor(self.tap, DIRECTION_REQUEST)
+        self.responses.tap = TapCursor(self.tap, DIRECTION_RESPONSE)
         self.requests.other, self.responses.other = self.responses, self.requests
         self.requests.pipe, self.responses.pipe = requests, responses
         requests.lane, responses.lane = self.requests, self.responses
@@ -264,7 +260,7 @@ cdef class Link(LinkBase):
         entry = push_entry(&self.in_flight)
         memset(entry, 0, sizeof(Entry))
         entry.kind = ANSWER_ENTRY
-        entry.api_key = self.last_api_key
+        entry.told = (<RequestLane>self.requests).take_told()
         Py_INCREF(frame)
         entry.held = <PyObject *>frame
         self.answers += 1
@@ -291,7 +287,7 @@ cdef class Link(LinkBase):
         """Send the client the responses of filters whose turn has come; between two frames of the response lane only."""
         cdef Entry *entry
         cdef bytes frame
-        cdef bint tapped
+        cdef uint32_t told
         while self.in_flight.count and not self.closed:
             entry = first_entry(&self.in_flight)
             if entry.kind != ANSWER_ENTRY or self.responses.state != BETWEEN_FRAMES or self.responses.header_part_size:
@@ -299,14 +295,14 @@ cdef class Link(LinkBase):
             if self.responses.blocked & BY_VERDICT:  # an earlier response is with a filter
                 return 0
             frame = <bytes><object>entry.held
-            tapped = self.plan.row(entry.api_key, -1).tapped
+            told = entry.told
             drop_first(&self.in_flight)
             self.answers -= 1
             self.worker.counters.total(IN_FLIGHT)[0] -= 1
-            if tapped:
-                self.copy_to_tap(
-                    DIRECTION_RESPONSE, TAP_DATA, <const uint8_t *>PyBytes_AS_STRING(frame), PyBytes_GET_SIZE(frame), monotonic_ns()
-                )
+            self.tap.write_made_response(
+                self.requests.tap, self.responses.tap, told, <const uint8_t *>PyBytes_AS_STRING(frame), PyBytes_GET_SIZE(frame),
+                monotonic_ns(),
+            )
             self.responses.pipe.emit(<const uint8_t *>PyBytes_AS_STRING(frame), PyBytes_GET_SIZE(frame))
         if not self.closed and not self.responses.pipe.is_flushed():
             self.requests.block(BY_ANSWERS)
@@ -320,69 +316,13 @@ cdef class Link(LinkBase):
             return 0
         self.worker.counters.total(OPAQUE_CONNECTIONS)[0] += 1
         self.worker.counters.total(IN_FLIGHT)[0] -= self.in_flight.count
-        drop_all(&self.in_flight)
+        while self.in_flight.count:
+            self.tap.forget_request(first_entry(&self.in_flight).told)
+            drop_first(&self.in_flight)
         self.answers = 0
         self.requests.go_opaque()
         self.responses.go_opaque()
         self.requests.unblock(BY_IN_FLIGHT)
-        return 0
-
-    cdef int copy_to_tap(self, int direction, int kind, const uint8_t *data, size_t size, uint64_t at) except -1:
-        cdef TapWriter tap = self.worker.tap
-        cdef Lane lane = self.requests if direction == DIRECTION_REQUEST else self.responses
-        cdef uint64_t epoch
-        if tap is None or not self.sampled:
-            return 0
-        epoch = tap.reader_epoch()
-        if epoch == 0:  # no reader: the analyzer died, and another one is being started
-            self.tap_missed = True
-            return self.drop_for_tap(lane, size)
-        at += self.worker.clock_offset
-        if self.worker.tap_paused:
-            self.tap_missed |= epoch != self.tap_epoch
-            return self.drop_for_tap(lane, size)
-        if epoch != self.tap_epoch and not self.write_tap_open(epoch, at):
-            self.tap_missed = True
-            return self.drop_for_tap(lane, size)
-        if not self.write_tap_lost(lane, at) or tap.write(kind, self.number, direction, at, data, size) < 0:
-            return self.drop_for_tap(lane, size)
-        self.worker.counters.total(TAPPED_CHUNKS)[0] += 1
-        self.worker.counters.total(TAPPED_BYTES)[0] += size
-        return 0
-
-    cdef bint write_tap_open(self, uint64_t epoch, uint64_t at) except -1:
-        """Write the OPEN record, as this reader does not know the connection; False: it could not be written."""
-        cdef bytes text = self.describe()
-        if text is None:
-            return False
-        if self.worker.tap.write(TAP_OPEN, self.number, 0, at, <const uint8_t *>PyBytes_AS_STRING(text), PyBytes_GET_SIZE(text)) < 0:
-            return False
-        self.tap_epoch = epoch
-        self.requests.tap.lost = self.responses.tap.lost = 0
-        return True
-
-    cdef bytes describe(self):
-        """Return the owner's description for the tap. None if it raises: reported once a connection, whose bytes count as dropped."""
-        try:
-            return self.owner.describe(self, self.tap_epoch == 0 and not self.tap_missed)
-        except Exception as error:
-            if not self.describe_failed:
-                self.describe_failed = True
-                self.owner.on_fault(self, error)
-            return None
-
-    cdef bint write_tap_lost(self, Lane lane, uint64_t at) noexcept:
-        """Write how many bytes of a lane were dropped, if any; False: it could not be written."""
-        if lane.tap.lost and self.worker.tap.write_lost(self.number, lane.direction, at, lane.tap.lost) < 0:
-            return False
-        lane.tap.lost = 0
-        return True
-
-    cdef int drop_for_tap(self, Lane lane, size_t size) noexcept:
-        """Count bytes that the tap does not get."""
-        lane.tap.lost += size
-        self.worker.counters.total(TAP_DROPPED_CHUNKS)[0] += 1
-        self.worker.counters.total(TAP_DROPPED_BYTES)[0] += size
         return 0
 
     # Endings
@@ -398,7 +338,9 @@ cdef class Link(LinkBase):
         if lane.eof or self.closed:
             return 0
         self.half_close(lane)
-        self.copy_to_tap(lane.direction, TAP_END, NULL, 0, monotonic_ns())
+        if lane.header_part_size:
+            lane.tap.take_raw(self, self.sampled, lane.header_part, lane.header_part + lane.header_part_size, monotonic_ns())
+        self.tap.end(lane.tap, monotonic_ns())
         if lane.state == BETWEEN_FRAMES and lane.header_part_size:
             lane.pipe.emit(lane.header_part, lane.header_part_size)
             lane.header_part_size = 0
@@ -471,7 +413,7 @@ cdef class Link(LinkBase):
         self.worker.counters.total(CONNECTIONS_OPEN)[0] -= 1
         self.worker.counters.total(IN_FLIGHT)[0] -= self.in_flight.count
         if self.requests is not None:
-            self.write_tap_close(cause)
+            self.tap.close(self.requests.tap, self.responses.tap, cause, monotonic_ns())
             for lane in (self.requests, self.responses):
                 (<Lane>lane).pipe.detach()
                 (<Lane>lane).release()
@@ -489,13 +431,41 @@ cdef class Link(LinkBase):
                 (<Lane>lane).link = None
         self.requests = self.responses = None
 
-    cdef int write_tap_close(self, int cause) except -1:
-        """Copy what the tap has not got of a chunk in processing, then write LOST where due, and CLOSE."""
-        cdef uint8_t byte = cause
-        cdef uint64_t now = monotonic_ns()
-        if self.worker.tap is not None and self.tap_epoch:
-            self.responses.tap.end_chunk(self, now)
-            if self.tap_epoch == self.worker.tap.reader_epoch() and not self.worker.tap_paused:
-                self.write_tap_lost(self.responses, now + self.worker.clock_offset)
-            self.copy_to_tap(DIRECTION_REQUEST, TAP_CLOSE, &byte, 1, now)
-        return 0
+
+def overdue(Worker worker not None, owner, timeouts, uint64_t now):
+    """Return (link, cause) of an owner's links that have exceeded a timeout; cause None: the broker did not answer its connect.
+
+    Args:
+        timeouts: first_request, frame, half_closed, idle and connect in seconds.
+        now: ns of the monotonic clock.
+    """
+    cdef uint64_t first_request = timeouts.first_request * 1e9
+    cdef uint64_t frame = timeouts.frame * 1e9
+    cdef uint64_t half_closed = timeouts.half_closed * 1e9
+    cdef uint64_t idle = timeouts.idle * 1e9
+    cdef uint64_t connect = timeouts.connect * 1e9
+    cdef list found = []
+    cdef Link link
+    for link in worker.links:
+        if link.owner is not owner:
+            continue
+        if not link.received_request and now > link.opened_at + first_request:
+            found.append((link, FIRST_REQUEST_TIMEOUT))
+        elif has_stalled(link, frame, now):
+            found.append((link, FRAME_TIMEOUT))
+        elif link.life == HALF_CLOSED and now > link.last_at + half_closed:  # the time without any byte after one side's FIN
+            found.append((link, HALF_CLOSED_TIMEOUT))
+        elif now > link.last_at + idle:
+            found.append((link, IDLE))
+        elif link.connecting and now > link.opened_at + connect:
+            found.append((link, None))
+    return found
+
+
+cdef bint has_stalled(Link link, uint64_t frame, uint64_t now) except -1:
+    """Return whether a frame is incomplete and no byte of it came for so long."""
+    cdef uint64_t since
+    if link.requests is None:
+        return False
+    since = max(link.requests.stalled_since(), link.responses.stalled_since())
+    return since != 0 and now > since + frame

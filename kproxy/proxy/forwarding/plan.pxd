@@ -17,6 +17,7 @@ cdef struct Row:  # an API at a version
     uint8_t want_response
     bint header_tags  # whether the response's header has tags
     bint tapped  # the tap gets its frames
+    bint learned  # sessions learn from its frames: where the tap has little room, it gets more of them than of others
     Struct *head  # of a response whose head may be held: its body; else NULL
     int head_stop  # the step behind its head
     Struct *tail  # of a response whose tail may be held: its body; else NULL

@@ -22,6 +22,10 @@ from kproxy.filters.contract import Want
 from kproxy.protocol import ApiKey, Direction, facts, message, request_header_version, response_header_version
 
 cdef int PRODUCE = ApiKey.PRODUCE
+cdef set LEARNED = {  # what they say of names, software and logins is needed to read others
+    ApiKey.API_VERSIONS, ApiKey.CREATE_TOPICS, ApiKey.DESCRIBE_TOPIC_PARTITIONS, ApiKey.FIND_COORDINATOR, ApiKey.JOIN_GROUP,
+    ApiKey.METADATA, ApiKey.SASL_AUTHENTICATE, ApiKey.SASL_HANDSHAKE,
+}
 
 
 cdef class Plan:
@@ -49,12 +53,14 @@ cdef class Plan:
         versions = message(f"{api.name}Request").versions
         self.keys[key] = True
         self.above[key].tapped = tapped
+        self.above[key].learned = key in LEARNED
         for version in range(PLAN_VERSIONS):
             if version not in versions:
                 continue
             row = &self.rows[key][version]
             row.known = True
             row.tapped = tapped
+            row.learned = key in LEARNED
             row.header_tags = response_header_version(key, version) > 0
             if chain is not None:
                 row.want_request = chain.wanted(Direction.REQUEST, key, version)

@@ -24,7 +24,7 @@ Only GET and HEAD. A browser that came by a foreign name (DNS rebinding) is refu
 address, a loopback name, or one of the names given.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from ipaddress import ip_address
 from time import time_ns
 from typing import Any, Protocol
@@ -75,6 +75,9 @@ class AdminSource(Protocol):
     def analysis(self) -> AnalyzerCounts | None:
         """The analyzer's last counts; None if there are none."""
 
+    def hung(self) -> Mapping[str, int]:
+        """How many processes were killed as they hung, by kind: worker or analyzer."""
+
     def ready(self) -> tuple[bool, str]:
         """Return whether clients are served, and if not, why."""
 
@@ -117,6 +120,7 @@ class _Pages:
             bounds=BOUNDS,
             analysis={} if counts is None else msgspec.to_builtins(counts),
             analysis_up=counts is not None and time_ns() - counts.at < STALE,
+            hung=self._source.hung(),
         )
 
     async def index(self, _request: Request) -> Response:

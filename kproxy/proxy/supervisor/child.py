@@ -1,4 +1,4 @@
-"""Child: a child process that is started again when it dies."""
+"""Child: a child process that is started again when it dies, and killed when it hangs (watchdog.py)."""
 
 import asyncio
 import contextlib
@@ -13,6 +13,7 @@ from kproxy.proxy.channel import Channel
 from kproxy.proxy.child_process import ChildArguments
 from kproxy.proxy.logs import LogKeys, Relay, log
 from kproxy.proxy.messages import (
+    Alive,
     AnalyzerCounts,
     BrokerReach,
     Brokers,
@@ -26,6 +27,8 @@ from kproxy.proxy.messages import (
     ToSupervisor,
 )
 from kproxy.proxy.supervisor.processes import Process, start_child
+from kproxy.proxy.supervisor.stack_dump import create_stack_file, stack_of
+from kproxy.proxy.supervisor.watchdog import LOOK_EVERY_S, Activity, Watchdog
 
 FIRST_DELAY, MOST_DELAY = 0.1, 1.5  # seconds before a restart; the very first one is at once
 LONG_ENOUGH = 10.0  # seconds; a process that lived so long did not die of its start
@@ -64,23 +67,32 @@ class Child:
     Args:
         module: what is run, by dotted name.
         number: of a worker; None for the analyzer.
-        arguments: makes its arguments, given the file descriptor of its end of the channel.
+        arguments: makes its arguments, given the file descriptors of its end of the channel and of memory for its stack.
         listener: called when a process starts, sends a message, or ends.
+        progress: gives something that differs when the process has done more of its work, for when that keeps it from messages.
     """
 
     def __init__(
-        self, module: str, number: int | None, arguments: Callable[[int], ChildArguments], listener: ChildListener
+        self,
+        module: str,
+        number: int | None,
+        arguments: Callable[[int, int], ChildArguments],
+        listener: ChildListener,
+        progress: Callable[[], object] = lambda: None,
     ) -> None:
         self.number = number
         self.name = "analyzer" if number is None else f"worker {number}"
         self.ready = False
+        self.hung = 0  # processes that were killed as they hung
         self.ended_for_good = asyncio.Event()  # set when stopped and the process has ended
         self._module, self._arguments, self._listener = module, arguments, listener
+        self._progress = progress
         self._relay = Relay("analyzer" if number is None else "worker", number)
         self._backoff = Backoff()
         self._stopping = asyncio.Event()
         self._channel: Channel[ToSupervisor] | None = None
         self._process: Process | None = None
+        self._watchdog = Watchdog(time.monotonic())
         self._answers: deque[asyncio.Future[str]] = deque()  # to configurations, in the order in which these were sent
         self.last_configure: Configure | None = None  # the last one sent
 
@@ -124,8 +136,7 @@ class Child:
         try:
             return await asyncio.wait_for(self._channel.send(message), MOST_SEND)
         except TimeoutError:
-            log("error", "a process hangs", **self._about(), seconds=MOST_SEND)
-            self._kill()
+            self._kill_hung(MOST_SEND, [])
             return True
 
     def stop(self) -> None:
@@ -144,9 +155,20 @@ class Child:
     async def _run_once(self) -> int | None:
         """Start the process, receive until its channel ends, wait for its end. Returns its exit code; None: not started."""
         try:
-            ours, process = self._start()
+            stack = create_stack_file()
         except OSError as error:
-            log("error", "a process could not be started", **self._about(), reason=os.strerror(error.errno or 0))
+            self._log_not_started(error)
+            return None
+        try:
+            return await self._run_with(stack)
+        finally:
+            os.close(stack)
+
+    async def _run_with(self, stack: int) -> int | None:
+        try:
+            ours, process = self._start(stack)
+        except OSError as error:
+            self._log_not_started(error)
             return None
         self._process = process
         self._channel = await Channel.open(ours, ToSupervisor, self._on_malformed)
@@ -155,18 +177,52 @@ class Child:
             process.kill()
         else:
             await self._listener.started(self)
-        await self._receive(self._channel)
+        self._watchdog = Watchdog(time.monotonic())
+        watching = asyncio.get_running_loop().create_task(self._watch(process, stack), name=f"watch {self.name}")
+        try:
+            await self._receive(self._channel)
+        finally:
+            watching.cancel()
         self._channel = None
         with contextlib.suppress(TimeoutError):
             return await asyncio.wait_for(asyncio.shield(process.ended), LAST_MESSAGES)
         process.kill()
         return await process.ended
 
-    def _start(self) -> tuple[socket.socket, Process]:
+    def _log_not_started(self, error: OSError) -> None:
+        log("error", "a process could not be started", **self._about(), reason=os.strerror(error.errno or 0))
+
+    async def _watch(self, process: Process, stack: int) -> None:
+        """Kill the process when it hangs. One that drains is not watched: the time to drain bounds it."""
+        before = self._progress()
+        while True:
+            await asyncio.sleep(LOOK_EVERY_S)
+            now = self._progress()
+            if now != before:
+                before = now
+                self._watchdog.progress()
+            if self._watchdog.look(time.monotonic(), Activity.of(process.pid)) and not self._stopping.is_set():
+                frames = await stack_of(process, stack)
+                self._kill_hung(round(self._watchdog.silent_s, 1), frames)
+                return
+
+    def _kill_hung(self, seconds: float, stack: list[str]) -> None:
+        self.hung += 1
+        log(
+            "error",
+            "a process hangs",
+            **self._about(),
+            pid=self.pid,
+            seconds=seconds,
+            **({"stack": stack} if stack else {}),
+        )
+        self._kill()
+
+    def _start(self, stack: int) -> tuple[socket.socket, Process]:
         ours, theirs = socket.socketpair()
         with theirs:
             try:
-                return ours, start_child(self._module, self._arguments(theirs.fileno()))
+                return ours, start_child(self._module, self._arguments(theirs.fileno(), stack))
             except OSError:
                 ours.close()
                 raise
@@ -188,7 +244,10 @@ class Child:
             asyncio.get_running_loop().call_later(LAST_MESSAGES, channel.close)
 
     async def _on_message(self, message: ToSupervisor) -> None:
+        self._watchdog.hear()
         match message:
+            case Alive():
+                pass
             case LogEvent():
                 self._relay.write(message)
             case Ready():

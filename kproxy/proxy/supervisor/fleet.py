@@ -21,7 +21,7 @@ from kproxy.proxy.messages import (
 from kproxy.proxy.supervisor.child import Child
 from kproxy.proxy.supervisor.processes import ANALYZER, WORKER
 from kproxy.proxy.tap.counters import Counters
-from kproxy.proxy.tap.ring import create_ring, detach_reader
+from kproxy.proxy.tap.ring import create_ring, detach_reader, reader_position
 
 ANALYZER_START_S = 3.0  # longest wait for the analyzer before the fleet counts as started
 # How long a worker may live beyond its time to drain before it is killed; the analyzer half of it more.
@@ -69,6 +69,7 @@ class Fleet:
         self._tasks: set[asyncio.Task[None]] = set()
         self._analyzing: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._serving = False
+        self._hung = {"worker": 0, "analyzer": 0}  # processes killed as they hung, of children that are no more
 
     async def start(self) -> str:
         """Start everything. Returns "" once every worker is ready, or at once why one cannot be."""
@@ -127,6 +128,12 @@ class Fleet:
         """The counters of all workers, those that are leaving or have left included."""
         return [slot.counters for slot in self._all_slots()] + self._retired
 
+    def hung(self) -> dict[str, int]:
+        """How many processes were killed as they hung, by kind."""
+        analyzer = self._analyzer.hung if self._analyzer else 0
+        workers = sum(slot.child.hung for slot in self._all_slots())
+        return {"worker": self._hung["worker"] + workers, "analyzer": self._hung["analyzer"] + analyzer}
+
     # ChildListener
 
     async def started(self, child: Child) -> None:
@@ -160,6 +167,7 @@ class Fleet:
             self._start_task(self._analyzer.send(ForgetWorker(child.number)), "forget")
         if slot in self._leaving:
             self._leaving.remove(slot)
+            self._hung["worker"] += child.hung
             for tap in slot.tap:
                 os.close(tap)
             self._retired.append(slot.counters)
@@ -177,9 +185,9 @@ class Fleet:
         counters = self._retired.pop() if self._retired else Counters.create()
         tap = (create_ring(self.config.analysis.ring_size),) if self._tapped else ()
 
-        def arguments(control: int) -> ChildArguments:
+        def arguments(control: int, stack: int) -> ChildArguments:
             others = tuple(one.fd for one in self.counters() if one is not counters)
-            return ChildArguments(os.getpid(), control, counters.fd, tap, others, number)
+            return ChildArguments(os.getpid(), control, counters.fd, tap, others, number, stack)
 
         child = Child(self._modules.worker, number, arguments, self)
         return WorkerSlot(child, counters, tap, asyncio.get_running_loop().create_future())
@@ -194,11 +202,16 @@ class Fleet:
 
     def _set_analyzer(self) -> None:
         if self.config.analysis.enabled and self._tapped and self._analyzer is None:
-            self._analyzer = Child(self._modules.analyzer, None, self._analyzer_arguments, self)
+            self._analyzer = Child(self._modules.analyzer, None, self._analyzer_arguments, self, self._read_so_far)
             self._start_task(self._analyzer.run(), "analyzer")
 
-    def _analyzer_arguments(self, control: int) -> ChildArguments:
-        return ChildArguments(os.getpid(), control, taps=tuple(tap for slot in self.slots for tap in slot.tap))
+    def _analyzer_arguments(self, control: int, stack: int) -> ChildArguments:
+        taps = tuple(tap for slot in self.slots for tap in slot.tap)
+        return ChildArguments(os.getpid(), control, taps=taps, stack=stack)
+
+    def _read_so_far(self) -> list[int]:
+        """What the analyzer has read of each ring."""
+        return [reader_position(tap) for slot in self.slots for tap in slot.tap]
 
     def _detach_reader(self) -> None:
         for slot in self._all_slots():
@@ -222,6 +235,7 @@ class Fleet:
         if analyzer:
             seconds = self.config.timeouts.drain
             await _end([analyzer], seconds, asyncio.get_running_loop().time() + seconds)
+            self._hung["analyzer"] += analyzer.hung
 
     async def _prepare(self, child: Child) -> None:
         why = await child.configure(self._configure)

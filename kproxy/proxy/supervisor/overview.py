@@ -45,6 +45,10 @@ class Overview:
         """The analyzer's last counts; None before there are any."""
         return self._counts
 
+    def hung(self) -> dict[str, int]:
+        """How many processes were killed as they hung, by kind."""
+        return self._fleet.hung()
+
     def ready(self) -> tuple[bool, str]:
         """Return whether clients are served, and if not, why.
 

@@ -70,8 +70,12 @@ class Process:
 
     def kill(self) -> None:
         """Send SIGKILL, unless the process has ended."""
+        self.send_signal(signal.SIGKILL)
+
+    def send_signal(self, number: signal.Signals) -> None:
+        """Send a signal, unless the process has ended."""
         if not self._code.done():
-            signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+            signal.pidfd_send_signal(self._pidfd, number)
 
     def _reap(self) -> None:
         self._loop.remove_reader(self._pidfd)

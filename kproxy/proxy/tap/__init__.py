@@ -12,18 +12,31 @@ a new analyzer goes on with the ring of the old one.
 
 Records of the ring: (kind, connection, direction, at in ns since the epoch, bytes)
 
-    OPEN   JSON about the connection (LinkOwner.describe); again for each new reader
-    DATA   bytes as they were received; of a response made by a filter, as it was sent
-    LOST   how many bytes of this direction are missing here: 8 bytes, little-endian
-    END    that side sent its end (FIN), or was lost
-    CLOSE  the connection was closed: one byte, the CloseCause
+    OPEN      JSON about the connection (LinkOwner.describe); the bytes that follow begin with a frame. Again for each new reader
+    DATA      bytes as they were received; of a response made by a filter, as it was sent
+    LEFT_OUT  how many bytes of a frame are left out here, as the analyzer was behind: 8 bytes, little-endian
+    SNAPPED   how many were cut off by ``analysis.snaplen``: likewise
+    END       that side sent its end (FIN), or was lost
+    CLOSE     the connection was closed: one byte, the CloseCause
+    LOST      how many bytes are missing and nothing is known of frames; no worker writes it any more
 
-When a record does not fit, TapWriter.write returns -1 and writes nothing; one larger than half the ring never fits. The
-link counts the bytes (Total.TAP_DROPPED_BYTES and _CHUNKS, in metrics kproxy_tap_dropped_*), and writes a LOST record
-before its next one that fits. The analyzer's session then resumes at a frame it can recognise, and says that bytes were
-missing. Traffic neither waits nor changes. OPEN is tried again with the next bytes; a CLOSE that was dropped is made up
-for when the connection has long been silent. The same happens while no reader is attached (the analyzer died), and
-while the memory budget pauses the tap.
+What the ring has no room for is left out by its meaning, and counted; traffic neither waits nor changes. First the ends of large
+frames, then whole exchanges: a request and its response. The writer reserves room for what must follow a record: a response
+whose request was written is written too, at least its beginning, and so are END and CLOSE
+(kproxy.proxy.forwarding.tap_cursor has the rules, ring.pyx the arithmetic). So
+
+    requests that passed (kproxy_requests) = exchanges that the analyzer got + kproxy_exchanges_left_out, by reason
+
+    analyzer_behind     there was no room
+    analyzer_absent     no reader was attached when the request came
+    analyzer_restarted  a reader had got the request, and ended before its exchange was in the outputs: what was written, less
+                        what it settled (TapReader.settle); counted once the next reader is there
+    memory_budget       the tap was paused (limits.memory)
+    not_selected        the configuration leaves it out: analysis.apis, analysis.sample
+    fault               the connection could not be described
+
+Beside them, kproxy_bodies_left_out counts frames of which only the beginning was written, and kproxy_tap_dropped_bytes and
+_chunks all bytes, and all frames or their ends, that were left out by anything but the configuration.
 
 To add a metric: a member of Total (counted.py), at the end; in GAUGES if it can go down; and its Description in
 kproxy/output/metric_descriptions.py, whose ``total`` is the member's name in lower case. Then count it:

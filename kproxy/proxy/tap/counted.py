@@ -42,6 +42,13 @@ class Total(_FromZero):
     LOOP_LAG_MAX_NS = auto()
     TAPPED_CHUNKS = auto()
     TAPPED_BYTES = auto()
+    LEFT_OUT_ANALYZER_BEHIND = auto()
+    LEFT_OUT_ANALYZER_ABSENT = auto()
+    LEFT_OUT_ANALYZER_RESTARTED = auto()
+    LEFT_OUT_MEMORY_BUDGET = auto()
+    LEFT_OUT_NOT_SELECTED = auto()
+    LEFT_OUT_FAULT = auto()
+    BODIES_LEFT_OUT = auto()
 
 
 GAUGES = frozenset({Total.CONNECTIONS_OPEN, Total.IN_FLIGHT, Total.BUFFERED_BYTES, Total.LOOP_LAG_MAX_NS})

@@ -9,11 +9,20 @@ cdef class TapWriter:
     cdef uint64_t capacity
     cdef uint64_t head  # bytes ever written
     cdef uint64_t tail  # bytes known to be read
+    cdef uint64_t reserved  # bytes promised to records to come
+    cdef uint64_t* told  # requests ever written, in the shared memory; who writes them counts them
     cdef readonly int fd
 
     cdef int write(
         self, int kind, uint64_t connection, int direction, uint64_t at, const uint8_t* data, size_t size
     ) noexcept nogil
+    cdef int write_data(self, uint64_t connection, int direction, uint64_t at, const uint8_t* data, size_t size) noexcept nogil
+    cdef int _write(
+        self, int kind, uint64_t connection, int direction, uint64_t at, const uint8_t* data, size_t size
+    ) noexcept nogil
+    cdef uint64_t room(self, uint64_t enough) noexcept nogil
+    cdef bint has_room(self, uint64_t size) noexcept nogil
+    cdef uint64_t give_up_untold(self) noexcept nogil
     cdef int write_lost(self, uint64_t connection, int direction, uint64_t at, uint64_t size) noexcept nogil
     cdef uint64_t reader_epoch(self) noexcept nogil
 

@@ -6,6 +6,8 @@ In a memfd: a page of control words, each on a cache line of its own, then the b
     tail    bytes ever read; the reader's
     epoch   0 while no reader is attached; else the number of readers so far; the reader's
     readers the number of readers so far; the reader's
+    told    requests ever written, and given_up, those of them that a reader lost; the writer's, beside head
+    settled requests that were written to the outputs for good, or counted as lost there; the reader's
 
 A record is a header of 24 bytes (size, kind and direction in one word; connection; time), its bytes, and padding to 8. It lies in
 one piece: where it does not fit before the end of the ring, a word of kind TAP_SKIP stands there and it begins at the start.
@@ -14,6 +16,9 @@ The writer stores head after the record
 
 The reader trusts no word of the ring: it loads each once and checks it against the size of its own mapping. An impossible value is
 a fault, after which it attaches again, as a new reader would.
+
+``TapWriter.reserved`` is room that the writer has promised to records to come (kproxy.proxy.forwarding.tap_cursor); ``has_room`` and
+``room`` leave it alone, and SLACK besides, as a record that does not fit before the end of the ring wastes some bytes there.
 """
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
@@ -22,9 +27,13 @@ from libc.string cimport memcpy
 
 from kproxy.proxy.tap.shared_memory cimport load_acquire, map_shared, store_release, touch_shared, unmap_shared
 
+import os
+import sys
+
 from kproxy.proxy.tap.sealed import create_sealed, sealed_size
 from kproxy.proxy.tap.tapped import TapKind
 
+cdef int TAP_DATA = TapKind.DATA
 cdef int TAP_LOST = TapKind.LOST
 cdef int LAST_KIND = max(TapKind)
 
@@ -35,6 +44,11 @@ cdef enum:
     TAIL = 64
     EPOCH = 128
     READERS = 192
+    TOLD = 8
+    GIVEN_UP = 16
+    SETTLED = 256
+    SLACK = 128
+    SMALLEST_PIECE = 32  # bytes before the end of the ring that a part of some data is written to
     RECORD = 24  # bytes of a record's header
     STORE_TAIL_EVERY = 65536  # bytes after which the reader stores its tail within a batch
     MOST_AT_ONCE = 524_288
@@ -53,6 +67,11 @@ def detach_reader(fd):
     """Detach a reader that died from the ring *fd*, so that the writer stops writing."""
     cdef TapReader reader = TapReader(fd)
     reader.detach()
+
+
+def reader_position(fd):
+    """Return how many bytes of the ring *fd* were read or skipped so far, without mapping it."""
+    return int.from_bytes(os.pread(fd, 8, TAIL), sys.byteorder)
 
 
 cdef uint64_t _capacity(int fd) except 0:
@@ -88,6 +107,7 @@ cdef class TapWriter:
         self.data = self.shared + PAGE
         self.head = _padded(load_acquire(self.shared + HEAD))
         self.tail = load_acquire(self.shared + TAIL)
+        self.told = <uint64_t*>(self.shared + TOLD)
 
     def __dealloc__(self):
         if self.shared != NULL:
@@ -97,15 +117,53 @@ cdef class TapWriter:
         """Return 0 while no reader is attached, else a number that differs for each; a new reader needs OPEN records."""
         return load_acquire(self.shared + EPOCH)
 
+    cdef uint64_t room(self, uint64_t enough) noexcept nogil:
+        """Return how many bytes are free beyond what is reserved; looks for what was read meanwhile if less than *enough* are."""
+        cdef uint64_t kept = self.reserved + SLACK
+        cdef uint64_t free = self.capacity - (self.head - self.tail)
+        if free < kept + enough:
+            self.tail = load_acquire(self.shared + TAIL)
+            free = self.capacity - (self.head - self.tail)
+        return free - kept if free > kept else 0
+
+    cdef bint has_room(self, uint64_t size) noexcept nogil:
+        """Return whether *size* bytes are free beyond what is reserved."""
+        return self.room(size) >= size
+
+    cdef uint64_t give_up_untold(self) noexcept nogil:
+        """Return how many requests the reader before did not write to the end, if they are not given up already; give them up."""
+        cdef uint64_t* given_up = <uint64_t*>(self.shared + GIVEN_UP)
+        cdef uint64_t settled = load_acquire(self.shared + SETTLED) + given_up[0]
+        cdef uint64_t lost = self.told[0] - settled if self.told[0] > settled else 0
+        given_up[0] += lost
+        return lost
+
     cdef int write(
         self, int kind, uint64_t connection, int direction, uint64_t at, const uint8_t* data, size_t size
     ) noexcept nogil:
         """Write one record. Return 0; -1 if it does not fit now, if no reader is attached, or if it is more than half the ring."""
+        if size > self.capacity // 2 - RECORD:
+            return -1
+        return self._write(kind, connection, direction, at, data, size)
+
+    cdef int write_data(self, uint64_t connection, int direction, uint64_t at, const uint8_t* data, size_t size) noexcept nogil:
+        """Write bytes of a direction, as two records where they reach the end of the ring. Return 0; -1 if they do not fit."""
+        cdef uint64_t until_end = self.capacity - self.head % self.capacity
+        cdef uint64_t first = 0
+        if SMALLEST_PIECE <= until_end < _padded(RECORD + <uint64_t>size):
+            first = until_end - RECORD
+            if self._write(TAP_DATA, connection, direction, at, data, first) < 0:
+                return -1
+        return self._write(TAP_DATA, connection, direction, at, data + first, size - first)
+
+    cdef int _write(
+        self, int kind, uint64_t connection, int direction, uint64_t at, const uint8_t* data, size_t size
+    ) noexcept nogil:
         cdef uint64_t need = _padded(RECORD + <uint64_t>size)
         cdef uint64_t position = self.head % self.capacity
         cdef uint64_t skipped = self.capacity - position
         cdef uint8_t* record
-        if size > self.capacity // 2 - RECORD or load_acquire(self.shared + EPOCH) == 0:
+        if load_acquire(self.shared + EPOCH) == 0:
             return -1
         if skipped >= need:
             skipped = 0
@@ -139,6 +197,16 @@ cdef class TapWriter:
     def put_lost(self, uint64_t connection, int direction, uint64_t at, uint64_t size):
         """``write_lost`` for Python; return whether the record fitted."""
         return self.write_lost(connection, direction, at, size) == 0
+
+    @property
+    def requests(self):
+        """Requests ever written, as the links' taps count them."""
+        return self.told[0]
+
+    @property
+    def reserved_bytes(self):
+        """Bytes promised to records to come."""
+        return self.reserved
 
     @property
     def epoch(self):
@@ -175,6 +243,15 @@ cdef class TapReader:
         store_release(self.shared + READERS, readers)
         store_release(self.shared + EPOCH, readers)
         return readers
+
+    def settle(self, uint64_t count):
+        """Say that *count* of the requests ever written are in the outputs for good, or were counted as lost there."""
+        store_release(self.shared + SETTLED, count)
+
+    @property
+    def settled(self):
+        """What was last given to ``settle``, by this reader or one before."""
+        return load_acquire(self.shared + SETTLED)
 
     def detach(self):
         """Stop being the reader: the writer stops writing."""

@@ -11,9 +11,11 @@ class TapKind(IntEnum):
 
     OPEN = 1  # JSON of Opened
     DATA = 2  # bytes as they were received
-    LOST = 3  # how many bytes are missing here (no room, no reader, or the tap was paused): 8 bytes, little-endian
+    LOST = 3  # how many bytes are missing here, and where frames begin is not known: 8 bytes, little-endian
     END = 4  # that side sent its end, or was lost
     CLOSE = 5  # one byte: CloseCause
+    LEFT_OUT = 6  # how many bytes of a frame were left out, as the analyzer was behind: as LOST
+    SNAPPED = 7  # how many bytes of a frame were cut off by ``snaplen``: as LOST
 
 
 class Opened(msgspec.Struct):
@@ -24,6 +26,7 @@ class Opened(msgspec.Struct):
     client: str  # "address:port"
     broker: str
     from_start: bool  # the bytes that follow are the first of the connection
+    in_frames: bool = False  # the bytes that follow begin with a frame, in both directions
 
 
 TapItem: TypeAlias = tuple[int, int, int, int, bytes]  # kind, connection, direction, at (ns), bytes

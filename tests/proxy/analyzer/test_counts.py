@@ -6,6 +6,7 @@ import msgspec
 
 from kproxy.output.bodies import Bodies
 from kproxy.proxy.analyzer.counts import MOST_SERIES, OTHER, AnalysisCounts, BoundedCounter
+from kproxy.proxy.channel import LONGEST_LINE
 from kproxy.proxy.messages import AnalyzerCounts
 from kproxy.session import Exchange
 from tests.support.conversation import broker, client, closing, events_of, new_session
@@ -121,6 +122,18 @@ def test_attack_19_a_million_names_are_a_thousand_series_and_one() -> None:
     assert rows[-1] == (OTHER, OTHER, 1_000_000 - MOST_SERIES)
     counter.add("topic-5", "produce", n=10)
     assert ("topic-5", "produce", 11) in counter.rows()
+
+
+def test_attack_19_the_counts_fit_the_channel_whatever_the_names() -> None:
+    """A message that is too long is dropped, each second anew."""
+    counts = AnalysisCounts()
+    for counter, labels in ((counts.undecoded, 1), (counts.errors, 2), (counts.topics, 2), (counts.rebalances, 1)):
+        for number in range(3_000):
+            counter.add(f"{number}" + "\U0001f9ea\0" * 300, *["x" * 100] * (labels - 1))
+    message = counts.message(2**63)
+    assert len(msgspec.json.encode(message)) + 10_000 < LONGEST_LINE  # with the rest of it
+    for rows in (message.undecoded, message.errors, message.topics, message.rebalances):
+        assert len(rows) > 50 and sum(row[-1] for row in rows) == 3_000 and rows[-1][0] == OTHER
 
 
 def test_attack_19_many_groups_are_bounded_and_their_names_are_cut() -> None:

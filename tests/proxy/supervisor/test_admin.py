@@ -36,6 +36,9 @@ class Proxy:
     def analysis(self) -> AnalyzerCounts | None:
         return self.counts
 
+    def hung(self) -> dict[str, int]:
+        return {"worker": 0, "analyzer": 2}
+
     def ready(self) -> tuple[bool, str]:
         return self.state
 

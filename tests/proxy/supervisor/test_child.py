@@ -51,8 +51,8 @@ class Told:
         self.codes.append(code)
 
 
-def arguments(control: int) -> ChildArguments:
-    return ChildArguments(os.getpid(), control, worker=0)
+def arguments(control: int, stack: int) -> ChildArguments:
+    return ChildArguments(os.getpid(), control, worker=0, stack=stack)
 
 
 async def keep(told: Told, module: str = STAND_IN) -> tuple[Child, asyncio.Task[None]]:

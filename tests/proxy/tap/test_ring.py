@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import pytest
 
-from kproxy.proxy.tap.ring import SMALLEST_RING, TapReader, TapWriter, create_ring, detach_reader
+from kproxy.proxy.tap.ring import SMALLEST_RING, TapReader, TapWriter, create_ring, detach_reader, reader_position
 from kproxy.proxy.tap.tapped import TapKind
 
 HEAD, TAIL, DATA = 0, 64, 4096
@@ -156,6 +156,7 @@ def test_the_position_says_how_much_was_read(ring: int) -> None:
         before = reader.position + reader.waiting
         assert len(reader.read(1)) == 1
         assert (reader.position, reader.waiting) == (before, 0), number
+        assert reader_position(ring) == before
 
 
 def test_what_was_lost_is_told_as_a_number(ring: int) -> None:
@@ -176,7 +177,7 @@ def word(size: int, kind: int = TapKind.DATA) -> bytes:
         pytest.param(4096, word(4096), id="a size beyond what was written"),
         pytest.param(24, word(1), id="a size beyond what was written, by a little"),
         pytest.param(8, word(0), id="half a header"),
-        pytest.param(4096, word(0, 6), id="a kind that is none"),
+        pytest.param(4096, word(0, 8), id="a kind that is none"),
         pytest.param(4096, word(0, 0), id="the end of the ring, beyond what was written"),
         pytest.param(SMALLEST_RING + 8, word(0), id="more than the ring holds"),
         pytest.param(2**64 - 8, word(0), id="less than nothing"),
@@ -200,7 +201,7 @@ def test_no_garbage_crashes_the_reader(ring: int) -> None:
     reader.attach()
     for _ in range(3000):
         head = rng.choice((rng.randrange(2**64), rng.randrange(SMALLEST_RING // 8) * 8))
-        os.pwrite(ring, rng.randbytes(64) + word(rng.randrange(200), rng.randrange(6)), DATA + rng.randrange(60_000))
+        os.pwrite(ring, rng.randbytes(64) + word(rng.randrange(200), rng.randrange(9)), DATA + rng.randrange(60_000))
         os.pwrite(ring, struct.pack("<Q", head), HEAD)
         for item in reader.read(100):
             assert len(item[4]) <= SMALLEST_RING
