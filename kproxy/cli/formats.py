@@ -4,10 +4,11 @@ import os
 import shutil
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from kproxy.output.bodies import Bodies
 from kproxy.output.jsonl import event_line
@@ -33,8 +34,7 @@ class Format(StrEnum):
         return self in (Format.PCAPNG, Format.PARQUET)
 
 
-@dataclass(frozen=True, slots=True)
-class OutputOptions:
+class OutputOptions(Struct, frozen=True):
     """The options of the output."""
 
     output_format: Format

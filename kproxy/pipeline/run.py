@@ -12,10 +12,11 @@ read to its end, add a method beside ``read_flow_items``; one of live connection
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeAlias
+
+from msgspec import Struct, field
 
 from kproxy.capture import Capture, Data, FlowItem, read_flows
 from kproxy.capture.tls import KeyLog, KeyLogFile
@@ -40,8 +41,7 @@ Input: TypeAlias = Capture | DecodedLog  # what decoded_log.open_input opens
 OnFault: TypeAlias = Callable[[int, BaseException], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(Struct, frozen=True):
     """What a run does. Plain values, so that a Spark driver can send them to its executors.
 
     Args:
@@ -77,7 +77,7 @@ class Run:
     Raises UsageError for an option that is wrong.
     """
 
-    def __init__(self, options: Options = Options(), outputs: Iterable[Output] = ()) -> None:
+    def __init__(self, options: Options = Options(), outputs: Iterable[Output] = ()) -> None:  # noqa: B008 - frozen
         self.options = options
         self.condition = None if options.where is None else _compile(options.where)
         self.damages: list[str] = []  # of sources: where each could not be read on, and why
@@ -305,8 +305,7 @@ def _open_keylog(path: Path) -> KeyLogFile:
     return KeyLogFile(path)
 
 
-@dataclass(slots=True)
-class _File:
+class _File(Struct):
     """A source that is being read."""
 
     flows: FlowEvents

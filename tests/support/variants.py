@@ -4,7 +4,8 @@ import json
 import random
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from kproxy.capture import Data, FlowItem, Flows, Limits, Packet, open_capture
 from kproxy.capture.links import read_datagram, read_segment

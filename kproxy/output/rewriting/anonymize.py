@@ -7,8 +7,9 @@ understood are zeros.
 """
 
 import re
-from dataclasses import replace
 from ipaddress import ip_address
+
+from msgspec.structs import replace
 
 from kproxy.output.rewriting.internal_records import (
     INTERNAL_TOPICS,

@@ -5,8 +5,9 @@ have few kinds, and a decode of a small one takes as long as its imports.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
+
+from msgspec.structs import replace
 
 from kproxy.errors import Malformed
 from kproxy.protocol.embedded.payload import Context, Embedded, Opening
