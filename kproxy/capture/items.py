@@ -50,13 +50,14 @@ class HalfItem(FlowItem):
 
 
 class Gap(HalfItem):
-    """*size* bytes are not in the capture (None: an unknown number)."""
+    """*size* bytes are not in the capture (None: an unknown number); *cut*: their packet is, but was not recorded to its end."""
 
     size: int | None
+    cut: bool = False
 
 
 class Ended(HalfItem):
-    """The last item of a direction: FIN, or *reset* by either side."""
+    """The last item of a direction: FIN, or *reset* by either side; Flow.closed_by tells which side was first."""
 
     reset: bool
 

@@ -45,8 +45,11 @@ Who owns which bytes: a packet's bytes are the reader's, lent for one call of Fl
 Data.data or Held.data; Data takes over the bytes of Held. The last RECENT chunks of a half are referred to, not copied, to be
 compared with retransmissions, up to recent_in_all. Bytes that come twice: the first ones count; others make a Differs.
 
-The time of Data is that of its packet, but never before the time of what had to come before it in its direction: bytes that
-waited for a retransmission came, for the receiver, with the retransmission.
+The time of Data is that of its packet, also where the bytes waited for others; it may lie before the time of the item before it.
+Of bytes that were captured more than once it is that of the packet whose bytes count. The time of Ended is never before that of what
+its direction sent.
+
+Who closed: ``closed_by`` is the side that sent the first FIN or RST by the packets' times, whichever Ended comes first.
 """
 
 cimport cython
@@ -164,7 +167,7 @@ cdef class Half:
     cdef int64_t fin_position
     cdef int64_t fin_time_ns
     cdef uint64_t fin_arrival
-    cdef int64_t time_ns  # of what was delivered last
+    cdef int64_t time_ns  # the latest of what was delivered
     cdef list held
     cdef Py_ssize_t held_size
     cdef list recent
@@ -422,6 +425,10 @@ cdef class Flow:
     cdef int64_t reset_time_ns
     cdef uint64_t reset_arrival
     cdef uint64_t packets_at_close
+    cdef bint ends  # a FIN or an RST was captured; the first of them:
+    cdef int first_to_end
+    cdef bint ended_by_reset
+    cdef int64_t first_end_ns
     cdef bint in_lingering  # of Flows
 
     def __init__(self, uint64_t number, bytes key, Budget budget):
@@ -440,6 +447,11 @@ cdef class Flow:
     def server(self):
         """The server's "address:port"."""
         return self._endpoint(1 - self.client_side)
+
+    @property
+    def closed_by(self):
+        """(side, whether by RST) of the side that sent FIN or RST first; None while neither was captured."""
+        return (self.first_to_end, bool(self.ended_by_reset)) if self.ends else None
 
     @property
     def state_name(self):
@@ -547,7 +559,6 @@ cdef class Flow:
         self, Half half, Segment* segment, const uint8_t* payload, int64_t position, int64_t time_ns, list out
     ) except -1:
         half.highest = position + segment.size + segment.missing
-        half.time_ns = time_ns
         data = PyBytes_FromStringAndSize(<const char*>payload, segment.size)
         return self._deliver(half, data, segment.missing, time_ns, out)
 
@@ -580,12 +591,21 @@ cdef class Flow:
                 self.reset_acknowledges = segment.flags & ACK
                 self.reset_time_ns = time_ns
                 self.reset_arrival = self.packets
+                self._note_first_end(segment.side, True, time_ns)
         elif not half.fin and (half.state < STARTED or -WINDOW < position - half.next < WINDOW):
             half.fin = True
             half.fin_position = position + segment.size + segment.missing
             half.fin_time_ns = time_ns
             half.fin_arrival = self.packets
+            self._note_first_end(segment.side, False, time_ns)
         return 0
+
+    cdef void _note_first_end(self, int side, bint by_reset, int64_t time_ns) noexcept:
+        if not self.ends or time_ns < self.first_end_ns:
+            self.ends = True
+            self.first_to_end = side
+            self.ended_by_reset = by_reset
+            self.first_end_ns = time_ns
 
     cdef bint _waits(self, Half other, bint acknowledges, uint32_t acknowledgment) noexcept:
         # Does a segment acknowledge bytes that the other half has not delivered? If after start_packets packets the other side
@@ -686,17 +706,18 @@ cdef class Flow:
             item.side = 1 if half is self.high else 0
             item.data = data
             item.time_ns = time_ns
+            half.time_ns = max(half.time_ns, time_ns)
             out.append(item)
             half.keep_recent(data)
             half.next += len(data)
             half.size += len(data)
         if missing > 0:
-            self._gap(half, missing, time_ns, out)
+            self._gap(half, missing, time_ns, out, True)
         return 0
 
-    cdef int _gap(self, Half half, int64_t size, int64_t time_ns, list out) except -1:
+    cdef int _gap(self, Half half, int64_t size, int64_t time_ns, list out, bint cut=False) except -1:
         self.open(time_ns, out)
-        out.append(Gap(self, time_ns, self._side(half), size))
+        out.append(Gap(self, time_ns, self._side(half), size, cut))
         half.next += size
         half.missing += size
         return 0
@@ -720,12 +741,11 @@ cdef class Flow:
             half = self._ready_half()
             if half is not None:
                 held = half.pop_first()
-                half.time_ns = max(half.time_ns, held.time_ns)
                 if half.held:
                     held.missing = <uint32_t>min(
                         <int64_t>held.missing, max(0, half.first().position - held.position - len(held.data))
                     )
-                self._deliver(half, held.data, held.missing, half.time_ns, out)
+                self._deliver(half, held.data, held.missing, held.time_ns, out)
             elif self._end_halves(out):
                 continue
             elif self._reset_due(due):

@@ -12,9 +12,10 @@ import msgspec
 from msgspec import Struct, field
 
 from kproxy.errors import DecodeError
+from kproxy.output.completeness import read_beginning
 from kproxy.output.escaping import well_formed
 from kproxy.output.opening import Opener
-from kproxy.protocol import ApiKey
+from kproxy.protocol import ApiKey, Beginning
 from kproxy.protocol.embedded import Embedded
 from kproxy.protocol.error_codes import error_name
 from kproxy.session import Exchange, Frame
@@ -33,13 +34,17 @@ TOPIC_ID = re.compile(rb'opicId":"([A-Za-z0-9_-]{22})"')
 
 
 class Bodies(Struct):
-    """Request and response as Kafka's JSON in UTF-8; None where there is none, or where it cannot be read."""
+    """Request and response as Kafka's JSON in UTF-8; None where there is none, or where it cannot be read.
+
+    Of a body that is cut, it is the JSON of the fields that are whole; ``beginnings`` says what is missing.
+    """
 
     request: bytes | None = None
     response: bytes | None = None
     undecoded: str | None = None  # why a body is None although its frame is there
     embedded: list[Embedded] = field(default_factory=list)  # what is inside bytes and records fields
     sasl_mechanism: str | None = None  # what the connection agreed on, for what is inside SaslAuthenticate
+    beginnings: dict[str, Beginning] = field(default_factory=dict)  # of a cut body, by its side: what is missing
 
 
 class FieldError(Struct, frozen=True):
@@ -58,9 +63,9 @@ def read_bodies(exchange: Exchange, opener: Opener | None = None) -> Bodies:
     """
     bodies = Bodies(undecoded=exchange.undecoded, sasl_mechanism=exchange.connection.sasl_mechanism)
     if exchange.request is not None:
-        bodies.request = _read(exchange.request, bodies)
+        bodies.request = _read(exchange.request, "request", bodies)
     if exchange.response is not None:
-        bodies.response = _read(exchange.response, bodies)
+        bodies.response = _read(exchange.response, "response", bodies)
     if any(body is not None and len(body) > OPENABLE for body in (bodies.request, bodies.response)):
         return bodies
     if exchange.api_key not in FETCHES or (bodies.response is not None and SOME_RECORDS.search(bodies.response)):
@@ -68,11 +73,11 @@ def read_bodies(exchange: Exchange, opener: Opener | None = None) -> Bodies:
     return bodies
 
 
-def _read(frame: Frame, bodies: Bodies) -> bytes | None:
+def _read(frame: Frame, side: str, bodies: Bodies) -> bytes | None:
     if frame.unread:
         return b"{}"  # as the broker reads it
     if frame.cut:
-        return None  # no fault: Exchange.bodies says why
+        return _begin(frame, side, bodies)
     if frame.message is None or frame.error is not None:
         if bodies.undecoded is None:
             bodies.undecoded = str(frame.error) if frame.error is not None else "nothing is known about its layout"
@@ -83,6 +88,14 @@ def _read(frame: Frame, bodies: Bodies) -> bytes | None:
         if bodies.undecoded is None:
             bodies.undecoded = str(error)
         return None
+
+
+def _begin(frame: Frame, side: str, bodies: Bodies) -> bytes | None:
+    """What is here of a cut body; None where no field is. That it is cut is no fault, a fault before the cut is one."""
+    found = bodies.beginnings[side] = read_beginning(frame)
+    if found.error is not None and bodies.undecoded is None:
+        bodies.undecoded = f"{side}: {found.error}"
+    return None if found.json == b"{}" and found.missing is not None else found.json
 
 
 def find_errors(response: bytes | None) -> list[FieldError]:

@@ -20,9 +20,11 @@ from functools import lru_cache
 import msgspec
 
 from kproxy.output.bodies import find_errors, find_topic_names, read_bodies
+from kproxy.output.completeness import completeness_json
 from kproxy.output.escaping import well_formed
 from kproxy.output.times import render_second
 from kproxy.protocol.facts import facts
+from kproxy.session import Cut
 
 cdef extern from "<string.h>":
     void *memmem(const void *text, size_t size, const void *sought, size_t sought_size) noexcept nogil
@@ -33,6 +35,7 @@ cdef enum:
     MOST_TEXTS = 4096
     LONGEST_TEXT = 256  # characters of a text that is kept
 
+cdef int NEVER_SENT = Cut.RESET  # from it on, see Cut: there is no latency
 cdef int64_t SECOND = 1_000_000_000
 cdef bytes ERROR_CODE = b'rrorCode":'
 
@@ -58,6 +61,7 @@ def exchange_line(Exchange exchange not None, bodies=None):
     cdef bytes errors = _encode(find_errors(bodies.response)) if has_errors(bodies.response) else b"[]"
     cdef bytes names = _topic_names(exchange, bodies)
     cdef bytes layout = _layout(request, response)
+    cdef bytes ending = _ending(exchange, request, response, bodies)
     try:
         line.size = 0
         put_bytes(line, head)
@@ -91,6 +95,7 @@ def exchange_line(Exchange exchange not None, bodies=None):
         put_word(line, b',"topicNames":')
         put_bytes(line, names)
         put_bytes(line, layout)
+        put_bytes(line, ending)
         return PyBytes_FromStringAndSize(<char *>line.data, line.size)
     finally:
         if line.capacity > KEPT:
@@ -146,8 +151,20 @@ cdef bytes _layout(Frame request, Frame response):
             layout = frame.layout or layout
             assumed = assumed if frame.assumed_version is None else frame.assumed_version
     if layout is None and assumed is None:
-        return b',"layout":null,"assumedVersion":null}\n'
-    return b',"layout":%b,"assumedVersion":%b}\n' % (_encode(layout), _encode(assumed))
+        return b',"layout":null,"assumedVersion":null'
+    return b',"layout":%b,"assumedVersion":%b' % (_encode(layout), _encode(assumed))
+
+
+cdef bytes _ending(Exchange exchange, Frame request, Frame response, bodies):
+    """bodies, trailing and missing."""
+    if _is_plain(request) and _is_plain(response):
+        return b',"bodies":null,"trailing":null,"missing":null}\n'
+    return completeness_json(exchange, bodies) + b"}\n"
+
+
+cdef inline bint _is_plain(Frame frame) noexcept:
+    """Whether a frame is here to its end, with nothing after its message."""
+    return frame is None or (frame.cut_code == 0 and frame.trailing == 0)
 
 
 # Values
@@ -190,7 +207,7 @@ cdef int put_times(Buffer *line, Frame request, Frame response) except -1:
     else:
         put_instant(line, response.ended_at)
     put_word(line, b',"latencyMs":')
-    if request is None or response is None:
+    if request is None or response is None or response.cut_code >= NEVER_SENT:
         return put_word(line, b"null")
     latency = response.ended_at - request.started_at
     if not -EXACT < latency < EXACT:

@@ -5,6 +5,7 @@ sizes, times and headers, but no bytes. A line may come from anywhere: its text 
 """
 
 from collections import OrderedDict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
@@ -17,11 +18,11 @@ from kproxy.output.escaping import printable
 from kproxy.output.jsonl import START
 from kproxy.output.times import parse_instant
 from kproxy.output.tls import TlsObject
-from kproxy.protocol import ApiKey, Message, RequestHeader, ResponseHeader
+from kproxy.protocol import ApiKey, Beginning, Message, RequestHeader, ResponseHeader
 from kproxy.protocol.embedded import Embedded
 from kproxy.protocol.frames import SIZE_FIELD
 from kproxy.protocol.message import request_message, response_message
-from kproxy.session import BadFrame, Connection, Direction, Event, Exchange, Frame, Gap, NotKafka, SaslToken, Tls
+from kproxy.session import BadFrame, Connection, Cut, Direction, Event, Exchange, Frame, Gap, NotKafka, SaslToken, Tls
 from kproxy.session.fetch_session import FETCH_SESSIONS_FROM, FetchSessions
 from kproxy.session.software import SOFTWARE_FROM
 
@@ -36,7 +37,14 @@ FULL_EPOCHS = (0, -1)
 Address = Annotated[str, Meta(max_length=300, pattern=r"^[0-9A-Za-z_.:%\[\]-]*\Z")]  # "" of a broker not chosen yet
 Short = Annotated[int, Meta(ge=-(2**15), lt=2**15)]
 Long = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+Size = Annotated[int, Meta(ge=0, le=2**31 - 1)]
+Side = Literal["request", "response"]
 NULL = Raw(b"null")
+
+
+class _Trailing(Struct):
+    request: Size = 0
+    response: Size = 0
 
 
 class _Line(Struct, rename="camel", tag_field="event"):
@@ -65,6 +73,9 @@ class _Exchange(_Line, tag="exchange"):
     topic_names: dict[str, str] = {}
     layout: str | None = None
     assumed_version: Short | None = None
+    bodies: str | None = None  # this and the following: of a log since they are written
+    trailing: _Trailing | None = None
+    missing: dict[Side, str | None] | None = None
 
 
 class _Other(_Line):
@@ -199,12 +210,23 @@ class LoggedFrame(Frame):
 
     def body(self) -> Any:
         """See Frame.body. None too where the log withholds bytes or has only sizes: credentials, and records."""
-        if self.message is None or self.json is None or self.unread:
+        if self.message is None or self.json is None or self.unread or self.cut:
             return None
         try:
             return self.message.from_json(self.json_version, self.json)
         except EncodeError:
             return None
+
+
+class LoggedExchange(Exchange):
+    """An exchange of which the log says why its bodies are not here to their end."""
+
+    why_cut: str | None = None
+
+    @property
+    def bodies(self) -> str | None:
+        """See Exchange.bodies."""
+        return self.why_cut
 
 
 @dataclass(slots=True)
@@ -270,7 +292,8 @@ class LogReader:
             response.header = None if header is None else LoggedResponseHeader(header)
             _lay_out(response, line, None if key is None else response_message(key), line.response)
         bodies = Bodies(_object(line.request), _object(line.response), line.undecoded, _embedded(line.embedded))
-        exchange = Exchange(
+        _complete(line, request, response, bodies)
+        exchange = LoggedExchange(
             known.connection,
             max((frame.ended_at for frame in (request, response) if frame is not None), default=0),
             key,
@@ -284,6 +307,7 @@ class LogReader:
             line.undecoded,
             self._topics,
         )
+        exchange.why_cut = line.bodies
         _learn(exchange, bodies, known)
         bodies.sasl_mechanism = known.connection.sasl_mechanism
         return exchange, bodies
@@ -306,6 +330,33 @@ def _lay_out(frame: LoggedFrame, line: _Exchange, message: Message | None, body:
     frame.layout = next((release for release in older if release == line.layout), None)
     if line.assumed_version is not None and version > message.versions.highest:
         frame.assumed_version = frame.json_version = line.assumed_version
+
+
+def _complete(line: _Exchange, request: LoggedFrame | None, response: LoggedFrame | None, bodies: Bodies) -> None:
+    """Say of each side what is not here of it, and what comes after its message."""
+    trailing = line.trailing or _Trailing()
+    missing: Mapping[Any, str | None] = line.missing or {}
+    for side, frame, size, json in (
+        ("request", request, trailing.request, bodies.request),
+        ("response", response, trailing.response, bodies.response),
+    ):
+        if frame is None:
+            continue
+        frame.trailing = size
+        if side in missing:
+            frame.cut = _cut_of(side, line.bodies or "")
+            bodies.beginnings[side] = Beginning(json or b"{}", missing[side])
+
+
+def _cut_of(side: str, why: str) -> Cut:
+    """The reason that the words of a line give for one of its sides."""
+    for part in why.split("; "):
+        named, _, rest = part.partition(": ")
+        said = rest if named == side else part
+        for cut in Cut:
+            if said == cut.text and cut:
+                return cut
+    return Cut.CAPTURE_ENDED if why.startswith("the capture") else Cut.RESET
 
 
 def _is_unread(line: _Exchange) -> bool:
@@ -335,7 +386,7 @@ def _embedded(raw: Raw) -> list[Embedded]:
 def _learn(exchange: Exchange, bodies: Bodies, known: _Known) -> None:
     """Remember what later exchanges of the connection are read with; the session does so with the frames."""
     request, version = bodies.request, exchange.api_version or 0
-    if request is None or len(request) > READABLE:
+    if request is None or len(request) > READABLE or bodies.beginnings:
         return
     if exchange.api_key == ApiKey.SASL_HANDSHAKE:
         known.connection.sasl_mechanism = _read_handshake(request).mechanism

@@ -13,8 +13,9 @@ An exchange, ``"event": "exchange"``, has all of these fields, in this order:
     clientId        str or null
     requestAt       str: when the request's first byte came, RFC 3339 in UTC with 6 or 9 digits; null without a request
     responseAt      str: when the response's last byte came; null without a response
-    latencyMs       float: from requestAt to responseAt, in milliseconds; null where either is missing
-    requestSize     int: bytes on the wire with the size field; null without a request
+    latencyMs       float: from requestAt to responseAt, in milliseconds; null where either is missing, or a response's end
+                    was never sent
+    requestSize     int: bytes on the wire with the size field, whether all of them are here or not; null without a request
     responseSize    int: likewise
     requestHeader   object: Kafka's JSON of the header, or null
     request         object: Kafka's JSON of the body, or null; what is secret is the string "(withheld)"; {} for an ApiVersions
@@ -31,6 +32,13 @@ An exchange, ``"event": "exchange"``, has all of these fields, in this order:
     topicNames      object: topic id -> topic name, of the ids in the exchange whose names the capture has shown
     layout          str: the Kafka release whose layout was used, for the few versions changed in place; else null
     assumedVersion  int: the newest known version, whose layout fitted a version newer than the facts; else null
+    bodies          str: why a body is not here to its end, in words (a snaplen, a gap, an analyzer that was behind); then
+                    request and response have the fields that are whole, while sizes and times are those of the wire; else null
+    trailing        object: bytes after the message, by side ("request", "response"), of the sides that have some; null where
+                    neither has. Some software sends such bytes, and what reads them ignores them
+    missing         object: by side, for each body that is cut, the path of the first field that is not whole
+                    ("topicData[0].partitionData[1].records"; "" where none is known, null where all fields are here); the arrays
+                    on that path have fewer elements than were sent, and their last one may lack fields. Else null
 
 Anything else has ``event``, ``connection``, ``client``, ``broker``, ``at`` (as requestAt) and:
 

@@ -13,6 +13,7 @@ import msgspec
 
 from kproxy.errors import OptionError
 from kproxy.output.bodies import OPENABLE, Bodies, read_bodies
+from kproxy.output.completeness import trailing_of
 from kproxy.output.escaping import well_formed
 from kproxy.output.jsonl import event_line
 from kproxy.output.opening import Opener
@@ -173,6 +174,8 @@ CHEAP: dict[str, Callable[[Exchange], Any]] = {
     "responseSize": lambda x: _size(x.response),
     "unanswered": lambda x: x.unanswered,
     "expectsResponse": lambda x: x.expects_response,
+    "bodies": lambda x: x.bodies,
+    "trailing": lambda x: trailing_of(x) or None,
 }
 COSTLY = (
     "requestHeader",
@@ -185,5 +188,6 @@ COSTLY = (
     "topicNames",
     "layout",
     "assumedVersion",
+    "missing",
 )
 OTHER = ("at", "direction", "size", "skipped", "reason", "kind", "what", "tls")

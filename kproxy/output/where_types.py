@@ -16,11 +16,17 @@ NUMBERS = {
 }
 TEXTS = {
     *("event", "client", "broker", "apiName", "clientId", "requestAt", "responseAt", "unanswered", "undecoded"),
-    *("layout", "at", "direction", "reason", "kind", "what"),
+    *("layout", "bodies", "at", "direction", "reason", "kind", "what"),
 }
 TRUTHS = {"expectsResponse"}
-_WORDS = {"number": "a number", "text": "a text", "truth": "true or false"}
-_TYPES = dict.fromkeys(NUMBERS, "number") | dict.fromkeys(TEXTS, "text") | dict.fromkeys(TRUTHS, "truth")
+SIDES = {"trailing"}  # objects with a number by side
+_WORDS = {"number": "a number", "text": "a text", "truth": "true or false", "sides": "an object"}
+_TYPES = (
+    dict.fromkeys(NUMBERS, "number")
+    | dict.fromkeys(TEXTS, "text")
+    | dict.fromkeys(TRUTHS, "truth")
+    | dict.fromkeys(SIDES, "sides")
+)
 _OF_ERRORS = {"code": "number", "name": "text", "path": "text"}
 _ELEMENT = re.compile(r"\berrors\s*\.\s*(?:all|exists|exists_one|filter|map)\s*\(\s*([A-Za-z_]\w*)\s*,")
 
@@ -90,6 +96,8 @@ def _literal(token: Token) -> Token | None:
 
 
 def _hint(kind: str, literal: Token) -> str:
+    if kind == "sides":
+        return "; name a side, as in trailing.request > 0"
     text = literal[1].strip("rb").strip("'\"")
     if kind == "number" and literal[0] == "text":
         return f"; write {text}" if re.fullmatch(r"\d+(\.\d+)?", text) else ""

@@ -35,6 +35,7 @@ from kproxy.session import (
     KAFKA,
     ClusterView,
     Connection,
+    Cut,
     Direction,
     Event,
     Foreign,
@@ -45,9 +46,11 @@ from kproxy.session import (
     recognise,
 )
 from kproxy.session import Gap as PassedOver
+from kproxy.session.closing import who_closed
 
 PROBE_SIZE = 256 * 1024  # bytes of a flow that are probed before it is called something else, and that may be pending
 PROBE_PIECES = 256
+JOINED_HELD = 16 * 1024 * 1024  # the most that is pending while one request could take it all
 JOINED_SIZE = 128 * 1024 * 1024  # bytes searched of a flow that begins within a message, which has 100 MB at most
 RUN_PIECES = 16  # of a direction without its beginning: how many are tried as one, joined with as many that follow
 ENOUGH = 2048  # bytes of a direction that are enough to tell what it begins with
@@ -62,6 +65,12 @@ RESPONSES = (
     "to read them: record both directions (is it a one-way filter or mirror?)"
 )
 UNKNOWN_MIDSTREAM = "the capture begins in the middle of it, and nothing in it looks like a Kafka request"
+
+
+ENDINGS = {  # of flows whose end is not in the capture
+    CloseReason.REUSED: "another connection between the same addresses began",
+    CloseReason.EVICTED: "the connection was given up, as there were too many,",
+}
 
 
 class State(Enum):
@@ -119,12 +128,13 @@ class FlowReader:
         self._pending: list[Item] = []  # of UNDECIDED, as is all that follows
         self._pieces = 0
         self._held = [0, 0]  # bytes and pieces that are pending
+        self._most = [PROBE_SIZE, PROBE_PIECES]  # of both, until the older half is let go
         self._let_go: dict[int, int] = {}  # of each side: bytes that are not pending any more
         self._sizes = [0, 0]  # bytes of each direction so far
         self._start = (bytearray(), bytearray())  # what each direction begins with, up to ENOUGH
         self._missing = 0
         self._lost = False  # bytes are missing, so that what came is not the beginning
-        self._sides = Sides()
+        self._sides = Sides(JOINED_HELD)
         self._foreign: Foreign | None = None  # what a flow without beginning seems to be, unless a request is found
 
     def receive(self, item: Item) -> list[Event]:
@@ -158,8 +168,9 @@ class FlowReader:
         if isinstance(item, Data | Decrypted):
             verdict = self._probe_bytes(item.direction, item.data)
         elif isinstance(item, Gap):
-            self._lost = True
+            self._lost |= not item.cut or item.direction == Direction.REQUEST  # one is enough, unless cut before that
             self._missing += item.size or 0
+            self._sides.interrupt(item.direction)
         elif isinstance(item, Closed):
             verdict = self._last_verdict()
         if verdict is State.UNDECIDED:
@@ -182,25 +193,37 @@ class FlowReader:
         start += data[: ENOUGH - len(start)]
         whole = self._from_start and not self._lost
         verdict = self._probe_start(direction, data) if whole else self._probe_piece(direction, data)
-        if verdict is State.UNDECIDED and (self._held[0] > PROBE_SIZE or self._held[1] > PROBE_PIECES):
+        if verdict is State.UNDECIDED and (self._held[0] > self._most[0] or self._held[1] > self._most[1]):
             if whole or sum(self._sizes) > JOINED_SIZE or (not all(self._sizes) and self._has_responses()):
                 return self._last_verdict()
             self._let_older_half_go()
         return verdict
 
     def _let_older_half_go(self) -> None:
-        """Let the older half of what is pending go: nothing in it was the beginning of a request."""
-        kept: list[Item] = []
+        """Let the older half of what is pending go, but nothing of what could be a request that is not whole."""
+        pending = [0, 0]
         for item in self._pending:
-            if not isinstance(item, Data | Decrypted) or (
-                self._held[0] <= PROBE_SIZE // 2 and self._held[1] <= PROBE_PIECES // 2
-            ):
+            if isinstance(item, Data | Decrypted):
+                pending[item.direction] += len(item.data)
+        kept: list[Item] = []
+        for index, item in enumerate(self._pending):
+            if not isinstance(item, Data | Decrypted):
                 kept.append(item)
                 continue
-            self._held[0] -= len(item.data)
+            size, direction = len(item.data), item.direction
+            if self._is_half() or pending[direction] - size < self._sides.held(direction):
+                kept += self._pending[index:]
+                break
+            pending[direction] -= size
+            self._held[0] -= size
             self._held[1] -= 1
-            self._let_go[item.side] = self._let_go.get(item.side, 0) + len(item.data)
+            self._let_go[item.side] = self._let_go.get(item.side, 0) + size
         self._pending = kept
+        # Each item is looked at a bounded number of times: what stays is at most half of what is allowed next.
+        self._most = [max(PROBE_SIZE, 2 * self._held[0]), max(PROBE_PIECES, 2 * self._held[1])]
+
+    def _is_half(self) -> bool:
+        return self._held[0] <= PROBE_SIZE // 2 and self._held[1] <= PROBE_PIECES // 2
 
     def _probe_start(self, direction: int, data: bytes) -> Verdict:
         """Judge a flow by its first bytes. A response alone can only tell that it is something else."""
@@ -322,12 +345,21 @@ def _feed(session: Session, item: Item) -> list[Event]:
     if isinstance(item, Data | Decrypted):
         return session.receive(item.direction, item.data, item.time_ns)
     if isinstance(item, Gap):
-        return session.gap(item.direction, item.size, item.time_ns)
+        return session.gap(item.direction, item.size, item.time_ns, Cut.SNAPLEN if item.cut else Cut.MISSING)
     if isinstance(item, Ended):
+        _note_closer(session, item.flow)
         return session.end(item.direction, item.time_ns)
     if isinstance(item, Closed):
-        return session.close(item.time_ns)
+        _note_closer(session, item.flow)
+        return session.close(item.time_ns, ENDINGS.get(item.reason))
     return []
+
+
+def _note_closer(session: Session, flow: Flow) -> None:
+    """Tell the session who sent FIN or RST first, as soon as one of them counts."""
+    if flow.closed_by is not None and session.connection.closed is None:
+        side, reset = flow.closed_by
+        session.connection.closed = who_closed(flow.direction(side), reset=reset)
 
 
 class FlowEvents:

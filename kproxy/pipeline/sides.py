@@ -1,31 +1,65 @@
 """Find the client of a flow whose beginning, or whose other side, was not captured.
 
-Clients write whole requests, so that pieces begin with them. But a response may read as a request, too: its zeros are an empty
-client id and empty arrays, and now and then they fit to the last byte. Only a request with a client id therefore settles it
-at once; another needs a response with its correlation id on the other side, or the end of the search.
+Both directions are hunted for requests (kproxy.session.hunting), as nobody knows yet which one is the client's. The first
+request found settles it; so does a response, on the other side, to what may be a request. A request may be large: one that is
+hardly anything else need not be whole.
 """
 
-from kproxy.session import looks_like_request
+from collections.abc import Callable
 
-CLAIMS = 64  # correlation ids remembered of each direction
+from kproxy.protocol.frames import FRAME_LIMIT, SIZE_FIELD
+from kproxy.session import Direction
+from kproxy.session.exchanges import Route
+from kproxy.session.request_hunting import RequestHunt
+from kproxy.session.response_hunting import ResponseHunt
 
 
 class Sides:
-    """Reads the pieces of both directions until one of them must be the client's."""
+    """Reads the pieces of both directions until one of them must be the client's.
 
-    def __init__(self) -> None:
-        self._claims: tuple[set[int], set[int]] = (set(), set())
+    Args:
+        most_held: bytes of a direction that are held for what may be a request.
+    """
+
+    def __init__(self, most_held: int) -> None:
+        self._most_held = most_held
+        self._requests = [self._hunt_requests() for _ in Direction]
+        self._responses = [self._hunt_responses(direction) for direction in Direction]
+
+    def _hunt_requests(self) -> RequestHunt:
+        return RequestHunt(FRAME_LIMIT, 0, most_held=self._most_held)
+
+    def _hunt_responses(self, direction: int) -> ResponseHunt:
+        return ResponseHunt(self._most_held, 0, self._sought_of(1 - direction))
+
+    def _sought_of(self, client: int) -> Callable[[], list[tuple[int, Route | None]]]:
+        def sought() -> list[tuple[int, Route | None]]:
+            return self._requests[client].sought()
+
+        return sought
+
+    def held(self, direction: int) -> int:
+        """Bytes at the end of what was read of a direction in which a request could begin."""
+        return self._requests[direction].held
 
     def read(self, direction: int, data: bytes) -> int | None:
         """Read the next piece; give the client's direction once it is beyond doubt."""
-        if looks_like_request(data):
-            if int.from_bytes(data[12:14], "big", signed=True) > 0:  # the client id's size
-                return direction
-            if len(self._claims[direction]) < CLAIMS:
-                self._claims[direction].add(int.from_bytes(data[8:12], "big"))
-        answered = int.from_bytes(data[4:8], "big") in self._claims[1 - direction] and len(data) >= 8
-        return 1 - direction if answered else None
+        requests = self._requests[direction]
+        if requests.feed(data, 0) or requests.expects_one:
+            return direction
+        responses = self._responses[direction]
+        if not responses.feed(data, 0):
+            return None
+        found = b"".join(piece for piece, _, _ in responses.rest())
+        self._responses[direction] = self._hunt_responses(direction)
+        size = int.from_bytes(found[:SIZE_FIELD], "big")
+        return 1 - direction if self._requests[1 - direction].confirm(found[SIZE_FIELD : SIZE_FIELD + size]) else None
+
+    def interrupt(self, direction: int) -> None:
+        """Learn that bytes of a direction are missing here."""
+        self._requests[direction] = self._hunt_requests()
+        self._responses[direction] = self._hunt_responses(direction)
 
     def claimed(self) -> int | None:
-        """The direction of a piece that looked like a request, for when no more will be known."""
-        return next((direction for direction, claims in enumerate(self._claims) if claims), None)
+        """The direction that holds what must be a request as nothing more will come."""
+        return next((direction for direction in Direction if self._requests[direction].finish_as_unknown()), None)

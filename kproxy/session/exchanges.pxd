@@ -22,6 +22,8 @@ cdef class Frame:
     cdef public int64_t trailing
     cdef int cut_code  # of ``cut``
 
+    cpdef bint has_end(self) noexcept
+
 
 cdef class Event:
     cdef public object connection

@@ -114,6 +114,10 @@ cdef class Frame:
         """Bytes on the wire, the size field included."""
         return len(self.data) + self.absent + 4
 
+    cpdef bint has_end(self) noexcept:
+        """Whether its last byte was sent, as far as is known, so that ``ended_at`` is its time."""
+        return self.cut_code < _NEVER_SENT
+
     def body(self):
         """The body as an object, with Kafka's fields in snake_case; None where it cannot be read.
 
@@ -128,18 +132,24 @@ cdef class Frame:
 
     def decode(self):
         """As ``body``, of a frame that has a message. Raises DecodeError, as it does for one that is cut."""
-        return self.message.decode(self.body_version, self.data, self.body_start, trailing=self.trailing)
+        try:
+            return self.message.decode(self.body_version, self.data, self.body_start, trailing=self.trailing)
+        except DecodeError:
+            return self.message.decode(self.body_version, self.data, self.body_start, trailing=self.trailing, nulls=True)
 
     def to_json(self):
         """Kafka's JSON of the body, UTF-8, credentials withheld; of a frame that has a message. Raises DecodeError."""
-        return self.message.to_json(self.body_version, self.data, self.body_start, withhold=True, trailing=self.trailing)
+        try:
+            return self.message.to_json(self.body_version, self.data, self.body_start, withhold=True, trailing=self.trailing)
+        except DecodeError:
+            return self.message.to_json(self.body_version, self.data, self.body_start, withhold=True, nulls=True)
 
     def beginning(self):
         """The fields of a cut body that are whole, as Kafka's JSON in a dict, credentials withheld; None where there are none.
 
         The last element of each array in it may lack fields, and more may have followed: Message.beginning tells.
         """
-        if self.message is None or not self.cut_code or self.assumed_version is not None:
+        if self.message is None or not self.cut_code:
             return None
         import json  # few need it
 
@@ -202,7 +212,7 @@ cdef class Exchange(Event):
     @property
     def latency_ms(self):
         """From the request's first byte to the response's last one; None where either is missing, or was never sent."""
-        if self.request is None or self.response is None or self.response.cut_code >= _NEVER_SENT:
+        if self.request is None or self.response is None or not self.response.has_end():
             return None
         return (self.response.ended_at - self.request.started_at) / 1e6
 
@@ -304,7 +314,6 @@ cdef class Route:
         read_as(frame, self.response, self.newest_response, self.api_version)
         if frame.cut_code and self.request_step is Step.LEARN_SOFTWARE and is_refusal(frame):
             frame.body_version = 0
-            frame.assumed_version = None
         if self.request_step is Step.LEARN_SOFTWARE and (frame.error is not None or frame.trailing):
             read_refusal(frame, self.response)
         return 0
@@ -330,7 +339,13 @@ cdef class Route:
         except DecodeError:
             return False
         self.read_response(frame)
-        return frame.message is not None and frame.trailing <= trailing
+        if frame.message is None or frame.trailing > trailing:
+            return False
+        try:
+            self.response.check(frame.body_version, data, frame.body_start, trailing=True)
+        except DecodeError:
+            return False  # it fits only with nulls, which is too little to go by
+        return True
 
 
 cdef Program _newest_layout(message, int version):
@@ -356,7 +371,7 @@ cpdef int read_body(Frame frame, message, int api_version) except -1:
     if message is None:
         return 0
     try:
-        layout = message.check(api_version, frame.data, frame.body_start, trailing=True)
+        layout = message.check(api_version, frame.data, frame.body_start, trailing=True, nulls=True)
     except DecodeError as error:
         frame.error = error
         return 0
@@ -387,15 +402,10 @@ cdef int read_refusal(Frame frame, message) except -1:
 
 
 cdef int read_beginning(Frame frame, message, int api_version) except -1:
-    """Write into a cut frame how to read its beginning: by the newest layout, as only a whole body can tell an older one."""
-    cdef int newest
-    if message is None or api_version < message.versions.lowest:
-        return 0
-    newest = message.versions.highest
-    frame.message = message
-    frame.body_version = min(api_version, newest)
-    if api_version > newest:
-        frame.assumed_version = newest
+    """Write into a cut frame how to read its beginning; nothing at a version above the facts, which only a whole body confirms."""
+    if message is not None and api_version in message.versions:
+        frame.message = message
+        frame.body_version = api_version
     return 0
 
 

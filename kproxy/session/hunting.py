@@ -1,187 +1,272 @@
 """Finding the next frame where boundaries are not known: after a gap, or when the capture starts in mid-stream.
 
-A request is accepted when its size, API, version and client id are plausible and its layout consumes the body exactly; a
-response when it carries the correlation id of a request in flight and its layout consumes the body exactly. Bytes that
-match neither are skipped and counted, never reported as an exchange.
+A *candidate* is a place whose bytes could be the beginning of a frame. Records, and zeros above all, are full of places that
+read as small frames to the last byte, so that a frame that fits is not enough. What else speaks for a candidate is a *sign*:
 
-Of several places where a frame could begin, the one whose frame is complete first wins: a false beginning may claim
-megabytes, and the true frames inside must not wait for them. So the result does not depend on how the bytes were chunked.
+    begins     it stands at the first byte of a segment: peers write whole messages, so that segments begin with them
+    named      a request names its client; a run of zeros does not
+    followed   the next header of the same peer stands right behind it
+    ended      its last byte is the last one of a segment, or of all there is
+    answered   a response has its correlation id and the layout that its API has
+
+Which of them are enough is said in request_hunting.py and response_hunting.py. Candidates are judged in their order in the
+stream, and the first that is accepted wins. A strong one (it begins a segment, and its header says much) that is not whole yet
+is waited for, unless what is here of it disproves it; a weak one is never waited for. Bytes before the frame found are skipped
+and counted, never reported as an exchange.
+
+    state of a candidate   event                                                      next
+    read                   more of its header, or of its body, has come               read; dropped once no layout can fit
+    read                   it is whole and fits                                       whole
+    whole                  enough signs                                               found: the hunt is over
+    whole                  what follows is no header                                  dropped
+    any                    the cost is above what the bytes received allow, or there  dropped
+                           are too many others
+
+What bounds the cost: the bytes walked, plus a fixed price for each attempt, may be _WALKS_PER_BYTE times the bytes received plus
+an allowance, once for candidates that begin a segment and once for all others; a candidate that is not whole is read again only
+when four times as much of it is here; MOST_CANDIDATES are kept. Memory is that of the bytes since the first candidate: at most a
+frame's limit and a segment.
 """
 
 import re
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from heapq import heappop, heappush
+from collections.abc import Iterator
 
-from kproxy.session.exchanges import Route
-from kproxy.session.recognise import HEADER_BYTES, is_request, looks_like_request_header
-
-# Size 10 to 112 MB, api_key 0-127, api_version 0-63, correlation id not negative, client id null or below 512 bytes.
-_REQUEST = re.compile(
-    rb"(?!\x00\x00\x00[\x00-\x09])[\x00-\x06].{3}"
-    rb"\x00[\x00-\x7f]\x00[\x00-\x3f][\x00-\x7f].{3}(?:[\x00\x01].|\xff\xff)",
-    re.DOTALL,
-)
-_REQUEST_START = 14  # bytes that the pattern needs
-_RESPONSE_START = 8  # size and correlation id
-_NOTHING = re.compile(rb"(?!)")
-_CANDIDATES = 256  # beginnings whose frames are not whole yet
-# Hostile bytes can hold a candidate at every position. The bytes walked, plus a fixed price for each attempt, may be this
-# many times the bytes received, plus an allowance at the start; honest traffic needs about one walk for each byte.
+MOST_CANDIDATES = 256
+MOST_TRAILING = 16  # bytes after a message that real clients send (librdkafka: 4); more make a candidate unlikely
+FAR = 1 << 62  # a position that is never reached
+# Hostile bytes can hold a candidate at every position. Honest traffic needs about one walk for each byte.
 _WALKS_PER_BYTE = 8
 _WALKS_AT_START = 1 << 20
 _ATTEMPT = 2_048
+_LOOK = 64
+_GROWTH = 4
+
+
+class Candidate(ABC):
+    """A place where a frame could begin. *wake* is how far the stream must reach until more can be said of it."""
+
+    __slots__ = ("begins", "correlation_id", "end", "start", "wake", "whole")
+
+    def __init__(self, start: int, size: int, *, begins: bool, correlation_id: int) -> None:
+        self.start = start
+        self.end = start + 4 + size
+        self.begins = begins
+        self.correlation_id = correlation_id
+        self.whole = False  # all of it is here, and its layout fits
+        self.wake = 0
+
+    @property
+    @abstractmethod
+    def strong(self) -> bool:
+        """Whether it is waited for: nothing inside it is believed until it is whole or disproved."""
 
 
 class Hunt(ABC):
     """The bytes of one direction since the first place where a frame could begin. Positions count from the hunt's start."""
 
-    __slots__ = ("_base", "_buffer", "_candidates", "_given_up", "_limit", "_scanned", "_times", "_walked")
+    __slots__ = (
+        "_base",
+        "_buffer",
+        "_candidates",
+        "_end",
+        "_ended",
+        "_given_up",
+        "_limit",
+        "_marks",
+        "_pieces",
+        "_scanned",
+        "_wake",
+        "_walked",
+        "_walked_strong",
+    )
 
     def __init__(self, limit: int, given_up: int) -> None:
         self._limit = limit
         self._given_up = given_up
         self._buffer = bytearray()
         self._base = 0  # the position of the buffer's first byte
-        self._times: deque[tuple[int, int]] = deque()  # (how many bytes, their time), as the buffer holds them
+        self._end = 0  # the position behind its last one
+        self._ended = False  # whether a segment ends there
+        self._pieces: deque[tuple[int, int, bool]] = (
+            deque()
+        )  # (how many bytes, their time, begins), as the buffer holds them
+        self._marks: set[int] = set()  # where segments begin
         self._scanned = 0  # the first position not looked at
-        self._candidates: list[tuple[int, int]] = []  # a heap of (where the frame would end, where it begins)
-        self._walked = 0
+        self._candidates: list[Candidate] = []  # in the order of the stream
+        self._wake = FAR  # the first position at which more can be said of any candidate
+        self._walked = 0  # through candidates elsewhere than at the beginning of a segment, and
+        self._walked_strong = 0  # there: so that the first, of which there may be many, leave enough for these
 
     @property
     def skipped(self) -> int:
         """Bytes skipped, including those given up before the hunt began."""
         return self._given_up + self._base
 
-    def feed(self, data: bytes, at: int) -> bool:
-        """Receive bytes; return whether the held bytes now begin with a frame."""
+    @property
+    def held(self) -> int:
+        """Bytes that are held."""
+        return len(self._buffer)
+
+    def feed(self, data: bytes, at: int, *, begins: bool = True, ends: bool = True) -> bool:
+        """Receive bytes; return whether the held bytes now begin with a frame.
+
+        Args:
+            data, at: bytes and their time.
+            begins, ends: whether a segment, as the peer sent it, begins with the first byte or ends with the last one.
+        """
+        if begins:
+            self._marks.add(self._end)
         self._buffer += data
-        if self._times and self._times[-1][1] == at:
-            self._times[-1] = (self._times[-1][0] + len(data), at)
-        else:
-            self._times.append((len(data), at))
-        found = self._find()
-        kept = min([self._scanned, *(start for _, start in self._candidates)]) if found is None else found
-        self._drop(kept - self._base)
+        self._pieces.append((len(data), at, begins))
+        self._end += len(data)
+        self._ended = ends
+        self._scan()
+        found = self._decide() if self._end >= self._wake else None
+        if found is None:
+            self._drop_until(min(self._scanned, self._candidates[0].start) if self._candidates else self._scanned)
+            return False
+        self._drop_until(found.start)
+        return True
+
+    def finish(self) -> bool:
+        """Learn that nothing more will come; return whether the held bytes begin with a frame, perhaps not a whole one."""
+        found = next((one for one in self._candidates if self._is_enough_at_end(one)), None)
+        if found is not None:
+            self._drop_until(found.start)
         return found is not None
 
     def give_up(self) -> None:
         """Skip what is held, because nothing more will come."""
-        self._drop(len(self._buffer))
+        self._drop_until(self._end)
 
-    def rest(self) -> Iterator[tuple[bytes, int]]:
-        """The held bytes, as (bytes, time) in order."""
+    def rest(self) -> Iterator[tuple[bytes, int, bool]]:
+        """The held bytes, as (bytes, time, begins) in order; *begins* as in ``feed``."""
         position = 0
-        for size, at in self._times:
-            yield bytes(self._buffer[position : position + size]), at
+        for size, at, begins in self._pieces:
+            yield bytes(self._buffer[position : position + size]), at, begins
             position += size
 
-    @abstractmethod
-    def _pattern(self) -> tuple[re.Pattern[bytes], int, int]:
-        """How a beginning looks: a pattern, its offset in the frame, and how many bytes of the frame it needs in all."""
+    # What a kind of frame knows
 
     @abstractmethod
-    def _may_begin(self, data: bytes) -> bool:
-        """Return whether a candidate's first bytes, size field included, look right: a cheap check before ``_judge``."""
+    def _pattern(self, *, spent: bool) -> tuple[re.Pattern[bytes], int, int]:
+        """How a beginning looks: a pattern, its offset in the frame, and how many bytes of the frame it needs in all.
+
+        *spent*: no more candidates can be read at present, so that only those that are likely should match.
+        """
 
     @abstractmethod
-    def _judge(self, data: bytes) -> bool:
-        """Return whether a complete candidate is a frame; *data* is what follows the size field."""
+    def _candidate(self, start: int, size: int) -> Candidate | None:
+        """The candidate whose first bytes match the pattern; None for one that is none after all."""
 
-    def _find(self) -> int | None:
-        """Where the first frame to be complete begins."""
-        pattern, offset, taken = self._pattern()
-        end = self._base + len(self._buffer)
+    @abstractmethod
+    def _read(self, candidate: Candidate) -> bool:
+        """Look at what is here of a candidate; False disproves it. Sets *whole* and *wake*."""
+
+    @abstractmethod
+    def _is_enough(self, candidate: Candidate) -> bool | None:
+        """Return whether the signs of a whole candidate are enough; False: they never will be; None: not yet."""
+
+    @abstractmethod
+    def _is_enough_at_end(self, candidate: Candidate) -> bool:
+        """Return whether a candidate's signs are enough when nothing more comes."""
+
+    # Candidates
+
+    def _scan(self) -> None:
+        """Look for candidates in what is new."""
+        spent = self._is_spent()
+        pattern, offset, taken = self._pattern(spent=spent)
         while True:
             match = pattern.search(self._buffer, self._scanned - self._base + offset)
-            start = end if match is None else self._base + match.start() - offset
-            found = self._first_whole(end if match is None else start + taken)
-            if found is not None:
-                return found
-            if match is None:
-                self._scanned = max(self._scanned, end - max(taken - 1, 0))
-                return None
-            self._add(start)
+            position = len(self._buffer) if match is None else match.start() - offset
+            start = self._base + position
+            if start + taken > self._end:
+                self._scanned = max(self._scanned, min(start, self._end - taken + 1))
+                return
             self._scanned = start + 1
+            self._walked += _LOOK
+            size = int.from_bytes(self._buffer[position : position + 4], "big", signed=True)
+            if 4 <= size <= self._limit and (candidate := self._candidate(start, size)) is not None:
+                self._candidates.append(candidate)
+                self._wake = 0
+                if len(self._candidates) > MOST_CANDIDATES:
+                    self._shed()
+            elif not spent and self._is_spent():
+                spent = True
+                pattern, offset, taken = self._pattern(spent=True)
 
-    def _add(self, start: int) -> None:
-        position = start - self._base
-        size = int.from_bytes(self._buffer[position : position + 4], "big", signed=True)
-        if not 4 <= size <= self._limit:
-            return
-        heappush(self._candidates, (start + 4 + size, start))
-        if len(self._candidates) > _CANDIDATES:  # drop those that would end last
-            self._candidates.sort()
-            del self._candidates[_CANDIDATES // 2 :]
+    def _shed(self) -> None:
+        """Keep the half of the candidates that says more, or ends sooner."""
+        likeliest = sorted(self._candidates, key=lambda one: (not one.strong, not one.begins, one.end))
+        self._candidates = sorted(likeliest[: MOST_CANDIDATES // 2], key=lambda one: one.start)
 
-    def _first_whole(self, until: int) -> int | None:
-        """The beginning of the first frame that ends at or before *until*; candidates that end there and are none are dropped."""
-        while self._candidates and self._candidates[0][0] <= until:
-            end, start = heappop(self._candidates)
-            position = start - self._base
-            if self._may_begin(bytes(self._buffer[position : position + HEADER_BYTES])) and self._may_walk(
-                end, end - start
-            ):
-                with memoryview(self._buffer) as view:
-                    data = bytes(view[position + 4 : end - self._base])
-                if self._judge(data):
-                    return start
-        return None
+    def _decide(self) -> Candidate | None:
+        """The first candidate that has enough signs; those that are disproved are dropped."""
+        kept: list[Candidate] = []
+        self._wake = FAR
+        waits = False  # for a strong one: the rest lies inside it
+        found = None
+        for candidate in self._candidates:
+            if not waits and found is None:
+                if candidate.wake <= self._end and not self._read(candidate):
+                    continue
+                enough = self._is_enough(candidate) if candidate.whole else None
+                if enough is False:
+                    continue
+                found = candidate if enough else None
+                waits = candidate.strong and not candidate.whole
+                self._wake = min(self._wake, self._end + 1 if candidate.whole else candidate.wake)
+            kept.append(candidate)
+        self._candidates = kept
+        return found
 
-    def _may_walk(self, end: int, size: int) -> bool:
-        """Return whether the bytes received up to a candidate's end still allow a walk through it (see _WALKS_PER_BYTE)."""
-        walked = self._walked + size + _ATTEMPT
-        if walked > end * _WALKS_PER_BYTE + _WALKS_AT_START:
+    def _may_walk(self, size: int, *, strong: bool) -> bool:
+        """Return whether the bytes received so far still allow to look at that many bytes once more."""
+        if strong:
+            self._walked_strong += size + _ATTEMPT
+            return self._walked_strong <= self._allowed
+        if self._walked + size + _ATTEMPT > self._allowed:
             return False
-        self._walked = walked
+        self._walked += size + _ATTEMPT
         return True
 
-    def _drop(self, size: int) -> None:
-        self._base += size
+    @property
+    def _allowed(self) -> int:
+        return self._end * _WALKS_PER_BYTE + _WALKS_AT_START
+
+    def _is_spent(self) -> bool:
+        return self._walked + 2 * _ATTEMPT > self._allowed
+
+    def _here(self, candidate: Candidate) -> bytes:
+        """What is here of a candidate, without its size field."""
+        start = candidate.start + 4 - self._base
+        return self._bytes(start, min(candidate.end, self._end) - self._base)
+
+    def _bytes(self, start: int, stop: int) -> bytes:
+        with memoryview(self._buffer) as view:
+            return bytes(view[start:stop])
+
+    def _wait(self, candidate: Candidate, seen: int) -> None:
+        """Read a candidate again when there is much more of it than the *seen* bytes."""
+        candidate.wake = min(candidate.end, candidate.start + 4 + max(seen, 16) * _GROWTH)
+
+    def _ends_a_segment(self, candidate: Candidate) -> bool:
+        return candidate.end in self._marks or (candidate.end == self._end and self._ended)
+
+    def _drop_until(self, position: int) -> None:
+        size = position - self._base
         del self._buffer[:size]
         while size:
-            first, at = self._times.popleft()
+            first, at, begins = self._pieces[0]
+            if begins:
+                self._marks.discard(self._base)
             if first > size:
-                self._times.appendleft((first - size, at))
+                self._pieces[0] = (first - size, at, position in self._marks)
+                self._base += size
                 return
+            self._pieces.popleft()
+            self._base += first
             size -= first
-
-
-class RequestHunt(Hunt):
-    """Looks for a request."""
-
-    __slots__ = ()
-
-    def _pattern(self) -> tuple[re.Pattern[bytes], int, int]:
-        return _REQUEST, 0, _REQUEST_START
-
-    def _may_begin(self, data: bytes) -> bool:
-        return looks_like_request_header(data[4:])
-
-    def _judge(self, data: bytes) -> bool:
-        return is_request(data)
-
-
-class ResponseHunt(Hunt):
-    """Looks for a response to one of the requests in flight, which ``in_flight`` returns anew at each call."""
-
-    __slots__ = ("_in_flight",)
-
-    def __init__(self, limit: int, given_up: int, in_flight: Callable[[], Iterable[tuple[int, Route]]]) -> None:
-        super().__init__(limit, given_up)
-        self._in_flight = in_flight
-
-    def _pattern(self) -> tuple[re.Pattern[bytes], int, int]:
-        sought = {correlation_id for correlation_id, _ in self._in_flight()}
-        if not sought:
-            return _NOTHING, 4, _RESPONSE_START
-        choices = (re.escape(correlation_id.to_bytes(4, "big", signed=True)) for correlation_id in sorted(sought))
-        return re.compile(b"|".join(choices)), 4, _RESPONSE_START
-
-    def _may_begin(self, data: bytes) -> bool:
-        return True  # the pattern has found a correlation id that is in flight
-
-    def _judge(self, data: bytes) -> bool:
-        correlation_id = int.from_bytes(data[:4], "big", signed=True)
-        return any(route.fits_response(data) for sought, route in self._in_flight() if sought == correlation_id)

@@ -42,13 +42,15 @@ from kproxy.session.cluster import ClusterView
 from kproxy.session.cut import Cut
 from kproxy.session.events import BadFrame, Connection, Gap, NotKafka
 from kproxy.session.exchanges import beginning_of_request, correlation_id_of, failed, is_refusal, peeked, Step
-from kproxy.session.hunting import RequestHunt, ResponseHunt
 from kproxy.session.learning import Learning
 from kproxy.session.limits import Limits
+from kproxy.session.request_hunting import RequestHunt
+from kproxy.session.response_hunting import ResponseHunt
 from kproxy.session.recognise import foreign_request, foreign_size, may_be_newer
 from kproxy.session.sasl import AUTHENTICATING, is_of_authentication, SaslPhase, token_event
 
 _ACKS_NOT_HERE = "whether it is answered at all is not known: its acks are not in the capture"
+_IDS = 8  # bytes of a request's header up to its correlation id
 cdef int MISSING = Cut.MISSING
 cdef dict _NO_NAMES = {}  # shared by all exchanges without topic ids; never written to
 # Bytes that may be a password are not reported, not even as a number.
@@ -85,6 +87,7 @@ cdef class Session:
     cdef bint _is_kafka  # known to be Kafka, whatever the first bytes look like
     cdef bint _broker_seen  # whether any byte of the broker was captured
     cdef int64_t _skipped  # bytes skipped in hunts
+    cdef object _request_hunt  # the last one
 
     def __init__(
         self, *, number: int, client: str, broker: str, cluster: ClusterView | None = None,
@@ -131,10 +134,9 @@ cdef class Session:
         stream = self._requests if direction == DIRECTION_REQUEST else self._responses
         if stream.state == OPAQUE or size == 0:
             return events
-        lost = stream.loses_frames(size, cut)
-        if stream.state == HUNTING:
-            stream.finish(at, events)
+        if stream.state == HUNTING and not stream.finish(at, events):
             stream.hunt()
+        lost = stream.loses_frames(size, cut)
         if lost:
             self._lossy = True
         if lost or cut == MISSING:
@@ -156,15 +158,18 @@ cdef class Session:
         stream = self._requests if direction == DIRECTION_REQUEST else self._responses
         self._end_stream(stream, at, events)
         if direction == DIRECTION_RESPONSE:
-            self._give_up_all(self._why_at_end(), at, events)
+            self._give_up_all(self._why_at_end(CAPTURE_ENDED), at, events)
         return events
 
-    def close(self, int64_t at) -> list[Event]:
-        """Learn that nothing more will arrive: report what is unanswered."""
+    def close(self, int64_t at, ended: str | None = None) -> list[Event]:
+        """Learn that nothing more will arrive: report what is unanswered.
+
+        *ended* says in words how it ended where neither FIN nor RST was seen; by default, the capture ended.
+        """
         events = []
         self._end_stream(self._requests, at, events)
         self._end_stream(self._responses, at, events)
-        self._give_up_all(self._why_at_end(), at, events)
+        self._give_up_all(self._why_at_end(CAPTURE_ENDED if ended is None else ended), at, events)
         if self._skipped and not self._requests.frames.count and not self._from_start[DIRECTION_REQUEST]:
             what = "no Kafka request is in what was captured of the connection, which began before the capture"
             events.append(NotKafka(self.connection, at, "unknown", Direction.REQUEST, what))
@@ -172,11 +177,11 @@ cdef class Session:
         self._responses.stop()
         return events
 
-    def _why_at_end(self) -> str:
+    def _why_at_end(self, ended: str) -> str:
         """Why what is in flight is not answered; a client without any response would not send another request."""
         if not self._broker_seen and len(self._in_flight.queue) >= _ONE_SIDED_FROM:
             return _NO_BYTE_OF_BROKER
-        return before_response(self.connection.closed or CAPTURE_ENDED)
+        return before_response(self.connection.closed or ended)
 
     # Calls from the streams
 
@@ -205,10 +210,16 @@ cdef class Session:
             events.append(Gap(self.connection, at, stream.direction, 0, skipped))
 
     def _hunt_requests(self, given_up: int) -> Hunt:
-        return RequestHunt(self.limits.frame_size, given_up)
+        self._request_hunt = RequestHunt(self.limits.frame_size, given_up)
+        return self._request_hunt
 
     def _hunt_responses(self, given_up: int) -> Hunt:
-        return ResponseHunt(self.limits.frame_size, given_up, self._in_flight.sought)
+        return ResponseHunt(self.limits.frame_size, given_up, self._sought)
+
+    def _sought(self) -> list[tuple[int, Route | None]]:
+        """What the response may be that is looked for: of requests in flight, and of places that could be requests."""
+        known = self._in_flight.sought()
+        return known + self._request_hunt.sought() if self._requests.state == HUNTING else known
 
     # Requests
 
@@ -322,7 +333,7 @@ cdef class Session:
             self._on_bad_request(frame, str(error), events)
             return
         route = None if api_version is None else route_of(api_key, api_version)
-        if self._sasl.may_be_token and (frame.header is None or not self._is_past_tokens(frame.header, frame)):
+        if self._sasl.may_be_token and not self._is_cut_request(route, frame):
             self._on_bad_request(frame, _NO_REQUEST_BUT_TOKEN, events)
             return
         if route is None and api_version is not None and not (frame.header is not None and may_be_newer(frame.header)):
@@ -341,6 +352,12 @@ cdef class Session:
             return
         if self._in_flight.add(exchange, route, len(frame.data)):
             self._shed(frame.ended_at, events)
+
+    def _is_cut_request(self, Route route, Frame frame) -> bool:
+        """As ``_is_past_tokens``; where the header is cut, an API at a version that the facts have is no token: 00 xx 00 yy."""
+        if frame.header is not None:
+            return self._is_past_tokens(frame.header, frame)
+        return route is not None and len(frame.data) >= _IDS and route.api_version in route.request.versions
 
     def _cut_request_step(self, Route route, Frame frame, Exchange exchange, list events) -> bool:
         """As ``_request_step``, with what is here of the body."""
@@ -498,7 +515,10 @@ cdef class Session:
             self._give_up(why, frame.ended_at, events)
 
     def _on_response_without_request(self, frame: Frame, events: list[Event]) -> None:
-        """Handle a response to no request in flight."""
+        """Handle a response to no request in flight; it may show where one is."""
+        if self._requests.state == HUNTING and self._requests.confirm(frame, events):
+            self._on_response(frame, events)
+            return
         try:
             header = read_response_header(frame.data, 0)
         except DecodeError as error:

@@ -47,6 +47,7 @@ cdef class Stream:
     cpdef int receive(self, bytes data, int64_t at, list events) except -1
     cdef bint cut(self, bytes data, int64_t at, list events) except -1
     cdef int recover(self, pieces, list events) except -1
-    cdef int search(self, bytes data, int64_t at, pieces, list events) except -1
+    cdef int use(self, pieces, list events) except -1
+    cdef int search(self, bytes data, int64_t at, begins, pieces, list events) except -1
     cdef bytes skip_over(self, bytes data, int64_t at, list events)
     cdef int _hand_over_cut(self, int64_t at, list events) except -1

@@ -24,6 +24,9 @@
     IN_FRAMES, end                                           IN_FRAMES  what is here of a frame goes to ``handle`` as a cut one
     SKIPPING
     HUNTING    receive                                       HUNTING    IN_FRAMES once the Hunt has found a frame; on_found
+    HUNTING    confirm: a response to a request it holds     IN_FRAMES  as above
+    HUNTING    miss, end                                     IN_FRAMES  what the Hunt held begins with a frame, perhaps one that is
+                                                                        not whole: as above, then as for IN_FRAMES
     HUNTING    miss                                          HUNTING    on_found: all that the Hunt held counts as skipped
     HUNTING    end                                           IN_FRAMES  likewise
     any        stop                                          OPAQUE     all that is held is dropped
@@ -211,15 +214,22 @@ cdef class Stream:
             pieces = deque()
             self.recover(pieces, events)
         else:
-            pieces = deque([(data, at)])
+            pieces = deque([(data, at, True)])
+        self.use(pieces, events)
+        return 0
+
+    cdef int use(self, pieces, list events) except -1:
+        """Do with (bytes, time, whether a segment begins with them) what the state says, piece by piece."""
         while pieces and self.state != OPAQUE:
-            data, at = pieces.popleft()
+            data, at, begins = pieces.popleft()
             if self.state == SKIPPING:
+                size = len(data)
                 data = self.skip_over(data, at, events)
+                begins = begins and len(data) == size
             if not data or self.state == OPAQUE:
                 continue
             if self.state == HUNTING:
-                self.search(data, at, pieces, events)
+                self.search(data, at, begins, pieces, events)
             elif not self.cut(data, at, events):
                 self.recover(pieces, events)
         return 0
@@ -256,11 +266,11 @@ cdef class Stream:
 
     def miss(self, size, int64_t at, int cut, list events):
         """Learn that *size* bytes (None: an unknown number) are not here, for the reason *cut* (Cut); *at*: when they came."""
-        cdef bint lost = self.loses_frames(size, cut)
-        if self.state == HUNTING:
-            self.finish(at, events)
+        cdef bint lost
+        if self.state == HUNTING and not self.finish(at, events):
             self.hunt()
             return
+        lost = self.loses_frames(size, cut)
         due = self._due()
         if self._cut is None:
             self._cut = self.frames.cut_off(cut)
@@ -288,10 +298,25 @@ cdef class Stream:
         return 0
 
     def finish(self, at, events):
-        """Learn that nothing more follows the bytes held: a hunt ends without a frame."""
-        if self._hunt is not None:
-            self._hunt.give_up()
+        """Learn that nothing more follows the bytes held: a hunt ends. Return whether it ends at a frame, perhaps a cut one."""
+        found = False
+        while self._hunt is not None:
+            hunt = self._hunt
+            found = hunt.finish()
+            if not found:
+                hunt.give_up()
             self._end_hunt(at, events)
+            self.use(deque(hunt.rest()), events)
+        return found
+
+    def confirm(self, Frame response not None, list events not None):
+        """Learn of a response to no known request; return whether the hunt has found its request, which is then handled."""
+        hunt = self._hunt
+        if hunt is None or not hunt.confirm(response.data):
+            return False
+        self._end_hunt(response.started_at, events)
+        self.use(deque(hunt.rest()), events)
+        return True
 
     def end(self, int64_t at, int cut, list events):
         """Learn that no more bytes come, for the reason *cut* (Cut). Return how many bytes of a size field came, if no more did."""
@@ -343,7 +368,7 @@ cdef class Stream:
             if self.state != OPAQUE:
                 self.hunt(skipped=1)
         again = [
-            (data[start : start + HUNT_SLICE], at)
+            (data[start : start + HUNT_SLICE], at, False)
             for data, at in self.search_again + rest
             for start in range(0, len(data), HUNT_SLICE)
         ]
@@ -361,10 +386,10 @@ cdef class Stream:
             self._cut.ended_at = at
         return data[skipped:]
 
-    cdef int search(self, bytes data, int64_t at, pieces, list events) except -1:
+    cdef int search(self, bytes data, int64_t at, begins, pieces, list events) except -1:
         """HUNTING: pass the bytes to the Hunt; once it has found a frame, continue there."""
         hunt = self._hunt
-        if hunt.feed(data, at):
+        if hunt.feed(data, at, begins=begins, ends=not pieces or pieces[0][2]):
             self._end_hunt(at, events)
             pieces.extendleft(reversed(list(hunt.rest())))
         return 0

@@ -16,11 +16,11 @@ from scapy.packet import Raw
 
 from kproxy.capture import Packet, open_capture, read_flows
 from kproxy.pipeline.flow_reader import FlowEvents
-from kproxy.session import BadFrame, Event, Exchange, Gap, NotKafka
+from kproxy.session import BadFrame, Cut, Event, Exchange, NotKafka
 from tests.conftest import Require
 from tests.support.built_captures import enhanced, interface, option, pcap, section
 from tests.support.traffic import CAPTURES
-from tests.support.variants import decode, frames, ip_of, lines, load, relinked, resegmented, segment
+from tests.support.variants import beginnings, decode, frames, ip_of, lines, load, relinked, resegmented, segment
 
 NAMES = ["01", "03", "05", "08", "11"]
 MACS = bytes(12)
@@ -135,25 +135,51 @@ def test_a_capture_that_ends_anywhere_has_all_that_was_complete(name: str) -> No
         assert lines(event for event in whole if event.response and event.response.ended_at < last) <= found
 
 
-@pytest.mark.parametrize("snaplen", [54, 66, 96, 200, 1000])
-@pytest.mark.parametrize("name", ["01", "05", "08", "11"])
-def test_packets_cut_by_the_snaplen(name: str, snaplen: int) -> None:
-    """What fits is read; all else is a gap, and nothing is invented."""
+@pytest.mark.parametrize("snaplen", [54, 64, 66, 72, 80, 96, 128, 200, 300, 1000])
+@pytest.mark.parametrize("name", ["01", "02", "03", "04", "05", "06", "08", "09", "10"])
+def test_what_a_snaplen_left_is_shown_and_nothing_is_invented(name: str, snaplen: int) -> None:
+    """Every exchange whose header is here is the same as without the snaplen, but for what its bodies say."""
     packets = load(name)
-    whole = {(e.connection.client, e.correlation_id) for e in decode(packets) if isinstance(e, Exchange)}
-    starts, _ = frames(packets)
-    assert starts
+    whole = {(e.connection.client, e.correlation_id): e for e in decode(packets) if isinstance(e, Exchange)}
+    requests, responses = heads(packets, snaplen)
     events = decode(replace(packet, data=packet.data[:snaplen]) for packet in packets)
-    found = [event for event in events if isinstance(event, Exchange)]
-    assert {(event.connection.client, event.correlation_id) for event in found} <= whole
+    found = {(e.connection.client, e.correlation_id): e for e in events if isinstance(e, Exchange)}
     assert not [event for event in events if isinstance(event, BadFrame)]
-    assert any(isinstance(event, Gap | NotKafka) for event in events)
-    small = [
-        e for e in decode(packets) if isinstance(e, Exchange) and e.request and len(e.request.data) + 4 + 66 <= snaplen
-    ]
-    assert {(e.connection.client, e.correlation_id) for e in small} <= {
-        (event.connection.client, event.correlation_id) for event in found
-    }
+    assert {key for key in found if key[1] is not None} <= whole.keys()
+    for key, expected in whole.items():
+        if key not in requests or expected.request is None:
+            continue
+        told = found[key]
+        assert told.request is not None and told.undecoded is None
+        assert (told.api_key, told.api_version, told.client_id) == (
+            expected.api_key,
+            expected.api_version,
+            expected.client_id,
+        )
+        assert (told.request.wire_size, told.request.started_at) == (
+            expected.request.wire_size,
+            expected.request.started_at,
+        )
+        if expected.response is None or key in responses:
+            assert answer_of(told) == answer_of(expected)
+
+
+def answer_of(exchange: Exchange) -> tuple[object, ...]:
+    response = exchange.response
+    known = response is not None and (response.wire_size, response.cut is Cut.RESET)
+    return known, exchange.latency_ms, exchange.unanswered, exchange.expects_response
+
+
+def heads(packets: list[Packet], snaplen: int) -> tuple[set[tuple[str, int]], set[tuple[str, int]]]:
+    """Client and correlation id of requests of which the header is here, and of responses of which the correlation id is."""
+    requests, responses = set(), set()
+    for sender, receiver, frame, seen in beginnings(packets, snaplen):
+        client_id = max(int.from_bytes(frame[12:14], "big", signed=True), 0)
+        if seen >= 14 + client_id:
+            requests.add((sender, int.from_bytes(frame[8:12], "big", signed=True)))
+        if seen >= 8:
+            responses.add((receiver, int.from_bytes(frame[4:8], "big", signed=True)))
+    return requests, responses
 
 
 LINKS: dict[str, Callable[[list[Packet]], list[Packet]]] = {

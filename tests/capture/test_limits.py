@@ -1,6 +1,5 @@
 """The defaults keep what the documentation promises."""
 
-
 import pytest
 
 from kproxy.capture import Limits

@@ -145,7 +145,7 @@ def test_the_wait_for_a_lost_segment_ends_by_packets_and_by_bytes() -> None:
     assert flows.budget.held == 0
 
 
-def test_bytes_that_waited_came_when_the_wait_ended() -> None:
+def test_bytes_that_waited_have_the_time_of_their_own_packet() -> None:
     made = conversation(">one >two >three")
     one, two, three = made.packets[3:6]
     again = replace(two, time_ns=three.time_ns + 5)
@@ -153,7 +153,7 @@ def test_bytes_that_waited_came_when_the_wait_ended() -> None:
     assert [(item.data, item.time_ns) for item in items if isinstance(item, Data)] == [
         (b"one", one.time_ns),
         (b"two", again.time_ns),
-        (b"three", again.time_ns),
+        (b"three", three.time_ns),
     ]
 
 

@@ -147,7 +147,7 @@ def exchanges(path: Path) -> Iterator[Exchange]:
 
 def records_fields(frame: Frame | None) -> Iterator[tuple[str | None, bytes]]:
     """Topic id and records."""
-    if frame is not None and frame.message is not None:
+    if frame is not None and frame.message is not None and not frame.cut:
         body: Any = frame.message.decode(frame.body_version, frame.data, frame.body_start)
         waiting = [(None, body)]
         while waiting:

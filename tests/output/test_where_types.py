@@ -8,7 +8,7 @@ import pytest
 from kproxy.errors import UsageError
 from kproxy.output.jsonl import exchange_line
 from kproxy.output.where import CHEAP, Where
-from kproxy.output.where_types import NUMBERS, TEXTS, TRUTHS, check_types
+from kproxy.output.where_types import NUMBERS, SIDES, TEXTS, TRUTHS, check_types
 from tests.support.traffic import golden_exchanges
 
 
@@ -65,4 +65,4 @@ def test_the_types_are_those_of_the_decoded_log() -> None:
             assert name in NUMBERS, name
         elif isinstance(value, str):
             assert name in TEXTS, name
-    assert set(CHEAP) <= NUMBERS | TEXTS | TRUTHS
+    assert set(CHEAP) <= NUMBERS | TEXTS | TRUTHS | SIDES

@@ -1,45 +1,75 @@
 """Who is the client, told by requests or by answers to them."""
 
+import random
 import struct
 
-from kproxy.pipeline.sides import CLAIMS, Sides
-from tests.support.frames import heartbeat
+import pytest
+
+from kproxy.pipeline.sides import Sides
+from tests.support.frames import heartbeat, heartbeat_answer, produce_answer
 
 # The response to InitProducerId v5 in captures/01: to its last byte it reads as Produce v4 without transactions and topics
 ZEROS = bytes.fromhex("00000016 00000004 00000000 0000 0000 0000 0000 0000 0000 0000 0000")
+HELD = 100_000
 
 
 def frame(body: bytes) -> bytes:
     return struct.pack(">i", len(body)) + body
 
 
-def test_a_request_with_a_client_id_settles_it() -> None:
-    assert Sides().read(1, heartbeat(7)) == 1
-    assert Sides().read(0, heartbeat(7)) == 0
+@pytest.mark.parametrize("direction", [0, 1])
+def test_a_request_with_a_client_id_settles_it(direction: int) -> None:
+    assert Sides(HELD).read(direction, heartbeat(7)) == direction
 
 
-def test_zeros_alone_settle_nothing_at_once() -> None:
-    sides = Sides()
+def test_zeros_alone_settle_nothing() -> None:
+    sides = Sides(HELD)
+    assert sides.read(1, ZEROS) is None
     assert sides.read(1, ZEROS) is None
     assert sides.read(0, heartbeat(5)) == 0
 
 
 def test_a_request_without_client_id_is_settled_by_its_answer() -> None:
-    sides = Sides()
+    sides = Sides(HELD)
     request = frame(struct.pack(">hhihh", 18, 0, 77, -1, 0)[:10])  # ApiVersions v0 of nobody
     assert sides.read(1, request) is None
-    assert sides.claimed() == 1
     assert sides.read(0, frame(struct.pack(">ihi", 77, 0, 0))) == 1
 
 
+def test_without_an_answer_the_end_settles_it() -> None:
+    sides = Sides(HELD)
+    assert sides.read(1, heartbeat(7, client_id=None)) is None
+    assert sides.claimed() == 1
+
+
+def test_requests_within_segments_settle_it_too() -> None:
+    sides = Sides(HELD)
+    noise = random.Random(1).randbytes(1_400)
+    assert sides.read(1, noise + heartbeat(7)[:20]) is None
+    assert sides.read(0, produce_answer(6)) is None
+    assert sides.read(1, heartbeat(7)[20:]) is None
+    assert sides.held(1) == len(heartbeat(7))
+    assert sides.read(0, heartbeat_answer(7)) == 1
+
+
+def test_bytes_that_are_missing_part_what_comes_before_and_after() -> None:
+    sides = Sides(HELD)
+    assert sides.read(1, b"?" + heartbeat(7)[:20]) is None
+    sides.interrupt(1)
+    assert sides.held(1) == 0
+    assert sides.read(1, heartbeat(7)[20:]) is None
+    assert sides.claimed() is None
+
+
 def test_nothing_is_claimed_by_what_is_no_request() -> None:
-    sides = Sides()
+    sides = Sides(HELD)
     assert sides.read(0, b"log line\n" * 20) is None
     assert sides.claimed() is None
 
 
-def test_claims_are_bounded() -> None:
-    sides = Sides()
-    for number in range(10 * CLAIMS):
-        sides.read(0, frame(struct.pack(">hhih", 18, 0, number + 1, -1)))
-    assert len(sides._claims[0]) == CLAIMS
+def test_what_is_held_is_bounded() -> None:
+    sides = Sides(1_000)
+    claims = (50_000_000).to_bytes(4, "big") + heartbeat(1)[4:17]
+    for _ in range(100):
+        sides.read(0, b"?" + claims + bytes(1_000))
+    assert sides.held(0) < 2_000

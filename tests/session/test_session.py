@@ -749,7 +749,7 @@ def test_a_response_that_a_reset_ends_is_there_and_is_no_gap() -> None:
 
 
 def test_bytes_that_only_look_like_a_request_are_not_reported() -> None:
-    almost = request(12, 0, 5, b"\0\1g\0\0\0\5\0\3m-1!")
+    almost = b"?" + request(12, 0, 5, b"\0\1g\0\0\0\5\0\x09m-1!")
     session = new_session(from_start=False)
     assert converse(client >> almost + heartbeat(6), broker >> heartbeat_answer(6), session=session) == [
         f"gap in requests: 0 missing, {len(almost)} skipped, 0 lost",
@@ -802,8 +802,8 @@ def test_a_size_no_peer_accepts_is_bad_and_the_next_frame_is_found(size: int) ->
     )
     assert said == [
         f"bad request: the size field says {size:,}; frames are of at most 104,857,600 bytes",
-        "gap in requests: 0 missing, 4 skipped, 0 lost",
         "Heartbeat v0 #1 answered",
+        "gap in requests: 0 missing, 4 skipped, 0 lost",
         "Heartbeat v0 #2 answered",
     ]
 
@@ -1065,3 +1065,14 @@ def test_another_protocol_is_none_of_kafkas_requests_with_bytes_after_it() -> No
     """ZooKeeper's ConnectRequest reads as Produce v0 with nothing in it, and more."""
     hello = frame_of("00000000 00000000 00000000 00007530 00000000 00000000 00000010" + "00" * 16 + "00")
     assert any(isinstance(event, NotKafka) and event.kind == "zookeeper" for event in events_of(client >> hello))
+
+
+def test_a_null_assignment_of_the_mock_cluster_is_read() -> None:
+    """While a group rebalances it answers SyncGroup v3 with null for bytes, which no version allows."""
+    (exchange,) = events_of(
+        client >> frame_of("000e 0003 00000005 ffff 0001 67 00000001 0001 6d ffff 00000000"),
+        broker >> frame_of("00000005 00000000 001b ffffffff"),
+    )
+    assert isinstance(exchange, Exchange) and exchange.undecoded is None
+    body = exchange.response_body()
+    assert (body.error_code, body.assignment) == (27, None)

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from kproxy.protocol import Direction
 from kproxy.session.cut import Cut
 from kproxy.session.exchanges import Event, Frame
-from kproxy.session.hunting import RequestHunt
 from kproxy.session.limits import Limits
+from kproxy.session.request_hunting import RequestHunt
 from kproxy.session.stream import FrameBuffer, State, Stream
-from tests.support.frames import frame, heartbeat
+from tests.support.frames import frame, heartbeat, heartbeat_answer
 
 
 def cut(chunks: list[bytes], limit: int = 1 << 20) -> list[tuple[bytes, int, int]]:
@@ -144,13 +144,14 @@ def test_frames_are_handed_on_in_order() -> None:
 
 
 def test_a_refused_size_begins_a_hunt_that_ends_at_the_next_request() -> None:
-    told = Listener().send(frame(b"a") + b"\xff\0\0\0junk" + FOUND + frame(b"b"))
-    assert told == [b"a", ("refused", b"\xff\0\0\0"), ("skipped", 8), FOUND[4:], b"b"]
+    told = Listener().send(frame(b"a") + b"\xff\0\0\0junk" + FOUND + FOUND + frame(b"b"))
+    assert told == [b"a", ("refused", b"\xff\0\0\0"), ("skipped", 8), FOUND[4:], FOUND[4:], b"b"]
 
 
 def test_a_frame_that_is_none_is_searched_for_one() -> None:
-    told = Listener().send(frame(b"?" + FOUND + b"tail") + FOUND)
-    assert told == [b"?" + FOUND + b"tail", ("skipped", 5), FOUND[4:], ("refused", b"tail"), ("skipped", 4), FOUND[4:]]
+    told = Listener().send(frame(b"?" + FOUND * 2 + b"tail") + FOUND * 2)
+    twice = [FOUND[4:]] * 2
+    assert told == [b"?" + FOUND * 2 + b"tail", ("skipped", 5), *twice, ("refused", b"tail"), ("skipped", 4), *twice]
 
 
 LONG = frame(b"0123456789")
@@ -187,7 +188,7 @@ def test_a_gap_that_reaches_beyond_the_frame_begins_a_hunt() -> None:
     listener.send(LONG[:6])
     listener.miss(50)
     assert listener.stream.state is State.HUNTING
-    assert listener.send(b"junk" + FOUND) == [b"01", ("skipped", 4), FOUND[4:]]
+    assert listener.send(b"junk" + FOUND * 2) == [b"01", ("skipped", 4), FOUND[4:], FOUND[4:]]
 
 
 def test_frames_left_out_on_purpose_end_with_a_frame() -> None:
@@ -222,6 +223,23 @@ def test_stopped_it_looks_at_nothing() -> None:
     listener = Listener()
     listener.stream.stop()
     assert listener.send(frame(b"a")) == [] and listener.stream.state is State.OPAQUE
+
+
+def test_what_a_hunt_waits_for_is_a_cut_frame_when_bytes_are_missing_in_it() -> None:
+    listener = Listener()
+    listener.stream.hunt()
+    listener.send(FOUND[:-3])
+    listener.miss(3)
+    assert listener.send(FOUND) == [("skipped", 0), FOUND[4:-3], FOUND[4:]]
+
+
+def test_a_response_ends_the_hunt_for_its_request() -> None:
+    listener = Listener()
+    listener.stream.hunt()
+    listener.send(b"?" + heartbeat(9))
+    assert not listener.stream.confirm(Frame(heartbeat_answer(8)[4:], 1, 1), [])
+    assert listener.stream.confirm(Frame(heartbeat_answer(9)[4:], 1, 1), [])
+    assert listener.told == [("skipped", 1), heartbeat(9)[4:]]
 
 
 def test_finishing_a_hunt_tells_what_was_passed_over() -> None:

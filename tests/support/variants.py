@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec.structs import replace
+from scapy.layers.inet import IP
 
 from kproxy.capture import Data, FlowItem, Flows, Limits, Packet, open_capture
 from kproxy.capture.links import read_datagram, read_segment
@@ -97,6 +98,33 @@ def relinked(packets: Iterable[Packet], link_type: int, header: bytes) -> list[P
 
 def frames(packets: Sequence[Packet]) -> tuple[dict[Stream, int], dict[Stream, list[range]]]:
     """By plain means: where each stream with a SYN begins, and the places of its Kafka frames, sizes included."""
+    starts, streams = _sent(packets)
+    return starts, {stream: list(_frames(data)) for stream, data in streams.items()}
+
+
+def beginnings(packets: Sequence[Packet], snaplen: int) -> Iterator[tuple[str, str, bytes, int]]:
+    """By plain means: sender, receiver and bytes of each frame of streams with a SYN, and how many bytes from its first on lie in
+    the first *snaplen* bytes of a packet."""
+    starts, streams = _sent(packets)
+    here = {stream: bytearray(len(data)) for stream, data in streams.items()}
+    ends = {}
+    for packet in packets:
+        found = segment(replace(packet, data=packet.data[:snaplen]))
+        stream = found.key, found.side
+        ip = IP(ip_of(packet))
+        ends[stream] = f"{ip.src}:{ip.sport}", f"{ip.dst}:{ip.dport}"
+        if stream in starts and found.payload:
+            at = (found.sequence - starts[stream]) % 2**32
+            here[stream][at : at + len(found.payload)] = b"\1" * len(found.payload)
+    for stream, data in streams.items():
+        for place in _frames(data):
+            frame = bytes(data[place.start : place.stop])
+            seen = here[stream][place.start : place.stop].find(0)
+            yield *ends[stream], frame, len(frame) if seen < 0 else seen
+
+
+def _sent(packets: Sequence[Packet]) -> tuple[dict[Stream, int], dict[Stream, bytearray]]:
+    """Where each stream with a SYN begins, and its bytes."""
     starts = {(s.key, s.side): s.sequence + 1 for s in map(segment, packets) if s.flags & 2}
     streams: dict[Stream, bytearray] = {stream: bytearray() for stream in starts}
     known = [found for found in map(segment, packets) if (found.key, found.side) in starts]
@@ -104,7 +132,7 @@ def frames(packets: Sequence[Packet]) -> tuple[dict[Stream, int], dict[Stream, l
         at = (found.sequence - starts[found.key, found.side]) % 2**32
         if found.payload:
             streams[found.key, found.side][at : at + len(found.payload)] = found.payload
-    return starts, {stream: list(_frames(data)) for stream, data in streams.items()}
+    return starts, streams
 
 
 def _frames(data: bytearray) -> Iterator[range]:

@@ -100,7 +100,7 @@ EXCHANGES = Table(
         _always("exchange", "int64", "which one of its connection, from 1, in the order in which they were complete"),
         Column("request_at", TIME, "first byte of the request"),
         Column("response_at", TIME, "last byte of the response"),
-        Column("latency_ms", "double", "from one to the other", "ms"),
+        Column("latency_ms", "double", "from one to the other; null where the response has no end", "ms"),
         Column("api_key", "int16", "null for a response whose request was not seen"),
         Column("api_name", "string", "Kafka's name of the API; null for one that no known release has"),
         Column("api_version", "int16", "as the request header has it"),

@@ -294,11 +294,14 @@ cpdef tuple read_body(Frame frame):
     body.name = form.name
     body.message = message
     body.version = frame.body_version
-    try:
-        if form.program is not None:
+    if form.program is not None:
+        try:
             body.struct = decode(form.program, frame.data, frame.body_start, frame.trailing)
-        else:
-            body.struct = frame.decode()
+            return body, None
+        except DecodeError:
+            pass  # it may have a null where none is allowed
+    try:
+        body.struct = frame.decode()
     except DecodeError as error:
         return None, str(error)
     return body, None
@@ -325,7 +328,7 @@ cpdef tuple exchange_row(int64_t number, Exchange exchange, Found found, list to
     if response is not None:
         layout = layout or response.layout
         assumed = response.assumed_version if assumed is None else assumed
-        if request is not None:
+        if request is not None and response.has_end():
             latency = <double>(response.ended_at - request.started_at) / 1e6
     return (
         number,

@@ -4,7 +4,7 @@ A table from API to function; a function gets both bodies, decoded to the few fi
 Strings are made printable where they are used.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sized
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -12,6 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from kproxy.output.bodies import READABLE, Bodies
+from kproxy.output.completeness import lists_all
 from kproxy.output.escaping import word
 from kproxy.output.text.body_fields import (
     AddPartitionsRequest,
@@ -42,6 +43,7 @@ from kproxy.output.times import render_size
 from kproxy.protocol.values import describe
 
 SHOWN_NAMES = 3
+NOUNS = {"apiKeys": "APIs"}
 
 
 @dataclass(slots=True)
@@ -81,7 +83,30 @@ class Line:
         if len(topics) == 1 and 0 < len(partitions) <= 4:
             self.words[-1] += "-" + ",".join(map(str, partitions))
         elif partitions:
-            self.words.append(f"{len(partitions)} partitions")
+            self.words.append(f"{self.at_least}{len(partitions)} partitions")
+
+    def has(self, side: str, field: str) -> bool:
+        """Whether a body is known to have a field at its top, or to have it not: not where it is cut before that."""
+        body = self.bodies.request if side == "request" else self.bodies.response
+        return side not in self.bodies.beginnings or f'"{field}":'.encode() in (body or b"")
+
+    def count(self, field: str, elements: Sized) -> int | None:
+        """How many elements an array at the top of the response has; None where it is cut before that."""
+        beginning = self.bodies.beginnings.get("response")
+        if beginning is None or (self.has("response", field) and not (beginning.missing or "").startswith(f"{field}[")):
+            return len(elements)
+        return beginning.counts.get(field)
+
+    def counts(self, **arrays: Sized) -> None:
+        """Add how many elements arrays of the response have, by what they are called."""
+        found = [(name, self.count(name, elements)) for name, elements in arrays.items()]
+        known = ", ".join(f"{count} {NOUNS.get(name, name)}" for name, count in found if count is not None)
+        self.words += [f"→ {known}"] if known else []
+
+    @property
+    def at_least(self) -> str:
+        """What to say before a number that would be larger if the bodies were whole."""
+        return "" if all(map(lists_all, self.bodies.beginnings.values())) else "at least "
 
 
 Describe: TypeAlias = Callable[[Line], None]
@@ -91,12 +116,13 @@ def key_facts(api_key: int | None, bodies: Bodies, topic_names: Mapping[str, str
     """The facts of an exchange as words with two spaces between them; empty when there are none.
 
     Printable whatever the bodies hold; not cut to a width. There are none of a side that is missing or could not be
-    read, and of one beyond READABLE only its size.
+    read, and of one beyond READABLE only its size. Of a cut one there are those that its first fields tell for certain.
     """
     bodies, sizes = _without_large(bodies)
     line = Line(bodies, topic_names)
+    table = FACTS_OF_CUT if bodies.beginnings else FACTS
     try:
-        (FACTS.get(api_key, _common) if api_key is not None else _common)(line)
+        (table.get(api_key, _common) if api_key is not None else _common)(line)
     except msgspec.DecodeError:  # JSON of an unknown layout: no facts
         line.words.append("(details with -v)")
     return "  ".join(filter(None, [*sizes, *line.words]))
@@ -108,7 +134,9 @@ def _without_large(bodies: Bodies) -> tuple[Bodies, list[str]]:
     large = {side: body for side, body in sides.items() if body is not None and len(body) > READABLE}
     if not large:
         return bodies, []
-    rest = replace(bodies, **dict.fromkeys(large), embedded=[])
+    rest = replace(bodies, embedded=[])
+    for side in large:
+        setattr(rest, side, None)
     return rest, [f"{side} of {render_size(len(body))} as JSON" for side, body in large.items()]
 
 
@@ -147,7 +175,7 @@ def _numbers(line: Line, common: Common) -> None:
     if common.memberEpoch is not None:
         named = {0: " (join)", -1: " (leave)", -2: " (static leave)"}.get(common.memberEpoch, "")
         line.words.append(f"epoch {common.memberEpoch}{named}")
-    if common.producerId is not None and common.producerId != -1:
+    if common.producerId is not None and common.producerId != -1 and common.producerEpoch is not None:
         line.words.append(f"producer {common.producerId}/{common.producerEpoch}")
     if common.committed is not None:
         line.words.append("commit" if common.committed else "abort")
@@ -166,7 +194,8 @@ def _produce(line: Line) -> None:
     line.partitions(request.topicData)
     size = sum(p.size for topic in request.topicData for p in topic.all_partitions())
     line.words.append(record_count(line.bodies.embedded))
-    line.words.append(render_size(size))
+    if request.topicData or not line.bodies.beginnings:
+        line.words.append(line.at_least + render_size(size))
     if request.acks is not None:
         line.words.append(f"acks={'all' if request.acks == -1 else request.acks}")
     if request.transactionalId is not None:
@@ -178,9 +207,9 @@ def _fetch(line: Line) -> None:
     response: FetchResponse = line.response(FetchResponse)
     answered = response.responses or response.topics
     line.partitions(answered or request.topics)
-    if line.bodies.response is not None:
+    if line.bodies.response is not None and (answered or not line.bodies.beginnings):
         size = sum(p.size for topic in answered for p in topic.all_partitions())
-        line.words += [record_count(line.bodies.embedded), render_size(size)]
+        line.words += [record_count(line.bodies.embedded), line.at_least + render_size(size)]
     if request.groupId is not None:
         line.words.append(f"group {word(request.groupId)}")
     if request.replicaId >= 0:
@@ -190,12 +219,12 @@ def _fetch(line: Line) -> None:
 
 
 def _metadata(line: Line) -> None:
-    if line.bodies.request is not None:
+    if line.bodies.request is not None and line.has("request", "topics"):
         request: NamedTopics = line.request(NamedTopics)
         line.topics(request.topics, "all topics" if request.topics is None else "no topics")
     if line.bodies.response is not None:
         response: MetadataResponse = line.response(MetadataResponse)
-        line.words.append(f"→ {len(response.topics)} topics, {len(response.brokers)} brokers")
+        line.counts(topics=response.topics, brokers=response.brokers)
 
 
 def _api_versions(line: Line) -> None:
@@ -206,7 +235,7 @@ def _api_versions(line: Line) -> None:
         line.words.append(f"{word(request.clientSoftwareName)} {word(request.clientSoftwareVersion or '')}")
     if line.bodies.response is not None:
         response: ApiVersionsResponse = line.response(ApiVersionsResponse)
-        line.words.append(f"→ {len(response.apiKeys)} APIs")
+        line.counts(apiKeys=response.apiKeys)
 
 
 def _find_coordinator(line: Line) -> None:
@@ -225,7 +254,7 @@ def _topics_with_partitions(line: Line) -> None:
     _common(line)
     request: TopicsBody = line.request(TopicsBody)
     if request.topics is None:
-        line.words.append("all topics")
+        line.words += ["all topics"] if line.has("request", "topics") else []
     else:
         line.partitions(request.topics)
 
@@ -372,4 +401,10 @@ FACTS: dict[int, Describe] = {
     79: _topics_with_partitions,  # ShareAcknowledge
     88: _group_heartbeat,  # StreamsGroupHeartbeat
     89: _groups,  # StreamsGroupDescribe
+}
+
+# Those that ask nothing of a field that may not be there; for the other APIs it is _common.
+FACTS_OF_CUT: dict[int, Describe] = {
+    key: _topics_with_partitions if key == 2 else FACTS[key]
+    for key in (0, 1, 2, 3, 8, 9, 18, 19, 20, 21, 23, 28, 37, 47, 61, 68, 75, 76, 78, 79, 88)
 }

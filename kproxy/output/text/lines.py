@@ -13,6 +13,7 @@ from typing import Any
 from rich.cells import cell_len
 
 from kproxy.output.bodies import Bodies, count_errors, read_bodies
+from kproxy.output.completeness import notes
 from kproxy.output.escaping import printable, word
 from kproxy.output.text.key_facts import key_facts
 from kproxy.output.text.payload_facts import token_words
@@ -61,7 +62,7 @@ class TextLines:
         client_id = "-" if event.client_id is None else word(event.client_id, CLIENT_ID)
         if self.style is PLAIN and self.width is None:
             head = f"{_clock(event)}  {self._route(event)}  {_latency(event):>7}"
-            tail = f"{trouble}  {known}" if trouble and known else trouble or known
+            tail = "  ".join(filter(None, (trouble, known, notes(event))))
             return f"{head}  {_api(event.api_key, event.api_version):<22}  {client_id:<16}  {tail}".rstrip()
         return self._on_terminal(event, client_id, trouble, known)
 
@@ -78,6 +79,7 @@ class TextLines:
             (style.name, f"{_api(event.api_key, event.api_version):<{14 if self.narrow else 20}}"),
             *((wrong, named) if self.narrow else (named, wrong)),
             ("", known.replace("  ", " ") if self.narrow else known),
+            (style.warning, notes(event)),
         ]
         return self._join(parts)
 
@@ -116,7 +118,7 @@ def _clock(exchange: Exchange) -> str:
 
 
 def _latency(exchange: Exchange) -> str:
-    if exchange.request is None or exchange.response is None:
+    if exchange.request is None or exchange.response is None or exchange.latency_ms is None:
         return "-"
     return render_duration(exchange.response.ended_at - exchange.request.started_at)
 

@@ -14,10 +14,11 @@ from typing import Any
 import msgspec
 
 from kproxy.output.bodies import READABLE, Bodies, count_errors, find_errors, read_bodies
+from kproxy.output.completeness import share_here, trailing_words, why_cut
 from kproxy.output.escaping import printable, word
 from kproxy.output.text.styles import PLAIN, Style
 from kproxy.output.times import render_size
-from kproxy.protocol import RequestHeader
+from kproxy.protocol import Beginning, RequestHeader
 from kproxy.protocol.embedded import Embedded
 from kproxy.protocol.embedded.payload import to_json
 from kproxy.protocol.error_codes import error_code
@@ -41,6 +42,7 @@ class Tree:
         self.width = width or WIDTH
         self._names: Mapping[str, str] = {}
         self._inside = Inside([])
+        self._counts: Mapping[str, int] = {}  # of the arrays that are cut
 
     def render(self, exchange: Exchange, bodies: Bodies | None = None) -> Iterator[str]:
         """The lines of the tree, without newlines: request, response, then each error once."""
@@ -54,7 +56,11 @@ class Tree:
             if frame is not None:
                 self._inside = Inside([one for one in bodies.embedded if one.where == title])
                 yield f"  {self.style.paint(self.style.name, title)}  {self._frame(frame)}"
-                yield from self._below(frame, body, bodies)
+                beginning = bodies.beginnings.get(title)
+                if beginning is None:
+                    yield from self._below(frame, body, bodies)
+                else:
+                    yield from self._cut(frame, body, beginning, why_cut(exchange)[title])
         yield from self._fetch_session(exchange)
         yield from self._errors(bodies.response)
 
@@ -82,14 +88,13 @@ class Tree:
             words.append(f"read as version {frame.assumed_version}, the newest that kproxy knows")
         if frame.unread:
             words.append("of which a broker that lacks the version reads the header only")
+        if frame.trailing:
+            words.append(trailing_words(frame.trailing))
         return self.style.paint(self.style.dim, ", ".join(words))
 
     def _below(self, frame: Frame, body: bytes | None, bodies: Bodies) -> Iterator[str]:
         """Header and body of a frame."""
-        if frame.header is not None:
-            header = msgspec.json.decode(frame.header.to_json())
-            kind = "RequestHeader" if isinstance(frame.header, RequestHeader) else "ResponseHeader"
-            yield from self._branch(kind, ("header",), "header", header, "  ", last=body == b"{}")
+        yield from self._header(frame, last=body == b"{}")
         if frame.unread:
             return
         if body is None or frame.message is None:
@@ -99,10 +104,36 @@ class Tree:
         else:
             yield from self._struct(frame.message.name, (), msgspec.json.decode(body), "  ")
 
+    def _header(self, frame: Frame, *, last: bool) -> Iterator[str]:
+        if frame.header is not None:
+            header = msgspec.json.decode(frame.header.to_json())
+            kind = "RequestHeader" if isinstance(frame.header, RequestHeader) else "ResponseHeader"
+            yield from self._branch(kind, ("header",), "header", header, "  ", last=last)
+
+    def _cut(self, frame: Frame, body: bytes | None, beginning: Beginning, why: str) -> Iterator[str]:
+        """Header and fields of a frame up to the cut, then what is missing and why."""
+        yield from self._header(frame, last=False)
+        if body is not None and frame.message is not None and len(body) <= READABLE:
+            self._counts = beginning.counts
+            yield from self._struct(frame.message.name, (), msgspec.json.decode(body), "  ", follows=True)
+            self._counts = {}
+        missing = f"{beginning.missing} and what follows: " if beginning.missing else ""
+        if beginning.error is not None:
+            yield f"  {BRANCH}{self.style.paint(self.style.error, printable(str(beginning.error), 1000))}"
+            missing = "the rest: "
+        yield f"  {LAST}{self.style.paint(self.style.warning, printable(f'{missing}{why}{share_here(frame)}', 1000))}"
+
     def _struct(
-        self, message: str, path: tuple[str, ...], value: dict[str, Any], indent: str, at: str = ""
+        self,
+        message: str,
+        path: tuple[str, ...],
+        value: dict[str, Any],
+        indent: str,
+        at: str = "",
+        *,
+        follows: bool = False,
     ) -> Iterator[str]:
-        last = len(value) - 1
+        last = len(value) if follows else len(value) - 1
         for index, (name, inner) in enumerate(value.items()):
             path_text = f"{at}.{name}" if at else name
             yield from self._branch(message, (*path, name), name, inner, indent, path_text, last=index == last)
@@ -123,7 +154,7 @@ class Tree:
                 yield f"{stem}{label}"
                 yield from self._struct(message, path, value, below, at)
         elif isinstance(value, list) and value and isinstance(value[0], dict | list):
-            yield f"{stem}{label}: {len(value)}"
+            yield f"{stem}{label}: {self._count(at, value)}"
             for index, inner in enumerate(value[:MOST_ELEMENTS]):
                 path_text = f"{at}[{index}]" if at else ""
                 yield from self._branch(
@@ -132,14 +163,20 @@ class Tree:
             if len(value) > MOST_ELEMENTS:
                 yield f"{below}{LAST}{_more(value)}"
         elif isinstance(value, list) and len(value) > 1 and len(stem) + 3 * len(value) > self.width:
-            yield f"{stem}{label}: {len(value)}"
+            yield f"{stem}{label}: {self._count(at, value)}"
             text = ", ".join(map(_plain, value[:MOST_ELEMENTS]))
             text += f", {_more(value)}" if len(value) > MOST_ELEMENTS else ""
             yield from textwrap.wrap(text, self.width, initial_indent=below + SPACE, subsequent_indent=below + SPACE)
         elif (one := self._inside.at(at)) is not None:
             yield from self._opened(one, f"{stem}{label}: ", value, below)
         else:
-            yield f"{stem}{label}: {self._value(message, path, value)}"
+            of_all = f", {self._count(at, value)}" if at in self._counts else ""
+            yield f"{stem}{label}: {self._value(message, path, value)}{of_all}"
+
+    def _count(self, at: str, value: Sequence[Any]) -> str:
+        """How many elements an array has, and of a cut one how many there are in all."""
+        count = self._counts.get(at, len(value))
+        return str(count) if count == len(value) else f"{len(value)} of {count}"
 
     def _opened(self, one: Embedded, stem: str, value: Any, below: str) -> Iterator[str]:
         """A payload under its field; the field's own bytes are not repeated."""

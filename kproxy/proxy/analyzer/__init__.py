@@ -2,6 +2,7 @@
 
     process.py       Analyzer and its loop: reads the rings in batches, handles the supervisor's messages, gives up a record that
                      takes seconds of CPU
+    pace.py          its share of the CPU: what others leave, unless that starves it; the thread of the event loop
     tap_decoder.py   TapDecoder: tap records -> the pipeline's connections
     outputs.py       the files of the configuration (decoded log, capture) as outputs of the pipeline, rotated
     counts.py        AnalysisCounts: an output that counts for /metrics, bounded

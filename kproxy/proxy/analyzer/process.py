@@ -8,13 +8,12 @@ import asyncio
 import gc
 import os
 import resource
-import signal
 import time
 from collections import Counter, deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from types import FrameType
+from threading import Thread
 
 import msgspec
 
@@ -24,6 +23,7 @@ from kproxy.pipeline.rotating_file import Report, RotatingFile
 from kproxy.pipeline.run import Options, Run
 from kproxy.proxy.analyzer.counts import AnalysisCounts
 from kproxy.proxy.analyzer.outputs import FILES, rotating_file
+from kproxy.proxy.analyzer.pace import PacedLoop, raise_in
 from kproxy.proxy.analyzer.tap_decoder import TapDecoder
 from kproxy.proxy.channel import MESSAGE_DROPPED, Channel
 from kproxy.proxy.child_process import ChildArguments
@@ -43,12 +43,13 @@ from kproxy.proxy.messages import (
 )
 from kproxy.proxy.tap.ring import TapReader
 
-BATCH = 32  # records of one ring before others have their turn; each may hold thousands of frames
-SHORTEST_WAIT, LONGER_WAIT, LONGEST_WAIT = 0.001, 0.004, 0.02  # seconds between looks at the rings, which cost CPU
-MANY = 32  # records at a look, after which the next one comes soon; fewer may wait longer, and none the longest
+BATCH = 128  # records of one ring before others have their turn; each may hold thousands of frames
+WAIT = 0.02  # seconds between looks at the rings: each look costs CPU, and a worker on this core its caches
+WAIT_FOR = 16 << 20  # bytes of a ring that such a wait fits; smaller rings are looked at more often
 FEW = 65_536  # bytes of a ring that may wait
+BEHIND = 1 << 20  # bytes of a ring after which the analyzer needs more CPU, if there is more (pace.py)
 SEND_EVERY = 1.0  # seconds
-STUCK_TICKS = 3  # seconds of CPU on one record, after which its connection is given up
+STUCK_S = 3.0  # seconds of CPU on one record, after which its connection is given up
 SILENT = 3_600 * 10**9  # ns after which a connection without traffic is closed: brokers do so after ten minutes
 MOST_MEMORY = 4 << 30  # bytes of address space
 MOST_MESSAGES = 100  # events for the log that wait to be sent
@@ -83,7 +84,12 @@ class Analyzer:
         ]
         self._faults = [reader.faults for reader in readers]
         self._busy = False
-        self._seen = (0, 0)  # records taken at the last tick, and for how many ticks no more
+        self._seen = (0, 0.0)  # records taken, and the CPU time (seconds) when that was new
+        sizes = [os.fstat(reader.fd).st_size for reader in readers]
+        self.wait = WAIT * min(1.0, min(sizes, default=WAIT_FOR) / WAIT_FOR)
+        self._positions = [reader.position for reader in readers]  # when the main thread looked last
+        self._reading = asyncio.Lock()  # one reads at a time, in the order of each ring
+        self._behind = [min(BEHIND, size // 8) for size in sizes]
         self._most_lag = 0
 
     def report(self, event: str, **keys: LogValue) -> None:
@@ -129,12 +135,13 @@ class Analyzer:
 
         return report
 
-    def forget(self, ring: int) -> None:
+    async def forget(self, ring: int) -> None:
         """Close the connections of a worker that died; those of its successor are others."""
         if 0 <= ring < len(self.taps):
-            self.read_rest(ring)
-            with self._watched():
-                self.taps[ring].connections.close_all(time.time_ns())
+            async with self._reading:
+                await self._read_rest(ring)
+                with self._watched():
+                    self.taps[ring].connections.close_all(time.time_ns())
 
     # Rings
 
@@ -151,26 +158,35 @@ class Analyzer:
                 tap.connections.close_all(time.time_ns())  # the writer describes anew what is open
         return len(items)
 
-    def read_rest(self, ring: int) -> None:
-        """Decode what is in a ring now; not what a worker writes meanwhile."""
+    async def _read_rest(self, ring: int) -> None:
+        """Decode what is in a ring now, not what a worker writes meanwhile; between two batches the loop may change its thread."""
         reader = self._readers[ring]
         end = reader.position + reader.waiting
         while reader.position < end and self.read(ring):
-            pass
+            await asyncio.sleep(0)
 
     @property
     def is_behind(self) -> bool:
         """Whether some ring has so much in it that it must be read at once."""
         return any(reader.waiting > FEW for reader in self._readers)
 
-    def read_all(self) -> int:
-        """Decode a batch of each ring; give the number of records of the largest."""
-        return max(map(self.read, range(len(self._readers))), default=0)
+    def is_far_behind(self) -> bool:
+        """Whether some ring fills, or nothing was read of one since the last call, although there is something in it."""
+        before, self._positions = self._positions, [reader.position for reader in self._readers]
+        return any(
+            reader.waiting > most or (reader.waiting > 0 and reader.position == position)
+            for reader, most, position in zip(self._readers, self._behind, before, strict=True)
+        )
 
-    def finish(self) -> None:
+    async def read_all(self) -> int:
+        """Decode a batch of each ring; give the number of records of the largest."""
+        async with self._reading:
+            return max(map(self.read, range(len(self._readers))), default=0)
+
+    async def finish(self) -> None:
         """Decode what is left in the rings, and close the files."""
         for ring, (reader, tap) in enumerate(zip(self._readers, self.taps, strict=True)):
-            self.read_rest(ring)
+            await self._read_rest(ring)
             reader.detach()
             with self._watched():
                 tap.connections.close_all(time.time_ns())
@@ -215,28 +231,27 @@ class Analyzer:
         finally:
             self._busy = False
 
-    def tick(self, _signal: int, _frame: FrameType | None) -> None:
-        """Called once a second of CPU: raise Stuck where the same record has been decoded for too long."""
-        taken = sum(tap.taken for tap in self.taps)
-        before, ticks = self._seen
-        self._seen = (taken, ticks + 1 if taken == before and self._busy else 0)
-        if self._seen[1] >= STUCK_TICKS:
-            self._seen = (taken, 0)
-            raise Stuck
+    def watch(self, thread: Thread) -> None:
+        """Called several times a second by another thread: raise Stuck in *thread* where it decodes one record for too long."""
+        taken, cpu = sum(tap.taken for tap in self.taps), time.process_time()
+        before, since = self._seen
+        if taken != before or not self._busy:
+            self._seen = taken, cpu
+        elif cpu - since >= STUCK_S:
+            self._seen = taken, cpu
+            raise_in(thread, Stuck)
 
 
 async def _look(analyzer: Analyzer, stop: asyncio.Event) -> None:
-    """Read the rings until *stop*: at once while there is more, else after a pause that grows."""
-    wait = SHORTEST_WAIT
+    """Read the rings until *stop*: at once while there is more, else some times a second."""
     while not stop.is_set():
-        most = analyzer.read_all()
-        if most and analyzer.is_behind:
+        most = await analyzer.read_all()
+        if most >= BATCH or (most and analyzer.is_behind):
             await asyncio.sleep(0)
             continue
-        if not most and wait == LONGEST_WAIT:
+        if not most:
             analyzer.flush()
-        wait = SHORTEST_WAIT if most >= MANY else min(2 * wait, LONGER_WAIT if most else LONGEST_WAIT)
-        await asyncio.sleep(wait)
+        await asyncio.sleep(analyzer.wait)
 
 
 async def _send(analyzer: Analyzer, channel: Channel[ToAnalyzer], stop: asyncio.Event) -> None:
@@ -256,7 +271,7 @@ async def _receive(analyzer: Analyzer, channel: Channel[ToAnalyzer], stop: async
             case Configure():
                 await channel.send(_configure(analyzer, message))
             case ForgetWorker(worker):
-                analyzer.forget(worker)
+                await analyzer.forget(worker)
             case Drain():
                 break
     stop.set()
@@ -284,7 +299,7 @@ async def _run(analyzer: Analyzer, control: int) -> None:
         tasks.create_task(_receive(analyzer, channel, stop), name="receive")
         await _look(analyzer, stop)
         sending.cancel()
-    analyzer.finish()
+    await analyzer.finish()
     await channel.send(analyzer.message())
     for event in analyzer.take_messages():
         await channel.send(event)
@@ -298,11 +313,9 @@ def main(arguments: ChildArguments) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, resource.getrlimit(resource.RLIMIT_AS)[1]))
     readers = [TapReader(fd) for fd in arguments.taps]
     analyzer = Analyzer(readers)
-    signal.signal(signal.SIGVTALRM, analyzer.tick)
-    signal.setitimer(signal.ITIMER_VIRTUAL, 1.0, 1.0)
     gc.collect()
     gc.freeze()  # what is there now stays; only what traffic makes is looked at
     gc.set_threshold(20_000, 20, 20)
     for reader in readers:
         reader.attach()
-    asyncio.run(_run(analyzer, arguments.control))
+    PacedLoop(analyzer.is_far_behind, analyzer.watch).run(_run(analyzer, arguments.control))

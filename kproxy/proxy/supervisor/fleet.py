@@ -22,6 +22,7 @@ from kproxy.proxy.supervisor.child import Child
 from kproxy.proxy.supervisor.processes import ANALYZER, WORKER
 from kproxy.proxy.tap.counters import Counters
 from kproxy.proxy.tap.ring import create_ring, detach_reader, reader_position
+from kproxy.proxy.tap.shared_limits import SharedLimits
 
 ANALYZER_START_S = 3.0  # longest wait for the analyzer before the fleet counts as started
 # How long a worker may live beyond its time to drain before it is killed; the analyzer half of it more.
@@ -66,6 +67,7 @@ class Fleet:
         self._retired: list[Counters] = []  # of workers that have left: their counts are still part of the totals
         self._analyzer: Child | None = None
         self._brokers: dict[str, Brokers] = {}
+        self._limits = SharedLimits.create()
         self._tasks: set[asyncio.Task[None]] = set()
         self._analyzing: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._serving = False
@@ -160,6 +162,7 @@ class Fleet:
             self._detach_reader()
             return
         slot = next(slot for slot in self._all_slots() if slot.child is child)
+        self._limits.release_all_of(slot.counters)
         slot.counters.close_open_gauges()
         if code is None and not slot.first.done():
             slot.first.set_result(f"{child.name} could not be started")
@@ -186,8 +189,7 @@ class Fleet:
         tap = (create_ring(self.config.analysis.ring_size),) if self._tapped else ()
 
         def arguments(control: int, stack: int) -> ChildArguments:
-            others = tuple(one.fd for one in self.counters() if one is not counters)
-            return ChildArguments(os.getpid(), control, counters.fd, tap, others, number, stack)
+            return ChildArguments(os.getpid(), control, counters.fd, tap, self._limits.fd, number, stack)
 
         child = Child(self._modules.worker, number, arguments, self)
         return WorkerSlot(child, counters, tap, asyncio.get_running_loop().create_future())

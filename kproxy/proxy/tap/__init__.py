@@ -1,13 +1,14 @@
-"""Memory that processes share: the tap ring (worker to analyzer) and the counters (worker to supervisor).
+"""Memory that processes share: the tap ring (worker to analyzer), the counters (worker to supervisor), the limits (all workers).
 
     ring.pyx           the tap: TapWriter, TapReader; one writer, one reader, no locks, no waiting
     tapped.py          TapKind: the kinds of its records
     counters.pyx       Counters: totals, closes by cause, requests and responses by API, open connections by address
+    shared_limits.pyx  SharedLimits: the places of clients, by atomic steps; one for all workers
     counted.py         Total, CloseCause, ApiTotals: names of what is counted. The only list of them: C reads it at import
     sealed.py          memfds whose size cannot change
     shared_memory.pxd  mapping, atomic loads and stores
 
-The supervisor makes both memfds for each worker, and children inherit them; so counters outlive a worker that dies, and
+The supervisor makes ring and counters for each worker, and children inherit them; so counters outlive a worker that dies, and
 a new analyzer goes on with the ring of the old one.
 
 Records of the ring: (kind, connection, direction, at in ns since the epoch, bytes)

@@ -1,18 +1,20 @@
 """The analyzer as a process: what `kproxy decode` says of a capture it says of the same bytes in its tap."""
 
+import asyncio
 import base64
 import errno
+import itertools
 import json
 import os
 import random
 import resource
 import shutil
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from struct import pack
+from threading import Thread
 from typing import Any
 
 import msgspec
@@ -20,6 +22,7 @@ import pytest
 
 from kproxy.config import Analysis, Rotated
 from kproxy.pipeline import connections
+from kproxy.proxy.analyzer import process
 from kproxy.proxy.analyzer.process import MOST_MESSAGES, Analyzer, Stuck
 from kproxy.proxy.logs import EVENTS_LOST
 from kproxy.proxy.messages import AnalyzerCounts, Configure, Failed, ForgetWorker, LogEvent, Ready
@@ -190,11 +193,11 @@ def test_what_a_dead_worker_wrote_last_is_analyzed_to_its_end(analyzer: Analyzer
     for correlation_id in range(200):
         for item in exchange(1, correlation_id):
             assert writer.put(*item)
-    analyzer.forget(0)
+    asyncio.run(analyzer.forget(0))
     assert (analyzer.counts.exchanges, len(analyzer.taps[0].connections)) == (200, 0)
     for item in (opened(2, *ADDRESSES), *exchange(2, 1)):
         assert writer.put(*item)
-    analyzer.finish()
+    asyncio.run(analyzer.finish())
     assert analyzer.counts.exchanges == 201
     assert writer.epoch == 0
 
@@ -339,12 +342,20 @@ def test_an_analysis_that_hangs_is_given_up(analyzer: Analyzer, monkeypatch: pyt
     class Hanging(Session):
         def receive(self, direction: Direction, data: bytes, at: int) -> list[Event]:
             while self.connection.number == 1:
-                analyzer.tick(signal.SIGVTALRM, None)  # a second of CPU
+                pass
             return super().receive(direction, data, at)
 
+    def decode() -> None:
+        with analyzer._watched():
+            analyzer.taps[0].decode([opened(1, *ADDRESSES), opened(2, *ADDRESSES), *exchange(1, 1), *exchange(2, 2)])
+
     monkeypatch.setattr(connections, "Session", Hanging)
-    with analyzer._watched():
-        analyzer.taps[0].decode([opened(1, *ADDRESSES), opened(2, *ADDRESSES), *exchange(1, 1), *exchange(2, 2)])
+    monkeypatch.setattr(process, "STUCK_S", 0.2)
+    thread = Thread(target=decode)
+    thread.start()
+    while thread.is_alive():
+        analyzer.watch(thread)
+        thread.join(0.01)
     assert analyzer.counts.exchanges == 1
     assert analyzer.message().faults == {"Stuck": 1}
     assert analyzer.messages[0].keys == {"connection": 1, "reason": "Stuck"}
@@ -367,25 +378,49 @@ def test_a_ring_that_holds_what_cannot_be_begins_anew(analyzer: Analyzer) -> Non
     writer = TapWriter(reader.fd)
     for item in (opened(1, *ADDRESSES), *exchange(1, 1)):
         assert writer.put(*item)
-    assert analyzer.read_all() == 3
+    assert asyncio.run(analyzer.read_all()) == 3
     os.pwrite(reader.fd, pack("<Q", 2**63), 0)  # the ring's head
-    assert analyzer.read_all() == 0
+    assert asyncio.run(analyzer.read_all()) == 0
     counts = analyzer.message()
     assert (counts.ring_faults, counts.connections, counts.exchanges) == (1, 0, 1)
 
 
-def test_much_work_is_no_hang(analyzer: Analyzer) -> None:
+def test_it_is_behind_when_a_ring_fills_or_nobody_reads_it(analyzer: Analyzer) -> None:
+    (reader,) = analyzer._readers
+    reader.attach()
+    writer = TapWriter(reader.fd)
+    assert not analyzer.is_far_behind()
+    assert writer.put(*opened(1, *ADDRESSES))
+    assert analyzer.is_far_behind(), "nothing was read between two looks"
+    asyncio.run(analyzer.read_all())
+    assert not analyzer.is_far_behind()
+    for item in exchange(1, 1):
+        assert writer.put(*item)
+    analyzer.read(0)
+    correlation_id = 1
+    while reader.waiting <= 65_536 // 8 + 4096:
+        correlation_id += 1
+        for item in exchange(1, correlation_id):
+            assert writer.put(*item)
+    assert analyzer.is_far_behind(), "the ring fills"
+    asyncio.run(analyzer.finish())
+    assert not analyzer.is_far_behind()
+
+
+def test_much_work_is_no_hang(analyzer: Analyzer, monkeypatch: pytest.MonkeyPatch) -> None:
+    raised: list[object] = []
+    cpu = itertools.count()
+    monkeypatch.setattr(process, "raise_in", lambda thread, exception: raised.append(exception))
+    monkeypatch.setattr(process.time, "process_time", lambda: float(next(cpu)))  # a second of CPU between two looks
+    thread = Thread()
     with analyzer._watched():
         for number in range(1, 100):
             analyzer.taps[0].decode([opened(number, *ADDRESSES)])
-            analyzer.tick(signal.SIGVTALRM, None)
+            analyzer.watch(thread)
     for _ in range(100):
-        analyzer.tick(signal.SIGVTALRM, None)  # idle
-    with pytest.raises(Stuck):
-        hang(analyzer)
-
-
-def hang(analyzer: Analyzer) -> None:
-    analyzer._busy = True
-    for _ in range(4):
-        analyzer.tick(signal.SIGVTALRM, None)
+        analyzer.watch(thread)  # idle
+    assert raised == []
+    with analyzer._watched():
+        for _ in range(4):
+            analyzer.watch(thread)
+    assert raised == [Stuck]

@@ -1,0 +1,87 @@
+"""Completeness: what of an exchange's bodies is not here, and why, and what is there besides; in fields and in words.
+
+A body may be cut: by a capture's snaplen, by a gap, by the end of the connection, by an analyzer that was behind. What is here of
+it is shown as it is of a whole body, and then what is missing. Bytes after a message are counted: peers ignore them.
+"""
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from kproxy.protocol import Beginning
+from kproxy.protocol.frames import SIZE_FIELD
+from kproxy.session import Exchange, Frame
+
+if TYPE_CHECKING:
+    from kproxy.output.bodies import Bodies
+
+_encode = msgspec.json.Encoder().encode
+
+
+def read_beginning(frame: Frame) -> Beginning:
+    """The fields of a cut body that are whole, credentials withheld; none of a version newer than the facts."""
+    if frame.message is None or frame.assumed_version is not None:
+        return Beginning(b"{}")
+    return frame.message.beginning(frame.body_version, frame.data, frame.body_start, withhold=True)
+
+
+def frames_of(exchange: Exchange) -> list[tuple[str, Frame]]:
+    """The frames that there are, after the name of their side."""
+    both = (("request", exchange.request), ("response", exchange.response))
+    return [(side, frame) for side, frame in both if frame is not None]
+
+
+def trailing_of(exchange: Exchange) -> dict[str, int]:
+    """How many bytes come after the messages, by side; without those that have none."""
+    return {side: frame.trailing for side, frame in frames_of(exchange) if frame.trailing}
+
+
+def completeness_json(exchange: Exchange, bodies: "Bodies") -> bytes:
+    """The last fields of a line of the decoded log: bodies, trailing, missing; with a comma before each."""
+    missing = {side: one.missing for side, one in bodies.beginnings.items()}
+    fields = {"bodies": exchange.bodies, "trailing": trailing_of(exchange) or None, "missing": missing or None}
+    return b"," + _encode(fields)[1:-1]
+
+
+def trailing_words(size: int) -> str:
+    """How many bytes come after a message."""
+    return f"{size:,} byte{'' if size == 1 else 's'} after the message"
+
+
+def why_cut(exchange: Exchange) -> dict[str, str]:
+    """Why bodies are not here to their end, in words, by side."""
+    cut = [side for side, frame in frames_of(exchange) if frame.cut]
+    words = exchange.bodies or ""
+    if len(cut) == 2 and words.startswith("request: "):
+        request, _, response = words.removeprefix("request: ").partition("; response: ")
+        return {"request": request, "response": response}
+    return dict.fromkeys(cut, words)
+
+
+def notes(exchange: Exchange) -> str:
+    """For the end of a line of text: what is not here of each side and why, and what comes after its message."""
+    if not any(frame.cut or frame.trailing for _, frame in frames_of(exchange)):
+        return ""
+    why = why_cut(exchange)
+    words = []
+    for side, frame in frames_of(exchange):
+        if frame.cut:
+            words.append(f"{side}: {why[side]}{share_here(frame)}")
+        if frame.trailing:
+            words.append(f"{side}: {trailing_words(frame.trailing)}")
+    return "  ".join(words)
+
+
+def share_here(frame: Frame) -> str:
+    """How much of a cut frame is here; empty where that is not known, as in a decoded log."""
+    return f", {len(frame.data) + SIZE_FIELD:,} of {frame.wire_size:,} bytes are here" if frame.data else ""
+
+
+def lists_all(beginning: Beginning | None) -> bool:
+    """Whether all elements of the arrays in a body are here, be it with some of their fields: only records may be missing."""
+    if beginning is None or beginning.missing is None:
+        return True
+    path = beginning.missing
+    if not path.endswith(("ecords", "_taggedFields")) or (not beginning.counts and "[" in path):
+        return False
+    return all(path.startswith(f"{array}[{count - 1}]") for array, count in beginning.counts.items())

@@ -1,0 +1,263 @@
+"""Finding a request among other bytes; hunting.py says what a candidate and a sign are.
+
+    header and body                          begins a segment                     stands elsewhere
+    named; its layout fits to the last byte  accepted once it is whole; strong    followed by the same client's, or answered
+    named; at most MOST_TRAILING bytes are   followed by a later one of the same  the same
+      behind the message                       client, or answered
+    named; its layout does not fit           the same                             dropped
+    named; newer than the facts              the same                             the same
+    no client's name; its layout fits to     followed by a later one without a    the same
+      the last byte                            name that fits, or answered
+
+When nothing more comes, these are accepted, too: a strong candidate as it is, whole or not; a named one that begins and ends
+segments; a named one that fits, if the stream ends with it or with what may be the next header; and one without a name that
+fits, begins and ends segments and holds more than zeros.
+"""
+
+import re
+from collections.abc import Iterator
+from itertools import islice
+
+from kproxy.errors import DecodeError, Truncated
+from kproxy.protocol import ApiKey, RequestHeader, read_request_header, request_message
+from kproxy.session.exchanges import Route, route_of
+from kproxy.session.fitting import BROKEN, PENDING, is_known, leftover, may_be_newer, response_leftover
+from kproxy.session.hunting import MOST_TRAILING, Candidate, Hunt
+from kproxy.session.recognise import HEADER_BYTES, sane_client_id
+from kproxy.session.software import client_software
+
+# Size 10 to 112 MB, api_key 0-127, api_version 0-63, correlation id not negative, client id null or below 512 bytes.
+_REQUEST = re.compile(
+    rb"(?!\x00\x00\x00[\x00-\x09])[\x00-\x06].{3}"
+    rb"\x00[\x00-\x7f]\x00[\x00-\x3f][\x00-\x7f].{3}(?:[\x00\x01].|\xff\xff)",
+    re.DOTALL,
+)
+_NAMED = re.compile(
+    rb"(?!\x00\x00\x00[\x00-\x09])[\x00-\x06].{3}"
+    rb"\x00[\x00-\x7f]\x00[\x00-\x3f][\x00-\x7f].{3}(?:\x00[\x01-\xff]|\x01.)[\x20-\x7e\xc2-\xf4]",
+    re.DOTALL,
+)
+_START = 14  # bytes that the pattern needs
+_TAGS = 64  # bytes of tagged fields in a header; no client writes any
+_FIRST_READ = 128  # bytes of a body after which most false candidates are disproved
+_MOST_SOUGHT = 64  # candidates whose responses are looked for
+_NEAR = 1_000  # how far apart the correlation ids of two requests in a row are at most
+_NOT_ZEROS = 8  # bytes other than zero in a frame that is no run of zeros
+
+
+class RequestCandidate(Candidate):
+    """A place where a request could begin."""
+
+    __slots__ = ("fits", "header", "newer", "seen")
+
+    def __init__(self, start: int, size: int, *, begins: bool, correlation_id: int, newer: bool) -> None:
+        super().__init__(start, size, begins=begins, correlation_id=correlation_id)
+        self.header: RequestHeader | None = None  # once it is here
+        self.newer = newer  # than the facts, so that its layout is unknown
+        self.seen = 0  # bytes of it that were read
+        self.fits = not newer  # its layout, as far as is known
+
+    @property
+    def named(self) -> bool:
+        """Whether it names a client."""
+        return self.header is not None and bool(self.header.client_id)
+
+    @property
+    def route(self) -> Route | None:
+        """The route of its API; None where the facts lack it."""
+        return None if self.header is None or self.newer else route_of(self.header.api_key, self.header.api_version)
+
+    @property
+    def strong(self) -> bool:
+        """See Candidate."""
+        return self.begins and self.fits and self.named
+
+
+class RequestHunt(Hunt):
+    """Looks for a request. One that is not strong is waited for only if it has at most *most_held* bytes."""
+
+    __slots__ = ("_most_held",)
+
+    def __init__(self, limit: int, given_up: int, *, most_held: int | None = None) -> None:
+        super().__init__(limit, given_up)
+        self._most_held = limit if most_held is None else most_held
+
+    @property
+    def expects_one(self) -> bool:
+        """Whether there is a candidate, not whole yet, that is hardly anything else than a request."""
+        return any(one.strong and one.seen > _FIRST_READ for one in self._requests if not one.whole)
+
+    @property
+    def _requests(self) -> Iterator[RequestCandidate]:
+        return (one for one in self._candidates if isinstance(one, RequestCandidate))
+
+    def finish_as_unknown(self) -> bool:
+        """As ``finish``, where the direction may be the broker's: a response may read as a request with more behind it."""
+        self._candidates = [one for one in self._requests if one.fits]
+        return self.finish()
+
+    def sought(self) -> list[tuple[int, Route | None]]:
+        """Correlation ids and routes of the candidates that a response would confirm; a bounded number."""
+        whole = (one for one in self._requests if one.whole)
+        return [(one.correlation_id, one.route) for one in islice(whole, _MOST_SOUGHT)]
+
+    def confirm(self, response: bytes) -> bool:
+        """Learn of a response, without its size field, to no known request; return whether the held bytes begin with its."""
+        correlation_id = int.from_bytes(response[:4], "big", signed=True)
+        for candidate in self._requests:
+            if candidate.correlation_id == correlation_id and candidate.whole and _answers(response, candidate):
+                self._drop_until(candidate.start)
+                return True
+        return False
+
+    def _pattern(self, *, spent: bool) -> tuple[re.Pattern[bytes], int, int]:
+        return (_NAMED, 0, _START + 1) if spent else (_REQUEST, 0, _START)
+
+    def _candidate(self, start: int, size: int) -> RequestCandidate | None:
+        position = start - self._base
+        api_key, api_version = (
+            self._buffer[position + 5],
+            self._buffer[position + 7],
+        )  # the pattern has seen that both are small
+        newer = not is_known(api_key, api_version)
+        nameless = bytes(self._buffer[position + 12 : position + _START]) in (b"\0\0", b"\xff\xff")
+        if newer and (nameless or not may_be_newer(api_key, api_version)):
+            return None
+        begins = start in self._marks
+        if size > self._most_held and (nameless or not begins):
+            return None
+        correlation_id = int.from_bytes(self._buffer[position + 8 : position + 12], "big")
+        candidate = RequestCandidate(start, size, begins=begins, correlation_id=correlation_id, newer=newer)
+        return candidate if self._read(candidate) else None
+
+    # What is here of it
+
+    def _read(self, candidate: Candidate) -> bool:
+        assert isinstance(candidate, RequestCandidate)
+        if candidate.header is None and not self._read_header(candidate):
+            return False
+        if candidate.header is None:
+            return True
+        return candidate.whole or self._read_body(candidate, candidate.header)
+
+    def _read_header(self, candidate: RequestCandidate) -> bool:
+        position = candidate.start + 4 - self._base
+        name = max(int.from_bytes(self._bytes(position + 8, position + 10), "big", signed=True), 0)
+        size = min(_START + name + _TAGS, candidate.end - candidate.start - 4)
+        data = self._bytes(position, position + size)
+        if candidate.wake == 0 and not self._may_walk(len(data), strong=candidate.begins):
+            return False
+        try:
+            header = read_request_header(data)
+        except Truncated:
+            candidate.wake = self._end + 1
+            return len(data) < size and _begins_a_name(data)
+        except DecodeError:
+            return False
+        candidate.header = header
+        return sane_client_id(header.client_id)
+
+    def _read_body(self, candidate: RequestCandidate, header: RequestHeader) -> bool:
+        size = candidate.end - candidate.start - 4
+        here = min(size, self._end - candidate.start - 4)
+        candidate.whole = here == size
+        candidate.wake = candidate.end
+        if candidate.newer:
+            names = candidate.whole and header.api_key == ApiKey.API_VERSIONS
+            candidate.fits = names and client_software(self._here(candidate), header.size) is not None
+            return True
+        left = self._leftover(candidate, header, here)
+        candidate.seen = here
+        if left == 0:
+            return True
+        if left == PENDING and not candidate.whole:
+            self._wait(candidate, here)
+            return True
+        candidate.fits = False
+        return candidate.named and (candidate.begins or 0 < left <= MOST_TRAILING)
+
+    def _leftover(self, candidate: RequestCandidate, header: RequestHeader, here: int) -> int:
+        """As ``leftover``; of a weak candidate a little is read first, which disproves nearly all that are false."""
+        message = request_message(header.api_key)
+        assert message is not None
+        position = candidate.start + 4 - self._base
+        size = candidate.end - candidate.start - 4
+        left = PENDING
+        for some in sorted({here if candidate.strong else min(here, header.size + _FIRST_READ), here}):
+            if left == PENDING:
+                if not self._may_walk(some, strong=candidate.begins):
+                    return BROKEN
+                left = leftover(message, header.api_version, self._bytes(position, position + some), header.size, size)
+        return left
+
+    # Signs
+
+    def _is_enough(self, candidate: Candidate) -> bool | None:
+        assert isinstance(candidate, RequestCandidate)
+        return True if candidate.strong else self._is_followed(candidate)
+
+    def _is_followed(self, candidate: RequestCandidate) -> bool | None:
+        """Whether the next header of the same client stands behind the candidate; None while too little is there."""
+        data = self._bytes(candidate.end - self._base, min(self._end, candidate.end + 4 + HEADER_BYTES) - self._base)
+        if len(data) < _START:
+            return None
+        size = int.from_bytes(data[:4], "big", signed=True)
+        if _REQUEST.match(data) is None or size > self._limit:
+            return False
+        try:
+            header = read_request_header(data[4 : 4 + min(size, HEADER_BYTES)])
+        except DecodeError as error:
+            more = isinstance(error, Truncated) and len(data) < 4 + min(size, HEADER_BYTES)
+            return None if more else False
+        return self._is_next(candidate, header, data[4 : 4 + size], size)
+
+    def _is_next(self, candidate: RequestCandidate, header: RequestHeader, data: bytes, size: int) -> bool | None:
+        """As _is_followed, the header being here; *data* and *size* are those of its frame."""
+        assert candidate.header is not None
+        known = is_known(header.api_key, header.api_version)
+        later = 0 < header.correlation_id - candidate.correlation_id <= _NEAR
+        if not candidate.named:
+            return not header.client_id and later and known and self._fits_so_far(header, data, size)
+        if header.client_id == candidate.header.client_id:
+            return candidate.fits or later
+        return candidate.fits and candidate.end in self._marks and known and sane_client_id(header.client_id)
+
+    def _fits_so_far(self, header: RequestHeader, data: bytes, size: int) -> bool | None:
+        """Whether the first bytes of a frame of *size* are those of its message; None while too few are here."""
+        if len(data) < min(size, header.size + _FIRST_READ):
+            return None
+        message = request_message(header.api_key)
+        assert message is not None
+        return self._may_walk(len(data), strong=False) and leftover(
+            message, header.api_version, data, header.size, size
+        ) in (0, PENDING)
+
+    def _is_enough_at_end(self, candidate: Candidate) -> bool:
+        assert isinstance(candidate, RequestCandidate)
+        if candidate.strong or not candidate.whole:
+            return candidate.strong
+        if candidate.named and candidate.begins and self._ends_a_segment(candidate):
+            return True
+        if not candidate.fits:
+            return False
+        behind = self._bytes(candidate.end - self._base, self._end - self._base)
+        if candidate.named:
+            return len(behind) < _START and behind[:1] in (b"", *(bytes((high,)) for high in range(7)))
+        frame = self._here(candidate)
+        not_zeros = len(frame) - frame.count(0)
+        return candidate.begins and self._ends_a_segment(candidate) and not_zeros >= _NOT_ZEROS
+
+
+def _begins_a_name(data: bytes) -> bool:
+    """Whether what is here of a client id could be one."""
+    name = data[10:]
+    return name.decode("utf-8", "ignore").isprintable()
+
+
+def _answers(response: bytes, candidate: RequestCandidate) -> bool:
+    """Whether a response with a candidate's correlation id is one to its API."""
+    route = candidate.route
+    if route is None:
+        return candidate.named
+    left = response_leftover(route, response, len(response))
+    return 0 <= left <= MOST_TRAILING and (candidate.named or candidate.begins or candidate.correlation_id != 0)

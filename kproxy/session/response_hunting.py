@@ -1,0 +1,116 @@
+"""Finding a response among other bytes; hunting.py says what a candidate and a sign are.
+
+A candidate carries the correlation id of a request in flight, or of one that is itself a candidate; its body has the layout of
+that request's API.
+
+    begins a segment     accepted once it is whole; strong
+    stands elsewhere     followed by another response, or the segment ends with it
+
+A response whose layout is not known (the API is newer than the facts) needs to begin a segment and to end one. When nothing more
+comes, a strong candidate is accepted as it is, whole or not, and another one if the stream ends with it.
+"""
+
+import re
+from collections.abc import Callable, Iterable
+
+from kproxy.session.exchanges import Route
+from kproxy.session.fitting import BROKEN, PENDING, response_leftover
+from kproxy.session.hunting import MOST_TRAILING, Candidate, Hunt
+
+_START = 8  # size and correlation id
+_NOTHING = re.compile(rb"(?!)")
+_NEAR = 1_000  # how far apart the correlation ids of two responses in a row are at most: acks=0
+
+Sought = tuple[int, Route | None]  # a correlation id, and what its response is like; None: unknown
+
+
+class ResponseCandidate(Candidate):
+    """A place where a response could begin."""
+
+    __slots__ = ("routes",)
+
+    def __init__(self, start: int, size: int, *, begins: bool, correlation_id: int, routes: list[Route | None]) -> None:
+        super().__init__(start, size, begins=begins, correlation_id=correlation_id)
+        self.routes = routes  # of the requests with that correlation id, those whose layout it may have
+
+    @property
+    def strong(self) -> bool:
+        """See Candidate."""
+        return self.begins and any(route is not None for route in self.routes)
+
+
+class ResponseHunt(Hunt):
+    """Looks for a response to one of the requests that ``sought`` returns, anew at each call."""
+
+    __slots__ = ("_ids", "_sought", "_wanted")
+
+    def __init__(self, limit: int, given_up: int, sought: Callable[[], Iterable[Sought]]) -> None:
+        super().__init__(limit, given_up)
+        self._sought = sought
+        self._wanted: dict[int, list[Route | None]] = {}
+        self._ids = _NOTHING  # a pattern for those correlation ids
+
+    def feed(self, data: bytes, at: int, *, begins: bool = True, ends: bool = True) -> bool:
+        """See Hunt."""
+        self._want()
+        return super().feed(data, at, begins=begins, ends=ends)
+
+    def _want(self) -> None:
+        wanted: dict[int, list[Route | None]] = {}
+        for correlation_id, route in self._sought():
+            wanted.setdefault(correlation_id, []).append(route)
+        if wanted.keys() != self._wanted.keys():
+            choices = (re.escape(number.to_bytes(4, "big", signed=True)) for number in sorted(wanted))
+            self._ids = re.compile(b"|".join(choices), re.DOTALL) if wanted else _NOTHING
+        self._wanted = wanted
+
+    def _pattern(self, *, spent: bool) -> tuple[re.Pattern[bytes], int, int]:
+        return (_NOTHING if spent else self._ids), 4, _START
+
+    def _candidate(self, start: int, size: int) -> ResponseCandidate | None:
+        position = start + 4 - self._base
+        correlation_id = int.from_bytes(self._buffer[position : position + 4], "big", signed=True)
+        routes = self._wanted[correlation_id]
+        found = ResponseCandidate(
+            start, size, begins=start in self._marks, correlation_id=correlation_id, routes=routes
+        )
+        return found if self._read(found) else None
+
+    def _read(self, candidate: Candidate) -> bool:
+        assert isinstance(candidate, ResponseCandidate)
+        if candidate.whole:
+            return True
+        data = self._here(candidate)
+        size = candidate.end - candidate.start - 4
+        candidate.whole = len(data) == size
+        candidate.wake = candidate.end
+        fitting: list[Route | None] = []
+        for route in candidate.routes:
+            if route is None:
+                fitting += [None] if candidate.begins else []
+                continue
+            left = (
+                response_leftover(route, data, size) if self._may_walk(len(data), strong=candidate.begins) else BROKEN
+            )
+            if left == PENDING and not candidate.whole:
+                self._wait(candidate, len(data))
+                fitting.append(route)
+            elif left == 0 or (candidate.begins and 0 < left <= MOST_TRAILING):
+                fitting.append(route)
+        candidate.routes = fitting
+        return bool(fitting)
+
+    def _is_enough(self, candidate: Candidate) -> bool | None:
+        return candidate.strong or self._ends_a_segment(candidate) or self._is_followed(candidate)
+
+    def _is_followed(self, candidate: Candidate) -> bool | None:
+        """Whether another response stands behind the candidate; None while too little is there."""
+        data = self._bytes(candidate.end - self._base, min(self._end, candidate.end + _START) - self._base)
+        if len(data) < _START:
+            return None
+        size, correlation_id = (int.from_bytes(data[at : at + 4], "big", signed=True) for at in (0, 4))
+        later = 0 < correlation_id - candidate.correlation_id <= _NEAR
+        return 4 < size <= self._limit and (correlation_id in self._wanted or later)
+
+    def _is_enough_at_end(self, candidate: Candidate) -> bool:
+        return candidate.strong or (candidate.whole and candidate.end == self._end)
