@@ -298,7 +298,7 @@ def test_promise_6_clients_that_do_not_read_stay_within_the_memory_budget(words:
             most, quiet = 0, 0
             proxy.worker.memory_budget = budget
             came = [await come_with_a_small_window(proxy, words) for _ in range(clients)]
-            for reader, writer in came:
+            for _, writer in came:
                 writer.transport.pause_reading()  # type: ignore[attr-defined]
                 writer.write(request(12, 0, 1))
             before: object = None
