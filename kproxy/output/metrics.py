@@ -98,6 +98,8 @@ _NUMBERS = {
 }
 _ROWS = {
     "undecoded": "kproxy_undecoded_exchanges",
+    "trailing": "kproxy_trailing_bytes_frames",
+    "cut": "kproxy_cut_frames",
     "errors": "kproxy_response_errors",
     "topics": "kproxy_topic_bytes",
     "rebalances": "kproxy_rebalances",

@@ -12,11 +12,11 @@ import gzip
 import json
 import struct
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import zstandard
+from msgspec.structs import replace
 from scapy.layers.inet import IP, TCP, UDP
 from scapy.layers.inet6 import IPv6, IPv6ExtHdrDestOpt
 from scapy.layers.l2 import Dot1AD, Dot1Q, Ether

@@ -7,8 +7,9 @@ understood are zeros.
 """
 
 import re
-from dataclasses import replace
 from ipaddress import ip_address
+
+from msgspec.structs import replace
 
 from kproxy.output.rewriting.internal_records import (
     INTERNAL_TOPICS,
@@ -69,6 +70,7 @@ PAYLOADS = {
 VERSION_SIZE = 2
 VOTERS = 6  # ControlRecordType.KRAFT_VOTERS, the only control record with names in it
 CONTROL_TYPES = range(VOTERS)
+FEW_BYTES = 4  # after a message
 CLIENT_ID_AT = 10  # in a request's header, behind its size
 
 
@@ -125,6 +127,10 @@ class Anonymizer(Rewriter):
             if name in NUMBERED and NUMBER.fullmatch(value):
                 return value
         return self._name(value)
+
+    def trailing(self, of: str, data: bytes) -> bytes:
+        """As they are where they are as few as software leaves; more of them may hold a name."""
+        return super().trailing(of, data) if len(data) <= FEW_BYTES else bytes(len(data))
 
     def data(self, spot: Spot, value: bytes, context: Context) -> bytes:
         """Rewrite payloads of known kinds; the rest is zeros."""
