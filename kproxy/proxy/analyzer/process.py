@@ -159,7 +159,7 @@ class Analyzer:
         return len(items)
 
     async def _read_rest(self, ring: int) -> None:
-        """Decode what is in a ring now, not what a worker writes meanwhile; between two batches the loop may change its thread."""
+        """Decode what is in a ring now, not what comes meanwhile; between two batches the loop may change its thread."""
         reader = self._readers[ring]
         end = reader.position + reader.waiting
         while reader.position < end and self.read(ring):
