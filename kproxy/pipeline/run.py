@@ -23,9 +23,10 @@ from kproxy.errors import CaptureError
 from kproxy.output.bodies import read_bodies
 from kproxy.output.escaping import printable
 from kproxy.output.from_jsonl import ODD, LogReader
-from kproxy.output.opening import Opener
+from kproxy.output.opening import Opener, Protocols
 from kproxy.pipeline.connections import Clusters, Connections
 from kproxy.pipeline.decoded_log import DecodedLog
+from kproxy.pipeline.division import Division
 from kproxy.pipeline.flow_reader import FlowEvents
 from kproxy.pipeline.late_names import LateNames
 from kproxy.pipeline.output import End, Output, Source
@@ -65,6 +66,18 @@ class Options:
     most_held: int = 268_435_456
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What a run that has read a part of a divided capture tells the one that puts the parts together."""
+
+    connections: int
+    damages: list[str]
+    passed_over: dict[str, int]
+    faults: dict[str, int]
+    groups: dict[str, Protocols]
+    keylog: tuple[int, int]  # lines with secrets, and others
+
+
 class Run:
     """Reads sources one after the other, or live ones side by side, and writes their events to the outputs.
 
@@ -101,6 +114,11 @@ class Run:
 
     # Outputs
 
+    @property
+    def outputs(self) -> list[Output]:
+        """What events are written to."""
+        return list(self._outputs)
+
     def add_output(self, output: Output) -> None:
         """Write events to *output*, too, from now on. The run closes it."""
         self._outputs.append(output)
@@ -135,6 +153,39 @@ class Run:
         return self._read_flows(
             read_flows(source), name or Path(source.name).name, source, wait_for_names=wait_for_names
         )
+
+    def read_part(self, source: Capture, division: Division, *, name: str | None = None) -> Iterator[None]:
+        """As ``read``, of the connections that a Division of the capture gives to this run, of a process of its own."""
+        self._opener = division.opener(self._opener)
+        self.secrets.read_from(source)
+        name = name or Path(source.name).name
+        return self._read_flows(read_flows(source), name, source, wait_for_names=True, division=division)
+
+    def begin_part(self, outputs: Iterable[Output]) -> None:
+        """Write to these outputs instead, in a process that was forked to ``read_part``. Raises OSError (see Secrets.reopen)."""
+        self._outputs = list(outputs)
+        self._outputs_changed()
+        self.faults.clear()
+        self.secrets.reopen()
+
+    def part(self) -> Part:
+        """What ``read_part`` has counted."""
+        keylog = self.keylog.lines, self.keylog.passed_over
+        groups = dict(self._opener.groups)
+        return Part(self._connections, self.damages, self.packets_passed_over, self.faults, groups, keylog)
+
+    def add_parts(self, parts: list[Part]) -> None:
+        """Go on as after a capture whose parts these are."""
+        self._sources += 1
+        self._connections = max(part.connections for part in parts)
+        self.damages = parts[0].damages
+        self.packets_passed_over = parts[0].passed_over
+        self.keylog.lines, self.keylog.passed_over = map(max, zip(*(part.keylog for part in parts), strict=True))
+        for part in parts:
+            for group_id, protocols in part.groups.items():
+                self._opener.note_protocols(group_id, protocols)
+            for name, count in part.faults.items():
+                self.faults[name] = self.faults.get(name, 0) + count
 
     def read_flow_items(self, items: Iterator[FlowItem | Data], name: str = "") -> Iterator[None]:
         """Read reassembled flows, from wherever they come: as ``read`` does a capture."""
@@ -219,16 +270,25 @@ class Run:
         return Source(self._sources, name)
 
     def _read_flows(
-        self, items: Iterator[FlowItem | Data], name: str, capture: Capture | None, *, wait_for_names: bool
+        self,
+        items: Iterator[FlowItem | Data],
+        name: str,
+        capture: Capture | None,
+        *,
+        wait_for_names: bool,
+        division: Division | None = None,
     ) -> Iterator[None]:
         self.switch_source(self._new_source(name))
         names = LateNames(self.write, self.end, waits=wait_for_names)
+        if division is not None:
+            items = division.own(items, lambda: flows, names)
         flows = FlowEvents(
             items,
             numbers_from=self._connections,
             limits=self.options.limits,
             keylog=self.keylog,
             on_end=names.end,
+            cluster=None if division is None else division.cluster,
             contain=self.options.contain,
         )
         file = self._file = _File(flows, names, capture)
@@ -307,6 +367,7 @@ class _Live:
         self._run = run
         self._source = source
         self._on_fault = on_fault
+        self.taken = 0
 
     def receive_events(self, events: list[Event]) -> None:
         """See Listener."""
@@ -314,6 +375,7 @@ class _Live:
         run.switch_source(self._source)
         for event in events:
             run.write(event)
+            self.taken += 1
 
     def end_connection(self, end: End, fault: BaseException | None) -> None:
         """See Listener."""

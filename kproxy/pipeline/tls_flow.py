@@ -104,6 +104,11 @@ class Secrets:
         """Whether there is a key log file, besides those inside captures."""
         return self._file is not None
 
+    def reopen(self) -> None:
+        """Open the file again, in a process that was forked. Raises OSError for a pipe, which cannot be read twice."""
+        if self._file is not None:
+            self._file.reopen()
+
     def read_from(self, capture: Capture) -> None:
         """Read the key logs of this capture from now on."""
         self._capture = capture

@@ -26,6 +26,7 @@ class Fit:
     release: str | None  # the Kafka release of an older layout of a version changed in place; None: the newest
     assumed: bool  # the version asked for is newer than the facts, and this one fitted it exactly
     trailing: int = 0  # bytes after the message; 0 unless they were allowed
+    nulls: bool = False  # strings or bytes are null that may not be; only where that was allowed
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,8 @@ class Message:
     if that fills the bytes exactly.
 
     Real software sends bytes after a message, and what reads it ignores them. ``check`` accepts them when told to, and
-    says how many there are; the methods that read take that number as *trailing*, and so read what was checked.
+    says how many there are; the methods that read take that number as *trailing*, and so read what was checked. Likewise
+    *nulls*: librdkafka's mock cluster sends null for strings and bytes that the version does not allow to be null.
     """
 
     def __init__(self, name: str) -> None:
@@ -60,26 +62,42 @@ class Message:
         self.versions = Versions.union(layout.versions for layout in self.layouts)
         self.flexible_versions = newest.flexible
         self._programs: dict[int, tuple[Program, ...]] = {}
+        self._nulls: dict[int, Program] = {}
         self._fits: dict[int, Fit] = {}  # of the first program of each version: the result of nearly every check
 
     def __repr__(self) -> str:
         return f"<Message {self.name} v{self.versions}>"
 
-    def decode(self, version: int, data: bytes, start: int = 0, *, trailing: int = 0) -> MessageStruct:
+    def decode(
+        self, version: int, data: bytes, start: int = 0, *, trailing: int = 0, nulls: bool = False
+    ) -> MessageStruct:
         """The message as an object. Raises DecodeError."""
         programs = self.programs(version)
+        if nulls:
+            programs = self._with_nulls(version, programs)
         decoded: MessageStruct
         if len(programs) == 1:
             decoded = object_codec.decode(programs[0], data, start, trailing)
             return decoded
         decoded, program = _first_that_fits(programs, lambda p: object_codec.decode(p, data, start, trailing))
-        if program is not programs[0]:
+        if program.release != programs[0].release:
             decoded.layout = program.release
         return decoded
 
-    def to_json(self, version: int, data: bytes, start: int = 0, *, withhold: bool = False, trailing: int = 0) -> bytes:
+    def to_json(
+        self,
+        version: int,
+        data: bytes,
+        start: int = 0,
+        *,
+        withhold: bool = False,
+        trailing: int = 0,
+        nulls: bool = False,
+    ) -> bytes:
         """Kafka's JSON of the message, UTF-8; with *withhold*, credentials in it are "(withheld)". Raises DecodeError."""
         programs = self.programs(version)
+        if nulls:
+            programs = self._with_nulls(version, programs)
         if len(programs) == 1:
             return json_sink.to_json(programs[0], data, start, withhold, trailing)
         return _first_that_fits(programs, lambda p: json_sink.to_json(p, data, start, withhold, trailing))[0]
@@ -93,11 +111,12 @@ class Message:
                     return len(data) - start
         return programs[0].walk(data, start)
 
-    def check(self, version: int, data: bytes, start: int = 0, *, trailing: bool = False) -> Fit:
+    def check(self, version: int, data: bytes, start: int = 0, *, trailing: bool = False, nulls: bool = False) -> Fit:
         """Which layout the bytes have. Raises DecodeError when none fits.
 
         With *trailing*, bytes may follow the message: where no layout fits exactly, the one that leaves the fewest over does,
         and its Fit counts them. Not at a version above the facts: what is left over there is most likely a new field.
+        With *nulls*, where that is not so either, the newest layout fits exactly with strings and bytes that are null.
         """
         programs = self.programs(version)
         first = programs[0]
@@ -107,9 +126,26 @@ class Message:
         for program in programs[1:]:
             if program.check(data, start) is None:
                 return Fit(program.version, program.release, program.version != version)
-        if trailing and first.version == version:
-            return _longest_fit(programs, data, start)
+        if first.version != version:
+            raise error
+        if trailing:
+            try:
+                return _longest_fit(programs, data, start)
+            except DecodeError:
+                pass
+        if nulls and self._with_nulls(version, programs)[-1].check(data, start) is None:
+            return Fit(version, None, False, 0, nulls=True)
         raise error
+
+    def _with_nulls(self, version: int, programs: tuple[Program, ...]) -> tuple[Program, ...]:
+        """The programs, and the newest layout with null allowed for all strings and bytes."""
+        if version not in self.versions:
+            return programs
+        found = self._nulls.get(version)
+        if found is None:
+            layout = next(layout for layout in self.layouts if version in layout.versions)
+            found = self._nulls[version] = Program(layout, version, struct_types(self.name), secrecy, nulls=True)
+        return *programs, found
 
     def beginning(self, version: int, data: bytes, start: int = 0, *, withhold: bool = False) -> Beginning:
         """The fields of a message of which *data* is only the beginning, from *start* on. Never raises.
@@ -120,8 +156,14 @@ class Message:
         nothing = Beginning(b"{}")
         if version not in self.versions:
             return nothing
-        found = [self._beginning(program, data, start, withhold) for program in self.programs(version)]
-        return next((one for one in found if one.error is None), found[0])
+        programs = self._with_nulls(version, self.programs(version))
+        first: Beginning | None = None
+        for program in programs:
+            found = self._beginning(program, data, start, withhold)
+            if found.error is None:
+                return found
+            first = first or found
+        return first or nothing
 
     def _beginning(self, program: Program, data: bytes, start: int, withhold: bool) -> Beginning:
         json, path, counts, needed, here, fault = json_sink.beginning(program, data, min(start, len(data)), withhold)

@@ -203,6 +203,7 @@ cdef class Program:
     cdef Class *classes
     cdef list arena  # of the memory blocks below, and of the Python objects they point to
     cdef bint holds_secrets  # some field of it may carry a credential
+    cdef bint allows_nulls  # strings and bytes may be null at every version
     cdef readonly str message
     cdef readonly int version
     cdef readonly str release

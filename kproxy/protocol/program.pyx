@@ -27,10 +27,11 @@ cdef int MOST_DEPTH = 16  # of places in a trail; no message nests deeper than e
 cdef class Program:
     """What the sinks execute: one layout of one message at one version. Made by kproxy.protocol.message."""
 
-    def __cinit__(self, layout not None, int version, dict types not None, secrecy not None):
+    def __cinit__(self, layout not None, int version, dict types not None, secrecy not None, bint nulls=False):
         self.message = layout.name
         self.version = version
         self.release = layout.release
+        self.allows_nulls = nulls
         self.arena = []
         cdef dict classes = self._make_classes(types)
         self.root = self._make_struct(layout.fields, layout.name, (), layout, classes, secrecy)
@@ -111,6 +112,8 @@ cdef class Program:
         op.kind = KIND_STRUCT if field.is_struct else KINDS[field.type]
         op.is_array = field.is_array
         op.nullable = self.version in field.nullable
+        if self.allows_nulls and op.kind in (KIND_STRING, KIND_BYTES) and not op.is_array:
+            op.nullable = True
         op.compact = self.version in layout.flexible and not field.never_flexible
         op.secrecy = secrecy(self.message, path)
         self.holds_secrets |= op.secrecy != OPEN_FIELD

@@ -1,13 +1,14 @@
-"""The limits of clients: connections over all workers, per address and per second."""
+"""The limits of clients per address and per second, over all workers. The number of connections: Worker.take_place."""
 
 import time
-from collections.abc import Sequence
 
 from kproxy.config import Limits
-from kproxy.proxy.tap.counters import Counters, address_hash, connections_from
+from kproxy.proxy.tap.counters import Counters, address_hash
+from kproxy.proxy.tap.shared_limits import SharedLimits
 
 SOCKADDR_IN = 16  # bytes; sockaddr_in6 has 28
 MAPPED = b"\0" * 10 + b"\xff\xff"  # before the IPv4 address in an IPv4-mapped one (RFC 4291, 2.5.5.2)
+MOST_PLACES = 0xFFFFFFFF
 
 
 class Admission:
@@ -15,57 +16,47 @@ class Admission:
 
     Args:
         limits: as configured, for all workers together.
-        workers: how many there are.
-        counters: of all workers, this one first.
+        own: the counters of this worker, from which its places are released if it dies.
+        shared: the places that all workers share.
         key: for hashing addresses, the same in all workers.
     """
 
-    def __init__(self, limits: Limits, workers: int, counters: Sequence[Counters], key: bytes) -> None:
+    def __init__(self, limits: Limits, own: Counters, shared: SharedLimits, key: bytes) -> None:
         self._key = key
-        self._own = counters[0]
-        self._all = counters
-        self._filled_at = time.monotonic()
-        self.configure(limits, workers)
+        self._own = own
+        self._shared = shared
+        self.configure(limits)
 
-    def configure(self, limits: Limits, workers: int) -> None:
-        """Use other limits, of which each of *workers* has its share."""
-        self._limits = limits
-        self.most_connections = -(-limits.connections // workers)
-        self.checks_each_client = bool(limits.connections_per_address or limits.connections_per_second)
-        self._share = limits.connections_per_second / workers
-        self._allowance = self._share
+    def configure(self, limits: Limits) -> None:
+        """Use other limits."""
+        self._most = limits.connections_per_address
+        self._per_second = limits.connections_per_second
+        self.checks_each_client = bool(self._most or self._per_second)
 
-    def refusal(self, peer: bytes) -> str | None:
-        """Return the limit that refuses a client, other than the number of connections; None: it is accepted."""
-        limits = self._limits
-        most = limits.connections_per_address
-        if most and connections_from(self._all, self._slot_of(peer)) >= most:
-            return "connections_per_address"
-        if self._share and not self._allowed():
-            return "connections_per_second"
-        return None
+    def admit(self, peer: bytes) -> int | None:
+        """Count a connection of the client's host and return its slot; None: a limit refuses it."""
+        slot = self._slot_of(peer)
+        if not self._shared.take_address(slot, self._most or MOST_PLACES):
+            return None
+        if self._per_second and not self._shared.take_turn(time.monotonic_ns(), self._per_second):
+            self._shared.release_address(slot)
+            return None
+        self._own.add_address(slot, 1)
+        return slot
 
     def count(self, peer: bytes) -> int:
-        """Count a connection of the client's host; return its slot."""
+        """Count a connection that is already there, whatever the limits; return its slot."""
         slot = self._slot_of(peer)
+        self._shared.take_address(slot, MOST_PLACES)
         self._own.add_address(slot, 1)
         return slot
 
     def uncount(self, slot: int) -> None:
         """Uncount a connection that was counted in *slot*."""
         self._own.add_address(slot, -1)
+        self._shared.release_address(slot)
 
     def _slot_of(self, peer: bytes) -> int:
         """The counter of connections from a client's host, the same for an IPv4 client at a socket of both families."""
         host = peer[4:8] if len(peer) == SOCKADDR_IN else peer[8:24].removeprefix(MAPPED)
         return address_hash(host.hex(), self._key)
-
-    def _allowed(self) -> bool:
-        """A token bucket of this worker's share, a second deep."""
-        now = time.monotonic()
-        self._allowance = min(self._allowance + (now - self._filled_at) * self._share, max(self._share, 1.0))
-        self._filled_at = now
-        if self._allowance < 1.0:
-            return False
-        self._allowance -= 1.0
-        return True

@@ -28,7 +28,7 @@ class ChildArguments(NamedTuple):
     control: int
     counters: int = -1  # a worker's own; -1: none
     taps: tuple[int, ...] = ()  # a worker's own; for the analyzer those of all workers
-    others: tuple[int, ...] = ()  # counters of the other workers: limits hold for all together
+    limits: int = -1  # SharedLimits, of all workers; -1: none
     worker: int = -1  # number of the worker; -1: the analyzer
     stack: int = -1  # where to write the stack on STACK_SIGNAL; -1: nowhere
 
@@ -38,17 +38,17 @@ class ChildArguments(NamedTuple):
 
     def fds(self) -> list[int]:
         """The file descriptors that the child inherits."""
-        return [fd for fd in (self.control, self.counters, *self.taps, *self.others, self.stack) if fd >= 0]
+        return [fd for fd in (self.control, self.counters, *self.taps, self.limits, self.stack) if fd >= 0]
 
 
 def parse_child_arguments(words: Sequence[str]) -> ChildArguments:
     """Invert ``ChildArguments.words()``; skip other words. Raises ValueError or KeyError."""
     found = dict(word.split("=", 1) for word in words if "=" in word)
-    taps, others = (tuple(int(fd) for fd in found[name].split(",") if fd) for name in ("taps", "others"))
-    parent, control, counters, worker, stack = (
-        int(found[name]) for name in ("parent", "control", "counters", "worker", "stack")
+    taps = tuple(int(fd) for fd in found["taps"].split(",") if fd)
+    parent, control, counters, limits, worker, stack = (
+        int(found[name]) for name in ("parent", "control", "counters", "limits", "worker", "stack")
     )
-    return ChildArguments(parent, control, counters, taps, others, worker, stack)
+    return ChildArguments(parent, control, counters, taps, limits, worker, stack)
 
 
 def _joined(value: int | tuple[int, ...]) -> str:

@@ -50,5 +50,5 @@ def connection_row(link: Link, cluster: str, now: int, worker: int) -> Connectio
         response_bytes=sent,
         in_flight=link.in_flight_count,
         last_api=api.name if api else None,
-        tls=bool(link.legs and link.legs[0].tls),
+        tls=bool(link.tls and link.tls[0]),
     )

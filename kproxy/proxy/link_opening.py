@@ -9,7 +9,7 @@ import contextlib
 import socket
 import ssl
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kproxy.config import Cluster, Config
 from kproxy.errors import ProxyProtocolError, UpstreamError
@@ -18,7 +18,7 @@ from kproxy.protocol.addresses import join_address, split_address
 from kproxy.proxy.brokers import BrokerTable
 from kproxy.proxy.forwarding.link import Link
 from kproxy.proxy.forwarding.sockets import pump
-from kproxy.proxy.forwarding.streams import Leg, join_legs
+from kproxy.proxy.forwarding.tls_side import TlsSide
 from kproxy.proxy.link_description import broker_of, client_of, listener_of
 from kproxy.proxy.logs import log
 from kproxy.proxy.network.proxy_protocol import read_header
@@ -30,7 +30,6 @@ from kproxy.proxy.tap.counters import Counters
 if TYPE_CHECKING:
     from kproxy.proxy.network.tls import Contexts
 
-WRITE_BUFFER = 262_144  # bytes a transport buffers before its lane is paused
 MOST_PROXY_HEADER = 16 + 4_096  # bytes; see proxy_protocol.py
 
 
@@ -192,28 +191,14 @@ class LinkOpener:
         destination = await self._read_proxy_header(link) if self._cluster.proxy_protocol else None
         client = await self._client_tls(link) if self.listener_tls else None
         connected = await self._connect(link, client)
-        broker = None
         try:
             await self._send_proxy_header(link, connected, destination)
             broker = await self._broker_tls(link, connected) if self.broker_tls else None
             self._reachability.reached()
-            await self._join(link, client, broker, connected)
-        except BaseException:
-            _drop(broker, connected)
-            raise
-
-    async def _join(self, link: Link, client: Leg | None, broker: Leg | None, connected: socket.socket) -> None:
-        if link.closed:
-            _drop(broker, connected)
-        elif client is None and broker is None:
-            pump(link, link.take_client(), connected.detach())
-        else:
-            client = client or await self._plain_client(link)
-            broker = broker or await self._plain_leg(connected)
-            if link.closed:
-                _drop(broker, connected)
-            else:
-                join_legs(link, client, broker)
+            if not link.closed:
+                pump(link, link.take_client(), connected.detach(), client, broker)
+        finally:
+            connected.close()  # unless it is the link's
 
     async def _read_proxy_header(self, link: Link) -> str | None:
         """Read the PROXY header off the stream, note its client address, and return its destination."""
@@ -244,28 +229,27 @@ class LinkOpener:
                 peeked.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1)
             link.return_client(peeked.detach())
 
-    async def _client_tls(self, link: Link) -> Leg:
+    async def _client_tls(self, link: Link) -> TlsSide:
+        from kproxy.proxy.network.tls import handshake, principal_of  # noqa: PLC0415 (OpenSSL is loaded where it is used)
+
         assert self.listener_tls is not None
-        counters = self._counters
-        leg = Leg(True)
+        client = socket.socket(
+            fileno=link.take_client()
+        )  # owned here, so that it is not closed while the loop watches it
         try:
-            await asyncio.get_running_loop().connect_accepted_socket(
-                lambda: leg,
-                socket.socket(fileno=link.take_client()),
-                ssl=self.listener_tls.get(),
-                ssl_handshake_timeout=self._timeouts.first_request,
-            )
-        except (OSError, ssl.SSLError) as error:
-            counters.add(Total.TLS_HANDSHAKES_FAILED_CLIENT)
+            tls = TlsSide(*await handshake(client, self.listener_tls.get(), None, self._timeouts.first_request))
+        except OSError as error:
+            self._counters.add(Total.TLS_HANDSHAKES_FAILED_CLIENT)
             raise _Refused(CloseCause.TLS_CLIENT, f"TLS with the client: {error}") from error
-        counters.add(Total.TLS_HANDSHAKES_OK_CLIENT)
-        self._own(link, leg)
-        from kproxy.proxy.network.tls import principal_of  # noqa: PLC0415
+        finally:
+            link.return_client(client.detach())
+        self._counters.add(Total.TLS_HANDSHAKES_OK_CLIENT)
+        if link.closed:
+            raise _Refused(CloseCause.FIRST_REQUEST_TIMEOUT, "it was closed before it began")
+        self._facts_of(link).principal = principal_of(tls.ssl_object)
+        return tls
 
-        self._facts_of(link).principal = principal_of(leg.transport.get_extra_info("ssl_object"))
-        return leg
-
-    async def _connect(self, link: Link, client: Leg | None) -> socket.socket:
+    async def _connect(self, link: Link, client: TlsSide | None) -> socket.socket:
         target = self._target(link, client)
         self._counters.add(Total.UPSTREAM_CONNECTS)
         if target is None:
@@ -279,7 +263,7 @@ class LinkOpener:
             link.facts.broker = join_address(*target)
         return connected
 
-    def _target(self, link: Link, client: Leg | None) -> tuple[str, int] | None:
+    def _target(self, link: Link, client: TlsSide | None) -> tuple[str, int] | None:
         """Return the address to connect this client to; None: any bootstrap broker."""
         mode = self._cluster.addresses.mode
         if mode == "transparent":
@@ -294,7 +278,7 @@ class LinkOpener:
         if mode == "sni" and client is not None:
             from kproxy.proxy.network.tls import server_name_of  # noqa: PLC0415
 
-            name = server_name_of(client.transport.get_extra_info("ssl_object"))
+            name = server_name_of(client.ssl_object)
             link.node_id = self._brokers.node_of_name(name or "")
         return None if link.node_id is None else self._brokers.target(link.node_id)
 
@@ -303,53 +287,20 @@ class LinkOpener:
         if header:
             await asyncio.get_running_loop().sock_sendall(connected, header)
 
-    async def _broker_tls(self, link: Link, connected: socket.socket) -> Leg:
+    async def _broker_tls(self, link: Link, connected: socket.socket) -> TlsSide:
+        from kproxy.proxy.network.tls import handshake  # noqa: PLC0415
+
         assert self.broker_tls is not None
-        counters = self._counters
-        leg = Leg(True)
         assert link.target is not None
         host, port = link.target
+        name, limit = self.server_name(host), self._timeouts.connect
         try:
-            await asyncio.get_running_loop().create_connection(
-                lambda: leg,
-                sock=connected,
-                ssl=self.broker_tls.get(),
-                server_hostname=self.server_name(host),
-                ssl_handshake_timeout=self._timeouts.connect,
-            )
-        except (OSError, ssl.SSLError) as error:
-            counters.add(Total.TLS_HANDSHAKES_FAILED_BROKER)
+            tls = TlsSide(*await handshake(connected, self.broker_tls.get(), name, limit))
+        except OSError as error:
+            self._counters.add(Total.TLS_HANDSHAKES_FAILED_BROKER)
             raise _Refused(CloseCause.TLS_BROKER, f"TLS with {join_address(host, port)}: {error}") from error
-        counters.add(Total.TLS_HANDSHAKES_OK_BROKER)
-        leg.transport.set_write_buffer_limits(WRITE_BUFFER)
-        return leg
-
-    async def _plain_client(self, link: Link) -> Leg:
-        leg = await self._plain_leg(socket.socket(fileno=link.take_client()))
-        self._own(link, leg)
-        return leg
-
-    async def _plain_leg(self, connected: socket.socket) -> Leg:
-        leg = Leg(False)
-        loop: Any = asyncio.get_running_loop()
-        await loop.connect_accepted_socket(lambda: leg, connected)
-        leg.transport.set_write_buffer_limits(WRITE_BUFFER)
-        return leg
-
-    def _own(self, link: Link, leg: Leg) -> None:
-        leg.transport.set_write_buffer_limits(WRITE_BUFFER)
-        link.legs = (leg,)
-        if link.closed:
-            leg.transport.abort()
-            raise _Refused(CloseCause.FIRST_REQUEST_TIMEOUT, "it was closed before it began")
-
-
-def _drop(broker: Leg | None, connected: socket.socket) -> None:
-    """Close the broker's side of a link that is never joined."""
-    if broker is None:
-        connected.close()
-    elif not broker.lost:
-        broker.transport.abort()
+        self._counters.add(Total.TLS_HANDSHAKES_OK_BROKER)
+        return tls
 
 
 async def _readable(loop: asyncio.AbstractEventLoop, fd: int) -> None:

@@ -40,7 +40,6 @@ from kproxy.proxy.forwarding.link import Link, overdue
 from kproxy.proxy.forwarding.owner import PairedRequest
 from kproxy.proxy.forwarding.plan import Plan
 from kproxy.proxy.forwarding.sockets import Acceptor, close_sockets
-from kproxy.proxy.forwarding.streams import close_legs
 from kproxy.proxy.link_description import broker_of, client_of, connection_row, listener_of, open_record
 from kproxy.proxy.link_opening import LinkOpener
 from kproxy.proxy.logs import log
@@ -255,13 +254,9 @@ class VirtualCluster:
 
     # LinkOwner: called by acceptors
 
-    def refuses_client(self, peer: bytes) -> bool:
-        """Whether a limit other than the number of connections refuses a client."""
-        return self.admission.refusal(peer) is not None
-
-    def count_client(self, peer: bytes) -> int:
-        """Count a connection of the client's host; return its slot."""
-        return self.admission.count(peer)
+    def admit_client(self, peer: bytes) -> int | None:
+        """Count a connection of the client's host; return its slot, or None if a limit refuses it."""
+        return self.admission.admit(peer)
 
     def open_link(self, link: Link, acceptor: Acceptor) -> None:
         """Open a link that takes more than connecting two sockets."""
@@ -346,13 +341,15 @@ class VirtualCluster:
         """Close the sockets of a link, uncount its client, and let filters know."""
         if link.client_host_slot is not None:
             self.admission.uncount(link.client_host_slot)
-        if cause == CloseCause.DRAIN and not link.legs:
+        client_tls, broker_tls = link.tls or (False, False)
+        if cause == CloseCause.DRAIN and not client_tls:
             client = link.take_client()
             if client >= 0:
                 self._lingering.add(client)
+        for fd in (link.take_client() if client_tls else -1, link.take_broker() if broker_tls else -1):
+            if fd >= 0:
+                self._lingering.add_tls(fd)
         close_sockets(link)
-        if link.legs:
-            close_legs(link)
         if link.facts is not None:
             self._filters.chain.on_close(link.facts)
 

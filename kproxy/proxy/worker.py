@@ -41,6 +41,7 @@ from kproxy.proxy.scheduling import take_short_slices
 from kproxy.proxy.tap.counted import Total
 from kproxy.proxy.tap.counters import Counters
 from kproxy.proxy.tap.ring import TapWriter
+from kproxy.proxy.tap.shared_limits import SharedLimits
 from kproxy.proxy.virtual_cluster import VirtualCluster, clock_offset
 
 TICK_S = 0.25
@@ -55,13 +56,18 @@ class Forwarding:
     """The virtual clusters of one worker; handles the supervisor's messages."""
 
     def __init__(
-        self, number: int, channel: Channel[ToWorker], counters: list[Counters], tap: TapWriter | None
+        self,
+        number: int,
+        channel: Channel[ToWorker],
+        counters: Counters,
+        tap: TapWriter | None,
+        limits: SharedLimits | None = None,
     ) -> None:
         self._number = number
         self._channel = channel
-        self._counters = counters
-        self._own = counters[0]
-        self._worker = Worker(self._own, tap, asyncio.get_running_loop())
+        self._own = counters
+        self._limits = limits or SharedLimits.create()
+        self._worker = Worker(counters, tap, asyncio.get_running_loop(), limits=self._limits)
         self._worker.clock_offset = clock_offset()
         self._clusters: dict[str, VirtualCluster] = {}
         self._retired: list[VirtualCluster] = []  # closed their listeners, still have links
@@ -125,11 +131,13 @@ class Forwarding:
         self._worker.memory_budget = config.limits.memory
         if self._admission is None:
             key = str(os.getppid()).encode()
-            self._admission = Admission(config.limits, config.workers, self._counters, key)
+            self._admission = Admission(config.limits, self._own, self._limits, key)
         else:
-            self._admission.configure(config.limits, config.workers)
-        self._worker.connection_limit = self._admission.most_connections
+            self._admission.configure(config.limits)
+        self._worker.connection_limit = config.limits.connections
         self._worker.checks_each_client = self._admission.checks_each_client
+        if self._worker.checks_each_client:
+            self._count_present_clients()
         self._config = config
         wanted = {cluster.name: cluster for cluster in config.clusters}
         fresh = await self._start_all([cluster for cluster in config.clusters if not self._is_served(cluster)], config)
@@ -140,6 +148,13 @@ class Forwarding:
         self._clusters.update(fresh)
         gc.collect()
         gc.freeze()
+
+    def _count_present_clients(self) -> None:
+        """Count the clients that came before there was a limit by address, so that it holds for them too."""
+        assert self._admission is not None
+        for link in self._worker.links:
+            if link.client_host_slot is None:
+                link.client_host_slot = self._admission.count(link.peer)
 
     def _is_served(self, cluster: Cluster) -> bool:
         running = self._clusters.get(cluster.name)
@@ -280,9 +295,10 @@ async def _run(arguments: ChildArguments) -> None:
     channel: Channel[ToWorker] = await Channel.open(arguments.control, ToWorker, _on_malformed)
     logging.getLogger().handlers[:] = [ToSupervisor(channel)]
     logging.getLogger().setLevel(logging.INFO)
-    counters = [Counters(fd) for fd in (arguments.counters, *arguments.others)]
+    counters = Counters(arguments.counters)
+    limits = SharedLimits(arguments.limits) if arguments.limits >= 0 else None
     tap = TapWriter(arguments.taps[0]) if arguments.taps else None
-    await Forwarding(arguments.worker, channel, counters, tap).run()
+    await Forwarding(arguments.worker, channel, counters, tap, limits).run()
 
 
 def main(arguments: ChildArguments) -> None:

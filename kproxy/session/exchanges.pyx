@@ -19,7 +19,7 @@ from enum import IntEnum
 cimport cython
 from libc.stdint cimport int64_t
 
-from kproxy.protocol.headers cimport read_response_header, ResponseHeader
+from kproxy.protocol.headers cimport read_response_header, request_header_version, ResponseHeader
 from kproxy.protocol.program cimport Program
 
 from kproxy.errors import DecodeError
@@ -132,11 +132,17 @@ cdef class Frame:
 
     def decode(self):
         """As ``body``, of a frame that has a message. Raises DecodeError, as it does for one that is cut."""
-        return self.message.decode(self.body_version, self.data, self.body_start, trailing=self.trailing)
+        try:
+            return self.message.decode(self.body_version, self.data, self.body_start, trailing=self.trailing)
+        except DecodeError:
+            return self.message.decode(self.body_version, self.data, self.body_start, trailing=self.trailing, nulls=True)
 
     def to_json(self):
         """Kafka's JSON of the body, UTF-8, credentials withheld; of a frame that has a message. Raises DecodeError."""
-        return self.message.to_json(self.body_version, self.data, self.body_start, withhold=True, trailing=self.trailing)
+        try:
+            return self.message.to_json(self.body_version, self.data, self.body_start, withhold=True, trailing=self.trailing)
+        except DecodeError:
+            return self.message.to_json(self.body_version, self.data, self.body_start, withhold=True, nulls=True)
 
     def beginning(self):
         """The fields of a cut body that are whole, as Kafka's JSON in a dict, credentials withheld; None where there are none.
@@ -333,7 +339,13 @@ cdef class Route:
         except DecodeError:
             return False
         self.read_response(frame)
-        return frame.message is not None and frame.trailing <= trailing
+        if frame.message is None or frame.trailing > trailing:
+            return False
+        try:
+            self.response.check(frame.body_version, data, frame.body_start, trailing=True)
+        except DecodeError:
+            return False  # it fits only with nulls, which is too little to go by
+        return True
 
 
 cdef Program _newest_layout(message, int version):
@@ -359,7 +371,7 @@ cpdef int read_body(Frame frame, message, int api_version) except -1:
     if message is None:
         return 0
     try:
-        layout = message.check(api_version, frame.data, frame.body_start, trailing=True)
+        layout = message.check(api_version, frame.data, frame.body_start, trailing=True, nulls=True)
     except DecodeError as error:
         frame.error = error
         return 0
@@ -523,11 +535,16 @@ def correlation_id_of(bytes response not None):
 
 
 cpdef tuple beginning_of_request(bytes data):
-    """API key, version and correlation id of a request of which little is here; None for each that is cut."""
+    """API key, version, correlation id and client id of a request of which the header is cut; None for each that is not here."""
     api_key = int.from_bytes(data[:2], "big", signed=True) if len(data) >= 2 else None
     api_version = int.from_bytes(data[2:4], "big", signed=True) if len(data) >= 4 else None
     correlation_id = int.from_bytes(data[4:8], "big", signed=True) if len(data) >= 8 else None
-    return api_key, api_version, correlation_id
+    client_id = None
+    if len(data) >= 10 and request_header_version(api_key, api_version) > 0:
+        size = int.from_bytes(data[8:10], "big", signed=True)
+        if 0 <= size <= len(data) - 10:  # only the tagged fields behind it are cut
+            client_id = data[10 : 10 + size].decode("utf-8", "surrogateescape")
+    return api_key, api_version, correlation_id, client_id
 
 
 cdef bint _answers(Frame frame, Exchange exchange, Route route, int64_t trailing) except -1:

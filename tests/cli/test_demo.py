@@ -89,8 +89,8 @@ def test_piped_it_shows_traffic_and_a_summary_that_agrees_with_its_files(demo: D
     assert (demo.process.returncode, errors, demo.left()) == (0, "", [])
     assert EXCHANGE.search(out)
     assert "\x1b" not in out
-    traffic = out.split("Ctrl-C.\n\n", 1)[1]  # after the introduction, which explains the word
-    assert "UNDECODED" not in traffic
+    assert "UNDECODED" not in out
+    assert re.search(r" Fetch v\d+ .*\borders-\d", out)  # the name of the topic, which only Metadata tells
     said = re.search(r"^(\d+) records produced, (\d+) consumed by a group of 1 in \d+ s$", out, re.MULTILINE)
     assert said is not None
     produced, consumed = map(int, said.groups())
@@ -99,6 +99,9 @@ def test_piped_it_shows_traffic_and_a_summary_that_agrees_with_its_files(demo: D
     log = [json.loads(line) for line in (files / "decoded.jsonl").read_text(encoding="utf-8").splitlines()]
     exchanges = [event for event in log if event["event"] == "exchange"]
     produces = [event for event in exchanges if event["apiName"] == "Produce"]
+    assert [event for event in exchanges if event["undecoded"] is not None] == []
+    fetches = [event for event in exchanges if event["apiName"] == "Fetch" and event["request"]["topics"]]
+    assert {name for event in fetches for name in event["topicNames"].values()} == {"orders"}
     assert {"ApiVersions", "Metadata", "Produce", "JoinGroup", "Fetch"} <= {event["apiName"] for event in exchanges}
     for command in (["decode", str(files / "trace.pcapng")], ["check", "--schema"]):
         run = subprocess.run([sys.executable, "-m", "kproxy", *command], capture_output=True, check=False)

@@ -197,6 +197,40 @@ def test_damage_gives_a_value_or_a_decode_error(sample: tuple[str, int, Any], se
     check_codec(name, version, damaged(random.Random(seed), message(name).encode(version, value)))
 
 
+# SyncGroup v3 response of librdkafka's mock cluster while the group rebalances: its assignment is null, which it may not be.
+NULL_ASSIGNMENT = bytes.fromhex("00000000 001b ffffffff")
+
+
+def test_a_null_that_no_writer_of_kafkas_sends_is_refused_unless_it_is_allowed() -> None:
+    layout = message("SyncGroupResponse")
+    for read in (layout.check, layout.decode, layout.to_json):
+        with pytest.raises(DecodeError, match="assignment: is null"):
+            read(3, NULL_ASSIGNMENT)
+    with pytest.raises(DecodeError, match="assignment: is null"):
+        layout.check(3, NULL_ASSIGNMENT, trailing=True)
+    fit = layout.check(3, NULL_ASSIGNMENT, trailing=True, nulls=True)
+    assert (fit.version, fit.release, fit.trailing, fit.nulls) == (3, None, 0, True)
+    value: Any = layout.decode(3, NULL_ASSIGNMENT, nulls=True)
+    assert (value.error_code, value.assignment, value.layout) == (27, None, None)
+    assert layout.to_json(3, NULL_ASSIGNMENT, withhold=True, nulls=True) == (
+        b'{"throttleTimeMs":0,"errorCode":27,"assignment":null}'
+    )
+    found = layout.beginning(3, NULL_ASSIGNMENT)
+    assert (found.missing, found.error) == (None, None) and b'"assignment":null' in found.json
+
+
+def test_where_null_is_allowed_what_fits_without_it_is_read_as_ever() -> None:
+    layout = message("SyncGroupResponse")
+    data = layout.encode(3, layout.from_json(3, b'{"throttleTimeMs":0,"errorCode":0,"assignment":"AAA="}'))
+    assert layout.check(3, data, nulls=True) == layout.check(3, data)
+    assert layout.decode(3, data, nulls=True) == layout.decode(3, data)
+    with pytest.raises(DecodeError):
+        layout.check(3, NULL_ASSIGNMENT + b"\0", trailing=True, nulls=True)
+    arrays = message("MetadataResponse")
+    with pytest.raises(DecodeError, match="brokers: is null"):
+        arrays.check(0, b"\xff\xff\xff\xff" + bytes(4), trailing=True, nulls=True)
+
+
 # A Produce v9 request: acks -1, timeout 30000, topic "t" with partition 0 (5 bytes of records) and partition 1 (7 bytes).
 PRODUCE_V9 = (
     b"\0" + b"\xff\xff" + (30000).to_bytes(4, "big")

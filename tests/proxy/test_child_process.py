@@ -13,14 +13,14 @@ from kproxy.proxy.child_process import ChildArguments, parse_child_arguments
 
 @pytest.mark.parametrize(
     "arguments",
-    [ChildArguments(1, 2), ChildArguments(1, 2, 3, (4,), (5, 6), 7, 8), ChildArguments(1, 2, taps=(4, 5, 6))],
+    [ChildArguments(1, 2), ChildArguments(1, 2, 3, (4,), 5, 7, 8), ChildArguments(1, 2, taps=(4, 5, 6))],
 )
 def test_a_childs_arguments_come_back_from_its_command_line(arguments: ChildArguments) -> None:
     assert parse_child_arguments(["kproxy-analyzer", *arguments.words()]) == arguments
 
 
 def test_a_child_inherits_what_it_is_told_of() -> None:
-    assert ChildArguments(1, 2, 3, (4, 5), (6,), stack=7).fds() == [2, 3, 4, 5, 6, 7]
+    assert ChildArguments(1, 2, 3, (4, 5), 6, stack=7).fds() == [2, 3, 4, 5, 6, 7]
     assert ChildArguments(1, 2).fds() == [2]
 
 

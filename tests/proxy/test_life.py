@@ -188,6 +188,48 @@ def test_15_a_filter_that_does_not_load_is_told_with_its_place_in_the_file(
         beat(wire)
 
 
+def is_open(wire: Wire) -> bool:
+    """Whether requests on a connection are answered."""
+    try:
+        beat(wire)
+    except (EOFError, ConnectionResetError, BrokenPipeError):
+        return False
+    return True
+
+
+def opened(proxy: Proxy) -> list[Wire]:
+    """Connections until one is refused."""
+    found: list[Wire] = []
+    while True:
+        wire = Wire(proxy.bootstrap())
+        if not is_open(wire):
+            wire.close()
+            return found
+        found.append(wire)
+
+
+def test_8_limits_hold_for_all_workers_together_and_for_those_that_a_reload_adds(start: Any) -> None:
+    """Not a share for each: the kernel does not distribute clients evenly."""
+    proxy = start(workers=3, limits={"connections": 10})
+    clients = opened(proxy)
+    assert len(clients) == 10
+    clients.pop().close()
+    clients += eventually(lambda: opened(proxy), what="a place to be free again")
+    assert len(clients) == 10
+    proxy.config |= {"workers": 5, "limits": {"connections": 30, "connections_per_address": 17}}
+    proxy.write()
+    taken(proxy, 1)
+    clients += opened(proxy)
+    assert len(clients) == 17  # those that came before the limit by address count
+    os.kill(proxy.workers()[0], signal.SIGKILL)  # and what a worker that died had is free
+    alive = [wire for wire in clients if is_open(wire)]
+    eventually(lambda: len(proxy.workers()) == 5 and proxy.get("/readyz", but=(503,))[0] == 200, what="another worker")
+    more = opened(proxy)
+    assert len(alive) + len(more) == 17
+    for wire in (*clients, *more):
+        wire.close()
+
+
 def test_15_nobody_is_refused_while_it_reloads(start: Any) -> None:
     proxy = start(workers=2)
     for reload in range(1, 4):

@@ -617,6 +617,27 @@ def test_a_cut_frame_pairs_and_has_its_sizes_times_and_latency(cut: Cut) -> None
     assert exchange.request.message is not None and exchange.request_body() is None and exchange.bodies == cut.text
 
 
+def test_packets_in_which_no_frame_begins_are_one_gap_and_a_frame_that_fills_its_packet_is_found() -> None:
+    """A request ends inside what a snaplen hid of a packet, so that where the next one begins is not known."""
+    asked, small = heartbeat(1, "g" * 300), heartbeat(7, "g" * 99)
+    hidden = [client >> bytes(60), client.loses(1_400, Cut.SNAPLEN)]
+    events = events_of(
+        client >> asked[:50],
+        client.loses(len(asked) + 50, Cut.SNAPLEN),
+        *hidden,
+        *hidden,
+        client >> small[:20],
+        client.loses(len(small) - 20, Cut.SNAPLEN),
+        broker >> heartbeat_answer(1) + heartbeat_answer(7),
+    )
+    assert [tell(event) for event in events] == [
+        f"gap in requests: {len(asked) + 50 + 2_800} missing, 120 skipped, 1 lost",
+        "Heartbeat v0 #1 answered",
+        "Heartbeat v0 #7 answered",
+    ]
+    assert isinstance(events[0], Gap) and events[0].cut is Cut.SNAPLEN
+
+
 def test_frames_left_out_whole_disturb_nothing() -> None:
     said = converse(
         client >> heartbeat(1),
@@ -1065,3 +1086,14 @@ def test_another_protocol_is_none_of_kafkas_requests_with_bytes_after_it() -> No
     """ZooKeeper's ConnectRequest reads as Produce v0 with nothing in it, and more."""
     hello = frame_of("00000000 00000000 00000000 00007530 00000000 00000000 00000010" + "00" * 16 + "00")
     assert any(isinstance(event, NotKafka) and event.kind == "zookeeper" for event in events_of(client >> hello))
+
+
+def test_a_null_assignment_of_the_mock_cluster_is_read() -> None:
+    """While a group rebalances it answers SyncGroup v3 with null for bytes, which no version allows."""
+    (exchange,) = events_of(
+        client >> frame_of("000e 0003 00000005 ffff 0001 67 00000001 0001 6d ffff 00000000"),
+        broker >> frame_of("00000005 00000000 001b ffffffff"),
+    )
+    assert isinstance(exchange, Exchange) and exchange.undecoded is None
+    body = exchange.response_body()
+    assert (body.error_code, body.assignment) == (27, None)

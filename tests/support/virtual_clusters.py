@@ -13,6 +13,7 @@ from kproxy.proxy.admission import Admission
 from kproxy.proxy.forwarding.lane import Worker
 from kproxy.proxy.tap.counted import GAUGES, CloseCause, Total
 from kproxy.proxy.tap.counters import Counters
+from kproxy.proxy.tap.shared_limits import SharedLimits
 from kproxy.proxy.virtual_cluster import VirtualCluster
 from tests.support.filtering import make, part
 from tests.support.ports import free_ports
@@ -97,17 +98,15 @@ class Front:
 
     def __init__(self, bootstrap: str, limits: Limits, timeouts: Timeouts, tap: Any = None, **cluster: Any) -> None:
         self.counters = Counters.create()
-        self.worker = Worker(self.counters, tap, asyncio.get_running_loop())
+        self.shared = SharedLimits.create()
+        self.worker = Worker(self.counters, tap, asyncio.get_running_loop(), limits=self.shared)
         self.port = free_ports(12)
         self.sent: list[Any] = []
         given = {"listen": f"127.0.0.1:{self.port}", "bootstrap": [bootstrap] if bootstrap else []} | cluster
         self.limits, self.timeouts = limits, timeouts
         self.config = self.with_cluster(Cluster(**given))
-        admission = Admission(limits, 1, [self.counters], b"key")
-        self.worker.connection_limit, self.worker.checks_each_client = (
-            admission.most_connections,
-            admission.checks_each_client,
-        )
+        admission = Admission(limits, self.counters, self.shared, b"key")
+        self.worker.connection_limit, self.worker.checks_each_client = limits.connections, admission.checks_each_client
         self.cluster = VirtualCluster(self.config.clusters[0], self.config, self.worker, admission, self.sent.append)
 
     def with_cluster(self, cluster: Cluster) -> Config:

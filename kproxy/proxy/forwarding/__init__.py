@@ -1,7 +1,7 @@
 """Forwarding: what a byte goes through between a client and a broker. The hot path of a worker, in Cython.
 
-    sockets.pyx   accept, connect and pump between two plain sockets: Acceptor, Poller, SocketPipe, pump()
-    streams.pyx   the same between two of uvloop's transports, for where a side is TLS: Leg, TransportPipe, join_legs()
+    sockets.pyx   accept, connect and pump between two sockets: Acceptor, Poller, SocketPipe, pump()
+    tls_side.pyx  TlsSide: decrypts and encrypts for a SocketPipe where a side of the link is TLS
     link.pyx      Link: a client's connection and the broker's; its life (a state table), answers of filters, what the
                   tap gets
     lane.pyx      Lane: one direction of a link; the state machine over its bytes, and who owns and bounds each buffer
@@ -18,7 +18,6 @@ Words
     link        a client's connection and the broker's that serves it
     lane        one direction of a link
     pipe        reads one side of a link and writes the other, for one lane
-    leg         uvloop's protocol of one side, where a side is TLS
 
 The way of a byte
 
@@ -28,10 +27,9 @@ The way of a byte
     tap (TapCursor, one memcpy).
     What the sink does not take stays in SocketPipe.unsent, and its source is not read until it is sent. No Python code
     runs.
-    A TLS client. The acceptor calls LinkOwner.open_link; link_opening.py makes a Leg, has uvloop do the handshake
-    (OpenSSL), connects to the broker and calls join_legs. Decrypted bytes reach Leg.data_received, then
-    TransportPipe.receive, then the same Lane.process. Lane output goes to the other Leg's transport, which encrypts if
-    that side is TLS. The tap, and so the analyzer, gets plaintext.
+    A TLS client. The acceptor calls LinkOwner.open_link; link_opening.py does the handshake (network/tls.py), connects to
+    the broker and calls pump with a TlsSide. From then on SocketPipe decrypts each chunk it has received before the same
+    Lane.process, and encrypts what the lane emits towards a side that is TLS. The tap, and so the analyzer, gets plaintext.
 
 Which frames are held is decided by API and version, not by size; see kproxy.filters.contract.Want
 
@@ -71,14 +69,13 @@ When the tap's ring is full: ends of frames, then whole exchanges are left out a
 What goes wrong
 
     An exception out of a call into this package from the loop is caught at the entrance (Poller.handle,
-    TransportPipe.fault, Acceptor.accept), given to LinkOwner.on_fault, and closes that link with CloseCause.ERROR.
+    Lane.begin_turn, Acceptor.accept), given to LinkOwner.on_fault, and closes that link with CloseCause.ERROR.
     Abstract methods that a subclass forgets raise TypeError, state changes that are not in the tables raise
     RuntimeError: both end there.
 
 To add
 
-    a kind of link (another transport): a Pipe of its own beside SocketPipe and TransportPipe that overrides each method
-    of Pipe
+    a kind of link (another transport): a Pipe of its own beside SocketPipe that overrides each method of Pipe
         (lane.pyx), and calls Lane.process, Link.on_eof, source_lost and sink_lost; what connects it calls Link.join
         (link_opening.py)
     a close cause: a member at the end of CloseCause (tap/counted.py); then Link.close(CloseCause.X) where it happens

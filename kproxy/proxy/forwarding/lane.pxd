@@ -10,6 +10,7 @@ from kproxy.proxy.forwarding.plan cimport Plan, Row, Walker
 from kproxy.proxy.forwarding.tap_cursor cimport LinkTap, TapCursor, WorkerTap
 from kproxy.proxy.tap.counters cimport Counters
 from kproxy.proxy.tap.ring cimport TapWriter
+from kproxy.proxy.tap.shared_limits cimport SharedLimits
 
 
 cdef enum:
@@ -47,11 +48,15 @@ cdef class Worker:
     cdef uint64_t *buffered  # Total.BUFFERED_BYTES: bytes in the buffers of all lanes and pipes
     cdef public object poller  # of the plain sockets, made with the first link between two of them; see sockets.pyx
     cdef public uint64_t memory_budget  # bytes; 0: no limit
-    cdef public uint64_t connection_limit
+    cdef readonly SharedLimits limits  # of all workers; None: this worker is the only one
+    cdef public uint64_t connection_limit  # of all workers together
     cdef public bint checks_each_client  # connections are limited per address or per second: ask the owner about each client
     cdef public uint64_t last_link_number
     cdef public set links
     cdef public list closed_links  # not forgotten yet: see Link.forget
+
+    cdef bint take_place(self) noexcept
+    cdef void release_place(self) noexcept
 
 
 cdef class Pipe:

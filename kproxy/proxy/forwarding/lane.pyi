@@ -7,27 +7,39 @@ from kproxy.proxy.forwarding.owner import LinkOwner
 from kproxy.proxy.forwarding.plan import Plan
 from kproxy.proxy.tap.counters import Counters
 from kproxy.proxy.tap.ring import TapWriter
+from kproxy.proxy.tap.shared_limits import SharedLimits
 from kproxy.session.sasl import SaslPhase
 
 class Worker:
     clock_offset: int  # ns from the monotonic clock to the epoch
     tap_paused: bool
     memory_budget: int  # bytes; 0: no limit
-    connection_limit: int
+    connection_limit: int  # of all workers together
     checks_each_client: bool  # connections are limited per address or per second: ask the owner about each client
     last_link_number: int
     links: set[Link]
     closed_links: list[Link]  # not forgotten yet: see Link.forget
 
     def __init__(
-        self, counters: Counters, tap: TapWriter | None, loop: asyncio.AbstractEventLoop, memory_budget: int = 0
+        self,
+        counters: Counters,
+        tap: TapWriter | None,
+        loop: asyncio.AbstractEventLoop,
+        memory_budget: int = 0,
+        limits: SharedLimits | None = None,
     ) -> None: ...
+    @property
+    def limits(self) -> SharedLimits | None: ...
     @property
     def counters(self) -> Counters: ...
     @property
     def tap(self) -> TapWriter | None: ...
     @property
     def loop(self) -> asyncio.AbstractEventLoop: ...
+    @property
+    def tap_is_read(self) -> bool: ...
+    @property
+    def tap_faults(self) -> int: ...
     @property
     def buffered_bytes(self) -> int: ...
 

@@ -2,7 +2,7 @@
 """The lane: one direction of a link, a state machine over the bytes received from its source.
 
 A link has two lanes, RequestLane (client to broker) and ResponseLane (broker to client). A Pipe reads a lane's source and
-writes its sink: two sockets (sockets.pyx) or two transports (streams.pyx). The pipe calls ``Lane.process`` with each chunk it
+writes its sink: two sockets (sockets.pyx), each with TLS or without. The pipe calls ``Lane.process`` with each chunk it
 received; the lane calls ``Pipe.emit`` with the bytes to send. A lane does no system call, waits for nothing and never asks the
 owner about a frame that is cut through.
 
@@ -53,9 +53,8 @@ Who owns which bytes, and what bounds them
     LinkBase.in_flight            requests to be answered, and responses made by filters    Limits.in_flight
     SocketPipe.unsent             bytes the sink's socket has not taken                     one chunk and what was held, as BY_OUTPUT
                                                                                             stops reading
-    TransportPipe.queued_chunks   chunks that came after pause_reading                      what TLS had decrypted
-    Leg.received_before_join      bytes that came before the link was joined                1 MiB and one read
-All but ``header_part`` and the transports' own write buffers (256 KiB high-water mark) count in Total.BUFFERED_BYTES.
+    TlsSide                       a record of TLS that is not complete                      18 KiB
+All but ``header_part`` and TlsSide count in Total.BUFFERED_BYTES.
 
 Lanes report each frame, its bytes and its end to the tap, which gets them or leaves them out by its own rules: tap_cursor.pyx.
 """
@@ -100,6 +99,7 @@ cdef int BYTES_REQUEST = Total.BYTES_REQUEST
 cdef int BYTES_RESPONSE = Total.BYTES_RESPONSE
 cdef int HELD_FRAMES = Total.HELD_FRAMES
 cdef int IN_FLIGHT = Total.IN_FLIGHT
+cdef int CONNECTIONS_OPEN = Total.CONNECTIONS_OPEN
 cdef int UNKNOWN_APIS = Total.UNKNOWN_APIS
 cdef int WANT_HOLD = Want.HOLD
 cdef int WANT_HEAD = Want.HEAD
@@ -149,18 +149,31 @@ cdef class Worker:
         tap: the ring that traffic is copied to; None: none.
         loop: uvloop's.
         memory_budget: bytes the buffers of all lanes should stay below; 0: no limit. Soft: see the package docstring.
+        limits: the places of clients over all workers; None: this worker is the only one.
     """
 
-    def __init__(self, Counters counters not None, TapWriter tap, loop, uint64_t memory_budget=0):
+    def __init__(self, Counters counters not None, TapWriter tap, loop, uint64_t memory_budget=0, SharedLimits limits=None):
         self.counters = counters
         self.tap = tap
         self.tapping = None if tap is None else WorkerTap(tap, counters)
         self.loop = loop
         self.memory_budget = memory_budget
+        self.limits = limits
         self.buffered = counters.total(BUFFERED_BYTES)
         self.links = set()
         self.closed_links = []
         self.connection_limit = <uint64_t>-1
+
+    cdef bint take_place(self) noexcept:
+        """Take a place for one more connection; return False if as many are open as ``connection_limit`` allows."""
+        if self.limits is None:
+            return self.counters.total(CONNECTIONS_OPEN)[0] < self.connection_limit
+        return self.limits.take_connection(self.connection_limit)
+
+    cdef void release_place(self) noexcept:
+        """Release the place of a connection that has ended."""
+        if self.limits is not None:
+            self.limits.release_connection()
 
     @property
     def clock_offset(self):
@@ -183,6 +196,11 @@ cdef class Worker:
             self.tapping.paused = paused
 
     @property
+    def tap_is_read(self):
+        """Whether a reader of the tap is attached, or awaited; what the one before lost is counted by now."""
+        return self.tapping is not None and self.tapping.is_read()
+
+    @property
     def tap_faults(self):
         """Records for which there was no room in the ring although it was reserved."""
         return 0 if self.tapping is None else self.tapping.faults
@@ -199,7 +217,7 @@ cdef object not_overridden(object instance, str method):
 
 
 cdef class Pipe:
-    """Reads the source of a lane and writes its sink. Abstract: SocketPipe and TransportPipe override each method."""
+    """Reads the source of a lane and writes its sink. Abstract: SocketPipe overrides each method."""
 
     cdef int emit(self, const uint8_t *data, size_t size) except -1:
         """Send *data* after what was emitted before; keep what the sink does not take now and block the lane BY_OUTPUT."""

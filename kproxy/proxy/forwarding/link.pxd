@@ -27,7 +27,7 @@ cdef class Link(LinkBase):
     cdef int client_fd  # of a link between plain sockets; else -1
     cdef int broker_fd
     cdef public bint connecting  # waiting for broker_fd to be connected
-    cdef public object legs  # (client, broker) of a link between transports
+    cdef public tuple tls  # whether (client, broker) have TLS; None before join
     cdef public object facts  # ConnectionFacts, made when first needed
     cdef public bytes local  # the address the client connected to (sockaddr), once asked for
     cdef public bytes peer  # the client's address as the kernel reported it (sockaddr)

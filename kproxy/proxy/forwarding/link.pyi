@@ -4,7 +4,6 @@ from kproxy.filters.contract import ConnectionFacts, RequestFacts
 from kproxy.proxy.forwarding.lane import Lane, LinkBase, Pipe, Worker
 from kproxy.proxy.forwarding.owner import Limits, LinkOwner, Timeouts
 from kproxy.proxy.forwarding.plan import Plan
-from kproxy.proxy.forwarding.streams import Leg
 
 class LinkLife(IntEnum):
     """The states of a link's life."""
@@ -21,7 +20,7 @@ def overdue(worker: Worker, owner: object, timeouts: Timeouts, now: int) -> list
 
 class Link(LinkBase):
     connecting: bool  # waiting for the broker's socket to be connected
-    legs: tuple[Leg, ...] | None  # of a link between transports: (client, broker)
+    tls: tuple[bool, bool] | None  # whether (client, broker) have TLS; None before they are joined
     facts: ConnectionFacts | None  # made when first needed
     client_host_slot: int | None  # index of the client host in the per-address connection counters, or None
     local: bytes | None  # the address the client connected to (sockaddr), once asked for
@@ -58,6 +57,7 @@ class Link(LinkBase):
     def incomplete_frame_since(self) -> int: ...
     def join(self, requests: Pipe, responses: Pipe) -> None: ...
     def take_client(self) -> int: ...
+    def take_broker(self) -> int: ...
     def client_socket(self) -> int: ...
     def return_client(self, client: int) -> None: ...
     def local_address(self) -> bytes: ...

@@ -5,7 +5,7 @@ The bytes are the lanes' (lane.pyx). Here are what both lanes share and the life
 
 Life (LinkLife; LIFE_TRANSITIONS below has the same as data, and ``enter`` raises for any other)
     OPENING      accepted; the broker is not connected or not joined. There are no lanes, and the client's bytes wait in the kernel
-                 (TLS: in its Leg). ``drain`` now closes the link when it is joined
+                 (TLS: or its TlsSide). ``drain`` now closes the link when it is joined
     JOINED       both lanes forward
     DRAINING     ``drain`` was called: no further request begins; closes with DRAIN once everything in flight is answered and sent
     HALF_CLOSED  the client, the broker or both have sent their end (FIN), or one was lost. The other direction goes on: what is in
@@ -96,7 +96,7 @@ for _from, _targets in LIFE_TRANSITIONS.items():
 
 
 cdef class Link(LinkBase):
-    """One client's connection and the broker's. Made by an acceptor; joined by ``sockets.pump`` or ``streams.join_legs``."""
+    """One client's connection and the broker's. Made by an acceptor; joined by ``sockets.pump``."""
 
     def __init__(self, Worker worker not None, owner, Plan plan not None, uint64_t number, limits):
         self.worker = worker
@@ -186,6 +186,12 @@ cdef class Link(LinkBase):
         self.local_address()
         self.client_fd = -1
         return client
+
+    def take_broker(self):
+        """Hand the broker's socket (file descriptor) over to the caller; -1: there is none, or it was closed."""
+        cdef int broker = self.broker_fd
+        self.broker_fd = -1
+        return broker
 
     def return_client(self, int client):
         """Take back the socket that ``take_client`` handed over; close it if the link was closed meanwhile."""
@@ -411,6 +417,7 @@ cdef class Link(LinkBase):
         self.worker.links.discard(self)
         self.worker.counters.closed(cause)[0] += 1
         self.worker.counters.total(CONNECTIONS_OPEN)[0] -= 1
+        self.worker.release_place()
         self.worker.counters.total(IN_FLIGHT)[0] -= self.in_flight.count
         if self.requests is not None:
             self.tap.close(self.requests.tap, self.responses.tap, cause, monotonic_ns())

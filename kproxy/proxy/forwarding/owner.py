@@ -76,19 +76,17 @@ class LinkOwner(Protocol):
 
     # Called by acceptors
 
-    def refuses_client(self, peer: bytes) -> bool:
-        """Return whether to refuse a client (sockaddr). Called only while ``Worker.checks_each_client`` is set."""
+    def admit_client(self, peer: bytes) -> int | None:
+        """Count a connection of this client (sockaddr); return its slot, or None to refuse it.
 
-    def count_client(self, peer: bytes) -> int:
-        """Count a connection of this client host; return its slot, which becomes ``Link.client_host_slot``.
-
-        Called only while ``Worker.checks_each_client`` is set; ``on_closed`` has to uncount it.
+        The slot becomes ``Link.client_host_slot``; ``on_closed`` has to uncount it. Called only while
+        ``Worker.checks_each_client`` is set.
         """
 
     def open_link(self, link: Link, acceptor: Acceptor) -> None:
         """Connect a link that takes more than one connect(2): TLS, a name to resolve, a PROXY header, a SOCKS proxy.
 
-        End with ``sockets.pump`` or ``streams.join_legs``, or close the link.
+        End with ``sockets.pump``, or close the link.
         """
 
     def on_unreachable(self, link: Link, error: int) -> None:
@@ -145,7 +143,7 @@ class LinkOwner(Protocol):
         """Log an unexpected exception; None: before the link was made. The caller closes the link, except after ``describe``."""
 
     def on_closed(self, link: Link, cause: int) -> None:
-        """Release what belongs to the link: close its sockets or legs, uncount its client. Called once, last."""
+        """Release what belongs to the link: close its sockets, uncount its client. Called once, last."""
 
     # For the tap and the admin port
 

@@ -4,6 +4,7 @@
 from libc.stdint cimport uint32_t, uint64_t, uint8_t
 
 from kproxy.proxy.forwarding.lane cimport Pipe
+from kproxy.proxy.forwarding.tls_side cimport TlsSide
 
 
 cdef extern from "<sys/epoll.h>" nogil:
@@ -43,6 +44,8 @@ cdef class PolledSocket:
 cdef class SocketPipe(Pipe):
     cdef PolledSocket source
     cdef PolledSocket sink
+    cdef TlsSide source_tls  # None: the source is plain
+    cdef TlsSide sink_tls
     cdef uint8_t *unsent  # bytes the sink has not taken
     cdef size_t unsent_at
     cdef size_t unsent_size
@@ -51,6 +54,10 @@ cdef class SocketPipe(Pipe):
     cdef bint writing
 
     cdef int receive(self, bint to_the_end) except -1
+    cdef int receive_encrypted(self, const uint8_t *data, size_t size) except -1
+    cdef int emit_encrypted(self, const uint8_t *data, size_t size) except -1
+    cdef int send_or_keep(self, const uint8_t *data, size_t size) except -1
+    cdef int say_goodbye(self) except -1
     cdef int send_unsent(self) except -1
     cdef int keep_unsent(self, const uint8_t *data, size_t size) except -1
     cdef int free_unsent(self) except -1

@@ -4,6 +4,7 @@ from typing import Self
 from kproxy.proxy.forwarding.lane import Pipe, Worker
 from kproxy.proxy.forwarding.link import Link
 from kproxy.proxy.forwarding.owner import LinkOwner
+from kproxy.proxy.forwarding.tls_side import TlsSide
 
 class Acceptor:
     def __init__(self, worker: Worker, owner: LinkOwner, fd: int, node_id: int | None = None) -> None: ...
@@ -27,5 +28,7 @@ class Poller:
 
 class SocketPipe(Pipe): ...
 
-def pump(link: Link, client: int, broker: int) -> None: ...
+def pump(
+    link: Link, client: int, broker: int, client_tls: TlsSide | None = None, broker_tls: TlsSide | None = None
+) -> None: ...
 def close_sockets(link: Link) -> None: ...

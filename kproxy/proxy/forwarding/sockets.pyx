@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""Links between two plain sockets, from accept(2) to the last send(2): Acceptor, Poller, SocketPipe.
+"""Links between two sockets, from accept(2) to the last send(2): Acceptor, Poller, SocketPipe.
 
 Acceptor  accepts clients and checks the limits. Where two plain sockets are to be joined and the broker's address is a number, it
           connects and joins them without a call of Python code; any other link (TLS, a name, a proxy on the way, a PROXY header) is
@@ -7,9 +7,11 @@ Acceptor  accepts clients and checks the limits. Where two plain sockets are to 
 Poller    an epoll of our own, which uvloop watches as one file descriptor: an event then costs no Python call, and errors come with
           the socket they belong to (uvloop's add_reader gives a socket up at its first error, with bytes unread that came before).
 SocketPipe  receives into one buffer and sends from it. The buffer is the process's: a lane copies what it keeps. A chunk is sent
-          before the next one is received, so a sink that takes nothing stops its source after one chunk.
+          before the next one is received, so a sink that takes nothing stops its source after one chunk. Where a side is TLS, the
+          pipe decrypts what it received and encrypts what it sends (TlsSide).
 """
 
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.errno cimport (
     EAGAIN, EALREADY, ECONNABORTED, ECONNREFUSED, EINPROGRESS, EINTR, EISCONN, EMFILE, ENFILE, ENOBUFS, ENOMEM, errno,
 )
@@ -18,8 +20,12 @@ from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcmp, memcpy
 from posix.unistd cimport close as close_fd
 
+from kproxy.protocol.direction cimport DIRECTION_RESPONSE
 from kproxy.proxy.forwarding.lane cimport BY_OUTPUT, HEADROOM, Lane, Pipe, TURN_NS, Worker, monotonic_ns
 from kproxy.proxy.forwarding.link cimport Link
+from kproxy.proxy.forwarding.tls_side cimport TlsSide
+
+from ssl import SSLError
 
 from kproxy.proxy.tap.counted import CloseCause, Total
 
@@ -56,6 +62,7 @@ cdef extern from "<sys/epoll.h>" nogil:
 
 cdef enum:
     CHUNK = 262_144  # bytes; 16 KiB costs twice as much on frames of 1 MB
+    PLAIN = CHUNK + 131_072  # bytes: of a chunk decrypted, after what a handshake has left
     SMALLEST_CHUNK = 4_096  # bytes
     SHARE = 64  # above half of the memory budget a chunk is at most a 64th of what is left of it
     CHUNKS_IN_A_TURN = 4  # received from one socket before others get their turn
@@ -63,6 +70,8 @@ cdef enum:
 
 cdef uint8_t *room = <uint8_t *>malloc(HEADROOM + CHUNK)
 cdef uint8_t *chunk = room + HEADROOM
+cdef uint8_t *plain = <uint8_t *>malloc(HEADROOM + PLAIN) + HEADROOM
+cdef int BROKER_CLOSED = CloseCause.BROKER_CLOSED
 cdef int ERROR = CloseCause.ERROR
 cdef int ACCEPT_ERRORS = Total.ACCEPT_ERRORS
 cdef int CONNECTIONS_OPEN = Total.CONNECTIONS_OPEN
@@ -140,13 +149,18 @@ cdef class Acceptor:
     cdef int accept(self, int client, bytes peer) except -1:
         cdef Link link
         cdef Worker worker = self.worker
+        cdef object slot = None
+        if not worker.take_place():
+            return self.refuse(client)
         try:
-            if worker.counters.total(CONNECTIONS_OPEN)[0] >= worker.connection_limit or worker.checks_each_client and self.owner.refuses_client(peer):
-                worker.counters.total(REFUSED_CONNECTIONS)[0] += 1
-                close_fd(client)
-                return 0
-            link = self.make_link(peer)
+            if worker.checks_each_client:
+                slot = self.owner.admit_client(peer)
+                if slot is None:
+                    worker.release_place()
+                    return self.refuse(client)
+            link = self.make_link(peer, slot)
         except Exception as error:
+            worker.release_place()
             close_fd(client)
             self.owner.on_fault(None, error)
             return 0
@@ -164,9 +178,13 @@ cdef class Acceptor:
             link.close(ERROR)
         return 0
 
-    cdef Link make_link(self, bytes peer):
+    cdef int refuse(self, int client) except -1:
+        self.worker.counters.total(REFUSED_CONNECTIONS)[0] += 1
+        close_fd(client)
+        return 0
+
+    cdef Link make_link(self, bytes peer, object slot):
         cdef Link link
-        slot = self.owner.count_client(peer) if self.worker.checks_each_client else None
         self.worker.last_link_number += 1
         link = Link(self.worker, self.owner, self.owner.plan, self.worker.last_link_number, self.owner.limits)
         link.peer = peer
@@ -349,7 +367,10 @@ cdef class SocketPipe(Pipe):
             n = recv(self.source.fd, chunk, most, 0)
             if n > 0:
                 now = monotonic_ns()
-                lane.process(chunk, n, now)
+                if self.source_tls is None:
+                    lane.process(chunk, n, now)
+                else:
+                    self.receive_encrypted(chunk, n)
                 if now > until and not to_the_end:
                     return 0
                 if lane.blocked or not self.reading or n < <ssize_t>most and not to_the_end:
@@ -361,6 +382,27 @@ cdef class SocketPipe(Pipe):
             elif errno != EINTR:
                 (<Link>lane.link).source_lost(lane)
                 return 0
+        return 0
+
+    cdef int receive_encrypted(self, const uint8_t *data, size_t size) except -1:
+        """Decrypt what was received, and pass it to the lane."""
+        cdef Link link = <Link>self.lane.link
+        cdef TlsSide tls = self.source_tls
+        cdef SocketPipe back = self.source.writes
+        cdef Py_ssize_t n
+        cdef bytes due
+        try:
+            n = tls.decrypt(data, size, plain, PLAIN)
+            due = tls.due()
+        except SSLError:
+            link.source_lost(self.lane)
+            return 0
+        if due and back is not None:
+            back.send_or_keep(<const uint8_t *>PyBytes_AS_STRING(due), PyBytes_GET_SIZE(due))
+        if n and not link.closed:
+            self.lane.process(plain, n, monotonic_ns())
+        if tls.ended and not link.closed:
+            link.on_eof(self.lane)
         return 0
 
     cdef int send_unsent(self) except -1:
@@ -381,9 +423,29 @@ cdef class SocketPipe(Pipe):
         return 0
 
     cdef int emit(self, const uint8_t *data, size_t size) except -1:
-        cdef ssize_t n = 0
         if size == 0 or self.lane.discarding:
             return 0
+        return self.send_or_keep(data, size) if self.sink_tls is None else self.emit_encrypted(data, size)
+
+    cdef int emit_encrypted(self, const uint8_t *data, size_t size) except -1:
+        cdef Link link = <Link>self.lane.link
+        cdef size_t n
+        cdef bytes sealed
+        while size and not self.lane.discarding and not link.closed:
+            n = min(size, <size_t>CHUNK)
+            try:
+                sealed = self.sink_tls.encrypt(data, n)
+            except SSLError:
+                link.sink_lost(self.lane)
+                return 0
+            self.send_or_keep(<const uint8_t *>PyBytes_AS_STRING(sealed), PyBytes_GET_SIZE(sealed))
+            data += n
+            size -= n
+        return 0
+
+    cdef int send_or_keep(self, const uint8_t *data, size_t size) except -1:
+        """Send bytes as they go over the socket; keep what it does not take."""
+        cdef ssize_t n = 0
         if self.unsent_size == 0:
             n = send(self.sink.fd, data, size, MSG_NOSIGNAL)
             if n == <ssize_t>size:
@@ -438,11 +500,24 @@ cdef class SocketPipe(Pipe):
         return 0
 
     cdef int end_output(self) except -1:
-        c_shutdown(self.sink.fd, SHUT_WR)
+        """Send FIN. Of two sides over TLS, each ends with the link: a broker that is told earlier may drop what it has to answer."""
+        if self.sink_tls is None:
+            c_shutdown(self.sink.fd, SHUT_WR)
+        elif self.lane.direction == DIRECTION_RESPONSE:
+            (<Link>self.lane.link).close(BROKER_CLOSED)
+        return 0
+
+    cdef int say_goodbye(self) except -1:
+        """Send close_notify if all before it has been sent."""
+        cdef bytes goodbye
+        if self.sink_tls is not None and self.unsent_size == 0 and not self.lane.discarding:
+            goodbye = self.sink_tls.goodbye()
+            send(self.sink.fd, PyBytes_AS_STRING(goodbye), PyBytes_GET_SIZE(goodbye), MSG_NOSIGNAL)
         return 0
 
     cdef int detach(self) except -1:
         self.stop_reading()
+        self.say_goodbye()
         self.free_unsent()
         self.source.poller.detached.append(self.source)
         self.source.reads = None
@@ -450,8 +525,8 @@ cdef class SocketPipe(Pipe):
         return 0
 
 
-def pump(Link link not None, int client, int broker):
-    """Join two connected, non-blocking sockets (file descriptors), which the link owns from now on."""
+def pump(Link link not None, int client, int broker, TlsSide client_tls=None, TlsSide broker_tls=None):
+    """Join two connected, non-blocking sockets (file descriptors), which the link owns from now on; *_tls* of those with TLS."""
     cdef Worker worker = link.worker
     cdef PolledSocket client_socket = PolledSocket()
     cdef PolledSocket broker_socket = PolledSocket()
@@ -466,7 +541,13 @@ def pump(Link link not None, int client, int broker):
     broker_socket.reads = client_socket.writes = responses
     requests.source = responses.sink = client_socket
     requests.sink = responses.source = broker_socket
+    requests.source_tls = responses.sink_tls = client_tls
+    requests.sink_tls = responses.source_tls = broker_tls
+    link.tls = client_tls is not None, broker_tls is not None
     link.join(requests, responses)
+    for pipe in (requests, responses):  # what came with the last bytes of the handshake
+        if (<SocketPipe>pipe).source_tls is not None and not link.closed:
+            (<SocketPipe>pipe).receive_encrypted(NULL, 0)
 
 
 def close_sockets(Link link not None):

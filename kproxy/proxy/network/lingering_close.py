@@ -1,7 +1,8 @@
 """Lingering close: close a client's connection without losing what was sent to it.
 
 Linux answers close() with a reset if bytes of the client are unread, and discards what the client has not received yet (tcp(7),
-RFC 1122 section 4.2.2.13). So first send FIN, then read and drop until the client has closed, for at most LINGER_S.
+RFC 1122 section 4.2.2.13). So first send FIN, then read and drop until the client has closed, for at most LINGER_S. Over TLS
+close_notify takes the place of FIN, towards clients and brokers.
 """
 
 import socket
@@ -29,6 +30,17 @@ class LingeringClose:
             leaving.close()
         else:
             self._sockets.append((leaving, time.monotonic() + LINGER_S))
+
+    def add_tls(self, fd: int) -> None:
+        """Own a socket on which close_notify was sent, from now on.
+
+        No FIN is sent: some peers drop what they have not read when it comes.
+        """
+        leaving = socket.socket(fileno=fd)
+        if _is_open(leaving):
+            self._sockets.append((leaving, time.monotonic() + LINGER_S))
+        else:
+            leaving.close()
 
     def sweep(self) -> None:
         """Drop what was received; close the sockets whose clients have closed or whose time is over."""

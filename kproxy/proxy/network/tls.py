@@ -4,6 +4,9 @@ TLS 1.2 or later, no ALPN (Kafka has none), no renegotiation by the client. Keys
 there to type it.
 """
 
+import asyncio
+import contextlib
+import socket
 import ssl
 import sys
 
@@ -14,6 +17,7 @@ from kproxy.protocol.addresses import parse_ip
 CLIENT_AUTH = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
 # Kafka's clients and brokers end connections without TLS's own goodbye; frames carry their sizes, so no cut goes unseen.
 OPTIONS = ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION | ssl.OP_IGNORE_UNEXPECTED_EOF
+HANDSHAKE_CHUNK = 16_384  # bytes
 SERVER_NAME = "kproxy_server_name"  # attribute of the ssl.SSLObject
 
 
@@ -60,6 +64,47 @@ def server_name(tls: BrokerTls, host: str) -> str:
     """Return server_hostname for a connection to *host*: verified, and sent as SNI unless it is numeric."""
     name = tls.server_name or host
     return name.partition("%")[0] if parse_ip(name) else name.rstrip(".")
+
+
+async def handshake(
+    connected: socket.socket, context: ssl.SSLContext, name: str | None, seconds: float
+) -> tuple[ssl.SSLObject, ssl.MemoryBIO, ssl.MemoryBIO]:
+    """Do the handshake on a connected socket, whose owner the caller stays: as the client of *name*, or as the server if None.
+
+    Returns what decrypts and encrypts from then on, with the buffers of what was received and of what is to be sent. The first
+    may have bytes already. Raises OSError: ssl.SSLError, a lost connection, or no end within so many seconds.
+    """
+    connected.setblocking(False)
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    side = context.wrap_bio(incoming, outgoing, server_side=name is None, server_hostname=name)
+    try:
+        async with asyncio.timeout(seconds):
+            await _shake_hands(connected, side, incoming, outgoing)
+    except TimeoutError:
+        raise ConnectionAbortedError(f"no end of the handshake within {seconds:g} s") from None
+    return side, incoming, outgoing
+
+
+async def _shake_hands(
+    connected: socket.socket, side: ssl.SSLObject, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO
+) -> None:
+    loop = asyncio.get_running_loop()
+    while True:
+        try:
+            side.do_handshake()
+        except ssl.SSLWantReadError:
+            await loop.sock_sendall(connected, outgoing.read())
+            received = await loop.sock_recv(connected, HANDSHAKE_CHUNK)
+            if not received:
+                raise ConnectionResetError("the connection ended within the handshake") from None
+            incoming.write(received)
+        except ssl.SSLError:  # an alert says why to the peer
+            with contextlib.suppress(OSError):
+                await loop.sock_sendall(connected, outgoing.read())
+            raise
+        else:
+            await loop.sock_sendall(connected, outgoing.read())
+            return
 
 
 class Contexts:

@@ -1,13 +1,14 @@
-"""Memory that processes share: the tap ring (worker to analyzer) and the counters (worker to supervisor).
+"""Memory that processes share: the tap ring (worker to analyzer), the counters (worker to supervisor), the limits (all workers).
 
     ring.pyx           the tap: TapWriter, TapReader; one writer, one reader, no locks, no waiting
     tapped.py          TapKind: the kinds of its records
     counters.pyx       Counters: totals, closes by cause, requests and responses by API, open connections by address
+    shared_limits.pyx  SharedLimits: the places of clients, by atomic steps; one for all workers
     counted.py         Total, CloseCause, ApiTotals: names of what is counted. The only list of them: C reads it at import
     sealed.py          memfds whose size cannot change
     shared_memory.pxd  mapping, atomic loads and stores
 
-The supervisor makes both memfds for each worker, and children inherit them; so counters outlive a worker that dies, and
+The supervisor makes ring and counters for each worker, and children inherit them; so counters outlive a worker that dies, and
 a new analyzer goes on with the ring of the old one.
 
 Records of the ring: (kind, connection, direction, at in ns since the epoch, bytes)
@@ -17,7 +18,7 @@ Records of the ring: (kind, connection, direction, at in ns since the epoch, byt
     LEFT_OUT  how many bytes of a frame are left out here, as the analyzer was behind: 8 bytes, little-endian
     SNAPPED   how many were cut off by ``analysis.snaplen``: likewise
     END       that side sent its end (FIN), or was lost
-    CLOSE     the connection was closed: one byte, the CloseCause
+    CLOSE     the connection was closed: one byte, the CloseCause, and the number of requests written since OPEN: 8 bytes
     LOST      how many bytes are missing and nothing is known of frames; no worker writes it any more
 
 What the ring has no room for is left out by its meaning, and counted; traffic neither waits nor changes. First the ends of large
@@ -33,7 +34,9 @@ whose request was written is written too, at least its beginning, and so are END
                         what it settled (TapReader.settle); counted once the next reader is there
     memory_budget       the tap was paused (limits.memory)
     not_selected        the configuration leaves it out: analysis.apis, analysis.sample
-    fault               the connection could not be described
+    fault               the connection could not be described, or its analysis failed
+    analyzer_limits     the analyzer gave the connection up: too many, or it held too much
+    output              the decoded log could not be written: a full disk
 
 Beside them, kproxy_bodies_left_out counts frames of which only the beginning was written, and kproxy_tap_dropped_bytes and
 _chunks all bytes, and all frames or their ends, that were left out by anything but the configuration.

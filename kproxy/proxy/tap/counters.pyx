@@ -173,11 +173,6 @@ def _order(totals):
     return key is None, key or 0, version is None, version or 0
 
 
-def connections_from(counters, uint64_t address_hash):
-    """Return the open connections of an address over all of *counters*."""
-    return sum([one.address_count(address_hash) for one in counters])
-
-
 def address_hash(address, key):
     """Hash a client's address (text, without its port) to the slot in which its connections are counted.
 

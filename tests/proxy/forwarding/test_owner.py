@@ -35,6 +35,6 @@ def test_a_virtual_cluster_has_every_method(name: str) -> None:
 
 
 def test_the_owner_of_the_tests_has_what_lanes_and_links_use() -> None:
-    used_by_acceptors = {"refuses_client", "count_client", "open_link", "on_unreachable", "on_accept_error"}
+    used_by_acceptors = {"admit_client", "open_link", "on_unreachable", "on_accept_error"}
     missing = members(LinkOwner) - set(dir(Owner)) - READ_WHEN_A_LINK_IS_MADE - USED_BY_THE_WORKER
     assert missing == used_by_acceptors

@@ -1,6 +1,7 @@
 """TLS on either leg and on both, over real sockets: every byte of big transfers, and every way they end."""
 
 import asyncio
+import contextlib
 import gc
 import logging
 import random
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from kproxy.config import Addresses, BrokerTls, ListenerTls, Timeouts
-from kproxy.proxy.forwarding.streams import Leg
+from kproxy.proxy.forwarding.tls_side import TlsSide
 from kproxy.proxy.network.tls import broker_context, listener_context
 from kproxy.proxy.tap.counted import CloseCause, Total
 from tests.support.certificates import certificates
@@ -182,8 +183,6 @@ def test_promise_10_what_a_client_sent_before_it_left_reaches_the_broker(words: 
 
 
 def test_half_close_of_a_plain_client_before_a_broker_over_tls_is_answered() -> None:
-    """The other way round there is no half-close: TLS of Python and uvloop ends both directions with one close_notify."""
-
     async def work() -> None:
         words = LEGS["broker"]
         broker = Broker()
@@ -199,6 +198,63 @@ def test_half_close_of_a_plain_client_before_a_broker_over_tls_is_answered() -> 
             writer.close()
             await proxy.until(lambda: not proxy.worker.links)
             assert proxy.causes == {CloseCause.CLIENT_CLOSED: 1}
+
+    run(work)
+
+
+@pytest.mark.parametrize("end", ["close_notify", "FIN", "close_notify and FIN"])
+@pytest.mark.parametrize("words", [LEGS["client"], LEGS["both"]], ids=["client", "both"])
+def test_promise_9_half_close_over_tls_gives_every_answer_that_is_in_flight(words: dict[str, Any], end: str) -> None:
+    """With ssl's own sockets, as asyncio ends both directions with one close_notify."""
+    frames = [request(12, 0, n, bytes(30_000)) for n in range(100)]
+
+    def converse(port: int) -> bytes:
+        with socket.create_connection(("localhost", port)) as plain:
+            incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+            side = broker_context(OF_CLIENT).wrap_bio(incoming, outgoing, server_hostname="localhost")
+
+            def flush() -> None:
+                if data := outgoing.read():
+                    plain.sendall(data)
+
+            def until_done(call: Any) -> Any:
+                while True:
+                    try:
+                        result = call()
+                    except ssl.SSLWantReadError:
+                        flush()
+                        received = plain.recv(65_536)
+                        incoming.write(received) if received else incoming.write_eof()
+                        continue
+                    flush()
+                    return result
+
+            until_done(side.do_handshake)
+            for frame in frames:
+                until_done(lambda frame=frame: side.write(frame))
+            if "close_notify" in end:
+                with pytest.raises(ssl.SSLWantReadError):
+                    side.unwrap()
+                flush()
+            if "FIN" in end:
+                plain.shutdown(socket.SHUT_WR)
+            got = bytearray()
+            with contextlib.suppress(ssl.SSLZeroReturnError, ssl.SSLEOFError):
+                while piece := until_done(lambda: side.read(65_536)):
+                    got += piece
+            return bytes(got)
+
+    async def work() -> None:
+        broker = Broker()
+        async with (
+            listening(broker.serve, of_broker(words)) as broker.port,
+            front(f"localhost:{broker.port}", **words) as proxy,
+        ):
+            got = await asyncio.to_thread(converse, proxy.port)
+            assert got == b"".join(len(frame[8:]).to_bytes(4, "big") + frame[8:] for frame in frames)
+            await proxy.until(lambda: not proxy.worker.links)
+            assert proxy.causes == {CloseCause.CLIENT_CLOSED: 1}
+            assert proxy.worker.buffered_bytes == 0
 
     run(work)
 
@@ -284,8 +340,8 @@ def test_promise_7_a_handshake_that_never_comes_ends() -> None:
     run(work)
 
 
-def legs_alive() -> int:
-    return sum(isinstance(found, Leg) for found in gc.get_objects())
+def sides_alive() -> int:
+    return sum(isinstance(found, TlsSide) for found in gc.get_objects())
 
 
 def test_a_closed_connection_is_not_kept_by_what_its_sides_know_of_each_other() -> None:
@@ -295,17 +351,17 @@ def test_a_closed_connection_is_not_kept_by_what_its_sides_know_of_each_other() 
         words = LEGS["client"]
         broker = Broker()
         async with listening(broker.serve) as broker.port, front(f"localhost:{broker.port}", **words) as proxy:
-            before = legs_alive()
+            before = sides_alive()
             reader, writer = await come(proxy, words)
             await ask(reader, writer, request(12, 0, 1))
-            assert legs_alive() == before + 2
+            assert sides_alive() == before + 1
             gc.disable()
             try:
                 writer.close()
                 await proxy.until(lambda: not proxy.worker.links)
                 while proxy.worker.closed_links:
                     proxy.worker.closed_links.pop().forget()
-                await proxy.until(lambda: legs_alive() == before)
+                await proxy.until(lambda: sides_alive() == before)
             finally:
                 gc.enable()
 

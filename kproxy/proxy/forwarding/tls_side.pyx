@@ -1,0 +1,93 @@
+# cython: language_level=3, boundscheck=False, wraparound=False
+"""TLS of one side of a link: decrypts what its socket receives and encrypts what is sent to it; the sockets are the pipes'.
+
+OpenSSL works between two buffers in memory (BIOs). What is kept there is at most a record that is not complete, as everything
+that can be decrypted is, and what is encrypted is taken out at once: so a link over TLS has the same buffers, with the same
+bounds, as one between plain sockets. uvloop's transports keep more than they tell, and drop what is written after the peer's
+close_notify (SSLProtocol._start_shutdown).
+
+Half-close: close_notify ends one direction only (RFC 8446, 6.1). A client that has sent it still gets what it asked for.
+"""
+
+from cpython.buffer cimport PyBUF_READ, PyBUF_WRITE
+from cpython.memoryview cimport PyMemoryView_FromMemory
+from libc.stdint cimport uint8_t
+
+import ssl
+
+cdef enum:
+    PIECE = 32_768  # bytes given to OpenSSL at a time: a BIO keeps the size it once had
+
+cdef object WantRead = ssl.SSLWantReadError
+cdef object ZeroReturn = ssl.SSLZeroReturnError
+cdef object Error = ssl.SSLError
+
+
+cdef class TlsSide:
+    """Made of what a handshake has left: the SSLObject and its two MemoryBIOs."""
+
+    def __init__(self, ssl_object, incoming, outgoing):
+        self.ssl_object = ssl_object
+        self.incoming = incoming
+        self.outgoing = outgoing
+        self.feed = incoming.write
+        self.read = ssl_object.read
+        self.pending = ssl_object.pending
+        self.write = ssl_object.write
+        self.take = outgoing.read
+
+    cdef Py_ssize_t decrypt(self, const uint8_t *data, size_t size, uint8_t *plain, size_t room) except -1:
+        """Decrypt received bytes, and what was received before, to *plain*; return how many bytes that are. Raises SSLError.
+
+        The *room* must be *size* and two records more.
+        """
+        cdef size_t got = 0
+        cdef size_t n
+        while not self.ended:
+            if size:
+                n = min(size, <size_t>PIECE)
+                self.feed(PyMemoryView_FromMemory(<char *>data, n, PyBUF_READ))
+                data += n
+                size -= n
+            while self.incoming.pending or self.pending():  # without this WantRead would be raised each time
+                try:
+                    n = self.read(room - got, PyMemoryView_FromMemory(<char *>plain + got, room - got, PyBUF_WRITE))
+                except WantRead:
+                    break
+                except ZeroReturn:
+                    n = 0
+                if n == 0:
+                    self.ended = True
+                    break
+                got += n
+            if not size:
+                break
+        return got
+
+    cdef bytes encrypt(self, const uint8_t *data, size_t size):
+        """Return what to send for *data*. Raises SSLError."""
+        cdef list pieces
+        cdef size_t n = min(size, <size_t>PIECE)
+        self.write(PyMemoryView_FromMemory(<char *>data, n, PyBUF_READ))
+        if n == size:
+            return self.take()
+        pieces = [self.take()]
+        while n < size:
+            data += n
+            size -= n
+            n = min(size, <size_t>PIECE)
+            self.write(PyMemoryView_FromMemory(<char *>data, n, PyBUF_READ))
+            pieces.append(self.take())
+        return b"".join(pieces)
+
+    cdef bytes due(self):
+        """Return what TLS itself has to send, as the answer to a key update; mostly nothing."""
+        return self.take() if self.outgoing.pending else b""
+
+    cdef bytes goodbye(self):
+        """Return close_notify, the end of what is sent; empty where there is no sense in it any more."""
+        try:
+            self.ssl_object.unwrap()
+        except Error:  # WantRead too: the peer's own close_notify has not come, and is not waited for
+            pass
+        return self.take()
