@@ -337,6 +337,11 @@ class VirtualCluster:
         log("info", "closed over a frame", direction=direction.text, reason=reason, **about)
         return found
 
+    def on_out_of_memory(self, link: Link, size: int) -> None:
+        """Log that a link is closed to free memory."""
+        about = {"connection": link.number, "client": client_of(link), "cause": CloseCause.MEMORY.name.lower()}
+        log("warning", "closed to free memory", bytes=size, reason="limits.memory is used up", **about)
+
     def on_closed(self, link: Link, cause: int) -> None:
         """Close the sockets of a link, uncount its client, and let filters know."""
         if link.client_host_slot is not None:

@@ -69,6 +69,7 @@ class EventPieces:
         pieces: list[Piece] = []
         if exchange.request is not None:
             alone = Bodies(bodies.request, undecoded=bodies.undecoded if bodies.request is None else None)
+            alone.beginnings = {side: one for side, one in bodies.beginnings.items() if side == "request"}
             line = _noted(self._lines.comment(exchange, alone, alone=True), done.request_note)
             pieces += _frame(event, exchange.request, Direction.REQUEST, line)
         if exchange.response is not None:
