@@ -367,6 +367,7 @@ class _Live:
         self._run = run
         self._source = source
         self._on_fault = on_fault
+        self.taken = 0
 
     def receive_events(self, events: list[Event]) -> None:
         """See Listener."""
@@ -374,6 +375,7 @@ class _Live:
         run.switch_source(self._source)
         for event in events:
             run.write(event)
+            self.taken += 1
 
     def end_connection(self, end: End, fault: BaseException | None) -> None:
         """See Listener."""

@@ -69,6 +69,7 @@ PAYLOADS = {
 VERSION_SIZE = 2
 VOTERS = 6  # ControlRecordType.KRAFT_VOTERS, the only control record with names in it
 CONTROL_TYPES = range(VOTERS)
+FEW_BYTES = 4  # after a message
 CLIENT_ID_AT = 10  # in a request's header, behind its size
 
 
@@ -125,6 +126,10 @@ class Anonymizer(Rewriter):
             if name in NUMBERED and NUMBER.fullmatch(value):
                 return value
         return self._name(value)
+
+    def trailing(self, of: str, data: bytes) -> bytes:
+        """As they are where they are as few as software leaves; more of them may hold a name."""
+        return super().trailing(of, data) if len(data) <= FEW_BYTES else bytes(len(data))
 
     def data(self, spot: Spot, value: bytes, context: Context) -> bytes:
         """Rewrite payloads of known kinds; the rest is zeros."""

@@ -196,6 +196,11 @@ cdef class Worker:
             self.tapping.paused = paused
 
     @property
+    def tap_is_read(self):
+        """Whether a reader of the tap is attached, or awaited; what the one before lost is counted by now."""
+        return self.tapping is not None and self.tapping.is_read()
+
+    @property
     def tap_faults(self):
         """Records for which there was no room in the ring although it was reserved."""
         return 0 if self.tapping is None else self.tapping.faults
