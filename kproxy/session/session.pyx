@@ -578,7 +578,8 @@ cdef class Session:
             events.append(BadFrame(self.connection, frame.ended_at, Direction.RESPONSE, reason))
             return
         if header.correlation_id == self._answered:
-            what = f"a second answer to {'an unknown' if self._answered_by is None else self._answered_by.name[: -len('Request')]} request {self._answered}, which was answered before"
+            api = "an unknown" if self._answered_by is None else self._answered_by.name.removesuffix("Request")
+            what = f"a second answer to {api} request {self._answered}, which was answered before"
             events.append(Note(self.connection, frame.ended_at, Direction.RESPONSE, what))
             return
         if not self._lossy:
