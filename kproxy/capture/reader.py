@@ -1,11 +1,12 @@
 """Capture: a file of any size read packet by packet through one buffer; read_flows: its TCP connections."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
+
+from msgspec import Struct
 
 from kproxy.capture.files import STANDARD_INPUT, ByteSource, open_source
 from kproxy.capture.items import FlowItem
@@ -34,8 +35,7 @@ class Scanner(Protocol):
     def scan(self, batch: PacketBatch, start: int, stop: int, /) -> int: ...
 
 
-@dataclass(slots=True)
-class CaptureCounters:
+class CaptureCounters(Struct):
     """What has been read."""
 
     packets: int = 0

@@ -5,12 +5,15 @@ bytes are decoded is in kproxy.protocol.embedded.
 """
 
 from collections import OrderedDict
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kproxy.protocol import ApiKey
-from kproxy.protocol.embedded import Context, Embedded, Viewers, holds_payloads, open_request, open_response
+from kproxy.protocol.embedded import Context, Embedded, holds_payloads, open_request, open_response
 from kproxy.protocol.facts import facts
 from kproxy.session import Event, Exchange, Frame, client_software
+
+if TYPE_CHECKING:
+    from kproxy.protocol.embedded import Viewers
 
 Protocols: TypeAlias = tuple[str | None, str | None]  # of a group: type ("consumer") and name ("range")
 
@@ -31,7 +34,7 @@ class Opener:
         viewers: show the records of ordinary topics too, with these.
     """
 
-    def __init__(self, viewers: Viewers | None = None) -> None:
+    def __init__(self, viewers: "Viewers | None" = None) -> None:
         self.viewers = viewers
         self.groups: OrderedDict[str, Protocols] = OrderedDict()
 

@@ -12,17 +12,17 @@ read to its end, add a method beside ``read_flow_items``; one of live connection
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeAlias
+
+from msgspec import Struct, field
 
 from kproxy.capture import Capture, Data, FlowItem, read_flows
 from kproxy.capture.tls import KeyLog, KeyLogFile
 from kproxy.errors import CaptureError
 from kproxy.output.bodies import read_bodies
 from kproxy.output.escaping import printable
-from kproxy.output.from_jsonl import ODD, LogReader
 from kproxy.output.opening import Opener, Protocols
 from kproxy.pipeline.connections import Clusters, Connections
 from kproxy.pipeline.decoded_log import DecodedLog
@@ -31,18 +31,18 @@ from kproxy.pipeline.flow_reader import FlowEvents
 from kproxy.pipeline.late_names import LateNames
 from kproxy.pipeline.output import End, Output, Source
 from kproxy.pipeline.tls_flow import Secrets
-from kproxy.protocol.embedded import Viewers
 from kproxy.session import Event, Exchange, Limits
 
 if TYPE_CHECKING:
+    from kproxy.output.from_jsonl import LogReader
     from kproxy.output.where import Where
+    from kproxy.protocol.embedded import Viewers
 
 Input: TypeAlias = Capture | DecodedLog  # what decoded_log.open_input opens
 OnFault: TypeAlias = Callable[[int, BaseException], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(Struct, frozen=True):
     """What a run does. Plain values, so that a Spark driver can send them to its executors.
 
     Args:
@@ -66,8 +66,7 @@ class Options:
     most_held: int = 268_435_456
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Struct, frozen=True):
     """What a run that has read a part of a divided capture tells the one that puts the parts together."""
 
     connections: int
@@ -90,7 +89,7 @@ class Run:
     Raises UsageError for an option that is wrong.
     """
 
-    def __init__(self, options: Options = Options(), outputs: Iterable[Output] = ()) -> None:
+    def __init__(self, options: Options = Options(), outputs: Iterable[Output] = ()) -> None:  # noqa: B008 - frozen
         self.options = options
         self.condition = None if options.where is None else _compile(options.where)
         self.damages: list[str] = []  # of sources: where each could not be read on, and why
@@ -99,8 +98,8 @@ class Run:
         self.faults: dict[str, int] = {}  # of flows that failed, by exception; of live sources see their Connections
         self.secrets = Secrets(None if options.keylog is None else _open_keylog(options.keylog))
         self.keylog = KeyLog(self.secrets.more)
-        self._opener = Opener(Viewers() if options.records else None)
-        self._log_reader = LogReader()
+        self._opener = Opener(_viewers() if options.records else None)
+        self._log_reader: LogReader | None = None  # made for the first log
         self._clusters = Clusters()
         self._outputs: list[Output] = []
         self._outputs_read_bodies = False
@@ -315,23 +314,25 @@ class Run:
 
     def _read_log(self, log: DecodedLog, name: str | None) -> Iterator[None]:
         self.switch_source(self._new_source(name or Path(log.name).name))
+        if self._log_reader is None:
+            self._log_reader = _log_reader()
         try:
             for line in log:
-                self._write_line(log, line)
+                self._write_line(self._log_reader, log, line)
                 yield
         finally:
             self.damages += log.damages
 
-    def _write_line(self, log: DecodedLog, line: bytes) -> None:
+    def _write_line(self, reader: "LogReader", log: DecodedLog, line: bytes) -> None:
         """Write the event of a line; a line that is none, or holds what cannot be shown, is among the log's damages."""
         try:
-            event, bodies = self._log_reader.read(line)
+            event, bodies = reader.read(line)
             shown = self.condition is None or self.condition.holds_for(line)
             for output in self._outputs:
                 output.write(event, bodies, shown=shown, line=line)
         except CaptureError as error:
             log.refuse(str(error))
-        except ODD as error:
+        except reader.odd as error:
             log.refuse(f"cannot be shown ({printable(str(error), 120)})")
 
 
@@ -344,6 +345,18 @@ def _compile(expression: str) -> "Where":
     return Where(expression)
 
 
+def _viewers() -> "Viewers":
+    from kproxy.protocol.embedded import Viewers  # noqa: PLC0415
+
+    return Viewers()
+
+
+def _log_reader() -> "LogReader":
+    from kproxy.output.from_jsonl import LogReader  # noqa: PLC0415
+
+    return LogReader()
+
+
 def _open_keylog(path: Path) -> KeyLogFile:
     from kproxy.capture.tls.protection import check_available  # noqa: PLC0415 - brings what decrypts
 
@@ -351,8 +364,7 @@ def _open_keylog(path: Path) -> KeyLogFile:
     return KeyLogFile(path)
 
 
-@dataclass(slots=True)
-class _File:
+class _File(Struct):
     """A source that is being read."""
 
     flows: FlowEvents

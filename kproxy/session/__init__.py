@@ -9,7 +9,7 @@
     session.end(Direction.REQUEST, at)           -> list[Event]   that side sent FIN; reset_by: or the direction ended by an RST
     session.close(at)                            -> list[Event]   nothing more will arrive: unanswered requests are reported
 
-    recognise(first_bytes, Direction.REQUEST)    -> KAFKA, a Foreign that says what it is, or None while more bytes are needed
+    recognise(first_bytes, Direction.REQUEST)    -> KAFKA, a Foreign that says what it is, or None while more is needed
     looks_like_request(data)                     -> bool          to find out which side is the client
     looks_like_responses(data)                   -> bool          of a direction whose requests are missing
 
@@ -56,7 +56,14 @@ from kproxy.session.events import BadFrame, Connection, Gap, Note, NotKafka, Sas
 from kproxy.session.exchanges import Event, Exchange, Frame
 from kproxy.session.fetch_session import FetchPartition, FetchSession
 from kproxy.session.limits import Limits
-from kproxy.session.recognise import KAFKA, Foreign, looks_like_request, looks_like_responses, recognise
+from kproxy.session.recognise import (
+    KAFKA,
+    Foreign,
+    looks_like_request,
+    looks_like_responses,
+    may_be_response,
+    recognise,
+)
 from kproxy.session.session import Session
 from kproxy.session.software import client_software
 from kproxy.session.stream import FrameBuffer
@@ -88,5 +95,6 @@ __all__ = [
     "client_software",
     "looks_like_request",
     "looks_like_responses",
+    "may_be_response",
     "recognise",
 ]

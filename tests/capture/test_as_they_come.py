@@ -6,10 +6,10 @@ import struct
 import subprocess
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from scapy.layers.inet import IP, UDP, fragment
 from scapy.layers.vxlan import VXLAN
 from scapy.packet import Raw
