@@ -11,7 +11,7 @@ from kproxy.output.packets.synthetic_tcp import SEGMENT, SyntheticTcp
 from kproxy.output.rewriting.rewriter import Rewriter
 from kproxy.output.text.lines import TextLines
 from kproxy.protocol.frames import GSSAPI_FIRST_BYTE, SIZE_FIELD
-from kproxy.session import BadFrame, Connection, Cut, Direction, Event, Exchange, Frame, Gap, SaslToken
+from kproxy.session import BadFrame, Connection, Cut, Direction, Event, Exchange, Frame, Gap, Note, SaslToken
 
 TOKEN = bytes([GSSAPI_FIRST_BYTE])
 SMALLEST_HOLE = 1  # bytes: for a gap of unknown size
@@ -48,7 +48,7 @@ class EventPieces:
             return [self._token(event)]
         if isinstance(event, Gap) and event.in_frame:
             return []  # the hole is behind what is here of the frame
-        return [_hole(event)] if isinstance(event, Gap | BadFrame) else []
+        return [_hole(event)] if isinstance(event, Gap | BadFrame | Note) else []
 
     def connection(self, connection: Connection) -> Connection:
         """The connection as it is shown."""
@@ -132,7 +132,7 @@ def _frame(event: Exchange, frame: Frame, direction: Direction, comment: str) ->
     ]
 
 
-def _hole(event: Gap | BadFrame) -> Piece:
+def _hole(event: Gap | BadFrame | Note) -> Piece:
     size = SMALLEST_HOLE
     if isinstance(event, Gap):
         size = max(size, min((event.size or 0) + event.skipped, MOST_UINT32))

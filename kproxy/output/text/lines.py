@@ -22,7 +22,7 @@ from kproxy.output.times import render_clock, render_duration, render_size
 from kproxy.output.tls import tls_words
 from kproxy.protocol.error_codes import error_name
 from kproxy.protocol.facts import facts
-from kproxy.session import BadFrame, Direction, Event, Exchange, Gap, NotKafka, SaslToken, Tls
+from kproxy.session import BadFrame, Direction, Event, Exchange, Gap, Note, NotKafka, SaslToken, Tls
 
 TINY = 60  # below, no route and whole seconds: the API comes first
 NARROW = 100
@@ -173,12 +173,16 @@ def _gap(event: Any) -> tuple[str, bool]:
     if event.size == 0:
         return skipped, True
     size = "an unknown number of bytes" if event.size is None else render_size(event.size)
-    missing = f"gap: {size} from {_side(event.direction)} missing in the capture"
+    missing = f"gap: {size} from {_side(event.direction)} {event.cut.text}"
     return f"{missing}, {skipped}" if event.skipped else missing, True
 
 
 def _bad_frame(event: Any) -> tuple[str, bool]:
     return f"bad frame from {_side(event.direction)}: {event.reason}", True
+
+
+def _note(event: Any) -> tuple[str, bool]:
+    return f"{_side(event.direction)}: {event.what}", False
 
 
 def _not_kafka(event: Any) -> tuple[str, bool]:
@@ -193,6 +197,7 @@ OTHER_EVENTS: dict[type[Event], Callable[[Any], tuple[str, bool]]] = {
     SaslToken: _sasl_token,
     Gap: _gap,
     BadFrame: _bad_frame,
+    Note: _note,
     NotKafka: _not_kafka,
     Tls: _tls,
 }

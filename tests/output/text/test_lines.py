@@ -13,7 +13,7 @@ from kproxy.output.jsonl import event_line
 from kproxy.output.text.lines import TextLines
 from kproxy.output.text.styles import ANSI, PLAIN
 from kproxy.output.text.tree import Tree
-from kproxy.session import BadFrame, Direction, Event, Exchange, Gap, NotKafka, SaslToken
+from kproxy.session import BadFrame, Cut, Direction, Event, Exchange, Gap, Note, NotKafka, SaslToken
 from tests.support.conversation import broker, client, closing, events_of
 from tests.support.frames import heartbeat, heartbeat_answer, response
 from tests.support.traffic import CONNECTION, START, golden_exchange, golden_exchanges, golden_pairs
@@ -93,6 +93,11 @@ def test_hostile_client_ids_stay_in_their_column() -> None:
         (Gap(CONNECTION, START, Direction.RESPONSE, 1500), "gap: 1.5 KB from broker missing in the capture"),
         (Gap(CONNECTION, START, Direction.RESPONSE, None, 7), "an unknown number of bytes from broker missing"),
         (Gap(CONNECTION, START, Direction.RESPONSE, 0, 182), "182 B from broker passed over until the next frame"),
+        (Note(CONNECTION, START, Direction.RESPONSE, "a\nb"), "broker: a\\nb"),
+        (
+            Gap(CONNECTION, START, Direction.RESPONSE, 7, cut=Cut.SNAPLEN),
+            "gap: 7 B from broker cut by the capture's snaplen",
+        ),
         (BadFrame(CONNECTION, START, Direction.REQUEST, "a\nb"), "bad frame from client: a\\nb"),
         (NotKafka(CONNECTION, START, "tls", Direction.REQUEST, "speaks TLS"), "not Kafka (tls): speaks TLS"),
     ],
