@@ -45,7 +45,7 @@ from kproxy.capture.items import Closed, CloseReason, Differs, Ended, FlowItem, 
 from kproxy.capture.limits import Limits
 from kproxy.capture.packet import Packet
 from kproxy.capture.reader import Capture, open_capture, read_flows
-from kproxy.capture.reassembly import Data, Flow, Flows
+from kproxy.capture.reassembly import Data, Flow, Flows, Uncopied
 from kproxy.capture.scanners import PacketBatch
 
 __all__ = [
@@ -63,6 +63,7 @@ __all__ = [
     "Opened",
     "Packet",
     "PacketBatch",
+    "Uncopied",
     "open_capture",
     "read_flows",
 ]

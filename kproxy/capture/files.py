@@ -7,8 +7,6 @@ import zlib
 from pathlib import Path
 from typing import Protocol
 
-import zstandard
-
 from kproxy.errors import CaptureError
 
 STANDARD_INPUT = "-"
@@ -153,13 +151,16 @@ class ZstdSource:
         self._source = source
         self._name = name
         self._input = _Reads(source)
+        import zstandard  # noqa: PLC0415 - few captures are compressed so, and importing it takes long
+
+        self._error = zstandard.ZstdError
         decompressor = zstandard.ZstdDecompressor(max_window_size=MAX_ZSTD_WINDOW)
         self._stream = decompressor.stream_reader(self._input, COMPRESSED_READ, read_across_frames=True)  # type: ignore[arg-type]
 
     def readinto(self, buffer: memoryview) -> int:
         try:
             return self._stream.readinto(buffer)
-        except zstandard.ZstdError as error:
+        except self._error as error:
             place = f"within the first {self._input.count} bytes of the file"
             raise CaptureError(f"{self._name}: the zstd data is damaged {place}: {error}") from error
 

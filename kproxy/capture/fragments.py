@@ -8,9 +8,10 @@ time of the capture, as Limits allows is dropped and counted; when the memory li
 
 from bisect import bisect_right
 from collections import Counter, OrderedDict
-from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import NamedTuple, TypeAlias
+
+from msgspec import Struct, field
 
 from kproxy.capture.limits import Limits
 from kproxy.capture.links import read_datagram
@@ -50,8 +51,7 @@ class Piece(NamedTuple):
     data: bytes
 
 
-@dataclass(slots=True)
-class Partial:
+class Partial(Struct):
     """An incomplete datagram. *pieces* are in order and do not overlap."""
 
     number: int  # of its first fragment

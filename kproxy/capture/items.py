@@ -1,8 +1,9 @@
 """The items that reassembly delivers, except Data, which is compiled (kproxy.capture.reassembly)."""
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from kproxy.protocol import Direction
 
@@ -20,27 +21,23 @@ class CloseReason(StrEnum):
     CAPTURE_END = "end of capture"
 
 
-@dataclass(slots=True)
-class FlowItem:
+class FlowItem(Struct):
     """Base of the items of a flow."""
 
     flow: "Flow"
     time_ns: int
 
 
-@dataclass(slots=True)
 class Opened(FlowItem):
     """The first item of every flow."""
 
 
-@dataclass(slots=True)
 class Closed(FlowItem):
     """The last item of every flow."""
 
     reason: CloseReason
 
 
-@dataclass(slots=True)
 class HalfItem(FlowItem):
     """Base of the items of one direction; *side* is the endpoint that sends (0 or 1, in no particular order)."""
 
@@ -52,7 +49,6 @@ class HalfItem(FlowItem):
         return self.flow.direction(self.side)
 
 
-@dataclass(slots=True)
 class Gap(HalfItem):
     """*size* bytes are not in the capture (None: an unknown number); *cut*: their packet is, but was not recorded to its end."""
 
@@ -60,14 +56,12 @@ class Gap(HalfItem):
     cut: bool = False
 
 
-@dataclass(slots=True)
 class Ended(HalfItem):
     """The last item of a direction: FIN, or *reset* by either side; Flow.closed_by tells which side was first."""
 
     reset: bool
 
 
-@dataclass(slots=True)
 class Differs(HalfItem):
     """Bytes came twice and differ, *size* of them, the first at *position* in the stream; those that came first count."""
 

@@ -1,10 +1,9 @@
 """Limits: how much memory reading a capture may take, whatever the capture holds."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """Every bound of reassembly.
 
     A segment ahead of its turn is held until the bytes before it come. The wait ends when more than *held_per_flow*

@@ -1,8 +1,9 @@
 """The options of a pcapng block (draft-ietf-opsawg-pcapng, section 3.5), and the interface description in them."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 ByteOrder = Literal["big", "little"]
 
@@ -13,8 +14,7 @@ TIME_RESOLUTION = 9
 TIME_OFFSET = 14
 
 
-@dataclass(frozen=True, slots=True)
-class TimeUnit:
+class TimeUnit(Struct, frozen=True):
     """How an interface counts time: units of 1/10^digits or 1/2^digits second since 1970 + offset seconds."""
 
     digits: int = 6
@@ -22,8 +22,7 @@ class TimeUnit:
     offset: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Interface:
+class Interface(Struct, frozen=True):
     """An interface description block, as far as packets need it."""
 
     link_type: int

@@ -1,11 +1,11 @@
 """One packet as objects: Packet, and what kproxy.capture.links reads in its headers."""
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
+from msgspec import Struct
 
-@dataclass(slots=True)
-class Packet:
+
+class Packet(Struct):
     """One captured packet; it owns its bytes. kproxy.capture.scanners.PacketBatch holds many without such objects."""
 
     time_ns: int

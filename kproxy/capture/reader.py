@@ -1,10 +1,12 @@
 """Capture: a file of any size read packet by packet through one buffer; read_flows: its TCP connections."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
+
+from msgspec import Struct
 
 from kproxy.capture.files import STANDARD_INPUT, ByteSource, open_source
 from kproxy.capture.items import FlowItem
@@ -33,8 +35,7 @@ class Scanner(Protocol):
     def scan(self, batch: PacketBatch, start: int, stop: int, /) -> int: ...
 
 
-@dataclass(slots=True)
-class CaptureCounters:
+class CaptureCounters(Struct):
     """What has been read."""
 
     packets: int = 0
@@ -54,11 +55,12 @@ class Capture:
         self.counters = CaptureCounters()
         self.flows: Flows | None = None
         self._source = source
-        self._buffer = bytearray(BUFFER_SIZE)
+        self._buffer: bytearray | mmap = bytearray(BUFFER_SIZE)
         self._base = 0  # position in the file of the buffer's first byte
         self._start = 0  # start of the bytes that are not yet scanned
         self._stop = 0
         self._at_end = False
+        self._map: mmap | None = None
         self._scanner = self._detect()
 
     @property
@@ -101,6 +103,15 @@ class Capture:
         for batch in self.batches():
             yield from batch
 
+    def map_file(self, path: Path) -> None:
+        """Map the file that is being read, so that bytes which are never looked at are never loaded; not if it is compressed.
+
+        A process that reads a mapping is killed (SIGBUS) when the file shrinks: only one that can be replaced may do so.
+        """
+        with path.open("rb") as file:
+            if file.read(4) == self._buffer[:4]:
+                self._map = mmap(file.fileno(), 0, access=ACCESS_READ)
+
     def close(self) -> None:
         """Close the file."""
         self._source.close()
@@ -134,13 +145,27 @@ class Capture:
         """Move what is not yet scanned to the front of the buffer and read on; False at the end of the file."""
         rest = self._stop - self._start
         size = max(BUFFER_SIZE, self._scanner.needed)
+        if self._map is not None:
+            return self._refill_mapped(self._map, size)
+        assert isinstance(self._buffer, bytearray)
         buffer = self._buffer if len(self._buffer) == size else bytearray(size)
         buffer[:rest] = self._buffer[self._start : self._stop]
         self._buffer = buffer
         self._base += self._start
         self._start, self._stop = 0, rest
-        if self._read_more():
-            return True
+        return self._read_more() or self._end_of_file()
+
+    def _refill_mapped(self, whole: mmap, size: int) -> bool:
+        """As ``_refill``, with the next piece of the mapping: pieces are as large as without it."""
+        end = self._base + self._stop
+        self._start, self._base = self.position, 0
+        self._buffer = whole
+        self._stop = min(self._start + size, len(whole))
+        self.counters.file_bytes += self._stop - end
+        return self._stop > end or self._end_of_file()
+
+    def _end_of_file(self) -> bool:
+        rest = self._stop - self._start
         if rest and self.damage is None:
             self._damage_at(self.position, f"the file ends within a packet or block, {rest} bytes of it are there")
         return False

@@ -41,8 +41,14 @@ class Half:
     def __init__(self, budget: Budget) -> None: ...
 
 @final
+class Uncopied:
+    @property
+    def count(self) -> int: ...
+
+@final
 class Flow:
     attached: Any
+    wanted: bool
     @property
     def number(self) -> int: ...
     @property

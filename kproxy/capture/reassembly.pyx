@@ -394,13 +394,21 @@ cdef class Data:
 
 
 @cython.final
+cdef class Uncopied:
+    """In place of *count* items Data in a row, of flows that are not wanted."""
+
+    cdef readonly uint64_t count
+
+
+@cython.final
 cdef class Flow:
     """One TCP connection of a capture.
 
     number: counts from 1 in the order of first packets. client_known: the SYN or SYN-ACK was captured; without it
     the client is a guess (kproxy.capture.roles), and a consumer that knows better calls ``swap``.
     attached: free for the consumer, which sets it to None when the flow is closed (the flow itself stays in the table for a
-    while, for late packets). opened: Opened was delivered.
+    while, for late packets). wanted: False, where the consumer does not read this flow, makes Uncopied of its Data. opened: Opened was
+    delivered.
     """
 
     cdef readonly uint64_t number
@@ -409,6 +417,7 @@ cdef class Flow:
     cdef FlowState state
     cdef readonly uint64_t packets
     cdef public object attached
+    cdef public bint wanted
     cdef Half low
     cdef Half high
     cdef bytes key
@@ -435,6 +444,7 @@ cdef class Flow:
         self.number = number
         self.key = key
         self.budget = budget
+        self.wanted = True
         self.low = Half(budget)
         self.high = Half(budget)
 
@@ -559,6 +569,8 @@ cdef class Flow:
         self, Half half, Segment* segment, const uint8_t* payload, int64_t position, int64_t time_ns, list out
     ) except -1:
         half.highest = position + segment.size + segment.missing
+        if not self.wanted:
+            return self._pass_over(half, segment, time_ns, out)
         data = PyBytes_FromStringAndSize(<const char*>payload, segment.size)
         return self._deliver(half, data, segment.missing, time_ns, out)
 
@@ -713,6 +725,22 @@ cdef class Flow:
             half.size += len(data)
         if missing > 0:
             self._gap(half, missing, time_ns, out, True)
+        return 0
+
+    cdef int _pass_over(self, Half half, Segment* segment, int64_t time_ns, list out) except -1:
+        # As _deliver, of a flow that is not wanted: the item that there would be is only counted.
+        cdef Uncopied item
+        if segment.size > 0:
+            if out and type(out[-1]) is Uncopied:
+                item = out[-1]
+            else:
+                item = Uncopied.__new__(Uncopied)
+                out.append(item)
+            item.count += 1
+            half.next += segment.size
+            half.size += segment.size
+        if segment.missing > 0:
+            self._gap(half, segment.missing, time_ns, out, True)
         return 0
 
     cdef int _gap(self, Half half, int64_t size, int64_t time_ns, list out, bint cut=False) except -1:

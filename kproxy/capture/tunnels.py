@@ -9,9 +9,10 @@ To add a tunnel: a Tunnel, and its number in BY_ETHERTYPE, BY_PROTOCOL or BY_UDP
 
 import importlib
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import cache
 from typing import Any, NamedTuple
+
+from msgspec.structs import replace
 
 from kproxy.capture.links import read_datagram
 from kproxy.capture.packet import Datagram, Packet

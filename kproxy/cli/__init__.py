@@ -2,6 +2,7 @@
 
     app.py            the table of commands, --version and --help, main(), exit codes
     decode.py         kproxy decode: a Run of kproxy.pipeline on files; its options, exit codes and summary
+    jobs.py           --jobs: a large capture in several processes
     formats.py        --format: the output of each format
     anonymizing.py    --anonymize: the key of the pseudonyms
     progress.py       the progress bar on a terminal

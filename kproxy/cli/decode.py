@@ -1,10 +1,12 @@
 """``kproxy decode``: captures and decoded logs to text, JSON lines, an unencrypted capture, or tables."""
 
+import os
 import sys
 from pathlib import Path
 
 import click
 
+from kproxy.capture import Capture
 from kproxy.cli.formats import OUTPUTS, STANDARD_INPUT, Format, OutputOptions
 from kproxy.cli.progress import progress
 from kproxy.errors import CaptureError, UsageError
@@ -14,6 +16,8 @@ from kproxy.pipeline.run import Options as RunOptions
 from kproxy.pipeline.summary import Summary
 
 STANDARD_OUTPUT = Path("-")
+AUTOMATIC_SIZE = 32 * 1024 * 1024  # bytes of a file that is decoded by all cores unless --jobs says otherwise
+MOST_JOBS = 64
 DONE, DAMAGED, INTERRUPTED = 0, 3, 130  # exit status, see app.py
 
 
@@ -39,6 +43,12 @@ DONE, DAMAGED, INTERRUPTED = 0, 3, 130  # exit status, see app.py
 @click.option(
     "-o", "--output", metavar="PATH", type=Path, help="Write to this file; with parquet, into this directory."
 )
+@click.option(
+    "--jobs",
+    metavar="N",
+    type=click.IntRange(min=1),
+    help="Decode a capture in N processes, for text and jsonl; by default in one for each core, from 32 MB up.",
+)
 @click.option("-q", "--quiet", is_flag=True, help="Show no progress bar and no summary.")
 def decode(
     paths: tuple[Path, ...],
@@ -51,6 +61,7 @@ def decode(
     anonymize: bool,
     anonymize_key: Path | None,
     output: Path | None,
+    jobs: int | None,
     quiet: bool,
 ) -> int:
     """Decode captures of Kafka traffic.
@@ -128,7 +139,7 @@ def decode(
         run.add_output(open_output())
         run.add_output(summary)
         for file in files:
-            _decode(run, file, needs_captures, show_progress=not (options.on_terminal or quiet))
+            _decode(run, file, needs_captures, jobs, show_progress=not (options.on_terminal or quiet))
     if not quiet:
         _print_summary(run, summary)
     for damage in run.damages:
@@ -155,21 +166,42 @@ def _check_options(options: OutputOptions) -> None:
         raise UsageError(f"--anonymize is for --format pcapng; {chosen} shows the traffic as it is")
 
 
-def _decode(run: Run, file: Path, needs_captures: str | None, *, show_progress: bool) -> None:
+def _decode(run: Run, file: Path, needs_captures: str | None, jobs: int | None, *, show_progress: bool) -> None:
     """Decode one capture or decoded log. Raises UsageError when it is neither; damage further in is kept for later.
 
     An interrupt (Ctrl-C) ends the file there: requests in flight are written as at any other end. Files after it are not read.
     """
     if run.interrupted:
         return
-    is_live = file == STANDARD_INPUT or not file.is_file()
-    with _open(file, needs_captures) as source, progress(file, source, wanted=show_progress) as advance:
-        try:
-            for _ in run.read(source, name=file.name, wait_for_names=not is_live):
-                if advance is not None:
-                    advance()
-        except KeyboardInterrupt:
-            run.interrupt()
+    with _open(file, needs_captures) as source:
+        number = _jobs_for(file, jobs) if isinstance(source, Capture) else 1
+        if number > 1 and _decode_in_parts(run, file, number, show_progress=show_progress):
+            return
+        is_live = file == STANDARD_INPUT or not file.is_file()
+        with progress(file, source, wanted=show_progress) as advance:
+            try:
+                for _ in run.read(source, name=file.name, wait_for_names=not is_live):
+                    if advance is not None:
+                        advance()
+            except KeyboardInterrupt:
+                run.interrupt()
+
+
+def _jobs_for(file: Path, wanted: int | None) -> int:
+    """How many processes shall decode a file: as many as wanted, or by its size if that is None. Pipes are read once, by one."""
+    if not file.is_file():
+        return 1
+    if wanted is not None:
+        return min(wanted, MOST_JOBS)
+    return min(len(os.sched_getaffinity(0)), MOST_JOBS) if file.stat().st_size >= AUTOMATIC_SIZE else 1
+
+
+def _decode_in_parts(run: Run, file: Path, jobs: int, *, show_progress: bool) -> bool:
+    from kproxy.cli.jobs import Progress, decode_in_parts  # noqa: PLC0415 - only for large captures
+
+    shown = Progress()
+    with progress(file, shown, wanted=show_progress) as advance:
+        return decode_in_parts(run, file, jobs, shown, advance or (lambda: None))
 
 
 def _print_summary(run: Run, summary: Summary) -> None:

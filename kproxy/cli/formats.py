@@ -4,15 +4,14 @@ import os
 import shutil
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TypeAlias
 
+from msgspec import Struct
+
 from kproxy.output.bodies import Bodies
 from kproxy.output.jsonl import event_line
-from kproxy.output.text.lines import TextLines
-from kproxy.output.text.styles import PLAIN, style_for
 from kproxy.pipeline.line_output import Lines, Render
 from kproxy.pipeline.output import Output
 from kproxy.pipeline.sink import Sink, check_output
@@ -35,8 +34,7 @@ class Format(StrEnum):
         return self in (Format.PCAPNG, Format.PARQUET)
 
 
-@dataclass(frozen=True, slots=True)
-class OutputOptions:
+class OutputOptions(Struct, frozen=True):
     """The options of the output."""
 
     output_format: Format
@@ -71,6 +69,9 @@ def _text(options: OutputOptions) -> Open:
 
 def text_renderer(*, verbose: bool, on_terminal: bool) -> Render:
     """Return the function that renders events as text, in the width and colours of the terminal if there is one."""
+    from kproxy.output.text.lines import TextLines  # noqa: PLC0415
+    from kproxy.output.text.styles import PLAIN, style_for  # noqa: PLC0415
+
     width = shutil.get_terminal_size((100, 24)).columns if on_terminal else None
     style = style_for(sys.stdout, dict(os.environ)) if on_terminal else PLAIN
     lines = TextLines(style, width)

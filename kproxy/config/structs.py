@@ -162,7 +162,11 @@ class Limits(Struct, frozen=True):
     )
     held_frame_size: Annotated[Size, text("Largest frame that is held whole for a filter.")] = 16_777_216
     memory: Annotated[
-        Size, text("Memory of all buffers: above 0.90 of it the tap pauses, above 0.98 no client is accepted.")
+        Size,
+        text(
+            "Memory of all buffers in a worker, and 64 KiB for each connection: above 0.90 of it the tap pauses, above 0.98 "
+            "no client is accepted, at 1.0 frames that are held wait, and the connection with most may be closed (memory)."
+        ),
     ] = 536_870_912
 
 

@@ -5,7 +5,8 @@ memory. The tag section is behind the rest, and so no part of a head.
 """
 
 import functools
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from kproxy.filters.addresses import head_end, layout_of, untagged
 from kproxy.protocol import MessageStruct

@@ -5,7 +5,7 @@ from struct import pack
 from sys import getrefcount
 from typing import Any, Protocol
 
-from kproxy.errors import DecodeError, TrailingBytes
+from kproxy.errors import DecodeError
 from kproxy.filters.contract import (
     Answer,
     Close,
@@ -210,15 +210,16 @@ class Passage:
             raise
 
     def _decoded(self) -> MessageStruct:
-        """Decode. Bytes behind a response are kept: clients ignore them, and librdkafka's mock cluster sends one."""
+        """Decode. Bytes after the message are kept: real software sends them, and what reads it ignores them."""
         message, version = self._message(), self._request.api_version
         try:
             return message.decode(version, self._frame, self._body_start)
-        except TrailingBytes as error:
-            if self._direction == Direction.REQUEST or not error.left:
-                raise
-            self._rest = self._frame[-error.left :]
-            return message.decode(version, self._frame[: -error.left], self._body_start)
+        except DecodeError:
+            if self._direction == Direction.REQUEST and len(message.programs(version)) > 1:
+                raise  # of two layouts the broker may read another: a policy reads what the broker reads
+            size = message.check(version, self._frame, self._body_start, trailing=True).trailing
+            self._rest = self._frame[len(self._frame) - size :]
+            return message.decode(version, self._frame, self._body_start, trailing=size)
 
     def _read_header(self) -> None:
         request = self._request
@@ -236,7 +237,7 @@ class Passage:
             return False
         try:
             self._read_header()
-            self._message().check(self._request.api_version, self._frame, self._body_start)
+            self._message().check(self._request.api_version, self._frame, self._body_start, trailing=True)
         except DecodeError:  # not an error: that the answer does not fit the requested version is what is asked here
             return True
         return False

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Generator
 from enum import Enum
 
-from kproxy.errors import DecodeError
+from kproxy.errors import DecodeError, TrailingBytes
 from kproxy.filters.addresses import AddressField, address_fields, ends_with_addresses, responses_with_addresses
 from kproxy.filters.contract import (
     Close,
@@ -98,7 +98,10 @@ class RewriteAddresses(Filter):
         return Replace(response.message) if changed else Forward()
 
     def on_tail(self, connection: ConnectionFacts, request: RequestFacts, tail: bytes) -> bytes:
-        """Rewrite the addresses in a tail; one that does not fit or cannot be read is withheld as a whole."""
+        """Rewrite the addresses in a tail; one that does not fit or cannot be read is withheld as a whole.
+
+        Bytes after the message stay as they are: clients ignore them.
+        """
         api_key, version = request.api_key, request.api_version
         if tail == NO_TAGS or connection.addresses is None:
             return tail
@@ -107,6 +110,9 @@ class RewriteAddresses(Filter):
             if not rewrite(message, api_key, version, connection):
                 return tail
             return write_tail(api_key, version, message, len(tail)) or withheld_tail(api_key, version, len(tail))
+        except TrailingBytes as error:
+            end = len(tail) - (error.left or 0)
+            return self.on_tail(connection, request, tail[:end]) + tail[end:]
         except (DecodeError, TooMany):
             return withheld_tail(api_key, version, len(tail))
 

@@ -5,7 +5,8 @@ size: an unknown tagged field, which clients pass over (KIP-482), takes what is 
 """
 
 import functools
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from kproxy.filters.addresses import layout_of, tail_start, untagged
 from kproxy.protocol import MessageStruct

@@ -6,10 +6,10 @@ Not here: what a body means (protocol), or how it is shown (text, tree, jsonl).
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
+from msgspec import Struct, field
 
 from kproxy.errors import DecodeError
 from kproxy.output.completeness import read_beginning
@@ -33,8 +33,7 @@ FETCHES = frozenset((ApiKey.FETCH, ApiKey.FETCH_SNAPSHOT, ApiKey.SHARE_FETCH))  
 TOPIC_ID = re.compile(rb'opicId":"([A-Za-z0-9_-]{22})"')
 
 
-@dataclass(slots=True)
-class Bodies:
+class Bodies(Struct):
     """Request and response as Kafka's JSON in UTF-8; None where there is none, or where it cannot be read.
 
     Of a body that is cut, it is the JSON of the fields that are whole; ``beginnings`` says what is missing.
@@ -45,13 +44,10 @@ class Bodies:
     undecoded: str | None = None  # why a body is None although its frame is there
     embedded: list[Embedded] = field(default_factory=list)  # what is inside bytes and records fields
     sasl_mechanism: str | None = None  # what the connection agreed on, for what is inside SaslAuthenticate
-    beginnings: dict[str, Beginning] = field(
-        default_factory=dict
-    )  # of a body that is cut, by its side: what is missing
+    beginnings: dict[str, Beginning] = field(default_factory=dict)  # of a cut body, by its side: what is missing
 
 
-@dataclass(frozen=True, slots=True)
-class FieldError:
+class FieldError(Struct, frozen=True):
     """An error code in a response."""
 
     path: str  # responses[0].partitionResponses[2].errorCode; "" in a response beyond OPENABLE

@@ -15,6 +15,7 @@ from msgspec import Meta, Raw, Struct
 from kproxy.errors import CaptureError, EncodeError
 from kproxy.output.bodies import OPENABLE, READABLE, Bodies
 from kproxy.output.escaping import printable
+from kproxy.output.jsonl import START
 from kproxy.output.times import parse_instant
 from kproxy.output.tls import TlsObject
 from kproxy.protocol import ApiKey, Beginning, Message, RequestHeader, ResponseHeader
@@ -27,7 +28,6 @@ from kproxy.session.software import SOFTWARE_FROM
 
 # Raised by reading or showing JSON that is well formed, but not what its line declares
 ODD = (msgspec.MsgspecError, LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RecursionError)
-START = b'{"event":"'  # of every line that kproxy writes; a program that rewrote it may have inserted spaces
 MOST_CONNECTIONS = 1_000  # of which it is remembered how they authenticate and what their fetch sessions hold
 MOST_PARTITIONS = 10_000  # of one fetch session
 MOST_TOPICS = 100_000  # whose names are remembered
@@ -240,6 +240,8 @@ class _Known:
 
 class LogReader:
     """Reads lines in their order, of one log or of its parts. Memory is bounded: of many connections the oldest are forgotten."""
+
+    odd = ODD  # see there
 
     def __init__(self) -> None:
         self._known: OrderedDict[tuple[int, str, str], _Known] = OrderedDict()

@@ -73,6 +73,7 @@ from kproxy.output.tls import tls_json
 from kproxy.session import BadFrame, Event, Exchange, Gap, NotKafka, SaslToken, Tls
 
 encode = msgspec.json.Encoder().encode
+START = b'{"event":"'  # of every line that kproxy writes; a program that rewrote it may have inserted spaces
 
 
 def event_line(event: Event, bodies: Bodies | None = None) -> bytes:

@@ -139,7 +139,9 @@ DESCRIPTIONS: Final[tuple[Description, ...]] = (
             "analyzer_restarted",
             "memory_budget",
             "not_selected",
-            "fault",
+            "fault",  # this and the next two: of the analyzer
+            "analyzer_limits",
+            "output",
         ),
     ),
     Description(
@@ -164,6 +166,18 @@ DESCRIPTIONS: Final[tuple[Description, ...]] = (
     Description("kproxy_analyzed_exchanges", "counter", "Requests analyzed, with their responses."),
     Description(
         "kproxy_undecoded_exchanges", "counter", "Exchanges in which something could not be read, by API.", ("api",)
+    ),
+    Description(
+        "kproxy_trailing_bytes_frames",
+        "counter",
+        "Requests and responses with bytes after the message, which peers ignore, by API and direction.",
+        ("api", "direction"),
+    ),
+    Description(
+        "kproxy_cut_frames",
+        "counter",
+        "Requests and responses analyzed by their beginning, as the rest was left out or never sent, by API and direction.",
+        ("api", "direction"),
     ),
     Description("kproxy_unanswered_requests", "counter", "Requests that were due an answer and got none."),
     Description(

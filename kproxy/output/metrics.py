@@ -5,7 +5,7 @@ Prometheus text format 0.0.4, or OpenMetrics 1.0 where the scraper asks for it.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import Any, Protocol
 
 from prometheus_client import CollectorRegistry
@@ -19,6 +19,7 @@ from kproxy.output.metric_descriptions import BY_NAME, DESCRIPTIONS, NANOSECONDS
 from kproxy.protocol.facts import facts
 
 OTHER = "other"
+LEFT_OUT = "kproxy_exchanges_left_out"
 
 Sample = tuple[tuple[str, ...], float]  # values of the labels, number
 
@@ -97,6 +98,8 @@ _NUMBERS = {
 }
 _ROWS = {
     "undecoded": "kproxy_undecoded_exchanges",
+    "trailing": "kproxy_trailing_bytes_frames",
+    "cut": "kproxy_cut_frames",
     "errors": "kproxy_response_errors",
     "topics": "kproxy_topic_bytes",
     "rebalances": "kproxy_rebalances",
@@ -142,6 +145,7 @@ class Metrics(Collector):
             if description.total:
                 values[description.name] = list(_totals(description, scrape.totals))
         values |= _of_analysis(scrape.analysis)
+        values[LEFT_OUT] = _summed(chain(values[LEFT_OUT], _left_out_by_analyzer(scrape.analysis)))
         for description in DESCRIPTIONS:
             if description.kind == "histogram":
                 yield _histogram(description, apis, scrape.bounds)
@@ -210,11 +214,15 @@ def _totals(description: Description, totals: Sequence[Mapping[str, int]]) -> It
             yield (value,) if description.labels else (), merge(numbers) * description.scale
 
 
-def _summed(samples: Iterable[tuple[tuple[str, ...], int]]) -> list[Sample]:
+def _summed(samples: Iterable[Sample]) -> list[Sample]:
     found: dict[tuple[str, ...], float] = {}
     for labels, value in samples:
         found[labels] = found.get(labels, 0) + value
     return list(found.items())
+
+
+def _left_out_by_analyzer(report: Mapping[str, Any]) -> Iterator[Sample]:
+    return (((reason,), count) for reason, count in report.get("left_out", {}).items())
 
 
 def _of_analysis(report: Mapping[str, Any]) -> dict[str, list[Sample]]:

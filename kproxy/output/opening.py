@@ -5,13 +5,19 @@ bytes are decoded is in kproxy.protocol.embedded.
 """
 
 from collections import OrderedDict
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kproxy.protocol import ApiKey
-from kproxy.protocol.embedded import Context, Embedded, Viewers, holds_payloads, open_request, open_response
+from kproxy.protocol.embedded import Context, Embedded, holds_payloads, open_request, open_response
 from kproxy.protocol.facts import facts
 from kproxy.session import Event, Exchange, Frame, client_software
 
+if TYPE_CHECKING:
+    from kproxy.protocol.embedded import Viewers
+
+Protocols: TypeAlias = tuple[str | None, str | None]  # of a group: type ("consumer") and name ("range")
+
+NO_PROTOCOLS: Protocols = (None, None)
 MOST_GROUPS = 10_000
 MOST_LEARNED = 8 * 1024 * 1024  # bytes of a JoinGroup's frame
 HOLDING_APIS = {
@@ -28,9 +34,9 @@ class Opener:
         viewers: show the records of ordinary topics too, with these.
     """
 
-    def __init__(self, viewers: Viewers | None = None) -> None:
-        self._viewers = viewers
-        self._groups: OrderedDict[str, tuple[str | None, str | None]] = OrderedDict()
+    def __init__(self, viewers: "Viewers | None" = None) -> None:
+        self.viewers = viewers
+        self.groups: OrderedDict[str, Protocols] = OrderedDict()
 
     def open(self, exchange: Exchange) -> list[Embedded]:
         """Decode what is inside the request, then inside the response. Never raises, whatever the bytes are."""
@@ -61,17 +67,26 @@ class Opener:
         request, response = event.request_body(), event.response_body()
         if request is None:
             return
-        known = self._groups.pop(request.group_id, (None, None))
+        known = self.groups.get(request.group_id, NO_PROTOCOLS)
         name = response.protocol_name if response is not None else None
-        self._groups[request.group_id] = (request.protocol_type, name or known[1])
-        if len(self._groups) > MOST_GROUPS:
-            self._groups.popitem(last=False)
+        self.note_protocols(request.group_id, (request.protocol_type, name or known[1]))
+
+    def note_protocols(self, group_id: str, protocols: Protocols) -> None:
+        """Remember the protocols of a group."""
+        self.groups[group_id] = protocols
+        self.groups.move_to_end(group_id)
+        if len(self.groups) > MOST_GROUPS:
+            self.groups.popitem(last=False)
+
+    def protocols_of(self, group_id: str) -> Protocols:
+        """The protocols of a group, as far as they are known."""
+        return self.groups.get(group_id, NO_PROTOCOLS)
 
     def _context(self, exchange: Exchange, request: Any) -> Context:
-        protocol: tuple[str | None, str | None] = (None, None)
+        protocol = NO_PROTOCOLS
         if exchange.api_key == ApiKey.SYNC_GROUP and request is not None:
-            protocol = self._groups.get(request.group_id, protocol)
-        return Context(exchange.topic_names, *protocol, exchange.connection.sasl_mechanism, request, self._viewers)
+            protocol = self.protocols_of(request.group_id)
+        return Context(exchange.topic_names, *protocol, exchange.connection.sasl_mechanism, request, self.viewers)
 
 
 def _unread(api_versions: Frame) -> list[Embedded]:

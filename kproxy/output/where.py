@@ -69,7 +69,7 @@ class Where:
         named = {name: fields[name] for name in self._names if name in fields}
         for name, value in named.items():
             if len(memoryview(value)) > OPENABLE:
-                self._note_problem(f"{name} of more than {render_size(OPENABLE)} as JSON was not looked into")
+                self.note(f"{name} of more than {render_size(OPENABLE)} as JSON was not looked into")
                 return False
         return self._evaluate({name: msgspec.json.decode(value) for name, value in named.items()})
 
@@ -97,9 +97,10 @@ class Where:
             what = f"no field {error}"
         elif found := UNDEFINED.match(what):
             what = f"{found[1]} cannot be had from what it was asked of"
-        self._note_problem(what)
+        self.note(what)
 
-    def _note_problem(self, what: str) -> None:
+    def note(self, what: str) -> None:
+        """Remember why the condition could not be answered."""
         if what not in self.notes and len(self.notes) < 20:
             self.notes.append(what)
 

@@ -4,6 +4,7 @@
     run.py             Run: options in, sources read, events written to outputs; counts, damages and faults kept
     decoded_log.py     which kind of file it is; a decoded log line by line
     flow_reader.py     one flow of a capture: Kafka or not, which side is the client; its states are a table there
+    division.py        the connections of a capture, divided among tasks that together give what one run gives
     sides.py           the client of a flow whose beginning was not captured
     tls_flow.py        a flow of TLS, decrypted; where its secrets come from
     connections.py     live connections, known to be Kafka; the limits on all of them together, and none can harm another
@@ -34,6 +35,7 @@ Seams
     Run(Options(where=..., keylog=..., contain=...), [output, ...])
         .read(Capture | DecodedLog)      -> Iterator[None]    to the end, or .interrupt()
         .read_flow_items(items)          -> Iterator[None]    reassembled flows from elsewhere
+        .read_part(Capture, Division)    -> Iterator[None]    its share of the connections, in a process of its own
         .open_live(name)                 -> Connections       .open .receive .lose .end .close .close_all
         .damages .faults .interrupted .packets_passed_over
     FlowEvents(flow_items, ...)          -> Iterator[Event]

@@ -11,14 +11,17 @@ from typing import Protocol
 from kproxy.capture import CloseReason
 from kproxy.pipeline.output import SIDES, End
 from kproxy.protocol.ids import METADATA_TOPIC, METADATA_TOPIC_ID
-from kproxy.session import ClusterView, Event, Limits, Session
+from kproxy.session import ClusterView, Event, Exchange, Limits, Session
 from kproxy.session.cut import Cut
 
 MOST_CLUSTERS = 1_000
+FAULT, LIMITS = "fault", "analyzer_limits"  # why requests are left out: labels of kproxy_exchanges_left_out
 
 
 class Listener(Protocol):
     """Who receives the events of connections, in their order."""
+
+    taken: int  # events that were received to the end
 
     def receive_events(self, events: list[Event]) -> None:
         """Take the events of one connection."""
@@ -30,12 +33,13 @@ class Listener(Protocol):
 class LiveConnection:
     """One live connection."""
 
-    __slots__ = ("at", "held", "number", "session")
+    __slots__ = ("at", "held", "number", "reported", "session")
 
     def __init__(self, number: int, session: Session) -> None:
         self.number = number
         self.session = session
         self.at = 0  # ns: when its last chunk came
+        self.reported = 0  # requests whose exchange was handed to the listener
         self.held = 0  # bytes that came since its last event: about what the session holds
 
 
@@ -96,6 +100,13 @@ class Connections:
         self.lost_bytes = 0  # missing in the streams
         self.given_up = 0  # connections closed as there were too many, or held too much
         self.faults: dict[str, int] = {}  # connections that failed, by exception
+        self._ended: dict[
+            int, tuple[int, str]
+        ] = {}  # connections that failed or were given up: requests reported, and why
+        self.requests = 0  # whose exchanges were handed to the listener
+        self.left_out: dict[
+            str, int
+        ] = {}  # requests whose exchanges were not, by reason; known when their connection closes
 
     def __len__(self) -> int:
         return len(self._open)
@@ -103,6 +114,7 @@ class Connections:
     def open(self, number: int, at: int, *, client: str, broker: str, cluster: str, from_start: bool) -> None:
         """Begin a connection. *from_start*: its first bytes will be the first that were sent on it."""
         self.last_at = at
+        self._ended.pop(number, None)
         known = self._open.get(number)
         if known is not None:
             self._close(known, at, CloseReason.REUSED)
@@ -133,7 +145,7 @@ class Connections:
             if events:
                 self._held -= connection.held
                 connection.held = 0
-                self._listener.receive_events(events)
+                self._hand_over(connection, events)
                 return
         except self._contain as error:
             self.fail(number, error)
@@ -152,7 +164,7 @@ class Connections:
         if connection is not None:
             connection.at = at
             try:
-                self._listener.receive_events(connection.session.gap(direction, size, at, cut))
+                self._hand_over(connection, connection.session.gap(direction, size, at, cut))
             except self._contain as error:
                 self.fail(number, error)
 
@@ -162,52 +174,77 @@ class Connections:
         connection = self._open.get(number)
         if connection is not None:
             try:
-                self._listener.receive_events(connection.session.end(direction, at))
+                self._hand_over(connection, connection.session.end(direction, at))
                 self._listener.end_connection(End(number, at, SIDES[direction]), None)
             except self._contain as error:
                 self.fail(number, error)
 
-    def close(self, number: int, at: int) -> None:
-        """Close a connection: requests that are not answered become events now."""
+    def close(self, number: int, at: int, requests: int | None = None) -> None:
+        """Close a connection: requests that are not answered become events now.
+
+        *requests*: how many came on it. Those of which no exchange was made, as it failed or was given up, are ``left_out``.
+        """
         self.last_at = at
         connection = self._open.get(number)
         if connection is not None:
             self._close(connection, at, CloseReason.FINISHED)
+            self._ended.setdefault(number, (connection.reported, FAULT))
+        reported, why = self._ended.pop(number, (0, FAULT))
+        if requests is not None and reported < requests:
+            self.left_out[why] = self.left_out.get(why, 0) + requests - reported
 
     def close_all(self, at: int) -> None:
-        """Close every connection: the source has ended, or has lost an unknown number of bytes."""
+        """Close every connection: the source has ended."""
         while self._open:
             self._close(next(iter(self._open.values())), at, CloseReason.CAPTURE_END)
 
-    def close_silent(self, before: int) -> None:
-        """Close connections whose last chunk came before that time (ns): news of their end must have been lost."""
+    def drop_all(self) -> None:
+        """Forget every connection: the source has lost an unknown number of bytes, so nothing is known of how they went on."""
         while self._open:
-            connection = next(iter(self._open.values()))
-            if connection.at >= before:
-                return
-            self._close(connection, self.last_at, CloseReason.EVICTED)
+            self._drop(next(iter(self._open.values())))
+        self._ended.clear()
+
+    def _hand_over(self, connection: LiveConnection, events: list[Event]) -> None:
+        before = self._listener.taken
+        try:
+            self._listener.receive_events(events)
+        finally:
+            taken = events[: self._listener.taken - before]
+            requests = sum(type(event) is Exchange and event.request is not None for event in taken)
+            connection.reported += requests
+            self.requests += requests
 
     def fail(self, number: int, error: BaseException) -> None:
         """Stop decoding a connection, of which nothing can be believed any more, and count the *error*."""
         name = type(error).__name__
         self.faults[name] = self.faults.get(name, 0) + 1
-        self._forget(number)
+        failed = self._forget(number)
+        if failed is not None:
+            self._ended[number] = failed.reported, FAULT
         self._listener.end_connection(End(number, self.last_at, reason=CloseReason.EVICTED), error)
 
     def _close(self, connection: LiveConnection, at: int, reason: CloseReason) -> None:
         self._forget(connection.number)
         try:
-            self._listener.receive_events(connection.session.close(at))
+            self._hand_over(connection, connection.session.close(at))
         except self._contain as error:
+            self._ended[connection.number] = connection.reported, FAULT
             self.fail(connection.number, error)
         else:
             self._listener.end_connection(End(connection.number, at, reason=reason), None)
 
     def _give_up(self, connection: LiveConnection) -> None:
         self.given_up += 1
-        self._close(connection, self.last_at, CloseReason.EVICTED)
+        self._ended[connection.number] = connection.reported, LIMITS
+        self._drop(connection)
 
-    def _forget(self, number: int) -> None:
+    def _drop(self, connection: LiveConnection) -> None:
+        """Forget a connection; what is in flight may yet be answered, so nothing is said of it."""
+        self._forget(connection.number)
+        self._listener.end_connection(End(connection.number, self.last_at, reason=CloseReason.EVICTED), None)
+
+    def _forget(self, number: int) -> LiveConnection | None:
         connection = self._open.pop(number, None)
         if connection is not None:
             self._held -= connection.held
+        return connection

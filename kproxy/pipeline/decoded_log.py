@@ -10,7 +10,7 @@ from typing import Self
 from kproxy.capture import Capture
 from kproxy.capture.files import STANDARD_INPUT, ByteSource, PlainSource, open_source
 from kproxy.errors import CaptureError
-from kproxy.output.from_jsonl import START
+from kproxy.output.jsonl import START
 from kproxy.output.times import render_size
 
 READ = 256 * 1024

@@ -168,9 +168,7 @@ class FlowReader:
         if isinstance(item, Data | Decrypted):
             verdict = self._probe_bytes(item.direction, item.data)
         elif isinstance(item, Gap):
-            self._lost |= not item.cut or item.direction == Direction.REQUEST  # one is enough, unless cut before that
-            self._missing += item.size or 0
-            self._sides.interrupt(item.direction)
+            verdict = self._probe_gap(item)
         elif isinstance(item, Closed):
             verdict = self._last_verdict()
         if verdict is State.UNDECIDED:
@@ -178,6 +176,15 @@ class FlowReader:
         if not isinstance(verdict, Foreign):
             return self._begin_session()
         return self._begin_tls() if self._may_be_decrypted(verdict) else self._drop(verdict, item.time_ns)
+
+    def _probe_gap(self, gap: Gap) -> Verdict:
+        """Bytes are missing; where a snaplen cut a packet, its size says more about what is left of it."""
+        self._lost |= (
+            not gap.cut or gap.direction == Direction.REQUEST
+        )  # one packet is enough, unless it is cut before that
+        self._missing += gap.size or 0
+        client = self._sides.interrupt(gap.direction, (gap.size or 0) if gap.cut else 0)
+        return State.UNDECIDED if client is None or not self._can_be_client(client) else self._with_client(client)
 
     @property
     def _from_start(self) -> bool:
@@ -371,6 +378,7 @@ class FlowEvents:
         limits: of one connection.
         keylog: the secrets for TLS; without it, TLS is only described.
         on_end: called, after the events of it, when a connection or one side of it has ended.
+        cluster: what the flows learn names from, and to; by default a view of their own.
         contain: the exceptions that end only the flow in which they are raised; they are counted in ``faults``.
     """
 
@@ -382,6 +390,7 @@ class FlowEvents:
         limits: Limits | None = None,
         keylog: KeyLog | None = None,
         on_end: OnEnd | None = None,
+        cluster: ClusterView | None = None,
         contain: tuple[type[BaseException], ...] = (),
     ) -> None:
         self.flows = 0  # the highest number of a flow so far
@@ -395,7 +404,8 @@ class FlowEvents:
         self._numbers_from = numbers_from
         self._limits = Limits() if limits is None else limits
         self._keylog = KeyLog() if keylog is None else keylog
-        self._cluster = new_cluster_view()  # a capture shows one cluster, mostly; topic ids of others do not collide
+        # a capture shows one cluster, mostly; topic ids of others do not collide
+        self._cluster = new_cluster_view() if cluster is None else cluster
 
     def __iter__(self) -> Iterator[Event]:
         for item in self._items:
@@ -419,6 +429,15 @@ class FlowEvents:
         yield from self._events
         for flow in list(self._open):
             yield from self._receive(Closed(flow, self._at, CloseReason.CAPTURE_END))
+
+    def open_flows(self) -> list[Flow]:
+        """The flows that are being read."""
+        return list(self._open)
+
+    def forget(self, flow: Flow) -> None:
+        """Read no more of a flow, without a word."""
+        flow.attached = None
+        self._open.pop(flow, None)
 
     def _receive(self, item: Item) -> Iterator[Event]:
         flow = item.flow

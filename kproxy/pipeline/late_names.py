@@ -34,12 +34,19 @@ class LateNames:
         self._held_size = 0
         self._waits = waits
         self._named = 0
+        self.before_holding: Callable[[], None] = lambda: None  # called before an event is held; may raise
+
+    @property
+    def holds(self) -> bool:
+        """Whether events are held."""
+        return bool(self._held)
 
     def write(self, event: Event) -> None:
         """Pass an event on, with those held before it, or hold it."""
         if not self._held and not (self._waits and self._lacks_names(event)):
             self._write(event)
             return
+        self.before_holding()
         self._held.append(event)
         self._held_size += _size(event)
         if len(self._held) > HELD or self._held_size > HELD_SIZE:

@@ -19,14 +19,27 @@ class Lines(Output):
     needs_frames = False
 
     def __init__(self, render: Render, sink: Writable) -> None:
-        self._render = render
+        self.render = render
         self._sink = sink
         self._is_log = render is event_line
+        self._to_skip = 0  # bytes
 
     def write(self, event: Event, bodies: Bodies | None, *, shown: bool = True, line: bytes | None = None) -> None:
         """See Output. A line of a decoded log that becomes one again stays as it is, to the byte."""
         if shown:
-            self._sink.write(line if line is not None and self._is_log else self._render(event, bodies))
+            self.write_lines(line if line is not None and self._is_log else self.render(event, bodies))
+
+    def write_lines(self, lines: bytes) -> None:
+        """Write lines that were rendered elsewhere."""
+        if self._to_skip:
+            skipped = min(self._to_skip, len(lines))
+            self._to_skip -= skipped
+            lines = lines[skipped:]
+        self._sink.write(lines)
+
+    def skip(self, size: int) -> None:
+        """Do not write the next *size* bytes: they are written already."""
+        self._to_skip = size
 
     def flush(self) -> None:
         """See Output."""

@@ -7,9 +7,10 @@ program of your own ``Run(outputs=[...])``.
 """
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
+
+from msgspec import Struct
 
 from kproxy.output.bodies import Bodies
 from kproxy.session import Event
@@ -18,8 +19,7 @@ from kproxy.session import Event
 SIDES = CLIENT, BROKER = "client", "broker"
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(Struct, frozen=True):
     """Where events come from: a capture, a decoded log, the tap of one worker.
 
     The number tells the sources of a run apart. Numbers of connections are unique within a source; within a whole run only
@@ -30,8 +30,7 @@ class Source:
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class End:
+class End(Struct, frozen=True):
     """One side of a connection, or all of it, has ended."""
 
     connection: int  # its number in the source

@@ -52,6 +52,8 @@ class RotatingFile:
         self.written = 0  # bytes, of all parts
         self.dropped = 0  # bytes that could not be written
         self.failures = 0
+        self.flushes = 0  # times that what was buffered was written
+        self.discards = 0  # times that it was dropped
         self._most_size = most_size
         self._most_age = most_age
         self._keep = max(1, keep)
@@ -115,13 +117,25 @@ class RotatingFile:
         try:
             self._write(data)
         except OSError as error:
+            self.discards += 1
             self.dropped += len(data)
             self._failed(error)
             return
+        self.flushes += 1
         if self._is_empty:
             self._is_empty = False
             with suppress(OSError):
                 self._remove_excess()
+
+    @property
+    def is_flushed(self) -> bool:
+        """Whether nothing is buffered."""
+        return not self._buffered
+
+    @property
+    def part(self) -> tuple[int, int]:
+        """Inode and size of the part on the disk that is being written; (0, 0) while there is none."""
+        return (0, 0) if self._fd is None else (os.fstat(self._fd).st_ino, self._written)
 
     def close(self, error: BaseException | None = None) -> None:
         """Flush and close the part; it keeps its name until another is begun."""

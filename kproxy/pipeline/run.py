@@ -12,36 +12,37 @@ read to its end, add a method beside ``read_flow_items``; one of live connection
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeAlias
+
+from msgspec import Struct, field
 
 from kproxy.capture import Capture, Data, FlowItem, read_flows
 from kproxy.capture.tls import KeyLog, KeyLogFile
 from kproxy.errors import CaptureError
 from kproxy.output.bodies import read_bodies
 from kproxy.output.escaping import printable
-from kproxy.output.from_jsonl import ODD, LogReader
-from kproxy.output.opening import Opener
+from kproxy.output.opening import Opener, Protocols
 from kproxy.pipeline.connections import Clusters, Connections
 from kproxy.pipeline.decoded_log import DecodedLog
+from kproxy.pipeline.division import Division
 from kproxy.pipeline.flow_reader import FlowEvents
 from kproxy.pipeline.late_names import LateNames
 from kproxy.pipeline.output import End, Output, Source
 from kproxy.pipeline.tls_flow import Secrets
-from kproxy.protocol.embedded import Viewers
 from kproxy.session import Event, Exchange, Limits
 
 if TYPE_CHECKING:
+    from kproxy.output.from_jsonl import LogReader
     from kproxy.output.where import Where
+    from kproxy.protocol.embedded import Viewers
 
 Input: TypeAlias = Capture | DecodedLog  # what decoded_log.open_input opens
 OnFault: TypeAlias = Callable[[int, BaseException], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(Struct, frozen=True):
     """What a run does. Plain values, so that a Spark driver can send them to its executors.
 
     Args:
@@ -65,6 +66,17 @@ class Options:
     most_held: int = 268_435_456
 
 
+class Part(Struct, frozen=True):
+    """What a run that has read a part of a divided capture tells the one that puts the parts together."""
+
+    connections: int
+    damages: list[str]
+    passed_over: dict[str, int]
+    faults: dict[str, int]
+    groups: dict[str, Protocols]
+    keylog: tuple[int, int]  # lines with secrets, and others
+
+
 class Run:
     """Reads sources one after the other, or live ones side by side, and writes their events to the outputs.
 
@@ -77,7 +89,7 @@ class Run:
     Raises UsageError for an option that is wrong.
     """
 
-    def __init__(self, options: Options = Options(), outputs: Iterable[Output] = ()) -> None:
+    def __init__(self, options: Options = Options(), outputs: Iterable[Output] = ()) -> None:  # noqa: B008 - frozen
         self.options = options
         self.condition = None if options.where is None else _compile(options.where)
         self.damages: list[str] = []  # of sources: where each could not be read on, and why
@@ -86,8 +98,8 @@ class Run:
         self.faults: dict[str, int] = {}  # of flows that failed, by exception; of live sources see their Connections
         self.secrets = Secrets(None if options.keylog is None else _open_keylog(options.keylog))
         self.keylog = KeyLog(self.secrets.more)
-        self._opener = Opener(Viewers() if options.records else None)
-        self._log_reader = LogReader()
+        self._opener = Opener(_viewers() if options.records else None)
+        self._log_reader: LogReader | None = None  # made for the first log
         self._clusters = Clusters()
         self._outputs: list[Output] = []
         self._outputs_read_bodies = False
@@ -100,6 +112,11 @@ class Run:
             self.add_output(output)
 
     # Outputs
+
+    @property
+    def outputs(self) -> list[Output]:
+        """What events are written to."""
+        return list(self._outputs)
 
     def add_output(self, output: Output) -> None:
         """Write events to *output*, too, from now on. The run closes it."""
@@ -135,6 +152,39 @@ class Run:
         return self._read_flows(
             read_flows(source), name or Path(source.name).name, source, wait_for_names=wait_for_names
         )
+
+    def read_part(self, source: Capture, division: Division, *, name: str | None = None) -> Iterator[None]:
+        """As ``read``, of the connections that a Division of the capture gives to this run, of a process of its own."""
+        self._opener = division.opener(self._opener)
+        self.secrets.read_from(source)
+        name = name or Path(source.name).name
+        return self._read_flows(read_flows(source), name, source, wait_for_names=True, division=division)
+
+    def begin_part(self, outputs: Iterable[Output]) -> None:
+        """Write to these outputs instead, in a process that was forked to ``read_part``. Raises OSError (see Secrets.reopen)."""
+        self._outputs = list(outputs)
+        self._outputs_changed()
+        self.faults.clear()
+        self.secrets.reopen()
+
+    def part(self) -> Part:
+        """What ``read_part`` has counted."""
+        keylog = self.keylog.lines, self.keylog.passed_over
+        groups = dict(self._opener.groups)
+        return Part(self._connections, self.damages, self.packets_passed_over, self.faults, groups, keylog)
+
+    def add_parts(self, parts: list[Part]) -> None:
+        """Go on as after a capture whose parts these are."""
+        self._sources += 1
+        self._connections = max(part.connections for part in parts)
+        self.damages = parts[0].damages
+        self.packets_passed_over = parts[0].passed_over
+        self.keylog.lines, self.keylog.passed_over = map(max, zip(*(part.keylog for part in parts), strict=True))
+        for part in parts:
+            for group_id, protocols in part.groups.items():
+                self._opener.note_protocols(group_id, protocols)
+            for name, count in part.faults.items():
+                self.faults[name] = self.faults.get(name, 0) + count
 
     def read_flow_items(self, items: Iterator[FlowItem | Data], name: str = "") -> Iterator[None]:
         """Read reassembled flows, from wherever they come: as ``read`` does a capture."""
@@ -219,16 +269,25 @@ class Run:
         return Source(self._sources, name)
 
     def _read_flows(
-        self, items: Iterator[FlowItem | Data], name: str, capture: Capture | None, *, wait_for_names: bool
+        self,
+        items: Iterator[FlowItem | Data],
+        name: str,
+        capture: Capture | None,
+        *,
+        wait_for_names: bool,
+        division: Division | None = None,
     ) -> Iterator[None]:
         self.switch_source(self._new_source(name))
         names = LateNames(self.write, self.end, waits=wait_for_names)
+        if division is not None:
+            items = division.own(items, lambda: flows, names)
         flows = FlowEvents(
             items,
             numbers_from=self._connections,
             limits=self.options.limits,
             keylog=self.keylog,
             on_end=names.end,
+            cluster=None if division is None else division.cluster,
             contain=self.options.contain,
         )
         file = self._file = _File(flows, names, capture)
@@ -255,23 +314,25 @@ class Run:
 
     def _read_log(self, log: DecodedLog, name: str | None) -> Iterator[None]:
         self.switch_source(self._new_source(name or Path(log.name).name))
+        if self._log_reader is None:
+            self._log_reader = _log_reader()
         try:
             for line in log:
-                self._write_line(log, line)
+                self._write_line(self._log_reader, log, line)
                 yield
         finally:
             self.damages += log.damages
 
-    def _write_line(self, log: DecodedLog, line: bytes) -> None:
+    def _write_line(self, reader: "LogReader", log: DecodedLog, line: bytes) -> None:
         """Write the event of a line; a line that is none, or holds what cannot be shown, is among the log's damages."""
         try:
-            event, bodies = self._log_reader.read(line)
+            event, bodies = reader.read(line)
             shown = self.condition is None or self.condition.holds_for(line)
             for output in self._outputs:
                 output.write(event, bodies, shown=shown, line=line)
         except CaptureError as error:
             log.refuse(str(error))
-        except ODD as error:
+        except reader.odd as error:
             log.refuse(f"cannot be shown ({printable(str(error), 120)})")
 
 
@@ -284,6 +345,18 @@ def _compile(expression: str) -> "Where":
     return Where(expression)
 
 
+def _viewers() -> "Viewers":
+    from kproxy.protocol.embedded import Viewers  # noqa: PLC0415
+
+    return Viewers()
+
+
+def _log_reader() -> "LogReader":
+    from kproxy.output.from_jsonl import LogReader  # noqa: PLC0415
+
+    return LogReader()
+
+
 def _open_keylog(path: Path) -> KeyLogFile:
     from kproxy.capture.tls.protection import check_available  # noqa: PLC0415 - brings what decrypts
 
@@ -291,8 +364,7 @@ def _open_keylog(path: Path) -> KeyLogFile:
     return KeyLogFile(path)
 
 
-@dataclass(slots=True)
-class _File:
+class _File(Struct):
     """A source that is being read."""
 
     flows: FlowEvents
@@ -307,6 +379,7 @@ class _Live:
         self._run = run
         self._source = source
         self._on_fault = on_fault
+        self.taken = 0
 
     def receive_events(self, events: list[Event]) -> None:
         """See Listener."""
@@ -314,6 +387,7 @@ class _Live:
         run.switch_source(self._source)
         for event in events:
             run.write(event)
+            self.taken += 1
 
     def end_connection(self, end: End, fault: BaseException | None) -> None:
         """See Listener."""

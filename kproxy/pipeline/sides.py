@@ -55,10 +55,15 @@ class Sides:
         size = int.from_bytes(found[:SIZE_FIELD], "big")
         return 1 - direction if self._requests[1 - direction].confirm(found[SIZE_FIELD : SIZE_FIELD + size]) else None
 
-    def interrupt(self, direction: int) -> None:
-        """Learn that bytes of a direction are missing here."""
+    def interrupt(self, direction: int, unrecorded: int = 0) -> int | None:
+        """Learn that bytes of a direction are missing here; give the client's direction if what came before says so.
+
+        *unrecorded*: that many of them were in the packet, behind what a snaplen left of it.
+        """
+        found = unrecorded > 0 and self._requests[direction].finish_as_unknown(unrecorded)
         self._requests[direction] = self._hunt_requests()
         self._responses[direction] = self._hunt_responses(direction)
+        return direction if found else None
 
     def claimed(self) -> int | None:
         """The direction that holds what must be a request as nothing more will come."""

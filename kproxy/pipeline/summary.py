@@ -48,6 +48,17 @@ class Summary(Observer):
         else:
             self._count_other(event)
 
+    def add(self, other: "Summary") -> None:
+        """Add the counts of another part of the same source."""
+        self.connections |= other.connections
+        for name, value in vars(other).items():
+            mine = getattr(self, name)
+            if isinstance(mine, Counter):
+                for reason, count in value.items():
+                    _add(mine, reason, count)
+            elif isinstance(mine, int):
+                setattr(self, name, mine + value)
+
     def _count_other(self, event: Event) -> None:
         match event:
             case SaslToken():
@@ -96,9 +107,9 @@ class Summary(Observer):
             yield f"  {_many(count, 'packet')} passed over: {name}"
 
 
-def _add(counter: Counter[str], reason: str) -> None:
+def _add(counter: Counter[str], reason: str, count: int = 1) -> None:
     known = reason in counter or len(counter) < KEPT
-    counter[reason if known else "other reasons"] += 1
+    counter[reason if known else "other reasons"] += count
 
 
 def _many(count: int, what: str) -> str:
@@ -106,8 +117,9 @@ def _many(count: int, what: str) -> str:
 
 
 def _reasons(what: str, reasons: Counter[str]) -> Iterator[str]:
-    for reason, count in reasons.most_common(REASONS):
+    most = sorted(reasons.items(), key=lambda item: (-item[1], item[0]))[:REASONS]
+    for reason, count in most:
         yield f"  {what} x{count:,}: {printable(reason, 300)}"
-    rest = sum(reasons.values()) - sum(count for _, count in reasons.most_common(REASONS))
+    rest = sum(reasons.values()) - sum(count for _, count in most)
     if rest:
         yield f"  {what} x{rest:,}: for {len(reasons) - REASONS} other reasons"

@@ -1,7 +1,6 @@
 """Decrypt a flow of TLS: its items in, the items of the same flow as if in the clear out."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from kproxy.capture import Capture, Closed, Data, Ended, Flow, FlowItem, Gap
@@ -14,7 +13,6 @@ NSS_KEY_LOG = 0x544C534B  # pcapng, section 4.7: a decryption secrets block that
 HANDSHAKE, APPLICATION_DATA, CLIENT_HELLO = 22, 23, 1
 
 
-@dataclass(slots=True)
 class Decrypted(HalfItem):
     """Bytes of one direction after decryption; as Data."""
 
@@ -103,6 +101,11 @@ class Secrets:
     def file_given(self) -> bool:
         """Whether there is a key log file, besides those inside captures."""
         return self._file is not None
+
+    def reopen(self) -> None:
+        """Open the file again, in a process that was forked. Raises OSError for a pipe, which cannot be read twice."""
+        if self._file is not None:
+            self._file.reopen()
 
     def read_from(self, capture: Capture) -> None:
         """Read the key logs of this capture from now on."""

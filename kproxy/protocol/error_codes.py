@@ -5,8 +5,9 @@ Not here: which fields of a message are error codes (any that is named errorCode
 """
 
 import functools
-from dataclasses import dataclass
 from enum import IntEnum
+
+from msgspec import Struct
 
 from kproxy.protocol.data_files import read_data_file
 from kproxy.protocol.facts import facts
@@ -152,8 +153,7 @@ class ErrorCode(IntEnum):
     SHARE_SESSION_LIMIT_REACHED = 133
 
 
-@dataclass(frozen=True, slots=True)
-class ErrorDescription:
+class ErrorDescription(Struct, frozen=True):
     """What is known of one error code."""
 
     code: int  # int16 on the wire

@@ -7,8 +7,9 @@ needs ten messages does not pay for two hundred.
 import functools
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from kproxy.protocol.data_files import read_data_file
 from kproxy.protocol.ids import ZERO_UUID
@@ -19,8 +20,7 @@ TYPE_DEFAULTS: dict[str, object] = {"string": "", "bytes": b"", "bool": False, "
 NONE = Versions()
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(Struct, frozen=True):
     """One field of a struct, for all its versions."""
 
     name: str  # as in Kafka's definition
@@ -50,8 +50,7 @@ class Field:
         return f"[]{self.type}" if self.is_array else self.type
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(Struct, frozen=True):
     """How a message is laid out, for the versions that it has in one release."""
 
     name: str
@@ -65,8 +64,7 @@ class Layout:
     fields: tuple[Field, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Api:
+class Api(Struct, frozen=True):
     """One API: a request and its response."""
 
     key: int
@@ -76,8 +74,7 @@ class Api:
     unstable: Versions
 
 
-@dataclass(frozen=True, slots=True)
-class ErrorFact:
+class ErrorFact(Struct, frozen=True):
     """One error code."""
 
     code: int

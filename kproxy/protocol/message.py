@@ -3,8 +3,9 @@
 import contextlib
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import TypeVar
+
+from msgspec import Struct, field
 
 from kproxy.errors import DecodeError, EncodeError, UnknownVersion
 from kproxy.protocol import json_sink, object_codec
@@ -18,8 +19,7 @@ from kproxy.protocol.versions import OPEN, Versions
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Fit:
+class Fit(Struct, frozen=True):
     """Which layout fitted some bytes."""
 
     version: int  # the version whose layout it is
@@ -29,8 +29,7 @@ class Fit:
     nulls: bool = False  # strings or bytes are null that may not be; only where that was allowed
 
 
-@dataclass(frozen=True, slots=True)
-class Beginning:
+class Beginning(Struct, frozen=True):
     """The fields of a message whose end is not here."""
 
     json: bytes  # Kafka's JSON of those that are whole; an array on the way to the one that is not has fewer elements

@@ -1,14 +1,14 @@
 """Version ranges as Kafka's schemas write them: ``3``, ``0-12``, ``9+``, ``none``, and lists of these."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import pairwise
+
+from msgspec import Struct
 
 OPEN = 32767  # versions are int16; "9+" ends here
 
 
-@dataclass(frozen=True, slots=True)
-class Versions:
+class Versions(Struct, frozen=True):
     """A set of versions, as closed ranges in ascending order. ``v in versions``, ``str(versions)``, ``list(versions)``."""
 
     ranges: tuple[tuple[int, int], ...] = ()

@@ -180,6 +180,8 @@ class AnalyzerCounts(Message, frozen=True, tag="counts", kw_only=True):
     exchanges: int = 0  # analysed, whether they could be decoded or not
     frames: int = 0  # likewise
     undecoded: list[tuple[str, int]] = []  # API, exchanges in which something could not be decoded
+    trailing: list[tuple[str, str, int]] = []  # API, "request" or "response", frames with bytes after the message
+    cut: list[tuple[str, str, int]] = []  # likewise, frames whose bodies were not there to their end
     unanswered: int = 0  # requests that were due a response and got none
     errors: list[tuple[str, str, int]] = []  # API, error name, responses
     topics: list[tuple[str, str, int]] = []  # topic, "produce" or "fetch", bytes of records fields
@@ -190,6 +192,9 @@ class AnalyzerCounts(Message, frozen=True, tag="counts", kw_only=True):
     sasl_tokens: int = 0
     faults: dict[str, int] = {}  # by exception: connections whose analysis failed
     given_up: int = 0  # connections not analysed: too many, or one that held too much
+    left_out: dict[
+        str, int
+    ] = {}  # by reason: requests that came and whose exchanges could not be made, or not be written
     lost_bytes: int = 0  # for which a tap had no room
     ring_faults: int = 0  # times a tap ring held what cannot be
     connections: int = 0  # analysed now

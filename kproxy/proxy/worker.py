@@ -252,6 +252,7 @@ class Forwarding:
         self._retired = [cluster for cluster in self._retired if cluster.links()]
         for cluster in self._all_clusters():
             cluster.tick(time.monotonic_ns())
+        self._worker.look_after_starved(time.monotonic_ns())
         self._keep_budget()
 
     def _keep_budget(self) -> None:

@@ -105,7 +105,7 @@ class ClusterView:
 
     def topic_name(self, topic_id: str) -> str | None:
         """The name that goes with a topic id (Kafka's text form), if it was seen."""
-        self._read_all()
+        self.read_all()
         name = self._topics.get(topic_id)
         if name is not None:
             self._topics.move_to_end(topic_id)
@@ -114,13 +114,13 @@ class ClusterView:
     @property
     def brokers(self) -> Mapping[int, str]:
         """Node id -> "host:port" as the cluster advertises it."""
-        self._read_all()
+        self.read_all()
         return self._brokers
 
     @property
     def cluster_id(self) -> str | None:
         """The cluster's id, from Metadata or DescribeCluster."""
-        self._read_all()
+        self.read_all()
         return self._cluster_id
 
     def learn_topic(self, topic_id: str, name: str) -> None:
@@ -131,7 +131,8 @@ class ClusterView:
             self._topics.popitem(last=False)
             self._seen.clear()
 
-    def _read_all(self) -> None:
+    def read_all(self) -> None:
+        """Read the frames that were kept."""
         while self._unread:
             self._read_oldest()
 

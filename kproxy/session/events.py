@@ -7,14 +7,15 @@ does with it (kproxy.output: text/lines.py, jsonl.py with its reader from_jsonl.
 from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
+
 from kproxy.protocol import Direction
 from kproxy.session.cut import Cut
 from kproxy.session.exchanges import Event
 from kproxy.session.tls_facts import TlsFacts
 
 
-@dataclass(slots=True)
-class Connection:
+class Connection(Struct):
     """What is known of one TCP connection; shared by all its events and filled in as the session learns."""
 
     number: int

@@ -19,7 +19,7 @@ from enum import IntEnum
 cimport cython
 from libc.stdint cimport int64_t
 
-from kproxy.protocol.headers cimport read_response_header, ResponseHeader
+from kproxy.protocol.headers cimport read_response_header, request_header_version, ResponseHeader
 from kproxy.protocol.program cimport Program
 
 from kproxy.errors import DecodeError
@@ -535,11 +535,16 @@ def correlation_id_of(bytes response not None):
 
 
 cpdef tuple beginning_of_request(bytes data):
-    """API key, version and correlation id of a request of which little is here; None for each that is cut."""
+    """API key, version, correlation id and client id of a request of which the header is cut; None for each that is not here."""
     api_key = int.from_bytes(data[:2], "big", signed=True) if len(data) >= 2 else None
     api_version = int.from_bytes(data[2:4], "big", signed=True) if len(data) >= 4 else None
     correlation_id = int.from_bytes(data[4:8], "big", signed=True) if len(data) >= 8 else None
-    return api_key, api_version, correlation_id
+    client_id = None
+    if len(data) >= 10 and request_header_version(api_key, api_version) > 0:
+        size = int.from_bytes(data[8:10], "big", signed=True)
+        if 0 <= size <= len(data) - 10:  # only the tagged fields behind it are cut
+            client_id = data[10 : 10 + size].decode("utf-8", "surrogateescape")
+    return api_key, api_version, correlation_id, client_id
 
 
 cdef bint _answers(Frame frame, Exchange exchange, Route route, int64_t trailing) except -1:

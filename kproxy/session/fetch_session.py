@@ -7,8 +7,9 @@ name the partitions that are new or changed, and those to forget. Epoch -1 ends 
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from kproxy.errors import DecodeError
 
@@ -21,8 +22,7 @@ _REMEMBERED = 64  # Fetch exchanges that can still be read in full after they we
 _LARGEST = 4 * 1024 * 1024  # a larger request is not decoded: as objects it would be many times its size
 
 
-@dataclass(slots=True)
-class FetchPartition:
+class FetchPartition(Struct):
     """One partition of the session, as in the latest request that named it."""
 
     topic: str  # the name (v7-12) or the topic id in Kafka's text form (v13+)
@@ -31,8 +31,7 @@ class FetchPartition:
     partition_max_bytes: int
 
 
-@dataclass(slots=True)
-class FetchSession:
+class FetchSession(Struct):
     """What a Fetch request asks for, in full. *whole* is False when the session began before the capture."""
 
     session_id: int
@@ -44,8 +43,7 @@ class FetchSession:
 _Key = tuple[str, int]
 
 
-@dataclass(slots=True)
-class _Change:
+class _Change(Struct):
     """What one Fetch request did to the session."""
 
     number: int
@@ -55,8 +53,7 @@ class _Change:
     forgotten: list[_Key]
 
 
-@dataclass(slots=True)
-class _State:
+class _State(Struct):
     """A session after some number of changes."""
 
     session_id: int

@@ -77,6 +77,7 @@ class Hunt(ABC):
         "_marks",
         "_pieces",
         "_scanned",
+        "_unrecorded",
         "_wake",
         "_walked",
         "_walked_strong",
@@ -89,6 +90,7 @@ class Hunt(ABC):
         self._base = 0  # the position of the buffer's first byte
         self._end = 0  # the position behind its last one
         self._ended = False  # whether a segment ends there
+        self._unrecorded = 0  # bytes of the last packet behind it
         self._pieces: deque[tuple[int, int, bool]] = (
             deque()
         )  # (how many bytes, their time, begins), as the buffer holds them
@@ -130,8 +132,12 @@ class Hunt(ABC):
         self._drop_until(found.start)
         return True
 
-    def finish(self) -> bool:
-        """Learn that nothing more will come; return whether the held bytes begin with a frame, perhaps not a whole one."""
+    def finish(self, unrecorded: int = 0) -> bool:
+        """Learn that nothing more will come; return whether the held bytes begin with a frame, perhaps not a whole one.
+
+        *unrecorded*: that many bytes more were in the packet, behind what a snaplen left of it.
+        """
+        self._unrecorded = unrecorded
         found = next((one for one in self._candidates if self._is_enough_at_end(one)), None)
         if found is not None:
             self._drop_until(found.start)
@@ -252,6 +258,10 @@ class Hunt(ABC):
     def _wait(self, candidate: Candidate, seen: int) -> None:
         """Read a candidate again when there is much more of it than the *seen* bytes."""
         candidate.wake = min(candidate.end, candidate.start + 4 + max(seen, 16) * _GROWTH)
+
+    def _fills_a_packet(self, candidate: Candidate) -> bool:
+        """Whether a candidate is cut by a snaplen, and is exactly as large as the packet that begins with it."""
+        return self._unrecorded > 0 and candidate.begins and candidate.end == self._end + self._unrecorded
 
     def _ends_a_segment(self, candidate: Candidate) -> bool:
         return candidate.end in self._marks or (candidate.end == self._end and self._ended)

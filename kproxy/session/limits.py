@@ -1,12 +1,11 @@
 """What one connection may use."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from kproxy.protocol.frames import FRAME_LIMIT, TOKEN_LIMIT
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """What one connection may use; sizes in bytes."""
 
     frame_size: int = FRAME_LIMIT

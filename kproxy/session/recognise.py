@@ -5,9 +5,10 @@ one of 1.2 GB. Four bytes therefore settle nearly everything. Not here: followin
 """
 
 import re
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final, Literal
+
+from msgspec import Struct
 
 from kproxy.errors import DecodeError, Truncated
 from kproxy.protocol import ApiKey, Direction, RequestHeader, read_request_header, request_message
@@ -33,8 +34,7 @@ _NEWEST_API_KEY = 1_000  # room for APIs that are newer than the facts
 _NEWEST_API_VERSION = 100
 
 
-@dataclass(frozen=True, slots=True)
-class Foreign:
+class Foreign(Struct, frozen=True):
     """Not Kafka: *kind* is tls, http, ssh, proxy, postgresql, zookeeper, text or unknown; *what* is for people."""
 
     kind: str

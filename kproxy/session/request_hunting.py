@@ -76,11 +76,19 @@ class RequestCandidate(Candidate):
 class RequestHunt(Hunt):
     """Looks for a request. One that is not strong is waited for only if it has at most *most_held* bytes."""
 
-    __slots__ = ("_most_held",)
+    __slots__ = ("_last", "_most_held")
 
-    def __init__(self, limit: int, given_up: int, *, most_held: int | None = None) -> None:
+    def __init__(
+        self,
+        limit: int,
+        given_up: int,
+        *,
+        most_held: int | None = None,
+        last: tuple[str | None, int | None] | None = None,
+    ) -> None:
         super().__init__(limit, given_up)
         self._most_held = limit if most_held is None else most_held
+        self._last = last  # client id and correlation id of the request before, where there is one in flight
 
     @property
     def expects_one(self) -> bool:
@@ -91,10 +99,13 @@ class RequestHunt(Hunt):
     def _requests(self) -> Iterator[RequestCandidate]:
         return (one for one in self._candidates if isinstance(one, RequestCandidate))
 
-    def finish_as_unknown(self) -> bool:
-        """As ``finish``, where the direction may be the broker's: a response may read as a request with more behind it."""
-        self._candidates = [one for one in self._requests if one.fits]
-        return self.finish()
+    def finish_as_unknown(self, unrecorded: int = 0) -> bool:
+        """As ``finish``, where the direction may be the broker's: a response may read as a request with more behind it.
+
+        A cut one may read as a request by its few bytes, and fills its packet: there, only one that names its client counts.
+        """
+        self._candidates = [one for one in self._requests if one.fits and (one.named or not unrecorded)]
+        return self.finish(unrecorded)
 
     def sought(self) -> list[tuple[int, Route | None]]:
         """Correlation ids and routes of the candidates that a response would confirm; a bounded number."""
@@ -235,7 +246,7 @@ class RequestHunt(Hunt):
     def _is_enough_at_end(self, candidate: Candidate) -> bool:
         assert isinstance(candidate, RequestCandidate)
         if candidate.strong or not candidate.whole:
-            return candidate.strong
+            return candidate.strong or self._is_enough_of_a_packet(candidate)
         if candidate.named and candidate.begins and self._ends_a_segment(candidate):
             return True
         if not candidate.fits:
@@ -246,6 +257,16 @@ class RequestHunt(Hunt):
         frame = self._here(candidate)
         not_zeros = len(frame) - frame.count(0)
         return candidate.begins and self._ends_a_segment(candidate) and not_zeros >= _NOT_ZEROS
+
+    def _is_enough_of_a_packet(self, candidate: RequestCandidate) -> bool:
+        """As _is_enough_at_end, of a candidate that a snaplen cut, perhaps inside its client id."""
+        return not candidate.newer and (self._fills_a_packet(candidate) or self._follows_the_last(candidate))
+
+    def _follows_the_last(self, candidate: RequestCandidate) -> bool:
+        client_id, correlation_id = self._last or (None, None)
+        if candidate.header is None or not candidate.named or correlation_id is None:
+            return False
+        return candidate.header.client_id == client_id and 0 < candidate.correlation_id - correlation_id <= _NEAR
 
 
 def _begins_a_name(data: bytes) -> bool:

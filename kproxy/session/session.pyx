@@ -52,6 +52,7 @@ from kproxy.session.sasl import AUTHENTICATING, is_of_authentication, SaslPhase,
 _ACKS_NOT_HERE = "whether it is answered at all is not known: its acks are not in the capture"
 _IDS = 8  # bytes of a request's header up to its correlation id
 cdef int MISSING = Cut.MISSING
+cdef int SNAPLEN = Cut.SNAPLEN
 cdef dict _NO_NAMES = {}  # shared by all exchanges without topic ids; never written to
 # Bytes that may be a password are not reported, not even as a number.
 _NO_REQUEST_BUT_TOKEN = "no request where authentication is not done; it may be a SASL token, so nothing in it is shown"
@@ -88,6 +89,8 @@ cdef class Session:
     cdef bint _broker_seen  # whether any byte of the broker was captured
     cdef int64_t _skipped  # bytes skipped in hunts
     cdef object _request_hunt  # the last one
+    cdef list _passed_over  # of each direction: a Gap that may grow, see _report_gap
+    cdef bint _goes_on  # whether a hunt that ends will go on behind what a snaplen cut
 
     def __init__(
         self, *, number: int, client: str, broker: str, cluster: ClusterView | None = None,
@@ -105,6 +108,7 @@ cdef class Session:
         starts = from_start if isinstance(from_start, tuple) else (from_start, from_start)
         self._from_start = starts
         self._lossy = not all(starts)
+        self._passed_over = [None, None]
         for stream in [one for one in (self._requests, self._responses) if not self._from_start[one.direction]]:
             stream.hunt()
 
@@ -134,17 +138,45 @@ cdef class Session:
         stream = self._requests if direction == DIRECTION_REQUEST else self._responses
         if stream.state == OPAQUE or size == 0:
             return events
-        if stream.state == HUNTING and not stream.finish(at, events):
-            stream.hunt()
+        if stream.state == HUNTING:
+            self._finish_hunt(stream, size if cut == SNAPLEN else 0, at, events)
         lost = stream.loses_frames(size, cut)
         if lost:
             self._lossy = True
         if lost or cut == MISSING:
             self._sasl.on_gap()
             hit = 1 if stream.unfinished and stream.state != SKIPPING else 0
-            events.append(Gap(self.connection, at, _DIRECTIONS[direction], size, 0, hit, Cut(cut), not lost))
-        stream.miss(size, at, cut, events)
+            gap = Gap(self.connection, at, _DIRECTIONS[direction], size, 0, hit, Cut(cut), not lost)
+            self._report_gap(gap, events)
+        if stream.state != HUNTING:
+            stream.miss(size, at, cut, events)
         return events
+
+    def _finish_hunt(self, stream: Stream, unrecorded: int, at: int, events: list[Event]) -> None:
+        """A gap comes: what was hunted in before ends there, and may still be the beginning of a frame."""
+        self._goes_on = unrecorded > 0
+        found = stream.finish(at, events, unrecorded)
+        self._goes_on = False
+        if found:
+            self._report_passed_over(stream.direction, events)
+        else:
+            stream.hunt()
+
+    def _report_gap(self, gap: Gap, events: list[Event]) -> None:
+        """Report a gap; of packets in a row that a snaplen cut, and in which no frame begins, one in all, when it is over."""
+        known = self._passed_over[gap.direction]
+        if gap.cut is not Cut.SNAPLEN:
+            self._report_passed_over(gap.direction, events)
+            events.append(gap)
+        elif known is None:
+            self._passed_over[gap.direction] = gap
+        else:
+            known.size += gap.size
+
+    def _report_passed_over(self, int direction, list events) -> None:
+        if self._passed_over[direction] is not None:
+            events.append(self._passed_over[direction])
+            self._passed_over[direction] = None
 
     def end(self, int direction, int64_t at, reset_by: int | None = None) -> list[Event]:
         """Learn that one side sent FIN, or that an RST of the side *reset_by* (a direction) ended the direction.
@@ -205,12 +237,23 @@ cdef class Session:
 
     def on_found(self, stream: Stream, skipped: int, at: int, events: list[Event]) -> None:
         """See stream.Owner."""
-        if skipped:
-            self._skipped += skipped
+        self._skipped += skipped
+        passed_over = self._passed_over[stream.direction]
+        if passed_over is not None:
+            passed_over.skipped += skipped
+        elif skipped and self._goes_on:
+            self._passed_over[stream.direction] = Gap(
+                self.connection, at, stream.direction, 0, skipped, cut=Cut.SNAPLEN
+            )
+        elif skipped:
             events.append(Gap(self.connection, at, stream.direction, 0, skipped))
+        if not self._goes_on:
+            self._report_passed_over(stream.direction, events)
 
     def _hunt_requests(self, given_up: int) -> Hunt:
-        self._request_hunt = RequestHunt(self.limits.frame_size, given_up)
+        last = self._in_flight.queue[-1][0] if self._in_flight.queue else None
+        known = None if last is None else (last.client_id, last.correlation_id)
+        self._request_hunt = RequestHunt(self.limits.frame_size, given_up, last=known)
         return self._request_hunt
 
     def _hunt_responses(self, given_up: int) -> Hunt:
@@ -324,7 +367,7 @@ cdef class Session:
         if self._sasl.in_tokens and self._is_token(frame):
             self._on_client_token(frame, events)
             return
-        api_key, api_version, correlation_id = beginning_of_request(frame.data)
+        api_key, api_version, correlation_id, client_id = beginning_of_request(frame.data)
         try:
             frame.header = read_request_header(frame.data)
         except Truncated:
@@ -340,10 +383,8 @@ cdef class Session:
             self._on_bad_request(frame, f"API key {api_key} v{api_version} is none of Kafka's", events)
             return
         frame.body_start = len(frame.data) if frame.header is None else frame.header.size
-        exchange = Exchange(self.connection, frame.ended_at, api_key, api_version, correlation_id, request=frame)
+        exchange = Exchange(self.connection, frame.ended_at, api_key, api_version, correlation_id, client_id, frame)
         exchange.topic_names = _NO_NAMES
-        if frame.header is not None:
-            exchange.client_id = frame.header.client_id
         if route is None:
             exchange.undecoded = None if api_key is None else f"API key {api_key} is not known"
         elif frame.header is not None:

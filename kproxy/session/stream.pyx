@@ -297,12 +297,15 @@ cdef class Stream:
             self.handle(frame, events)
         return 0
 
-    def finish(self, at, events):
-        """Learn that nothing more follows the bytes held: a hunt ends. Return whether it ends at a frame, perhaps a cut one."""
+    def finish(self, at, events, unrecorded=0):
+        """Learn that nothing more follows the bytes held: a hunt ends. Return whether it ends at a frame, perhaps a cut one.
+
+        *unrecorded*: see Hunt.finish.
+        """
         found = False
         while self._hunt is not None:
             hunt = self._hunt
-            found = hunt.finish()
+            found = hunt.finish(unrecorded)
             if not found:
                 hunt.give_up()
             self._end_hunt(at, events)

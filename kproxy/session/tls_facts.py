@@ -1,10 +1,9 @@
 """What is known of a connection's TLS: filled in by the reader of the handshake, part of the Connection."""
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 
-@dataclass(slots=True)
-class TlsTraffic:
+class TlsTraffic(Struct):
     """Counts of one direction, in TLS records."""
 
     records: int = 0
@@ -14,8 +13,7 @@ class TlsTraffic:
     lost: int = 0  # records known to be missing
 
 
-@dataclass(slots=True)
-class TlsFacts:
+class TlsFacts(Struct):
     """What may be shown of a connection's TLS: no secret and no plaintext is in it."""
 
     version: str | None = None  # "TLS 1.3"; None until the server chose

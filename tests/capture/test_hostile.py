@@ -12,11 +12,11 @@ import gzip
 import json
 import struct
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import zstandard
+from msgspec.structs import replace
 from scapy.layers.inet import IP, TCP, UDP
 from scapy.layers.inet6 import IPv6, IPv6ExtHdrDestOpt
 from scapy.layers.l2 import Dot1AD, Dot1Q, Ether
@@ -90,7 +90,13 @@ def test_27_files(what: str, tmp_path: Path, capsys: pytest.CaptureFixture[str])
 def exchanges(packets: Iterable[Packet]) -> list[tuple[int | None, bool]]:
     """Correlation ids, and whether both sides are there and read."""
     return [
-        (event.correlation_id, event.request is not None and event.response is not None and event.undecoded is None)
+        (
+            event.correlation_id,
+            event.request is not None
+            and event.response is not None
+            and event.undecoded is None
+            and event.bodies is None,
+        )
         for event in decode(packets)
         if isinstance(event, Exchange)
     ]

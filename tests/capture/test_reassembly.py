@@ -2,13 +2,13 @@
 
 import random
 import struct
-from dataclasses import replace
 from itertools import pairwise
 from typing import TypeAlias
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from scapy.layers.inet import IP, TCP, UDP
 from scapy.layers.l2 import ARP, GRE, Ether
 

@@ -25,7 +25,7 @@ from tests.support.filtering import (
 )
 from tests.support.frames import api_versions_answer, api_versions_refusal, frame, heartbeat, heartbeat_answer, produce
 
-HEARTBEAT = 12
+HEARTBEAT, METADATA = 12, 3
 BOTH: dict[str, Any] = {"requests": (HEARTBEAT,), "responses": (HEARTBEAT,)}
 
 
@@ -216,6 +216,9 @@ def test_attack_13_api_versions_in_another_layout_pass_unseen() -> None:
     assert filter_.seen == []
     assert responded(chain, connection(), 18, 3, api_versions_answer(7)) == Send(api_versions_answer(7))
     assert len(filter_.seen) == 1
+    longer = frame(api_versions_answer(7)[4:] + b"\0\0")
+    assert responded(chain, connection(), 18, 3, longer) == Send(longer)
+    assert len(filter_.seen) == 2
     assert not chain.faults
 
 
@@ -321,8 +324,8 @@ def test_a_response_frame_of_another_header_version_is_a_fault() -> None:
     assert responded(chain, connection(), HEARTBEAT, 4, cut) == Close("filter reader failed")
 
 
-def test_what_is_behind_a_response_is_passed_over_and_kept() -> None:
-    """As librdkafka's mock cluster ends Metadata; a request may have nothing there: a policy reads what a broker reads."""
+def test_what_is_behind_a_message_is_passed_over_and_kept() -> None:
+    """As librdkafka's mock cluster ends Metadata, and librdkafka its request for all topics."""
 
     def judge(at: Any) -> Replace:
         at.message.throttle_time_ms = 7
@@ -332,9 +335,38 @@ def test_what_is_behind_a_response_is_passed_over_and_kept() -> None:
     answer = pack(">iiihb", 11, 5, 0, 27, 0)  # v1: size, correlation id, throttle time, error code, and one byte more
     outcome = chain.on_response(connection(), RequestFacts(HEARTBEAT, 1, 5), answer)
     assert outcome == Send(pack(">iiihb", 11, 5, 7, 27, 0))
-    request = heartbeat(5, "payments")
-    longer = pack(">i", len(request) - 3) + request[4:] + b"\0"
-    assert isinstance(asked(chain, longer), Close)
+    assert not chain.faults
+
+
+# Metadata v13 of librdkafka 2.16 for topics = null: a broker reads null and three flags that are false, and ignores the rest
+NULL_TOPICS = bytes.fromhex("0003 000d 00000002 0007 72646b61666b61 00 00000000 010000")
+
+
+def test_a_request_with_bytes_after_it_is_read_as_the_broker_reads_it() -> None:
+    passing = Asking(forward, requests=(METADATA,), responses=(METADATA,))
+    outcome = asked(Chain([passing]), frame(NULL_TOPICS))
+    assert isinstance(outcome, Send) and outcome.frame == frame(NULL_TOPICS)
+    ((_, seen),) = passing.seen
+    assert (seen.message.topics, seen.message.allow_auto_topic_creation) == (None, False)
+
+    def allow(at: Any) -> Replace:
+        at.message.allow_auto_topic_creation = True
+        return Replace(at.message)
+
+    second = Asking(forward, requests=(METADATA,))
+    outcome = asked(Chain([Asking(allow, requests=(METADATA,)), second]), frame(NULL_TOPICS))
+    assert isinstance(outcome, Send)
+    assert outcome.frame == frame(NULL_TOPICS[:-6] + b"\1\0\0" + NULL_TOPICS[-3:])
+    assert second.seen[0][1].message.allow_auto_topic_creation is True
+
+
+def test_a_request_that_two_layouts_could_begin_is_not_guessed_at() -> None:
+    """ConsumerGroupHeartbeat v0 was changed in place: a broker of one release reads other fields than one of another."""
+    name = "ConsumerGroupHeartbeatRequest"
+    exact = request_frame(name, 0, make(name, group_id="g", subscribed_topic_names=["t"]))
+    chain = Chain([Asking(forward, requests=(68,), fails_open=False)])
+    assert isinstance(asked(chain, exact), Send)
+    assert isinstance(asked(chain, frame(exact[4:] + b"\0\0\0")), Close)
 
 
 # Large frames: aside, and otherwise as any

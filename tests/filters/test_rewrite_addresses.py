@@ -85,6 +85,15 @@ def rewritten(api_key: int, api_version: int, body: bytes, served: Served) -> by
 
 
 @pytest.mark.parametrize(("api_key", "api_version"), PAIRS)
+def test_bytes_after_a_response_stay_after_it(api_key: int, api_version: int) -> None:
+    for _, kafkas_json, body in samples(api_key, api_version):
+        served = Served(sorted(set(node_ids(kafkas_json)))[::2])
+        told = rewritten(api_key, api_version, body, served)
+        for after in (b"\0", b"\1\0\0", b"\xff" * 9):
+            assert rewritten(api_key, api_version, body + after, served) == told + after
+
+
+@pytest.mark.parametrize(("api_key", "api_version"), PAIRS)
 @pytest.mark.parametrize("share", ["all", "none", "every second"])
 def test_clients_are_told_our_addresses_and_nothing_else_changes(api_key: int, api_version: int, share: str) -> None:
     changed = 0

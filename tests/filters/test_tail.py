@@ -216,3 +216,12 @@ def test_any_bytes_give_as_many_and_none_of_a_host(pair: tuple[int, int], noise:
     except DecodeError:
         assert told == withheld_tail(*pair, len(damaged)) or damaged == b"\0"
         assert b"secret" not in told
+
+
+@pytest.mark.parametrize(("api_key", "version"), TAILS)
+def test_bytes_after_the_message_stay_and_the_addresses_before_them_are_ours(api_key: int, version: int) -> None:
+    body, start = body_with(api_key, version, REAL, REAL)
+    for after in (b"\0", b"\1\0\0", b"\xff" * 5):
+        told = looked_at(api_key, version, body[start:] + after, Served({7, 8}))
+        assert told == looked_at(api_key, version, body[start:], Served({7, 8})) + after
+        assert REAL.encode() not in told

@@ -2,8 +2,9 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from kproxy.protocol import (
     DecodeError,

@@ -18,6 +18,8 @@ SAID = {
     "exchanges": 10,
     "frames": 19,
     "undecoded": [["Fetch", 2]],
+    "trailing": [["Metadata", "request", 3], ["Metadata", "response", 1]],
+    "cut": [["Produce", "request", 5]],
     "unanswered": 1,
     "errors": [["Metadata", "LEADER_NOT_AVAILABLE", 3], ["__other__", "__other__", 4]],
     "topics": [['odd"topic\n\\', "produce", 1000]],
@@ -114,6 +116,9 @@ def test_what_the_analyzer_says_is_there() -> None:
     assert found["kproxy_response_errors_total{api=__other__,error=__other__}"] == 4
     assert found['kproxy_topic_bytes_total{operation=produce,topic=odd"topic\n\\}'] == 1000
     assert found["kproxy_undecoded_exchanges_total{api=Fetch}"] == 2
+    assert found["kproxy_trailing_bytes_frames_total{api=Metadata,direction=request}"] == 3
+    assert found["kproxy_trailing_bytes_frames_total{api=Metadata,direction=response}"] == 1
+    assert found["kproxy_cut_frames_total{api=Produce,direction=request}"] == 5
     assert found["kproxy_analysis_lag_seconds{}"] == 0.0015
     assert found["kproxy_output_dropped_bytes_total{output=log}"] == 20
     assert found["kproxy_analysis_faults_total{exception=MemoryError}"] == 1

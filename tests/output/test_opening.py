@@ -97,8 +97,8 @@ def test_groups_are_forgotten_when_there_are_too_many() -> None:
         assert exchange.request is not None
         exchange.request.data = body[4:]
         opener.learn(exchange)
-    assert len(opener._groups) == MOST_GROUPS
-    assert "g" not in opener._groups
+    assert len(opener.groups) == MOST_GROUPS
+    assert "g" not in opener.groups
 
 
 def test_messages_that_hold_nothing_are_let_pass() -> None:

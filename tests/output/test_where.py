@@ -1,8 +1,7 @@
 """--where: right answers, nothing read that is not named, one sentence for what is wrong."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from kproxy.errors import UsageError
 from kproxy.output.bodies import Bodies

@@ -161,3 +161,30 @@ def test_at_the_end_what_has_begun_is_a_request() -> None:
     assert hunted(b"?" + heartbeat(1) + heartbeat(2)[:9]) == 1
     assert hunted(b"?" + heartbeat(1)[:20]) is None
     assert hunted(b"?" + heartbeat(1) + b"\xff and more") is None
+
+
+def test_a_cut_request_is_one_where_it_fills_its_packet_or_follows_the_last_one() -> None:
+    cut = heartbeat(9, "g" * 200)[:20]
+    more = len(heartbeat(9, "g" * 200)) - len(cut)
+
+    def finds(unrecorded: int, *, before: bytes = b"", last: tuple[str, int] | None = None) -> bool:
+        hunt = RequestHunt(LIMIT, 0, last=last)
+        assert not hunt.feed(before + cut[:14] if before else cut[:14], 0)
+        assert not hunt.feed(cut[14:], 0, begins=False)
+        return hunt.finish(unrecorded)
+
+    assert finds(more) and finds(more + 1)  # it names its client at the beginning of a segment
+    assert not finds(more, before=b"?")
+    assert finds(more + 1, before=b"?", last=("app", 8))
+    assert not finds(more + 1, before=b"?", last=("other", 8))
+    assert not finds(more + 1, before=b"?", last=("app", 9))
+    few = RequestHunt(LIMIT, 0)
+    assert not few.feed(cut[:15], 0) and few.finish(more + 5)  # inside its client id
+    few = RequestHunt(LIMIT, 0)
+    assert not few.feed(cut[:15], 0) and not few.finish(more + 6)
+
+
+def test_a_cut_packet_that_could_be_a_response_shows_no_client() -> None:
+    hunt = RequestHunt(LIMIT, 0)
+    assert not hunt.feed(pack(">ihhi", 100, 3, 5, 0) + bytes(2), 0)
+    assert not hunt.finish_as_unknown(90)

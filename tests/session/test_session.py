@@ -617,6 +617,27 @@ def test_a_cut_frame_pairs_and_has_its_sizes_times_and_latency(cut: Cut) -> None
     assert exchange.request.message is not None and exchange.request_body() is None and exchange.bodies == cut.text
 
 
+def test_packets_in_which_no_frame_begins_are_one_gap_and_a_frame_that_fills_its_packet_is_found() -> None:
+    """A request ends inside what a snaplen hid of a packet, so that where the next one begins is not known."""
+    asked, small = heartbeat(1, "g" * 300), heartbeat(7, "g" * 99)
+    hidden = [client >> bytes(60), client.loses(1_400, Cut.SNAPLEN)]
+    events = events_of(
+        client >> asked[:50],
+        client.loses(len(asked) + 50, Cut.SNAPLEN),
+        *hidden,
+        *hidden,
+        client >> small[:20],
+        client.loses(len(small) - 20, Cut.SNAPLEN),
+        broker >> heartbeat_answer(1) + heartbeat_answer(7),
+    )
+    assert [tell(event) for event in events] == [
+        f"gap in requests: {len(asked) + 50 + 2_800} missing, 120 skipped, 1 lost",
+        "Heartbeat v0 #1 answered",
+        "Heartbeat v0 #7 answered",
+    ]
+    assert isinstance(events[0], Gap) and events[0].cut is Cut.SNAPLEN
+
+
 def test_frames_left_out_whole_disturb_nothing() -> None:
     said = converse(
         client >> heartbeat(1),

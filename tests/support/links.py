@@ -88,6 +88,9 @@ class Owner:
     def describe(self, link: Link, from_start: bool) -> bytes:
         return b'{"from_start": %s}' % (b"true" if from_start else b"false")
 
+    def on_out_of_memory(self, link: Link, size: int) -> None:
+        self.told.append(("out of memory", link.number, size))
+
     def on_closed(self, link: Link, cause: int) -> None:
         self.cause = CloseCause(cause)
         close_sockets(link)

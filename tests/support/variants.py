@@ -4,8 +4,8 @@ import json
 import random
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 
+from msgspec.structs import replace
 from scapy.layers.inet import IP
 
 from kproxy.capture import Data, FlowItem, Flows, Limits, Packet, open_capture

@@ -28,6 +28,13 @@ class KeyLogFile:
         except OSError as error:
             raise OptionError(f"keylog {self._path}: cannot be read: {error.strerror}") from error
 
+    def reopen(self) -> None:
+        """Open it again at the same position: a process that was forked shares the position with its parent."""
+        position = self._file.tell()
+        self._file.close()
+        self._file = self._path.open("rb")
+        self._file.seek(position)
+
     def close(self) -> None:
         """Close the file."""
         self._file.close()

@@ -61,6 +61,7 @@ class EventPieces:
         pieces: list[Piece] = []
         if exchange.request is not None:
             alone = Bodies(bodies.request, undecoded=bodies.undecoded if bodies.request is None else None)
+            alone.beginnings = {side: one for side, one in bodies.beginnings.items() if side == "request"}
             line = self._comment(exchange.copy(response=None), alone, done.request_note)
             pieces += _frame(event, exchange.request, Direction.REQUEST, line)
         if exchange.response is not None:

@@ -7,8 +7,9 @@ understood are zeros.
 """
 
 import re
-from dataclasses import replace
 from ipaddress import ip_address
+
+from msgspec.structs import replace
 
 from kproxy.output.rewriting.internal_records import (
     INTERNAL_TOPICS,
@@ -17,6 +18,7 @@ from kproxy.output.rewriting.internal_records import (
     payload_of_value,
     read_unsigned_varint,
 )
+from kproxy.output.rewriting.payload_texts import CONNECT, STREAMS, rewrite_texts
 from kproxy.output.rewriting.pseudonyms import Pseudonyms
 from kproxy.output.rewriting.rewriter import Context, Rewriter, Rewritten, Spot
 from kproxy.output.rewriting.sticky_topics import rewrite_sticky
@@ -69,6 +71,7 @@ PAYLOADS = {
 VERSION_SIZE = 2
 VOTERS = 6  # ControlRecordType.KRAFT_VOTERS, the only control record with names in it
 CONTROL_TYPES = range(VOTERS)
+FEW_BYTES = 4  # after a message
 CLIENT_ID_AT = 10  # in a request's header, behind its size
 
 
@@ -126,17 +129,25 @@ class Anonymizer(Rewriter):
                 return value
         return self._name(value)
 
+    def trailing(self, of: str, data: bytes) -> bytes:
+        """As they are where they are as few as software leaves; more of them may hold a name."""
+        return super().trailing(of, data) if len(data) <= FEW_BYTES else bytes(len(data))
+
     def data(self, spot: Spot, value: bytes, context: Context) -> bytes:
         """Rewrite payloads of known kinds; the rest is zeros."""
         place = spot.message, spot.field.json_name
         known = PAYLOADS.get(place)
         if known is not None and len(value) >= VERSION_SIZE:
             version = int.from_bytes(value[:VERSION_SIZE], "big")
-            return self.payload(Payload(message(known), version, VERSION_SIZE), value) or bytes(len(value))
+            written = self.payload(Payload(message(known), version, VERSION_SIZE), value)
+            if written is None and known in CONNECT:
+                written = rewrite_texts(CONNECT[known], value, self._name)
+            return written or bytes(len(value))
         if place == ("EnvelopeRequest", "clientHostAddress") and len(value) in (4, 16):
             return self._pseudonyms.address(ip_address(value)).packed
-        if place[1] == "userData" and spot.message == "ConsumerProtocolSubscription":
-            return rewrite_sticky(value, self._name) or bytes(len(value))
+        if place[1] == "userData" and spot.message in STREAMS:
+            sticky = rewrite_sticky(value, self._name) if spot.message == "ConsumerProtocolSubscription" else None
+            return sticky or rewrite_texts(STREAMS[spot.message], value, self._name) or bytes(len(value))
         return bytes(len(value))
 
     def user(self, name: bytes) -> bytes:

@@ -90,8 +90,10 @@ class Rewriter:
             return _blank(frame, header, "unreadable", keep=_software_size(frame))
         if not self.wants(frame):
             return _with(frame, header, frame.data[len(header) :]), ""
+        end = len(frame.data) - frame.trailing
         try:
-            body = self.body(frame.message, frame.body_version, frame.data, frame.body_start, context)
+            body = self.body(frame.message, frame.body_version, frame.data[:end], frame.body_start, context)
+            body += self.trailing(frame.message.name, frame.data[end:])
         except Unchangeable as error:
             return _blank(frame, header, str(error))
         note = "" if len(header) + len(body) == len(frame.data) else f"{frame.wire_size} bytes before it was rewritten"
@@ -207,6 +209,10 @@ class Rewriter:
         """For bytes that are no credential, as many."""
         return value
 
+    def trailing(self, of: str, data: bytes) -> bytes:
+        """For bytes after message *of*, as many: what is behind credentials may be one."""
+        return bytes(len(data)) if has_secrets(of) else data
+
     def user(self, name: bytes) -> bytes:
         """For the user's name in a SASL token, as many bytes."""
         return name
@@ -298,7 +304,7 @@ def _inner_route(envelope: Frame) -> Route | None:
     if envelope.message is None:
         return None
     try:
-        request: Any = envelope.message.decode(envelope.body_version, envelope.data, envelope.body_start)
+        request: Any = envelope.decode()
         header = read_request_header(request.request_data)
     except DecodeError:
         return None

@@ -113,6 +113,13 @@ EXCHANGES = Table(
         Column("undecoded", "string", "why something in it could not be read, in words"),
         Column("layout", "string", "the release of an older layout, where a version was changed in place"),
         Column("assumed_version", "int16", "the newest known version, where a newer one was read as it"),
+        Column(
+            "bodies",
+            "string",
+            "why a body is not here to its end, in words; what bodies hold is then null, sizes and times are those of the wire",
+        ),
+        Column("request_trailing_bytes", "int64", "after the request's message, where there are any", "bytes"),
+        Column("response_trailing_bytes", "int64", "after the response's message, likewise", "bytes"),
         # what both bodies hold, anywhere in them
         _always(
             "error_codes", "list<int16>", "the different error codes in the response that are not 0, in their order"
@@ -172,7 +179,11 @@ EXCHANGES = Table(
 )
 
 BODIES = (
-    Column("request_json", "string", "the request's body as Kafka's JSON; credentials withheld; asked for by --bodies"),
+    Column(
+        "request_json",
+        "string",
+        "the request's body as Kafka's JSON, of a cut one the fields that are whole; credentials withheld; asked for by --bodies",
+    ),
     Column("response_json", "string", "the response's, likewise"),
 )
 

@@ -340,13 +340,16 @@ cpdef tuple exchange_row(int64_t number, Exchange exchange, Found found, list to
         exchange.api_version,
         exchange.correlation_id,
         exchange.client_id,
-        None if request is None else len(request.data) + 4,
-        None if response is None else len(response.data) + 4,
+        None if request is None else len(request.data) + request.absent + 4,
+        None if response is None else len(response.data) + response.absent + 4,
         exchange.expects_response,
         exchange.unanswered,
         exchange.undecoded or undecoded,
         layout,
         assumed,
+        exchange.bodies if is_cut(request) or is_cut(response) else None,
+        None if request is None else request.trailing or None,
+        None if response is None else response.trailing or None,
         codes,
         error_name(codes[0]) if codes else None,
         topic_labels(found, exchange.topic_names),
@@ -355,6 +358,10 @@ cpdef tuple exchange_row(int64_t number, Exchange exchange, Found found, list to
         groups[0] if groups else None,
         next(iter(found.transactional_ids)) if found.transactional_ids else None,
     ) + tuple(top)
+
+
+cdef inline bint is_cut(Frame frame) noexcept:
+    return frame is not None and frame.cut_code != 0
 
 
 cpdef Found gather_bodies(Exchange exchange, Body request, Body response):

@@ -22,6 +22,7 @@ from kproxy.output.tables.rows cimport (
 from kproxy.session.exchanges cimport Event, Exchange, Frame
 
 from kproxy.errors import DecodeError
+from kproxy.output.completeness import read_beginning
 from kproxy.output.tables.contracts import BODIES, CONNECTIONS, EXCHANGES, OFFSETS, RECORD_BATCHES, RECORDS
 from kproxy.output.tables.offsets import offset_rows, ROWS
 from kproxy.output.tables.records import record_columns
@@ -91,12 +92,12 @@ cdef class ConnectionTotals:
         self.unanswered += exchange.unanswered is not None
         if frame is not None:
             self.requests += 1
-            self.request_bytes += len(frame.data) + 4
+            self.request_bytes += len(frame.data) + frame.absent + 4
             self.add_times(frame.started_at, frame.ended_at)
         frame = exchange.response
         if frame is not None:
             self.responses += 1
-            self.response_bytes += len(frame.data) + 4
+            self.response_bytes += len(frame.data) + frame.absent + 4
             self.add_times(frame.started_at, frame.ended_at)
         client_id = exchange.client_id
         if client_id is not None and client_id not in self.client_ids and len(self.client_ids) < MOST_CLIENT_IDS:
@@ -311,8 +312,10 @@ def json_of(Frame frame):
     """Kafka's JSON of the body, credentials withheld; None where there is none."""
     if frame is not None and frame.unread:
         return b"{}"
-    if frame is None or frame.message is None or frame.error is not None or frame.cut:
+    if frame is None or frame.message is None or frame.error is not None:
         return None
+    if frame.cut_code:
+        return read_beginning(frame).json
     try:
         return frame.to_json()
     except DecodeError:

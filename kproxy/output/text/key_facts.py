@@ -5,10 +5,11 @@ Strings are made printable where they are used.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sized
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
 from kproxy.output.bodies import READABLE, Bodies
 from kproxy.output.completeness import lists_all

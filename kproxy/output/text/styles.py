@@ -3,8 +3,6 @@
 from dataclasses import dataclass
 from typing import TextIO
 
-from rich.cells import cell_len, set_cell_size
-
 from kproxy.output.escaping import ELLIPSIS
 
 
@@ -41,6 +39,8 @@ def cut(text: str, width: int) -> str:
         return text
     if width <= 0:
         return ""
+    from rich.cells import cell_len, set_cell_size  # noqa: PLC0415 - most text is ASCII, and fits
+
     if cell_len(text) <= width:
         return text
     return set_cell_size(text, width - 1).rstrip() + ELLIPSIS

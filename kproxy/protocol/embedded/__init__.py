@@ -26,8 +26,20 @@ To add
     a record format     a viewer: see viewers.py
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from kproxy.protocol.embedded.messages import holds_payloads, open_request, open_response
 from kproxy.protocol.embedded.payload import Context, Embedded
-from kproxy.protocol.embedded.viewers import Content, Viewer, Viewers
+
+if TYPE_CHECKING:
+    from kproxy.protocol.embedded.viewers import Content, Viewer, Viewers
 
 __all__ = ["Content", "Context", "Embedded", "Viewer", "Viewers", "holds_payloads", "open_request", "open_response"]
+
+
+def __getattr__(name: str) -> object:
+    """Load the viewers when they are used first (PEP 562): most decodes show no records."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.viewers"), name)

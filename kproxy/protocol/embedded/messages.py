@@ -1,20 +1,21 @@
 """Which fields of which messages hold payloads, and how each is opened. Call it with a decoded message.
 
-Messages that hold none are in no table and cost a look-up.
+Messages that hold none are in no table and cost a look-up. What opens a payload is imported by the first that comes: captures
+have few kinds, and a decode of a small one takes as long as its imports.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from msgspec.structs import replace
 
 from kproxy.errors import Malformed
-from kproxy.protocol.embedded import envelope, group
 from kproxy.protocol.embedded.payload import Context, Embedded, Opening
-from kproxy.protocol.embedded.records_field import open_records
-from kproxy.protocol.embedded.sasl import open_token
-from kproxy.protocol.embedded.telemetry import open_metrics
 from kproxy.protocol.headers import read_request_header
 from kproxy.protocol.ids import METADATA_TOPIC, METADATA_TOPIC_ID, ZERO_UUID
+
+if TYPE_CHECKING:
+    from kproxy.protocol.embedded.envelope import Nested
 
 FIXED_IDS = {METADATA_TOPIC_ID: METADATA_TOPIC}  # in no Metadata response
 UNALIGNED = "unalignedRecords"
@@ -50,6 +51,8 @@ def _open(open_body: Open | None, api_version: int, body: Any, opening: Opening)
 
 
 def _join_group_request(body: Any, _version: int, opening: Opening) -> None:
+    from kproxy.protocol.embedded import group  # noqa: PLC0415
+
     for index, protocol in enumerate(body.protocols):
         path = f"protocols[{index}].metadata"
         group.add_metadata(opening, path, protocol.metadata, body.protocol_type, protocol.name)
@@ -57,6 +60,8 @@ def _join_group_request(body: Any, _version: int, opening: Opening) -> None:
 
 def _join_group_response(body: Any, _version: int, opening: Opening) -> None:
     """The leader receives the metadata of all members, under the protocol that was chosen."""
+    from kproxy.protocol.embedded import group  # noqa: PLC0415
+
     context = opening.context
     kind = body.protocol_type or getattr(context.request, "protocol_type", None) or context.protocol_type
     for index, member in enumerate(body.members):
@@ -64,6 +69,8 @@ def _join_group_response(body: Any, _version: int, opening: Opening) -> None:
 
 
 def _sync_group_request(body: Any, _version: int, opening: Opening) -> None:
+    from kproxy.protocol.embedded import group  # noqa: PLC0415
+
     kind = body.protocol_type or opening.context.protocol_type
     name = body.protocol_name or opening.context.protocol_name
     for index, assigned in enumerate(body.assignments):
@@ -71,6 +78,8 @@ def _sync_group_request(body: Any, _version: int, opening: Opening) -> None:
 
 
 def _sync_group_response(body: Any, _version: int, opening: Opening) -> None:
+    from kproxy.protocol.embedded import group  # noqa: PLC0415
+
     context = opening.context
     kind = body.protocol_type or getattr(context.request, "protocol_type", None) or context.protocol_type
     name = body.protocol_name or getattr(context.request, "protocol_name", None) or context.protocol_name
@@ -78,6 +87,8 @@ def _sync_group_response(body: Any, _version: int, opening: Opening) -> None:
 
 
 def _describe_groups_response(body: Any, _version: int, opening: Opening) -> None:
+    from kproxy.protocol.embedded import group  # noqa: PLC0415
+
     for number, described in enumerate(body.groups):
         kind, name = described.protocol_type, described.protocol_data
         for index, member in enumerate(described.members):
@@ -87,6 +98,8 @@ def _describe_groups_response(body: Any, _version: int, opening: Opening) -> Non
 
 
 def _sasl_authenticate_request(body: Any, _version: int, opening: Opening) -> None:
+    from kproxy.protocol.embedded.sasl import open_token  # noqa: PLC0415
+
     def read() -> dict[str, Any]:
         return open_token(body.auth_bytes, opening.context.sasl_mechanism, from_client=True)
 
@@ -94,6 +107,8 @@ def _sasl_authenticate_request(body: Any, _version: int, opening: Opening) -> No
 
 
 def _sasl_authenticate_response(body: Any, _version: int, opening: Opening) -> None:
+    from kproxy.protocol.embedded.sasl import open_token  # noqa: PLC0415
+
     def read() -> dict[str, Any]:
         failed = body.error_code != 0
         return open_token(body.auth_bytes, opening.context.sasl_mechanism, from_client=False, failed=failed)
@@ -102,10 +117,14 @@ def _sasl_authenticate_response(body: Any, _version: int, opening: Opening) -> N
 
 
 def _push_telemetry_request(body: Any, _version: int, opening: Opening) -> None:
+    from kproxy.protocol.embedded.telemetry import open_metrics  # noqa: PLC0415
+
     opening.add("metrics", "telemetry-metrics", open_metrics, body.metrics, body.compression_type)
 
 
 def _envelope_request(body: Any, _version: int, opening: Opening) -> None:
+    from kproxy.protocol.embedded import envelope  # noqa: PLC0415
+
     opening.add("requestData", "request", envelope.open_nested_request, body.request_data)
     if body.request_principal is not None:
         opening.add("requestPrincipal", "principal", envelope.open_principal, body.request_principal)
@@ -116,6 +135,8 @@ def _envelope_request(body: Any, _version: int, opening: Opening) -> None:
 
 
 def _envelope_response(body: Any, _version: int, opening: Opening) -> None:
+    from kproxy.protocol.embedded import envelope  # noqa: PLC0415
+
     if body.response_data is not None:
         opening.add("responseData", "response", _nested_response, body.response_data, opening.context.request)
         request = envelope.nested_request(getattr(opening.context.request, "request_data", b""))
@@ -124,7 +145,7 @@ def _envelope_response(body: Any, _version: int, opening: Opening) -> None:
             _open_nested(RESPONSES, nested, "responseData", opening, request.body)
 
 
-def _open_nested(table: dict[str, Open], nested: envelope.Nested, path: str, opening: Opening, request: Any) -> None:
+def _open_nested(table: dict[str, Open], nested: "Nested", path: str, opening: Opening, request: Any) -> None:
     """Open the payloads of the message inside an Envelope, their paths behind that of the message; one level deep."""
     if nested.name in table and not nested.name.startswith("Envelope"):
         inner = Opening(opening.where, replace(opening.context, request=request))
@@ -133,6 +154,8 @@ def _open_nested(table: dict[str, Open], nested: envelope.Nested, path: str, ope
 
 
 def _nested_response(data: bytes, request: Any) -> dict[str, Any]:
+    from kproxy.protocol.embedded import envelope  # noqa: PLC0415
+
     request_data = getattr(request, "request_data", None)
     if request_data is None:
         raise Malformed("its request was not seen, which would tell what it is", message="nested response")
@@ -173,6 +196,8 @@ def _add_records(opening: Opening, path: str, data: bytes | None, topic: tuple[s
     """Open a records field that is not empty. *topic* is name and id, of which a version has one."""
     if not data:
         return
+    from kproxy.protocol.embedded.records_field import open_records  # noqa: PLC0415
+
     context = opening.context
     name: str | None
     topic_id: str | None

@@ -2,13 +2,15 @@
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
+from msgspec import Struct, field
 
 from kproxy.errors import DecodeError
-from kproxy.protocol.embedded.viewers import Viewers
+
+if TYPE_CHECKING:
+    from kproxy.protocol.embedded.viewers import Viewers
 
 Where: TypeAlias = Literal["request", "response"]
 
@@ -17,8 +19,7 @@ _UNSEEN = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufe
 _encode = msgspec.json.Encoder().encode
 
 
-@dataclass(slots=True)
-class Embedded:
+class Embedded(Struct):
     """One opened payload.
 
     ``json`` has the types of JSON; parts that the codec rendered are msgspec.Raw. ``to_json`` returns the text.
@@ -43,8 +44,7 @@ class Embedded:
         return msgspec.json.decode(to_json(self.json))
 
 
-@dataclass(slots=True)
-class Context:
+class Context(Struct):
     """What is known about a message besides its own bytes; all of it may be missing."""
 
     topic_names: Mapping[str, str] = field(default_factory=dict)  # topic id -> name
@@ -52,7 +52,7 @@ class Context:
     protocol_name: str | None = None  # the assignor or Connect protocol that the group chose
     sasl_mechanism: str | None = None
     request: Any = None  # a response's decoded request
-    viewers: Viewers | None = None  # show the records of ordinary topics as well, with these
+    viewers: "Viewers | None" = None  # show the records of ordinary topics as well, with these
 
 
 class Opening:

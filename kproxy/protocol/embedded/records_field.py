@@ -20,7 +20,6 @@ from kproxy.protocol.records import (
     count_records,
     open_batches,
     read_batches,
-    read_control_record,
 )
 from kproxy.protocol.records.objects import read_objects
 
@@ -158,6 +157,8 @@ def _add_batch(opened: OpenBatch, topic: str | None, viewers: Viewers | None, sh
 
 
 def _control(record: Record) -> dict[str, Any]:
+    from kproxy.protocol.records import read_control_record  # noqa: PLC0415 - few captures have any
+
     found = read_control_record(record.key, record.value)
     control: dict[str, Any] = {"version": found.version, "typeId": found.type_id, "type": found.type}
     control["value"] = None if found.json is None else msgspec.Raw(found.json)

@@ -10,6 +10,7 @@ import msgspec
 
 from kproxy.errors import DecodeError
 from kproxy.output.bodies import NONZERO_ERROR, Bodies, count_errors
+from kproxy.output.completeness import read_beginning
 from kproxy.output.escaping import well_formed, word
 from kproxy.output.text.body_fields import FetchResponse, ProduceRequest
 from kproxy.output.text.body_fields import Topic as TopicFields
@@ -72,6 +73,8 @@ class AnalysisCounts(Observer):
         self.unanswered = 0
         self.events: Counter[type[Event]] = Counter()
         self.undecoded = BoundedCounter()
+        self.trailing = BoundedCounter()
+        self.cut = BoundedCounter()
         self.errors = BoundedCounter()
         self.topics = BoundedCounter()
         self.rebalances = BoundedCounter()
@@ -92,6 +95,11 @@ class AnalysisCounts(Observer):
         self.frames += (event.request is not None) + (event.response is not None)
         if event.undecoded is not None or (bodies is not None and bodies.undecoded is not None):
             self.undecoded.add(self._name(event))
+        for direction, frame in (("request", event.request), ("response", event.response)):
+            if frame is not None and frame.trailing:
+                self.trailing.add(self._name(event), direction)
+            if frame is not None and frame.cut:
+                self.cut.add(self._name(event), direction)
         if event.unanswered is not None:
             self.unanswered += 1
         response = _json(event.response, None if bodies is None else bodies.response)
@@ -109,6 +117,8 @@ class AnalysisCounts(Observer):
             exchanges=self.exchanges,
             frames=self.frames,
             undecoded=self.undecoded.rows(),
+            trailing=self.trailing.rows(),
+            cut=self.cut.rows(),
             unanswered=self.unanswered,
             errors=self.errors.rows(),
             topics=self.topics.rows(),
@@ -152,9 +162,11 @@ class AnalysisCounts(Observer):
 
 
 def _json(frame: Frame | None, body: bytes | None) -> bytes | None:
-    """The body, if it was read or can be."""
-    if body is not None or frame is None or frame.message is None or frame.error is not None or frame.cut:
+    """The body, if it was read or can be; of a cut one what is here."""
+    if body is not None or frame is None or frame.message is None or frame.error is not None:
         return body
+    if frame.cut:
+        return read_beginning(frame).json
     try:
         return frame.to_json()
     except DecodeError:

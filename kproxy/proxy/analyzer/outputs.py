@@ -5,16 +5,16 @@ from pathlib import Path
 
 from kproxy.config import Rotated
 from kproxy.output.jsonl import event_line
-from kproxy.pipeline.line_output import Lines
 from kproxy.pipeline.output import Output
 from kproxy.pipeline.pcapng_output import LivePcapng
 from kproxy.pipeline.rotating_file import Report, RotatingFile
+from kproxy.proxy.analyzer.settling import LogLines
 
 Clock = Callable[[], float]
 
 # By the name that the option has below ``analysis`` in the configuration, and in counts
 FILES: dict[str, Callable[[RotatingFile], Output]] = {
-    "log": lambda file: Lines(event_line, file),  # as ``kproxy decode --format jsonl`` writes it
+    "log": lambda file: LogLines(event_line, file),  # as ``kproxy decode --format jsonl`` writes it
     "capture": LivePcapng,
 }
 

@@ -13,6 +13,7 @@ from collections import Counter, deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from threading import Thread
 
 import msgspec
@@ -24,6 +25,7 @@ from kproxy.pipeline.run import Options, Run
 from kproxy.proxy.analyzer.counts import AnalysisCounts
 from kproxy.proxy.analyzer.outputs import FILES, rotating_file
 from kproxy.proxy.analyzer.pace import PacedLoop, raise_in
+from kproxy.proxy.analyzer.settling import LogLines, Settlement, cut_off
 from kproxy.proxy.analyzer.tap_decoder import TapDecoder
 from kproxy.proxy.channel import MESSAGE_DROPPED, Channel
 from kproxy.proxy.child_process import ChildArguments
@@ -50,7 +52,6 @@ FEW = 65_536  # bytes of a ring that may wait
 BEHIND = 1 << 20  # bytes of a ring after which the analyzer needs more CPU, if there is more (pace.py)
 SEND_EVERY = 1.0  # seconds
 STUCK_S = 3.0  # seconds of CPU on one record, after which its connection is given up
-SILENT = 3_600 * 10**9  # ns after which a connection without traffic is closed: brokers do so after ten minutes
 MOST_MEMORY = 4 << 30  # bytes of address space
 MOST_MESSAGES = 100  # events for the log that wait to be sent
 NICE = 5
@@ -82,6 +83,8 @@ class Analyzer:
         self.taps = [
             TapDecoder(self._run.open_live(f"worker {ring}", self._report_fault)) for ring in range(len(readers))
         ]
+        self.settlement = Settlement(readers, [tap.connections for tap in self.taps])
+        self._cut_off = False  # whether the log of the analyzer before was, see settling.py
         self._faults = [reader.faults for reader in readers]
         self._busy = False
         self._seen = (0, 0.0)  # records taken, and the CPU time (seconds) when that was new
@@ -122,9 +125,16 @@ class Analyzer:
                 del self.files[name]
                 self._run.remove_output(existing.output)
                 existing.output.close()
+                if existing.output is self.settlement.log:
+                    self.settlement.use(None)
             if wanted is not None:
+                if name == "log" and not self._cut_off:
+                    self._cut_off = True
+                    cut_off(Path(wanted.path), self._readers)
                 file = rotating_file(wanted, time.monotonic, self._reporter(wanted.path))
                 output = make(file)
+                if isinstance(output, LogLines):
+                    self.settlement.use(output)
                 self.files[name] = File(wanted, file, output)
                 self._run.add_output(output)
                 file.is_open()  # so that it exists, or is reported as missing, before traffic comes
@@ -155,11 +165,11 @@ class Analyzer:
                 self._most_lag = max(self._most_lag, time.time_ns() - items[-1][3])
             if reader.faults != self._faults[ring]:
                 self._faults[ring] = reader.faults
-                tap.connections.close_all(time.time_ns())  # the writer describes anew what is open
+                tap.connections.drop_all()  # the writer describes anew what is open, and counts what was lost
         return len(items)
 
     async def _read_rest(self, ring: int) -> None:
-        """Decode what is in a ring now, not what a worker writes meanwhile; between two batches the loop may change its thread."""
+        """Decode what is in a ring now, not what a worker writes meanwhile; between batches the loop may change its thread."""
         reader = self._readers[ring]
         end = reader.position + reader.waiting
         while reader.position < end and self.read(ring):
@@ -197,16 +207,17 @@ class Analyzer:
         self._run.flush()
 
     def message(self) -> AnalyzerCounts:
-        """The counts for the supervisor; closes connections on which nothing has come for SILENT."""
+        """The counts for the supervisor."""
+        self.settlement.publish()
         lag, self._most_lag = self._most_lag, 0
         connections = [tap.connections for tap in self.taps]
         faults: Counter[str] = Counter()
         for one in connections:
             faults.update(one.faults)
-            one.close_silent(one.last_at - SILENT)
         return msgspec.structs.replace(
             self.counts.message(time.time_ns()),
             faults=dict(faults),
+            left_out=self.settlement.left_out(),
             given_up=sum(one.given_up for one in connections),
             lost_bytes=sum(one.lost_bytes for one in connections),
             ring_faults=sum(reader.faults for reader in self._readers),

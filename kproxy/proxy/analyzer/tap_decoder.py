@@ -7,6 +7,7 @@ from kproxy.proxy.tap.tapped import Opened, TapItem, TapKind
 from kproxy.session.cut import Cut
 
 MOST_LOST = 1 << 48  # bytes, in one record: more than a connection carries
+CLOSED_SIZE = 9  # bytes of CLOSE
 OPEN, DATA, END, CLOSE = TapKind.OPEN, TapKind.DATA, TapKind.END, TapKind.CLOSE
 CUTS = {TapKind.LOST: Cut.MISSING, TapKind.LEFT_OUT: Cut.LEFT_OUT, TapKind.SNAPPED: Cut.SNAPLEN}
 
@@ -35,7 +36,7 @@ class TapDecoder:
             elif kind == END:
                 connections.end(number, direction, at)
             elif kind == CLOSE:
-                connections.close(number, at)
+                connections.close(number, at, int.from_bytes(data[1:9], "little") if len(data) == CLOSED_SIZE else None)
 
     def _open(self, number: int, at: int, data: bytes) -> None:
         """Begin a connection; one whose record cannot be read has failed."""

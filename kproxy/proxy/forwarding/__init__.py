@@ -59,9 +59,17 @@ Which frames are held is decided by API and version, not by size; see kproxy.fil
 
 What bounds memory
 
-    Every buffer has a bound of its own (the table in lane.pyx). Worker.memory_budget (limits.memory) bounds their sum
-    softly: nothing fails when it is reached. Above half of it chunks shrink; at 0.90 the tap pauses; at 0.98 no client
-    is accepted (worker.py). Links that exist go on and may take more, each up to its own bounds.
+    Every buffer has a bound of its own (the table in lane.pyx). Worker.memory_budget (limits.memory) bounds their sum, and
+    64 KiB for each link (BEYOND_BUDGET) are allowed above it. Above half of it chunks shrink, to 4 KiB in the end; at 0.90
+    the tap pauses; at 0.98 no client is accepted (worker.py). At 1.0 a lane that holds a frame of more than 4 KiB is not
+    read on (BY_MEMORY) until an eighth is free; what is cut through goes on in pieces of 4 KiB, or a record of TLS. If
+    those that hold get no room for a second, or the sum is exceeded after all (answers of filters may be of any size),
+    the link that has most in its buffers is closed with CloseCause.MEMORY: so the others always get on.
+    Not counted: 18 KiB of a TLS record that is not complete and about 60 KiB of OpenSSL's own for each side with TLS; 4 KiB
+    of requests in flight; the objects that filters are given for a held frame.
+
+    Nothing of a link takes the event loop for more than some milliseconds: sockets that are ready and held frames in a chunk
+    are handled for 2 ms in a turn (TURN_NS), frames above 128 KiB are decoded and encoded in a thread (kproxy.proxy.aside).
 
 When the tap's ring is full: ends of frames, then whole exchanges are left out and counted, and traffic does not wait
 (tap_cursor.pyx; kproxy.proxy.tap).

@@ -35,6 +35,7 @@ cdef enum BlockReason:  # why a lane's source is not read; bits of Lane.blocked.
     BY_DRAIN = 8
     BY_ANSWERS = 16
     BY_TURN = 32
+    BY_MEMORY = 64
 
 
 cdef uint64_t monotonic_ns() noexcept nogil
@@ -54,7 +55,13 @@ cdef class Worker:
     cdef public uint64_t last_link_number
     cdef public set links
     cdef public list closed_links  # not forgotten yet: see Link.forget
+    cdef list starved  # lanes that hold a frame and are not read, as the budget is used up
+    cdef uint64_t starved_since  # ns, monotonic: since when there are some, or the last was given relief
+    cdef bint relief_is_due  # the loop will call relieve
 
+    cdef void charge(self, int64_t size) noexcept
+    cdef int close_largest(self) except -1
+    cdef int feed_starved(self) except -1
     cdef bint take_place(self) noexcept
     cdef void release_place(self) noexcept
 
@@ -64,6 +71,7 @@ cdef class Pipe:
 
     cdef int emit(self, const uint8_t *data, size_t size) except -1
     cdef int is_flushed(self) except -1
+    cdef size_t buffered(self) noexcept
     cdef int start_reading(self) except -1
     cdef int stop_reading(self) except -1
     cdef int end_output(self) except -1
@@ -82,6 +90,8 @@ cdef class LinkBase:
     cdef readonly bint authenticating  # between SaslHandshake and the end of authentication: requests must be small
     cdef readonly bint closed
     cdef uint32_t answers  # responses made by filters, in in_flight until their turn
+    cdef size_t answer_bytes
+    cdef size_t in_flight_charged  # bytes of in_flight that are counted in Total.BUFFERED_BYTES
     cdef readonly bint draining
     cdef readonly bint received_request  # the header of one, at least
     cdef public bint sampled  # the tap gets this connection
@@ -97,6 +107,8 @@ cdef class LinkBase:
     cdef int send_due_answers(self) except -1
     cdef int go_opaque(self) except -1
     cdef int settle(self) except -1
+    cdef size_t buffered(self) noexcept
+    cdef void charge_in_flight(self) noexcept
     cpdef close(self, int cause)
     cdef bint answer_is_next(self) noexcept
 
@@ -133,6 +145,7 @@ cdef class Lane:
     cdef size_t held_capacity
     cdef uint8_t *deferred
     cdef size_t deferred_size
+    cdef size_t awaited  # size of the held frame that a filter has not decided about
 
     cpdef uint64_t stalled_since(self)
     cdef int process(self, uint8_t *data, size_t size, uint64_t now) except -1
@@ -146,6 +159,10 @@ cdef class Lane:
     cdef int hold(self, Chunk *c) except -1
     cdef int hold_head(self, Chunk *c) except -1
     cdef int end_turn(self, Chunk *c) except -1
+    cdef bint is_starving(self) noexcept
+    cdef int starve(self) except -1
+    cdef int await_verdict(self, size_t size) except -1
+    cdef size_t buffered(self) noexcept
     cdef int forward_opaque(self, Chunk *c) except -1
     cdef int advance(self, Chunk *c, size_t size) except -1
     cdef int flush(self, Chunk *c) except -1

@@ -39,6 +39,7 @@ Reasons not to read the source (BlockReason; several may hold, and reading goes 
     BY_ANSWERS    requests: the client has not taken what filters answered; ends when it has
     BY_DRAIN      requests: the link drains and no further request begins; does not end
     BY_TURN       the owner has taken 2 ms for held frames of one chunk; ends with the next turn of the event loop
+    BY_MEMORY     the memory budget is used up, and the lane holds a frame of more than 4 KiB; ends when there is room again
 BY_OUTPUT stops only reading: a chunk that has been received is processed to its end. The others stop the lane at a frame boundary
 within a chunk: ``defer`` keeps the rest of the chunk.
 
@@ -87,6 +88,10 @@ cdef enum:
     HEAD_LIMIT = 4_194_304  # bytes of a response up to its last address: 10,000 brokers with names of 255 bytes have room
     TAIL_LIMIT = 1_048_576  # bytes of a response from the first address on
     HELD_AT_FIRST = 4_096  # bytes
+    BEYOND_BUDGET = 65_536  # bytes that a link may have in its buffers though the memory budget is used up
+    RELIEF_SHARE = 8  # lanes that starve are read again when an eighth of the budget is free
+    STARVED_NS = 1_000_000_000
+    USUAL_IN_FLIGHT = 64  # requests
     RESPONSE_HEAD = 8  # bytes of a response before the tags of its header: size, correlation id
 
 cdef int BAD_FRAME = CloseCause.BAD_FRAME
@@ -97,6 +102,7 @@ cdef int REFUSED_VERSION = CloseCause.REFUSED_VERSION
 cdef int BUFFERED_BYTES = Total.BUFFERED_BYTES
 cdef int BYTES_REQUEST = Total.BYTES_REQUEST
 cdef int BYTES_RESPONSE = Total.BYTES_RESPONSE
+cdef int MEMORY = CloseCause.MEMORY
 cdef int HELD_FRAMES = Total.HELD_FRAMES
 cdef int IN_FLIGHT = Total.IN_FLIGHT
 cdef int CONNECTIONS_OPEN = Total.CONNECTIONS_OPEN
@@ -148,7 +154,7 @@ cdef class Worker:
         counters: where this worker counts.
         tap: the ring that traffic is copied to; None: none.
         loop: uvloop's.
-        memory_budget: bytes the buffers of all lanes should stay below; 0: no limit. Soft: see the package docstring.
+        memory_budget: bytes that the buffers of all lanes stay below, but for BEYOND_BUDGET for each link; 0: no limit.
         limits: the places of clients over all workers; None: this worker is the only one.
     """
 
@@ -162,6 +168,7 @@ cdef class Worker:
         self.buffered = counters.total(BUFFERED_BYTES)
         self.links = set()
         self.closed_links = []
+        self.starved = []
         self.connection_limit = <uint64_t>-1
 
     cdef bint take_place(self) noexcept:
@@ -196,9 +203,70 @@ cdef class Worker:
             self.tapping.paused = paused
 
     @property
+    def tap_is_read(self):
+        """Whether a reader of the tap is attached, or awaited; what the one before lost is counted by now."""
+        return self.tapping is not None and self.tapping.is_read()
+
+    @property
     def tap_faults(self):
         """Records for which there was no room in the ring although it was reserved."""
         return 0 if self.tapping is None else self.tapping.faults
+
+    cdef void charge(self, int64_t size) noexcept:
+        """Count bytes that a buffer has more (or less); see to the memory budget in the next turn if it is used up, or was."""
+        self.buffered[0] += <uint64_t>size
+        if self.memory_budget == 0 or self.relief_is_due:
+            return
+        if self.buffered[0] > self.memory_budget if size > 0 else len(self.starved) > 0:
+            self.relief_is_due = True
+            self.loop.call_soon(self.relieve)
+
+    def relieve(self):
+        """Close those links that have most in their buffers if the budget is exceeded; read those that starve if there is room."""
+        self.relief_is_due = False
+        while self.memory_budget and self.buffered[0] > self.memory_budget + BEYOND_BUDGET * len(self.links):
+            if not self.close_largest():
+                break
+        if self.memory_budget and self.buffered[0] > self.memory_budget - self.memory_budget // RELIEF_SHARE:
+            return
+        self.feed_starved()
+
+    def look_after_starved(self, uint64_t now):
+        """Read those that starve if there is room; after STARVED_NS close the link that has most in its buffers.
+
+        What is held may never be complete otherwise, if each of those that have the memory waits for more of it.
+        """
+        self.starved = [lane for lane in self.starved if (<Lane>lane).blocked & BY_MEMORY]
+        if not self.starved:
+            return
+        if self.buffered[0] < self.memory_budget or self.memory_budget == 0:
+            self.feed_starved()
+        elif now > self.starved_since + STARVED_NS:
+            self.starved_since = now
+            self.close_largest()
+
+    cdef int feed_starved(self) except -1:
+        cdef list starved = self.starved
+        self.starved = []
+        for lane in starved:
+            (<Lane>lane).resume_after(BY_MEMORY)
+        return 0
+
+    cdef int close_largest(self) except -1:
+        """Close the link that has most in its buffers; return whether there was one."""
+        cdef LinkBase largest = None
+        cdef size_t most = 0
+        cdef size_t size
+        for link in self.links:
+            size = (<LinkBase>link).buffered()
+            if size > most:
+                most = size
+                largest = <LinkBase>link
+        if largest is None:
+            return False
+        largest.owner.on_out_of_memory(largest, most)
+        largest.close(MEMORY)
+        return True
 
     @property
     def buffered_bytes(self):
@@ -221,6 +289,10 @@ cdef class Pipe:
     cdef int is_flushed(self) except -1:
         """Return whether the sink has taken everything emitted."""
         raise not_overridden(self, "Pipe.is_flushed")
+
+    cdef size_t buffered(self) noexcept:
+        """Return how many bytes the sink has not taken."""
+        return 0
 
     cdef int start_reading(self) except -1:
         """Read the source and pass what arrives to ``Lane.process``."""
@@ -261,6 +333,17 @@ cdef class LinkBase:
     cdef int settle(self) except -1:
         """Do what became due: end an output, unblock, close."""
         raise not_overridden(self, "LinkBase.settle")
+
+    cdef size_t buffered(self) noexcept:
+        """Return how many bytes are in all buffers of the link."""
+        return 0
+
+    cdef void charge_in_flight(self) noexcept:
+        """Count the memory of ``in_flight``, if it has grown beyond what most connections need."""
+        cdef size_t size = self.in_flight.capacity * sizeof(Entry) if self.in_flight.capacity > USUAL_IN_FLIGHT else 0
+        if size != self.in_flight_charged:
+            self.worker.charge(<int64_t>size - <int64_t>self.in_flight_charged)
+            self.in_flight_charged = size
 
     cpdef close(self, int cause):
         """Close both sides now; *cause* is a CloseCause."""
@@ -313,7 +396,7 @@ cdef class Lane:
         cdef uint64_t now = monotonic_ns()
         self.deferred = NULL
         self.deferred_size = 0
-        self.link.worker.buffered[0] -= size
+        self.link.worker.charge(-<int64_t>size)
         try:
             return self.run(data + HEADROOM, size, now)
         finally:
@@ -434,7 +517,7 @@ cdef class Lane:
         c.at += n
         c.unsent = c.at
         if self.left:
-            return 0
+            return self.starve() if self.is_starving() else 0
         self.tap.end_frame(c.now)
         self.complete(c.at - n, n)
         return self.end_turn(c)
@@ -451,13 +534,42 @@ cdef class Lane:
             return self.defer(c)
         return 0
 
+    cdef bint is_starving(self) noexcept:
+        """Return whether no more of a held frame may be read: small ones go on, so that connections can begin."""
+        cdef Worker worker = self.link.worker
+        return self.held_size > HELD_AT_FIRST and worker.memory_budget and worker.buffered[0] >= worker.memory_budget
+
+    cdef int starve(self) except -1:
+        """Stop reading, as the memory budget is used up, until there is room."""
+        cdef Worker worker = self.link.worker
+        if not self.blocked & BY_MEMORY:
+            if not worker.starved:
+                worker.starved_since = monotonic_ns()
+            worker.starved.append(self)
+            self.block(BY_MEMORY)
+        return 0
+
+    cdef int await_verdict(self, size_t size) except -1:
+        """Stop reading until a filter has decided about a held frame, which counts as buffered until then."""
+        self.awaited = size
+        self.link.worker.charge(size)
+        return self.block(BY_VERDICT)
+
+    cdef size_t buffered(self) noexcept:
+        """Return how many bytes are in the lane's buffers and its pipe's."""
+        return self.held_capacity + self.deferred_size + self.awaited + self.pipe.buffered()
+
     def begin_turn(self):
         """Process and read on, after other connections had their turn."""
+        self.resume_after(BY_TURN)
+
+    def resume_after(self, int why):
+        """Process and read on, as the reason not to is gone: the loop calls this, and nothing of the link is running."""
         cdef LinkBase link = self.link
         if link is None or link.closed:
             return
         try:
-            self.unblock(BY_TURN)
+            self.unblock(why)
             link.settle()
         except Exception as error:
             link.owner.on_fault(link, error)
@@ -479,7 +591,7 @@ cdef class Lane:
             self.add_to_held(c.at, n)
             c.at += n
             c.unsent = c.at
-            return 0
+            return self.starve() if self.is_starving() else 0
         self.complete_head(c, n)
         return self.end_turn(c)
 
@@ -521,22 +633,25 @@ cdef class Lane:
                 raise MemoryError
             memcpy(self.deferred + HEADROOM, c.at, size)
             self.deferred_size = size
-            self.link.worker.buffered[0] += size
+            self.link.worker.charge(size)
         c.limit = c.at
         return 0
 
     cdef int add_to_held(self, const uint8_t *data, size_t size) except -1:
         """Append to the held frame; the buffer grows with the bytes received, not with the size announced."""
+        cdef Worker worker = self.link.worker
         cdef size_t capacity = HELD_AT_FIRST
         cdef uint8_t *grown
         while capacity < self.held_size + size:
             capacity *= 2
+        if worker.memory_budget and worker.buffered[0] + capacity > worker.memory_budget:
+            capacity = max(self.held_size + size, self.held_capacity)
         if self.held == NULL or capacity > self.held_capacity:
             grown = <uint8_t *>realloc(self.held, capacity)
             if grown == NULL:
                 raise MemoryError
             self.held = grown
-            self.link.worker.buffered[0] += capacity - self.held_capacity
+            worker.charge(capacity - self.held_capacity)
             self.held_capacity = capacity
         memcpy(self.held + self.held_size, data, size)
         self.held_size += size
@@ -574,7 +689,7 @@ cdef class Lane:
     cdef void free_held(self) noexcept:
         free(self.held)
         self.held = NULL
-        self.link.worker.buffered[0] -= self.held_capacity
+        self.link.worker.charge(-<int64_t>self.held_capacity)
         self.held_size = self.held_capacity = 0
 
     cdef int refuse(self, const uint8_t *at, int cause) except -1:
@@ -602,6 +717,9 @@ cdef class Lane:
         if not self.blocked & why:
             return 0
         self.blocked &= ~why
+        if why == BY_VERDICT and self.awaited:
+            self.link.worker.charge(-<int64_t>self.awaited)
+            self.awaited = 0
         if self.blocked or self.link.closed:
             return 0
         if self.direction == DIRECTION_RESPONSE and self.link.answer_is_next():  # before what is deferred: that answers later requests
@@ -645,10 +763,13 @@ cdef class Lane:
         if self.held != NULL:
             self.free_held()
         self.header_part_size = 0
+        if self.awaited:
+            self.link.worker.charge(-<int64_t>self.awaited)
+            self.awaited = 0
         if self.deferred != NULL:
             free(self.deferred)
             self.deferred = NULL
-            self.link.worker.buffered[0] -= self.deferred_size
+            self.link.worker.charge(-<int64_t>self.deferred_size)
             self.deferred_size = 0
 
     # What requests and responses do differently
@@ -764,6 +885,7 @@ cdef class RequestLane(Lane):
         entry.kind = REQUEST_ENTRY
         entry.told = self.take_told()
         entry.held = held
+        link.charge_in_flight()
         link.worker.counters.total(IN_FLIGHT)[0] += 1
         if api_key == PRODUCE and row.known and link.plan.produce[api_version] != NULL:
             begin_walk(
@@ -837,7 +959,7 @@ cdef class RequestLane(Lane):
         if row.want_request != WANT_HOLD:
             return self.send_request(frame, None)
         if not link.owner.on_request(link, frame) and not link.closed:
-            self.block(BY_VERDICT)
+            self.await_verdict(PyBytes_GET_SIZE(frame))
         return 0
 
     cdef int handle_held_head(self, bytes head) except -1:
@@ -1016,7 +1138,7 @@ cdef class ResponseLane(Lane):
                 self.pipe.emit(at, size)
                 return link.send_due_answers()
         if not link.owner.on_response(link, self.take_paired_request(), frame) and not link.closed:
-            return self.block(BY_VERDICT)
+            return self.await_verdict(PyBytes_GET_SIZE(frame))
         return link.send_due_answers()
 
     cdef int handle_held_head(self, bytes head) except -1:

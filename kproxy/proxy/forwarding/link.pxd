@@ -43,3 +43,4 @@ cdef class Link(LinkBase):
     cdef int on_eof(self, Lane lane) except -1
     cdef bint awaits_broker(self) noexcept
     cdef int cause_of_end(self) noexcept
+    cdef int drop_in_flight(self) except -1

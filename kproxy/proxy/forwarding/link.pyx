@@ -29,7 +29,7 @@ The tap: lanes report their frames to TapCursor; the link reports its ends. What
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF
-from libc.stdint cimport uint8_t, uint32_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t
 from libc.string cimport memset
 from posix.unistd cimport close as close_fd
 
@@ -270,6 +270,9 @@ cdef class Link(LinkBase):
         Py_INCREF(frame)
         entry.held = <PyObject *>frame
         self.answers += 1
+        self.answer_bytes += PyBytes_GET_SIZE(frame)
+        self.worker.charge(PyBytes_GET_SIZE(frame))
+        self.charge_in_flight()
         self.worker.counters.total(IN_FLIGHT)[0] += 1
         self.send_due_answers()
 
@@ -304,6 +307,8 @@ cdef class Link(LinkBase):
             told = entry.told
             drop_first(&self.in_flight)
             self.answers -= 1
+            self.answer_bytes -= PyBytes_GET_SIZE(frame)
+            self.worker.charge(-<int64_t>PyBytes_GET_SIZE(frame))
             self.worker.counters.total(IN_FLIGHT)[0] -= 1
             self.tap.write_made_response(
                 self.requests.tap, self.responses.tap, told, <const uint8_t *>PyBytes_AS_STRING(frame), PyBytes_GET_SIZE(frame),
@@ -325,11 +330,24 @@ cdef class Link(LinkBase):
         while self.in_flight.count:
             self.tap.forget_request(first_entry(&self.in_flight).told)
             drop_first(&self.in_flight)
-        self.answers = 0
+        self.drop_in_flight()
         self.requests.go_opaque()
         self.responses.go_opaque()
         self.requests.unblock(BY_IN_FLIGHT)
         return 0
+
+    cdef int drop_in_flight(self) except -1:
+        drop_all(&self.in_flight)
+        self.charge_in_flight()
+        self.worker.charge(-<int64_t>self.answer_bytes)
+        self.answers = self.answer_bytes = 0
+        return 0
+
+    cdef size_t buffered(self) noexcept:
+        cdef size_t size = self.in_flight_charged + self.answer_bytes
+        if self.requests is not None:
+            size += self.requests.buffered() + self.responses.buffered()
+        return size
 
     # Endings
 
@@ -424,7 +442,7 @@ cdef class Link(LinkBase):
             for lane in (self.requests, self.responses):
                 (<Lane>lane).pipe.detach()
                 (<Lane>lane).release()
-        drop_all(&self.in_flight)
+        self.drop_in_flight()
         self.worker.closed_links.append(self)
         self.owner.on_closed(self, cause)
 

@@ -142,6 +142,9 @@ class LinkOwner(Protocol):
     def on_fault(self, link: Link | None, error: Exception) -> None:
         """Log an unexpected exception; None: before the link was made. The caller closes the link, except after ``describe``."""
 
+    def on_out_of_memory(self, link: Link, size: int) -> None:
+        """Log that the link is closed to free memory: it has most, *size* bytes, and limits.memory is used up."""
+
     def on_closed(self, link: Link, cause: int) -> None:
         """Release what belongs to the link: close its sockets, uncount its client. Called once, last."""
 

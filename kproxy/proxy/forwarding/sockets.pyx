@@ -15,7 +15,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.errno cimport (
     EAGAIN, EALREADY, ECONNABORTED, ECONNREFUSED, EINPROGRESS, EINTR, EISCONN, EMFILE, ENFILE, ENOBUFS, ENOMEM, errno,
 )
-from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcmp, memcpy
 from posix.unistd cimport close as close_fd
@@ -477,7 +477,7 @@ cdef class SocketPipe(Pipe):
             grown = <uint8_t *>realloc(self.unsent, self.unsent_size + size)
             if grown == NULL:
                 raise MemoryError
-            self.lane.link.worker.buffered[0] += self.unsent_size + size - self.unsent_capacity
+            self.lane.link.worker.charge(self.unsent_size + size - self.unsent_capacity)
             self.unsent = grown
             self.unsent_capacity = self.unsent_size + size
         memcpy(self.unsent + self.unsent_size, data, size)
@@ -490,7 +490,7 @@ cdef class SocketPipe(Pipe):
     cdef int free_unsent(self) except -1:
         free(self.unsent)
         self.unsent = NULL
-        self.lane.link.worker.buffered[0] -= self.unsent_capacity
+        self.lane.link.worker.charge(-<int64_t>self.unsent_capacity)
         self.unsent_at = self.unsent_size = self.unsent_capacity = 0
         if self.writing:
             self.writing = False
@@ -499,6 +499,9 @@ cdef class SocketPipe(Pipe):
 
     cdef int is_flushed(self) except -1:
         return self.unsent_size == 0
+
+    cdef size_t buffered(self) noexcept:
+        return self.unsent_capacity
 
     cdef int start_reading(self) except -1:
         if not self.reading:

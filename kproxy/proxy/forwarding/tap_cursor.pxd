@@ -36,6 +36,7 @@ cdef class LinkTap:
     cdef uint64_t number
     cdef uint64_t reader  # the one that knows this connection; 0: none
     cdef uint32_t opening  # grows with each OPEN and each end of what it began: responses to earlier requests are left out
+    cdef uint64_t requests  # that the tap got since the last OPEN
     cdef uint64_t reserved  # bytes of the ring for what must still be written of this connection
     cdef bint missed  # the next OPEN is not that of the beginning
     cdef bint describe_failed  # and that was reported
@@ -64,6 +65,7 @@ cdef class LinkTap:
         self, TapCursor requests, TapCursor responses, uint32_t told, const uint8_t *frame, size_t size, uint64_t now
     ) except -1
     cdef void write_left_out(self, int kind, int direction, uint64_t size, uint64_t now) noexcept
+    cdef void write_close(self, int cause, uint64_t now) noexcept
     cdef void end(self, TapCursor cursor, uint64_t now) noexcept
     cdef void close(self, TapCursor requests, TapCursor responses, int cause, uint64_t now) noexcept
 

@@ -39,6 +39,7 @@ Bytes without frames (an opaque link, what a refused frame begins with) are copi
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport int16_t
+from libc.string cimport memcpy
 
 from kproxy.protocol.direction cimport DIRECTION_REQUEST, DIRECTION_RESPONSE
 from kproxy.protocol.wire cimport be16
@@ -52,7 +53,7 @@ cdef enum:
     RECORD = 24  # bytes of a record's header
     OPEN_ROOM = RECORD + 7  # and its bytes
     END_ROOM = RECORD
-    CLOSE_ROOM = RECORD + 8
+    CLOSE_ROOM = RECORD + 16
     LEFT_OUT_ROOM = RECORD + 8
     RUN_ROOM = 2 * (RECORD + 7)  # of a run: it is written as two records where it reaches the end of the ring
     LINK_ROOM = 2 * END_ROOM + CLOSE_ROOM + 2 * LEFT_OUT_ROOM
@@ -106,6 +107,7 @@ cdef class WorkerTap:
         """Note that the reader is another one, or gone: it knows no connection, and what the one before left is lost."""
         self.reader = reader
         if reader:
+            self.ring.begin_for(reader)
             self.counters.total(RESTARTED)[0] += self.ring.give_up_untold()
 
     cdef uint64_t most_of(self, uint64_t size, bint learned) noexcept:
@@ -171,14 +173,14 @@ cdef class LinkTap:
         self.reader = worker.reader
         self.missed = True
         self.opening += 1
+        self.requests = 0
         self.reserve(LINK_ROOM)
         return 0
 
     cdef void abandon(self, uint64_t now) noexcept:
         """End the session of the reader, as it will miss something it needs; the next request opens another."""
-        cdef uint8_t cause = 0
-        self.release(self.reserved)
-        self.worker.write(TAP_CLOSE, self.number, 0, now, &cause, 1)
+        self.release(CLOSE_ROOM)
+        self.write_close(0, now)
         self.forget()
 
     cdef void forget(self) noexcept:
@@ -244,6 +246,7 @@ cdef class LinkTap:
                 self.abandon(now)
             return self.leave_out(BEHIND, cursor, now)
         self.reserve(RESPONSE_ROOM)
+        self.requests += 1
         worker.ring.told[0] += 1
         cursor.begin(plan.snaplen, keep, at, here, now)
         return self.opening
@@ -272,6 +275,7 @@ cdef class LinkTap:
         if told == LEFT_OUT_OF_TAP:
             self.worker.counters.total(BEHIND)[0] += 1
         else:
+            self.requests += 1
             self.worker.ring.told[0] += 1
 
     cdef void forget_request(self, uint32_t told) noexcept:
@@ -339,13 +343,19 @@ cdef class LinkTap:
 
     cdef void close(self, TapCursor requests, TapCursor responses, int cause, uint64_t now) noexcept:
         """Write what the tap has not got of a chunk in processing, then CLOSE."""
-        cdef uint8_t byte = cause
         if self.worker is not None and self.is_open():
             requests.settle(now)
             responses.settle(now)
             self.release(CLOSE_ROOM)
-            self.worker.write(TAP_CLOSE, self.number, DIRECTION_REQUEST, now, &byte, 1)
+            self.write_close(cause, now)
         self.forget()
+
+    cdef void write_close(self, int cause, uint64_t now) noexcept:
+        """Write CLOSE: the cause, and how many requests the tap has got since OPEN."""
+        cdef uint8_t[9] text
+        text[0] = cause
+        memcpy(&text[1], &self.requests, 8)
+        self.worker.write(TAP_CLOSE, self.number, DIRECTION_REQUEST, now, text, sizeof(text))
 
 
 cdef uint64_t head_of(Plan plan, Row *row, int api_key, int api_version, const uint8_t *at, uint64_t here) noexcept:

@@ -21,7 +21,7 @@ from kproxy.proxy.messages import (
 from kproxy.proxy.supervisor.child import Child
 from kproxy.proxy.supervisor.processes import ANALYZER, WORKER
 from kproxy.proxy.tap.counters import Counters
-from kproxy.proxy.tap.ring import create_ring, detach_reader, reader_position
+from kproxy.proxy.tap.ring import await_reader, create_ring, detach_reader, reader_position
 from kproxy.proxy.tap.shared_limits import SharedLimits
 
 ANALYZER_START_S = 3.0  # longest wait for the analyzer before the fleet counts as started
@@ -159,7 +159,10 @@ class Fleet:
     def ended(self, child: Child, code: int | None) -> None:
         """Clean up after a process that is gone: its open connections, its reading of the rings, its slot."""
         if child.number is None:
-            self._detach_reader()
+            if child is self._analyzer and not self.draining:
+                self._await_reader()
+            else:
+                self._detach_reader()
             return
         slot = next(slot for slot in self._all_slots() if slot.child is child)
         self._limits.release_all_of(slot.counters)
@@ -205,6 +208,7 @@ class Fleet:
     def _set_analyzer(self) -> None:
         if self.config.analysis.enabled and self._tapped and self._analyzer is None:
             self._analyzer = Child(self._modules.analyzer, None, self._analyzer_arguments, self, self._read_so_far)
+            self._await_reader()
             self._start_task(self._analyzer.run(), "analyzer")
 
     def _analyzer_arguments(self, control: int, stack: int) -> ChildArguments:
@@ -214,6 +218,12 @@ class Fleet:
     def _read_so_far(self) -> list[int]:
         """What the analyzer has read of each ring."""
         return [reader_position(tap) for slot in self.slots for tap in slot.tap]
+
+    def _await_reader(self) -> None:
+        """Have the workers write for the analyzer that is being started."""
+        for slot in self.slots:
+            for tap in slot.tap:
+                await_reader(tap)
 
     def _detach_reader(self) -> None:
         for slot in self._all_slots():

@@ -18,7 +18,7 @@ Records of the ring: (kind, connection, direction, at in ns since the epoch, byt
     LEFT_OUT  how many bytes of a frame are left out here, as the analyzer was behind: 8 bytes, little-endian
     SNAPPED   how many were cut off by ``analysis.snaplen``: likewise
     END       that side sent its end (FIN), or was lost
-    CLOSE     the connection was closed: one byte, the CloseCause
+    CLOSE     the connection was closed: one byte, the CloseCause, and the number of requests written since OPEN: 8 bytes
     LOST      how many bytes are missing and nothing is known of frames; no worker writes it any more
 
 What the ring has no room for is left out by its meaning, and counted; traffic neither waits nor changes. First the ends of large
@@ -34,7 +34,9 @@ whose request was written is written too, at least its beginning, and so are END
                         what it settled (TapReader.settle); counted once the next reader is there
     memory_budget       the tap was paused (limits.memory)
     not_selected        the configuration leaves it out: analysis.apis, analysis.sample
-    fault               the connection could not be described
+    fault               the connection could not be described, or its analysis failed
+    analyzer_limits     the analyzer gave the connection up: too many, or it held too much
+    output              the decoded log could not be written: a full disk
 
 Beside them, kproxy_bodies_left_out counts frames of which only the beginning was written, and kproxy_tap_dropped_bytes and
 _chunks all bytes, and all frames or their ends, that were left out by anything but the configuration.

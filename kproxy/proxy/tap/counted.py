@@ -79,6 +79,7 @@ class CloseCause(_FromZero):
     ERROR = auto()
     PROXY_PROTOCOL = auto()
     WORKER_DIED = auto()
+    MEMORY = auto()
 
 
 class ApiTotals(NamedTuple):

@@ -20,6 +20,7 @@ cdef class TapWriter:
     cdef int _write(
         self, int kind, uint64_t connection, int direction, uint64_t at, const uint8_t* data, size_t size
     ) noexcept nogil
+    cdef void begin_for(self, uint64_t reader) noexcept nogil
     cdef uint64_t room(self, uint64_t enough) noexcept nogil
     cdef bint has_room(self, uint64_t size) noexcept nogil
     cdef uint64_t give_up_untold(self) noexcept nogil
@@ -34,5 +35,10 @@ cdef class TapReader:
     cdef uint64_t tail
     cdef readonly int fd
     cdef readonly uint64_t faults
+    cdef uint64_t epoch  # of this reader
+    cdef bint begun  # the writer has said where the records for this reader begin
+
+    cdef void await_next(self) noexcept
+    cdef void begin(self) noexcept
 
     cdef int _next(self, uint64_t head, list items) except -1

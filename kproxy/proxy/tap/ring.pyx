@@ -7,7 +7,9 @@ In a memfd: a page of control words, each on a cache line of its own, then the b
     epoch   0 while no reader is attached; else the number of readers so far; the reader's
     readers the number of readers so far; the reader's
     told    requests ever written, and given_up, those of them that a reader lost; the writer's, beside head
-    settled requests that were written to the outputs for good, or counted as lost there; the reader's
+    begun   the reader for which the writer writes now, and where in the ring its records begin; the writer's
+    settled what the reader has written for good, see TapReader.settle; the reader's
+    awaited the number of the next reader, for which the writer writes already; who starts readers writes it
 
 A record is a header of 24 bytes (size, kind and direction in one word; connection; time), its bytes, and padding to 8. It lies in
 one piece: where it does not fit before the end of the ring, a word of kind TAP_SKIP stands there and it begins at the start.
@@ -46,7 +48,10 @@ cdef enum:
     READERS = 192
     TOLD = 8
     GIVEN_UP = 16
-    SETTLED = 256
+    BEGUN = 24  # the reader, then the position
+    SETTLED = 256  # which of the two that follow holds, then each: requests, file, size
+    SETTLEMENT = 24
+    AWAITED = 320
     SLACK = 128
     SMALLEST_PIECE = 32  # bytes before the end of the ring that a part of some data is written to
     RECORD = 24  # bytes of a record's header
@@ -74,6 +79,15 @@ def reader_position(fd):
     return int.from_bytes(os.pread(fd, 8, TAIL), sys.byteorder)
 
 
+def await_reader(fd):
+    """Have the writer write for the next reader, which is being started: it misses nothing for which the ring has room.
+
+    What the reader before has not read is skipped. Only while no reader is attached, or after it died.
+    """
+    cdef TapReader reader = TapReader(fd)
+    reader.await_next()
+
+
 cdef uint64_t _capacity(int fd) except 0:
     cdef uint64_t size = sealed_size(fd)
     if size < PAGE + SMALLEST_RING or size % PAGE:
@@ -87,6 +101,11 @@ cdef uint8_t* _map(int fd, uint64_t capacity) except NULL:
         raise OSError("the tap ring cannot be mapped")
     touch_shared(shared, capacity + PAGE)
     return shared
+
+
+cdef inline uint64_t* _settlement(uint8_t* shared) noexcept nogil:
+    """Return requests, file and size as they were last settled."""
+    return <uint64_t*>(shared + SETTLED + 8 + SETTLEMENT * (load_acquire(shared + SETTLED) & 1))
 
 
 cdef inline uint64_t _padded(uint64_t size) noexcept nogil:
@@ -117,6 +136,11 @@ cdef class TapWriter:
         """Return 0 while no reader is attached, else a number that differs for each; a new reader needs OPEN records."""
         return load_acquire(self.shared + EPOCH)
 
+    cdef void begin_for(self, uint64_t reader) noexcept nogil:
+        """Say that what is written from here on is for *reader*; records before were for another."""
+        store_release(self.shared + BEGUN + 8, self.head)
+        store_release(self.shared + BEGUN, reader)
+
     cdef uint64_t room(self, uint64_t enough) noexcept nogil:
         """Return how many bytes are free beyond what is reserved; looks for what was read meanwhile if less than *enough* are."""
         cdef uint64_t kept = self.reserved + SLACK
@@ -133,7 +157,7 @@ cdef class TapWriter:
     cdef uint64_t give_up_untold(self) noexcept nogil:
         """Return how many requests the reader before did not write to the end, if they are not given up already; give them up."""
         cdef uint64_t* given_up = <uint64_t*>(self.shared + GIVEN_UP)
-        cdef uint64_t settled = load_acquire(self.shared + SETTLED) + given_up[0]
+        cdef uint64_t settled = _settlement(self.shared)[0] + given_up[0]
         cdef uint64_t lost = self.told[0] - settled if self.told[0] > settled else 0
         given_up[0] += lost
         return lost
@@ -235,23 +259,63 @@ cdef class TapReader:
             unmap_shared(self.shared, self.capacity + PAGE)
 
     def attach(self):
-        """Become the reader: skip what is in the ring; the writer then describes open connections again. Return the epoch."""
+        """Become the reader: skip what is in the ring; the writer then describes open connections again. Return the epoch.
+
+        Nothing is skipped by the reader that was awaited.
+        """
         cdef uint64_t readers = load_acquire(self.shared + READERS) + 1
+        cdef uint64_t awaited = load_acquire(self.shared + AWAITED)
         readers += readers == 0  # 0 means that no reader is attached
-        self.tail = load_acquire(self.shared + HEAD)
-        store_release(self.shared + TAIL, self.tail)
         store_release(self.shared + READERS, readers)
-        store_release(self.shared + EPOCH, readers)
+        if awaited == readers and load_acquire(self.shared + EPOCH) == awaited:
+            self.tail = load_acquire(self.shared + TAIL)
+        else:
+            self.tail = load_acquire(self.shared + HEAD)
+            store_release(self.shared + TAIL, self.tail)
+            store_release(self.shared + EPOCH, readers)
+        self.epoch = readers
+        self.begun = False
         return readers
 
-    def settle(self, uint64_t count):
-        """Say that *count* of the requests ever written are in the outputs for good, or were counted as lost there."""
-        store_release(self.shared + SETTLED, count)
+    cdef void await_next(self) noexcept:
+        cdef uint64_t next_reader = load_acquire(self.shared + READERS) + 1
+        next_reader += next_reader == 0
+        store_release(self.shared + TAIL, load_acquire(self.shared + HEAD))
+        store_release(self.shared + AWAITED, next_reader)
+        store_release(self.shared + EPOCH, next_reader)
+
+    cdef void begin(self) noexcept:
+        """Pass over records that the writer wrote for a reader before, once it has said where those for this one begin."""
+        cdef uint64_t position
+        if load_acquire(self.shared + BEGUN) != self.epoch:
+            return
+        self.begun = True
+        position = load_acquire(self.shared + BEGUN + 8)
+        if position - self.tail <= load_acquire(self.shared + HEAD) - self.tail:
+            self.tail = position
+
+    def settle(self, uint64_t requests, uint64_t file=0, uint64_t size=0):
+        """Say that of the requests ever written so many are in the outputs for good, or were counted as lost there.
+
+        And that the log, the *file* with this inode, then had *size* bytes: a reader that takes over cuts it off there.
+        """
+        cdef uint64_t which = (load_acquire(self.shared + SETTLED) & 1) ^ 1
+        cdef uint64_t* settlement = <uint64_t*>(self.shared + SETTLED + 8 + SETTLEMENT * which)
+        settlement[0] = requests
+        settlement[1] = file
+        settlement[2] = size
+        store_release(self.shared + SETTLED, which)
 
     @property
     def settled(self):
-        """What was last given to ``settle``, by this reader or one before."""
-        return load_acquire(self.shared + SETTLED)
+        """What was last given to ``settle``, by this reader or one before: requests, file, size."""
+        cdef uint64_t* settlement = _settlement(self.shared)
+        return settlement[0], settlement[1], settlement[2]
+
+    @property
+    def given_up(self):
+        """Requests ever written that readers before lost."""
+        return load_acquire(self.shared + GIVEN_UP)
 
     def detach(self):
         """Stop being the reader: the writer stops writing."""
@@ -277,6 +341,9 @@ cdef class TapReader:
         cdef uint64_t stored = self.tail
         cdef uint64_t begun = self.tail
         cdef Py_ssize_t limit = most
+        if not self.begun:
+            self.begin()
+            begun = self.tail
         while self.tail != head and len(items) < limit and self.tail - begun < MOST_AT_ONCE:
             if self._next(head, items) == 0:
                 self.faults += 1

@@ -179,3 +179,17 @@ def test_what_a_client_newer_than_the_facts_calls_itself_stays_and_the_rest_is_z
     assert request is not None and request.unread
     assert request.data.endswith(b"\4kgo\x08v1.22.2" + bytes(6))
     assert b"franz" not in request.data and len(request.data) == len(said) - 4
+
+
+def test_bytes_after_a_message_stay_where_they_are_too_few_for_a_name() -> None:
+    """As librdkafka 2.16 ends Metadata for topics = null, and what could as well be a name."""
+    for after, kept in ((b"\1\0\0", b"\1\0\0"), (b"payments", bytes(8))):
+        asked = request(3, 9, 7, b"\2" + b"\7orders" + b"\0" + b"\0\0\0" + b"\0" + after, tags=b"\0")
+        (exchange,) = events_of(client >> asked, broker >> response(7, bytes(4) + b"\1\0" + bytes(4) + b"\1\0\0\0\0\0"))
+        assert isinstance(exchange, Exchange)
+        assert exchange.request is not None and exchange.request.trailing == len(after)
+        done = Anonymizer(Pseudonyms(b"key")).exchange(exchange).exchange
+        assert done.request is not None
+        assert done.request.data[-len(after) :] == kept
+        assert b"orders" not in done.request.data and len(done.request.data) == len(exchange.request.data)
+        assert len(done.request_body().topics) == 1

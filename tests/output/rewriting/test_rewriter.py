@@ -116,3 +116,19 @@ def test_every_message_of_kafkas_keeps_its_bytes_but_for_credentials() -> None:
             shown = of.to_json(row["version"], written, withhold=True)
             assert of.name.startswith("Envelope") or shown == of.to_json(row["version"], data, withhold=True)
     assert count > 5_000
+
+
+def test_bytes_after_a_message_stay_and_those_after_credentials_are_zeros() -> None:
+    """AlterUserScramCredentials v0 of librdkafka 2.16 has a byte after it."""
+    scram = compact("alice") + b"\2" + (4096).to_bytes(4, "big") + b"\5salt" + b"\7secret" + b"\0"
+    altering = request(51, 0, 7, b"\1\2" + scram + b"\0" + b"more", tags=b"\0")
+    exchange = conversation(altering, response(7, b"\0\0\0\0\1\0\0", tags=b"\0"))
+    assert exchange.request is not None and exchange.response is not None
+    assert (exchange.request.trailing, exchange.response.trailing) == (4, 1)
+    done = Rewriter().exchange(exchange).exchange
+    assert done.request is not None and done.response is not None
+    assert done.response.data == exchange.response.data
+    assert len(done.request.data) == len(exchange.request.data)
+    assert done.request.data[-5:] == bytes(5) and b"secret" not in done.request.data and b"alice" in done.request.data
+    body = done.request_body()
+    assert [one.name for one in body.upsertions] == ["alice"]

@@ -9,7 +9,9 @@ import pytest
 
 from kproxy.output.tables import Table, Tables
 from kproxy.output.tables.tables import MOST_CLIENT_IDS, ConnectionTotals
-from kproxy.session import BadFrame, Connection, Direction, Exchange, Gap, NotKafka, SaslToken, Session
+from kproxy.session import BadFrame, Connection, Cut, Direction, Exchange, Gap, NotKafka, SaslToken, Session
+from tests.support.conversation import broker, client, events_of
+from tests.support.frames import frame
 from tests.support.tables import MANIFEST, broker_log, query, tables_of
 from tests.support.traffic import golden_exchanges
 
@@ -179,6 +181,32 @@ def test_what_is_not_shown_counts_for_its_connection_only() -> None:
     assert name == "connections"
     (row,) = batch.to_pylist()
     assert (row["requests"], row["responses"], row["closed_by"], row["closed"]) == (1, 1, "broker", "finished")
+
+
+def test_what_is_not_here_of_an_exchange_and_what_comes_after_it() -> None:
+    """Metadata v13 of librdkafka 2.16 with three bytes more, its mock cluster's answer with one; a response cut by a snaplen."""
+    batches: list[pyarrow.RecordBatch] = []
+    tables = Tables(lambda table, batch: batches.append(batch) if table.name == "exchanges" else None, bodies=True)
+    asked = frame(bytes.fromhex("0003 000d 00000002 0007 72646b61666b61 00 00000000 010000"))
+    told = frame(bytes.fromhex("00000002 00 00000000 01 00 ffffffff 01 0000 00 00"))
+    for event in events_of(
+        client >> asked, broker >> told, client >> asked, broker >> told[:14], broker.loses(len(told) - 14, Cut.SNAPLEN)
+    ):
+        tables.add(event, "odd")
+    tables.flush()
+    names = (
+        "request_trailing_bytes",
+        "response_trailing_bytes",
+        "bodies",
+        "undecoded",
+        "request_size",
+        "response_size",
+    )
+    assert [tuple(row[name] for name in names) for row in batches[0].to_pylist()] == [
+        (3, 1, None, None, len(asked), len(told)),
+        (3, None, "cut by the capture's snaplen", None, len(asked), len(told)),
+    ]
+    assert batches[0].to_pylist()[1]["response_json"] == '{"throttleTimeMs":0,"brokers":[]}'
 
 
 def test_text_that_is_not_utf8_is_written() -> None:

@@ -8,12 +8,13 @@ from kproxy.output.bodies import Bodies
 from kproxy.proxy.analyzer.counts import MOST_SERIES, OTHER, AnalysisCounts, BoundedCounter
 from kproxy.proxy.channel import LONGEST_LINE
 from kproxy.proxy.messages import AnalyzerCounts
-from kproxy.session import Exchange
+from kproxy.session import Cut, Exchange
 from tests.support.conversation import broker, client, closing, events_of, new_session
 from tests.support.frames import (
     array,
     fetch,
     fetch_answer,
+    frame,
     heartbeat,
     heartbeat_answer,
     produce,
@@ -62,6 +63,18 @@ def test_what_is_not_answered_or_not_read_is_counted() -> None:
     said = counted(client >> heartbeat(1), client >> request(12, 0, 2, b"\xff\xff\xff"))
     assert said.unanswered == 2
     assert said.undecoded == [("Heartbeat", 1)]
+
+
+def test_frames_that_are_more_or_less_than_a_message_are_counted_by_side() -> None:
+    """The Produce's topic and bytes count although its records are cut: what is here of it says them."""
+    asked = frame(bytes.fromhex("0003 000d 00000002 0007 72646b61666b61 00 00000000 010000"))
+    records = request(PRODUCE, 7, 3, bytes.fromhex("ffff 0001 00000000 00000001 0001 74 00000001 00000000 000003e8"))
+    cut = (len(records) - 4 + 1000).to_bytes(4, "big") + records[4:]
+    said = counted(client >> asked, client >> asked, client >> cut, client.loses(1000, Cut.LEFT_OUT))
+    assert said.trailing == [("Metadata", "request", 2)]
+    assert said.cut == [("Produce", "request", 1)]
+    assert said.undecoded == []
+    assert said.topics == [("t", "produce", 1000)]
 
 
 def test_a_rebalance_is_a_generation_not_heard_of_before() -> None:

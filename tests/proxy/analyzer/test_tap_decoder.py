@@ -31,9 +31,11 @@ class Heard:
     def __init__(self) -> None:
         self.events: list[Event] = []
         self.ends: list[tuple[int, BaseException | None]] = []
+        self.taken = 0
 
     def receive_events(self, events: list[Event]) -> None:
         self.events += events
+        self.taken += len(events)
 
     def end_connection(self, end: End, fault: BaseException | None) -> None:
         if end.side is None:
@@ -205,11 +207,37 @@ def test_what_is_held_is_forgotten_with_its_frame(heard: Heard) -> None:
     assert len(heard.exchanges(1)) == 100
 
 
-def test_connections_that_fell_silent_are_closed(heard: Heard) -> None:
+def closed(number: int, requests: int) -> TapItem:
+    return TapKind.CLOSE, number, 0, 9, b"\0" + requests.to_bytes(8, "little")
+
+
+def test_requests_of_a_connection_that_was_given_up_are_counted_when_it_closes(heard: Heard) -> None:
+    taken = decoder(heard, most=2)
+    taken.take([opened(1, *ADDRESSES), *ask(1), data(1, 0, heartbeat(2)), opened(2, *ADDRESSES), opened(3, *ADDRESSES)])
+    assert [exchange.unanswered for exchange in heard.events if isinstance(exchange, Exchange)] == [None]
+    taken.take([data(1, 1, heartbeat_answer(2)), *ask(1, 3), closed(1, 3), *ask(2), closed(2, 1), closed(3, 0)])
+    assert (len(heard.exchanges(1)), len(heard.exchanges(2))) == (1, 1)
+    assert taken.connections.left_out == {"analyzer_limits": 2}
+
+
+def test_requests_of_a_connection_that_failed_are_counted_when_it_closes(
+    heard: Heard, monkeypatch: pytest.MonkeyPatch
+) -> None:
     taken = decoder(heard)
-    taken.take([opened(1, *ADDRESSES, at=10), opened(2, *ADDRESSES, at=20), data(1, 0, heartbeat(1), at=30)])
-    taken.connections.close_silent(25)
-    assert heard.ends == [(2, None)]
+    taken.take([opened(1, *ADDRESSES), *ask(1), data(1, 0, heartbeat(2))])
+    monkeypatch.setattr(heard, "receive_events", lambda events: events.index(None))
+    taken.take([data(1, 1, heartbeat_answer(2))])
+    monkeypatch.undo()
+    taken.take([*ask(1, 3), closed(1, 3)])
+    assert len(heard.exchanges(1)) == 1
+    assert taken.connections.left_out == {"fault": 2}
+
+
+def test_a_connection_that_is_whole_leaves_nothing_out(heard: Heard) -> None:
+    taken = decoder(heard)
+    taken.take([opened(1, *ADDRESSES), *ask(1), data(1, 0, heartbeat(2)), closed(1, 2)])
+    assert [exchange.unanswered is None for exchange in heard.exchanges(1)] == [True, False]
+    assert taken.connections.left_out == {}
 
 
 def test_connections_of_a_cluster_share_what_they_learned(heard: Heard) -> None:

@@ -6,6 +6,7 @@ import random
 import re
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from kproxy.protocol import Direction, facts, message
 from kproxy.proxy.forwarding.lane import TRANSITIONS, LaneState, LinkBase, Pipe
 from kproxy.proxy.forwarding.link import Link
 from kproxy.proxy.forwarding.plan import Plan
+from kproxy.proxy.forwarding.sockets import pump
 from kproxy.proxy.tap.counted import CloseCause, Total
 from tests.proxy.forwarding.test_responses import big_response
 from tests.support.filtering import make, part, response_frame
@@ -258,7 +260,7 @@ def test_a_held_frame_goes_nowhere_before_it_is_judged_and_the_next_ones_wait():
         await bench.send(bench.client, first + held + last)
         assert await bench.receive(bench.broker, len(first)) == first
         assert waiting == [held]
-        assert bench.worker.buffered_bytes == len(last)
+        assert bench.worker.buffered_bytes == len(held) + len(last)
         changed = request(3, 1, 2, b"another body")
         bench.link.forward_request(changed)
         bench.link.resume(0)
@@ -423,6 +425,120 @@ def test_a_link_that_is_closed_while_it_waits_for_its_turn() -> None:
     run(work)
 
 
+# The memory budget
+
+
+def links_beside(bench: Bench, count: int) -> list[tuple[Link, Any, Any]]:
+    """More links of the same worker, with their clients and brokers."""
+    made = []
+    for number in range(2, count + 2):
+        link = Link(bench.worker, bench.owner, bench.link.plan, number, Limits())
+        (client, ours), (broker, theirs) = bench.pair(), bench.pair()
+        for end in (client, ours, broker, theirs):
+            end.setblocking(False)
+        pump(link, ours.detach(), theirs.detach())
+        bench.counters.add(Total.CONNECTIONS_OPEN)
+        made.append((link, client, broker))
+    return made
+
+
+def test_promise_6_frames_that_are_held_stay_within_the_budget_and_some_of_them_always_end() -> None:
+    budget, size, count = 4_000_000, 1_000_000, 12
+    frame = request(3, 1, 2, bytes(size))
+
+    async def work() -> None:
+        bench = Bench(chain=Wanting(Direction.REQUEST, 3))
+        worker, most, stop = bench.worker, 0, False
+        worker.memory_budget = budget
+        links = links_beside(bench, count)
+
+        async def watch() -> None:
+            nonlocal most
+            while not stop:
+                most = max(most, worker.buffered_bytes)
+                await asyncio.sleep(0)
+
+        async def send(client: Any) -> None:
+            with contextlib.suppress(OSError):
+                for at in range(0, len(frame), 10_000):  # all of them at the same pace
+                    await bench.send(client, frame[at : at + 10_000])
+                    await asyncio.sleep(0)
+
+        async def receive(broker: Any) -> bool:
+            return await bench.receive(broker, len(frame)) == frame
+
+        watching = asyncio.ensure_future(watch())
+        sending = [asyncio.ensure_future(send(client)) for _, client, _ in links]
+        receiving = [asyncio.ensure_future(receive(broker)) for _, _, broker in links]
+        now = time.monotonic_ns()
+        while not all(waiting.done() for waiting in receiving):
+            await bench.settled()
+            now += 2_000_000_000  # as if time had passed
+            worker.look_after_starved(now)
+        passed = sum(waiting.result() for waiting in receiving)
+        closed = [about for about in bench.owner.told if about[0] == "out of memory"]
+        assert passed + len(closed) == count
+        assert passed >= budget // size - 1
+        assert closed
+        assert max(size for _, _, size in closed) <= size
+        assert most <= budget + count * 65_536
+        stop = True
+        await asyncio.gather(watching, *sending)
+        assert worker.buffered_bytes == 0
+        for link, client, broker in links:
+            link.close(CloseCause.DRAIN)
+            link.forget()
+            client.close()
+            broker.close()
+
+    run(work)
+
+
+def test_small_frames_are_held_though_the_budget_is_used_up() -> None:
+    """So that connections can begin, and say who they are."""
+
+    async def work() -> None:
+        bench = Bench(chain=Wanting(Direction.REQUEST, 3))
+        bench.worker.memory_budget = 10_000
+        ((hoarder, client, broker),) = links_beside(bench, 1)
+        await bench.send(client, request(3, 1, 1, bytes(50_000))[:40_000])
+        await bench.settled()
+        assert bench.worker.buffered_bytes >= 10_000
+        small = request(3, 1, 2, bytes(3_000))
+        await bench.send(bench.client, small[:2_000])
+        await bench.settled()
+        await bench.send(bench.client, small[2_000:])
+        assert await bench.receive(bench.broker, len(small)) == small
+        assert not hoarder.closed
+        hoarder.close(CloseCause.DRAIN)
+        hoarder.forget()
+        client.close()
+        broker.close()
+
+    run(work)
+
+
+def test_what_filters_have_counts_as_buffered_until_they_have_decided() -> None:
+    async def work() -> None:
+        waiting = []
+        owner = Owner(judge_request=lambda link, frame: bool(waiting.append(frame)))
+        bench = Bench(owner, Wanting(Direction.REQUEST, 3))
+        held, first = request(3, 1, 2, bytes(30_000)), request(18, 0, 1)
+        await bench.send(bench.client, first)
+        assert await bench.receive(bench.broker, len(first)) == first
+        await bench.send(bench.client, held)
+        await bench.settled()
+        assert bench.worker.buffered_bytes == len(held)
+        bench.link.answer(response(2, bytes(5_000)))  # its turn comes after the first response
+        bench.link.resume(0)
+        assert bench.worker.buffered_bytes == len(response(2, bytes(5_000)))
+        await bench.send(bench.broker, response(1))
+        await bench.receive(bench.client, len(response(1) + response(2, bytes(5_000))))
+        assert bench.worker.buffered_bytes == 0
+
+    run(work)
+
+
 # The machine: each of its transitions is taken, no other is, and its table is what the docstring says
 
 SOURCE = (Path(__file__).parents[3] / "kproxy/proxy/forwarding/lane.pyx").read_text("utf-8")
@@ -564,7 +680,7 @@ def test_random_traffic_takes_all_transitions_and_no_other() -> None:
 
 # What a subclass forgets fails; it does not lose bytes
 
-ABSTRACT = {"Pipe": ("SocketPipe", "TransportPipe"), "LinkBase": ("Link",), "Lane": ("RequestLane", "ResponseLane")}
+ABSTRACT = {"Pipe": ("SocketPipe",), "LinkBase": ("Link",), "Lane": ("RequestLane", "ResponseLane")}
 
 
 class Forgetful(Pipe):

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kproxy.config import Addresses, BrokerTls, ListenerTls, Timeouts
+from kproxy.config import Addresses, BrokerTls, Limits, ListenerTls, Timeouts
 from kproxy.proxy.forwarding.tls_side import TlsSide
 from kproxy.proxy.network.tls import broker_context, listener_context
 from kproxy.proxy.tap.counted import CloseCause, Total
@@ -255,6 +255,69 @@ def test_promise_9_half_close_over_tls_gives_every_answer_that_is_in_flight(word
             await proxy.until(lambda: not proxy.worker.links)
             assert proxy.causes == {CloseCause.CLIENT_CLOSED: 1}
             assert proxy.worker.buffered_bytes == 0
+
+    run(work)
+
+
+async def come_with_a_small_window(
+    proxy: Front, words: dict[str, Any]
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Connect so that the kernel takes little of what is not read."""
+    plain = socket.socket()
+    plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8_192)
+    plain.setblocking(False)
+    await asyncio.get_running_loop().sock_connect(plain, ("127.0.0.1", proxy.port))
+    options: dict[str, Any] = (
+        {"ssl": broker_context(OF_CLIENT), "server_hostname": "localhost"} if "listener_tls" in words else {}
+    )
+    return await asyncio.open_connection(sock=plain, limit=1 << 14, **options)
+
+
+ALL_LEGS: dict[str, dict[str, Any]] = {"none": {}, **LEGS}
+
+
+@pytest.mark.parametrize("words", ALL_LEGS.values(), ids=ALL_LEGS)
+def test_promise_6_clients_that_do_not_read_stay_within_the_memory_budget(words: dict[str, Any]) -> None:
+    """And all of them are served once they read: those that came late, too."""
+    budget, size, clients = 3_000_000, 4_000_000, 40
+    answer = (size + 4).to_bytes(4, "big") + b"\0\0\0\1" + bytes(size)
+
+    async def pour(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+            while True:
+                await reader.readexactly(15)
+                writer.write(answer)
+                await writer.drain()
+        writer.close()
+
+    async def work() -> None:
+        async with (
+            listening(pour, of_broker(words)) as port,
+            front(f"localhost:{port}", limits=Limits(memory=budget), addresses=FIXED, **words) as proxy,
+        ):
+            most, quiet = 0, 0
+            proxy.worker.memory_budget = budget
+            came = [await come_with_a_small_window(proxy, words) for _ in range(clients)]
+            for _, writer in came:
+                writer.transport.pause_reading()  # type: ignore[attr-defined]
+                writer.write(request(12, 0, 1))
+            before: object = None
+            while quiet < 300:
+                now = proxy.total(Total.BYTES_RESPONSE), proxy.worker.buffered_bytes
+                quiet = quiet + 1 if now == before and now[0] else 0
+                before = now
+                most = max(most, now[1])
+                await asyncio.sleep(0.001)
+            assert most > budget // 2
+            assert most <= budget + clients * 65_536
+            for _, writer in came:
+                writer.transport.resume_reading()  # type: ignore[attr-defined]
+            for reader, _ in came:
+                assert await reader.readexactly(len(answer)) == answer
+            assert proxy.causes == {}
+            for _, writer in came:
+                writer.close()
+            await proxy.until(lambda: not proxy.worker.links)
 
     run(work)
 

@@ -1,0 +1,370 @@
+"""``kproxy decode --jobs``: decode one capture in several processes, with the output of one, to the byte.
+
+    decode_in_parts   the parent: forks a process for each task, writes their lines in the order of their positions, answers
+                      what they ask
+    _Task             a child: decodes the part of the capture that its Division gives it
+
+Over the pipe of each task go, to the parent, a _Message with what is new: how far the task is, its facts, its
+lines, perhaps that it asks, at last its _Result; or the text of what failed. To the task: (how far all others are, facts).
+
+A line is written once every task has come beyond its position. What is kept meanwhile is bounded: of a task that is more than
+MOST_KEPT bytes of lines ahead the parent reads no more until the others have caught up. The task that is furthest behind is
+always read, and what it asks is always answered: the others are ahead of it.
+
+If a task fails, for whatever reason, the capture is decoded again in the parent alone, and what was written already is skipped.
+So an error is reported as without --jobs, and a capture that cannot be divided (see kproxy.pipeline.division) only costs time.
+"""
+
+import os
+import signal
+from array import array
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from multiprocessing import get_context
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from types import FrameType
+from typing import Any, TypeAlias
+
+from kproxy.capture import Capture
+from kproxy.pipeline.decoded_log import open_input
+from kproxy.pipeline.division import HEAD, CannotDivide, Division, Fact
+from kproxy.pipeline.line_output import Lines
+from kproxy.pipeline.run import Part, Run
+from kproxy.pipeline.summary import Summary
+
+BLOCK = 256 * 1024  # bytes of lines in a message
+MOST_KEPT = 32 * 1024 * 1024  # bytes of lines of a task that is ahead
+END = 1 << 62  # a position beyond all
+
+
+class Progress:
+    """How far a file is decoded; what a progress bar shows."""
+
+    position = 0  # bytes
+
+
+def decode_in_parts(
+    run: Run, file: Path, jobs: int, shown: Progress, advance: Callable[[], None], *, head: int = HEAD
+) -> bool:
+    """Decode *file* in *jobs* processes to the outputs of *run*; an interrupt ends it as it does ``run.read``.
+
+    Args:
+        shown: is kept up to date for a progress bar.
+        advance: called after each message.
+        head: see Division.
+
+    Returns: False if ``run.read`` has to decode it instead; the lines already written are skipped then.
+    """
+    lines = [output for output in run.outputs if isinstance(output, Lines)]
+    if len(lines) != 1 or not all(isinstance(output, Lines | Summary) for output in run.outputs):
+        return False
+    parent = _Parent(run, lines[0])
+    try:
+        parent.start(file, jobs, head)
+        with _interrupts(parent.interrupt):
+            parent.collect(shown, advance)
+    except (OSError, EOFError):  # no memory for another process, or one was killed
+        parent.failed = True
+    finally:
+        parent.stop()
+    if parent.failed:
+        lines[0].skip(parent.written)
+    else:
+        parent.finish()
+    return not parent.failed
+
+
+@contextmanager
+def _interrupts(call: Callable[[], None]) -> Iterator[None]:
+    """Call *call* at each Ctrl-C while the block runs: an exception could come in the middle of a message."""
+    before = signal.signal(signal.SIGINT, lambda number, frame: call())
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@dataclass(slots=True)
+class _Result:
+    """What a task has counted."""
+
+    summary: Summary
+    notes: list[tuple[int, str]]  # of the condition, by position
+    part: Part
+
+
+@dataclass(slots=True)
+class _Message:
+    """From a task to the parent."""
+
+    progress: int  # all before and at this position is here
+    read: int  # bytes of the file
+    facts: list[Fact]
+    positions: "array[int]"  # of the lines
+    ends: "array[int]"  # of the lines, in data
+    data: bytes
+    asks: bool = False
+    result: _Result | None = None
+
+
+_Answer: TypeAlias = tuple[int, list[Fact]]
+
+
+@dataclass(slots=True, eq=False)
+class _Child:
+    """A task, as the parent sees it."""
+
+    process: BaseProcess
+    pipe: Connection
+    progress: int = 0
+    asks: bool = False
+    kept: deque[_Message] = field(default_factory=deque)  # with lines to be written
+    kept_size: int = 0
+    first: int = 0  # lines of kept[0] that are written
+    facts_sent: int = 0  # of the parent's list
+    result: _Result | None = None
+
+    def next_position(self) -> int:
+        """The position of its next line."""
+        return self.kept[0].positions[self.first] if self.kept else END
+
+    def take(self, until: int) -> bytes:
+        """Its lines before position *until*, of one message."""
+        message = self.kept[0]
+        begin = message.ends[self.first - 1] if self.first else 0
+        self.first = bisect_left(message.positions, until, self.first)
+        end = message.ends[self.first - 1]
+        if self.first == len(message.positions):
+            self.kept.popleft()
+            self.first = 0
+        self.kept_size -= end - begin
+        return message.data[begin:end]
+
+
+class _Parent:
+    def __init__(self, run: Run, lines: Lines) -> None:
+        self.written = 0  # bytes
+        self.failed = False
+        self._run = run
+        self._lines = lines
+        self._children: list[_Child] = []
+        self._facts: list[tuple[_Child, Fact]] = []  # as they came
+        self._values: dict[tuple[str, str], Any] = {}
+
+    def start(self, file: Path, jobs: int, head: int) -> None:
+        """Fork the tasks. Raises OSError."""
+        self._run.flush()  # or each task would write what is buffered
+        context = get_context("fork")
+        for task in range(jobs):
+            ours, theirs = context.Pipe()
+            process = context.Process(
+                target=_decode_part, args=(self._run, file, (task, jobs, head), theirs), daemon=True
+            )
+            process.start()
+            theirs.close()
+            self._children.append(_Child(process, ours))
+
+    def collect(self, shown: Progress, advance: Callable[[], None]) -> None:
+        """Write lines until all tasks are done, or one has failed. Raises EOFError if one was killed."""
+        while not self.failed and (working := [child for child in self._children if child.result is None]):
+            behind = min(child.progress for child in working)
+            read = [child for child in working if child.kept_size < MOST_KEPT or child.progress == behind]
+            ready = wait([child.pipe for child in read])
+            for child in [child for child in read if child.pipe in ready]:
+                message = child.pipe.recv()
+                if isinstance(message, str):
+                    self.failed = True
+                    return
+                self._receive(child, message)
+                shown.position = max(shown.position, message.read)
+            self._write()
+            self._answer()
+            advance()
+
+    def interrupt(self) -> None:
+        """Have the tasks end where they are."""
+        self._run.interrupted = True
+        for child in self._children:
+            if child.result is None and child.process.pid is not None:
+                os.kill(child.process.pid, signal.SIGINT)
+
+    def stop(self) -> None:
+        """End the processes."""
+        for child in self._children:
+            child.pipe.close()
+            child.process.kill()
+            child.process.join()
+
+    def finish(self) -> None:
+        """Add up what the tasks have counted."""
+        results = [child.result for child in self._children if child.result is not None]
+        for output in self._run.outputs:
+            if isinstance(output, Summary):
+                for result in results:
+                    output.add(result.summary)
+        if self._run.condition is not None:
+            for _, note in sorted({note for result in results for note in result.notes}):
+                self._run.condition.note(note)  # each once
+        self._run.add_parts([result.part for result in results])
+
+    def _receive(self, child: _Child, message: _Message) -> None:
+        child.progress = END if message.result is not None else message.progress
+        child.result = message.result
+        child.asks = message.asks
+        if message.positions:
+            child.kept.append(message)
+            child.kept_size += len(message.data)
+        for fact in message.facts:
+            self.failed |= (
+                self._values.setdefault(fact.key, fact.value) != fact.value
+            )  # connections contradict each other
+            self._facts.append((child, fact))
+
+    def _write(self) -> None:
+        """Write the lines before which no task can have another one, in the order of their positions."""
+        complete = min(END, *(child.progress + 1 for child in self._children))
+        while True:
+            first, *others = sorted(self._children, key=_Child.next_position)
+            position = first.next_position()
+            if position >= complete:
+                return
+            until = min([complete, *(other.next_position() for other in others[:1])])
+            data = first.take(max(until, position + 1))
+            self._lines.write_lines(data)
+            self.written += len(data)
+
+    def _answer(self) -> None:
+        for child in self._children:
+            reached = min((other.progress for other in self._children if other is not child), default=END)
+            if child.asks and reached >= child.progress:
+                facts = [fact for origin, fact in self._facts[child.facts_sent :] if origin is not child]
+                child.facts_sent = len(self._facts)
+                child.asks = False
+                child.pipe.send((reached, facts))
+
+
+# In a task
+
+
+def _decode_part(run: Run, file: Path, division: tuple[int, int, int], pipe: Connection) -> None:
+    """The main function of a task's process."""
+    try:
+        _Task(run, file, division, pipe).decode()
+    except BaseException as error:
+        pipe.send(f"{type(error).__name__}: {error}")
+
+
+class _Task:
+    """Decodes a part; the Link of its Division, and what its Lines write to.
+
+    In the head all tasks have the same events, and only those of task 0 count.
+    """
+
+    def __init__(self, run: Run, file: Path, division: tuple[int, int, int], pipe: Connection) -> None:
+        task, tasks, head = division
+        self._run = run
+        self._file = file
+        self._pipe = pipe
+        self._counts = task == 0
+        self._division = Division(task, tasks, self, head=head, on_divide=self._begin_part)
+        self._interrupted = False
+        self._source: Capture | None = None
+        self._summary = Summary()
+        self._notes_before = len(run.condition.notes) if run.condition is not None else 0
+        self._notes: list[tuple[int, str]] = []
+        self._facts: list[Fact] = []
+        self._positions = array("q")
+        self._ends = array("q")
+        self._lines: list[bytes] = []
+        self._size = 0
+        signal.signal(signal.SIGINT, self._interrupt)
+
+    def decode(self) -> None:
+        """Decode, and send lines and result."""
+        run = self._run
+        render = next(output.render for output in run.outputs if isinstance(output, Lines))
+        run.begin_part([Lines(render, self), self._summary])
+        with open_input(self._file) as source:
+            if not isinstance(source, Capture):
+                raise CannotDivide("a decoded log")
+            self._source = source
+            source.map_file(self._file)  # if that kills this task, the parent decodes it all
+            try:
+                for _ in run.read_part(source, self._division, name=self._file.name):
+                    self._note_notes()
+                    self._check_interrupt()
+            except KeyboardInterrupt:
+                run.interrupt()
+            if not self._counts:
+                self._begin_part()  # the capture is all head
+            self._send(END, result=_Result(self._summary, self._notes, run.part()))
+
+    def _begin_part(self) -> None:
+        """The head has ended."""
+        if not self._counts:
+            self._run.remove_output(self._summary)
+            self._summary = Summary()
+            self._run.add_output(self._summary)
+        self._counts = True
+
+    def _note_notes(self) -> None:
+        condition = self._run.condition
+        if condition is not None:
+            fresh = condition.notes[self._notes_before + len(self._notes) :]
+            self._notes += [(self._division.position, note) for note in fresh]
+
+    def _interrupt(self, number: int, frame: FrameType | None) -> None:
+        self._interrupted = True
+
+    def _check_interrupt(self) -> None:
+        if self._interrupted:
+            raise KeyboardInterrupt
+
+    # Of Lines: what they write to
+
+    def write(self, line: bytes) -> None:
+        """See Writable."""
+        if not self._counts:
+            return
+        self._lines.append(line)
+        self._size += len(line)
+        self._positions.append(self._division.position)
+        self._ends.append(self._size)
+        if self._size >= BLOCK:
+            self._send(self._division.position - 1)
+
+    def flush(self) -> None:
+        """See Writable."""
+
+    def close(self, error: BaseException | None = None) -> None:
+        """See Writable."""
+
+    # Of Division: its Link
+
+    def publish(self, fact: Fact) -> None:
+        """See Link."""
+        self._facts.append(fact)
+
+    def ask(self, before: int) -> _Answer:
+        """See Link."""
+        self._send(before - 1, asks=True)
+        answer: _Answer = self._pipe.recv()
+        return answer
+
+    def report(self) -> None:
+        """See Link."""
+        self._send(self._division.position)
+        self._check_interrupt()
+
+    def _send(self, progress: int, *, asks: bool = False, result: _Result | None = None) -> None:
+        read = 0 if self._source is None else self._source.position
+        data = b"".join(self._lines)
+        self._pipe.send(_Message(progress, read, self._facts, self._positions, self._ends, data, asks, result))
+        self._facts, self._positions, self._ends = [], array("q"), array("q")
+        self._lines.clear()
+        self._size = 0

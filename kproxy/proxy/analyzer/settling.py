@@ -1,0 +1,150 @@
+"""How much of each ring is in the decoded log for good: no exchange is counted twice, or not at all, when an analyzer is killed.
+
+A worker counts the requests that it wrote to its ring. The analyzer settles (TapReader.settle) those whose exchanges are on
+the disk, could not be written there, or could not be made; and beside them, in the same step, the size of the log. After a kill
+
+    * the worker counts what was written and not settled as left out, once the next reader is there (tap_cursor.pyx)
+    * the next analyzer cuts the log off at the size that was settled (``cut_off``): lines behind it came between a write and its
+      settling, or are half a line
+
+Without a log, an exchange is settled when it was handed to the outputs.
+"""
+
+import os
+import re
+import stat
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from kproxy.output.bodies import Bodies
+from kproxy.pipeline.connections import Connections
+from kproxy.pipeline.line_output import Lines, Render
+from kproxy.pipeline.output import Source
+from kproxy.pipeline.rotating_file import RotatingFile
+from kproxy.proxy.tap.ring import TapReader
+from kproxy.session import Event, Exchange
+
+
+class Settlement:
+    """What was settled of the rings; ring and connections of a worker have the same place in *readers* and *connections*."""
+
+    def __init__(self, readers: Sequence[TapReader], connections: Sequence[Connections]) -> None:
+        self._readers = readers
+        self._connections = connections
+        self._output: Counter[str] = Counter()
+        self._before = [reader.settled[0] for reader in readers]  # by analyzers before this one
+        self.log: LogLines | None = None
+
+    def use(self, log: "LogLines | None") -> None:
+        """Settle by this log from now on; the one before is closed. None: by what is handed to the outputs."""
+        self.log = log
+        if log is not None:
+            log.settlement = self
+            log.settled = {ring: connections.requests for ring, connections in enumerate(self._connections)}
+
+    def left_out(self) -> dict[str, int]:
+        """Requests that came and are not in the log, by reason."""
+        found = Counter(self._output)
+        for connections in self._connections:
+            found.update(connections.left_out)
+        return dict(found)
+
+    def note_dropped(self, requests: int) -> None:
+        """Count requests whose lines could not be written."""
+        self._output["output"] += requests
+
+    def publish(self) -> None:
+        """Settle what is on the disk now."""
+        log = self.log
+        file, size = (0, 0) if log is None else log.file.part
+        for ring, (reader, connections) in enumerate(zip(self._readers, self._connections, strict=True)):
+            done = connections.requests if log is None else log.settled.get(ring, 0)
+            reader.settle(self._before[ring] + done + sum(connections.left_out.values()), file, size)
+
+
+class LogLines(Lines):
+    """The decoded log, which knows how many requests of each ring are in its file, or were dropped."""
+
+    def __init__(self, render: Render, file: RotatingFile) -> None:
+        super().__init__(render, file)
+        self.file = file
+        self.settlement: Settlement | None = None
+        self.settled: dict[int, int] = {}  # requests by ring: on the disk, or dropped
+        self._dropped = 0  # requests that are not counted yet
+        self._buffered: dict[int, int] = {}
+        self._ring = 0
+        self._seen = (0, 0)
+
+    def start_source(self, source: Source) -> None:
+        """See Output. A run numbers its sources from 1, and the first ones are the rings."""
+        super().start_source(source)
+        self._ring = source.number - 1
+
+    def write(self, event: Event, bodies: Bodies | None, *, shown: bool = True, line: bytes | None = None) -> None:
+        """See Output."""
+        file = self.file
+        dropped = file.dropped
+        super().write(event, bodies, shown=shown, line=line)
+        if isinstance(event, Exchange) and event.request is not None:
+            self._note(dropped != file.dropped)
+        elif self._seen != (file.flushes, file.discards):
+            self._settle()
+
+    def _note(self, dropped: bool) -> None:
+        """Count the request that was written last, before or after what was settled meanwhile."""
+        file = self.file
+        refused = (
+            dropped and file.discards == self._seen[1]
+        )  # this line alone was dropped: no file could be opened for it
+        if self._seen != (file.flushes, file.discards) and (refused or not file.is_flushed):
+            self._settle()  # the part before was closed first, and this line is not in it
+        self._buffered[self._ring] = self._buffered.get(self._ring, 0) + 1
+        if file.is_flushed:
+            self._settle(dropped=refused)
+
+    def flush(self) -> None:
+        """See Output."""
+        super().flush()
+        self._settle()
+
+    def close(self, error: BaseException | None = None) -> None:
+        """See Output."""
+        super().close(error)
+        self._settle()
+
+    def _settle(self, *, dropped: bool = False) -> None:
+        discards = self.file.discards
+        if dropped or discards != self._seen[1]:
+            self._dropped += sum(self._buffered.values())
+        self._seen = self.file.flushes, discards
+        for ring, count in self._buffered.items():
+            self.settled[ring] = self.settled.get(ring, 0) + count
+        self._buffered.clear()
+        if self.settlement is not None:
+            self.settlement.note_dropped(self._dropped)
+            self._dropped = 0
+            self.settlement.publish()
+
+
+def cut_off(path: Path, readers: Sequence[TapReader]) -> None:
+    """Cut the log at *path*, or the part of it that an analyzer that was killed wrote last, off where that one settled it."""
+    settled = [reader.settled[1:] for reader in readers]
+    files = {file: min(size for other, size in settled if other == file) for file, _ in settled if file}
+    stem, _, suffixes = path.name.partition(".")
+    part = re.compile(rf"{re.escape(stem)}(\.\d{{6,18}})?{re.escape('.' + suffixes if suffixes else '')}")
+    with suppress(OSError):
+        for entry in os.scandir(path.parent):
+            if part.fullmatch(entry.name) and entry.inode() in files:
+                _cut(path.parent / entry.name, entry.inode(), files[entry.inode()])
+
+
+def _cut(path: Path, inode: int, size: int) -> None:
+    file = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        status = os.fstat(file)
+        if stat.S_ISREG(status.st_mode) and status.st_ino == inode and status.st_size > size:
+            os.ftruncate(file, size)
+    finally:
+        os.close(file)
