@@ -24,6 +24,7 @@ What bounds memory: the above for UNDECIDED; session.Limits for KAFKA; one TLS r
 from collections.abc import Callable, Iterator
 from enum import Enum
 from functools import cached_property
+from itertools import accumulate
 from typing import TypeAlias
 
 from kproxy.capture import Closed, CloseReason, Data, Ended, Flow, FlowItem, Gap
@@ -44,6 +45,7 @@ from kproxy.session import (
     NotKafka,
     Session,
     looks_like_responses,
+    may_be_response,
     recognise,
 )
 from kproxy.session import Gap as PassedOver
@@ -237,12 +239,14 @@ class FlowReader:
         return self._held[0] <= PROBE_SIZE // 2 and self._held[1] <= PROBE_PIECES // 2
 
     def _probe_start(self, direction: int, data: bytes) -> Verdict:
-        """Judge a flow by its first bytes. A response alone can only tell that it is something else."""
+        """Judge a flow by its first bytes. A response tells that it is something else, or answers what may be a request."""
         found = recognise(bytes(self._start[direction]), Direction(direction))
         if found is KAFKA and direction == Direction.REQUEST:
             return State.KAFKA
-        self._sides.read(direction, data)
-        return State.UNDECIDED if found is None or found is KAFKA else found
+        client = self._sides.read(direction, data)
+        if isinstance(found, Foreign):
+            return found
+        return State.KAFKA if client == Direction.REQUEST else State.UNDECIDED
 
     def _probe_piece(self, direction: int, data: bytes) -> Verdict:
         """Judge a flow without a beginning: clients write whole requests, so that pieces begin with them."""
@@ -295,9 +299,9 @@ class FlowReader:
         if self._from_start and not self._lost:
             return looks_like_responses(b"".join(runs[0]))
         return any(
-            looks_like_responses(b"".join(run[begin : begin + RUN_PIECES]))
+            may_be_response(piece) and _are_responses(run[begin : begin + RUN_PIECES])
             for run in runs
-            for begin in range(min(len(run), RUN_PIECES))
+            for begin, piece in enumerate(run)
         )
 
     def _can_be_client(self, direction: int) -> bool:
@@ -350,6 +354,11 @@ class FlowReader:
         self._enter(State.DROPPED)
         connection = Connection(self.number, self.flow.client, self.flow.server)
         return [NotKafka(connection, at, foreign.kind, foreign.direction, foreign.what)]
+
+
+def _are_responses(pieces: list[bytes]) -> bool:
+    begins = set(accumulate((len(piece) for piece in pieces), initial=0))
+    return looks_like_responses(b"".join(pieces), begins)
 
 
 def _feed(session: Session, item: Item) -> list[Event]:

@@ -53,7 +53,8 @@ class Sides:
         found = b"".join(piece for piece, _, _ in responses.rest())
         self._responses[direction] = self._hunt_responses(direction)
         size = int.from_bytes(found[:SIZE_FIELD], "big")
-        return 1 - direction if self._requests[1 - direction].confirm(found[SIZE_FIELD : SIZE_FIELD + size]) else None
+        confirmed = self._requests[1 - direction].confirm(found[SIZE_FIELD : SIZE_FIELD + size], size)
+        return 1 - direction if confirmed else None
 
     def interrupt(self, direction: int, unrecorded: int = 0) -> int | None:
         """Learn that bytes of a direction are missing here; give the client's direction if what came before says so.

@@ -206,11 +206,27 @@ class VirtualCluster:
         if node_id in self._listeners:
             self._set_target(self._listeners[node_id][0])
         self._send(Brokers(self.cluster.name, self.brokers.as_list()))
+        asyncio.get_running_loop().call_soon(
+            self._drain_misled
+        )  # not now: the response that tells of it is being rewritten
 
     def learn(self, brokers: list[tuple[int, str, int]]) -> None:
         """Learn the brokers that another worker has learned."""
         self.brokers.merge(brokers)
         self._set_targets()
+        self._drain_misled()
+
+    def _drain_misled(self) -> None:
+        """Drain links to a bootstrap broker of clients that came for another one, whose address was not known then.
+
+        A cluster that wants a login first tells kproxy nothing, so that a client's own Metadata response is the first to name
+        the brokers. The client connects again, to the right one.
+        """
+        bootstrap = {split_address(address) for address in self.cluster.bootstrap}
+        for link in self.links():
+            target = None if link.node_id is None else self.brokers.target(link.node_id)
+            if target is not None and link.target in bootstrap and link.target != target:
+                link.drain()
 
     def _set_targets(self) -> None:
         """Set the target of each acceptor again: a name may have other addresses by now."""

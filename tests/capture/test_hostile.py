@@ -90,7 +90,13 @@ def test_27_files(what: str, tmp_path: Path, capsys: pytest.CaptureFixture[str])
 def exchanges(packets: Iterable[Packet]) -> list[tuple[int | None, bool]]:
     """Correlation ids, and whether both sides are there and read."""
     return [
-        (event.correlation_id, event.request is not None and event.response is not None and event.undecoded is None)
+        (
+            event.correlation_id,
+            event.request is not None
+            and event.response is not None
+            and event.undecoded is None
+            and event.bodies is None,
+        )
         for event in decode(packets)
         if isinstance(event, Exchange)
     ]

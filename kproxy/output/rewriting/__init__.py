@@ -6,5 +6,6 @@ tokens.py            SASL tokens without their secrets
 internal_records.py  which message a record of an internal topic holds
 anonymize.py         what --anonymize replaces and what it keeps, with reasons
 pseudonyms.py        keyed pseudonyms of the same length
+payload_texts.py     the names in payloads of Streams and Connect
 sticky_topics.py     the topics in the sticky assignors' user data
 """

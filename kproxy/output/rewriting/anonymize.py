@@ -18,6 +18,7 @@ from kproxy.output.rewriting.internal_records import (
     payload_of_value,
     read_unsigned_varint,
 )
+from kproxy.output.rewriting.payload_texts import CONNECT, STREAMS, rewrite_texts
 from kproxy.output.rewriting.pseudonyms import Pseudonyms
 from kproxy.output.rewriting.rewriter import Context, Rewriter, Rewritten, Spot
 from kproxy.output.rewriting.sticky_topics import rewrite_sticky
@@ -138,11 +139,15 @@ class Anonymizer(Rewriter):
         known = PAYLOADS.get(place)
         if known is not None and len(value) >= VERSION_SIZE:
             version = int.from_bytes(value[:VERSION_SIZE], "big")
-            return self.payload(Payload(message(known), version, VERSION_SIZE), value) or bytes(len(value))
+            written = self.payload(Payload(message(known), version, VERSION_SIZE), value)
+            if written is None and known in CONNECT:
+                written = rewrite_texts(CONNECT[known], value, self._name)
+            return written or bytes(len(value))
         if place == ("EnvelopeRequest", "clientHostAddress") and len(value) in (4, 16):
             return self._pseudonyms.address(ip_address(value)).packed
-        if place[1] == "userData" and spot.message == "ConsumerProtocolSubscription":
-            return rewrite_sticky(value, self._name) or bytes(len(value))
+        if place[1] == "userData" and spot.message in STREAMS:
+            sticky = rewrite_sticky(value, self._name) if spot.message == "ConsumerProtocolSubscription" else None
+            return sticky or rewrite_texts(STREAMS[spot.message], value, self._name) or bytes(len(value))
         return bytes(len(value))
 
     def user(self, name: bytes) -> bytes:

@@ -1,8 +1,7 @@
 """Which message is in a record of an internal topic, so that it can be rewritten.
 
-__cluster_metadata: MetadataRecordSerde, three unsigned varints (frame version, type, version) and the message. The
-coordinators' topics: CoordinatorRecordSerde, an int16 (key: the type; value: the version) and the message. Other topics of
-Kafka's own are not opened here.
+__cluster_metadata and __remote_log_metadata: AbstractApiMessageSerde, three unsigned varints (frame version, type, version)
+and the message. The coordinators' topics: CoordinatorRecordSerde, an int16 (key: the type; value: the version) and the message.
 """
 
 from dataclasses import dataclass
@@ -17,8 +16,8 @@ COORDINATORS = {
     "__transaction_state": "kafka-transaction-coordinator",
     "__share_group_state": "kafka-share-coordinator",
 }
-INTERNAL_TOPICS = frozenset({METADATA_TOPIC, "__remote_log_metadata", *COORDINATORS})
-METADATA_MODULE = "kafka-metadata"
+LOGS = {METADATA_TOPIC: "kafka-metadata", "__remote_log_metadata": "kafka-storage"}
+INTERNAL_TOPICS = frozenset({*LOGS, *COORDINATORS})
 VERSION_SIZE = 2
 MOST_VARINT = 5  # bytes
 
@@ -40,8 +39,8 @@ def payload_of_key(topic: str, key: bytes) -> Payload | None:
 
 def payload_of_value(topic: str, key: bytes | None, value: bytes) -> Payload | None:
     """The message in a value; None where it is not known."""
-    if topic == METADATA_TOPIC:
-        return _metadata(value)
+    if topic in LOGS:
+        return _framed(value, LOGS[topic])
     name = None if key is None else _key_name(topic, key)
     if name is None or len(value) < VERSION_SIZE:
         return None
@@ -50,12 +49,12 @@ def payload_of_value(topic: str, key: bytes | None, value: bytes) -> Payload | N
     return Payload(message(name), version, VERSION_SIZE) if name in _names() else None
 
 
-def _metadata(value: bytes) -> Payload | None:
+def _framed(value: bytes, module: str) -> Payload | None:
     numbers, position = [], 0
     for _ in range(3):
         number, position = read_unsigned_varint(value, position)
         numbers.append(number)
-    name = _by_id(METADATA_MODULE, "metadata").get(numbers[1])
+    name = _by_id(module, "metadata").get(numbers[1])
     return None if name is None or position > len(value) else Payload(message(name), numbers[2], position)
 
 

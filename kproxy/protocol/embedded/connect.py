@@ -6,7 +6,7 @@ IncrementalCooperativeConnectProtocol, KIP-415). From version 1 on a worker's me
 
 from typing import Any
 
-from kproxy.protocol.embedded.reader import Reader
+from kproxy.protocol.embedded.reader import Reader, Texts
 
 PROTOCOL_TYPE = "connect"
 NEWEST = 2
@@ -14,23 +14,27 @@ CONNECTOR_TASK = -1  # stands for the connector itself among the numbers of its 
 CONNECTOR = 2 + 4  # bytes of a connector with an empty name and no tasks
 
 
-def open_metadata(data: bytes, protocol: str | None) -> dict[str, Any]:
-    """``version``, ``protocol``, ``value``: url, configOffset, assignment. Raises DecodeError."""
-    reader = Reader("Connect metadata", data)
+def open_metadata(data: bytes, protocol: str | None, texts: Texts | None = None) -> dict[str, Any]:
+    """``version``, ``protocol``, ``value``: url, configOffset, assignment; *texts* see Reader. Raises DecodeError."""
+    reader = Reader("Connect metadata", data, texts=texts)
     version = _read_version(reader)
     value: dict[str, Any] = {"url": reader.string(), "configOffset": reader.int64()}
     if version >= 1:
         assignment = reader.nullable_bytes()
-        value["assignment"] = _nested(assignment) if assignment else None
+        value["assignment"] = _nested(reader, len(assignment)) if assignment else None
+    _end(reader)
     return {"version": version, "protocol": protocol, "value": value}
 
 
-def open_assignment(data: bytes) -> dict[str, Any]:
+def open_assignment(data: bytes, texts: Texts | None = None) -> dict[str, Any]:
     """``version``, ``value``: error, leader, leaderUrl, configOffset, assigned, revoked, scheduledDelay.
 
-    Assigned and revoked are ``connectors`` and ``tasks``. Raises DecodeError.
+    Assigned and revoked are ``connectors`` and ``tasks``; *texts* see Reader. Raises DecodeError.
     """
-    reader = Reader("Connect assignment", data)
+    return _assignment(Reader("Connect assignment", data, texts=texts))
+
+
+def _assignment(reader: Reader) -> dict[str, Any]:
     version = _read_version(reader)
     value: dict[str, Any] = {
         "error": reader.int16(),
@@ -41,13 +45,24 @@ def open_assignment(data: bytes) -> dict[str, Any]:
     }
     if version >= 1:
         value |= {"revoked": _connectors(reader), "scheduledDelay": reader.int32()}
+    _end(reader)
     return {"version": version, "value": value}
 
 
-def _nested(data: bytes) -> dict[str, Any]:
-    opened = open_assignment(data)
+def _nested(metadata: Reader, size: int) -> dict[str, Any]:
+    """The assignment in the *size* bytes that were read last."""
+    start = metadata.position - size
+    opened = _assignment(Reader("Connect assignment", metadata.data[: metadata.position], start, metadata.texts))
     value: dict[str, Any] = opened["value"]
     return {"version": opened["version"]} | value
+
+
+def _end(reader: Reader) -> None:
+    """Bytes of a newer version may follow, but not where texts are noted: there must be some, and none may be missed."""
+    if reader.texts is not None:
+        reader.end()
+        if not reader.texts:
+            raise reader.malformed("no text, where a worker's URL or id is expected")
 
 
 def _read_version(reader: Reader) -> int:
@@ -55,6 +70,8 @@ def _read_version(reader: Reader) -> int:
     version = reader.int16()
     if version < 0:
         raise reader.malformed(f"version {version} is below 0")
+    if version > NEWEST and reader.texts is not None:
+        raise reader.malformed(f"version {version} is not known, so its texts are not")
     return version
 
 

@@ -7,11 +7,12 @@ protocol's own types (common.protocol.types.Type), those are ``string`` and ``nu
 import struct
 from base64 import urlsafe_b64encode
 from collections.abc import Callable
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from kproxy.errors import Malformed, TrailingBytes, Truncated
 
 T = TypeVar("T")
+Texts: TypeAlias = list[tuple[int, int, str]]  # where each text begins and ends, and its encoding
 ALLOWANCE = 64 * 1024
 EXPANSION = 32  # characters of names that may be repeated for each byte of the payload
 
@@ -23,12 +24,14 @@ class Reader:
         what: the name of the payload in errors.
         data: the payload.
         position: where in *data* it starts.
+        texts: takes note of where texts are, for who replaces them.
     """
 
-    __slots__ = ("_allowance", "data", "position", "what")
+    __slots__ = ("_allowance", "data", "position", "texts", "what")
 
-    def __init__(self, what: str, data: bytes, position: int = 0) -> None:
+    def __init__(self, what: str, data: bytes, position: int = 0, texts: Texts | None = None) -> None:
         self.what = what
+        self.texts = texts
         self.data = data
         self.position = position
         self._allowance = ALLOWANCE + EXPANSION * len(data)
@@ -93,7 +96,7 @@ class Reader:
     def string(self) -> str | None:
         """NULLABLE_STRING: INT16 size, then UTF-8; what is not UTF-8 becomes U+FFFD, as in Java."""
         size = self.int16()
-        return None if size < 0 else self.take(size).decode("utf-8", "replace")
+        return None if size < 0 else self._text(size, "utf-8").decode("utf-8", "replace")
 
     def nullable_bytes(self) -> bytes | None:
         """NULLABLE_BYTES: INT32 size, then the bytes."""
@@ -102,7 +105,7 @@ class Reader:
 
     def java_utf(self) -> str:
         """What DataOutputStream.writeUTF wrote: UINT16 size, then modified UTF-8 (NUL and surrogates spelled out)."""
-        text = self.take(self.uint16()).replace(b"\xc0\x80", b"\0")
+        text = self._text(self.uint16(), "utf-8").replace(b"\xc0\x80", b"\0")
         try:
             return text.decode("utf-8", "surrogatepass").encode("utf-16", "surrogatepass").decode("utf-16")
         except UnicodeDecodeError:
@@ -110,7 +113,17 @@ class Reader:
 
     def java_chars(self) -> str:
         """What DataOutputStream.writeChars wrote after its INT32 count: UTF-16 units."""
-        return self.take(2 * self.count(2)).decode("utf-16-be", "replace")
+        return self._text(2 * self.count(2), "utf-16-be").decode("utf-16-be", "replace")
+
+    def text_bytes(self) -> bytes:
+        """NULLABLE_BYTES that hold a text; null is as none."""
+        return self._text(max(0, self.int32()), "utf-8")
+
+    def _text(self, size: int, encoding: str) -> bytes:
+        data = self.take(size)
+        if self.texts is not None and size:
+            self.texts.append((self.position - size, self.position, encoding))
+        return data
 
     def count(self, smallest: int) -> int:
         """INT32 count of elements of at least *smallest* bytes each; null counts as none."""

@@ -2,22 +2,23 @@
 
 Written by hand in Java (SubscriptionInfoData.json describes the first, nothing the second: AssignmentInfo.decode,
 ConsumerProtocolUtils.readTaskIdFrom). Both begin with an INT32 version; unlike the consumer protocol's, a version newer than
-11 cannot be read, and Streams itself then asks for a rebalance with an older one (KIP-268).
+11 cannot be read, and Streams itself then asks for a rebalance with an older one (KIP-268). *texts* takes note of where the
+names are, see Reader.
 """
 
 from collections.abc import Callable
 from typing import Any
 
-from kproxy.protocol.embedded.reader import Reader
+from kproxy.protocol.embedded.reader import Reader, Texts
 
 NEWEST = 11
 TASK = 4 + 4  # bytes of a task without a named topology
 NAMED_TOPOLOGIES = 10  # the version from which tasks carry the name of their topology (KIP-809)
 
 
-def open_subscription_info(data: bytes) -> dict[str, Any]:
+def open_subscription_info(data: bytes, texts: Texts | None = None) -> dict[str, Any]:
     """SubscriptionInfo: an instance and its tasks, in SubscriptionInfoData.json's order; bytes as hex. Raises DecodeError."""
-    reader = Reader("Streams SubscriptionInfo", data)
+    reader = Reader("Streams SubscriptionInfo", data, texts=texts)
     version = _read_version(reader)
     opened: dict[str, Any] = {"version": version}
     if version >= 3:
@@ -27,7 +28,7 @@ def open_subscription_info(data: bytes) -> dict[str, Any]:
         opened["prevTasks"] = reader.array(TASK, lambda: _group_task(reader))
         opened["standbyTasks"] = reader.array(TASK, lambda: _group_task(reader))
     if version >= 2:
-        opened["userEndPoint"] = (reader.nullable_bytes() or b"").hex()
+        opened["userEndPoint"] = reader.text_bytes().hex()
     if version >= 7:
         opened["taskOffsetSums"] = _offset_sums(reader, version)
     if version >= 8:
@@ -40,9 +41,9 @@ def open_subscription_info(data: bytes) -> dict[str, Any]:
     return opened
 
 
-def open_assignment_info(data: bytes) -> dict[str, Any]:
+def open_assignment_info(data: bytes, texts: Texts | None = None) -> dict[str, Any]:
     """AssignmentInfo: the tasks of an instance, the hosts of all partitions, in wire order. Raises DecodeError."""
-    reader = Reader("Streams AssignmentInfo", data)
+    reader = Reader("Streams AssignmentInfo", data, texts=texts)
     version = _read_version(reader)
     opened: dict[str, Any] = {"version": version}
     if version >= 3:
@@ -90,7 +91,7 @@ def _task_sum(reader: Reader) -> dict[str, Any]:
 
 
 def _client_tag(reader: Reader) -> dict[str, str]:
-    return {"key": (reader.nullable_bytes() or b"").hex(), "value": (reader.nullable_bytes() or b"").hex()}
+    return {"key": reader.text_bytes().hex(), "value": reader.text_bytes().hex()}
 
 
 def _task(reader: Reader, version: int) -> dict[str, Any]:

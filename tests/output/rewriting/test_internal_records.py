@@ -42,11 +42,17 @@ def test_a_coordinators_key_names_its_value() -> None:
         ("__consumer_offsets", OFFSET_KEY, b"\0"),
         ("__cluster_metadata", None, b"\1\x7f\0"),
         ("__cluster_metadata", None, b"\1\2\x80"),
-        ("__remote_log_metadata", None, TOPIC_RECORD),
+        ("__remote_log_metadata", None, b"\1\x7f\0"),
     ],
 )
 def test_what_is_not_known_is_none(topic: str, key: bytes | None, value: bytes) -> None:
     assert payload_of_value(topic, key, value) is None
+
+
+def test_remote_log_metadata_is_the_storage_modules() -> None:
+    found = payload_of_value("__remote_log_metadata", b"", b"\1\2\0" + bytes(21))
+    assert found is not None
+    assert (found.message.name, found.version, found.start) == ("RemotePartitionDeleteMetadataRecord", 0, 3)
 
 
 @pytest.mark.parametrize(("data", "expected"), [("00", (0, 1)), ("ac02", (300, 2)), ("ffffffff0f", (2**32 - 1, 5))])
