@@ -8,7 +8,8 @@ recognise.py. The state of a session is that of its two streams, its SaslPhase a
     a request frame              a raw token if the SaslPhase says so, else a request: its exchange goes into InFlight; Produce
                                  with acks=0 is reported at once. A first frame that is another protocol: NotKafka, both streams
                                  stop. A frame that is no request: BadFrame, the stream hunts
-    a response frame             InFlight empty: BadFrame (or, once bytes are missing, an exchange without its request).
+    a response frame             InFlight empty: BadFrame (or, once bytes are missing, and for a second response to the request
+                                 answered last, an exchange without its request).
                                  Head is a token: the broker's token, unless the phase is over and the correlation id is that of
                                  the first request: then the tokens before it are never answered and are dropped.
                                  Head has its correlation id: the pair is reported. Else InFlight.find: what stands before the
@@ -36,7 +37,7 @@ from kproxy.session.exchanges cimport Exchange, Frame, InFlight, Route, route_of
 from kproxy.session.stream cimport FrameBuffer, HUNTING, OPAQUE, SKIPPING, Stream
 
 from kproxy.errors import DecodeError, Malformed, Truncated
-from kproxy.protocol import Direction
+from kproxy.protocol import ApiKey, Direction
 from kproxy.session.closing import before_response, CAPTURE_ENDED, who_closed
 from kproxy.session.cluster import ClusterView
 from kproxy.session.cut import Cut
@@ -53,6 +54,11 @@ _ACKS_NOT_HERE = "whether it is answered at all is not known: its acks are not i
 _IDS = 8  # bytes of a request's header up to its correlation id
 cdef int MISSING = Cut.MISSING
 cdef int SNAPLEN = Cut.SNAPLEN
+_REQUEST_NOT_SEEN = "its request was not seen, so nothing says how to read the response"
+# Kafka 2.8 answers a Produce v0 to v2 twice when it cannot convert the records; clients take the first response.
+_ANSWERED_AGAIN = "a second response to the request answered last; clients take the first one"
+# Kafka 0.9 has no ApiVersions: it closes the connection, or goes on with the next request.
+_PASSED_OVER = "the broker passed over it, as one before 0.10 does, which has no ApiVersions: a later request was answered"
 cdef dict _NO_NAMES = {}  # shared by all exchanges without topic ids; never written to
 # Bytes that may be a password are not reported, not even as a number.
 _NO_REQUEST_BUT_TOKEN = "no request where authentication is not done; it may be a SASL token, so nothing in it is shown"
@@ -89,6 +95,7 @@ cdef class Session:
     cdef bint _broker_seen  # whether any byte of the broker was captured
     cdef int64_t _skipped  # bytes skipped in hunts
     cdef object _request_hunt  # the last one
+    cdef object _answered_id  # the correlation id of the last exchange with a response
     cdef list _passed_over  # of each direction: a Gap that may grow, see _report_gap
     cdef bint _goes_on  # whether a hunt that ends will go on behind what a snaplen cut
 
@@ -485,6 +492,7 @@ cdef class Session:
         """Read the body of a response whose header is read, and report the exchange."""
         exchange.response = frame
         exchange.at = frame.ended_at
+        self._answered_id = exchange.correlation_id
         if frame.cut_code and not self._read_cut_header(route, frame):
             route = None
         if route is not None:
@@ -547,7 +555,9 @@ cdef class Session:
     def _skip_to(self, index: int, frame: Frame, events: list[Event]) -> None:
         why = "its response is missing: the one to a later request came first"
         skipped = [entry for entry, _ in zip(self._in_flight.queue, range(index), strict=False)]
-        if not self._lossy and not all(_may_be_unanswered(*entry) for entry in skipped):
+        if not self._lossy and all(route is not None and route.api_key == ApiKey.API_VERSIONS for _, route in skipped):
+            why = _PASSED_OVER
+        elif not self._lossy and not all(_may_be_unanswered(*entry) for entry in skipped):
             reason = "responses are out of order: requests before this one were not answered"
             events.append(BadFrame(self.connection, frame.ended_at, Direction.RESPONSE, reason))
         for exchange, route in skipped:
@@ -566,7 +576,8 @@ cdef class Session:
             reason = f"no response: {error}"
             events.append(BadFrame(self.connection, frame.ended_at, Direction.RESPONSE, reason))
             return
-        if not self._lossy:
+        again = header.correlation_id == self._answered_id
+        if not self._lossy and not again:
             reason = (
                 f"a response with correlation id {header.correlation_id}, which no request in flight has: "
                 "the request may be missing in the capture"
@@ -576,7 +587,7 @@ cdef class Session:
         frame.header = header
         frame.body_start = header.size
         exchange = Exchange(self.connection, frame.ended_at, correlation_id=header.correlation_id, response=frame)
-        exchange.undecoded = "its request was not seen, so nothing says how to read the response"
+        exchange.undecoded = _ANSWERED_AGAIN if again else _REQUEST_NOT_SEEN
         events.append(exchange)
 
     # Tokens

@@ -126,14 +126,30 @@ def test_an_unknown_correlation_id_leaves_the_request_in_flight() -> None:
     ]
 
 
-def test_a_duplicate_response_is_none() -> None:
-    twice = heartbeat_answer(1) * 2
-    said = converse(client >> heartbeat(1) + heartbeat(2), broker >> twice + heartbeat_answer(2))
-    assert said == [
-        "Heartbeat v0 #1 answered",
-        f"bad response: a response with correlation id 1, {UNASKED}",
-        "Heartbeat v0 #2 answered",
-    ]
+def test_a_second_response_to_one_request_is_said_to_be_one() -> None:
+    """Kafka 2.8 sends two to a Produce v0 to v2 whose records it cannot convert."""
+    twice = produce_answer(1) * 2
+    events = events_of(client >> produce(1, 1) + heartbeat(2), broker >> twice + heartbeat_answer(2))
+    first, second, third = events
+    assert isinstance(first, Exchange) and isinstance(second, Exchange) and isinstance(third, Exchange)
+    assert (first.request is not None, second.request, third.unanswered) == (True, None, None)
+    assert second.undecoded is not None and second.undecoded.startswith(
+        "a second response to the request answered last"
+    )
+    assert (
+        second.correlation_id == 1
+        and second.response is not None
+        and second.response.wire_size == len(produce_answer(1))
+    )
+
+
+def test_a_broker_that_passes_over_api_versions_is_said_to() -> None:
+    """Kafka 0.9, which does not know that API, may answer the requests behind it."""
+    events = events_of(client >> api_versions(0) + heartbeat(5), broker >> heartbeat_answer(5))
+    first, second = events
+    assert isinstance(first, Exchange) and isinstance(second, Exchange)
+    assert first.unanswered is not None and first.unanswered.startswith("the broker passed over it")
+    assert second.response is not None and second.unanswered is None
 
 
 def test_swapped_responses_never_pair_with_the_other_request() -> None:
