@@ -22,7 +22,7 @@ Map, in the order the bytes pass through
     exchanges.pyx     Frame, Exchange; Route: how each API is read; InFlight: requests not answered yet, bounded
     sasl.py           which frames are raw SASL tokens
     learning.py       what exchanges show beyond themselves: client software, topic names, fetch sessions
-    events.py         Connection, and the events that are no exchange: Gap, BadFrame, NotKafka, SaslToken, Tls
+    events.py         Connection, and the events that are no exchange: Gap, BadFrame, Note, NotKafka, SaslToken, Tls
     cut.py            Cut: why the end of a frame is not here
     closing.py        who ended a connection, in words
     limits.py         Limits: what one connection may use
@@ -52,7 +52,7 @@ To add
 from kproxy.protocol import Direction
 from kproxy.session.cluster import ClusterView
 from kproxy.session.cut import Cut
-from kproxy.session.events import BadFrame, Connection, Gap, NotKafka, SaslToken, Tls
+from kproxy.session.events import BadFrame, Connection, Gap, Note, NotKafka, SaslToken, Tls
 from kproxy.session.exchanges import Event, Exchange, Frame
 from kproxy.session.fetch_session import FetchPartition, FetchSession
 from kproxy.session.limits import Limits
@@ -86,6 +86,7 @@ __all__ = [
     "Gap",
     "Limits",
     "NotKafka",
+    "Note",
     "SaslToken",
     "Session",
     "Tls",

@@ -126,30 +126,14 @@ def test_an_unknown_correlation_id_leaves_the_request_in_flight() -> None:
     ]
 
 
-def test_a_second_response_to_one_request_is_said_to_be_one() -> None:
-    """Kafka 2.8 sends two to a Produce v0 to v2 whose records it cannot convert."""
-    twice = produce_answer(1) * 2
-    events = events_of(client >> produce(1, 1) + heartbeat(2), broker >> twice + heartbeat_answer(2))
-    first, second, third = events
-    assert isinstance(first, Exchange) and isinstance(second, Exchange) and isinstance(third, Exchange)
-    assert (first.request is not None, second.request, third.unanswered) == (True, None, None)
-    assert second.undecoded is not None and second.undecoded.startswith(
-        "a second response to the request answered last"
-    )
-    assert (
-        second.correlation_id == 1
-        and second.response is not None
-        and second.response.wire_size == len(produce_answer(1))
-    )
-
-
-def test_a_broker_that_passes_over_api_versions_is_said_to() -> None:
-    """Kafka 0.9, which does not know that API, may answer the requests behind it."""
-    events = events_of(client >> api_versions(0) + heartbeat(5), broker >> heartbeat_answer(5))
-    first, second = events
-    assert isinstance(first, Exchange) and isinstance(second, Exchange)
-    assert first.unanswered is not None and first.unanswered.startswith("the broker passed over it")
-    assert second.response is not None and second.unanswered is None
+def test_a_duplicate_response_is_no_exchange() -> None:
+    twice = heartbeat_answer(1) * 2
+    said = converse(client >> heartbeat(1) + heartbeat(2), broker >> twice + heartbeat_answer(2))
+    assert said == [
+        "Heartbeat v0 #1 answered",
+        "note on the response: a second answer to Heartbeat request 1, which was answered before",
+        "Heartbeat v0 #2 answered",
+    ]
 
 
 def test_swapped_responses_never_pair_with_the_other_request() -> None:
@@ -230,6 +214,36 @@ def test_a_request_lost_under_tls_is_told_later_so_its_response_says_what_may_be
 def test_what_is_unanswered_when_the_broker_closes_says_so() -> None:
     (exchange,) = exchanges(client >> heartbeat(1), broker.finishes(), closing)
     assert exchange.unanswered == "the broker closed the connection before the response"
+
+
+def test_a_second_answer_to_one_request_says_so() -> None:
+    """As of Kafka 2.8 to a Produce v0 to v2 that it cannot convert."""
+    said = converse(
+        client >> produce(5, acks=1) + heartbeat(6),
+        broker >> produce_answer(5) + produce_answer(5) + heartbeat_answer(6) + heartbeat_answer(7),
+    )
+    assert said[:3] == [
+        "Produce v3 #5 answered",
+        "note on the response: a second answer to Produce request 5, which was answered before",
+        "Heartbeat v0 #6 answered",
+    ]
+    assert said[3].startswith("bad response") and len(said) == 4
+
+
+def test_a_broker_that_skips_api_versions_is_old_and_nothing_is_out_of_order() -> None:
+    asked = client >> api_versions(0) + heartbeat(1)
+    skipped, answered = events_of(asked, broker >> heartbeat_answer(1), closing)
+    assert isinstance(skipped, Exchange) and skipped.api_name == "ApiVersions"
+    assert skipped.unanswered == "the broker skipped it, as those before 0.10 do, which do not know ApiVersions"
+    assert tell(answered) == "Heartbeat v0 #1 answered"
+
+
+@pytest.mark.parametrize("more", [b"", heartbeat(1)])
+def test_a_broker_that_closes_on_api_versions_may_be_old(more: bytes) -> None:
+    first = exchanges(client >> api_versions(0) + more, broker.finishes(), closing)[0]
+    assert first.unanswered == (
+        "the broker closed the connection before the response; those before 0.10 do so, as they do not know ApiVersions"
+    )
 
 
 def test_a_client_may_finish_before_it_is_answered() -> None:

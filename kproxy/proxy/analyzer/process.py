@@ -84,6 +84,7 @@ class Analyzer:
             TapDecoder(self._run.open_live(f"worker {ring}", self._report_fault)) for ring in range(len(readers))
         ]
         self.settlement = Settlement(readers, [tap.connections for tap in self.taps])
+        self.is_configured = False  # before, nothing is read: it would not be in the files
         self._cut_off = False  # whether the log of the analyzer before was, see settling.py
         self._faults = [reader.faults for reader in readers]
         self._busy = False
@@ -138,6 +139,7 @@ class Analyzer:
                 self.files[name] = File(wanted, file, output)
                 self._run.add_output(output)
                 file.is_open()  # so that it exists, or is reported as missing, before traffic comes
+        self.is_configured = True
 
     def _reporter(self, path: str) -> Report:
         def report(reason: str) -> None:
@@ -256,7 +258,7 @@ class Analyzer:
 async def _look(analyzer: Analyzer, stop: asyncio.Event) -> None:
     """Read the rings until *stop*: at once while there is more, else some times a second."""
     while not stop.is_set():
-        most = await analyzer.read_all()
+        most = await analyzer.read_all() if analyzer.is_configured else 0
         if most >= BATCH or (most and analyzer.is_behind):
             await asyncio.sleep(0)
             continue
