@@ -158,7 +158,7 @@ class LivePcapng(_Pcapng):
         """See Output."""
         if not shown:
             return
-        pieces = self._pieces.of(event)
+        pieces = self._pieces.of(event, bodies)
         if not pieces or not self._file.is_open():
             return
         conversation = self._conversation(event.connection)

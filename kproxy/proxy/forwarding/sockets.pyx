@@ -159,6 +159,10 @@ cdef class Acceptor:
                     worker.release_place()
                     return self.refuse(client)
             link = self.make_link(peer, slot)
+        except MemoryError:
+            worker.release_place()
+            close_fd(client)
+            return self.starve()
         except Exception as error:
             worker.release_place()
             close_fd(client)
@@ -173,9 +177,18 @@ cdef class Acceptor:
             else:
                 link.target = self._address
                 self.connect(link)
+        except MemoryError:
+            self.starve()
+            link.close(ERROR)
         except Exception as error:
             self.owner.on_fault(link, error)
             link.close(ERROR)
+        return 0
+
+    cdef int starve(self) except -1:
+        """There is no memory for one more link."""
+        self.worker.counters.total(ACCEPT_ERRORS)[0] += 1
+        self.owner.on_accept_error(self, ENOMEM)
         return 0
 
     cdef int refuse(self, int client) except -1:
