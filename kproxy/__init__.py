@@ -37,7 +37,7 @@ TYPE_CHECKING = False  # as type checkers know it; importing typing would take l
 if TYPE_CHECKING:
     from kproxy.errors import CaptureError, DecodeError, KproxyError, UsageError
     from kproxy.pipeline.reading import Reader, read
-    from kproxy.session import BadFrame, Event, Exchange, Gap, NotKafka, SaslToken, Tls
+    from kproxy.session import BadFrame, Event, Exchange, Gap, Note, NotKafka, SaslToken, Tls
 
 __version__ = "0.1.0"
 __all__ = [
@@ -49,6 +49,7 @@ __all__ = [
     "Gap",
     "KproxyError",
     "NotKafka",
+    "Note",
     "Reader",
     "SaslToken",
     "Tls",

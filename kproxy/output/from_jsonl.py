@@ -22,7 +22,20 @@ from kproxy.protocol import ApiKey, Beginning, Message, RequestHeader, ResponseH
 from kproxy.protocol.embedded import Embedded
 from kproxy.protocol.frames import SIZE_FIELD
 from kproxy.protocol.message import request_message, response_message
-from kproxy.session import BadFrame, Connection, Cut, Direction, Event, Exchange, Frame, Gap, NotKafka, SaslToken, Tls
+from kproxy.session import (
+    BadFrame,
+    Connection,
+    Cut,
+    Direction,
+    Event,
+    Exchange,
+    Frame,
+    Gap,
+    Note,
+    NotKafka,
+    SaslToken,
+    Tls,
+)
 from kproxy.session.fetch_session import FETCH_SESSIONS_FROM, FetchSessions
 from kproxy.session.software import SOFTWARE_FROM
 
@@ -122,6 +135,13 @@ class _BadFrame(_Other, tag="badFrame"):
         return BadFrame(connection, at, Direction.of(self.direction), self.reason)
 
 
+class _Note(_Other, tag="note"):
+    what: str = ""
+
+    def _event(self, connection: Connection, at: int) -> Event:
+        return Note(connection, at, Direction.of(self.direction), self.what)
+
+
 class _NotKafka(_Other, tag="notKafka"):
     kind: str = "unknown"
     what: str = ""
@@ -171,7 +191,7 @@ class _Handshake(Struct):
     mechanism: str
 
 
-_read_line = msgspec.json.Decoder(_Exchange | _Tls | _SaslToken | _Gap | _BadFrame | _NotKafka).decode
+_read_line = msgspec.json.Decoder(_Exchange | _Tls | _SaslToken | _Gap | _BadFrame | _Note | _NotKafka).decode
 _read_embedded = msgspec.json.Decoder(list[_Embedded]).decode
 _read_fetch = msgspec.json.Decoder(_Fetch).decode
 _read_answer = msgspec.json.Decoder(_Answer).decode

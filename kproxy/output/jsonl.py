@@ -45,6 +45,7 @@ Anything else has ``event``, ``connection``, ``client``, ``broker``, ``at`` (as 
     event           "saslToken": an authentication token outside of any request: direction, size, mechanism, token
                     "gap": bytes are missing: direction, size (null where nobody knows), skipped
                     "badFrame": a frame no peer would accept: direction, reason
+                    "note": something else that a peer did, as a second answer to one request: direction, what
                     "notKafka": the connection does not speak Kafka in the clear: direction, kind, what, tls
                     "tls": the connection was TLS and could be read; said when it is over: tls
     direction       str: "request" (client to broker) or "response"
@@ -54,7 +55,7 @@ Anything else has ``event``, ``connection``, ``client``, ``broker``, ``at`` (as 
     skipped         int: bytes passed over until a frame could be found again
     reason          str: in words
     kind            str: tls, http, proxy, ssh, postgresql, zookeeper, text, one-sided, unknown
-    what            str: in words, which side it is and what to change
+    what            str: in words; of notKafka which side it is and what to change
     tls             object: what is known of the connection's TLS (fields: kproxy.output.tls); null in the clear
 
 Kafka's JSON is what its JsonConverter classes write; int64 values are plain numbers, also beyond 2^53.
@@ -70,7 +71,7 @@ from kproxy.output.escaping import well_formed
 from kproxy.output.exchange_line import exchange_line
 from kproxy.output.times import render_instant
 from kproxy.output.tls import tls_json
-from kproxy.session import BadFrame, Event, Exchange, Gap, NotKafka, SaslToken, Tls
+from kproxy.session import BadFrame, Event, Exchange, Gap, Note, NotKafka, SaslToken, Tls
 
 encode = msgspec.json.Encoder().encode
 START = b'{"event":"'  # of every line that kproxy writes; a program that rewrote it may have inserted spaces
@@ -105,6 +106,10 @@ def _bad_frame(event: Any) -> dict[str, Any]:
     return {"direction": event.direction.text, "reason": well_formed(event.reason)}
 
 
+def _note(event: Any) -> dict[str, Any]:
+    return {"direction": event.direction.text, "what": well_formed(event.what)}
+
+
 def _not_kafka(event: Any) -> dict[str, Any]:
     return {
         "direction": event.direction.text,
@@ -127,6 +132,7 @@ OTHER_EVENTS: dict[type[Event], tuple[str, Callable[[Any], dict[str, Any]]]] = {
     SaslToken: ("saslToken", _sasl_token),
     Gap: ("gap", _gap),
     BadFrame: ("badFrame", _bad_frame),
+    Note: ("note", _note),
     NotKafka: ("notKafka", _not_kafka),
     Tls: ("tls", _tls),
 }

@@ -168,25 +168,29 @@ class Connections:
             except self._contain as error:
                 self.fail(number, error)
 
-    def end(self, number: int, direction: int, at: int) -> None:
-        """End a direction: its side sends no more."""
+    def end(self, number: int, direction: int, at: int, *, reset: bool = False) -> None:
+        """End a direction: its side sends no more, or *reset* the connection."""
         self.last_at = at
         connection = self._open.get(number)
         if connection is not None:
             try:
-                self._hand_over(connection, connection.session.end(direction, at))
+                self._hand_over(connection, connection.session.end(direction, at, direction if reset else None))
                 self._listener.end_connection(End(number, at, SIDES[direction]), None)
             except self._contain as error:
                 self.fail(number, error)
 
-    def close(self, number: int, at: int, requests: int | None = None) -> None:
+    def close(self, number: int, at: int, requests: int | None = None, *, ended: str | None = None) -> None:
         """Close a connection: requests that are not answered become events now.
 
-        *requests*: how many came on it. Those of which no exchange was made, as it failed or was given up, are ``left_out``.
+        Args:
+            requests: how many came on it. Those of which no exchange was made, as it failed or was given up, are ``left_out``.
+            ended: who ended it, in words, where no end of a side says so.
         """
         self.last_at = at
         connection = self._open.get(number)
         if connection is not None:
+            known = connection.session.connection
+            known.closed = known.closed or ended
             self._close(connection, at, CloseReason.FINISHED)
             self._ended.setdefault(number, (connection.reported, FAULT))
         reported, why = self._ended.pop(number, (0, FAULT))

@@ -23,6 +23,8 @@ What bounds memory: the above for UNDECIDED; session.Limits for KAFKA; one TLS r
 
 from collections.abc import Callable, Iterator
 from enum import Enum
+from functools import cached_property
+from itertools import accumulate
 from typing import TypeAlias
 
 from kproxy.capture import Closed, CloseReason, Data, Ended, Flow, FlowItem, Gap
@@ -43,6 +45,7 @@ from kproxy.session import (
     NotKafka,
     Session,
     looks_like_responses,
+    may_be_response,
     recognise,
 )
 from kproxy.session import Gap as PassedOver
@@ -134,8 +137,11 @@ class FlowReader:
         self._start = (bytearray(), bytearray())  # what each direction begins with, up to ENOUGH
         self._missing = 0
         self._lost = False  # bytes are missing, so that what came is not the beginning
-        self._sides = Sides(JOINED_HELD)
         self._foreign: Foreign | None = None  # what a flow without beginning seems to be, unless a request is found
+
+    @cached_property
+    def _sides(self) -> Sides:
+        return Sides(JOINED_HELD)  # most flows are known by their first bytes, and need none
 
     def receive(self, item: Item) -> list[Event]:
         """Take the next item of the flow; give the events that it makes."""
@@ -233,12 +239,14 @@ class FlowReader:
         return self._held[0] <= PROBE_SIZE // 2 and self._held[1] <= PROBE_PIECES // 2
 
     def _probe_start(self, direction: int, data: bytes) -> Verdict:
-        """Judge a flow by its first bytes. A response alone can only tell that it is something else."""
-        self._sides.read(direction, data)
+        """Judge a flow by its first bytes. A response tells that it is something else, or answers what may be a request."""
         found = recognise(bytes(self._start[direction]), Direction(direction))
-        if found is KAFKA:
-            return State.UNDECIDED if direction else State.KAFKA
-        return State.UNDECIDED if found is None else found
+        if found is KAFKA and direction == Direction.REQUEST:
+            return State.KAFKA
+        client = self._sides.read(direction, data)
+        if isinstance(found, Foreign):
+            return found
+        return State.KAFKA if client == Direction.REQUEST else State.UNDECIDED
 
     def _probe_piece(self, direction: int, data: bytes) -> Verdict:
         """Judge a flow without a beginning: clients write whole requests, so that pieces begin with them."""
@@ -291,9 +299,9 @@ class FlowReader:
         if self._from_start and not self._lost:
             return looks_like_responses(b"".join(runs[0]))
         return any(
-            looks_like_responses(b"".join(run[begin : begin + RUN_PIECES]))
+            may_be_response(piece) and _are_responses(run[begin : begin + RUN_PIECES])
             for run in runs
-            for begin in range(min(len(run), RUN_PIECES))
+            for begin, piece in enumerate(run)
         )
 
     def _can_be_client(self, direction: int) -> bool:
@@ -346,6 +354,11 @@ class FlowReader:
         self._enter(State.DROPPED)
         connection = Connection(self.number, self.flow.client, self.flow.server)
         return [NotKafka(connection, at, foreign.kind, foreign.direction, foreign.what)]
+
+
+def _are_responses(pieces: list[bytes]) -> bool:
+    begins = set(accumulate((len(piece) for piece in pieces), initial=0))
+    return looks_like_responses(b"".join(pieces), begins)
 
 
 def _feed(session: Session, item: Item) -> list[Event]:

@@ -23,11 +23,11 @@ from kproxy.pipeline.sink import Writable
 from kproxy.pipeline.time_order import TimeOrder
 from kproxy.protocol.addresses import join_ip_address, mapped, split_address
 from kproxy.session import Connection, Direction, Event, Exchange
-from kproxy.session.closing import before_response, who_closed
+from kproxy.session.closing import who_closed
 
 BOTH = tuple(Direction)
 ENDINGS = {  # who sent FIN first, as far as unanswered requests tell
-    before_response(who_closed(by, reset=reset)): order
+    who_closed(by, reset=reset): order
     for by, order in ((Direction.REQUEST, (0,)), (Direction.RESPONSE, (1, 0)))
     for reset in (False, True)
 }
@@ -84,7 +84,7 @@ class OrderedPcapng(_Pcapng):
         for piece in self._pieces.of(event):
             self._add(event, piece)
         if isinstance(event, Exchange) and event.unanswered is not None:
-            self._of(event).farewell = ENDINGS.get(event.unanswered, ())
+            self._of(event).farewell = ENDINGS.get(event.connection.closed or "", ())
 
     def flush(self) -> None:
         """See Output: nothing can be written before the end."""
@@ -158,7 +158,7 @@ class LivePcapng(_Pcapng):
         """See Output."""
         if not shown:
             return
-        pieces = self._pieces.of(event)
+        pieces = self._pieces.of(event, bodies)
         if not pieces or not self._file.is_open():
             return
         conversation = self._conversation(event.connection)

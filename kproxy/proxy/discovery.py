@@ -49,16 +49,21 @@ async def discover(upstream: Upstream, tls: ssl.SSLContext | None, server_name: 
 
 
 async def _ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> list[Broker]:
-    versions = message("ApiVersionsResponse").decode(0, await _exchange(reader, writer, ApiKey.API_VERSIONS, 0, b""))
+    versions = _decoded("ApiVersionsResponse", 0, await _exchange(reader, writer, ApiKey.API_VERSIONS, 0, b""))
     offered = next((api for api in versions.api_keys if api.api_key == ApiKey.METADATA), None)
     known = message("MetadataRequest").versions.highest
     version = 0 if offered is None else min(offered.max_version, known)
     request = message("MetadataRequest")
     asked = request.from_json(version, _metadata_request(version))
     answer = await _exchange(reader, writer, ApiKey.METADATA, version, request.encode(version, asked))
-    metadata = message("MetadataResponse")
-    found = metadata.decode(version, answer[: metadata.walk(version, answer)])  # librdkafka's mock cluster sends more
+    found = _decoded("MetadataResponse", version, answer)
     return [(broker.node_id, broker.host, broker.port) for broker in found.brokers]
+
+
+def _decoded(name: str, version: int, answer: bytes) -> Any:
+    """Decode a response; some software sends bytes after it (librdkafka's mock cluster)."""
+    response = message(name)
+    return response.decode(version, answer, trailing=response.check(version, answer, trailing=True).trailing)
 
 
 def _metadata_request(version: int) -> str:

@@ -9,7 +9,7 @@
     session.end(Direction.REQUEST, at)           -> list[Event]   that side sent FIN; reset_by: or the direction ended by an RST
     session.close(at)                            -> list[Event]   nothing more will arrive: unanswered requests are reported
 
-    recognise(first_bytes, Direction.REQUEST)    -> KAFKA, a Foreign that says what it is, or None while more bytes are needed
+    recognise(first_bytes, Direction.REQUEST)    -> KAFKA, a Foreign that says what it is, or None while more is needed
     looks_like_request(data)                     -> bool          to find out which side is the client
     looks_like_responses(data)                   -> bool          of a direction whose requests are missing
 
@@ -22,7 +22,7 @@ Map, in the order the bytes pass through
     exchanges.pyx     Frame, Exchange; Route: how each API is read; InFlight: requests not answered yet, bounded
     sasl.py           which frames are raw SASL tokens
     learning.py       what exchanges show beyond themselves: client software, topic names, fetch sessions
-    events.py         Connection, and the events that are no exchange: Gap, BadFrame, NotKafka, SaslToken, Tls
+    events.py         Connection, and the events that are no exchange: Gap, BadFrame, Note, NotKafka, SaslToken, Tls
     cut.py            Cut: why the end of a frame is not here
     closing.py        who ended a connection, in words
     limits.py         Limits: what one connection may use
@@ -52,11 +52,18 @@ To add
 from kproxy.protocol import Direction
 from kproxy.session.cluster import ClusterView
 from kproxy.session.cut import Cut
-from kproxy.session.events import BadFrame, Connection, Gap, NotKafka, SaslToken, Tls
+from kproxy.session.events import BadFrame, Connection, Gap, Note, NotKafka, SaslToken, Tls
 from kproxy.session.exchanges import Event, Exchange, Frame
 from kproxy.session.fetch_session import FetchPartition, FetchSession
 from kproxy.session.limits import Limits
-from kproxy.session.recognise import KAFKA, Foreign, looks_like_request, looks_like_responses, recognise
+from kproxy.session.recognise import (
+    KAFKA,
+    Foreign,
+    looks_like_request,
+    looks_like_responses,
+    may_be_response,
+    recognise,
+)
 from kproxy.session.session import Session
 from kproxy.session.software import client_software
 from kproxy.session.stream import FrameBuffer
@@ -79,6 +86,7 @@ __all__ = [
     "Gap",
     "Limits",
     "NotKafka",
+    "Note",
     "SaslToken",
     "Session",
     "Tls",
@@ -87,5 +95,6 @@ __all__ = [
     "client_software",
     "looks_like_request",
     "looks_like_responses",
+    "may_be_response",
     "recognise",
 ]

@@ -73,6 +73,16 @@ class Tls(Event):
 
 
 @dataclass
+class Note(Event):
+    """Something that a peer did, which is no exchange and no fault of the capture; *what* is for people."""
+
+    connection: Connection
+    at: int  # ns
+    direction: Direction = Direction.REQUEST
+    what: str = ""
+
+
+@dataclass
 class BadFrame(Event):
     """A size field no peer would accept, or a frame that is none; what follows must be plausible to be trusted."""
 

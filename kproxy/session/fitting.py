@@ -7,6 +7,7 @@ from kproxy.protocol import ApiKey, read_response_header, request_message
 from kproxy.protocol.message import Message
 from kproxy.session.exchanges import Route
 
+MOST_TRAILING = 16  # bytes after a message that real clients send (librdkafka: 4); more make a frame unlikely
 PENDING = -1  # too little is here to tell
 BROKEN = -2  # no layout fits
 _NEXT_VERSIONS = 8  # that the releases of some years add to an API

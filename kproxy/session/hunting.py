@@ -34,13 +34,12 @@ from collections import deque
 from collections.abc import Iterator
 
 MOST_CANDIDATES = 256
-MOST_TRAILING = 16  # bytes after a message that real clients send (librdkafka: 4); more make a candidate unlikely
 FAR = 1 << 62  # a position that is never reached
 # Hostile bytes can hold a candidate at every position. Honest traffic needs about one walk for each byte.
 _WALKS_PER_BYTE = 8
 _WALKS_AT_START = 1 << 20
 _ATTEMPT = 2_048
-_LOOK = 64
+_LOOK = 256
 _GROWTH = 4
 
 
@@ -75,6 +74,7 @@ class Hunt(ABC):
         "_given_up",
         "_limit",
         "_marks",
+        "_new_marks",
         "_pieces",
         "_scanned",
         "_unrecorded",
@@ -95,6 +95,7 @@ class Hunt(ABC):
             deque()
         )  # (how many bytes, their time, begins), as the buffer holds them
         self._marks: set[int] = set()  # where segments begin
+        self._new_marks: deque[int] = deque()  # those not looked at
         self._scanned = 0  # the first position not looked at
         self._candidates: list[Candidate] = []  # in the order of the stream
         self._wake = FAR  # the first position at which more can be said of any candidate
@@ -120,6 +121,7 @@ class Hunt(ABC):
         """
         if begins:
             self._marks.add(self._end)
+            self._new_marks.append(self._end)
         self._buffer += data
         self._pieces.append((len(data), at, begins))
         self._end += len(data)
@@ -157,10 +159,10 @@ class Hunt(ABC):
     # What a kind of frame knows
 
     @abstractmethod
-    def _pattern(self, *, spent: bool) -> tuple[re.Pattern[bytes], int, int]:
+    def _pattern(self, *, likely_only: bool) -> tuple[re.Pattern[bytes], int, int]:
         """How a beginning looks: a pattern, its offset in the frame, and how many bytes of the frame it needs in all.
 
-        *spent*: no more candidates can be read at present, so that only those that are likely should match.
+        *likely_only*: half of what may be read was read, so that only what is likely should match.
         """
 
     @abstractmethod
@@ -183,31 +185,49 @@ class Hunt(ABC):
 
     def _scan(self) -> None:
         """Look for candidates in what is new."""
-        spent = self._is_spent()
-        pattern, offset, taken = self._pattern(spent=spent)
-        while True:
+        self._scan_marks()
+        likely_only = self._is_spent(of=2)
+        pattern, offset, taken = self._pattern(likely_only=likely_only)
+        while not self._is_spent(of=1):
             match = pattern.search(self._buffer, self._scanned - self._base + offset)
-            position = len(self._buffer) if match is None else match.start() - offset
-            start = self._base + position
+            start = self._end if match is None else self._base + match.start() - offset
             if start + taken > self._end:
                 self._scanned = max(self._scanned, min(start, self._end - taken + 1))
-                return
+                break
             self._scanned = start + 1
-            self._walked += _LOOK
-            size = int.from_bytes(self._buffer[position : position + 4], "big", signed=True)
-            if 4 <= size <= self._limit and (candidate := self._candidate(start, size)) is not None:
-                self._candidates.append(candidate)
-                self._wake = 0
-                if len(self._candidates) > MOST_CANDIDATES:
-                    self._shed()
-            elif not spent and self._is_spent():
-                spent = True
-                pattern, offset, taken = self._pattern(spent=True)
+            if start not in self._marks:
+                self._walked += _LOOK
+                self._look_at(start)
+            if not likely_only and self._is_spent(of=2):
+                likely_only = True
+                pattern, offset, taken = self._pattern(likely_only=True)
+        else:
+            self._scanned = max(self._scanned, self._end - taken + 1)
+        if self._wake == 0:
+            self._candidates.sort(key=_start_of)
+
+    def _scan_marks(self) -> None:
+        """Look at where segments begin, whatever else was read."""
+        pattern, offset, taken = self._pattern(likely_only=False)
+        while self._new_marks and self._new_marks[0] + taken <= self._end:
+            start = self._new_marks.popleft()
+            if pattern.match(self._buffer, start - self._base + offset):
+                self._look_at(start)
+
+    def _look_at(self, start: int) -> None:
+        """Keep a place that matches the pattern if it is a candidate."""
+        position = start - self._base
+        size = int.from_bytes(self._buffer[position : position + 4], "big", signed=True)
+        if 4 <= size <= self._limit and (candidate := self._candidate(start, size)) is not None:
+            self._candidates.append(candidate)
+            self._wake = 0
+            if len(self._candidates) > MOST_CANDIDATES:
+                self._shed()
 
     def _shed(self) -> None:
         """Keep the half of the candidates that says more, or ends sooner."""
         likeliest = sorted(self._candidates, key=lambda one: (not one.strong, not one.begins, one.end))
-        self._candidates = sorted(likeliest[: MOST_CANDIDATES // 2], key=lambda one: one.start)
+        self._candidates = sorted(likeliest[: MOST_CANDIDATES // 2], key=_start_of)
 
     def _decide(self) -> Candidate | None:
         """The first candidate that has enough signs; those that are disproved are dropped."""
@@ -243,8 +263,9 @@ class Hunt(ABC):
     def _allowed(self) -> int:
         return self._end * _WALKS_PER_BYTE + _WALKS_AT_START
 
-    def _is_spent(self) -> bool:
-        return self._walked + 2 * _ATTEMPT > self._allowed
+    def _is_spent(self, *, of: int) -> bool:
+        """Whether that part (1: all, 2: half) of the allowance is used up."""
+        return (self._walked + _ATTEMPT) * of > self._allowed
 
     def _here(self, candidate: Candidate) -> bytes:
         """What is here of a candidate, without its size field."""
@@ -280,3 +301,7 @@ class Hunt(ABC):
             self._pieces.popleft()
             self._base += first
             size -= first
+
+
+def _start_of(candidate: Candidate) -> int:
+    return candidate.start

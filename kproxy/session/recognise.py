@@ -5,6 +5,7 @@ one of 1.2 GB. Four bytes therefore settle nearly everything. Not here: followin
 """
 
 import re
+from collections.abc import Container
 from enum import Enum
 from typing import Final, Literal
 
@@ -13,6 +14,7 @@ from msgspec import Struct
 from kproxy.errors import DecodeError, Truncated
 from kproxy.protocol import ApiKey, Direction, RequestHeader, read_request_header, request_message
 from kproxy.protocol.frames import FRAME_LIMIT, GSSAPI_FIRST_BYTE
+from kproxy.session.fitting import MOST_TRAILING, leftover
 from kproxy.session.software import client_software
 
 
@@ -29,6 +31,7 @@ _ENOUGH_OF_REQUEST = 14  # its size too
 _SMALLEST_RESPONSE = 5  # correlation id, and no body is empty
 _RESPONSE_START = 8  # size and correlation id
 _ENOUGH_RESPONSES = 64
+_ALIGNED = 3
 _LEFT_OUT = 1_000  # correlation ids in a row without a response: acks=0
 _NEWEST_API_KEY = 1_000  # room for APIs that are newer than the facts
 _NEWEST_API_VERSION = 100
@@ -80,6 +83,7 @@ _PROXY_WORDS = (
 def recognise(first_bytes: bytes, direction: Direction) -> Foreign | Literal[_Verdict.KAFKA] | None:
     """Return what a direction begins with: KAFKA, a Foreign, or None while more bytes are needed.
 
+    None, too, for a first request that could be one by its header, but is not as its layout has it: the response will tell.
     A response has few marks: any size that a broker could send counts as KAFKA there.
     """
     foreign = _foreign_by_size(bytes(first_bytes[:4]), direction) if len(first_bytes) >= 4 else None
@@ -87,13 +91,19 @@ def recognise(first_bytes: bytes, direction: Direction) -> Foreign | Literal[_Ve
         return foreign
     if len(first_bytes) < (_ENOUGH_OF_REQUEST if direction == Direction.REQUEST else 4):
         return None
-    if direction == Direction.RESPONSE:
-        return KAFKA
+    return KAFKA if direction == Direction.RESPONSE else _recognise_request(first_bytes)
+
+
+def _recognise_request(first_bytes: bytes) -> Foreign | Literal[_Verdict.KAFKA] | None:
+    foreign = foreign_request(first_bytes[4:])
+    if foreign is not None:
+        return foreign
     if looks_like_request(first_bytes) or _looks_newer(first_bytes) or first_bytes[4] == GSSAPI_FIRST_BYTE:
-        return foreign_request(first_bytes[4:]) or KAFKA
-    return foreign_request(first_bytes[4:]) or Foreign(
-        "unknown", direction, "the first bytes are no Kafka request and nothing else kproxy knows"
-    )
+        return KAFKA
+    if _has_request_header(first_bytes):
+        return None
+    what = "the first bytes are no Kafka request and nothing else kproxy knows"
+    return Foreign("unknown", Direction.REQUEST, what)
 
 
 def _foreign_by_size(size_field: bytes, direction: Direction) -> Foreign | None:
@@ -141,15 +151,33 @@ def foreign_request(data: bytes) -> Foreign | None:
 def looks_like_request(data: bytes) -> bool:
     """Whether *data* begins with a plausible Kafka request frame, size field included; it need not be whole.
 
-    A size within bounds, a known API at a known version, a sane client id; and when the frame is whole, a body that
-    its layout consumes exactly. Use it on both directions to find out which side is the client.
+    A size within bounds, a known API at a known version, a sane client id; and when the frame is whole, a body that its layout
+    consumes exactly, or to its last bytes if the client says who it is: brokers ignore what comes after a message.
     """
+    if not _has_request_header(data):
+        return False
+    size = int.from_bytes(data[:4], "big")
+    frame = bytes(data[4 : 4 + size])
+    return len(frame) < size or is_request(frame) or _has_little_behind(frame)
+
+
+def _has_request_header(data: bytes) -> bool:
     size = int.from_bytes(data[:4], "big", signed=True)
     if len(data) < _ENOUGH_OF_REQUEST or not SMALLEST_REQUEST <= size <= FRAME_LIMIT:
         return False
-    if len(data) - 4 >= size:
-        return is_request(bytes(data[4 : 4 + size]))
-    return looks_like_request_header(bytes(data[4 : 4 + HEADER_BYTES]))
+    return looks_like_request_header(bytes(data[4 : 4 + min(size, HEADER_BYTES)]))
+
+
+def _has_little_behind(frame: bytes) -> bool:
+    """Whether a whole frame, whose header is plausible, is a request that names its client, and a few bytes behind it."""
+    try:
+        header = read_request_header(frame)
+    except DecodeError:
+        return False
+    message = request_message(header.api_key)
+    if message is None or header.api_version not in message.versions or not header.client_id:
+        return False
+    return 0 <= leftover(message, header.api_version, frame, header.size, len(frame)) <= MOST_TRAILING
 
 
 def _looks_newer(data: bytes) -> bool:
@@ -177,27 +205,44 @@ def may_be_newer(header: RequestHeader) -> bool:
     return sane_client_id(header.client_id)
 
 
-def looks_like_responses(data: bytes) -> bool:
+def may_be_response(data: bytes) -> bool:
+    """Whether *data* begins with a size and a correlation id: a cheap check before ``looks_like_responses``."""
+    size, correlation_id = (int.from_bytes(data[at : at + 4], "big", signed=True) for at in (0, 4))
+    return len(data) >= _RESPONSE_START and _SMALLEST_RESPONSE <= size <= FRAME_LIMIT and correlation_id >= 0
+
+
+def looks_like_responses(data: bytes, begins: Container[int] | None = None) -> bool:
     """Whether *data* begins with frames as a broker's: responses, whole, each with a correlation id near the last one's.
 
     For a direction of which the other is missing; with the requests at hand, pairing says it better. Two frames are enough:
     the second stands where the first one's size says. The ids need not ascend (Java's Metadata request gets its own before
     the ApiVersions request that goes first), but none comes twice.
+    Where *data* is not the beginning of a connection, *begins* are the positions at which segments begin: brokers write whole
+    responses, so that two of them, or what follows them, must begin one: three in all. Arrays of small numbers do not.
     """
-    position = last = 0
+    position = last = aligned = 0
     found: set[int] = set()
     while len(data) - position >= _RESPONSE_START and len(found) < _ENOUGH_RESPONSES:
         size = int.from_bytes(data[position : position + 4], "big", signed=True)
         correlation_id = int.from_bytes(data[position + 4 : position + 8], "big", signed=True)
+        if not found and _answers_zookeeper(data):
+            return False
         far = correlation_id < 0 or (found and abs(correlation_id - last) > _LEFT_OUT)
         if not _SMALLEST_RESPONSE <= size <= FRAME_LIMIT or far or correlation_id in found:
             return False
+        aligned += begins is not None and position in begins
         if position + 4 + size > len(data):
             break
         position += 4 + size
         last = correlation_id
         found.add(correlation_id)
-    return len(found) >= 2
+    aligned += position == len(data)
+    return len(found) >= 2 and (begins is None or aligned >= _ALIGNED)
+
+
+def _answers_zookeeper(data: bytes) -> bool:
+    """Whether *data* is what a ZooKeeper server says first: version 0, a timeout, a session and a password of 16 bytes."""
+    return int.from_bytes(data[:4], "big") in (36, 37) and data[20:24] == b"\x00\x00\x00\x10" and data[4:8] == bytes(4)
 
 
 def is_request(data: bytes) -> bool:

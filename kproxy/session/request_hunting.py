@@ -8,6 +8,8 @@
     named; newer than the facts              the same                             the same
     no client's name; its layout fits to     followed by a later one without a    the same
       the last byte                            name that fits, or answered
+    no client's name; at most MOST_TRAILING  the same                             dropped
+      bytes are behind the message
 
 When nothing more comes, these are accepted, too: a strong candidate as it is, whole or not; a named one that begins and ends
 segments; a named one that fits, if the stream ends with it or with what may be the next header; and one without a name that
@@ -21,8 +23,8 @@ from itertools import islice
 from kproxy.errors import DecodeError, Truncated
 from kproxy.protocol import ApiKey, RequestHeader, read_request_header, request_message
 from kproxy.session.exchanges import Route, route_of
-from kproxy.session.fitting import BROKEN, PENDING, is_known, leftover, may_be_newer, response_leftover
-from kproxy.session.hunting import MOST_TRAILING, Candidate, Hunt
+from kproxy.session.fitting import BROKEN, MOST_TRAILING, PENDING, is_known, leftover, may_be_newer, response_leftover
+from kproxy.session.hunting import Candidate, Hunt
 from kproxy.session.recognise import HEADER_BYTES, sane_client_id
 from kproxy.session.software import client_software
 
@@ -42,18 +44,20 @@ _TAGS = 64  # bytes of tagged fields in a header; no client writes any
 _FIRST_READ = 128  # bytes of a body after which most false candidates are disproved
 _MOST_SOUGHT = 64  # candidates whose responses are looked for
 _NEAR = 1_000  # how far apart the correlation ids of two requests in a row are at most
-_NOT_ZEROS = 8  # bytes other than zero in a frame that is no run of zeros
+_FEW = 4  # bytes behind a message that are seen most
+_NOT_ZEROS = 4  # bytes other than zero in a frame that is no run of zeros
 
 
 class RequestCandidate(Candidate):
     """A place where a request could begin."""
 
-    __slots__ = ("fits", "header", "newer", "seen")
+    __slots__ = ("fits", "header", "left", "newer", "seen")
 
     def __init__(self, start: int, size: int, *, begins: bool, correlation_id: int, newer: bool) -> None:
         super().__init__(start, size, begins=begins, correlation_id=correlation_id)
         self.header: RequestHeader | None = None  # once it is here
         self.newer = newer  # than the facts, so that its layout is unknown
+        self.left = size  # bytes behind the message, once they are known
         self.seen = 0  # bytes of it that were read
         self.fits = not newer  # its layout, as far as is known
 
@@ -104,7 +108,9 @@ class RequestHunt(Hunt):
 
         A cut one may read as a request by its few bytes, and fills its packet: there, only one that names its client counts.
         """
-        self._candidates = [one for one in self._requests if one.fits and (one.named or not unrecorded)]
+        self._candidates = [
+            one for one in self._requests if (one.fits or one.left <= _FEW) and (one.named or not unrecorded)
+        ]
         return self.finish(unrecorded)
 
     def sought(self) -> list[tuple[int, Route | None]]:
@@ -112,17 +118,21 @@ class RequestHunt(Hunt):
         whole = (one for one in self._requests if one.whole)
         return [(one.correlation_id, one.route) for one in islice(whole, _MOST_SOUGHT)]
 
-    def confirm(self, response: bytes) -> bool:
-        """Learn of a response, without its size field, to no known request; return whether the held bytes begin with its."""
+    def confirm(self, response: bytes, size: int) -> bool:
+        """Learn of a response to no known request; return whether the held bytes begin with that request.
+
+        Args:
+            response, size: what is here of it behind the size field, and what the size field says.
+        """
         correlation_id = int.from_bytes(response[:4], "big", signed=True)
         for candidate in self._requests:
-            if candidate.correlation_id == correlation_id and candidate.whole and _answers(response, candidate):
+            if candidate.correlation_id == correlation_id and candidate.whole and _answers(response, size, candidate):
                 self._drop_until(candidate.start)
                 return True
         return False
 
-    def _pattern(self, *, spent: bool) -> tuple[re.Pattern[bytes], int, int]:
-        return (_NAMED, 0, _START + 1) if spent else (_REQUEST, 0, _START)
+    def _pattern(self, *, likely_only: bool) -> tuple[re.Pattern[bytes], int, int]:
+        return (_NAMED, 0, _START + 1) if likely_only else (_REQUEST, 0, _START)
 
     def _candidate(self, start: int, size: int) -> RequestCandidate | None:
         position = start - self._base
@@ -185,7 +195,9 @@ class RequestHunt(Hunt):
             self._wait(candidate, here)
             return True
         candidate.fits = False
-        return candidate.named and (candidate.begins or 0 < left <= MOST_TRAILING)
+        candidate.left = left if left >= 0 else size
+        little = 0 < left <= MOST_TRAILING
+        return (candidate.named or little) if candidate.begins else (candidate.named and little)
 
     def _leftover(self, candidate: RequestCandidate, header: RequestHeader, here: int) -> int:
         """As ``leftover``; of a weak candidate a little is read first, which disproves nearly all that are false."""
@@ -275,10 +287,11 @@ def _begins_a_name(data: bytes) -> bool:
     return name.decode("utf-8", "ignore").isprintable()
 
 
-def _answers(response: bytes, candidate: RequestCandidate) -> bool:
+def _answers(response: bytes, size: int, candidate: RequestCandidate) -> bool:
     """Whether a response with a candidate's correlation id is one to its API."""
     route = candidate.route
     if route is None:
         return candidate.named
-    left = response_leftover(route, response, len(response))
-    return 0 <= left <= MOST_TRAILING and (candidate.named or candidate.begins or candidate.correlation_id != 0)
+    left = response_leftover(route, response, size)
+    fits = 0 <= left <= MOST_TRAILING or (left == PENDING and len(response) < size)
+    return fits and (candidate.named or candidate.begins or candidate.correlation_id != 0)

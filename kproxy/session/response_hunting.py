@@ -14,10 +14,11 @@ import re
 from collections.abc import Callable, Iterable
 
 from kproxy.session.exchanges import Route
-from kproxy.session.fitting import BROKEN, PENDING, response_leftover
-from kproxy.session.hunting import MOST_TRAILING, Candidate, Hunt
+from kproxy.session.fitting import BROKEN, MOST_TRAILING, PENDING, response_leftover
+from kproxy.session.hunting import Candidate, Hunt
 
 _START = 8  # size and correlation id
+_SOME_SIZE = rb"(?<!\x00\x00\x00[\x00-\x04])"
 _NOTHING = re.compile(rb"(?!)")
 _NEAR = 1_000  # how far apart the correlation ids of two responses in a row are at most: acks=0
 
@@ -61,11 +62,12 @@ class ResponseHunt(Hunt):
             wanted.setdefault(correlation_id, []).append(route)
         if wanted.keys() != self._wanted.keys():
             choices = (re.escape(number.to_bytes(4, "big", signed=True)) for number in sorted(wanted))
-            self._ids = re.compile(b"|".join(choices), re.DOTALL) if wanted else _NOTHING
+            size = _SOME_SIZE if 0 in wanted else b""  # else zeros match everywhere
+            self._ids = re.compile(size + b"(?:" + b"|".join(choices) + b")", re.DOTALL) if wanted else _NOTHING
         self._wanted = wanted
 
-    def _pattern(self, *, spent: bool) -> tuple[re.Pattern[bytes], int, int]:
-        return (_NOTHING if spent else self._ids), 4, _START
+    def _pattern(self, *, likely_only: bool) -> tuple[re.Pattern[bytes], int, int]:
+        return (_NOTHING if likely_only else self._ids), 4, _START
 
     def _candidate(self, start: int, size: int) -> ResponseCandidate | None:
         position = start + 4 - self._base
@@ -95,7 +97,7 @@ class ResponseHunt(Hunt):
             if left == PENDING and not candidate.whole:
                 self._wait(candidate, len(data))
                 fitting.append(route)
-            elif left == 0 or (candidate.begins and 0 < left <= MOST_TRAILING):
+            elif left == 0 or (candidate.begins and 0 < left <= MOST_TRAILING and self._ends_a_segment(candidate)):
                 fitting.append(route)
         candidate.routes = fitting
         return bool(fitting)

@@ -36,11 +36,11 @@ from kproxy.session.exchanges cimport Exchange, Frame, InFlight, Route, route_of
 from kproxy.session.stream cimport FrameBuffer, HUNTING, OPAQUE, SKIPPING, Stream
 
 from kproxy.errors import DecodeError, Malformed, Truncated
-from kproxy.protocol import Direction
+from kproxy.protocol import ApiKey, Direction
 from kproxy.session.closing import before_response, CAPTURE_ENDED, who_closed
 from kproxy.session.cluster import ClusterView
 from kproxy.session.cut import Cut
-from kproxy.session.events import BadFrame, Connection, Gap, NotKafka
+from kproxy.session.events import BadFrame, Connection, Gap, Note, NotKafka
 from kproxy.session.exchanges import beginning_of_request, correlation_id_of, failed, is_refusal, peeked, Step
 from kproxy.session.learning import Learning
 from kproxy.session.limits import Limits
@@ -49,6 +49,9 @@ from kproxy.session.response_hunting import ResponseHunt
 from kproxy.session.recognise import foreign_request, foreign_size, may_be_newer
 from kproxy.session.sasl import AUTHENTICATING, is_of_authentication, SaslPhase, token_event
 
+_TOO_OLD = "the broker skipped it, as those before 0.10 do, which do not know ApiVersions"
+_CLOSED_ON_API_VERSIONS = "; those before 0.10 do so, as they do not know ApiVersions"
+_BROKER_CLOSED = [who_closed(Direction.RESPONSE, reset=reset) for reset in (False, True)]
 _ACKS_NOT_HERE = "whether it is answered at all is not known: its acks are not in the capture"
 _IDS = 8  # bytes of a request's header up to its correlation id
 cdef int MISSING = Cut.MISSING
@@ -89,6 +92,8 @@ cdef class Session:
     cdef bint _broker_seen  # whether any byte of the broker was captured
     cdef int64_t _skipped  # bytes skipped in hunts
     cdef object _request_hunt  # the last one
+    cdef object _answered  # correlation id of the request that was answered last
+    cdef Route _answered_by  # and its route
     cdef list _passed_over  # of each direction: a Gap that may grow, see _report_gap
     cdef bint _goes_on  # whether a hunt that ends will go on behind what a snaplen cut
 
@@ -211,9 +216,12 @@ cdef class Session:
 
     def _why_at_end(self, ended: str) -> str:
         """Why what is in flight is not answered; a client without any response would not send another request."""
-        if not self._broker_seen and len(self._in_flight.queue) >= _ONE_SIDED_FROM:
+        by_broker = self.connection.closed in _BROKER_CLOSED
+        if not self._broker_seen and not by_broker and len(self._in_flight.queue) >= _ONE_SIDED_FROM:
             return _NO_BYTE_OF_BROKER
-        return before_response(self.connection.closed or ended)
+        why = before_response(self.connection.closed or ended)
+        first = self._in_flight.queue[0][0] if self._in_flight.queue and by_broker and not self._broker_seen else None
+        return why if first is None or first.api_key != ApiKey.API_VERSIONS else why + _CLOSED_ON_API_VERSIONS
 
     # Calls from the streams
 
@@ -485,6 +493,8 @@ cdef class Session:
         """Read the body of a response whose header is read, and report the exchange."""
         exchange.response = frame
         exchange.at = frame.ended_at
+        self._answered = exchange.correlation_id
+        self._answered_by = route
         if frame.cut_code and not self._read_cut_header(route, frame):
             route = None
         if route is not None:
@@ -547,13 +557,14 @@ cdef class Session:
     def _skip_to(self, index: int, frame: Frame, events: list[Event]) -> None:
         why = "its response is missing: the one to a later request came first"
         skipped = [entry for entry, _ in zip(self._in_flight.queue, range(index), strict=False)]
-        if not self._lossy and not all(_may_be_unanswered(*entry) for entry in skipped):
+        if not self._lossy and not all(_may_be_skipped(*entry) for entry in skipped):
             reason = "responses are out of order: requests before this one were not answered"
             events.append(BadFrame(self.connection, frame.ended_at, Direction.RESPONSE, reason))
         for exchange, route in skipped:
             if not self._lossy and _may_be_unanswered(exchange, route):
                 exchange.expects_response = False  # no response is missing, so this one had acks=0
-            self._give_up(why, frame.ended_at, events)
+            unknown = not self._lossy and exchange is not None and exchange.api_key == ApiKey.API_VERSIONS
+            self._give_up(_TOO_OLD if unknown else why, frame.ended_at, events)
 
     def _on_response_without_request(self, frame: Frame, events: list[Event]) -> None:
         """Handle a response to no request in flight; it may show where one is."""
@@ -565,6 +576,11 @@ cdef class Session:
         except DecodeError as error:
             reason = f"no response: {error}"
             events.append(BadFrame(self.connection, frame.ended_at, Direction.RESPONSE, reason))
+            return
+        if header.correlation_id == self._answered:
+            api = "an unknown" if self._answered_by is None else self._answered_by.name.removesuffix("Request")
+            what = f"a second answer to {api} request {self._answered}, which was answered before"
+            events.append(Note(self.connection, frame.ended_at, Direction.RESPONSE, what))
             return
         if not self._lossy:
             reason = (
@@ -641,6 +657,11 @@ cdef class Session:
 def _begins_answer(data: bytes, correlation_id: int | None) -> bool:
     """Whether the beginning of a response, cut inside its correlation id, may be the one to a request."""
     return correlation_id is None or correlation_id.to_bytes(4, "big", signed=True).startswith(data)
+
+
+def _may_be_skipped(exchange: Exchange | None, route: Route | None) -> bool:
+    """Whether a broker may go on with the next request without a fault: after acks=0, or as one before 0.10 does."""
+    return _may_be_unanswered(exchange, route) or (exchange is not None and exchange.api_key == ApiKey.API_VERSIONS)
 
 
 def _may_be_unanswered(exchange: Exchange | None, route: Route | None) -> bool:

@@ -315,7 +315,7 @@ cdef class Stream:
     def confirm(self, Frame response not None, list events not None):
         """Learn of a response to no known request; return whether the hunt has found its request, which is then handled."""
         hunt = self._hunt
-        if hunt is None or not hunt.confirm(response.data):
+        if hunt is None or not hunt.confirm(response.data, response.size):
             return False
         self._end_hunt(response.started_at, events)
         self.use(deque(hunt.rest()), events)

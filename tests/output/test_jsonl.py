@@ -9,7 +9,7 @@ import msgspec
 
 from kproxy.output import jsonl
 from kproxy.output.jsonl import event_line, exchange_line
-from kproxy.session import BadFrame, Direction, Exchange, Gap, NotKafka, SaslToken
+from kproxy.session import BadFrame, Direction, Exchange, Gap, Note, NotKafka, SaslToken
 from tests.support.conversation import broker, client, closing, events_of
 from tests.support.corpus import payloads
 from tests.support.frames import heartbeat, heartbeat_answer, produce, request, response
@@ -20,6 +20,7 @@ OTHERS = [
     SaslToken(CONNECTION, START, Direction.REQUEST, 40),
     Gap(CONNECTION, START, Direction.RESPONSE, None, 12),
     BadFrame(CONNECTION, START, Direction.REQUEST, "no request"),
+    Note(CONNECTION, START, Direction.RESPONSE, "a second answer"),
     NotKafka(CONNECTION, START, "tls", Direction.REQUEST, "the client speaks TLS"),
 ]
 

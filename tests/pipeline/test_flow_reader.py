@@ -1,5 +1,6 @@
 """From packets to events: Kafka is found by content, the client by what it says, the rest is dropped at once."""
 
+import struct
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from kproxy.capture.tls import KeyLog
 from kproxy.pipeline import flow_reader as pipeline
 from kproxy.pipeline.flow_reader import TRANSITIONS, FlowEvents, FlowReader, State
 from kproxy.session import ClusterView, Direction, Event, Exchange, Gap, Limits, NotKafka, Session
-from tests.support.frames import heartbeat, heartbeat_answer
+from tests.support.frames import frame, heartbeat, heartbeat_answer, request
 from tests.support.traffic import CAPTURES
 
 Segment = tuple[bool, bytes]  # from the side with the high port?
@@ -65,6 +66,32 @@ def test_kafka_is_found_on_any_port(tmp_path: Path) -> None:
         (11, "10.0.0.5:51234", "10.0.0.9:443")
     }
     assert found[0].at == 1_700_000_000_004_000_000  # the fifth packet, in ns
+
+
+def api_versions_as_librdkafka(client_id: bytes) -> bytes:
+    """ApiVersions v0 with four bytes behind the message, as librdkafka up to 0.11 writes it."""
+    return frame(struct.pack(">hhih", 18, 0, 1, len(client_id)) + client_id + bytes(4))
+
+
+ALL_APIS = frame(struct.pack(">ihihhh", 1, 0, 1, 3, 0, 1))
+
+
+@pytest.mark.parametrize("client_id", [b"rdkafka", b""])
+@pytest.mark.parametrize("syn", [True, False])
+def test_a_first_request_with_bytes_behind_it_is_kafka(tmp_path: Path, client_id: bytes, syn: bool) -> None:
+    segments = [(True, api_versions_as_librdkafka(client_id)), (False, ALL_APIS)]
+    found = events(write(tmp_path / "a.pcap", segments, syn=syn))
+    (exchange,) = (event for event in found if isinstance(event, Exchange))
+    assert (exchange.api_name, exchange.client_id) == ("ApiVersions", client_id.decode())
+    assert exchange.response is not None and len(found) == 1
+
+
+def test_a_first_request_that_cannot_be_read_is_kafka_once_it_is_answered(tmp_path: Path) -> None:
+    damaged = request(12, 0, 4, b"wrong")
+    (answered,) = events(write(tmp_path / "a.pcap", [(True, damaged), (False, heartbeat_answer(4))], syn=True))
+    assert isinstance(answered, Exchange) and answered.undecoded is not None and answered.response is not None
+    (other,) = events(write(tmp_path / "b.pcap", [(True, damaged), (False, heartbeat_answer(5))], syn=True))
+    assert isinstance(other, NotKafka)
 
 
 def test_in_the_middle_the_client_is_who_asks(tmp_path: Path) -> None:

@@ -145,3 +145,19 @@ def test_nobody_there() -> None:
             await asked(free_ports())
 
     run(work)
+
+
+def test_bytes_after_an_answer_are_passed_over() -> None:
+    """As librdkafka's mock cluster sends one after Metadata."""
+
+    class Longer(Broker):
+        def answer(self, frame: bytes) -> bytes:
+            answer = super().answer(frame)
+            return (len(answer) - 4 + 3).to_bytes(4, "big") + answer[4:] + b"\1\0\0"
+
+    async def work() -> None:
+        broker = Longer(BROKERS, NEWEST)
+        async with listening(broker.serve) as port:
+            assert await asked(port) == BROKERS
+
+    run(work)

@@ -131,6 +131,51 @@ def test_a_cluster_that_wants_a_login_is_asked_again_and_that_is_said_once(
     assert [record.getMessage() for record in caplog.records].count("brokers are not known yet") == 1
 
 
+class WantsLogin(Broker):
+    """Closes connections of kproxy's own, which has no login."""
+
+    def answer(self, frame: bytes) -> bytes:
+        if b"kproxy" in frame[8:20]:
+            raise ConnectionResetError
+        return super().answer(frame)
+
+
+@pytest.mark.parametrize("from_another_worker", [False, True])
+def test_the_brokers_of_a_cluster_that_wants_a_login_are_learned_from_a_clients_own_metadata(
+    from_another_worker: bool,
+) -> None:
+    async def work() -> None:
+        here, there = WantsLogin(), WantsLogin()
+        addresses = Addresses(node_ids=[0, 3])
+        async with listening(here.serve) as here.port, listening(there.serve) as there.port:
+            here.brokers = there.brokers = [(0, "127.0.0.1", here.port), (3, "127.0.0.1", there.port)]
+            async with front(f"127.0.0.1:{here.port}", addresses=addresses) as proxy:
+                assert proxy.cluster.brokers.as_list() == []
+                of_bootstrap, first = await proxy.connect()
+                of_node_0, second = await proxy.connect(proxy.port + 1)
+                of_node_3, third = await proxy.connect(proxy.port + 4)  # nobody knows better: to a bootstrap broker
+                for reader, writer in ((of_bootstrap, first), (of_node_0, second), (of_node_3, third)):
+                    assert await ask(reader, writer, BEAT) == BEATEN
+                assert there.came == 0
+                ours = [(0, "127.0.0.1", proxy.port + 1), (3, "127.0.0.1", proxy.port + 4)]
+                if from_another_worker:
+                    proxy.cluster.learn(here.brokers)
+                else:
+                    assert await ask(of_node_3, third, ASK_METADATA) == response(9, metadata(1, ours))
+                    assert proxy.sent[-1].brokers == here.brokers
+                assert await of_node_3.read() == b""  # it is at the wrong broker, and comes again
+                of_node_3, again = await proxy.connect(proxy.port + 4)
+                assert await ask(of_node_3, again, BEAT) == BEATEN
+                assert there.came == 1
+                for reader, writer in ((of_bootstrap, first), (of_node_0, second)):  # they are at the right ones
+                    assert await ask(reader, writer, ASK_METADATA) == response(9, metadata(1, ours))
+                assert proxy.causes == {CloseCause.DRAIN: 1}
+                for writer in (first, second, third, again):
+                    writer.close()
+
+    run(work)
+
+
 def test_a_cluster_that_is_down_at_the_start_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(virtual_cluster, "REDISCOVER_S", 0.02)
 

@@ -3,6 +3,7 @@
 import gzip
 import json
 from pathlib import Path
+from struct import pack
 
 import pytest
 from hypothesis import given
@@ -136,6 +137,42 @@ def answers(*ids: int) -> bytes:
 )
 def test_responses_are_told_by_sizes_that_chain_and_ids_that_are_near(data: bytes, expected: bool) -> None:
     assert looks_like_responses(data) is expected
+
+
+LIBRDKAFKA_0_11 = bytes.fromhex("00000015 0012 0000 00000001 0007 72646b61666b61 00000000")
+
+
+@pytest.mark.parametrize(
+    ("begins", "expected"), [({0, 10}, True), ({0, 10, 20}, True), ({0}, False), ({10}, False), (set(), False)]
+)
+def test_where_the_beginning_is_not_there_responses_begin_segments(begins: set[int], expected: bool) -> None:
+    assert looks_like_responses(answers(5, 6), begins) is expected
+
+
+def test_a_client_that_says_who_it_is_may_send_a_few_bytes_behind_a_message() -> None:
+    assert (
+        recognise(LIBRDKAFKA_0_11, Direction.REQUEST) is KAFKA
+    )  # its first bytes up to 0.11: an empty array means all APIs
+    assert recognise(request(3, 1, 1, b"\xff\xff\xff\xff\0\0\0"), Direction.REQUEST) is KAFKA
+    assert not looks_like_request(request(12, 0, 1, heartbeat(1)[17:] + bytes(17)))
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        request(12, 0, 1, b"wrong"),
+        request(12, 0, 1, heartbeat(1)[17:] + bytes(17)),
+        request(18, 0, 1, bytes(4), client_id=""),
+    ],
+)
+def test_where_only_the_header_is_right_the_response_tells(first: bytes) -> None:
+    assert recognise(first, Direction.REQUEST) is None
+
+
+def test_what_a_zookeeper_server_says_first_is_no_response() -> None:
+    connected = frame(pack(">iiq", 0, 30_000, 1 << 56) + pack(">i", 16) + bytes(16) + b"\0")
+    replies = [frame(pack(">iqi", xid, 7, 0) + b"data") for xid in (1, 2)]
+    assert not looks_like_responses(connected + b"".join(replies))
 
 
 def test_an_api_versions_request_newer_than_the_facts_is_one() -> None:

@@ -42,6 +42,10 @@ def feed(hunt: Hunt, data: bytes, chunk: int) -> int | None:
     return None
 
 
+def confirmed(hunt: RequestHunt, response: bytes) -> bool:
+    return hunt.confirm(response, len(response))
+
+
 @pytest.mark.parametrize("size", [1, 5, 100])
 def test_a_request_that_begins_a_segment_is_found_as_soon_as_it_is_whole(size: int) -> None:
     hunt = RequestHunt(LIMIT, 0)
@@ -66,10 +70,17 @@ def test_elsewhere_it_is_found_once_it_is_answered(chunk: int) -> None:
     assert feed(hunt, NOISE + heartbeat(9), chunk) is None
     ((correlation_id, route),) = hunt.sought()
     assert (correlation_id, route and route.name) == (9, "HeartbeatRequest")
-    assert not hunt.confirm(heartbeat_answer(8)[4:])
-    assert not hunt.confirm(heartbeat_answer(9)[4:] + bytes(40))
-    assert hunt.confirm(heartbeat_answer(9)[4:])
+    assert not confirmed(hunt, heartbeat_answer(8)[4:])
+    assert not confirmed(hunt, heartbeat_answer(9)[4:] + bytes(40))
+    assert confirmed(hunt, heartbeat_answer(9)[4:])
     assert hunt.skipped == len(NOISE)
+
+
+def test_the_beginning_of_an_answer_is_enough() -> None:
+    hunt = RequestHunt(LIMIT, 0)
+    assert not hunt.feed(b"?" + heartbeat(9), 0)
+    assert not hunt.confirm(heartbeat_answer(9)[4:9], 5)
+    assert hunt.confirm(heartbeat_answer(9)[4:9], 6)
 
 
 @pytest.mark.parametrize("chunk", [1, 7, 100_000])
@@ -112,7 +123,7 @@ def test_bytes_behind_a_message_as_librdkafka_sends_them_need_another_sign() -> 
     assert hunted(b"?" + LIBRDKAFKA_0_11) is None
     hunt = RequestHunt(LIMIT, 0)
     assert not hunt.feed(LIBRDKAFKA_0_11, 0)
-    assert hunt.confirm(pack(">ihihhh", 1, 0, 1, 18, 0, 0))
+    assert confirmed(hunt, pack(">ihihhh", 1, 0, 1, 18, 0, 0))
     hunt = RequestHunt(LIMIT, 0)
     assert not hunt.feed(LIBRDKAFKA_0_11, 0) and hunt.finish()
 
@@ -136,7 +147,7 @@ def test_without_a_client_id_a_later_request_or_an_answer_must_follow(client_id:
     assert hunted(b"?" + nameless[1] + nameless[0] + b"?") is None
     hunt = RequestHunt(LIMIT, 0)
     assert not hunt.feed(b"?" + nameless[2], 0)
-    assert hunt.confirm(heartbeat_answer(9)[4:])
+    assert confirmed(hunt, heartbeat_answer(9)[4:])
 
 
 def test_an_api_newer_than_the_facts_needs_another_sign() -> None:

@@ -126,12 +126,12 @@ def test_an_unknown_correlation_id_leaves_the_request_in_flight() -> None:
     ]
 
 
-def test_a_duplicate_response_is_none() -> None:
+def test_a_duplicate_response_is_no_exchange() -> None:
     twice = heartbeat_answer(1) * 2
     said = converse(client >> heartbeat(1) + heartbeat(2), broker >> twice + heartbeat_answer(2))
     assert said == [
         "Heartbeat v0 #1 answered",
-        f"bad response: a response with correlation id 1, {UNASKED}",
+        "note on the response: a second answer to Heartbeat request 1, which was answered before",
         "Heartbeat v0 #2 answered",
     ]
 
@@ -214,6 +214,36 @@ def test_a_request_lost_under_tls_is_told_later_so_its_response_says_what_may_be
 def test_what_is_unanswered_when_the_broker_closes_says_so() -> None:
     (exchange,) = exchanges(client >> heartbeat(1), broker.finishes(), closing)
     assert exchange.unanswered == "the broker closed the connection before the response"
+
+
+def test_a_second_answer_to_one_request_says_so() -> None:
+    """As of Kafka 2.8 to a Produce v0 to v2 that it cannot convert."""
+    said = converse(
+        client >> produce(5, acks=1) + heartbeat(6),
+        broker >> produce_answer(5) + produce_answer(5) + heartbeat_answer(6) + heartbeat_answer(7),
+    )
+    assert said[:3] == [
+        "Produce v3 #5 answered",
+        "note on the response: a second answer to Produce request 5, which was answered before",
+        "Heartbeat v0 #6 answered",
+    ]
+    assert said[3].startswith("bad response") and len(said) == 4
+
+
+def test_a_broker_that_skips_api_versions_is_old_and_nothing_is_out_of_order() -> None:
+    asked = client >> api_versions(0) + heartbeat(1)
+    skipped, answered = events_of(asked, broker >> heartbeat_answer(1), closing)
+    assert isinstance(skipped, Exchange) and skipped.api_name == "ApiVersions"
+    assert skipped.unanswered == "the broker skipped it, as those before 0.10 do, which do not know ApiVersions"
+    assert tell(answered) == "Heartbeat v0 #1 answered"
+
+
+@pytest.mark.parametrize("more", [b"", heartbeat(1)])
+def test_a_broker_that_closes_on_api_versions_may_be_old(more: bytes) -> None:
+    first = exchanges(client >> api_versions(0) + more, broker.finishes(), closing)[0]
+    assert first.unanswered == (
+        "the broker closed the connection before the response; those before 0.10 do so, as they do not know ApiVersions"
+    )
 
 
 def test_a_client_may_finish_before_it_is_answered() -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kproxy.protocol import request_message
-from kproxy.session import BadFrame, Cut, Direction, Event, Exchange, Gap, NotKafka, SaslToken, Session
+from kproxy.session import BadFrame, Cut, Direction, Event, Exchange, Gap, Note, NotKafka, SaslToken, Session
 
 Step = Callable[[Session, int], list[Event]]
 
@@ -76,6 +76,8 @@ def tell(event: Event) -> str:
             return f"gap in {event.direction}s: {event.size} missing, {event.skipped} skipped, {event.lost_frames} lost"
         case NotKafka():
             return f"not Kafka but {event.kind} in the {event.direction}"
+        case Note():
+            return f"note on the {event.direction}: {event.what}"
         case BadFrame():
             return f"bad {event.direction}: {event.reason}"
         case _:

@@ -3,15 +3,17 @@
 EventPieces: which bytes of an event are written, in order; Conversation: the packets of them.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from itertools import repeat
+from typing import NamedTuple
 
 from kproxy.output.bodies import Bodies, read_bodies
 from kproxy.output.packets.blocks import packet
 from kproxy.output.packets.synthetic_tcp import SEGMENT, SyntheticTcp
-from kproxy.output.rewriting.rewriter import Rewriter
+from kproxy.output.rewriting.rewriter import Rewriter, Rewritten
 from kproxy.output.text.lines import TextLines
 from kproxy.protocol.frames import GSSAPI_FIRST_BYTE, SIZE_FIELD
-from kproxy.session import BadFrame, Connection, Cut, Direction, Event, Exchange, Frame, Gap, SaslToken
+from kproxy.session import BadFrame, Connection, Cut, Direction, Event, Exchange, Frame, Gap, Note, SaslToken
 
 TOKEN = bytes([GSSAPI_FIRST_BYTE])
 SMALLEST_HOLE = 1  # bytes: for a gap of unknown size
@@ -19,8 +21,7 @@ MOST_UINT32 = 0xFFFFFFFF
 NEVER_SENT = (Cut.RESET, Cut.CAPTURE_ENDED)
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(NamedTuple):
     """Bytes of one direction, or a hole behind them, and what is known of their time and order."""
 
     at: int  # ns
@@ -38,46 +39,57 @@ class EventPieces:
 
     def __init__(self, rewriter: Rewriter) -> None:
         self._rewriter = rewriter
+        self._anonymizes = type(rewriter) is not Rewriter
         self._lines = TextLines()
 
-    def of(self, event: Event) -> list[Piece]:
-        """The pieces of an exchange, with holes in place of missing frames; none for other events."""
+    def of(self, event: Event, bodies: Bodies | None = None) -> list[Piece]:
+        """The pieces of an exchange, with holes in place of missing frames; none for other events.
+
+        *bodies*: of the exchange, if they were read for another output.
+        """
         if isinstance(event, Exchange):
-            return self._exchange(event)
+            return self._exchange(event, bodies)
         if isinstance(event, SaslToken):
             return [self._token(event)]
         if isinstance(event, Gap) and event.in_frame:
             return []  # the hole is behind what is here of the frame
-        return [_hole(event)] if isinstance(event, Gap | BadFrame) else []
+        return [_hole(event)] if isinstance(event, Gap | BadFrame | Note) else []
 
     def connection(self, connection: Connection) -> Connection:
         """The connection as it is shown."""
         return self._rewriter.connection(connection)
 
-    def _exchange(self, event: Exchange) -> list[Piece]:
-        done = self._rewriter.exchange(event)
+    def _exchange(self, event: Exchange, bodies: Bodies | None) -> list[Piece]:
+        done = Rewritten(event) if self._stays(event) else self._rewriter.exchange(event)
         exchange = done.exchange
-        bodies = read_bodies(exchange)
+        if (
+            bodies is None or exchange is not event or bodies.embedded
+        ):  # what a run remembers is not in a part of a capture
+            bodies = read_bodies(exchange)
         pieces: list[Piece] = []
         if exchange.request is not None:
             alone = Bodies(bodies.request, undecoded=bodies.undecoded if bodies.request is None else None)
             alone.beginnings = {side: one for side, one in bodies.beginnings.items() if side == "request"}
-            line = self._comment(exchange.copy(response=None), alone, done.request_note)
+            line = _noted(self._lines.comment(exchange, alone, alone=True), done.request_note)
             pieces += _frame(event, exchange.request, Direction.REQUEST, line)
         if exchange.response is not None:
-            pieces += _frame(
-                event, exchange.response, Direction.RESPONSE, self._comment(exchange, bodies, done.response_note)
-            )
+            line = _noted(self._lines.comment(exchange, bodies), done.response_note)
+            pieces += _frame(event, exchange.response, Direction.RESPONSE, line)
         return pieces
 
-    def _comment(self, exchange: Exchange, bodies: Bodies, note: str) -> str:
-        line = " ".join(self._lines.render(exchange, bodies).split())
-        return f"{line} [{note}]" if note else line
+    def _stays(self, event: Exchange) -> bool:
+        """Whether the rewriter would change nothing: there are no credentials in these messages."""
+        if self._anonymizes:
+            return False
+        for frame in (event.request, event.response):
+            if frame is not None and (frame.message is None or frame.cut or self._rewriter.wants(frame)):
+                return False
+        return True
 
     def _token(self, event: SaslToken) -> Piece:
         data = event.size.to_bytes(SIZE_FIELD, "big") + TOKEN * event.size
-        line = self._lines.render(replace(event, connection=self.connection(event.connection), parts=None))
-        return Piece(event.at, event.direction, data, " ".join(line.split()), 0, event.at, event.at)
+        line = self._lines.comment(replace(event, connection=self.connection(event.connection), parts=None))
+        return Piece(event.at, event.direction, data, line, 0, event.at, event.at)
 
 
 class Conversation:
@@ -92,6 +104,10 @@ class Conversation:
 
     def blocks(self, piece: Piece, farewell: tuple[int, ...] = ()) -> bytes:
         """A piece as blocks of a pcapng file, with the handshake before the first one and the FINs of *farewell* behind."""
+        if self._begun and not piece.hole and not farewell and len(piece.data) <= SEGMENT:
+            return b"".join(
+                [packet(piece.at, data, piece.comment) for data in self._tcp.data(piece.direction, piece.data)]
+            )
         packets = self._handshake()
         before = len(packets)
         packets += self._tcp.data(piece.direction, piece.data)
@@ -101,9 +117,8 @@ class Conversation:
             packets += self._tcp.acknowledge(piece.direction)
         if farewell:
             packets += self._tcp.farewell(farewell)
-        return b"".join(
-            packet(piece.at, data, piece.comment if index == commented else "") for index, data in enumerate(packets)
-        )
+        comments = [piece.comment if index == commented else "" for index in range(len(packets))]
+        return b"".join(map(packet, repeat(piece.at), packets, comments))
 
     def farewell(self, at: int, directions: tuple[int, ...]) -> bytes:
         """The FINs of *directions*, as blocks; after the handshake where nothing was sent."""
@@ -114,6 +129,10 @@ class Conversation:
             return []
         self._begun = True
         return self._tcp.handshake()
+
+
+def _noted(line: str, note: str) -> str:
+    return f"{line} [{note}]" if note else line
 
 
 def _frame(event: Exchange, frame: Frame, direction: Direction, comment: str) -> list[Piece]:
@@ -132,7 +151,7 @@ def _frame(event: Exchange, frame: Frame, direction: Direction, comment: str) ->
     ]
 
 
-def _hole(event: Gap | BadFrame) -> Piece:
+def _hole(event: Gap | BadFrame | Note) -> Piece:
     size = SMALLEST_HOLE
     if isinstance(event, Gap):
         size = max(size, min((event.size or 0) + event.skipped, MOST_UINT32))

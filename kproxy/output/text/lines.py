@@ -22,7 +22,7 @@ from kproxy.output.times import render_clock, render_duration, render_size
 from kproxy.output.tls import tls_words
 from kproxy.protocol.error_codes import error_name
 from kproxy.protocol.facts import facts
-from kproxy.session import BadFrame, Direction, Event, Exchange, Gap, NotKafka, SaslToken, Tls
+from kproxy.session import BadFrame, Direction, Event, Exchange, Frame, Gap, Note, NotKafka, SaslToken, Tls
 
 TINY = 60  # below, no route and whole seconds: the API comes first
 NARROW = 100
@@ -30,6 +30,7 @@ MEDIUM = 160
 CLIENT_ID = 24
 NARROW_CLIENT_ID = 12
 FEWEST_WIDTH = 40
+SMALL_BODIES = 1024  # bytes of JSON
 WIDEST_ROUTE = 46  # two IPv4 addresses with ports
 
 
@@ -57,7 +58,7 @@ class TextLines:
             return self._other(event)
         if bodies is None:
             bodies = read_bodies(event)
-        trouble = _trouble(event, bodies)
+        trouble = _trouble(event.unanswered, bodies)
         known = key_facts(event.api_key, bodies, event.topic_names)
         client_id = "-" if event.client_id is None else word(event.client_id, CLIENT_ID)
         if self.style is PLAIN and self.width is None:
@@ -65,6 +66,21 @@ class TextLines:
             tail = "  ".join(filter(None, (trouble, known, notes(event))))
             return f"{head}  {_api(event.api_key, event.api_version):<22}  {client_id:<16}  {tail}".rstrip()
         return self._on_terminal(event, client_id, trouble, known)
+
+    def comment(self, event: Event, bodies: Bodies | None = None, *, alone: bool = False) -> str:
+        """The line with single spaces and of any width: the comment on a packet.
+
+        *alone*: as if the response were not there, and *bodies* are those of the request.
+        """
+        if not isinstance(event, Exchange):
+            return " ".join(self.render(event, bodies).split())
+        if bodies is None:
+            bodies = read_bodies(event)
+        connection = event.connection
+        where = _addresses(connection.client, connection.broker, False)
+        what = _api(event.api_key, event.api_version)
+        latency = "-" if alone else _latency(event)
+        return f"{_clock(event)} {where} {latency} {what} {_client(event.client_id)}{_tail(event, bodies, alone)}"
 
     def _on_terminal(self, event: Exchange, client_id: str, trouble: str, known: str) -> str:
         """A line cut to the width; on a narrow terminal, errors come before the client id."""
@@ -117,6 +133,50 @@ def _clock(exchange: Exchange) -> str:
     return render_clock(exchange.at if frame is None else frame.started_at)
 
 
+@lru_cache(maxsize=1024)
+def _client(client_id: str | None) -> str:
+    """The client id in a comment."""
+    return "-" if client_id is None else " ".join(word(client_id, CLIENT_ID).split())
+
+
+def _tail(exchange: Exchange, bodies: Bodies, alone: bool) -> str:
+    """What comes after the client id in a comment, with a space before it: trouble, key facts, notes; or nothing.
+
+    Most exchanges say again what others said: where nothing but small bodies decides, it is remembered.
+    """
+    request, response, names = bodies.request or b"", bodies.response or b"", exchange.topic_names
+    if (
+        len(request) + len(response) <= SMALL_BODIES
+        and not (
+            bodies.embedded or bodies.beginnings or bodies.undecoded or exchange.unanswered or bodies.sasl_mechanism
+        )
+        and isinstance(names, dict)
+        and not names
+        and _is_plain(exchange.request)
+        and _is_plain(exchange.response)
+    ):
+        return _tail_of_bodies(exchange.api_key, bodies.request, bodies.response)
+    known = key_facts(exchange.api_key, bodies, names)
+    noted = notes(exchange.copy(response=None) if alone else exchange)
+    return _joined(_trouble(exchange.unanswered, bodies), known, noted)
+
+
+def _is_plain(frame: Frame | None) -> bool:
+    """Whether there is nothing to be noted of a frame."""
+    return frame is None or not (frame.cut or frame.trailing)
+
+
+@lru_cache(maxsize=2048)
+def _tail_of_bodies(api_key: int | None, request: bytes | None, response: bytes | None) -> str:
+    bodies = Bodies(request, response)
+    return _joined(_trouble(None, bodies), key_facts(api_key, bodies, {}))
+
+
+def _joined(*parts: str) -> str:
+    words = " ".join(" ".join(parts).split())
+    return f" {words}" if words else ""
+
+
 def _latency(exchange: Exchange) -> str:
     if exchange.request is None or exchange.response is None or exchange.latency_ms is None:
         return "-"
@@ -144,13 +204,13 @@ def _api(api_key: int | None, api_version: int | None) -> str:
     return f"{api.name if api is not None else f'API {api_key}'} v{api_version}"
 
 
-def _trouble(exchange: Exchange, bodies: Bodies) -> str:
+def _trouble(unanswered: str | None, bodies: Bodies) -> str:
     """What went wrong, in words: undecoded, unanswered, the names of error codes; empty when nothing did."""
     words: list[str] = []
     if bodies.undecoded is not None:
         words.append(f"UNDECODED {printable(bodies.undecoded)}")
-    if exchange.unanswered is not None:
-        words.append(f"unanswered: {printable(exchange.unanswered)}")
+    if unanswered is not None:
+        words.append(f"unanswered: {printable(unanswered)}")
     if found := count_errors(bodies.response):
         words += [error_name(code) + (f" x{count}" if count > 1 else "") for code, count in found.most_common(4)]
         if len(found) > 4:
@@ -173,12 +233,16 @@ def _gap(event: Any) -> tuple[str, bool]:
     if event.size == 0:
         return skipped, True
     size = "an unknown number of bytes" if event.size is None else render_size(event.size)
-    missing = f"gap: {size} from {_side(event.direction)} missing in the capture"
+    missing = f"gap: {size} from {_side(event.direction)} {event.cut.text}"
     return f"{missing}, {skipped}" if event.skipped else missing, True
 
 
 def _bad_frame(event: Any) -> tuple[str, bool]:
     return f"bad frame from {_side(event.direction)}: {event.reason}", True
+
+
+def _note(event: Any) -> tuple[str, bool]:
+    return f"{_side(event.direction)}: {event.what}", False
 
 
 def _not_kafka(event: Any) -> tuple[str, bool]:
@@ -193,6 +257,7 @@ OTHER_EVENTS: dict[type[Event], Callable[[Any], tuple[str, bool]]] = {
     SaslToken: _sasl_token,
     Gap: _gap,
     BadFrame: _bad_frame,
+    Note: _note,
     NotKafka: _not_kafka,
     Tls: _tls,
 }

@@ -3,13 +3,28 @@
 import msgspec
 
 from kproxy.pipeline.connections import Connections
+from kproxy.protocol import Direction
+from kproxy.proxy.tap.counted import CloseCause
 from kproxy.proxy.tap.tapped import Opened, TapItem, TapKind
+from kproxy.session.closing import who_closed
 from kproxy.session.cut import Cut
 
 MOST_LOST = 1 << 48  # bytes, in one record: more than a connection carries
 CLOSED_SIZE = 9  # bytes of CLOSE
 OPEN, DATA, END, CLOSE = TapKind.OPEN, TapKind.DATA, TapKind.END, TapKind.CLOSE
 CUTS = {TapKind.LOST: Cut.MISSING, TapKind.LEFT_OUT: Cut.LEFT_OUT, TapKind.SNAPPED: Cut.SNAPLEN}
+
+ENDED = {  # by CLOSE's first byte: who ended the connection, where no END said so before
+    bytes([cause]): f"kproxy closed the connection ({cause.name.lower()})" for cause in CloseCause
+} | {
+    bytes([cause]): who_closed(by, reset=reset)
+    for cause, by, reset in (
+        (CloseCause.CLIENT_CLOSED, Direction.REQUEST, False),
+        (CloseCause.BROKER_CLOSED, Direction.RESPONSE, False),
+        (CloseCause.CLIENT_RESET, Direction.REQUEST, True),
+        (CloseCause.BROKER_RESET, Direction.RESPONSE, True),
+    )
+}
 
 _read_opened = msgspec.json.Decoder(Opened).decode
 
@@ -34,9 +49,10 @@ class TapDecoder:
                 size = min(int.from_bytes(data[:8], "little"), MOST_LOST)
                 connections.leave_out(number, direction, size, at, CUTS[TapKind(kind)])
             elif kind == END:
-                connections.end(number, direction, at)
+                connections.end(number, direction, at, reset=data == b"\1")
             elif kind == CLOSE:
-                connections.close(number, at, int.from_bytes(data[1:9], "little") if len(data) == CLOSED_SIZE else None)
+                requests = int.from_bytes(data[1:9], "little") if len(data) == CLOSED_SIZE else None
+                connections.close(number, at, requests, ended=ENDED.get(data[:1]))
 
     def _open(self, number: int, at: int, data: bytes) -> None:
         """Begin a connection; one whose record cannot be read has failed."""

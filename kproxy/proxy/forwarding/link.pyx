@@ -364,7 +364,7 @@ cdef class Link(LinkBase):
         self.half_close(lane)
         if lane.header_part_size:
             lane.tap.take_raw(self, self.sampled, lane.header_part, lane.header_part + lane.header_part_size, monotonic_ns())
-        self.tap.end(lane.tap, monotonic_ns())
+        self.tap.end(lane.tap, self.reset_by == lane.direction + 1, monotonic_ns())
         if lane.state == BETWEEN_FRAMES and lane.header_part_size:
             lane.pipe.emit(lane.header_part, lane.header_part_size)
             lane.header_part_size = 0

@@ -66,7 +66,7 @@ cdef class LinkTap:
     ) except -1
     cdef void write_left_out(self, int kind, int direction, uint64_t size, uint64_t now) noexcept
     cdef void write_close(self, int cause, uint64_t now) noexcept
-    cdef void end(self, TapCursor cursor, uint64_t now) noexcept
+    cdef void end(self, TapCursor cursor, bint lost, uint64_t now) noexcept
     cdef void close(self, TapCursor requests, TapCursor responses, int cause, uint64_t now) noexcept
 
 

@@ -52,7 +52,7 @@ from kproxy.proxy.tap.tapped import TapKind
 cdef enum:
     RECORD = 24  # bytes of a record's header
     OPEN_ROOM = RECORD + 7  # and its bytes
-    END_ROOM = RECORD
+    END_ROOM = RECORD + 8
     CLOSE_ROOM = RECORD + 16
     LEFT_OUT_ROOM = RECORD + 8
     RUN_ROOM = 2 * (RECORD + 7)  # of a run: it is written as two records where it reaches the end of the ring
@@ -334,12 +334,13 @@ cdef class LinkTap:
 
     # Ends
 
-    cdef void end(self, TapCursor cursor, uint64_t now) noexcept:
-        """Write END of a direction."""
+    cdef void end(self, TapCursor cursor, bint lost, uint64_t now) noexcept:
+        """Write END of a direction; *lost*: by a reset or another error."""
+        cdef uint8_t byte = lost
         if self.worker is not None and self.is_open():
             cursor.settle(now)
             self.release(END_ROOM)
-            self.worker.write(TAP_END, self.number, cursor.direction, now, NULL, 0)
+            self.worker.write(TAP_END, self.number, cursor.direction, now, &byte, 1)
 
     cdef void close(self, TapCursor requests, TapCursor responses, int cause, uint64_t now) noexcept:
         """Write what the tap has not got of a chunk in processing, then CLOSE."""

@@ -17,7 +17,7 @@ Records of the ring: (kind, connection, direction, at in ns since the epoch, byt
     DATA      bytes as they were received; of a response made by a filter, as it was sent
     LEFT_OUT  how many bytes of a frame are left out here, as the analyzer was behind: 8 bytes, little-endian
     SNAPPED   how many were cut off by ``analysis.snaplen``: likewise
-    END       that side sent its end (FIN), or was lost
+    END       that side sent its end (FIN), or was lost: one byte, 1 for lost
     CLOSE     the connection was closed: one byte, the CloseCause, and the number of requests written since OPEN: 8 bytes
     LOST      how many bytes are missing and nothing is known of frames; no worker writes it any more
 

@@ -1,5 +1,6 @@
 """Synthetic TCP, taken apart by scapy, which computes checksums of its own."""
 
+import random
 from itertools import pairwise
 
 import pytest
@@ -104,3 +105,11 @@ def test_what_is_no_address_is_refused(ends: tuple[str, str]) -> None:
 )
 def test_checksum(data: str, expected: int) -> None:
     assert checksum(bytes.fromhex(data)) == expected
+
+
+@pytest.mark.parametrize("ends", ENDS)
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 255, 65_482, 65_483])
+def test_checksums_hold_for_data_of_any_size(ends: tuple[str, str], size: int) -> None:
+    tcp = SyntheticTcp(3, *ends)
+    raw = tcp.data(size & 1, random.Random(size).randbytes(size))
+    assert [rebuilt(packet) for packet in parse(raw)] == raw

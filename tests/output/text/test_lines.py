@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from rich.cells import cell_len
 
+from kproxy.output.bodies import read_bodies
 from kproxy.output.jsonl import event_line
 from kproxy.output.text.lines import TextLines
 from kproxy.output.text.styles import ANSI, PLAIN
 from kproxy.output.text.tree import Tree
-from kproxy.session import BadFrame, Direction, Event, Exchange, Gap, NotKafka, SaslToken
+from kproxy.session import BadFrame, Cut, Direction, Event, Exchange, Gap, Note, NotKafka, SaslToken
 from tests.support.conversation import broker, client, closing, events_of
 from tests.support.frames import heartbeat, heartbeat_answer, response
 from tests.support.traffic import CONNECTION, START, golden_exchange, golden_exchanges, golden_pairs
@@ -93,6 +94,11 @@ def test_hostile_client_ids_stay_in_their_column() -> None:
         (Gap(CONNECTION, START, Direction.RESPONSE, 1500), "gap: 1.5 KB from broker missing in the capture"),
         (Gap(CONNECTION, START, Direction.RESPONSE, None, 7), "an unknown number of bytes from broker missing"),
         (Gap(CONNECTION, START, Direction.RESPONSE, 0, 182), "182 B from broker passed over until the next frame"),
+        (Note(CONNECTION, START, Direction.RESPONSE, "a\nb"), "broker: a\\nb"),
+        (
+            Gap(CONNECTION, START, Direction.RESPONSE, 7, cut=Cut.SNAPLEN),
+            "gap: 7 B from broker cut by the capture's snaplen",
+        ),
         (BadFrame(CONNECTION, START, Direction.REQUEST, "a\nb"), "bad frame from client: a\\nb"),
         (NotKafka(CONNECTION, START, "tls", Direction.REQUEST, "speaks TLS"), "not Kafka (tls): speaks TLS"),
     ],
@@ -129,3 +135,22 @@ def test_whatever_is_damaged_each_event_is_one_line_in_every_format(pair: int, d
         assert line.count(b"\n") == 1
         if isinstance(event, Exchange):
             assert all(line.isprintable() for line in Tree().render(event))
+
+
+def test_a_comment_is_the_line_with_single_spaces() -> None:
+    """With the response and without it, also where it is remembered from an exchange that said the same."""
+    lines = TextLines()
+    seen = 0
+    for *_, exchange in [*golden_exchanges(), *golden_exchanges()]:
+        alone = exchange.copy(response=None)
+        assert lines.comment(exchange) == " ".join(lines.render(exchange).split())
+        assert lines.comment(exchange, read_bodies(alone), alone=True) == " ".join(lines.render(alone).split())
+        seen += 1
+    assert seen > 600
+
+
+@given(st.text(max_size=40))
+def test_a_comment_on_any_client_id_is_the_line_with_single_spaces(client_id: str) -> None:
+    lines = TextLines()
+    event = exchange_of(client_id=client_id)
+    assert lines.comment(event) == " ".join(lines.render(event).split())

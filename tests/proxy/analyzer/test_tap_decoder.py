@@ -10,6 +10,7 @@ from kproxy.pipeline.connections import Clusters, Connections
 from kproxy.pipeline.output import End
 from kproxy.proxy.analyzer.process import Stuck
 from kproxy.proxy.analyzer.tap_decoder import TapDecoder
+from kproxy.proxy.tap.counted import CloseCause
 from kproxy.proxy.tap.tapped import Opened, TapItem, TapKind
 from kproxy.session import Direction, Event, Exchange, Gap, Limits, Session
 from tests.support.frames import (
@@ -87,6 +88,32 @@ def test_connections_are_told_apart_and_end(heard: Heard) -> None:
     assert [exchange.correlation_id for exchange in heard.exchanges(2)] == [8]
     assert heard.ends == [(1, None)]
     assert len(taken) == 1
+
+
+@pytest.mark.parametrize(
+    ("records", "ended"),
+    [
+        (
+            [(TapKind.END, 1, 0, 8, b"\1"), (TapKind.CLOSE, 1, 0, 9, bytes([CloseCause.CLIENT_RESET]))],
+            "the client reset",
+        ),
+        (
+            [(TapKind.END, 1, 0, 8, b"\0"), (TapKind.CLOSE, 1, 0, 9, bytes([CloseCause.BROKER_CLOSED]))],
+            "the client closed",
+        ),
+        ([(TapKind.END, 1, 1, 8, b"\1")], "the broker reset"),
+        ([(TapKind.CLOSE, 1, 0, 9, bytes([CloseCause.CLIENT_RESET]))], "the client reset"),
+        ([(TapKind.CLOSE, 1, 0, 9, bytes([CloseCause.IDLE]))], "kproxy closed"),
+    ],
+)
+def test_who_ended_the_connection_is_in_what_it_says_of_requests_in_flight(
+    heard: Heard, records: list[TapItem], ended: str
+) -> None:
+    taken = decoder(heard)
+    taken.take([opened(1, *ADDRESSES), data(1, 0, heartbeat(7)), *records])
+    (exchange,) = heard.exchanges(1)
+    why = " (idle)" if ended.startswith("kproxy") else ""
+    assert exchange.unanswered == f"{ended} the connection{why} before the response"
 
 
 def test_the_end_of_a_side_and_of_all(heard: Heard) -> None:

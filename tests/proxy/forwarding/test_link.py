@@ -79,7 +79,7 @@ def test_the_tap_gets_every_byte_and_the_ends() -> None:
         assert tap.data == [METADATA, METADATA_ANSWER]
         assert tap.opened == [{"from_start": True}]
         closed = bytes([CloseCause.CLIENT_CLOSED]) + (1).to_bytes(8, "little")
-        assert tap.others[1:] == [(TapKind.END, 0, b""), (TapKind.CLOSE, 0, closed)]
+        assert tap.others[1:] == [(TapKind.END, 0, b"\0"), (TapKind.CLOSE, 0, closed)]
 
     run(work)
 

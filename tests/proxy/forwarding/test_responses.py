@@ -25,7 +25,7 @@ from tests.support.links import Bench, Judge, Limits, Owner, request, response, 
 REAL = "kafka-7.secret.internal"
 TOLD = [(7, "127.0.0.1", 19_100), (8, "127.0.0.1", 19_101)]  # the listener's host, its port + 1 + the node id
 SIZES = [0, 1, 5_000, 262_144, 1_048_577, 5_000_000]
-NEWEST = {0: "Produce", 1: "Fetch", 78: "ShareFetch"}
+NEWEST = {0: "Produce", 1: "Fetch", 78: "ShareFetch", 79: "ShareAcknowledge"}
 
 
 def table() -> BrokerTable:
@@ -36,20 +36,34 @@ def big_response(api_key: int, version: int, size: int, seed: int) -> bytes:
     """A response with so many random bytes of records (of Produce: of error text) and two brokers' addresses at its end."""
     chance = random.Random(seed)
     name = f"{NEWEST[api_key]}Response"
+    leader = part(name, "LeaderIdAndEpoch", leader_id=8, leader_epoch=5)
     nodes = [part(name, "NodeEndpoint", node_id=id_, host=REAL, port=9_092 + id_, rack="r") for id_ in (7, 8)]
     if api_key == 0:
         errors = [
             part(name, "BatchIndexAndErrorMessage", batch_index=n, batch_index_error_message="x" * 100)
             for n in range(size // 106)
         ]
-        inner = [part(name, "PartitionProduceResponse", index=1, record_errors=errors)]
+        inner = [part(name, "PartitionProduceResponse", index=1, record_errors=errors, current_leader=leader)]
         topics = [part(name, "TopicProduceResponse", partition_responses=inner)]
+    elif api_key == 79:
+        inner = [
+            part(name, "PartitionData", partition_index=n, error_code=6, error_message="x" * 100, current_leader=leader)
+            for n in range(size // 117 + 1)
+        ]
+        topics = [part(name, "ShareAcknowledgeTopicResponse", partitions=inner)]
     else:
-        inner = [part(name, "PartitionData", partition_index=3, records=chance.randbytes(size))]
+        inner = [part(name, "PartitionData", partition_index=3, records=chance.randbytes(size), current_leader=leader)]
         outer = "ShareFetchableTopicResponse" if api_key == 78 else "FetchableTopicResponse"
         topics = [part(name, outer, partitions=inner)]
     value = make(name, responses=topics, node_endpoints=nodes)
     return response_frame(api_key, version, message(name).encode(version, value))
+
+
+def hints(api_key: int, value: Any) -> list[Any]:
+    """Who leads the partitions, as their responses tell (KIP-951): the node endpoints say where that broker is."""
+    topics = value.responses
+    partitions = [one for topic in topics for one in (topic.partition_responses if api_key == 0 else topic.partitions)]
+    return [one.current_leader for one in partitions]
 
 
 def cut(data: bytes, chance: random.Random) -> list[bytes]:
@@ -59,7 +73,7 @@ def cut(data: bytes, chance: random.Random) -> list[bytes]:
 
 
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize(("api_key", "version"), [(0, 10), (0, 12), (1, 16), (1, 17), (78, 1)])
+@pytest.mark.parametrize(("api_key", "version"), [(0, 10), (0, 12), (1, 16), (1, 17), (78, 1), (79, 1), (79, 2)])
 def test_no_byte_of_a_brokers_address_leaves_with_a_response_of_any_size(
     api_key: int, version: int, size: int, require: Require
 ) -> None:
@@ -90,6 +104,7 @@ def test_no_byte_of_a_brokers_address_leaves_with_a_response_of_any_size(
             body = got[8 + (version > 0 and got[8] == 0) :]
             value: Any = message(f"{NEWEST[api_key]}Response").decode(version, body)
             assert [(n.node_id, n.host, n.port) for n in value.node_endpoints] == TOLD
+            assert {(leader.leader_id, leader.leader_epoch) for leader in hints(api_key, value)} == {(8, 5)}
             read = referees.kafka_python_decoded(f"{NEWEST[api_key]}Response", version, body)
             assert read is None or referees.addresses(read) == TOLD
             before = frame.index(REAL.encode()) - 20

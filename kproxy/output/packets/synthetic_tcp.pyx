@@ -1,0 +1,208 @@
+"""SyntheticTcp: the packets of a TCP connection (Ethernet, IPv4 or IPv6) in which nothing comes late or out of order.
+
+RFC 9293 (TCP), 791 (IPv4), 8200 (IPv6), 1071 (checksums). Segments are nearly as large as an IP packet can be, as on a
+loopback. A segment acknowledges all that the other side has sent before it. The connection begins with a handshake, whatever
+the capture showed. Bytes that are known to be missing are a hole in the sequence numbers.
+"""
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
+from libc.string cimport memcpy, memset
+
+cdef extern from "endian.h" nogil:
+    uint16_t be16toh(uint16_t value)
+
+from kproxy.protocol.addresses import parse_ip, split_address
+
+cdef enum:
+    MOST_SEGMENT = 65_483  # bytes: what a loopback of 65,536 leaves to a segment with time stamps
+    WINDOW = 65_535
+    FIN = 0x01
+    SYN = 0x02
+    PSH = 0x08
+    ACK = 0x10
+    TCP = 6
+    HOPS = 64
+    SPREAD = 0x9E3779B1  # odd: initial sequence numbers of a port's connections, one after the other, are far apart
+    ETHERNET_SIZE = 14
+    IPV4_SIZE = 20
+    IPV6_SIZE = 40
+    TCP_SIZE = 20
+    MSS_SIZE = 4
+
+SEGMENT = MOST_SEGMENT
+
+
+cdef class SyntheticTcp:
+    """One connection; every method returns packets with their link layer, in order. Direction 0 is from the client.
+
+    Args:
+        number: of the connection, so that its sequence numbers differ from those of the others between the same ports.
+        client, broker: as "address:port", IPv6 as "[::1]:9092".
+
+    Raises ValueError for an address that is none.
+    """
+
+    cdef uint32_t sequence[2]  # of the next byte of each side
+    cdef uint16_t ports[2]
+    cdef uint8_t addresses[2][16]
+    cdef int address_size  # 4 or 16
+    cdef uint64_t pseudo  # sum of the words of both addresses, and of the protocol's number: part of each checksum
+
+    def __init__(self, number, client, broker):
+        ends = [_parse(client), _parse(broker)]
+        (source, _), (target, _) = ends
+        if source.version != target.version:
+            raise ValueError(f"{source} and {target} are not of the same IP version")
+        self.address_size = 16 if source.version == 6 else 4
+        for side in range(2):
+            address, port = ends[side]
+            packed = address.packed
+            memcpy(self.addresses[side], <const uint8_t*>PyBytes_AS_STRING(packed), self.address_size)
+            self.ports[side] = port
+        self.pseudo = TCP + _sum(self.addresses[0], self.address_size) + _sum(self.addresses[1], self.address_size)
+        self.sequence[0] = (number * SPREAD) & 0xFFFFFFFF
+        self.sequence[1] = (number * SPREAD + (1 << 31)) & 0xFFFFFFFF
+
+    def handshake(self):
+        """SYN, SYN-ACK, ACK."""
+        return [self._send(0, SYN, NULL, 0), self._send(1, SYN | ACK, NULL, 0), self._send(0, ACK, NULL, 0)]
+
+    def data(self, int direction, bytes data not None):
+        """Bytes of one side, in segments."""
+        cdef const uint8_t* bytes_of = <const uint8_t*>PyBytes_AS_STRING(data)
+        cdef Py_ssize_t size = PyBytes_GET_SIZE(data)
+        cdef Py_ssize_t start = 0
+        cdef list packets = []
+        while start < size:
+            packets.append(self._send(direction & 1, PSH | ACK, bytes_of + start, min(size - start, MOST_SEGMENT)))
+            start += MOST_SEGMENT
+        return packets
+
+    def hole(self, int direction, size):
+        """Skip that many bytes of a side, which are missing: the other side acknowledges them all the same."""
+        self.sequence[direction & 1] += <uint32_t>(size & 0xFFFFFFFF)
+
+    def acknowledge(self, int direction):
+        """Acknowledge everything that was sent, missing bytes included."""
+        return [self._send(1 - (direction & 1), ACK, NULL, 0)]
+
+    def farewell(self, sides):
+        """FINs of *sides* in that order, and the ACK of the last one."""
+        return [self._send(side, FIN | ACK, NULL, 0) for side in sides] + [self._send(1 - side, ACK, NULL, 0) for side in sides[-1:]]
+
+    cdef bytes _send(self, int side, int flags, const uint8_t* data, Py_ssize_t size):
+        """Return one packet."""
+        cdef Py_ssize_t ip_size = IPV6_SIZE if self.address_size == 16 else IPV4_SIZE
+        cdef Py_ssize_t tcp_size = TCP_SIZE + MSS_SIZE if flags & SYN else TCP_SIZE
+        cdef bytes packet = PyBytes_FromStringAndSize(NULL, ETHERNET_SIZE + ip_size + tcp_size + size)
+        cdef uint8_t* ethernet = <uint8_t*>PyBytes_AS_STRING(packet)
+        cdef uint8_t* ip = ethernet + ETHERNET_SIZE
+        cdef uint8_t* tcp = ip + ip_size
+        self._put_ethernet(ethernet, side)
+        self._put_tcp(tcp, side, flags, tcp_size)
+        if size:
+            memcpy(tcp + tcp_size, data, size)
+        _put16(tcp + 16, _folded(self.pseudo + tcp_size + size + _sum(tcp, tcp_size + size)))
+        if self.address_size == 16:
+            self._put_ipv6(ip, side, tcp_size + size)
+        else:
+            self._put_ipv4(ip, side, tcp_size + size)
+        self.sequence[side] += <uint32_t>size + (1 if flags & (SYN | FIN) else 0)
+        return packet
+
+    cdef void _put_ethernet(self, uint8_t* to, int side) noexcept nogil:
+        """Hardware addresses, which no capture keeps, are made up: 02 says that they are locally administered."""
+        memset(to, 0, 12)
+        to[0] = to[6] = 2
+        to[5] = 2 - side
+        to[11] = 1 + side
+        _put16(to + 12, 0x86DD if self.address_size == 16 else 0x0800)
+
+    cdef void _put_tcp(self, uint8_t* to, int side, int flags, Py_ssize_t size) noexcept nogil:
+        """The header, without its checksum."""
+        _put16(to, self.ports[side])
+        _put16(to + 2, self.ports[1 - side])
+        _put32(to + 4, self.sequence[side])
+        _put32(to + 8, self.sequence[1 - side] if flags & ACK else 0)
+        to[12] = <uint8_t>(size << 2)  # in words of 4 bytes, in the upper half
+        to[13] = <uint8_t>flags
+        _put16(to + 14, WINDOW)
+        _put32(to + 16, 0)
+        if flags & SYN:  # the option of the maximum segment size
+            to[20] = 2
+            to[21] = MSS_SIZE
+            _put16(to + 22, MOST_SEGMENT)
+
+    cdef void _put_ipv4(self, uint8_t* to, int side, Py_ssize_t size) noexcept nogil:
+        memset(to, 0, IPV4_SIZE)
+        to[0] = 0x45
+        _put16(to + 2, IPV4_SIZE + size)
+        to[6] = 0x40  # do not fragment
+        to[8] = HOPS
+        to[9] = TCP
+        memcpy(to + 12, self.addresses[side], 4)
+        memcpy(to + 16, self.addresses[1 - side], 4)
+        _put16(to + 10, _folded(_sum(to, IPV4_SIZE)))
+
+    cdef void _put_ipv6(self, uint8_t* to, int side, Py_ssize_t size) noexcept nogil:
+        _put32(to, 6 << 28)
+        _put16(to + 4, size)
+        to[6] = TCP
+        to[7] = HOPS
+        memcpy(to + 8, self.addresses[side], 16)
+        memcpy(to + 24, self.addresses[1 - side], 16)
+
+
+def checksum(bytes data not None):
+    """Return the Internet checksum of RFC 1071: 16-bit ones' complement of the ones' complement sum."""
+    return _folded(_sum(<const uint8_t*>PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data)))
+
+
+cdef uint64_t _sum(const uint8_t* data, Py_ssize_t size) noexcept nogil:
+    """Return the ones' complement sum of 16-bit words in network order, the last one filled with a zero.
+
+    It is the same in any order of bytes, but for the order of its own (RFC 1071, 2 B): words of 32 bits are summed as they lie.
+    """
+    cdef uint64_t total = 0
+    cdef uint32_t word
+    cdef uint16_t folded
+    cdef Py_ssize_t position = 0
+    while position + 4 <= size:
+        memcpy(&word, data + position, 4)
+        total += word
+        position += 4
+    if position < size:
+        word = 0
+        memcpy(&word, data + position, size - position)
+        total += word
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    folded = <uint16_t>total
+    return be16toh(folded)
+
+
+cdef inline uint16_t _folded(uint64_t total) noexcept nogil:
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    return <uint16_t>(0xFFFF - total)
+
+
+cdef inline void _put16(uint8_t* to, uint64_t value) noexcept nogil:
+    to[0] = value >> 8 & 0xFF
+    to[1] = value & 0xFF
+
+
+cdef inline void _put32(uint8_t* to, uint64_t value) noexcept nogil:
+    to[0] = value >> 24 & 0xFF
+    to[1] = value >> 16 & 0xFF
+    to[2] = value >> 8 & 0xFF
+    to[3] = value & 0xFF
+
+
+def _parse(address):
+    host, port = split_address(address)
+    found = parse_ip(host)
+    if found is None:
+        raise ValueError(f"{address} does not begin with an IP address")
+    return found, port
