@@ -4,7 +4,7 @@ import json
 import os
 import socket
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -16,7 +16,7 @@ from kproxy.config import Analysis, Cluster, Config
 from kproxy.proxy.child_process import ChildArguments
 from kproxy.proxy.messages import AnalyzerCounts, Configure, Drain, Drained, Failed, Message, Ready, ToSupervisor
 from kproxy.proxy.supervisor.processes import ANALYZER, child_command, environment
-from kproxy.proxy.tap.ring import TapWriter, create_ring
+from kproxy.proxy.tap.ring import TapWriter, await_reader, create_ring
 from kproxy.proxy.tap.tapped import TapItem, TapKind
 
 RING_SIZE = 4 << 20
@@ -54,9 +54,13 @@ def tap_items(capture: Path) -> Iterator[TapItem]:
 class AnalyzerProcess:
     """A running analyzer, seen from where the supervisor and the workers stand."""
 
-    def __init__(self, analysis: Analysis, *, rings: int = 1) -> None:
+    def __init__(self, analysis: Analysis, *, rings: int = 1, before: Iterable[TapItem] = ()) -> None:
         self.rings = [create_ring(RING_SIZE) for _ in range(rings)]
         self.writers = [TapWriter(fd) for fd in self.rings]
+        for fd in self.rings:
+            await_reader(fd)
+        for item in before:  # the analyzer has not been started yet
+            assert self.writers[0].put(*item)
         self._config = Config(clusters=[Cluster(listen="127.0.0.1:1")], analysis=analysis)
         self.heard: list[ToSupervisor] = []
         self.start()

@@ -10,7 +10,7 @@ import os
 import resource
 import time
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,6 +84,7 @@ class Analyzer:
             TapDecoder(self._run.open_live(f"worker {ring}", self._report_fault)) for ring in range(len(readers))
         ]
         self.settlement = Settlement(readers, [tap.connections for tap in self.taps])
+        self.is_configured = False  # before, nothing is read: it would not be in the files
         self._cut_off = False  # whether the log of the analyzer before was, see settling.py
         self._faults = [reader.faults for reader in readers]
         self._busy = False
@@ -91,6 +92,7 @@ class Analyzer:
         sizes = [os.fstat(reader.fd).st_size for reader in readers]
         self.wait = WAIT * min(1.0, min(sizes, default=WAIT_FOR) / WAIT_FOR)
         self._positions = [reader.position for reader in readers]  # when the main thread looked last
+        self.starved: Callable[[], int] = lambda: 0
         self._reading = asyncio.Lock()  # one reads at a time, in the order of each ring
         self._behind = [min(BEHIND, size // 8) for size in sizes]
         self._most_lag = 0
@@ -138,6 +140,7 @@ class Analyzer:
                 self.files[name] = File(wanted, file, output)
                 self._run.add_output(output)
                 file.is_open()  # so that it exists, or is reported as missing, before traffic comes
+        self.is_configured = True
 
     def _reporter(self, path: str) -> Report:
         def report(reason: str) -> None:
@@ -224,6 +227,7 @@ class Analyzer:
             connections=sum(map(len, connections)),
             waiting_bytes=sum(reader.waiting for reader in self._readers),
             most_lag_ns=lag,
+            starved=self.starved(),
             outputs={
                 name: OutputCounts(one.file.written, one.file.dropped, one.file.failures)
                 for name, one in self.files.items()
@@ -256,7 +260,7 @@ class Analyzer:
 async def _look(analyzer: Analyzer, stop: asyncio.Event) -> None:
     """Read the rings until *stop*: at once while there is more, else some times a second."""
     while not stop.is_set():
-        most = await analyzer.read_all()
+        most = await analyzer.read_all() if analyzer.is_configured else 0
         if most >= BATCH or (most and analyzer.is_behind):
             await asyncio.sleep(0)
             continue
@@ -329,4 +333,6 @@ def main(arguments: ChildArguments) -> None:
     gc.set_threshold(20_000, 20, 20)
     for reader in readers:
         reader.attach()
-    PacedLoop(analyzer.is_far_behind, analyzer.watch).run(_run(analyzer, arguments.control))
+    paced = PacedLoop(analyzer.is_far_behind, analyzer.watch)
+    analyzer.starved = lambda: paced.starved
+    paced.run(_run(analyzer, arguments.control))

@@ -69,6 +69,14 @@ def exchange(number: int, correlation_id: int, at: int = 5) -> list[TapItem]:
     ]
 
 
+def test_what_passed_while_it_was_started_is_in_the_log(tmp_path: Path) -> None:
+    log = tmp_path / "kafka.jsonl"
+    passed = [opened(1, *ADDRESSES), *(item for number in range(1_000) for item in exchange(1, number))]
+    with AnalyzerProcess(Analysis(log=Rotated(path=str(log))), before=passed) as analyzer:
+        assert analyzer.drain().exchanges == 1_000
+    assert [json.loads(line)["correlationId"] for line in log.read_text().splitlines()] == list(range(1_000))
+
+
 @pytest.mark.parametrize("name", [*WHOLE, "03-classic-rebalance-range.pcap", "05-admin.pcap"])
 def test_the_log_is_that_of_kproxy_decode(tmp_path: Path, name: str) -> None:
     log = tmp_path / "kafka.jsonl"
