@@ -194,7 +194,7 @@ def _produce(line: Line) -> None:
     line.partitions(request.topicData)
     size = sum(p.size for topic in request.topicData for p in topic.all_partitions())
     line.words.append(record_count(line.bodies.embedded))
-    if request.topicData or not line.bodies.beginnings:
+    if size or not line.bodies.beginnings:
         line.words.append(line.at_least + render_size(size))
     if request.acks is not None:
         line.words.append(f"acks={'all' if request.acks == -1 else request.acks}")
@@ -207,8 +207,8 @@ def _fetch(line: Line) -> None:
     response: FetchResponse = line.response(FetchResponse)
     answered = response.responses or response.topics
     line.partitions(answered or request.topics)
-    if line.bodies.response is not None and (answered or not line.bodies.beginnings):
-        size = sum(p.size for topic in answered for p in topic.all_partitions())
+    size = sum(p.size for topic in answered for p in topic.all_partitions())
+    if line.bodies.response is not None and (size or not line.bodies.beginnings):
         line.words += [record_count(line.bodies.embedded), line.at_least + render_size(size)]
     if request.groupId is not None:
         line.words.append(f"group {word(request.groupId)}")
