@@ -59,8 +59,8 @@ def test_a_large_response_that_begins_a_segment_is_waited_for() -> None:
 
 def test_a_response_that_begins_a_segment_and_is_whole_outweighs_one_around_it_that_is_not() -> None:
     """Of a Fetch response, Kafka 0.11 sends each partition's header in a segment of its own; here it reads as a response, too."""
-    false = pack(">iihi", 160_867, 1, 0, 40_000) + bytes(60)
-    sought = [(1, route(18, 0)), (6, route(12, 0))]
+    false = pack(">iiiih1siihqi", 160_867, 1, 0, 1, 1, b"t", 1, 0, 0, 9, 160_000) + bytes(60)
+    sought = [(1, route(1, 1)), (6, route(12, 0))]
     assert hunted(b"?", false, heartbeat_answer(6), sought=sought, end=False) == 1 + len(false)
 
 
