@@ -463,6 +463,10 @@ class VirtualCluster:
                 await asyncio.sleep(0)
         self._lingering.close()
 
+    def opening(self) -> int:
+        """Return how many links are being opened or given up, and brokers asked."""
+        return len(self._tasks)
+
     def lingering(self) -> int:
         """Return how many clients have been sent FIN and have not closed yet."""
         self._lingering.sweep()

@@ -23,7 +23,7 @@ from posix.unistd cimport close as close_fd
 from kproxy.protocol.direction cimport DIRECTION_RESPONSE
 from kproxy.proxy.forwarding.lane cimport BY_OUTPUT, HEADROOM, Lane, Pipe, TURN_NS, Worker, monotonic_ns
 from kproxy.proxy.forwarding.link cimport Link
-from kproxy.proxy.forwarding.tls_side cimport TlsSide
+from kproxy.proxy.forwarding.tls_side cimport PIECE, TlsSide
 
 from ssl import SSLError
 
@@ -445,7 +445,7 @@ cdef class SocketPipe(Pipe):
         cdef size_t n
         cdef bytes sealed
         while size and not self.lane.discarding and not link.closed:
-            n = min(size, <size_t>CHUNK)
+            n = min(size, <size_t>PIECE)
             try:
                 sealed = self.sink_tls.encrypt(data, n)
             except SSLError:
