@@ -11,7 +11,8 @@ read as small frames to the last byte, so that a frame that fits is not enough. 
 
 Which of them are enough is said in request_hunting.py and response_hunting.py. Candidates are judged in their order in the
 stream, and the first that is accepted wins. A strong one (it begins a segment, and its header says much) that is not whole yet
-is waited for, unless what is here of it disproves it; a weak one is never waited for. Bytes before the frame found are skipped
+is waited for, unless what is here of it disproves it (of responses, or a whole one inside it is strong, too); a weak one is
+never waited for. Bytes before the frame found are skipped
 and counted, never reported as an exchange.
 
     state of a candidate   event                                                      next
