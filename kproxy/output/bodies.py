@@ -66,7 +66,7 @@ def read_bodies(exchange: Exchange, opener: Opener | None = None) -> Bodies:
         bodies.request = _read(exchange.request, "request", bodies)
     if exchange.response is not None:
         bodies.response = _read(exchange.response, "response", bodies)
-    if any(body is not None and len(body) > OPENABLE for body in (bodies.request, bodies.response)):
+    if len(bodies.request or b"") > OPENABLE or len(bodies.response or b"") > OPENABLE:
         return bodies
     if exchange.api_key not in FETCHES or (bodies.response is not None and SOME_RECORDS.search(bodies.response)):
         bodies.embedded = (Opener() if opener is None else opener).open(exchange)

@@ -60,7 +60,7 @@ def why_cut(exchange: Exchange) -> dict[str, str]:
 
 def notes(exchange: Exchange) -> str:
     """For the end of a line of text: what is not here of each side and why, and what comes after its message."""
-    if not any(frame.cut or frame.trailing for _, frame in frames_of(exchange)):
+    if _is_plain(exchange.request) and _is_plain(exchange.response):
         return ""
     why = why_cut(exchange)
     words = []
@@ -70,6 +70,10 @@ def notes(exchange: Exchange) -> str:
         if frame.trailing:
             words.append(f"{side}: {trailing_words(frame.trailing)}")
     return "  ".join(words)
+
+
+def _is_plain(frame: Frame | None) -> bool:
+    return frame is None or not (frame.cut or frame.trailing)
 
 
 def share_here(frame: Frame) -> str:

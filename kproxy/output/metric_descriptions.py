@@ -193,6 +193,11 @@ DESCRIPTIONS: Final[tuple[Description, ...]] = (
         "kproxy_analysis_faults", "counter", "Connections whose analysis failed, by exception.", ("exception",)
     ),
     Description("kproxy_analysis_given_up", "counter", "Connections no longer analyzed for lack of room."),
+    Description(
+        "kproxy_analysis_starved",
+        "counter",
+        "Times that the analyzer, which runs on CPU time that others leave, had next to none and took a fair share.",
+    ),
     Description("kproxy_output_bytes", "counter", "Bytes written to the analyzer's files.", ("output",)),
     Description("kproxy_output_dropped_bytes", "counter", "Bytes that could not be written to them.", ("output",)),
     Description("kproxy_output_failures", "counter", "Times that they could not be written.", ("output",)),

@@ -94,6 +94,7 @@ _NUMBERS = {
     "bad_frames": "kproxy_analysis_bad_frames",
     "not_kafka": "kproxy_analysis_not_kafka",
     "given_up": "kproxy_analysis_given_up",
+    "starved": "kproxy_analysis_starved",
     "connections": "kproxy_analysis_connections",
 }
 _ROWS = {

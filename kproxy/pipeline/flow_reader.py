@@ -23,6 +23,7 @@ What bounds memory: the above for UNDECIDED; session.Limits for KAFKA; one TLS r
 
 from collections.abc import Callable, Iterator
 from enum import Enum
+from functools import cached_property
 from itertools import accumulate
 from typing import TypeAlias
 
@@ -136,8 +137,11 @@ class FlowReader:
         self._start = (bytearray(), bytearray())  # what each direction begins with, up to ENOUGH
         self._missing = 0
         self._lost = False  # bytes are missing, so that what came is not the beginning
-        self._sides = Sides(JOINED_HELD)
         self._foreign: Foreign | None = None  # what a flow without beginning seems to be, unless a request is found
+
+    @cached_property
+    def _sides(self) -> Sides:
+        return Sides(JOINED_HELD)  # most flows are known by their first bytes, and need none
 
     def receive(self, item: Item) -> list[Event]:
         """Take the next item of the flow; give the events that it makes."""
@@ -236,13 +240,13 @@ class FlowReader:
 
     def _probe_start(self, direction: int, data: bytes) -> Verdict:
         """Judge a flow by its first bytes. A response tells that it is something else, or answers what may be a request."""
-        client = self._sides.read(direction, data)
         found = recognise(bytes(self._start[direction]), Direction(direction))
+        if found is KAFKA and direction == Direction.REQUEST:
+            return State.KAFKA
+        client = self._sides.read(direction, data)
         if isinstance(found, Foreign):
             return found
-        if client == Direction.REQUEST or (found is KAFKA and direction == Direction.REQUEST):
-            return State.KAFKA
-        return State.UNDECIDED
+        return State.KAFKA if client == Direction.REQUEST else State.UNDECIDED
 
     def _probe_piece(self, direction: int, data: bytes) -> Verdict:
         """Judge a flow without a beginning: clients write whole requests, so that pieces begin with them."""

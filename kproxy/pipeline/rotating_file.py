@@ -22,7 +22,9 @@ Report = Callable[[str], None]
 class RotatingFile:
     """Parts of whole pieces. No method raises for errors of the disk: what could not be written is counted as dropped.
 
-    After a failure the part is closed at the last whole piece; the next one is begun when writing is possible again.
+    After a failure the part is closed at the last whole piece; the next one is begun when writing is possible again. Old parts
+    are removed only once the new one holds something, and one that holds nothing gets no number: trying again on a full disk
+    does not push out what was written before.
 
     Args:
         path: of the part being written; an existing file of that name is numbered first.
@@ -64,6 +66,7 @@ class RotatingFile:
         self._written = 0  # bytes of the part on the disk
         self._size = 0  # of the part, with what is buffered
         self._start_size = 0  # of what the part starts with
+        self._is_empty = False  # the part holds only what it starts with
         self._began = 0.0
         self._retry_at = 0.0
         self._report_at = 0.0
@@ -117,8 +120,12 @@ class RotatingFile:
             self.discards += 1
             self.dropped += len(data)
             self._failed(error)
-        else:
-            self.flushes += 1
+            return
+        self.flushes += 1
+        if self._is_empty:
+            self._is_empty = False
+            with suppress(OSError):
+                self._remove_excess()
 
     @property
     def is_flushed(self) -> bool:
@@ -148,7 +155,7 @@ class RotatingFile:
         self._close()
         self._retire()
         self._fd = os.open(self.path, FLAGS, OWNER_ONLY)
-        self._written, self._began = 0, now
+        self._written, self._began, self._is_empty = 0, now, True
         try:
             self._write(self.begin_part())
         except OSError:
@@ -162,20 +169,24 @@ class RotatingFile:
             os.close(fd)
 
     def _retire(self) -> None:
-        """Number the file at *path*, and remove the parts that are too many."""
-        parts = self.parts()
+        """Number the file at *path*, or remove it if it is ours and holds nothing."""
         try:
             existing = os.lstat(self.path)
         except FileNotFoundError:
             existing = None
         if existing is not None and stat.S_ISDIR(existing.st_mode):
             raise IsADirectoryError(21, "is a directory", str(self.path))
-        if existing is not None:
+        if existing is not None and self._is_empty:
+            self.path.unlink()
+        elif existing is not None:
+            parts = self.parts()
             number = 1 + (self._number(parts[-1].name) if parts else 0)
-            numbered = self.path.with_name(f"{self._stem}.{number:06d}{self._suffixes}")
-            self.path.rename(numbered)
-            parts.append(numbered)
-        for part in parts[: len(parts) - (self._keep - 1)]:
+            self.path.rename(self.path.with_name(f"{self._stem}.{number:06d}{self._suffixes}"))
+
+    def _remove_excess(self) -> None:
+        """Remove the oldest parts that are more than are kept, beside the one being written. Raises OSError."""
+        parts = self.parts()
+        for part in parts[: max(len(parts) - (self._keep - 1), 0)]:
             part.unlink(missing_ok=True)
 
     def _write(self, data: bytes) -> None:

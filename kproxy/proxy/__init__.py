@@ -29,6 +29,7 @@ One cluster in one worker
     brokers.py            BrokerTable: node ids, broker addresses, our ports; refuses addresses that lead inside
     advertised.py         AdvertisedAddresses: the host and port that clients are told for each broker
     reachability.py       whether a broker has been reached, for /readyz
+    memory_reserve.py     what a worker gives up when it gets no more memory
     discovery.py, admission.py, link_description.py, raw_sasl.py, foreign_protocol.py    (see their first lines)
 
 What processes share

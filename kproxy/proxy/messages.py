@@ -200,6 +200,7 @@ class AnalyzerCounts(Message, frozen=True, tag="counts", kw_only=True):
     connections: int = 0  # analysed now
     waiting_bytes: int = 0  # in the taps now
     most_lag_ns: int = 0  # longest delay behind the traffic since the last message
+    starved: int = 0  # times that the analyzer got so little of the CPU that it took a fair share (analyzer/pace.py)
     outputs: dict[str, OutputCounts] = {}  # "log", "capture"
 
 

@@ -43,6 +43,7 @@ from kproxy.proxy.forwarding.sockets import Acceptor, close_sockets
 from kproxy.proxy.link_description import broker_of, client_of, connection_row, listener_of, open_record
 from kproxy.proxy.link_opening import LinkOpener
 from kproxy.proxy.logs import log
+from kproxy.proxy.memory_reserve import OF_THIS_PROCESS
 from kproxy.proxy.messages import Brokers, Connection, Message
 from kproxy.proxy.network.lingering_close import LingeringClose
 from kproxy.proxy.network.listening import ListenError, listen
@@ -51,6 +52,7 @@ from kproxy.proxy.reachability import Reach, Reachability
 from kproxy.proxy.tap.counted import CloseCause, Total
 
 ACCEPT_PAUSE_S = 0.1  # when the process has no file descriptor left
+ACCEPT_REPORT_S = 60.0  # until it is reported again
 REDISCOVER_S = 5.0
 MOST_IN_FLIGHT = 16_384  # requests of a connection
 RETARGET_NS = 5_000_000_000
@@ -83,6 +85,7 @@ class VirtualCluster:
         self.stopped = False
         self._why_unknown = ""
         self._probed_at = 0
+        self._accept_report_at = 0.0
         self.reachability = Reachability(cluster.name, send)
         self.brokers = BrokerTable(
             cluster.addresses,
@@ -254,7 +257,7 @@ class VirtualCluster:
 
     def resume(self) -> None:
         """Accept again, unless stopped."""
-        if not self.accepting and not self.stopped:
+        if not self.accepting and not self.stopped and OF_THIS_PROCESS.take():
             self.accepting = True
             for acceptor, _ in self._listeners.values():
                 acceptor.start()
@@ -289,8 +292,16 @@ class VirtualCluster:
         self._run(self.opener.give_up(link, os.strerror(error)))
 
     def on_accept_error(self, acceptor: Acceptor, error: int) -> None:
-        """Pause accepting: the process has no file descriptor or memory for one more socket."""
-        log("warning", "clients cannot be accepted", cluster=self.cluster.name, reason=os.strerror(error))
+        """Pause accepting: the process has no file descriptor or memory for one more connection."""
+        self._pause_accepting(error)
+
+    def _pause_accepting(self, error: int) -> None:
+        if error == errno.ENOMEM:
+            OF_THIS_PROCESS.release()
+        now = time.monotonic()
+        if now >= self._accept_report_at:  # it fails ten times a second, perhaps for long; the metric counts
+            self._accept_report_at = now + ACCEPT_REPORT_S
+            log("warning", "clients cannot be accepted", cluster=self.cluster.name, reason=os.strerror(error))
         self.pause()
         asyncio.get_running_loop().call_later(ACCEPT_PAUSE_S, self.resume)
 
@@ -327,7 +338,10 @@ class VirtualCluster:
     # LinkOwner: called for what goes wrong, and at the end
 
     def on_fault(self, link: Link | None, error: Exception) -> None:
-        """Log an unexpected exception."""
+        """Log an unexpected exception; for want of memory, make room and accept no more for a while."""
+        if isinstance(error, MemoryError):
+            self._pause_accepting(errno.ENOMEM)
+            return
         connection = link.number if link else None
         log("error", "a fault", cluster=self.cluster.name, connection=connection, reason=repr(error))
 
@@ -448,6 +462,10 @@ class VirtualCluster:
             if number % CLOSED_IN_A_TURN == 0:
                 await asyncio.sleep(0)
         self._lingering.close()
+
+    def opening(self) -> int:
+        """Return how many links are being opened or given up, and brokers asked."""
+        return len(self._tasks)
 
     def lingering(self) -> int:
         """Return how many clients have been sent FIN and have not closed yet."""

@@ -22,6 +22,7 @@ from kproxy.proxy.channel import Channel
 from kproxy.proxy.child_process import ChildArguments
 from kproxy.proxy.forwarding.lane import Worker
 from kproxy.proxy.logs import EVENTS_LOST, event_of, log
+from kproxy.proxy.memory_reserve import OF_THIS_PROCESS
 from kproxy.proxy.messages import (
     Alive,
     Brokers,
@@ -233,6 +234,8 @@ class Forwarding:
             try:
                 await self._forget_closed()
                 self._look_after()
+            except MemoryError:  # what is paused by it stays so until there is memory
+                OF_THIS_PROCESS.release()
             except Exception as error:  # a tick that ended would end all timeouts
                 log("error", "a fault", reason=repr(error))
 
@@ -283,8 +286,12 @@ class ToSupervisor(logging.Handler):
         self._start_sending(event_of(record))
 
     def _start_sending(self, event: LogEvent) -> None:
-        sending = asyncio.ensure_future(self._channel.send(event))
-        self._sending.add(sending)
+        try:
+            sending = asyncio.ensure_future(self._channel.send(event))
+            self._sending.add(sending)
+        except MemoryError:
+            self._lost += 1
+            return
         sending.add_done_callback(self._sending.discard)
 
 

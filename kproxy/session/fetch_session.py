@@ -32,7 +32,8 @@ class FetchPartition(Struct):
 
 
 class FetchSession(Struct):
-    """What a Fetch request asks for, in full. *whole* is False when the session began before the capture."""
+    """What a Fetch request asks for, in full. *whole* is False when it is not known in full: it began before the capture, or a
+    request of it was cut."""
 
     session_id: int
     epoch: int
@@ -51,6 +52,7 @@ class _Change(Struct):
     epoch: int
     partitions: dict[_Key, FetchPartition]
     forgotten: list[_Key]
+    whole: bool = True  # whether the request was here to its end
 
 
 class _State(Struct):
@@ -65,6 +67,9 @@ class _State(Struct):
             self.partitions = {}
             self.whole = True
         elif change.session_id != self.session_id:
+            self.partitions = {}
+            self.whole = False
+        if not change.whole:  # it may have named any partition, also to be forgotten
             self.partitions = {}
             self.whole = False
         self.session_id = change.session_id
@@ -130,6 +135,8 @@ def _read_change(request: Frame, response: Frame | None) -> _Change | None:
     session_id = _peek(response, "sessionId") if full else _peek(request, "sessionId")
     if epoch is None or not session_id or request.message is None or len(request.data) > _LARGEST:
         return None
+    if request.cut:
+        return _Change(0, session_id, epoch, {}, [], whole=False)
     try:
         body: Any = request.decode()
     except DecodeError:

@@ -65,6 +65,8 @@ class Candidate(ABC):
 class Hunt(ABC):
     """The bytes of one direction since the first place where a frame could begin. Positions count from the hunt's start."""
 
+    _outweighs = False  # whether a strong candidate that is whole is believed although one around it is not whole yet
+
     __slots__ = (
         "_base",
         "_buffer",
@@ -236,14 +238,14 @@ class Hunt(ABC):
         waits = False  # for a strong one: the rest lies inside it
         found = None
         for candidate in self._candidates:
-            if not waits and found is None:
+            if found is None and (not waits or (candidate.begins and self._outweighs)):
                 if candidate.wake <= self._end and not self._read(candidate):
                     continue
                 enough = self._is_enough(candidate) if candidate.whole else None
                 if enough is False:
                     continue
-                found = candidate if enough else None
-                waits = candidate.strong and not candidate.whole
+                found = candidate if enough and (candidate.strong or not waits) else None
+                waits |= candidate.strong and not candidate.whole
                 self._wake = min(self._wake, self._end + 1 if candidate.whole else candidate.wake)
             kept.append(candidate)
         self._candidates = kept

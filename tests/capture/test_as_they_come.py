@@ -20,7 +20,7 @@ from kproxy.session import BadFrame, Cut, Event, Exchange, NotKafka
 from tests.conftest import Require
 from tests.support.built_captures import enhanced, interface, option, pcap, section
 from tests.support.traffic import CAPTURES
-from tests.support.variants import beginnings, decode, frames, ip_of, lines, load, relinked, resegmented, segment
+from tests.support.variants import beginnings, decode, frames, ip_of, lines, load, relinked, resegmented, segment, times
 
 NAMES = ["01", "03", "05", "08", "11"]
 MACS = bytes(12)
@@ -133,6 +133,24 @@ def test_a_capture_that_ends_anywhere_has_all_that_was_complete(name: str) -> No
         found = lines(decode(packets[:cut]))
         last = packets[cut].time_ns
         assert lines(event for event in whole if event.response and event.response.ended_at < last) <= found
+
+
+@pytest.mark.parametrize("name", ["03", "11"])
+def test_every_frame_has_the_times_of_its_own_packets(name: str) -> None:
+    """In 11, packets were lost, sent again, and overtaken: what waited for others came when its packet came."""
+    packets = load(name)
+    sent = times(packets)
+    waited = 0
+    for event in decode(packets):
+        assert isinstance(event, Exchange)
+        ends = event.connection.client, event.connection.broker
+        for frame, way in ((event.request, ends), (event.response, ends[::-1])):
+            if frame is None or way not in sent:
+                continue
+            known = [(at, until) for data, at, until in sent[way] if data[4:] == frame.data]
+            assert (frame.started_at, frame.ended_at) in known
+            waited += frame.started_at != frame.ended_at
+    assert waited or name != "11"
 
 
 @pytest.mark.parametrize("snaplen", [54, 64, 66, 72, 80, 96, 128, 200, 300, 1000])

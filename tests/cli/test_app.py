@@ -165,3 +165,13 @@ def test_after_an_interrupt_what_was_decoded_is_kept_and_summed_up() -> None:
     assert b"Traceback" not in errors
     assert b"ApiVersions" in first
     assert rest.endswith(b"\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "told"), [(("decode", "-q", "no-such-file"), ""), (("api", "ApiVersions"), "taken apart\n")]
+)
+def test_a_decode_ends_without_taking_its_objects_apart(words: tuple[str, ...], told: str) -> None:
+    program = "import atexit; atexit.register(print, 'taken apart'); from kproxy.cli import main; main()"
+    done = subprocess.run([sys.executable, "-c", program, *words], capture_output=True, text=True, check=False)
+    assert done.stdout.endswith(told) if told else done.stdout == ""
+    assert done.returncode == (0 if told else app.USAGE)

@@ -29,6 +29,7 @@ SAID = {
     "not_kafka": 0,
     "faults": {"MemoryError": 1},
     "given_up": 0,
+    "starved": 2,
     "lost_bytes": 77,
     "connections": 3,
     "most_lag_ns": 1_500_000,

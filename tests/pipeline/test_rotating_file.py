@@ -103,6 +103,40 @@ def test_what_is_held_back_counts_and_is_written_to_its_own_part(tmp_path: Path,
     assert contents(tmp_path)["a.log"] == b"line 4\n"
 
 
+def test_as_many_parts_are_kept_as_it_was_told(tmp_path: Path, clock: Clock) -> None:
+    file = rotating(tmp_path / "a.log", clock, size=1, keep=5)
+    for number in range(9):
+        file.write(b"%d\n" % number)
+        assert len(contents(tmp_path)) == min(number + 1, 5)
+    assert contents(tmp_path) == {
+        "a.000005.log": b"4\n",
+        "a.000006.log": b"5\n",
+        "a.000007.log": b"6\n",
+        "a.000008.log": b"7\n",
+        "a.log": b"8\n",
+    }
+
+
+def test_attack_23_trying_again_on_a_full_disk_pushes_no_part_out(
+    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = rotating(tmp_path / "a.log", clock, size=1, keep=3)
+    for data in (b"one\n", b"two\n", b"three\n"):
+        assert file.write(data)
+    before = contents(tmp_path)
+    assert len(before) == 3
+    with monkeypatch.context() as full:
+        fail(full, errno.ENOSPC)
+        for _ in range(20):
+            clock.now += 1
+            assert not file.write(b"lost\n")
+    clock.now += 1
+    found = {name: data for name, data in contents(tmp_path).items() if data}
+    assert sorted(found.values()) == sorted(before.values())
+    assert file.write(b"four\n")
+    assert contents(tmp_path) == {"a.000002.log": b"two\n", "a.000003.log": b"three\n", "a.log": b"four\n"}
+
+
 def test_only_the_owner_may_read(tmp_path: Path, clock: Clock) -> None:
     before = os.umask(0)
     try:

@@ -61,6 +61,13 @@ def test_bytes_that_are_missing_part_what_comes_before_and_after() -> None:
     assert sides.claimed() is None
 
 
+def test_an_answer_may_come_after_bytes_of_the_client_are_missing() -> None:
+    sides = Sides(HELD)
+    assert sides.read(1, heartbeat(7, client_id=None)) is None
+    assert sides.interrupt(1) is None
+    assert sides.read(0, heartbeat_answer(7)) == 1
+
+
 def test_nothing_is_claimed_by_what_is_no_request() -> None:
     sides = Sides(HELD)
     assert sides.read(0, b"log line\n" * 20) is None

@@ -25,6 +25,7 @@ BEAT = request(12, 0, 1)
 V1 = b"PROXY TCP4 203.0.113.7 198.51.100.2 56324 443\r\n"
 V2 = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c" + bytes((203, 0, 113, 7, 198, 51, 100, 2)) + b"\xdc\x04\x01\xbb"
 LOCAL = b"\r\n\r\n\0\r\nQUIT\n\x20\0\0\0"
+LATER_NS = 3_600_000_000_000  # when every timeout is over
 
 
 def test_a_broker_that_has_a_name_is_found_and_then_connected_to_straight() -> None:
@@ -105,7 +106,7 @@ def test_a_link_that_is_closed_while_it_opens_leaves_the_next_connection_alone()
 
     async def work() -> None:
         broker = Broker()
-        quick = Timeouts(first_request=0.2, connect=0.3)
+        quick = Timeouts(first_request=0.7, connect=0.8)  # together the time to open, of which no event tells
         async with (
             listening(broker.serve) as broker.port,
             front(f"127.0.0.1:{broker.port}", addresses=FIXED, proxy_protocol=True, timeouts=quick) as proxy,
@@ -114,14 +115,13 @@ def test_a_link_that_is_closed_while_it_opens_leaves_the_next_connection_alone()
                 reader, writer = await proxy.connect()
                 writer.write(V1[:10])
                 await proxy.until(lambda: proxy.worker.links)
-                await asyncio.sleep(0.21)
-                proxy.cluster.tick(time.monotonic_ns())
+                proxy.cluster.tick(time.monotonic_ns() + LATER_NS)
                 assert not proxy.worker.links
                 others = [await proxy.connect() for _ in range(5)]
                 for reader, other in others:
                     other.write(V1 + BEAT)
                     assert await reader.readexactly(11) == b"\0\0\0\7\0\0\0\1\0\1t"
-                await asyncio.sleep(0.5)  # until the first one's time to open is over
+                await proxy.until(lambda: not proxy.cluster.opening())  # the first one's time to open is over
                 for reader, other in others:
                     other.write(BEAT)
                     assert await reader.readexactly(11) == b"\0\0\0\7\0\0\0\1\0\1t"
@@ -200,6 +200,10 @@ def test_attack_20_whom_nothing_redirected_goes_nowhere() -> None:
     run(work)
 
 
+def descriptors() -> int:
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
 def test_every_way_of_not_beginning_leaves_no_descriptor() -> None:
     async def work() -> None:
         silent = socket.create_server(("127.0.0.1", 0))
@@ -208,21 +212,19 @@ def test_every_way_of_not_beginning_leaves_no_descriptor() -> None:
         words: dict[str, Any] = {"listener_tls": LISTENER, "broker_tls": BrokerTls(ca=certificates().ca)}
         context = broker_context(BrokerTls(ca=certificates().ca))
         async with front(f"localhost:{where}", addresses=FIXED, timeouts=quick, **words) as proxy:
-            counts = []
+            before = 0
             for _ in range(3):
                 for tls in ({}, {"ssl": context, "server_hostname": "localhost"}):
                     try:
                         _, writer = await proxy.connect(**tls)
                     except OSError:
                         continue
-                    await asyncio.sleep(0.12)
-                    proxy.cluster.tick(time.monotonic_ns())
+                    proxy.cluster.tick(time.monotonic_ns() + LATER_NS)
                     writer.transport.abort()
-                await proxy.until(lambda: not proxy.worker.links)
-                await asyncio.sleep(0.15)
+                await proxy.until(lambda: not proxy.worker.links and not proxy.cluster.opening())
                 gc.collect()  # what other tests left may be collected at any time
-                counts.append(sum(1 for _ in Path("/proc/self/fd").iterdir()))
-            assert counts[0] == counts[1] == counts[2]
+                before = before or descriptors()
+                await proxy.until(lambda before=before: descriptors() <= before)  # transports close in the next turn
         silent.close()
 
     run(work)

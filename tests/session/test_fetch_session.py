@@ -1,6 +1,7 @@
 """Incremental fetch sessions (KIP-227)."""
 
 from kproxy.protocol import request_message, response_message
+from kproxy.session.cut import Cut
 from kproxy.session.exchanges import Frame, decoded, read_body
 from kproxy.session.fetch_session import FetchSessions
 from tests.support.frames import fetch, fetch_answer
@@ -50,6 +51,18 @@ def test_a_request_that_somebody_else_read_counts_alike() -> None:
     number = sessions.note_body(77, decoded(request))
     assert number == 2
     assert offsets(sessions, number) == {1: 25}
+
+
+def test_of_a_session_in_which_a_request_was_cut_only_what_came_later_is_known() -> None:
+    whole = fetch(1, 77, 1, partitions=((1, 25),), forgotten=(0,))[4:]
+    sessions = FetchSessions(1_000)
+    note(sessions, 0, 0, partitions=((0, 10), (1, 20)))
+    cut = Frame(whole[:45], 0, 0, None, 13, cut=Cut.SNAPLEN, size=len(whole))
+    cut.message, cut.body_version = request_message(1), 7
+    session = sessions.at(sessions.note(cut, None))
+    assert session is not None and (session.epoch, session.whole, session.partitions) == (1, False, [])
+    later = sessions.at(note(sessions, 77, 2, partitions=((6, 60),)))
+    assert later is not None and [one.partition for one in later.partitions] == [6] and not later.whole
 
 
 def test_a_full_request_begins_anew() -> None:

@@ -123,6 +123,36 @@ def beginnings(packets: Sequence[Packet], snaplen: int) -> Iterator[tuple[str, s
             yield *ends[stream], frame, len(frame) if seen < 0 else seen
 
 
+def times(packets: Sequence[Packet]) -> dict[tuple[str, str], list[tuple[bytes, int, int]]]:
+    """By plain means: the frames from each sender to each receiver, of streams with a SYN.
+
+    Each with the time of its first byte and the latest time of any; the time of a byte in several packets is that of the first.
+    """
+    starts, streams = _sent(packets)
+    came: dict[Stream, list[int]] = {stream: [0] * len(data) for stream, data in streams.items()}
+    ends = {}
+    for packet in packets:
+        found, ip = segment(packet), IP(ip_of(packet))
+        stream = found.key, found.side
+        ends[stream] = f"{ip.src}:{ip.sport}", f"{ip.dst}:{ip.dport}"
+        if stream in starts:
+            at = (found.sequence - starts[stream]) % 2**32
+            for position in range(at, at + len(found.payload)):
+                came[stream][position] = came[stream][position] or packet.time_ns
+    return {
+        ends[stream]: [
+            (
+                bytes(data[place.start : place.stop]),
+                came[stream][place.start],
+                max(came[stream][place.start : place.stop]),
+            )
+            for place in _frames(data)
+            if place.stop <= len(data)
+        ]
+        for stream, data in streams.items()
+    }
+
+
 def _sent(packets: Sequence[Packet]) -> tuple[dict[Stream, int], dict[Stream, bytearray]]:
     """Where each stream with a SYN begins, and its bytes."""
     starts = {(s.key, s.side): s.sequence + 1 for s in map(segment, packets) if s.flags & 2}

@@ -16,6 +16,7 @@ from kproxy.proxy.tap.counters import Counters
 from kproxy.proxy.tap.shared_limits import SharedLimits
 from kproxy.proxy.virtual_cluster import VirtualCluster
 from tests.support.filtering import make, part
+from tests.support.loops import PATIENCE_S
 from tests.support.ports import free_ports
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -126,7 +127,7 @@ class Front:
 
     async def until(self, holds: Callable[[], object]) -> None:
         """Wait for something, of which no event tells."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             while not holds():
                 await asyncio.sleep(0.005)
                 self.cluster.tick(0)  # long before any timeout

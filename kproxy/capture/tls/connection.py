@@ -80,8 +80,11 @@ class TlsConnection:
         half = self._half(direction)
         self._budget.earn(len(data))
         half.buffer.push(data)
+        latest = max(at, half.latest)
         for record, opened in half.records():
-            self._receive_record(half, record, opened, at, out)
+            self._receive_record(half, record, opened, latest, out)
+            latest = at  # nothing of the next record was here before
+        half.latest = latest if half.buffer.held else 0
         if half.buffer.broken:
             half.buffer.broken = False
             half.miss(FEW)

@@ -15,6 +15,7 @@ MOST_MISSED = 4096  # records assumed to be missing where the number of missing 
 class Half:
     """One direction.
 
+    latest: the latest time of the bytes of an incomplete record (packets overtake each other); a whole one has that time.
     tls13: the connection is TLS 1.3. lost: application data is known to be missing before what comes next.
     """
 
@@ -27,6 +28,7 @@ class Half:
         self.finished = False
         self.tls13 = False
         self.lost = False
+        self.latest = 0  # ns: of the bytes of a record that is not whole
         self._budget = budget
 
     def is_protected(self, record: Record) -> bool:

@@ -130,10 +130,10 @@ def key_facts(api_key: int | None, bodies: Bodies, topic_names: Mapping[str, str
 
 def _without_large(bodies: Bodies) -> tuple[Bodies, list[str]]:
     """The bodies without those that are beyond READABLE, and words for these."""
+    if len(bodies.request or b"") <= READABLE and len(bodies.response or b"") <= READABLE:
+        return bodies, []
     sides = {"request": bodies.request, "response": bodies.response}
     large = {side: body for side, body in sides.items() if body is not None and len(body) > READABLE}
-    if not large:
-        return bodies, []
     rest = replace(bodies, embedded=[])
     for side in large:
         setattr(rest, side, None)

@@ -70,7 +70,7 @@ class Tree:
         if session is None or session.epoch in FULL_EPOCHS:
             return
         title = f"fetch session {session.session_id}, epoch {session.epoch}: {len(session.partitions)} partitions"
-        begun = "" if session.whole else ", and those from before the capture"
+        begun = "" if session.whole else ", and those that are not in the capture"
         yield f"  {self.style.paint(self.style.name, title + begun)}"
         shown = session.partitions[:MOST_PARTITIONS]
         for index, one in enumerate(shown):

@@ -85,7 +85,9 @@ def _add_field(columns: Columns, data: bytes, limits: Limits) -> Iterator[Proble
         elif batches:
             opened = batches[0].open(limits.after(spent))
             spent += opened.unpacked_size
-            yield from _add(columns, opened)
+            problem = _add(columns, opened)
+            if problem is not None:
+                yield problem
         else:
             break
         position = end
@@ -96,16 +98,17 @@ def _add_field(columns: Columns, data: bytes, limits: Limits) -> Iterator[Proble
 
 def _add_batches(columns: Columns, batches: Iterable[Batch], limits: Limits) -> Iterator[Problem]:
     for opened in open_batches(batches, limits):
-        yield from _add(columns, opened)
+        problem = _add(columns, opened)
+        if problem is not None:
+            yield problem
 
 
-def _add(columns: Columns, opened: OpenBatch) -> Iterator[Problem]:
+def _add(columns: Columns, opened: OpenBatch) -> Problem | None:
     _refuse_larger(opened.content)
     error = columns.add(opened)
     if opened.skipped is not None:
-        yield Problem(opened.batch.position, "skipped", opened.skipped)
-    elif error is not None:
-        yield Problem(opened.batch.position, "error", error)
+        return Problem(opened.batch.position, "skipped", opened.skipped)
+    return None if error is None else Problem(opened.batch.position, "error", error)
 
 
 def _refuse_larger(content: bytes | bytearray) -> None:

@@ -5,6 +5,9 @@ checksum of magic 0 is computed over the magic number, too, and is not checked (
 and checksum are not checked, either.
 """
 
+from typing import Any
+
+import lz4.block
 import lz4.frame
 
 from kproxy.protocol.records.limits import Limits
@@ -16,6 +19,12 @@ CONTENT_SIZE, CONTENT_CHECKSUM, RESERVED, DICTIONARY = 0x08, 0x04, 0x02, 0x01
 INDEPENDENT, BLOCK_CHECKSUM = 0x20, 0x10
 FIRST_CHUNK, CHUNK = 64 * 1024, 1024 * 1024
 BLOCK_SIZES = range(4, 8)  # codes of the largest block: 64 KiB to 4 MiB
+UNCOMPRESSED = 0x80000000  # of a block's size: its bytes are not compressed
+BLOCK_AT = 11  # where the bytes of the first block begin in a frame with the shortest header
+END_MARK = bytes(4)
+USUAL_GROWTH = 8  # records seldom become larger than this
+LEAST_GUESS = 4_096
+SMALLEST_BLOCK = 64 * 1024  # that a frame can allow
 
 _PRIME_1, _PRIME_2, _PRIME_3 = 0x9E3779B1, 0x85EBCA77, 0xC2B2AE3D
 _PRIME_4, _PRIME_5 = 0x27D4EB2F, 0x165667B1
@@ -34,16 +43,18 @@ def compress(data: bytes, magic: int) -> bytes:
 
 def decompress(data: memoryview, magic: int, limits: Limits) -> Unpacked:
     """Decompress the first frame in *data*; Kafka ignores what follows it."""
+    if magic > 0 and (content := _only_block(data, limits)) is not None:
+        return Unpacked(content)
     header: tuple[bytes, int] | str = (b"", 0)  # what clients write can be read as it is
     if magic == 0 or bytes(data[:SHORTEST]) not in PLAIN:
         header = _plain_header(data, magic)
     if isinstance(header, str):
         return Unpacked(b"", error=header)
     plain, position = header
-    context = lz4.frame.create_decompression_context()
+    context = _contexts.pop() if _contexts else lz4.frame.create_decompression_context()
     allowed = limits.allowed(len(data))
     chunks: list[bytes] = []
-    size, chunk, ended = 0, FIRST_CHUNK, False
+    size, chunk, ended = 0, min(FIRST_CHUNK, max(LEAST_GUESS, len(data) * USUAL_GROWTH)), False
     try:
         if plain:
             lz4.frame.decompress_chunk(context, plain)
@@ -58,9 +69,31 @@ def decompress(data: memoryview, magic: int, limits: Limits) -> Unpacked:
             chunk = CHUNK
     except RuntimeError as problem:
         return Unpacked(b"".join(chunks), error=f"not LZ4: {problem}")
+    if ended and len(_contexts) < CONTEXTS:
+        lz4.frame.reset_decompression_context(context)
+        _contexts.append(context)
     if size > allowed:
         return Unpacked(b"", skipped=limits.exceeded(len(data)))
     return Unpacked(b"".join(chunks), error=None if ended else "an LZ4 frame that is cut off")
+
+
+def _only_block(data: memoryview, limits: Limits) -> bytes | None:
+    """The content of a frame of one independent block, as batches of up to 64 KiB have it; None of any other frame.
+
+    For the batches of most producers this takes half the time of the library's frames, which allocate the largest block.
+    """
+    if bytes(data[:SHORTEST]) not in ONE_BLOCK:
+        return None
+    size = int.from_bytes(data[SHORTEST:BLOCK_AT], "little")
+    end = BLOCK_AT + size
+    if size & UNCOMPRESSED or bytes(data[end : end + 4]) != END_MARK:
+        return None
+    most = min(max(LEAST_GUESS, size * USUAL_GROWTH), SMALLEST_BLOCK, limits.allowed(len(data)))
+    try:
+        content: bytes = lz4.block.decompress(data[BLOCK_AT:end], uncompressed_size=most)
+    except lz4.block.LZ4BlockError:
+        return None  # larger, or broken
+    return content
 
 
 def _plain_header(data: memoryview, magic: int) -> tuple[bytes, int] | str:
@@ -111,4 +144,7 @@ def _plain_headers() -> frozenset[bytes]:
 
 
 SHORTEST = 7  # bytes of a header without the content's size
+CONTEXTS = 4
+_contexts: list[Any] = []  # that are not in use: each has buffers of the largest block, which are slow to allocate
 PLAIN = _plain_headers()
+ONE_BLOCK = {header for header in PLAIN if header[4] == VERSION | INDEPENDENT}

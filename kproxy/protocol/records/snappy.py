@@ -14,6 +14,9 @@ from kproxy.protocol.records.unpacked import Unpacked
 MAGIC = b"\x82SNAPPY\x00"
 HEADER = MAGIC + struct.pack(">ii", 1, 1)  # version, oldest version that can read it
 SIZE_FIELD = 4
+SIZE_AT = len(HEADER)
+BLOCK_AT = SIZE_AT + SIZE_FIELD
+_SIZE = struct.Struct(">i")
 MOST_BLOCKS = 65_536  # 64 MiB in the least blocks that xerial makes, of 1 KiB
 BLOCK_SIZE = 32 * 1024  # xerial's default
 # A copy of 64 bytes takes 3 (format_description.txt of google/snappy, 2.2): no block grows by more than this.
@@ -31,6 +34,8 @@ def compress(data: bytes) -> bytes:
 
 def decompress(data: memoryview, limits: Limits) -> Unpacked:
     """A xerial stream, or a raw block where xerial's magic is missing, as librdkafka tells them apart."""
+    if (content := _only_block(data, limits)) is not None:
+        return Unpacked(content)
     blocks, error = [data], None
     if bytes(data[: len(MAGIC)]) == MAGIC:
         blocks, error = _blocks(data)
@@ -46,6 +51,22 @@ def decompress(data: memoryview, limits: Limits) -> Unpacked:
     if sum(sizes) > limits.allowed(len(data)):
         return Unpacked(b"", skipped=limits.exceeded(len(data)))
     return _fill(blocks, sizes, error)
+
+
+def _only_block(data: memoryview, limits: Limits) -> bytearray | None:
+    """The content of a xerial stream of one block, as batches of up to 32 KiB have it; None of any other, or a broken one."""
+    if len(data) <= BLOCK_AT or data[:SIZE_AT] != HEADER or len(data) != BLOCK_AT + _SIZE.unpack_from(data, SIZE_AT)[0]:
+        return None
+    block = data[BLOCK_AT:]
+    size = claimed_size(block)
+    if size is None or size > limits.allowed(len(data)):
+        return None
+    content = bytearray(size)
+    try:
+        written = cramjam.snappy.decompress_raw_into(block, content)
+    except cramjam.DecompressionError:
+        return None
+    return content if written == size else None
 
 
 def _blocks(data: memoryview) -> tuple[list[memoryview], str | None]:

@@ -68,7 +68,7 @@ class PacedLoop:
         self._is_behind = is_behind
         self._watch = watch
         self._loop = asyncio.new_event_loop()
-        self.changes = 0  # of the pace
+        self.starved = 0  # times that the pace became FAIR
 
     def run(self, main: Coroutine[Any, Any, None]) -> None:
         """Run *main* to its end. Raises what it raises."""
@@ -92,7 +92,7 @@ class PacedLoop:
             wanted = starvation.look(time.monotonic(), time.process_time(), behind=self._is_behind())
             if wanted is not pace and not asked:
                 asked = True
-                self.changes += 1
+                self.starved += wanted is Pace.FAIR
                 self._loop.call_soon_threadsafe(self._loop.stop)
 
     def _run_at(self, pace: Pace) -> None:

@@ -10,7 +10,7 @@ import os
 import resource
 import time
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -92,6 +92,7 @@ class Analyzer:
         sizes = [os.fstat(reader.fd).st_size for reader in readers]
         self.wait = WAIT * min(1.0, min(sizes, default=WAIT_FOR) / WAIT_FOR)
         self._positions = [reader.position for reader in readers]  # when the main thread looked last
+        self.starved: Callable[[], int] = lambda: 0
         self._reading = asyncio.Lock()  # one reads at a time, in the order of each ring
         self._behind = [min(BEHIND, size // 8) for size in sizes]
         self._most_lag = 0
@@ -226,6 +227,7 @@ class Analyzer:
             connections=sum(map(len, connections)),
             waiting_bytes=sum(reader.waiting for reader in self._readers),
             most_lag_ns=lag,
+            starved=self.starved(),
             outputs={
                 name: OutputCounts(one.file.written, one.file.dropped, one.file.failures)
                 for name, one in self.files.items()
@@ -331,4 +333,6 @@ def main(arguments: ChildArguments) -> None:
     gc.set_threshold(20_000, 20, 20)
     for reader in readers:
         reader.attach()
-    PacedLoop(analyzer.is_far_behind, analyzer.watch).run(_run(analyzer, arguments.control))
+    paced = PacedLoop(analyzer.is_far_behind, analyzer.watch)
+    analyzer.starved = lambda: paced.starved
+    paced.run(_run(analyzer, arguments.control))

@@ -65,8 +65,8 @@ What bounds memory
     read on (BY_MEMORY) until an eighth is free; what is cut through goes on in pieces of 4 KiB, or a record of TLS. If
     those that hold get no room for a second, or the sum is exceeded after all (answers of filters may be of any size),
     the link that has most in its buffers is closed with CloseCause.MEMORY: so the others always get on.
-    Not counted: 18 KiB of a TLS record that is not complete and about 60 KiB of OpenSSL's own for each side with TLS; 4 KiB
-    of requests in flight; the objects that filters are given for a held frame.
+    Not counted: 18 KiB of a TLS record that is not complete and what OpenSSL keeps for each side with TLS (its
+    BIOs 64 KiB or a little more); 4 KiB of requests in flight; the objects that filters are given for a held frame.
 
     Nothing of a link takes the event loop for more than some milliseconds: sockets that are ready and held frames in a chunk
     are handled for 2 ms in a turn (TURN_NS), frames above 128 KiB are decoded and encoded in a thread (kproxy.proxy.aside).

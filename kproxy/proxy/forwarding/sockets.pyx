@@ -23,7 +23,7 @@ from posix.unistd cimport close as close_fd
 from kproxy.protocol.direction cimport DIRECTION_RESPONSE
 from kproxy.proxy.forwarding.lane cimport BY_OUTPUT, HEADROOM, Lane, Pipe, TURN_NS, Worker, monotonic_ns
 from kproxy.proxy.forwarding.link cimport Link
-from kproxy.proxy.forwarding.tls_side cimport TlsSide
+from kproxy.proxy.forwarding.tls_side cimport PIECE, TlsSide
 
 from ssl import SSLError
 
@@ -159,6 +159,10 @@ cdef class Acceptor:
                     worker.release_place()
                     return self.refuse(client)
             link = self.make_link(peer, slot)
+        except MemoryError:
+            worker.release_place()
+            close_fd(client)
+            return self.starve()
         except Exception as error:
             worker.release_place()
             close_fd(client)
@@ -173,9 +177,18 @@ cdef class Acceptor:
             else:
                 link.target = self._address
                 self.connect(link)
+        except MemoryError:
+            self.starve()
+            link.close(ERROR)
         except Exception as error:
             self.owner.on_fault(link, error)
             link.close(ERROR)
+        return 0
+
+    cdef int starve(self) except -1:
+        """There is no memory for one more link."""
+        self.worker.counters.total(ACCEPT_ERRORS)[0] += 1
+        self.owner.on_accept_error(self, ENOMEM)
         return 0
 
     cdef int refuse(self, int client) except -1:
@@ -432,7 +445,7 @@ cdef class SocketPipe(Pipe):
         cdef size_t n
         cdef bytes sealed
         while size and not self.lane.discarding and not link.closed:
-            n = min(size, <size_t>CHUNK)
+            n = min(size, <size_t>PIECE)
             try:
                 sealed = self.sink_tls.encrypt(data, n)
             except SSLError:

@@ -5,7 +5,7 @@ from libc.stdint cimport uint8_t
 
 
 cdef enum:
-    LONGEST_RECORD = 18_432  # bytes: 16 KiB and what may be around them (RFC 8446, 5.2)
+    PIECE = 65_536  # bytes given to OpenSSL at a time: a BIO keeps the size it once had
 
 
 cdef class TlsSide:

@@ -15,9 +15,6 @@ from libc.stdint cimport uint8_t
 
 import ssl
 
-cdef enum:
-    PIECE = 32_768  # bytes given to OpenSSL at a time: a BIO keeps the size it once had
-
 cdef object WantRead = ssl.SSLWantReadError
 cdef object ZeroReturn = ssl.SSLZeroReturnError
 cdef object Error = ssl.SSLError
@@ -65,20 +62,9 @@ cdef class TlsSide:
         return got
 
     cdef bytes encrypt(self, const uint8_t *data, size_t size):
-        """Return what to send for *data*. Raises SSLError."""
-        cdef list pieces
-        cdef size_t n = min(size, <size_t>PIECE)
-        self.write(PyMemoryView_FromMemory(<char *>data, n, PyBUF_READ))
-        if n == size:
-            return self.take()
-        pieces = [self.take()]
-        while n < size:
-            data += n
-            size -= n
-            n = min(size, <size_t>PIECE)
-            self.write(PyMemoryView_FromMemory(<char *>data, n, PyBUF_READ))
-            pieces.append(self.take())
-        return b"".join(pieces)
+        """Return what to send for *data*, at most PIECE bytes. Raises SSLError."""
+        self.write(PyMemoryView_FromMemory(<char *>data, size, PyBUF_READ))
+        return self.take()
 
     cdef bytes due(self):
         """Return what TLS itself has to send, as the answer to a key update; mostly nothing."""

@@ -4,17 +4,16 @@ For connections redirected by netfilter's NAT (REDIRECT, DNAT) in this network n
 """
 
 import socket
-import struct
 import time
 from collections.abc import Callable
 from typing import Any
 
 from kproxy.protocol.addresses import unmapped_host
+from kproxy.proxy.network.socket_addresses import from_sockaddr
 
 SO_ORIGINAL_DST = 80  # linux/netfilter_ipv4.h, and IP6T_SO_ORIGINAL_DST of linux/netfilter_ipv6/ip6_tables.h
 SOL_IPV6 = 41
-SOCKADDR_IN = struct.Struct("!2xH4s8x")
-SOCKADDR_IN6 = struct.Struct("!2xH4x16s4x")
+SOCKADDR_IN, SOCKADDR_IN6 = 16, 28  # bytes
 REMEMBERED_S = 10.0  # a redirected connection arrives at once
 MOST_REMEMBERED = 65_536
 
@@ -72,12 +71,11 @@ OWN = OwnConnections(time.monotonic)  # of this process, whatever cluster they a
 
 
 def _asked(accepted: socket.socket, is_ipv6: bool) -> tuple[str, int] | None:
-    layout, level = (SOCKADDR_IN6, SOL_IPV6) if is_ipv6 else (SOCKADDR_IN, socket.SOL_IP)
+    size, level = (SOCKADDR_IN6, SOL_IPV6) if is_ipv6 else (SOCKADDR_IN, socket.SOL_IP)
     try:
-        port, address = layout.unpack(accepted.getsockopt(level, SO_ORIGINAL_DST, layout.size))
+        return from_sockaddr(accepted.getsockopt(level, SO_ORIGINAL_DST, size))
     except OSError:  # ENOENT: not in the table; ENOPROTOOPT: no netfilter in this kernel
         return None
-    return socket.inet_ntop(socket.AF_INET6 if is_ipv6 else socket.AF_INET, address), port
 
 
 def _unmapped(address: tuple[Any, ...]) -> tuple[str, int]:

@@ -25,7 +25,6 @@ address, a loopback name, or one of the names given.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from ipaddress import ip_address
 from time import time_ns
 from typing import Any, Protocol
 
@@ -38,6 +37,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from kproxy.output.metrics import Metrics, Scrape
+from kproxy.protocol.addresses import parse_ip
 from kproxy.proxy.messages import AnalyzerCounts, ClusterState, Connection
 from kproxy.proxy.tap.counters import FIRST_BOUND_BITS, HISTOGRAM_BUCKETS, Counters
 
@@ -190,13 +190,7 @@ class _Guard:
     def _is_ours(self, host: str) -> bool:
         """Whether a Host header is ours; an IP address always is, as no foreign name led to it."""
         name = host_name(host)
-        if name in self._hosts:
-            return True
-        try:
-            ip_address(name)
-        except ValueError:
-            return False
-        return True
+        return name in self._hosts or parse_ip(name) is not None
 
 
 def _wants_json(request: Request) -> bool:

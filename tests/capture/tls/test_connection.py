@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from kproxy.capture.tls import KeyLog
 from kproxy.capture.tls import keylog as keylog_module
 from kproxy.capture.tls.connection import TlsConnection
+from kproxy.capture.tls.items import Plain
 from kproxy.protocol import Direction
 from tests.support.tls import BROKER, CLIENT, REQUEST, RESPONSE, Chunks, Heard, Pair, Setup, listen, log_of
 
@@ -217,6 +218,20 @@ TALKS = {version: talk(Pair(Setup(version))) for version in (TLS12, TLS13)}
 def test_chunking_changes_nothing(version: ssl.TLSVersion, cuts: list[int]) -> None:
     pair = TALKS[version]
     check(listen(rechunked(pair.chunks, cuts), pair.keylog))
+
+
+def test_a_record_has_the_latest_time_of_its_bytes() -> None:
+    """The first byte came last: its packet was overtaken by the others."""
+    pair = talk(Pair(Setup(TLS13)))
+    connection = TlsConnection(log_of(pair.keylog))
+    seen = 0
+    for direction, data in pair.chunks:
+        items = connection.receive(direction, data[:1], 1_000) + connection.receive(direction, data[1:], 10)
+        plain = [item.at for item in items if isinstance(item, Plain)]
+        if plain and len(data) == 5 + int.from_bytes(data[3:5], "big"):
+            assert plain == [1_000]
+            seen += 1
+    assert seen
 
 
 @pytest.mark.parametrize("version", [TLS12, TLS13])

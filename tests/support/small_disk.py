@@ -1,0 +1,44 @@
+"""A file system that is soon full: a tmpfs of a few hundred KiB, for as long as a block lasts."""
+
+import contextlib
+import errno
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+
+@cache
+def available() -> bool:
+    """May file systems be mounted here? Needs root, and a container that allows it."""
+    if os.geteuid() != 0 or not shutil.which("mount"):
+        return False
+    words = ["unshare", "--mount", "mount", "-t", "tmpfs", "-o", "size=64k", "none", "/mnt"]
+    return subprocess.run(words, capture_output=True, check=False).returncode == 0
+
+
+@contextlib.contextmanager
+def small_disk(folder: Path, size: int) -> Iterator[Path]:
+    """A tmpfs of *size* bytes at *folder*."""
+    folder.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "none", str(folder)], check=True)
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def fill(folder: Path) -> Path:
+    """Take all room that is left, by a file that is returned: remove it to have room again."""
+    filler = folder / "filler"
+    with filler.open("wb", buffering=0) as file:
+        for block in (65_536, 4_096, 1):
+            try:
+                while True:
+                    file.write(b"x" * block)
+            except OSError as error:
+                if error.errno != errno.ENOSPC:
+                    raise
+    return filler
