@@ -139,9 +139,7 @@ DESCRIPTIONS: Final[tuple[Description, ...]] = (
             "analyzer_restarted",
             "memory_budget",
             "not_selected",
-            "fault",  # this and the next two: of the analyzer
-            "analyzer_limits",
-            "output",
+            "fault",  # of the analyzer as well, which has analyzer_limits and output besides
         ),
     ),
     Description(

@@ -11,7 +11,8 @@ read as small frames to the last byte, so that a frame that fits is not enough. 
 
 Which of them are enough is said in request_hunting.py and response_hunting.py. Candidates are judged in their order in the
 stream, and the first that is accepted wins. A strong one (it begins a segment, and its header says much) that is not whole yet
-is waited for, unless what is here of it disproves it; a weak one is never waited for. Bytes before the frame found are skipped
+is waited for, unless what is here of it disproves it (of responses, or a whole one inside it is strong, too); a weak one is
+never waited for. Bytes before the frame found are skipped
 and counted, never reported as an exchange.
 
     state of a candidate   event                                                      next
@@ -64,6 +65,8 @@ class Candidate(ABC):
 
 class Hunt(ABC):
     """The bytes of one direction since the first place where a frame could begin. Positions count from the hunt's start."""
+
+    _outweighs = False  # whether a strong candidate that is whole is believed although one around it is not whole yet
 
     __slots__ = (
         "_base",
@@ -236,14 +239,14 @@ class Hunt(ABC):
         waits = False  # for a strong one: the rest lies inside it
         found = None
         for candidate in self._candidates:
-            if not waits and found is None:
+            if found is None and (not waits or (candidate.begins and self._outweighs)):
                 if candidate.wake <= self._end and not self._read(candidate):
                     continue
                 enough = self._is_enough(candidate) if candidate.whole else None
                 if enough is False:
                     continue
-                found = candidate if enough else None
-                waits = candidate.strong and not candidate.whole
+                found = candidate if enough and (candidate.strong or not waits) else None
+                waits |= candidate.strong and not candidate.whole
                 self._wake = min(self._wake, self._end + 1 if candidate.whole else candidate.wake)
             kept.append(candidate)
         self._candidates = kept

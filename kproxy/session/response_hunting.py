@@ -43,6 +43,8 @@ class ResponseCandidate(Candidate):
 class ResponseHunt(Hunt):
     """Looks for a response to one of the requests that ``sought`` returns, anew at each call."""
 
+    # A correlation id is a small number, and brokers send parts of a response as segments of their own.
+    _outweighs = True
     __slots__ = ("_ids", "_sought", "_wanted")
 
     def __init__(self, limit: int, given_up: int, sought: Callable[[], Iterable[Sought]]) -> None:

@@ -3,7 +3,6 @@
 from kproxy.output.metric_descriptions import BY_NAME, DESCRIPTIONS
 from kproxy.proxy.tap.counted import GAUGES, Total
 
-
 BY_ANALYZER = {"left_out_analyzer_limits", "left_out_output"}  # values of a label that only AnalyzerCounts has
 
 

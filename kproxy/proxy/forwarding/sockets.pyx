@@ -293,7 +293,7 @@ cdef class Poller:
 
     def run(self):
         """Handle the events of sockets that are ready, for at most TURN_NS: the rest in the next turn, before newer ones."""
-        cdef uint64_t until = monotonic_ns() + TURN_NS
+        cdef uint64_t until = 0
         cdef epoll_event *event
         if self.run_is_due:
             return
@@ -304,7 +304,9 @@ cdef class Poller:
             event = &self.events[self.next_event]
             self.next_event += 1
             self.handle(<PolledSocket>event.data.ptr, event.events)
-            if self.next_event < self.event_count and monotonic_ns() > until:
+            if until == 0:
+                until = self.now + TURN_NS
+            elif self.next_event < self.event_count and self.now > until:
                 self.run_is_due = True
                 self.loop.call_soon(self.run_rest)  # what is left may not be ready any more, and epoll then reports nothing
                 return
@@ -370,7 +372,7 @@ cdef class SocketPipe(Pipe):
         cdef size_t used = worker.buffered[0]
         cdef ssize_t n
         cdef int turn = 0
-        cdef uint64_t until = monotonic_ns() + TURN_NS
+        cdef uint64_t until = 0
         cdef uint64_t now
         if worker.memory_budget and used > worker.memory_budget // 2:
             most = (worker.memory_budget - used) // SHARE if used < worker.memory_budget else 0
@@ -379,7 +381,9 @@ cdef class SocketPipe(Pipe):
             turn += 1
             n = recv(self.source.fd, chunk, most, 0)
             if n > 0:
-                now = monotonic_ns()
+                now = self.source.poller.now = monotonic_ns()
+                if until == 0:
+                    until = now + TURN_NS
                 if self.source_tls is None:
                     lane.process(chunk, n, now)
                 else:

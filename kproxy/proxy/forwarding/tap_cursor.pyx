@@ -15,7 +15,7 @@ What is kept of a frame depends on how much of the ring is free beyond what is r
     no room for that          nothing of the request, and nothing of its response; the exchange is counted as left out
 APIs of which sessions learn (Row.learned) are kept LEARNED times as long. What is cut off a frame becomes one LEFT_OUT record
 when its last byte has come; its header is kept whole where that is known, and the acks of a Produce, by which a session
-knows whether a response follows. TapCursor.snaplen cuts likewise, with a SNAPPED record.
+knows whether a response follows. Plan.snaplen cuts likewise, with a SNAPPED record.
 
 What is reserved
     for a connection      END of both sides, LEFT_OUT of both sides, CLOSE; from OPEN on
@@ -73,7 +73,7 @@ cdef int TAP_SNAPPED = TapKind.SNAPPED
 cdef int BEHIND = Total.LEFT_OUT_ANALYZER_BEHIND
 cdef int ABSENT = Total.LEFT_OUT_ANALYZER_ABSENT
 cdef int RESTARTED = Total.LEFT_OUT_ANALYZER_RESTARTED
-cdef int MEMORY = Total.LEFT_OUT_MEMORY_BUDGET
+cdef int MEMORY_BUDGET = Total.LEFT_OUT_MEMORY_BUDGET
 cdef int NOT_SELECTED = Total.LEFT_OUT_NOT_SELECTED
 cdef int FAULT = Total.LEFT_OUT_FAULT
 cdef int BODIES_LEFT_OUT = Total.BODIES_LEFT_OUT
@@ -230,12 +230,12 @@ cdef class LinkTap:
             if worker.reader == 0:
                 return self.leave_out(ABSENT, cursor, now)
             if worker.paused:
-                return self.leave_out(MEMORY, cursor, now)
+                return self.leave_out(MEMORY_BUDGET, cursor, now)
             why = self.open(link, now)
             if why:
                 return self.leave_out(why, cursor, now)
         elif worker.paused:
-            return self.leave_out(MEMORY, cursor, now)
+            return self.leave_out(MEMORY_BUDGET, cursor, now)
         here = min(size, <uint64_t>(cursor.limit - at))
         keep = worker.most_of(size, row.learned)
         if keep < size:
