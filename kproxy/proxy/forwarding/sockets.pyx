@@ -430,6 +430,9 @@ cdef class SocketPipe(Pipe):
             if errno != EAGAIN and errno != EINTR:
                 self.free_unsent()
                 link.sink_lost(self.lane)
+                if not link.closed:  # what the source still sends is read and discarded, so that the link can end
+                    self.lane.unblock(BY_OUTPUT)
+                    link.settle()
             return 0
         self.unsent_at += n
         link.note_progress()

@@ -150,6 +150,25 @@ def test_a_client_that_is_gone_while_it_is_answered_is_noticed_by_writing() -> N
     run(work)
 
 
+def test_what_a_client_that_is_gone_did_not_take_does_not_keep_its_connection_open() -> None:
+    async def work() -> None:
+        bench = TcpBench()
+        await bench.send(bench.client, request(1, 4, 1) + request(1, 4, 2))
+        await bench.settled()
+        sending = asyncio.ensure_future(bench.send(bench.broker, response(1, bytes(30_000_000))))
+        await bench.settled()
+        assert not sending.done()  # the client takes nothing, so the broker has to wait
+        bench.client.close()  # with bytes that it has not read: a reset
+        await sending
+        await bench.send(bench.broker, response(2))
+        async with asyncio.timeout(10):
+            await bench.owner.closed.wait()
+        assert bench.owner.cause is CloseCause.CLIENT_RESET
+        assert bench.worker.buffered_bytes == 0
+
+    run(work, seconds=20.0)
+
+
 def test_promise_9_half_close_while_the_answer_does_not_fit() -> None:
     async def work() -> None:
         bench = Bench()
