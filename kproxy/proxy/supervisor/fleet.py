@@ -139,7 +139,7 @@ class Fleet:
     # ChildListener
 
     async def started(self, child: Child) -> None:
-        """Send a new process its configuration, and the brokers that other workers have learned."""
+        """Send a new process its configuration; a worker also the brokers that other workers have learned."""
         self._start_task(self._prepare(child), f"configure {child.name}")
 
     async def on_message(self, child: Child, message: Brokers | BrokerReach | Connections | AnalyzerCounts) -> None:
@@ -251,8 +251,9 @@ class Fleet:
 
     async def _prepare(self, child: Child) -> None:
         why = await child.configure(self._configure)
-        for message in [] if why else list(self._brokers.values()):
-            await child.send(message)
+        if not why and child.number is not None:
+            for message in list(self._brokers.values()):
+                await child.send(message)
         if child is self._analyzer and not self._analyzing.done():
             self._analyzing.set_result(why)
         first = next((slot.first for slot in self.slots if slot.child is child), None)

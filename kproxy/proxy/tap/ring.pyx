@@ -108,6 +108,11 @@ cdef inline uint64_t* _settlement(uint8_t* shared) noexcept nogil:
     return <uint64_t*>(shared + SETTLED + 8 + SETTLEMENT * (load_acquire(shared + SETTLED) & 1))
 
 
+cdef inline uint64_t _number_after(uint64_t readers) noexcept nogil:
+    """Return the number of the next reader; never 0, which means that no reader is attached."""
+    return readers + 1 + (readers + 1 == 0)
+
+
 cdef inline uint64_t _padded(uint64_t size) noexcept nogil:
     return (size + 7) & ~<uint64_t>7
 
@@ -263,13 +268,15 @@ cdef class TapReader:
 
         Nothing is skipped by the reader that was awaited.
         """
-        cdef uint64_t readers = load_acquire(self.shared + READERS) + 1
+        cdef uint64_t readers = _number_after(load_acquire(self.shared + READERS))
         cdef uint64_t awaited = load_acquire(self.shared + AWAITED)
-        readers += readers == 0  # 0 means that no reader is attached
-        store_release(self.shared + READERS, readers)
         if awaited == readers and load_acquire(self.shared + EPOCH) == awaited:
+            store_release(self.shared + READERS, readers)
             self.tail = load_acquire(self.shared + TAIL)
         else:
+            if awaited == readers:  # the writer may have begun for it, and would not notice that OPEN records are skipped
+                readers = _number_after(readers)
+            store_release(self.shared + READERS, readers)
             self.tail = load_acquire(self.shared + HEAD)
             store_release(self.shared + TAIL, self.tail)
             store_release(self.shared + EPOCH, readers)
@@ -278,8 +285,12 @@ cdef class TapReader:
         return readers
 
     cdef void await_next(self) noexcept:
-        cdef uint64_t next_reader = load_acquire(self.shared + READERS) + 1
-        next_reader += next_reader == 0
+        cdef uint64_t next_reader = _number_after(load_acquire(self.shared + READERS))
+        if load_acquire(self.shared + AWAITED) == next_reader:
+            if load_acquire(self.shared + EPOCH) == next_reader:
+                return  # it died before it attached: what was written for it is there for the one that follows
+            store_release(self.shared + READERS, next_reader)
+            next_reader = _number_after(next_reader)
         store_release(self.shared + TAIL, load_acquire(self.shared + HEAD))
         store_release(self.shared + AWAITED, next_reader)
         store_release(self.shared + EPOCH, next_reader)

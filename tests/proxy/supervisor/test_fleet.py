@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kproxy.config import Analysis, Cluster, Config, Timeouts
-from kproxy.proxy.messages import Configure
+from kproxy.proxy.messages import Brokers, Configure, Message
 from kproxy.proxy.supervisor.child import Child
 from kproxy.proxy.supervisor.fleet import Fleet, Modules
 from kproxy.proxy.tap.counted import Total
@@ -184,3 +184,28 @@ def test_a_fault_of_our_own_is_told() -> None:
         return await fleet.failure
 
     assert run("asyncio", main()) == "a fault of kproxy's own (a test): RuntimeError('boom')"
+
+
+def test_a_new_worker_is_told_of_brokers_and_a_new_analyzer_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[tuple[int | None, type[Message]]] = []
+    send = Child.send
+
+    async def recorded(child: Child, message: Message) -> bool:
+        sent.append((child.number, type(message)))
+        return await send(child, message)
+
+    async def test(fleet: Fleet, _: str) -> None:
+        fleet._brokers["plain"] = Brokers("plain", [(1, "b", 9092)])
+        sent.clear()
+        await replaced(fleet, 0)
+        analyzer = fleet._analyzer
+        assert analyzer and analyzer.pid
+        os.kill(analyzer.pid, signal.SIGKILL)
+        while (None, Configure) not in sent or not analyzer.ready:
+            await asyncio.sleep(0.01)
+        await fleet._prepare(analyzer)
+
+    monkeypatch.setattr(Child, "send", recorded)
+    with_fleet(config(analysis=True), test)
+    assert (0, Brokers) in sent
+    assert (None, Brokers) not in sent

@@ -11,7 +11,15 @@ from itertools import pairwise
 
 import pytest
 
-from kproxy.proxy.tap.ring import SMALLEST_RING, TapReader, TapWriter, create_ring, detach_reader, reader_position
+from kproxy.proxy.tap.ring import (
+    SMALLEST_RING,
+    TapReader,
+    TapWriter,
+    await_reader,
+    create_ring,
+    detach_reader,
+    reader_position,
+)
 from kproxy.proxy.tap.tapped import TapKind
 
 HEAD, TAIL, DATA = 0, 64, 4096
@@ -213,3 +221,29 @@ def test_a_ring_must_be_one() -> None:
         create_ring(SMALLEST_RING - 1)
     with pytest.raises(ValueError, match=r"no memfd|not sealed"):
         TapReader(0)
+
+
+def test_what_was_written_for_a_reader_that_died_before_it_attached_is_read_by_the_next(ring: int) -> None:
+    writer = TapWriter(ring)
+    await_reader(ring)
+    epoch = writer.epoch
+    assert writer.put(TapKind.OPEN, 7, 0, 1, b"a connection")
+    await_reader(ring)  # the one that was awaited has died
+    assert writer.epoch == epoch  # the writer goes on: it does not describe the connection again
+    reader = TapReader(ring)
+    assert reader.attach() == epoch
+    assert reader.read(10) == [(TapKind.OPEN, 7, 0, 1, b"a connection")]
+
+
+@pytest.mark.parametrize("is_awaited", [False, True])
+def test_the_writer_notices_that_what_it_wrote_for_an_awaited_reader_is_skipped(ring: int, is_awaited: bool) -> None:
+    writer = TapWriter(ring)
+    await_reader(ring)
+    epoch = writer.epoch
+    assert writer.put(TapKind.OPEN, 7, 0, 1, b"a connection")
+    detach_reader(ring)
+    if is_awaited:
+        await_reader(ring)
+    reader = TapReader(ring)
+    assert reader.attach() == writer.epoch != epoch
+    assert reader.read(10) == []
