@@ -79,7 +79,7 @@ def check(proxy: Proxy, log: Path, sent: int, record_property: Callable[[str, ob
     record_property("requests, left out", (sent, counted))
     assert proxy.stop(patience=60) == 0
     found = events(log)
-    assert {event["event"] for event in found} == {"exchange"}
+    assert {event["event"] for event in found} <= {"exchange"}  # all may be left out where the analyzer gets no CPU
     assert [event for event in found if event["unanswered"] is not None or event["undecoded"] is not None] == []
     assert len(found) + counted == sent
 

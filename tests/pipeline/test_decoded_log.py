@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import re
 import tracemalloc
 from pathlib import Path
 
@@ -41,6 +42,9 @@ class Kproxy:
         return path
 
 
+HERE = re.compile(r", [\d,]+ of [\d,]+ bytes are here")  # of a cut body, which a log does not have
+
+
 @pytest.fixture
 def kproxy(capsysbinary: pytest.CaptureFixture[bytes], tmp_path: Path) -> Kproxy:
     return Kproxy(capsysbinary, tmp_path)
@@ -49,8 +53,13 @@ def kproxy(capsysbinary: pytest.CaptureFixture[bytes], tmp_path: Path) -> Kproxy
 @pytest.mark.parametrize("name", NAMES)
 def test_a_log_is_shown_as_the_capture_it_was_made_of(kproxy: Kproxy, name: str) -> None:
     log = kproxy.log(CAPTURES / name)
-    assert kproxy("decode", log) == kproxy("decode", CAPTURES / name)
-    lines, expected = (kproxy("decode", "-q", "-v", path)[1].splitlines() for path in (log, CAPTURES / name))
+
+    def shown(*words: str, path: Path) -> tuple[int, str, str]:
+        answer = kproxy("decode", *words, path)
+        return answer[0], HERE.sub("", answer[1]), answer[2]
+
+    assert shown(path=log) == shown(path=CAPTURES / name)
+    lines, expected = (shown("-q", "-v", path=path)[1].splitlines() for path in (log, CAPTURES / name))
     assert len(lines) == len(expected)
     odd = [line for line in zip(lines, expected, strict=True) if line[0] != line[1]]
     # topicNames has the ids of the bodies, not those of records of internal topics

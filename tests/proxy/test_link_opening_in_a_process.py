@@ -71,13 +71,18 @@ def begin(tmp_path: Path) -> Iterator[Callable[..., Proxy]]:
     with contextlib.ExitStack() as stack:
 
         def start(
-            broker: Broker, *, host: str = "127.0.0.1", timeouts: dict[str, Any] | None = None, **settings: Any
+            broker: Broker,
+            *,
+            host: str = "127.0.0.1",
+            timeouts: dict[str, Any] | None = None,
+            reaches_brokers: bool = True,
+            **settings: Any,
         ) -> Proxy:
             stack.callback(broker.close)
             ours = cluster([f"{host}:{broker.port}"], **settings)
             proxy = Proxy(tmp_path / "kproxy", [ours], analysis={"enabled": False}, timeouts=timeouts or {})
             stack.callback(proxy.close)
-            return proxy.start()
+            return proxy.start(reaches_brokers=reaches_brokers)
 
         yield start
 
@@ -179,7 +184,7 @@ def test_brokers_behind_a_socks_proxy(require: Require, begin: Callable[..., Pro
 
 
 def test_a_broker_that_cannot_be_reached_by_the_proxy_on_the_way(begin: Callable[..., Proxy]) -> None:
-    proxy = begin(Broker(), through=f"http://alice:s3cr3t@127.0.0.1:{free_ports()}")
+    proxy = begin(Broker(), through=f"http://alice:s3cr3t@127.0.0.1:{free_ports()}", reaches_brokers=False)
     with connected(proxy) as client:
         client.sendall(REQUEST)
         with contextlib.suppress(ConnectionError):
@@ -224,7 +229,7 @@ def test_a_broker_with_a_certificate_of_nobody_is_not_talked_to(begin: Callable[
     files = certificates()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(files.stranger.certificate, files.stranger.key)
-    proxy = begin(Broker(tls=context), broker_tls={"ca": files.ca})
+    proxy = begin(Broker(tls=context), broker_tls={"ca": files.ca}, reaches_brokers=False)
     with connected(proxy) as client:
         client.sendall(REQUEST)
         with contextlib.suppress(ConnectionError):

@@ -46,6 +46,7 @@ from kproxy.proxy.messages import (
 from kproxy.proxy.tap.ring import TapReader
 
 BATCH = 128  # records of one ring before others have their turn; each may hold thousands of frames
+QUIET, LONGER = 50, 3  # after so many looks that found nothing, each wait is so many times as long
 WAIT = 0.02  # seconds between looks at the rings: each look costs CPU, and a worker on this core its caches
 WAIT_FOR = 16 << 20  # bytes of a ring that such a wait fits; smaller rings are looked at more often
 FEW = 65_536  # bytes of a ring that may wait
@@ -258,15 +259,20 @@ class Analyzer:
 
 
 async def _look(analyzer: Analyzer, stop: asyncio.Event) -> None:
-    """Read the rings until *stop*: at once while there is more, else some times a second."""
+    """Read the rings until *stop*: at once while there is more, else some times a second, and less often without traffic."""
+    flushed, quiet = False, 0
     while not stop.is_set():
         most = await analyzer.read_all() if analyzer.is_configured else 0
         if most >= BATCH or (most and analyzer.is_behind):
             await asyncio.sleep(0)
             continue
-        if not most:
+        quiet = 0 if most else quiet + 1
+        if most:
+            flushed = False
+        elif not flushed:
             analyzer.flush()
-        await asyncio.sleep(analyzer.wait)
+            flushed = True
+        await asyncio.sleep(analyzer.wait * (1 if quiet < QUIET else LONGER))
 
 
 async def _send(analyzer: Analyzer, channel: Channel[ToAnalyzer], stop: asyncio.Event) -> None:

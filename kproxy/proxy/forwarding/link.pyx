@@ -116,11 +116,13 @@ cdef class Link(LinkBase):
 
     def join(self, Pipe requests not None, Pipe responses not None):
         """Make the lanes, each with the pipe that reads and writes for it, and begin to forward."""
+        # made before any of them is the link's: without memory for one, it is closed as a link that was not joined
+        cdef Lane request_lane = RequestLane()
+        cdef Lane response_lane = ResponseLane()
+        request_lane.tap = TapCursor(self.tap, DIRECTION_REQUEST)
+        response_lane.tap = TapCursor(self.tap, DIRECTION_RESPONSE)
         self.enter(JOINED)
-        self.requests = RequestLane()
-        self.responses = ResponseLane()
-        self.requests.tap = TapCursor(self.tap, DIRECTION_REQUEST)
-        self.responses.tap = TapCursor(self.tap, DIRECTION_RESPONSE)
+        self.requests, self.responses = request_lane, response_lane
         self.requests.other, self.responses.other = self.responses, self.requests
         self.requests.pipe, self.responses.pipe = requests, responses
         requests.lane, responses.lane = self.requests, self.responses

@@ -5,6 +5,8 @@ import contextlib
 import json
 import random
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -602,3 +604,44 @@ def test_the_answer_sent_while_deferred_requests_are_processed_is_on_the_tap() -
         assert tap.data == [sent, expected]
 
     run(work)
+
+
+WITHOUT_MEMORY = """
+import asyncio, socket
+import _testcapi
+from kproxy.proxy.forwarding.link import Link
+from kproxy.proxy.forwarding.plan import Plan
+from kproxy.proxy.forwarding.sockets import pump
+from kproxy.proxy.tap.counted import CloseCause, Total
+from tests.support.links import Bench, Limits, Owner, run
+
+async def work():
+    bench = Bench()
+    for allocations in range(60):
+        bench.counters.add(Total.CONNECTIONS_OPEN)  # as an acceptor does
+        link = Link(bench.worker, Owner(), Plan(None), 1, Limits())
+        ours, theirs = (end.detach() for end in Bench.pair())
+        _testcapi.set_nomemory(allocations, 0)  # what is allocated after as many fails
+        try:
+            pump(link, ours, theirs)
+            joined = True
+        except MemoryError:
+            joined = False
+        _testcapi.remove_mem_hooks()
+        link.close(CloseCause.ERROR)
+        assert link.closed
+        if joined:
+            print("joined")
+            return
+
+run(work)
+"""
+
+
+def test_a_link_that_cannot_be_joined_for_want_of_memory_can_be_closed() -> None:
+    """Whichever allocation is the first that fails."""
+    pytest.importorskip("_testcapi")
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_MEMORY], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert (done.returncode, done.stdout) == (0, "joined\n"), done.stderr

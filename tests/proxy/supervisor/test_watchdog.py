@@ -68,8 +68,11 @@ class Running:
 
     def logged(self) -> list[int]:
         """Correlation ids in all parts of the decoded log."""
-        lines = [line for part in self.log.parent.glob("kafka*.jsonl") for line in part.read_text().splitlines()]
-        return [json.loads(line)["correlationId"] for line in lines]
+        parts = self.log.parent.glob("kafka*.jsonl")
+        lines = [line for part in parts for line in part.read_text().splitlines(keepends=True)]
+        return [
+            json.loads(line)["correlationId"] for line in lines if line.endswith("\n")
+        ]  # the last one may be half written
 
     def reaches_the_log(self, first: int) -> bool:
         """Whether an exchange of now is decoded: correlation ids from *first* on."""

@@ -59,8 +59,11 @@ class Proxy:
         self._options = options
         self._process: subprocess.Popen[bytes] | None = None
 
-    def start(self, *, patience: float = 30) -> "Proxy":
+    def start(self, *, patience: float = 30, reaches_brokers: bool = True) -> "Proxy":
         """Write the configuration, start, and wait for /readyz, or where there is no admin port until it accepts.
+
+        Args:
+            reaches_brokers: False where it never will: wait until it serves clients.
 
         Raises RuntimeError with the end of its log.
         """
@@ -69,6 +72,8 @@ class Proxy:
         def ready() -> bool:
             if self.process.poll() is not None:
                 raise RuntimeError(f"kproxy ended with {self.process.returncode}: {self.said()}")
+            if not reaches_brokers:
+                return '"event": "serving"' in self.log.read_text(encoding="utf-8")
             if self.config["admin"]:
                 return self.get("/readyz", but=(503,))[0] == 200
             for number in range(len(self.config["clusters"])):
