@@ -17,7 +17,7 @@ from kproxy.pipeline.summary import Summary
 
 STANDARD_OUTPUT = Path("-")
 AUTOMATIC_SIZE = 32 * 1024 * 1024  # bytes of a file that is decoded by all cores unless --jobs says otherwise
-MOST_JOBS = 64
+MOST_JOBS = 32
 DONE, DAMAGED, INTERRUPTED = 0, 3, 130  # exit status, see app.py
 
 
@@ -191,9 +191,10 @@ def _jobs_for(file: Path, wanted: int | None) -> int:
     """How many processes shall decode a file: as many as wanted, or by its size if that is None. Pipes are read once, by one."""
     if not file.is_file():
         return 1
+    cores = min(len(os.sched_getaffinity(0)), MOST_JOBS)
     if wanted is not None:
-        return min(wanted, MOST_JOBS)
-    return min(len(os.sched_getaffinity(0)), MOST_JOBS) if file.stat().st_size >= AUTOMATIC_SIZE else 1
+        return min(wanted, 2 * cores)  # more only cost time
+    return cores if file.stat().st_size >= AUTOMATIC_SIZE else 1
 
 
 def _decode_in_parts(run: Run, file: Path, jobs: int, *, show_progress: bool) -> bool:

@@ -17,15 +17,14 @@ So an error is reported as without --jobs, and a capture that cannot be divided 
 
 import os
 import signal
-from array import array
 from bisect import bisect_left
-from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
+from operator import itemgetter
 from pathlib import Path
 from types import FrameType
 from typing import Any, TypeAlias
@@ -105,13 +104,12 @@ class _Message:
     progress: int  # all before and at this position is here
     read: int  # bytes of the file
     facts: list[Fact]
-    positions: "array[int]"  # of the lines
-    ends: "array[int]"  # of the lines, in data
-    data: bytes
+    lines: list[tuple[int, bytes]]  # each with its position
     asks: bool = False
     result: _Result | None = None
 
 
+_position = itemgetter(0)  # of a line
 _Answer: TypeAlias = tuple[int, list[Fact]]
 
 
@@ -123,27 +121,17 @@ class _Child:
     pipe: Connection
     progress: int = 0
     asks: bool = False
-    kept: deque[_Message] = field(default_factory=deque)  # with lines to be written
+    kept: list[tuple[int, bytes]] = field(default_factory=list)  # lines to be written
     kept_size: int = 0
-    first: int = 0  # lines of kept[0] that are written
     facts_sent: int = 0  # of the parent's list
     result: _Result | None = None
 
-    def next_position(self) -> int:
-        """The position of its next line."""
-        return self.kept[0].positions[self.first] if self.kept else END
-
-    def take(self, until: int) -> bytes:
-        """Its lines before position *until*, of one message."""
-        message = self.kept[0]
-        begin = message.ends[self.first - 1] if self.first else 0
-        self.first = bisect_left(message.positions, until, self.first)
-        end = message.ends[self.first - 1]
-        if self.first == len(message.positions):
-            self.kept.popleft()
-            self.first = 0
-        self.kept_size -= end - begin
-        return message.data[begin:end]
+    def take(self, until: int) -> list[tuple[int, bytes]]:
+        """Its lines before position *until*."""
+        end = bisect_left(self.kept, until, key=_position)
+        taken, self.kept = self.kept[:end], self.kept[end:]
+        self.kept_size -= sum([len(line) for _, line in taken])
+        return taken
 
 
 class _Parent:
@@ -216,9 +204,8 @@ class _Parent:
         child.progress = END if message.result is not None else message.progress
         child.result = message.result
         child.asks = message.asks
-        if message.positions:
-            child.kept.append(message)
-            child.kept_size += len(message.data)
+        child.kept += message.lines
+        child.kept_size += sum([len(line) for _, line in message.lines])
         for fact in message.facts:
             self.failed |= (
                 self._values.setdefault(fact.key, fact.value) != fact.value
@@ -228,13 +215,10 @@ class _Parent:
     def _write(self) -> None:
         """Write the lines before which no task can have another one, in the order of their positions."""
         complete = min(END, *(child.progress + 1 for child in self._children))
-        while True:
-            first, *others = sorted(self._children, key=_Child.next_position)
-            position = first.next_position()
-            if position >= complete:
-                return
-            until = min([complete, *(other.next_position() for other in others[:1])])
-            data = first.take(max(until, position + 1))
+        lines = [line for child in self._children for line in child.take(complete)]
+        lines.sort(key=_position)  # they are in order but for the turns of the tasks, which sort is fast with
+        data = b"".join([line for _, line in lines])
+        if data:
             self._lines.write_lines(data)
             self.written += len(data)
 
@@ -278,9 +262,7 @@ class _Task:
         self._notes_before = len(run.condition.notes) if run.condition is not None else 0
         self._notes: list[tuple[int, str]] = []
         self._facts: list[Fact] = []
-        self._positions = array("q")
-        self._ends = array("q")
-        self._lines: list[bytes] = []
+        self._lines: list[tuple[int, bytes]] = []
         self._size = 0
         signal.signal(signal.SIGINT, self._interrupt)
 
@@ -331,10 +313,8 @@ class _Task:
         """See Writable."""
         if not self._counts:
             return
-        self._lines.append(line)
+        self._lines.append((self._division.position, line))
         self._size += len(line)
-        self._positions.append(self._division.position)
-        self._ends.append(self._size)
         if self._size >= BLOCK:
             self._send(self._division.position - 1)
 
@@ -363,8 +343,6 @@ class _Task:
 
     def _send(self, progress: int, *, asks: bool = False, result: _Result | None = None) -> None:
         read = 0 if self._source is None else self._source.position
-        data = b"".join(self._lines)
-        self._pipe.send(_Message(progress, read, self._facts, self._positions, self._ends, data, asks, result))
-        self._facts, self._positions, self._ends = [], array("q"), array("q")
-        self._lines.clear()
+        self._pipe.send(_Message(progress, read, self._facts, self._lines, asks, result))
+        self._facts, self._lines = [], []
         self._size = 0
