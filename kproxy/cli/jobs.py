@@ -15,6 +15,7 @@ If a task fails, for whatever reason, the capture is decoded again in the parent
 So an error is reported as without --jobs, and a capture that cannot be divided (see kproxy.pipeline.division) only costs time.
 """
 
+import gc
 import os
 import signal
 from bisect import bisect_left
@@ -63,6 +64,8 @@ def decode_in_parts(
     if len(lines) != 1 or not all(isinstance(output, Lines | Summary) for output in run.outputs):
         return False
     parent = _Parent(run, lines[0])
+    collects = gc.isenabled()
+    gc.disable()  # what the parent keeps has no cycles
     try:
         parent.start(file, jobs, head)
         with _interrupts(parent.interrupt):
@@ -71,6 +74,8 @@ def decode_in_parts(
         parent.failed = True
     finally:
         parent.stop()
+        if collects:
+            gc.enable()
     if parent.failed:
         lines[0].skip(parent.written)
     else:
@@ -104,7 +109,8 @@ class _Message:
     progress: int  # all before and at this position is here
     read: int  # bytes of the file
     facts: list[Fact]
-    lines: list[tuple[int, bytes]]  # each with its position
+    positions: list[int]  # of the lines
+    lines: list[bytes]
     asks: bool = False
     result: _Result | None = None
 
@@ -204,8 +210,8 @@ class _Parent:
         child.progress = END if message.result is not None else message.progress
         child.result = message.result
         child.asks = message.asks
-        child.kept += message.lines
-        child.kept_size += sum([len(line) for _, line in message.lines])
+        child.kept += zip(message.positions, message.lines, strict=True)
+        child.kept_size += sum(map(len, message.lines))
         for fact in message.facts:
             self.failed |= (
                 self._values.setdefault(fact.key, fact.value) != fact.value
@@ -237,6 +243,8 @@ class _Parent:
 
 def _decode_part(run: Run, file: Path, division: tuple[int, int, int], pipe: Connection) -> None:
     """The main function of a task's process."""
+    gc.freeze()
+    gc.enable()
     try:
         _Task(run, file, division, pipe).decode()
     except BaseException as error:
@@ -262,7 +270,8 @@ class _Task:
         self._notes_before = len(run.condition.notes) if run.condition is not None else 0
         self._notes: list[tuple[int, str]] = []
         self._facts: list[Fact] = []
-        self._lines: list[tuple[int, bytes]] = []
+        self._positions: list[int] = []
+        self._lines: list[bytes] = []
         self._size = 0
         signal.signal(signal.SIGINT, self._interrupt)
 
@@ -313,7 +322,8 @@ class _Task:
         """See Writable."""
         if not self._counts:
             return
-        self._lines.append((self._division.position, line))
+        self._positions.append(self._division.position)
+        self._lines.append(line)
         self._size += len(line)
         if self._size >= BLOCK:
             self._send(self._division.position - 1)
@@ -343,6 +353,6 @@ class _Task:
 
     def _send(self, progress: int, *, asks: bool = False, result: _Result | None = None) -> None:
         read = 0 if self._source is None else self._source.position
-        self._pipe.send(_Message(progress, read, self._facts, self._lines, asks, result))
-        self._facts, self._lines = [], []
+        self._pipe.send(_Message(progress, read, self._facts, self._positions, self._lines, asks, result))
+        self._facts, self._positions, self._lines = [], [], []
         self._size = 0

@@ -28,7 +28,7 @@ from kproxy.pipeline.late_names import LateNames
 from kproxy.protocol.ids import METADATA_TOPIC, METADATA_TOPIC_ID
 from kproxy.session import ClusterView, Frame
 
-HEAD = 4 * 1024 * 1024  # bytes of payload
+HEAD = 1024 * 1024  # bytes of payload
 PROGRESS = 1_024  # items between two calls of on_progress
 
 Value: TypeAlias = str | Protocols  # the name of a topic; or the type and name of a group's protocol
