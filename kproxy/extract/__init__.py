@@ -14,5 +14,6 @@ It needs Maven (or, with --jars, a folder that holds the jars), a JDK of 17 or n
 
 A new release of Kafka: set NEWEST in jars.py, run the command, and read the difference. A block that appears for the
 release that was the newest so far means that a layout was changed in place, or that versions were removed: put that
-release among RELEASES, so that its form is kept. Then add its versions to kproxy/protocol/releases.txt by hand.
+release among RELEASES, so that its form is kept. A new minor release also goes among SPOKEN. Then add its
+versions to kproxy/protocol/releases.txt by hand.
 """

@@ -12,7 +12,7 @@ from kproxy.errors import UsageError
 from kproxy.extract.enums import written_enums
 from kproxy.extract.error_codes import read_error_codes
 from kproxy.extract.facts_text import render
-from kproxy.extract.jars import CLIENTS, LOGGING, RELEASES, fetch, read_definitions
+from kproxy.extract.jars import CLIENTS, LOGGING, RELEASES, fetch, read_definitions, read_spoken
 from kproxy.protocol.facts import Facts
 
 FACTS = Path(__file__).parent.parent / "protocol" / "facts.txt"
@@ -53,7 +53,7 @@ def facts_of(jars: Path | None, *, offline: bool = False) -> str:
         if jars is None:
             fetch(folder, offline=offline)
         errors = read_error_codes((folder / jar.file for jar in CLIENTS), folder / LOGGING.file)
-        return render(read_definitions(folder), errors, RELEASES)
+        return render(read_definitions(folder), errors, RELEASES, read_spoken(folder))
 
 
 def compare(name: str, old: str, new: str) -> str:

@@ -1,6 +1,7 @@
 """The text of facts.txt: blocks, APIs and error codes as lines."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from kproxy.extract.dialect import Field, Message
 from kproxy.extract.error_codes import ErrorCode
@@ -11,18 +12,25 @@ HEADER = """\
 # kproxy facts. Made by `python -m kproxy.extract`; do not edit.
 # releases: those read, newest first. error: code, name, "retriable" or "-", "refresh" where clients refresh metadata.
 # api: key, name, listeners, request versions, the one that the newest release calls unstable.
+# speaks: a release, then of each API that it has the versions that its brokers offer, without unstable ones.
 # message: a block for each layout, newest first; then its fields: name, type, versions, attributes; children indented.
 # Ranges: 3, 0-12, 9+, none, and lists of these. A default is shown where it is not 0, false or empty; null is null.
 """
 
 
-def render(definitions: Iterable[Message], errors: Iterable[ErrorCode], releases: Sequence[str]) -> str:
-    """All of facts.txt. *releases* newest first; *definitions* in any order."""
+def render(
+    definitions: Iterable[Message],
+    errors: Iterable[ErrorCode],
+    releases: Sequence[str],
+    spoken: Mapping[str, Sequence[Message]] = MappingProxyType({}),
+) -> str:
+    """All of facts.txt. *releases* newest first; *definitions* in any order; *spoken*: release -> its requests by api key."""
     messages = sorted(_in_history(definitions, releases), key=lambda found: _place(found[0]))
     lines = [
         "releases " + " ".join(releases),
         *map(_error_line, errors),
         *(_api_line(found) for found in messages if found[0].type == "request"),
+        *(_speaks_line(release, requests) for release, requests in spoken.items()),
         *(line for found in messages for line in _message_lines(found)),
     ]
     return HEADER + "\n".join(lines) + "\n"
@@ -59,6 +67,18 @@ def _api_line(history: list[Message]) -> str:
     unstable = f" unstable={newest.versions.highest}" if newest.latest_unstable else ""
     name = newest.name.removesuffix("Request")
     return f"api {newest.number} {name} listeners={','.join(newest.listeners)} versions={versions}{unstable}"
+
+
+def _speaks_line(release: str, requests: Sequence[Message]) -> str:
+    offered = ((request.number, _offered(request)) for request in requests)
+    return " ".join([f"speaks {release}", *(f"{number}={versions}" for number, versions in offered if versions.ranges)])
+
+
+def _offered(request: Message) -> Versions:
+    """The versions without the newest one, if that is unstable."""
+    newest = request.versions.highest
+    stable = Versions(((0, newest - 1),) if newest > 0 else ())
+    return request.versions.intersect(stable) if request.latest_unstable else request.versions
 
 
 def _message_lines(history: list[Message]) -> Iterator[str]:

@@ -49,12 +49,28 @@ BROKERS = (
     *(Jar(KAFKA, module, release) for release in (NEWEST, LAST_WITH_ZOOKEEPER) for module in _BROKER_MODULES),
     Jar(KAFKA, "kafka-share-coordinator", NEWEST),  # published since 4.0
 )
+# The last patch of each minor release whose versions differ from "0 to the newest of its time": KIP-896 removed the oldest in
+# 4.0, and from 3.5 on the newest may be unstable, which brokers do not offer.
+SPOKEN = (NEWEST, "4.2.2", "4.1.2", "4.0.2", LAST_WITH_ZOOKEEPER, "3.8.1", "3.7.2", "3.6.2", "3.5.2")
+VERSIONS_ONLY = tuple(Jar(KAFKA, "kafka-clients", release) for release in SPOKEN if release not in RELEASES)
 
 
 def read_definitions(folder: Path) -> list[Message]:
     """The messages of all jars in *folder*. Raises UsageError for a jar that is missing or holds no definition."""
     messages = (message for jar in (*CLIENTS, *BROKERS) for message in _read_jar(folder / jar.file, jar))
     return [message for message in messages if message.is_api or message.release in {NEWEST, LAST_WITH_ZOOKEEPER}]
+
+
+def read_spoken(folder: Path) -> dict[str, list[Message]]:
+    """The requests of each release in SPOKEN, by api key. Raises UsageError as ``read_definitions`` does."""
+    jars = {jar.release: jar for jar in (*CLIENTS, *VERSIONS_ONLY)}
+    return {
+        release: sorted(
+            (found for found in _read_jar(folder / jars[release].file, jars[release]) if found.type == "request"),
+            key=lambda message: message.number or 0,
+        )
+        for release in SPOKEN
+    }
 
 
 def _read_jar(path: Path, jar: Jar) -> Iterator[Message]:
@@ -79,7 +95,7 @@ def fetch(folder: Path, *, offline: bool = False) -> None:
     With *offline* only from its local repository. Raises UsageError when Maven cannot be run or does not find them.
     """
     project = folder / "pom.xml"
-    project.write_text(_project((LOGGING, *CLIENTS, *BROKERS), folder), encoding="utf-8")
+    project.write_text(_project((LOGGING, *CLIENTS, *VERSIONS_ONLY, *BROKERS), folder), encoding="utf-8")
     command = ["mvn", "-q", "-B", *(["-o"] if offline else []), "-f", str(project), "dependency:copy"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=_PATIENCE, check=False)

@@ -29,6 +29,7 @@ Map
     ids.py            the null id, the id of __cluster_metadata
     values.py         special values by name: ListOffsets times, acks, isolation levels, resource types, operations, states
     secrets.py        which fields carry credentials
+    expressions.py    CEL expressions of conditions, with their mistakes
     addresses.py      "host:port" as text, both ways; IPv4-mapped IPv6 addresses
     records/          what is in records fields: batches of every magic, compression, records as objects and Arrow columns
     embedded/         what is inside bytes and records fields: group metadata, SASL tokens, telemetry, forwarded requests, ...

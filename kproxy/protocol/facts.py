@@ -89,6 +89,7 @@ class Facts:
         self.apis: dict[int, Api] = {}
         self.errors: list[ErrorFact] = []
         self.kafka_releases: tuple[str, ...] = ()
+        self.spoken: dict[str, dict[int, Versions]] = {}  # release -> api key -> versions; from 3.5 on
         self._blocks: dict[str, list[list[str]]] = {}
         block: list[str] = []
         for line in text.splitlines():
@@ -112,6 +113,9 @@ class Facts:
                 versions=Versions.parse(options["versions"]),
                 unstable=Versions.parse(options.get("unstable", "none")),
             )
+        elif words[0] == "speaks":
+            pairs = (word.split("=") for word in words[2:])
+            self.spoken[words[1]] = {int(key): Versions.parse(versions) for key, versions in pairs}
         elif words[0] == "releases":
             self.kafka_releases = tuple(words[1:])
 

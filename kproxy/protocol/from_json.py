@@ -1,12 +1,18 @@
-"""Kafka's JSON to objects: the inverse of the JSON sink, for people and tests, not for speed."""
+"""Kafka's JSON to objects: the inverse of the JSON sink, for people and tests, not for speed.
+
+read_json    all of a message, as it could be encoded again
+read_shown   what a decoded log shows of one: without credentials and records
+"""
 
 import base64
 import binascii
 import json
+from collections.abc import Callable
 from typing import Any
 
 from kproxy.errors import EncodeError
 from kproxy.protocol.facts import Field, Layout
+from kproxy.protocol.secrets import WITHHELD
 from kproxy.protocol.structs import MessageStruct, Struct
 
 UNKNOWN_TAGS = "_unknownTaggedFields"
@@ -23,6 +29,24 @@ def read_json(layout: Layout, version: int, text: str | bytes, types: dict[str, 
         raise EncodeError(f"{layout.name} v{version}: not JSON: {error}") from None
     reader = _Reader(layout, version, types)
     result = reader.struct(layout.name, layout.fields, value, "")
+    assert isinstance(result, MessageStruct)
+    return result
+
+
+def read_shown(
+    layout: Layout, version: int, text: str | bytes, types: dict[str, type[Struct]], records: Callable[[str, int], Any]
+) -> MessageStruct:
+    """The message that a decoded log shows, with values of the types that the layout says; fields it lacks have their defaults.
+
+    Withheld bytes are empty. A records field is what *records* returns for its path and its size. Raises EncodeError.
+    """
+    reader = _ShownReader(layout, version, types)
+    reader.records = records
+    try:
+        value = json.loads(text)
+        result = reader.struct(layout.name, layout.fields, value, "")
+    except (ValueError, RecursionError) as error:
+        raise EncodeError(f"{layout.name} v{version}: not JSON: {error}") from None
     assert isinstance(result, MessageStruct)
     return result
 
@@ -87,3 +111,58 @@ class _Reader:
             return tuple((int(entry["tag"]), self.base64(entry["data"], where)) for entry in value)
         except (TypeError, KeyError, ValueError, OverflowError):
             raise self.refuse(where, 'is not a list of {"tag": number, "data": base64}') from None
+
+
+class _ShownReader(_Reader):
+    """Reads text that anyone may have written: every value is checked, as no encoder follows."""
+
+    records: Callable[[str, int], Any]
+
+    def struct(self, name: str, fields: tuple[Field, ...], value: Any, path: str) -> Struct:
+        if not isinstance(value, dict):
+            raise self.refuse(path, f"is a {type(value).__name__}, not an object")
+        read: dict[str, Any] = {}
+        for field in fields:
+            if self.version not in field.versions:
+                continue
+            where = f"{path}.{field.json_name}" if path else field.json_name
+            if field.type == "records":
+                size = value.get(f"{field.json_name}SizeInBytes")
+                read[field.attribute] = None if size is None else self.records(where, self.number(size, where, 31))
+            elif field.json_name in value:
+                read[field.attribute] = self.value(field, value[field.json_name], where)
+        return self.types[name](**read)
+
+    def value(self, field: Field, value: Any, path: str) -> Any:
+        if value is None and not (field.is_array or field.is_struct or field.type in NULLABLE):
+            raise self.refuse(path, "is null")
+        return super().value(field, value, path)
+
+    def single(self, field: Field, value: Any, path: str) -> Any:
+        if value is None and field.type in NULLABLE:
+            return None
+        bits = BITS.get(field.type)
+        if bits is not None:
+            return self.number(value, path, bits)
+        if field.type == "bytes" and value == WITHHELD:
+            return b""
+        kind = KINDS.get(field.type)
+        if kind is not None and not isinstance(value, kind):
+            raise self.refuse(path, f"is a {type(value).__name__}, not a {field.type}")
+        return super().single(field, value, path)
+
+    def number(self, value: Any, path: str, bits: int) -> int:
+        """An integer of so many bits, its sign not counted."""
+        if isinstance(value, bool) or not isinstance(value, int) or not -(1 << bits) <= value < 1 << bits:
+            raise self.refuse(path, f"is no integer of {bits} bits")
+        return value
+
+
+BITS = {"int8": 7, "int16": 15, "int32": 31, "int64": 63, "uint16": 16, "uint32": 32}
+KINDS: dict[str, type | tuple[type, ...]] = {
+    "string": str,
+    "uuid": str,
+    "bool": bool,
+    "float64": (float, int, str),
+}
+NULLABLE = frozenset({"string", "bytes"})

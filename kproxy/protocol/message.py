@@ -3,14 +3,14 @@
 import contextlib
 import functools
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from msgspec import Struct, field
 
 from kproxy.errors import DecodeError, EncodeError, UnknownVersion
 from kproxy.protocol import json_sink, object_codec
 from kproxy.protocol.facts import Layout, facts
-from kproxy.protocol.from_json import read_json
+from kproxy.protocol.from_json import read_json, read_shown
 from kproxy.protocol.program import Program
 from kproxy.protocol.secrets import secrecy
 from kproxy.protocol.structs import MessageStruct, struct_types
@@ -203,6 +203,13 @@ class Message:
                     value.layout = layout.release
                     return value
             raise
+
+    def from_shown(self, version: int, text: str | bytes, records: Callable[[str, int], Any]) -> MessageStruct:
+        """The object that a decoded log shows; *records* makes the values of records fields. Raises EncodeError."""
+        if version not in self.versions:
+            raise EncodeError(f"{self.name} has no version {version}, only {self.versions}")
+        layout = next(layout for layout in self.layouts if version in layout.versions)
+        return read_shown(layout, version, text, struct_types(self.name), records)
 
     def programs(self, version: int) -> tuple[Program, ...]:
         """The programs for that version, newest layout first; never empty. Raises UnknownVersion."""

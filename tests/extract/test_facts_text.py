@@ -116,3 +116,14 @@ def test_a_renamed_api_goes_by_its_newest_name() -> None:
         "message NewRequest type=request api=1 module=kafka-clients release=4.3.1 versions=1-2 flexible=none",
         "message NewRequest type=request api=1 module=kafka-clients release=3.9.2 versions=0-1 flexible=none",
     ]
+
+
+def test_a_release_speaks_its_versions_but_not_the_unstable_one() -> None:
+    requests = [
+        message("4.0.2", "ARequest", "request", "3-13", apiKey=0),
+        message("4.0.2", "BRequest", "request", "0-2", apiKey=1, latestVersionUnstable=True),
+        message("4.0.2", "CRequest", "request", "0", apiKey=2, latestVersionUnstable=True),
+        message("4.0.2", "DRequest", "request", "none", apiKey=4),
+    ]
+    text = render([], [], RELEASES, {"4.0.2": requests})
+    assert text.splitlines()[-1] == "speaks 4.0.2 0=3-13 1=0-1"

@@ -11,7 +11,18 @@ import pytest
 
 from kproxy.errors import UsageError
 from kproxy.extract.__main__ import FACTS, compare, facts_of
-from kproxy.extract.jars import BROKERS, CLIENTS, LOGGING, RELEASES, Jar, fetch, read_definitions
+from kproxy.extract.jars import (
+    BROKERS,
+    CLIENTS,
+    LOGGING,
+    RELEASES,
+    SPOKEN,
+    VERSIONS_ONLY,
+    Jar,
+    fetch,
+    read_definitions,
+    read_spoken,
+)
 
 POM = "{http://maven.apache.org/POM/4.0.0}"
 JARS = (*CLIENTS, *BROKERS)
@@ -45,6 +56,16 @@ def test_records_are_read_from_two_releases_and_requests_from_all(tmp_path: Path
     assert {message.release for message in found if message.is_api} == set(RELEASES)
     assert {message.release for message in found if not message.is_api} == {"4.3.1", "3.9.2"}
     assert {(message.module, message.release) for message in found} == {(jar.module, jar.release) for jar in JARS}
+
+
+def test_the_versions_of_more_releases_are_read(tmp_path: Path) -> None:
+    write_jars(tmp_path)
+    for jar in VERSIONS_ONLY:
+        with zipfile.ZipFile(tmp_path / jar.file, "w") as archive:
+            archive.writestr("common/message/A.json", definition(jar, "request"))
+    found = read_spoken(tmp_path)
+    assert list(found) == list(SPOKEN)
+    assert {message.release for messages in found.values() for message in messages} == set(SPOKEN)
 
 
 def test_a_jar_that_is_missing_is_named(tmp_path: Path) -> None:
@@ -82,7 +103,8 @@ def test_maven_is_asked_for_every_jar_and_no_host_is_named(tmp_path: Path, monke
     fetch(tmp_path, offline=True)
     project = ElementTree.parse(tmp_path / "pom.xml").getroot()
     items = [tuple(part.text for part in item) for item in project.iter(f"{POM}artifactItem")]
-    assert items == [(jar.group, jar.module, jar.release) for jar in (LOGGING, *JARS)]
+    every = (LOGGING, *CLIENTS, *VERSIONS_ONLY, *BROKERS)
+    assert items == [(jar.group, jar.module, jar.release) for jar in every]
     assert [part.text for part in project.iter(f"{POM}outputDirectory")] == [str(tmp_path)]
     assert not list(project.iter(f"{POM}repository"))
     assert '"-o"' in (tmp_path / "mvn.json").read_text(encoding="utf-8")

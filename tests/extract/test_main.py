@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from kproxy.extract import __main__ as command
 from kproxy.extract import enums
-from kproxy.extract.jars import BROKERS, CLIENTS
+from kproxy.extract.jars import BROKERS, CLIENTS, SPOKEN, VERSIONS_ONLY
 
 FIELD = {"name": "A", "type": "int32", "versions": "0+"}
 DEFINITION = {"apiKey": 1, "type": "request", "name": "ARequest", "listeners": ["broker"], "validVersions": "0"}
@@ -21,7 +21,7 @@ def jars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of jars that all hold the same request; facts.txt stands beside it."""
     folder = tmp_path / "jars"
     folder.mkdir()
-    for jar in (*CLIENTS, *BROKERS):
+    for jar in (*CLIENTS, *VERSIONS_ONLY, *BROKERS):
         with zipfile.ZipFile(folder / jar.file, "w") as archive:
             archive.writestr("A.json", json.dumps({**DEFINITION, "fields": [FIELD]}))
     program = folder / "java"
@@ -43,9 +43,11 @@ def run(*arguments: str) -> tuple[int, str]:
 
 def test_it_writes_what_the_jars_say(jars: Path) -> None:
     assert run("--jars", str(jars))[0] == 0
-    assert command.FACTS.read_text(encoding="utf-8").splitlines()[-4:] == [
+    count = 4 + len(SPOKEN)
+    assert command.FACTS.read_text(encoding="utf-8").splitlines()[-count:] == [
         "error 0 NONE -",
         "api 1 A listeners=broker versions=0",
+        *(f"speaks {release} 1=0" for release in SPOKEN),
         "message ARequest type=request api=1 module=kafka-clients release=4.3.1 versions=0 flexible=none",
         "  A int32 0+",
     ]

@@ -16,6 +16,7 @@ from kproxy.protocol.embedded.reader import Reader
 from kproxy.protocol.embedded.sticky import open_cooperative_user_data, open_sticky_user_data
 from kproxy.protocol.embedded.streams import open_assignment_info, open_subscription_info
 from kproxy.protocol.message import Message, message
+from kproxy.protocol.structs import MessageStruct
 
 PROTOCOL_TYPE = "consumer"
 
@@ -49,6 +50,16 @@ def open_assignment(data: bytes, assignor: str | None = None) -> dict[str, Any]:
     return opened if read is None else opened | _user_data(read, user_data)
 
 
+def read_subscription(data: bytes) -> MessageStruct:
+    """The ConsumerProtocolSubscription as an object. Raises DecodeError."""
+    return _read(message("ConsumerProtocolSubscription"), data, whole=False)
+
+
+def read_assignment(data: bytes, *, whole: bool = False) -> MessageStruct:
+    """The ConsumerProtocolAssignment as an object; with *whole*, of a known version and nothing after it. Raises DecodeError."""
+    return _read(message("ConsumerProtocolAssignment"), data, whole=whole)
+
+
 def is_assignment(data: bytes) -> bool:
     """Whether the bytes are, to the last one, a consumer protocol assignment of a known version."""
     try:
@@ -58,11 +69,25 @@ def is_assignment(data: bytes) -> bool:
     return "readAs" not in opened and "extraBytes" not in opened
 
 
-def _open(layout: Message, data: bytes) -> tuple[dict[str, Any], bytes | None]:
+def _read(layout: Message, data: bytes, *, whole: bool) -> MessageStruct:
+    reader, version = _begin(layout, data)
+    known, end = _fit(layout, version, data, reader.position)
+    if whole and (known != version or end != len(data)):
+        raise reader.malformed(f"it is not version {version} to its last byte")
+    return layout.decode(known, data[:end], reader.position)
+
+
+def _begin(layout: Message, data: bytes) -> tuple[Reader, int]:
+    """A reader behind the version, and the version. Raises DecodeError."""
     reader = Reader(layout.name, data)
     version = reader.int16()
     if version < 0:
         raise reader.malformed(f"version {version} is below 0")
+    return reader, version
+
+
+def _open(layout: Message, data: bytes) -> tuple[dict[str, Any], bytes | None]:
+    reader, version = _begin(layout, data)
     known, end = _fit(layout, version, data, reader.position)
     opened: dict[str, Any] = {
         "version": version,

@@ -1,0 +1,85 @@
+"""CEL expressions: compiled, and checked for names and functions that do not exist. What they may name is the caller's.
+
+Conditions everywhere are CEL (common-expression-language): ``--where`` of the decoded log, rules of filters.
+"""
+
+import difflib
+import re
+from collections.abc import Collection
+from typing import Any
+
+# cel lists names that macros bind (the t of list.exists(t, ...)) among the variables
+BOUND = re.compile(r"\.\s*(?:all|exists|exists_one|existsOne|map|filter)\s*\(\s*([A-Za-z_]\w*)\s*,")
+FUNCTIONS = {
+    *("size", "contains", "startsWith", "endsWith", "matches", "min", "max", "type", "dyn"),
+    *("string", "int", "uint", "double", "bool", "bytes", "duration", "timestamp"),
+    *("getFullYear", "getMonth", "getDayOfYear", "getDayOfMonth", "getDate", "getDayOfWeek"),
+    *("getHours", "getMinutes", "getSeconds", "getMilliseconds"),
+    *("has", "all", "exists", "exists_one", "map", "filter"),
+}
+POSITION = re.compile(r"<input>:(\d+):(\d+): (?:Syntax error: )?([^\n]*)")
+
+
+class Expression:
+    """A compiled expression.
+
+    Args:
+        text: in CEL.
+        known: the names that it may use.
+        about: what the expression is, as the first word of every message.
+
+    Raises ValueError, one sentence, when it is malformed or names what does not exist.
+    """
+
+    def __init__(self, text: str, known: Collection[str], about: str) -> None:
+        self.text = text
+        self._program = _compile(text, about)
+        self.names = sorted(_check_names(self._program, text, known, about))
+        _check_functions(self._program, about)
+
+    def evaluate(self, values: dict[str, Any]) -> Any:
+        """The value. Raises LookupError, TypeError, ArithmeticError, RuntimeError or ValueError, as the expression demands."""
+        return self._program.execute(values)
+
+
+def _compile(expression: str, about: str) -> Any:
+    if not expression.strip():
+        raise ValueError(f"{about} is empty; give a condition, for instance 'apiKey == 3'")
+    import cel  # noqa: PLC0415 - it takes a tenth of a second, and most runs have no condition
+
+    try:
+        return cel.compile(expression)
+    except ValueError as error:
+        found = POSITION.search(str(error))
+        if found is None:
+            raise ValueError(f"{about} {expression!r} is not a CEL expression: {first_sentence(error)}") from error
+        line, column, what = found.groups()
+        place = f"column {column}" if line == "1" else f"line {line}, column {column}"
+        what = "it ends too early" if "'<EOF>'" in what else what
+        raise ValueError(f"{about} {expression!r} is wrong at {place}: {what}") from error
+
+
+def _check_names(program: Any, expression: str, known: Collection[str], about: str) -> set[str]:
+    """The names that the expression uses, all known. Raises ValueError with the closest that exist."""
+    names = set(program.variables()) - set(BOUND.findall(expression))
+    for name in sorted(names - set(known)):
+        close = difflib.get_close_matches(name, known, 3, 0.5)
+        by_case = [k for k in known if k.lower() == name.lower()]
+        hint = f"did you mean {' or '.join(by_case or close)}?" if by_case or close else f"there are {', '.join(known)}"
+        column = expression.index(name) + 1
+        raise ValueError(f"{about} {expression!r}: nothing is called {name!r} (column {column}); {hint}")
+    return names
+
+
+def _check_functions(program: Any, about: str) -> None:
+    """Raise ValueError for a function that CEL lacks: cel itself reports it only when it is called."""
+    for name in program.functions():
+        if name.isidentifier() and name not in FUNCTIONS:
+            close = difflib.get_close_matches(name, FUNCTIONS, 1, 0.5)
+            hint = f"; did you mean {close[0]}?" if close else ""
+            raise ValueError(f"{about}: there is no function {name!r} in CEL{hint}")
+
+
+def first_sentence(error: Exception) -> str:
+    """What an error says, without what follows."""
+    return re.split(r"\. |\n", str(error), maxsplit=1)[0]

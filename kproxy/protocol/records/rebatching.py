@@ -1,0 +1,65 @@
+"""A batch with other records in it: everything in its header stays but its size and its CRC, and so does its codec.
+
+So a batch keeps its offsets, times, producer id, epoch, sequence and flags: transactions and idempotent producers go on.
+A batch whose CRC is wrong, or that cannot be read whole, is not changed: its damage must not get a valid checksum.
+"""
+
+from collections.abc import Callable
+
+from kproxy.errors import EncodeError
+from kproxy.protocol.records.batches import Batch
+from kproxy.protocol.records.checksum import crc32c
+from kproxy.protocol.records.compression import CODECS, Codec, compress, decompress
+from kproxy.protocol.records.editing import RecordBatch, read_batch, write_batches
+from kproxy.protocol.records.limits import DEFAULT_LIMITS, Limits
+from kproxy.protocol.records.objects import Record
+
+HEADER_SIZE = 61  # of a batch of magic 2
+SIZE_AT, MAGIC_AT, CRC_AT, COVERED_AT = 8, 16, 17, 21
+LOG_OVERHEAD = 12
+CONTROL = 0x20
+
+Change = Callable[[bytes], bytes | None]
+ChangeRecord = Callable[[Record], bool]
+
+
+def with_header_of(raw: bytes, records: bytes) -> bytes:
+    """A batch of magic 2 with the header of *raw*, and these records, compressed already."""
+    size = (HEADER_SIZE - LOG_OVERHEAD + len(records)).to_bytes(4, "big")
+    covered = raw[COVERED_AT:HEADER_SIZE] + records
+    return b"".join((raw[:SIZE_AT], size, raw[LOG_OVERHEAD:CRC_AT], crc32c(covered).to_bytes(4, "big"), covered))
+
+
+def change_plain(batch: Batch, change: Change, limits: Limits = DEFAULT_LIMITS) -> bytes | None:
+    """A batch of magic 2 after *change* of its records, decompressed; None where it cannot be, or *change* gives None."""
+    if batch.magic != 2 or batch.attributes & CONTROL or batch.codec not in CODECS or not batch.crc_valid:
+        return None
+    raw = batch.raw
+    unpacked = decompress(batch.codec, memoryview(raw)[HEADER_SIZE:], limits=limits)
+    if unpacked.error is not None or unpacked.skipped is not None:
+        return None
+    changed = change(bytes(unpacked.data))
+    return None if changed is None else with_header_of(raw, compress(Codec(batch.codec), changed))
+
+
+def change_records(batch: Batch, change: ChangeRecord, limits: Limits = DEFAULT_LIMITS) -> bytes | None:
+    """A batch of any magic after *change* of each record in place, which says whether it did; the same bytes if none was.
+
+    None where it cannot be read whole or its CRC is wrong. Control batches are not changed.
+    """
+    opened = batch.open(limits)
+    read = read_batch(opened)
+    if read.error is not None or read.skipped is not None or not batch.crc_valid:
+        return None
+    if read.is_control or not sum(change(record) for record in read.records):  # any() would stop at the first
+        return batch.raw
+    return _written(read, batch.raw)
+
+
+def _written(changed: RecordBatch, raw: bytes) -> bytes | None:
+    changed.source = None
+    try:
+        written = write_batches([changed])
+    except EncodeError:
+        return None
+    return with_header_of(raw, written[HEADER_SIZE:]) if raw[MAGIC_AT] == 2 else written

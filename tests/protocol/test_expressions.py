@@ -1,0 +1,30 @@
+"""Expressions of CEL: what they give, and the sentence for each mistake."""
+
+import pytest
+
+from kproxy.protocol.expressions import Expression
+
+
+def test_a_value() -> None:
+    expression = Expression('topics.exists(t, t.startsWith("a")) && clientId == "x"', ["topics", "clientId"], "when")
+    assert expression.names == ["clientId", "topics"]
+    assert expression.evaluate({"topics": ["b", "ab"], "clientId": "x"}) is True
+    assert expression.evaluate({"topics": ["b"], "clientId": "x"}) is False
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (" ", "when is empty"),
+        ("a ==", "is wrong at column 5: it ends too early"),
+        ("clientid == 'x'", "nothing is called 'clientid' (column 1); did you mean clientId?"),
+        (
+            "size(clientId) == 1 && clientId.startWith('x')",
+            "there is no function 'startWith' in CEL; did you mean startsWith?",
+        ),
+    ],
+)
+def test_mistakes(text: str, words: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        Expression(text, ["clientId", "a"], "when")
+    assert words in str(caught.value)
