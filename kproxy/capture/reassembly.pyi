@@ -1,5 +1,5 @@
 from collections.abc import Callable, Iterable
-from typing import Any, final
+from typing import Any, TypeAlias, final
 
 from kproxy.capture.items import FlowItem
 from kproxy.capture.limits import Limits
@@ -7,6 +7,8 @@ from kproxy.capture.packet import Packet
 from kproxy.capture.roles import Endpoints
 from kproxy.capture.scanners import PacketBatch
 from kproxy.protocol import Direction
+
+_Bytes: TypeAlias = bytes  # Flows has a member of that name
 
 @final
 class Budget:
@@ -18,7 +20,7 @@ class Budget:
     def recent(self) -> int: ...
     @property
     def endpoints(self) -> Endpoints: ...
-    def __init__(self, limits: Limits | None = None) -> None: ...
+    def __init__(self, limits: Limits | None = None, endpoints: Endpoints | None = None) -> None: ...
 
 @final
 class Half:
@@ -106,9 +108,15 @@ class Flows:
     @property
     def segments(self) -> int: ...
     def __init__(
-        self, limits: Limits | None = None, unwrap: Callable[[Packet, str], Iterable[Packet] | str] | None = None
+        self,
+        limits: Limits | None = None,
+        unwrap: Callable[[Packet, str], Iterable[Packet] | str] | None = None,
+        *,
+        endpoints: Endpoints | None = None,
+        shuffled_from: int = 0,
     ) -> None: ...
     def __len__(self) -> int: ...
     def receive(self, batch: PacketBatch) -> list[FlowItem | Data]: ...
     def receive_packet(self, packet: Packet) -> list[FlowItem | Data]: ...
+    def receive_block(self, key: _Bytes, block: _Bytes, start: int, out: list[FlowItem | Data]) -> int: ...
     def close(self) -> list[FlowItem | Data]: ...

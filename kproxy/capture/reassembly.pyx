@@ -55,10 +55,11 @@ Who closed: ``closed_by`` is the side that sent the first FIN or RST by the pack
 cimport cython
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.string cimport memcmp, memset
+from libc.string cimport memcmp, memcpy, memset
 
 from kproxy.capture.links cimport ACK, FIN, OUTCOMES, RST, SEGMENT, SYN, Outcome, Segment, dissect
 from kproxy.capture.scanners cimport PacketBatch, PacketRef
+from kproxy.capture.segments cimport SegmentHeader
 
 from collections import deque
 from ipaddress import ip_address
@@ -119,10 +120,10 @@ cdef class Budget:
     cdef uint64_t start_packets
     cdef bint shuffled  # whether times went back, so that packets are not in the order in which they were sent
 
-    def __init__(self, limits=None):
+    def __init__(self, limits=None, endpoints=None):
         limits = limits or Limits()
         self.limits = limits
-        self.endpoints = Endpoints()
+        self.endpoints = Endpoints() if endpoints is None else endpoints
         self.held_per_flow = limits.held_per_flow
         self.held_in_all = limits.held_in_all
         self.recent_per_chunk = limits.recent_per_chunk
@@ -935,6 +936,8 @@ cdef class Flows:
         unwrap: called with each Packet that is no TCP segment and the name of what it is (links.OUTCOME_NAMES). Returns the
             packets inside it (those of a tunnel; a reassembled datagram's, or none yet), or a name to count it by. Packets
             that it drops later it counts in its own *passed_over*. See kproxy.capture.unwrap.
+        endpoints: what is known of endpoints already, and learns from the flows; None for an Endpoints of its own.
+        shuffled_from: for ``receive_block``: the number of the packet from which the capture is shuffled; 0: nowhere.
 
     A flow is identified by addresses and ports: VLAN tags and tunnels do not tell flows apart. A mirror port shows the same
     packet inside and outside of them; the second is a retransmission then. Two networks with the same addresses and ports
@@ -961,10 +964,13 @@ cdef class Flows:
     cdef object _lingering  # (number of the packet, flow) of each flow that was reset, in the order of resets
     cdef int64_t _latest_ns
     cdef uint64_t[OUTCOMES] _outcomes
+    cdef uint64_t _shuffled_from
+    cdef bint _from_blocks
 
-    def __init__(self, limits=None, unwrap=None):
+    def __init__(self, limits=None, unwrap=None, *, endpoints=None, uint64_t shuffled_from=0):
         limits = limits or Limits()
-        self.budget = Budget(limits)
+        self.budget = Budget(limits, endpoints)
+        self._shuffled_from = shuffled_from
         self._max_flows = max(1, limits.flows)
         self._table = {}
         self._unwrap = unwrap
@@ -1002,6 +1008,46 @@ cdef class Flows:
         batch.lend(packet.data)
         batch.add_packet(packet)
         return self.receive(batch)
+
+    def receive_block(self, bytes key, bytes block, Py_ssize_t start, list out):
+        """Receive segments of one connection from *start* of a block (segments.pyx) on; return where the rest begins.
+
+        It stops behind the first segment that makes items, which are added to *out*: then ``packets`` is the number of its packet.
+        A flow has the number of its first packet, not one that counts flows.
+        """
+        cdef const uint8_t* data = <const uint8_t*><const char*>block
+        cdef Py_ssize_t size = len(block)
+        cdef SegmentHeader header
+        cdef Segment segment
+        cdef const uint8_t* given = <const uint8_t*><const char*>key
+        if len(key) > <Py_ssize_t>sizeof(segment.key) or start < 0:
+            raise ValueError("no block")
+        memset(&segment, 0, sizeof(segment))
+        memcpy(segment.key, given, len(key))
+        segment.key_size = <uint8_t>len(key)
+        self._from_blocks = True
+        while start < size and not out:
+            if size - start < <Py_ssize_t>sizeof(SegmentHeader):
+                raise ValueError("a block ends within a segment")
+            memcpy(&header, data + start, sizeof(SegmentHeader))
+            start += sizeof(SegmentHeader)
+            if size - start < <Py_ssize_t>header.size:
+                raise ValueError("a block ends within a segment")
+            segment.sequence, segment.acknowledgment = header.sequence, header.acknowledgment
+            segment.size, segment.missing = header.size, header.missing
+            segment.flags, segment.side = header.flags, header.side & 1
+            segment.payload = 0
+            if self._lingering and header.number > 0:
+                self.packets = header.number - 1  # the capture's packets between this one and the last are of other flows
+                self._end_resets(out)
+            self.packets = header.number
+            self.bytes += header.size
+            self._outcomes[<int>SEGMENT] += 1
+            if 0 < self._shuffled_from <= header.number:
+                self.budget.shuffled = True
+            self._receive_segment(&segment, data + start, header.time_ns, out)
+            start += header.size
+        return start
 
     def close(self):
         """End the capture: return the last items of every flow, in the order of flows."""
@@ -1098,7 +1144,7 @@ cdef class Flows:
             self._oldest.close(self._oldest.last_time_ns, CloseReason.EVICTED, out)
             self._remove(self._oldest)
         self.opened += 1
-        flow = Flow(self.opened, key, self.budget)
+        flow = Flow(self.packets if self._from_blocks else self.opened, key, self.budget)
         self._table[key] = flow
         self._link(flow)
         self.budget.endpoints.count(key)

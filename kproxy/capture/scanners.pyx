@@ -32,6 +32,7 @@ cdef enum:
     PACKET_LIMIT = 262_144  # as libpcap's MAXIMUM_SNAPLEN
     BLOCK_LIMIT = 16 << 20  # as libpcap's
     INTERFACE_LIMIT = 65_536
+    DESCRIPTIONS_LIMIT = 4 << 20  # bytes
     RECORD_HEADER_SIZE = 16
     MODIFIED_HEADER_SIZE = 24
 
@@ -281,12 +282,18 @@ cdef class PcapngScanner:
 
     Args:
         secrets_limit: how many bytes of decryption secrets blocks are kept in all; the rest is counted.
+
+    descriptions: the section header and the interface descriptions that are in force, as they are in the file: what a reader
+    needs to know to go on from here. Not whole beyond DESCRIPTIONS_LIMIT bytes.
     """
 
     cdef readonly str problem
     cdef readonly Py_ssize_t needed
     cdef readonly bint big_endian
     cdef readonly list secrets
+    cdef readonly list descriptions
+    cdef readonly bint descriptions_whole
+    cdef Py_ssize_t _descriptions_size
     cdef readonly uint64_t secrets_passed_over
     cdef readonly uint64_t sizes_contradict
     cdef readonly uint64_t blocks_passed_over
@@ -301,6 +308,8 @@ cdef class PcapngScanner:
 
     def __init__(self, Py_ssize_t secrets_limit=16 << 20):
         self.secrets = []
+        self.descriptions = []
+        self.descriptions_whole = True
         self._secrets_limit = secrets_limit
 
     def __dealloc__(self):
@@ -369,9 +378,11 @@ cdef class PcapngScanner:
             if size < 28:
                 self.problem = f"a section header of {size} bytes; 28 are the least"
                 return 0
-            return self._begin_section()
+            self._begin_section()
+            return self._keep_description(batch, start, size)
         if kind == INTERFACE:
-            return self._add_interface(batch.copy(start + 8, end))
+            self._add_interface(batch.copy(start + 8, end))
+            return self._keep_description(batch, start, size)
         if kind == SECRETS:
             return self._keep_secrets(batch, span, start + 8, end)
         self.blocks_passed_over += 1
@@ -380,6 +391,17 @@ cdef class PcapngScanner:
     cdef int _begin_section(self) except -1:
         self._in_section = True
         self._interface_count = 0
+        self.descriptions.clear()
+        self.descriptions_whole = True
+        self._descriptions_size = 0
+        return 0
+
+    cdef int _keep_description(self, PacketBatch batch, Py_ssize_t start, Py_ssize_t size) except -1:
+        if self._descriptions_size + size > DESCRIPTIONS_LIMIT:
+            self.descriptions_whole = False
+        else:
+            self._descriptions_size += size
+            self.descriptions.append(batch.copy(start, start + size))
         return 0
 
     cdef int _add_interface(self, bytes body) except -1:

@@ -19,6 +19,7 @@ Map, in the order the bytes pass through
     stream.pyx        one direction: FrameBuffer cuts frames, Stream has the states in frames, skipping, hunting, opaque
     hunting.py        finds the next frame after a gap or a mid-stream start: what is a candidate, and a sign that it is one
     request_hunting.py, response_hunting.py    which signs are enough; fitting.py: how well bytes fit a layout
+    lone_responses.py whether frames without any request are responses: by the layouts of their bodies
     exchanges.pyx     Frame, Exchange; Route: how each API is read; InFlight: requests not answered yet, bounded
     sasl.py           which frames are raw SASL tokens
     learning.py       what exchanges show beyond themselves: client software, topic names, fetch sessions

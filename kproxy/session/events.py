@@ -41,7 +41,10 @@ class SaslToken(Event):
 
 @dataclass
 class Gap(Event):
-    """Bytes that are missing, or that came and could not be used because frame boundaries were not known."""
+    """Bytes that are missing, or that came and could not be used because frame boundaries were not known.
+
+    Where *cut* says that the connection or the capture ended, *skipped* bytes of a size field came, and no more of its frame.
+    """
 
     connection: Connection
     at: int  # ns
@@ -52,6 +55,11 @@ class Gap(Event):
     cut: Cut = Cut.MISSING  # why they are not here
     in_frame: bool = False  # they are the end of one frame, which is reported as a cut one: nothing else is lost
 
+    @property
+    def ends_in_size_field(self) -> bool:
+        """Whether nothing is missing or skipped but the end of a size field, which was never sent or recorded."""
+        return self.cut in (Cut.RESET, Cut.CAPTURE_ENDED)
+
 
 @dataclass
 class NotKafka(Event):
@@ -59,7 +67,7 @@ class NotKafka(Event):
 
     connection: Connection
     at: int  # ns
-    kind: str = "unknown"  # as recognise.Foreign's; one-sided: only responses were captured, and cannot be read
+    kind: str = "unknown"  # as recognise.Foreign's; one-sided: only what may be responses was captured
     direction: Direction = Direction.REQUEST
     what: str = ""
 

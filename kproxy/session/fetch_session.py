@@ -31,14 +31,19 @@ class FetchPartition(Struct):
     partition_max_bytes: int
 
 
+BEFORE = "those from before the capture"
+CUT = "those in a request that is not here to its end"
+FORGOTTEN = "others that were forgotten, as there were too many"
+
+
 class FetchSession(Struct):
-    """What a Fetch request asks for, in full. *whole* is False when it is not known in full: it began before the capture, or a
-    request of it was cut."""
+    """What a Fetch request asks for, in full; else *others* says in words what it asks for, too, and *whole* is False."""
 
     session_id: int
     epoch: int
     partitions: list[FetchPartition]
     whole: bool = True
+    others: str | None = None
 
 
 _Key = tuple[str, int]
@@ -60,25 +65,25 @@ class _State(Struct):
 
     session_id: int
     partitions: dict[_Key, FetchPartition]
-    whole: bool
+    others: str | None  # what it has besides: BEFORE, CUT or FORGOTTEN; None: nothing
 
     def apply(self, change: _Change, limit: int) -> None:
         if change.epoch in _FULL_EPOCHS:
             self.partitions = {}
-            self.whole = True
+            self.others = None
         elif change.session_id != self.session_id:
             self.partitions = {}
-            self.whole = False
+            self.others = BEFORE
         if not change.whole:  # it may have named any partition, also to be forgotten
             self.partitions = {}
-            self.whole = False
+            self.others = CUT
         self.session_id = change.session_id
         for key in change.forgotten:
             self.partitions.pop(key, None)
         self.partitions.update(change.partitions)
         while len(self.partitions) > limit:
             self.partitions.pop(next(iter(self.partitions)))
-            self.whole = False
+            self.others = FORGOTTEN
 
 
 class FetchSessions:
@@ -92,7 +97,7 @@ class FetchSessions:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._base = _State(0, {}, False)
+        self._base = _State(0, {}, BEFORE)
         self._changes: deque[_Change] = deque()
         self._count = 0
         self._held = 0  # partitions in the changes
@@ -121,11 +126,12 @@ class FetchSessions:
         """The session as the request with that number left it."""
         if not self._changes or not self._changes[0].number <= number <= self._count:
             return None
-        state = _State(self._base.session_id, dict(self._base.partitions), self._base.whole)
+        state = _State(self._base.session_id, dict(self._base.partitions), self._base.others)
         for change in self._changes:
             state.apply(change, self._limit)
             if change.number == number:
-                return FetchSession(change.session_id, change.epoch, list(state.partitions.values()), state.whole)
+                partitions = list(state.partitions.values())
+                return FetchSession(change.session_id, change.epoch, partitions, state.others is None, state.others)
         return None
 
 

@@ -8,7 +8,7 @@
     named; newer than the facts              the same                             the same
     no client's name; its layout fits to     followed by a later one without a    the same
       the last byte                            name that fits, or answered
-    no client's name; at most MOST_TRAILING  the same                             dropped
+    no client's name; at most MOST_TRAILING  answered to the last byte            dropped
       bytes are behind the message
 
 When nothing more comes, these are accepted, too: a strong candidate as it is, whole or not; a named one that begins and ends
@@ -19,6 +19,7 @@ fits, begins and ends segments and holds more than zeros.
 import re
 from collections.abc import Iterator
 from itertools import islice
+from typing import NamedTuple
 
 from kproxy.errors import DecodeError, Truncated
 from kproxy.protocol import ApiKey, RequestHeader, read_request_header, request_message
@@ -40,6 +41,7 @@ _NAMED = re.compile(
     re.DOTALL,
 )
 _START = 14  # bytes that the pattern needs
+_NAME_SIZE = 8  # where the length of the client's name is, behind the size field
 _TAGS = 64  # bytes of tagged fields in a header; no client writes any
 _FIRST_READ = 128  # bytes of a body after which most false candidates are disproved
 _MOST_SOUGHT = 64  # candidates whose responses are looked for
@@ -51,10 +53,13 @@ _NOT_ZEROS = 4  # bytes other than zero in a frame that is no run of zeros
 class RequestCandidate(Candidate):
     """A place where a request could begin."""
 
-    __slots__ = ("fits", "header", "left", "newer", "seen")
+    __slots__ = ("api", "fits", "header", "left", "newer", "seen")
 
-    def __init__(self, start: int, size: int, *, begins: bool, correlation_id: int, newer: bool) -> None:
+    def __init__(
+        self, start: int, size: int, *, begins: bool, correlation_id: int, api: tuple[int, int], newer: bool
+    ) -> None:
         super().__init__(start, size, begins=begins, correlation_id=correlation_id)
+        self.api = api  # its key and version
         self.header: RequestHeader | None = None  # once it is here
         self.newer = newer  # than the facts, so that its layout is unknown
         self.left = size  # bytes behind the message, once they are known
@@ -69,12 +74,25 @@ class RequestCandidate(Candidate):
     @property
     def route(self) -> Route | None:
         """The route of its API; None where the facts lack it."""
-        return None if self.header is None or self.newer else route_of(self.header.api_key, self.header.api_version)
+        return None if self.newer else route_of(*self.api)
 
     @property
     def strong(self) -> bool:
         """See Candidate."""
         return self.begins and self.fits and self.named
+
+
+class CutStart(NamedTuple):
+    """What is here of a request's header: its correlation id, and the length and the first bytes of its client's name."""
+
+    correlation_id: int
+    name: bytes
+
+    def is_next(self, last: "CutStart | None") -> bool:
+        """Whether it is a later request of the same client."""
+        if last is None or not 0 < self.correlation_id - last.correlation_id <= _NEAR:
+            return False
+        return self.name.startswith(last.name) or last.name.startswith(self.name)
 
 
 class RequestHunt(Hunt):
@@ -103,20 +121,38 @@ class RequestHunt(Hunt):
     def _requests(self) -> Iterator[RequestCandidate]:
         return (one for one in self._candidates if isinstance(one, RequestCandidate))
 
-    def finish_as_unknown(self, unrecorded: int = 0) -> bool:
-        """As ``finish``, where the direction may be the broker's: a response may read as a request with more behind it.
+    def finish_as_unknown(self) -> bool:
+        """As ``finish``, where the direction may be the broker's: a response may read as a request with more behind it."""
+        self._candidates = [one for one in self._requests if one.fits or one.left <= _FEW]
+        return self.finish()
 
-        A cut one may read as a request by its few bytes, and fills its packet: there, only one that names its client counts.
+    def finish_cut(self, unrecorded: int) -> CutStart | None:
+        """As ``finish``, of a direction that may be the broker's; give the start of the request that a snaplen cut, if any.
+
+        A response may read so, too: of old versions, by the name of a topic. What comes next, or the other side, must confirm it.
         """
-        self._candidates = [
-            one for one in self._requests if (one.fits or one.left <= _FEW) and (one.named or not unrecorded)
-        ]
-        return self.finish(unrecorded)
+        self._unrecorded = unrecorded
+        for candidate in self._requests:
+            if self._is_cut(candidate):
+                name = self._here(candidate)[_NAME_SIZE:]
+                size = 2 + int.from_bytes(name[:2], "big", signed=True)
+                return CutStart(candidate.correlation_id, name[:size]) if size > 2 else None
+        return None
 
     def sought(self) -> list[tuple[int, Route | None]]:
         """Correlation ids and routes of the candidates that a response would confirm; a bounded number."""
-        whole = (one for one in self._requests if one.whole)
-        return [(one.correlation_id, one.route) for one in islice(whole, _MOST_SOUGHT)]
+        known = (one for one in self._requests if self._has_known_end(one))
+        return [(one.correlation_id, one.route) for one in islice(known, _MOST_SOUGHT)]
+
+    def _has_known_end(self, candidate: RequestCandidate) -> bool:
+        return candidate.whole or self._is_cut(candidate)
+
+    def _is_cut(self, candidate: RequestCandidate) -> bool:
+        """Whether a snaplen cut a candidate that ends with its packet, as clients write them; a strong one may be longer."""
+        if candidate.whole or candidate.newer or not self._unrecorded:
+            return False
+        longer = candidate.strong and candidate.end > self._end + self._unrecorded
+        return longer or self._fills_a_packet(candidate)
 
     def confirm(self, response: bytes, size: int) -> bool:
         """Learn of a response to no known request; return whether the held bytes begin with that request.
@@ -126,7 +162,8 @@ class RequestHunt(Hunt):
         """
         correlation_id = int.from_bytes(response[:4], "big", signed=True)
         for candidate in self._requests:
-            if candidate.correlation_id == correlation_id and candidate.whole and _answers(response, size, candidate):
+            known = candidate.correlation_id == correlation_id and self._has_known_end(candidate)
+            if known and _answers(response, size, candidate):
                 self._drop_until(candidate.start)
                 return True
         return False
@@ -148,7 +185,8 @@ class RequestHunt(Hunt):
         if size > self._most_held and (nameless or not begins):
             return None
         correlation_id = int.from_bytes(self._buffer[position + 8 : position + 12], "big")
-        candidate = RequestCandidate(start, size, begins=begins, correlation_id=correlation_id, newer=newer)
+        api = (api_key, api_version)
+        candidate = RequestCandidate(start, size, begins=begins, correlation_id=correlation_id, api=api, newer=newer)
         return candidate if self._read(candidate) else None
 
     # What is here of it
@@ -240,7 +278,11 @@ class RequestHunt(Hunt):
         known = is_known(header.api_key, header.api_version)
         later = 0 < header.correlation_id - candidate.correlation_id <= _NEAR
         if not candidate.named:
-            return not header.client_id and later and known and self._fits_so_far(header, data, size)
+            # A client uses one version of an API on a connection.
+            api = header.api_key, header.api_version
+            same = candidate.api[0] != header.api_key or candidate.api == api
+            plausible = candidate.fits and not header.client_id and later and known and same
+            return plausible and self._fits_so_far(header, data, size)
         if header.client_id == candidate.header.client_id:
             return candidate.fits or later
         return candidate.fits and candidate.end in self._marks and known and sane_client_id(header.client_id)
@@ -258,7 +300,7 @@ class RequestHunt(Hunt):
     def _is_enough_at_end(self, candidate: Candidate) -> bool:
         assert isinstance(candidate, RequestCandidate)
         if candidate.strong or not candidate.whole:
-            return candidate.strong or self._is_enough_of_a_packet(candidate)
+            return self._is_enough_of_a_strong_one(candidate) or self._is_enough_of_a_packet(candidate)
         if candidate.named and candidate.begins and self._ends_a_segment(candidate):
             return True
         if not candidate.fits:
@@ -269,6 +311,12 @@ class RequestHunt(Hunt):
         frame = self._here(candidate)
         not_zeros = len(frame) - frame.count(0)
         return candidate.begins and self._ends_a_segment(candidate) and not_zeros >= _NOT_ZEROS
+
+    def _is_enough_of_a_strong_one(self, candidate: RequestCandidate) -> bool:
+        """Not of one that is not whole and names a path: ZooKeeper's requests have one where Kafka's have the client's name."""
+        if not candidate.strong or candidate.header is None:
+            return False
+        return candidate.whole or not (candidate.header.client_id or "").startswith("/")
 
     def _is_enough_of_a_packet(self, candidate: RequestCandidate) -> bool:
         """As _is_enough_at_end, of a candidate that a snaplen cut, perhaps inside its client id."""
@@ -293,5 +341,8 @@ def _answers(response: bytes, size: int, candidate: RequestCandidate) -> bool:
     if route is None:
         return candidate.named
     left = response_leftover(route, response, size)
-    fits = 0 <= left <= MOST_TRAILING or (left == PENDING and len(response) < size)
+    if left == PENDING and not candidate.whole and candidate.header is not None and not candidate.named:
+        return False  # both are cut, and neither says much
+    most = MOST_TRAILING if candidate.named else 0
+    fits = 0 <= left <= most or (left == PENDING and len(response) < size)
     return fits and (candidate.named or candidate.begins or candidate.correlation_id != 0)

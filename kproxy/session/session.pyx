@@ -28,6 +28,8 @@ recognise.py. The state of a session is that of its two streams, its SaslPhase a
 Every request frame ends in exactly one exchange, SaslToken, BadFrame or NotKafka; every exchange is reported exactly once.
 """
 
+from collections import deque
+
 from libc.stdint cimport int64_t
 
 from kproxy.protocol.direction cimport DIRECTION_REQUEST, DIRECTION_RESPONSE
@@ -53,6 +55,8 @@ _TOO_OLD = "the broker skipped it, as those before 0.10 do, which do not know Ap
 _CLOSED_ON_API_VERSIONS = "; those before 0.10 do so, as they do not know ApiVersions"
 _BROKER_CLOSED = [who_closed(Direction.RESPONSE, reset=reset) for reset in (False, True)]
 _ACKS_NOT_HERE = "whether it is answered at all is not known: its acks are not in the capture"
+_LATER_ANSWERED_FIRST = "the response to a later request came first, where brokers answer in the order of the requests"
+_MOST_OVERTAKEN = 64
 _IDS = 8  # bytes of a request's header up to its correlation id
 cdef int MISSING = Cut.MISSING
 cdef int SNAPLEN = Cut.SNAPLEN
@@ -94,6 +98,7 @@ cdef class Session:
     cdef object _request_hunt  # the last one
     cdef object _answered  # correlation id of the request that was answered last
     cdef Route _answered_by  # and its route
+    cdef object _overtaken  # correlation ids of requests that were given up as a later one was answered, the last ones
     cdef list _passed_over  # of each direction: a Gap that may grow, see _report_gap
     cdef bint _goes_on  # whether a hunt that ends will go on behind what a snaplen cut
 
@@ -114,6 +119,7 @@ cdef class Session:
         self._from_start = starts
         self._lossy = not all(starts)
         self._passed_over = [None, None]
+        self._overtaken = deque(maxlen=_MOST_OVERTAKEN)
         for stream in [one for one in (self._requests, self._responses) if not self._from_start[one.direction]]:
             stream.hunt()
 
@@ -555,11 +561,12 @@ cdef class Session:
         return 0 if index is None and head is not None and head.correlation_id is None else index
 
     def _skip_to(self, index: int, frame: Frame, events: list[Event]) -> None:
-        why = "its response is missing: the one to a later request came first"
+        why = "its response is missing: the one to a later request came first" if self._lossy else _LATER_ANSWERED_FIRST
         skipped = [entry for entry, _ in zip(self._in_flight.queue, range(index), strict=False)]
         if not self._lossy and not all(_may_be_skipped(*entry) for entry in skipped):
-            reason = "responses are out of order: requests before this one were not answered"
+            reason = _in_another_order(self._in_flight.queue[index][0], [exchange for exchange, _ in skipped])
             events.append(BadFrame(self.connection, frame.ended_at, Direction.RESPONSE, reason))
+            self._overtaken.extend(exchange.correlation_id for exchange, _ in skipped if exchange is not None)
         for exchange, route in skipped:
             if not self._lossy and _may_be_unanswered(exchange, route):
                 exchange.expects_response = False  # no response is missing, so this one had acks=0
@@ -581,6 +588,11 @@ cdef class Session:
             api = "an unknown" if self._answered_by is None else self._answered_by.name.removesuffix("Request")
             what = f"a second answer to {api} request {self._answered}, which was answered before"
             events.append(Note(self.connection, frame.ended_at, Direction.RESPONSE, what))
+            return
+        if header.correlation_id in self._overtaken:
+            self._overtaken.remove(header.correlation_id)
+            what = f"the response to request {header.correlation_id} came too late: that to a later request came before it"
+            events.append(BadFrame(self.connection, frame.ended_at, Direction.RESPONSE, what))
             return
         if not self._lossy:
             reason = (
@@ -649,9 +661,17 @@ cdef class Session:
         if stream.state == OPAQUE:
             return
         known = self.connection.closed is not None
-        held = stream.end(at, Cut.RESET if known else Cut.CAPTURE_ENDED, events)
+        why = Cut.RESET if known else Cut.CAPTURE_ENDED
+        held = stream.end(at, why, events)
         if held:  # of a size field
-            events.append(Gap(self.connection, at, stream.direction, 0 if known else None, held, 1))
+            events.append(Gap(self.connection, at, stream.direction, 0 if known else None, held, 1, why))
+
+
+def _in_another_order(answered: Exchange, skipped: list[Exchange | None]) -> str:
+    """What is wrong where a response came before those to requests that were sent before its own."""
+    ids = [str(one.correlation_id) for one in skipped if one is not None]
+    earlier = f"request {ids[0]}, which was" if len(ids) == 1 else f"{len(skipped)} requests that were"
+    return f"the response to request {answered.correlation_id} came before that to {earlier} sent earlier: brokers answer in order"
 
 
 def _begins_answer(data: bytes, correlation_id: int | None) -> bool:

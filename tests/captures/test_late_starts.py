@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.late_starts import Segment, Truth, flows_of, truth_of
+from kproxy.session import Exchange, NotKafka
+from tests.support.late_starts import Segment, Truth, describe, events_of, flows_of, truth_of
 
 CAPTURES = sorted((Path(__file__).parents[2] / "captures").glob("*.pcap*"))
 SAMPLE = 12  # views of a flow, where not all are tried
@@ -77,4 +78,36 @@ def test_part_of_a_capture_shows_part_of_its_exchanges_and_nothing_else(path: Pa
 @pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.name[:2])
 def test_every_part_of_a_capture_shows_part_of_its_exchanges_and_nothing_else(path: Path, way: Ways) -> None:
     _, wrong = faults([truth_of(flow) for flow in flows_of(path)], way, None)
+    assert not wrong
+
+
+FEW = 3  # requests that tell a connection from another protocol, whatever is left of each
+LOSSY = "11"  # its requests are written in several segments, of which the first ones may be those that are lost
+
+
+@pytest.mark.parametrize("size", [20, 26, 42])
+@pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.name[:2])
+def test_joined_late_with_a_small_snaplen_it_is_kafka_and_nothing_is_invented(path: Path, size: int) -> None:
+    """The default of old tools, 68 or 96 bytes, leaves so much of a payload: the client's name may be cut."""
+    chance = random.Random(7)
+    wrong = []
+    for flow in flows_of(path):
+        full = [one for one in events_of(flow) if isinstance(one, Exchange)]
+        asked = {
+            (one.api_key, one.api_version, one.correlation_id, one.request.wire_size) for one in full if one.request
+        }
+        answered = {(one.correlation_id, one.response.wire_size) for one in full if one.response}
+        for first in chance.sample(range(1, len(flow)), min(len(flow) - 1, SAMPLE)):
+            events = events_of([one.recorded(size) for one in flow[first:]])
+            left = sum(one.request is not None and one.request.started_at >= flow[first].at for one in full)
+            if left >= FEW and path.name[:2] != LOSSY:
+                wrong += [f"{first}: {one.what}" for one in events if isinstance(one, NotKafka)]
+            for one in [event for event in events if isinstance(event, Exchange)]:
+                sent = (
+                    (one.api_key, one.api_version, one.correlation_id, one.request.wire_size) if one.request else None
+                )
+                if sent not in asked | {None}:
+                    wrong.append(f"{first}: invented: {describe(one)}")
+                if one.response and (one.correlation_id, one.response.wire_size) not in answered:
+                    wrong.append(f"{first}: invented response: {describe(one)}")
     assert not wrong

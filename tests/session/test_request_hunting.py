@@ -5,9 +5,10 @@ from struct import pack
 
 import pytest
 
+from kproxy.session.exchanges import route_of
 from kproxy.session.hunting import Hunt
 from kproxy.session.limits import Limits
-from kproxy.session.request_hunting import RequestHunt
+from kproxy.session.request_hunting import CutStart, RequestHunt
 from tests.support.frames import (
     FRANZ_GO_API_VERSIONS,
     frame,
@@ -198,4 +199,22 @@ def test_a_cut_request_is_one_where_it_fills_its_packet_or_follows_the_last_one(
 def test_a_cut_packet_that_could_be_a_response_shows_no_client() -> None:
     hunt = RequestHunt(LIMIT, 0)
     assert not hunt.feed(pack(">ihhi", 100, 3, 5, 0) + bytes(2), 0)
-    assert not hunt.finish_as_unknown(90)
+    assert hunt.finish_cut(90) is None
+
+
+def test_the_start_of_a_request_that_a_snaplen_cut_inside_its_clients_name() -> None:
+    hunt = RequestHunt(LIMIT, 0)
+    assert not hunt.feed(pack(">ihhih", 100, 3, 5, 7, 12) + b"app-", 0)
+    assert hunt.finish_cut(86) == CutStart(7, b"\0\x0capp-")
+    assert hunt.sought() == [(7, route_of(3, 5))]  # a response would confirm it
+    longer = RequestHunt(LIMIT, 0)
+    assert not longer.feed(pack(">ihhih", 100, 3, 5, 7, 12) + b"app-", 0)
+    assert longer.finish_cut(85) is None and not longer.sought()  # clients write whole requests
+
+
+def test_the_next_request_of_the_same_client_comes_soon_after() -> None:
+    start = CutStart(7, b"\0\x0capp-")
+    assert CutStart(8, b"\0\x0capp-").is_next(start) and CutStart(9, b"\0\x0capp-one").is_next(start)
+    assert not CutStart(7, b"\0\x0capp-").is_next(start)  # as the count of an array, which stays the same
+    assert not CutStart(8, b"\0\x0cbpp-").is_next(start) and not CutStart(8, b"\0\x0capp-").is_next(None)
+    assert not CutStart(5_000, b"\0\x0capp-").is_next(start)

@@ -139,11 +139,15 @@ def test_a_duplicate_response_is_no_exchange() -> None:
 def test_swapped_responses_never_pair_with_the_other_request() -> None:
     events = events_of(client >> heartbeat(1) + produce(2, 1), broker >> produce_answer(2) + heartbeat_answer(1))
     assert [tell(event) for event in events] == [
-        "bad response: responses are out of order: requests before this one were not answered",
+        "bad response: the response to request 2 came before that to request 1, which was sent earlier: brokers answer in order",
         "Heartbeat v0 #1 unanswered",
         "Produce v3 #2 answered",
-        f"bad response: a response with correlation id 1, {UNASKED}",
+        "bad response: the response to request 1 came too late: that to a later request came before it",
     ]
+    assert isinstance(events[1], Exchange)
+    assert events[1].unanswered == (
+        "the response to a later request came first, where brokers answer in the order of the requests"
+    )
 
 
 def test_a_later_request_is_not_taken_when_the_body_does_not_fit() -> None:
@@ -249,6 +253,12 @@ def test_a_broker_that_closes_on_api_versions_may_be_old(more: bytes) -> None:
 def test_a_client_may_finish_before_it_is_answered() -> None:
     said = converse(client >> heartbeat(1), client.finishes(), broker >> heartbeat_answer(1), closing)
     assert said == ["Heartbeat v0 #1 answered"]
+
+
+@pytest.mark.parametrize(("ends", "cut"), [((), Cut.CAPTURE_ENDED), ((client.finishes(),), Cut.RESET)])
+def test_the_end_inside_a_size_field_is_no_hunt_for_a_frame(ends: tuple[Any, ...], cut: Cut) -> None:
+    (gap,) = [event for event in events_of(client >> b"\0\0\0", *ends, closing) if isinstance(event, Gap)]
+    assert gap.ends_in_size_field and (gap.skipped, gap.cut) == (3, cut)
 
 
 def test_a_frame_that_never_ended_is_told() -> None:

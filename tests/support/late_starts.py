@@ -39,6 +39,12 @@ class Segment:
         after = tcp._replace(sequence=(tcp.sequence + size) & 0xFFFFFFFF, payload=tcp.payload[size:])
         return Segment(self.at, after)
 
+    def recorded(self, size: int) -> "Segment":
+        """The segment as a snaplen leaves it: *size* bytes of its payload."""
+        tcp = self.tcp
+        missing = tcp.missing + max(0, len(tcp.payload) - size)
+        return Segment(self.at, tcp._replace(payload=tcp.payload[:size], missing=missing))
+
     def packet(self) -> Packet:
         """The segment as a packet; its addresses are kept."""
         tcp, half = self.tcp, len(self.tcp.key) // 2
@@ -110,6 +116,7 @@ class Truth:
     spans: list[tuple[Span | None, Span | None]] = field(default_factory=list)  # of each exchange's frames
     origins: list[int] = field(default_factory=list)  # the sequence number where each side's stream begins
     client_side: int = 0
+    before: bytes = b""  # what the broker sent before the first response whose request is there, too
 
     def view(self, segments: Sequence[Segment]) -> "View":
         """Decode part of the flow and compare."""
@@ -136,6 +143,8 @@ def truth_of(segments: list[Segment]) -> Truth:
     for direction in (0, 1):
         side = truth.client_side ^ direction
         _find_spans(truth, bytes(streams[side]), direction)
+    firsts = [span[0] for _, span in truth.spans if span is not None]
+    truth.before = bytes(streams[truth.client_side ^ 1][: min(firsts, default=0)])
     return truth
 
 
@@ -209,6 +218,8 @@ class View:
             places = by_request if found.request is not None else by_response
             key = _request_key(found) if found.request is not None else _response_key(found)
             index = next((i for i in places.get(key, ()) if i not in shown and self._agrees(i, found)), None)
+            if index is None and _is_in(truth.before, found):
+                continue
             if index is None:
                 self.invented.append(describe(found))
             else:
@@ -264,6 +275,14 @@ def _covered(segments: Iterable[Segment], side: int, origin: int) -> list[Span]:
         else:
             joined.append((start, end))
     return joined
+
+
+def _is_in(stream: bytes, found: Exchange) -> bool:
+    """Whether a response, shown without its request, is in a stream to its last byte."""
+    frame = found.response
+    return (
+        found.request is None and frame is not None and (frame.wire_size - 4).to_bytes(4, "big") + frame.data in stream
+    )
 
 
 def _request_key(exchange: Exchange) -> object:

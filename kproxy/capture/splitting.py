@@ -1,0 +1,371 @@
+"""Split one plain capture file by ranges of bytes, at packet boundaries.
+
+    begin(raw)                              -> Start          how the file begins, or None where it cannot be split
+    guess_boundary(window, start)           -> int | None     where a packet begins in bytes from anywhere in the file
+    PartReader(raw, start, stop, preamble)                    the packets that begin in a range
+    survey_part(raw, part, start)           -> PartSurvey     what a range holds; it may rest on a guess
+    settle(surveys, resurvey)               -> list of PartSurvey that hold together, up to the last byte that can be read
+
+A pcap packet has no mark that says where it begins, and pcapng only the lengths around a block. A boundary is guessed by a
+chain of CHAIN headers that lead from one to the next, each plausible. Payload may hold such a chain (a capture inside of Kafka
+records), so that a guess is only believed once the part before it has been read and ends there. ``settle`` looks at that, and
+where it does not hold, surveys that part again from where the one before ended. The same is done where a part of a pcapng was
+read with other interfaces (its *preamble*) than the parts before leave.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Protocol
+
+from msgspec import Struct
+
+from kproxy.capture.files import GZIP_MAGIC, ZSTD_MAGICS
+from kproxy.capture.scanners import (
+    BATCH_PACKETS,
+    FILE_HEADER_SIZE,
+    MAGICS,
+    MAX_BLOCK_SIZE,
+    MAX_PACKET_SIZE,
+    SECTION_MAGIC,
+    PacketBatch,
+    PcapngScanner,
+    PcapScanner,
+)
+from kproxy.capture.segments import Survey
+
+CHAIN = 12  # headers in a row, or up to the end of the window
+WINDOW = 2 << 20  # bytes that a boundary is looked for in
+READ = 1 << 20
+AROUND = 400 * 86_400  # seconds that a packet may lie before or after the first of the capture, to be plausible
+MODIFIED = (b"\xa1\xb2\xcd\x34", b"\x34\xcd\xb2\xa1")
+PACKET_KINDS, INTERFACE_KIND, SECTION_KIND = (2, 3, 6), 1, 0x0A0D0D0A
+BLOCK_KINDS = frozenset((1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 0x0A0D0D0A, 0xBAD, 0x40000BAD))
+
+
+class SeekableFile(Protocol):
+    """An unbuffered file, read from any position."""
+
+    def readinto(self, buffer: memoryview, /) -> int | None: ...
+
+    def seek(self, position: int, whence: int = ..., /) -> int: ...
+
+
+class Start(Struct, frozen=True):
+    """How a capture begins: its *preamble* is the pcap header, or the first section header with the interfaces behind it."""
+
+    preamble: bytes
+    first: int  # position from which it is read: of the first packet, or of the first section header
+    time: int  # seconds, of the first packet of a pcap
+
+    @property
+    def is_pcapng(self) -> bool:
+        """Or pcap."""
+        return self.preamble.startswith(SECTION_MAGIC)
+
+
+class Part(Struct, frozen=True):
+    """The packets that begin in bytes *start* to *stop*. *known*: *start* is where a packet begins, and *preamble* is in
+    force."""
+
+    start: int
+    stop: int
+    preamble: bytes
+    known: bool
+
+
+class PartSurvey(Struct):
+    """What was found in a part.
+
+    start: where its first packet begins (None: no boundary was found). end: behind its last. next_preamble: in force there.
+    problem: why nothing behind *end* can be read. at_end: *end* is the end of the file. unsplittable: why the capture has to be
+    read in one piece after all.
+    """
+
+    part: Part
+    start: int | None
+    end: int
+    next_preamble: bytes
+    packets: int = 0
+    problem: str | None = None
+    at_end: bool = False
+    unsplittable: str | None = None
+    secrets: list[tuple[int, bytes]] = []
+    latest_ns: int = 0
+    disorder_at: int = 0
+    minima: list[tuple[int, int]] = []
+    connections: dict[bytes, list[int]] = {}
+    servers: dict[bytes, int] = {}
+    first_number: int = 1  # of its packets in the capture; set by settle
+
+
+def begin(raw: SeekableFile) -> Start | None:
+    """How a file begins; None for one that is compressed, no capture, or whose beginning is damaged."""
+    head = read_at(raw, 0, READ)
+    magic = head[:4]
+    if magic.startswith(GZIP_MAGIC) or magic in ZSTD_MAGICS or len(head) < FILE_HEADER_SIZE:
+        return None
+    if magic in MAGICS:
+        scanner = PcapScanner(head[:FILE_HEADER_SIZE])
+        order = "big" if scanner.big_endian else "little"
+        time = int.from_bytes(head[FILE_HEADER_SIZE : FILE_HEADER_SIZE + 4], order)  # type: ignore[arg-type]
+        return None if scanner.problem else Start(head[:FILE_HEADER_SIZE], FILE_HEADER_SIZE, time)
+    if magic != SECTION_MAGIC:
+        return None
+    return _begin_pcapng(head)
+
+
+def _begin_pcapng(head: bytes) -> Start | None:
+    """The first section header, and the interfaces described before the first packet; reading begins at the section header."""
+    order: Any = "big" if head[8:12] == b"\x1a\x2b\x3c\x4d" else "little"
+    at, described = 0, b""
+    while at + 12 <= len(head):
+        kind, size = (int.from_bytes(head[begin : begin + 4], order) for begin in (at, at + 4))
+        if size < 12 or size % 4 or at + size > len(head) or kind in PACKET_KINDS or (at and kind == SECTION_KIND):
+            break
+        if kind == INTERFACE_KIND or not at:
+            described += head[at : at + size]
+        at += size
+    return Start(described, 0, 0) if at else None
+
+
+def read_at(raw: SeekableFile, position: int, size: int) -> bytes:
+    """Up to *size* bytes at a position; fewer only at the end of the file."""
+    raw.seek(position)
+    buffer = memoryview(bytearray(size))
+    filled = 0
+    while filled < size:
+        count = raw.readinto(buffer[filled:]) or 0
+        if count == 0:
+            break
+        filled += count
+    return bytes(buffer[:filled])
+
+
+# Guesses
+
+
+def guess_boundary(window: bytes, start: Start, *, whole: bool) -> int | None:
+    """The first position in *window* from which a chain of plausible headers leads on; *whole*: the file ends with the window."""
+    if not start.is_pcapng:
+        return _guess_pcap(window, start, whole=whole)
+    for at in range(len(window) - 11):
+        if _is_block_chain(window, at, start, whole=whole):
+            return at
+    return None
+
+
+def _guess_pcap(window: bytes, start: Start, *, whole: bool) -> int | None:
+    scanner = PcapScanner(start.preamble)
+    order = "big" if scanner.big_endian else "little"
+    nanoseconds = start.preamble[:4] in (b"\xa1\xb2\x3c\x4d", b"\x4d\x3c\xb2\xa1")
+    most_fraction = 1_000_000_000 if nanoseconds else 1_000_000
+    header = 24 if start.preamble[:4] in MODIFIED else 16
+    size = len(window)
+
+    def number(at: int) -> int:
+        return int.from_bytes(window[at : at + 4], order)  # type: ignore[arg-type]
+
+    def follow(at: int) -> bool:
+        links = 0
+        while links < CHAIN:
+            if at + header > size:
+                return (links > 0 or whole) and (not whole or at == size or links >= 2)
+            captured, original = number(at + 8), number(at + 12)
+            plausible = (
+                captured <= original <= 1 << 24
+                and captured <= MAX_PACKET_SIZE
+                and number(at + 4) < most_fraction
+                and abs(number(at) - start.time) <= AROUND
+            )
+            if not plausible:
+                return False
+            at += header + captured
+            links += 1
+        return True
+
+    return next((at for at in range(max(0, size - header + 1)) if follow(at)), None)
+
+
+def _is_block_chain(window: bytes, at: int, start: Start, *, whole: bool) -> bool:
+    """Whether blocks, each with its length at both ends, follow each other from here."""
+    orders: tuple[Any, ...] = ("little", "big")
+    return any(_follow_blocks(window, at, order, whole=whole) for order in orders)
+
+
+def _follow_blocks(  # noqa: PLR0911 - each is another reason
+    window: bytes, at: int, order: Any, *, whole: bool
+) -> bool:
+    links, size = 0, len(window)
+    while links < CHAIN:
+        if at == size and links:
+            return True
+        if at + 12 > size:
+            return links >= 2
+        kind = int.from_bytes(window[at : at + 4], order)
+        if window[at : at + 4] == SECTION_MAGIC:
+            order = "big" if window[at + 8 : at + 12] == b"\x1a\x2b\x3c\x4d" else "little"
+        elif kind not in BLOCK_KINDS:
+            return False
+        length = int.from_bytes(window[at + 4 : at + 8], order)
+        if length < 12 or length % 4 or length > MAX_BLOCK_SIZE:
+            return False
+        if at + length > size:
+            return links >= 2 and not whole
+        if window[at + length - 4 : at + length] != window[at + 4 : at + 8]:
+            return False
+        at += length
+        links += 1
+    return True
+
+
+# Parts
+
+
+class PartReader:
+    """The packets that begin in a part, many at a time. ``position`` is behind the last one read."""
+
+    def __init__(
+        self, raw: SeekableFile, start: int, stop: int, preamble: bytes, *, packets: int = BATCH_PACKETS
+    ) -> None:
+        self.position = start
+        self.problem: str | None = None
+        self.at_end = False
+        self.scanner: PcapScanner | PcapngScanner
+        if preamble.startswith(SECTION_MAGIC):
+            self.scanner, self._least = PcapngScanner(), 12
+            _prime(self.scanner, preamble)
+        else:
+            self.scanner, self._least = PcapScanner(preamble), 24 if preamble[:4] in MODIFIED else 16
+        self._raw = raw
+        self._stop = stop
+        self._packets = packets
+        self._buffer = bytearray(READ)
+        self._filled = 0
+        self._end_of_file = False
+
+    def batches(self) -> Iterator[PacketBatch]:
+        """Yield packets; each batch is valid until the next one."""
+        batch = PacketBatch(self._packets)
+        self._raw.seek(self.position)
+        at = 0  # of what is not yet scanned, in the buffer
+        while self.position < self._stop and self.problem is None:
+            needed = max(self.scanner.needed, self._least)
+            inside = max(min(self._filled - at, self._stop - self.position), 0)
+            size = inside if inside >= needed else needed
+            if self._filled - at < size:
+                if not self._fill(at, size):
+                    break
+                at = 0
+                continue
+            batch.lend(self._buffer)
+            end = self.scanner.scan(batch, at, at + size)
+            moved, at = end - at, end
+            self.position += moved
+            if batch.count:
+                yield batch
+            batch.clear()
+            self.problem = self.scanner.problem
+        batch.clear()
+
+    def _fill(self, at: int, size: int) -> bool:
+        """Move the rest to the front and read on, until *size* bytes are there; False at the end of the file."""
+        rest = self._filled - at
+        wanted = max(READ, size)
+        buffer = bytearray(wanted)
+        buffer[:rest] = self._buffer[at : self._filled]
+        self._buffer, self._filled = buffer, rest
+        while self._filled < size and not self._end_of_file:
+            count = self._raw.readinto(memoryview(buffer)[self._filled :]) or 0
+            self._end_of_file = count == 0
+            self._filled += count
+        if self._filled >= size:
+            return True
+        self.at_end = True
+        if self._filled:
+            self.problem = f"the file ends within a packet or block, {self._filled} bytes of it are there"
+        return False
+
+
+def _prime(scanner: PcapngScanner, preamble: bytes) -> None:
+    """Have a scanner know a section and its interfaces, as if it had read them."""
+    batch = PacketBatch(1)
+    batch.lend(preamble)
+    scanner.scan(batch, 0, len(preamble))
+    batch.clear()
+
+
+def survey_part(raw: SeekableFile, part: Part, start: Start) -> PartSurvey:
+    """Read the headers of the packets that begin in a part."""
+    begins: int | None = part.start
+    if not part.known:
+        window = read_at(raw, part.start, WINDOW)
+        guess = guess_boundary(window, start, whole=len(window) < WINDOW)
+        begins = None if guess is None else part.start + guess
+        if begins is None or begins >= part.stop:
+            return PartSurvey(part, begins, begins or part.start, part.preamble)
+    assert begins is not None
+    reader, survey = PartReader(raw, begins, part.stop, part.preamble), Survey()
+    packets = 0
+    for batch in reader.batches():
+        survey.receive(batch, packets + 1)
+        packets += batch.count
+    found = PartSurvey(part, begins, reader.position, part.preamble, packets, reader.problem, reader.at_end)
+    scanner = reader.scanner
+    if isinstance(scanner, PcapngScanner):
+        found.next_preamble, found.secrets = b"".join(scanner.descriptions), scanner.secrets
+        if not scanner.descriptions_whole or scanner.without_time:
+            found.unsplittable = "packets without a time" if scanner.without_time else "very many interfaces"
+    if survey.fragments:
+        found.unsplittable = "IP fragments, which belong together across parts"
+    found.latest_ns, found.disorder_at, found.minima = survey.latest_ns, survey.disorder_at, survey.minima
+    found.connections, found.servers = survey.connections, survey.servers
+    return found
+
+
+def divide(start: Start, size: int, parts: int) -> list[Part]:
+    """About as many parts of equal size; only the first is known to begin with a packet."""
+    least = max(1, (size - start.first) // max(1, parts))
+    begins = [start.first + number * least for number in range(parts)]
+    ends = [*begins[1:], size]
+    return [
+        Part(begin, end, start.preamble, known=not number)
+        for number, (begin, end) in enumerate(zip(begins, ends, strict=True))
+        if begin < end or not number
+    ]
+
+
+def settle(surveys: Iterable[PartSurvey], resurvey: Callable[[Part], PartSurvey]) -> list[PartSurvey]:
+    """Check that each part begins where the one before ends, survey again those that do not, and number the packets.
+
+    Parts behind damage are left out: an undivided reader ends there, too.
+    """
+    settled: list[PartSurvey] = []
+    number = 1
+    end, preamble = -1, b""
+    for survey in surveys:
+        found = survey
+        if settled:
+            if end >= survey.part.stop > survey.part.start:
+                continue  # all of it is inside a packet of the part before
+            if survey.start != end or survey.part.preamble != preamble:
+                found = resurvey(Part(end, survey.part.stop, preamble, known=True))
+        found.first_number = number
+        number += found.packets
+        end, preamble = found.end, found.next_preamble
+        settled.append(found)
+        if found.problem is not None or found.at_end:
+            break
+    return settled
+
+
+def first_disorder(surveys: Iterable[PartSurvey], disorder_ns: int = 100_000) -> int:
+    """The number of the packet from which the capture is shuffled, as Flows finds it; 0: nowhere."""
+    latest: int | None = None
+    for survey in surveys:
+        found = [survey.disorder_at] if survey.disorder_at else []
+        if latest is not None:
+            found += [number for number, time in survey.minima if time < latest - disorder_ns][:1]
+        if found:
+            return survey.first_number - 1 + min(found)
+        if survey.packets:
+            latest = survey.latest_ns if latest is None else max(latest, survey.latest_ns)
+    return 0
