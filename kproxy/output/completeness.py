@@ -1,7 +1,7 @@
-"""Completeness: what of an exchange's bodies is not here, and why, and what is there besides; in fields and in words.
+"""Completeness: which part of an exchange's bodies is missing, and why, and how many bytes follow a message.
 
-A body may be cut: by a capture's snaplen, by a gap, by the end of the connection, by an analyzer that was behind. What is here of
-it is shown as it is of a whole body, and then what is missing. Bytes after a message are counted: peers ignore them.
+A body may be cut by a capture's snaplen, by a gap, by the end of the connection, or because the analyzer was behind. Its fields
+up to the cut are shown like those of a whole body, then how much is missing. Bytes after a message are counted: peers skip them.
 """
 
 from typing import TYPE_CHECKING

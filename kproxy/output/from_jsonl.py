@@ -1,7 +1,8 @@
 """Lines of the decoded log back to events; the inverse of jsonl.py, whose docstring is the contract.
 
 Nothing is decoded again: bodies, what is inside them and why something could not be read are those of the line. Frames have
-sizes, times and headers, but no bytes. A line may come from anywhere: its text is no more trusted than text from the wire.
+sizes, times and headers, but no bytes; ``decode`` makes their bodies of the JSON, for the tables. A line may come from
+anywhere: its text is no more trusted than text from the wire.
 """
 
 from collections import OrderedDict
@@ -12,7 +13,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Raw, Struct
 
-from kproxy.errors import CaptureError, EncodeError
+from kproxy.errors import CaptureError, EncodeError, Malformed
 from kproxy.output.bodies import OPENABLE, READABLE, Bodies
 from kproxy.output.escaping import printable
 from kproxy.output.jsonl import START
@@ -45,6 +46,7 @@ MOST_CONNECTIONS = 1_000  # of which it is remembered how they authenticate and 
 MOST_PARTITIONS = 10_000  # of one fetch session
 MOST_TOPICS = 100_000  # whose names are remembered
 LONGEST_NAME = 249  # Topic.MAX_NAME_LENGTH
+LONGEST_SOFTWARE = 255  # characters of its name, and of its version
 FULL_EPOCHS = (0, -1)
 
 Address = Annotated[str, Meta(max_length=300, pattern=r"^[0-9A-Za-z_.:%\[\]-]*\Z")]  # "" of a broker not chosen yet
@@ -123,9 +125,11 @@ class _SaslToken(_Other, tag="saslToken"):
 class _Gap(_Other, tag="gap"):
     size: int | None = None
     skipped: int = 0
+    cut: str | None = None
 
     def _event(self, connection: Connection, at: int) -> Event:
-        return Gap(connection, at, Direction.of(self.direction), self.size, self.skipped)
+        cut = next((one for one in Cut if one and one.text == self.cut), Cut.MISSING)
+        return Gap(connection, at, Direction.of(self.direction), self.size, self.skipped, cut=cut)
 
 
 class _BadFrame(_Other, tag="badFrame"):
@@ -191,10 +195,16 @@ class _Handshake(Struct):
     mechanism: str
 
 
+class _Software(Struct, rename="camel"):
+    client_software_name: str | None = None
+    client_software_version: str | None = None
+
+
 _read_line = msgspec.json.Decoder(_Exchange | _Tls | _SaslToken | _Gap | _BadFrame | _Note | _NotKafka).decode
 _read_embedded = msgspec.json.Decoder(list[_Embedded]).decode
 _read_fetch = msgspec.json.Decoder(_Fetch).decode
 _read_answer = msgspec.json.Decoder(_Answer).decode
+_read_software = msgspec.json.Decoder(_Software).decode
 _read_handshake = msgspec.json.Decoder(_Handshake).decode
 
 
@@ -220,6 +230,16 @@ class LoggedResponseHeader(ResponseHeader):
         return self._json
 
 
+class LoggedRecords(Struct, frozen=True):
+    """A records field of which the log has its size and, as a rule, the headers of its batches."""
+
+    size: int
+    opened: dict[str, Any] = {}
+
+    def __len__(self) -> int:
+        return self.size
+
+
 class LoggedFrame(Frame):
     """A frame of which the log has all but the bytes; its body is made of the JSON."""
 
@@ -227,6 +247,20 @@ class LoggedFrame(Frame):
         super().__init__(b"", at, at, size=size - SIZE_FIELD)
         self.json: bytes | None = None  # of the body
         self.json_version = 0
+        self.records: dict[str, Any] = {}  # path of a records field -> what the log says of it
+
+    def decode(self) -> Any:
+        """What the log shows of the body: withheld bytes are empty, records are LoggedRecords. Raises DecodeError."""
+        if self.message is None or self.json is None:
+            raise Malformed("the log does not have it", message="body")
+        try:
+            return self.message.from_shown(self.json_version, self.json, self._records_at)
+        except EncodeError as error:
+            raise Malformed(str(error), message=self.message.name) from None
+
+    def _records_at(self, path: str, size: int) -> "LoggedRecords":
+        opened = self.records.get(path)
+        return LoggedRecords(size, opened if isinstance(opened, dict) else {})
 
     def body(self) -> Any:
         """See Frame.body. None too where the log withholds bytes or has only sizes: credentials, and records."""
@@ -313,6 +347,10 @@ class LogReader:
             _lay_out(response, line, None if key is None else response_message(key), line.response)
         bodies = Bodies(_object(line.request), _object(line.response), line.undecoded, _embedded(line.embedded))
         _complete(line, request, response, bodies)
+        for one in bodies.embedded:
+            frame = request if one.where == "request" else response
+            if frame is not None and one.kind == "records":
+                frame.records[one.path] = one.json
         exchange = LoggedExchange(
             known.connection,
             max((frame.ended_at for frame in (request, response) if frame is not None), default=0),
@@ -346,10 +384,17 @@ def _lay_out(frame: LoggedFrame, line: _Exchange, message: Message | None, body:
         return
     frame.message = message
     frame.json, frame.json_version = _object(body), version
+    if line.api_key == ApiKey.API_VERSIONS and message is response_message(ApiKey.API_VERSIONS) and _is_refusal(frame):
+        frame.json_version = 0
     older = (layout.release for layout in message.layouts[1:] if version in layout.versions)
     frame.layout = next((release for release in older if release == line.layout), None)
     if line.assumed_version is not None and version > message.versions.highest:
         frame.assumed_version = frame.json_version = line.assumed_version
+
+
+def _is_refusal(api_versions: LoggedFrame) -> bool:
+    """Whether a broker that lacks the version answered, in the layout of version 0 (KIP-511)."""
+    return api_versions.json is not None and b'"throttleTimeMs"' not in api_versions.json
 
 
 def _complete(line: _Exchange, request: LoggedFrame | None, response: LoggedFrame | None, bodies: Bodies) -> None:
@@ -408,10 +453,22 @@ def _learn(exchange: Exchange, bodies: Bodies, known: _Known) -> None:
     request, version = bodies.request, exchange.api_version or 0
     if request is None or len(request) > READABLE or bodies.beginnings:
         return
-    if exchange.api_key == ApiKey.SASL_HANDSHAKE:
+    if exchange.api_key == ApiKey.API_VERSIONS and version >= SOFTWARE_FROM:
+        _learn_software(bodies, _read_software(request), known.connection)
+    elif exchange.api_key == ApiKey.SASL_HANDSHAKE:
         known.connection.sasl_mechanism = _read_handshake(request).mechanism
     elif exchange.api_key == ApiKey.FETCH and version >= FETCH_SESSIONS_FROM and bodies.response is not None:
         _learn_fetch(exchange, _read_fetch(request), _read_answer(bodies.response).session_id, known)
+
+
+def _learn_software(bodies: Bodies, named: "_Software", connection: Connection) -> None:
+    """The client's software; a request that the broker did not read has it in embedded."""
+    for one in bodies.embedded:
+        if one.kind == "unread" and isinstance(one.json, dict):
+            named = msgspec.convert(one.json, _Software)
+    if named.client_software_name is not None and named.client_software_version is not None:
+        connection.client_software_name = named.client_software_name[:LONGEST_SOFTWARE]
+        connection.client_software_version = named.client_software_version[:LONGEST_SOFTWARE]
 
 
 def _learn_fetch(exchange: Exchange, asked: _Fetch, answered_id: int, known: _Known) -> None:

@@ -43,7 +43,7 @@ An exchange, ``"event": "exchange"``, has all of these fields, in this order:
 Anything else has ``event``, ``connection``, ``client``, ``broker``, ``at`` (as requestAt) and:
 
     event           "saslToken": an authentication token outside of any request: direction, size, mechanism, token
-                    "gap": bytes are missing: direction, size (null where nobody knows), skipped
+                    "gap": bytes are missing: direction, size (null where nobody knows), skipped, cut
                     "badFrame": a frame no peer would accept: direction, reason
                     "note": something else that a peer did, as a second answer to one request: direction, what
                     "notKafka": the connection does not speak Kafka in the clear: direction, kind, what, tls
@@ -52,7 +52,8 @@ Anything else has ``event``, ``connection``, ``client``, ``broker``, ``at`` (as 
     size            int: bytes, or null
     mechanism       str: the SASL mechanism that the client asked for, or null
     token           object: the parts of the token that are no secret, as in embedded; null where it is opaque
-    skipped         int: bytes passed over until a frame could be found again
+    skipped         int: bytes passed over until a frame could be found again, or of a size field that has no end
+    cut             str: why bytes are not here, in words; only where that is not that they are missing in the capture
     reason          str: in words
     kind            str: tls, http, proxy, ssh, postgresql, zookeeper, text, one-sided, unknown
     what            str: in words; of notKafka which side it is and what to change
@@ -71,7 +72,7 @@ from kproxy.output.escaping import well_formed
 from kproxy.output.exchange_line import exchange_line
 from kproxy.output.times import render_instant
 from kproxy.output.tls import tls_json
-from kproxy.session import BadFrame, Event, Exchange, Gap, Note, NotKafka, SaslToken, Tls
+from kproxy.session import BadFrame, Cut, Event, Exchange, Gap, Note, NotKafka, SaslToken, Tls
 
 encode = msgspec.json.Encoder().encode
 START = b'{"event":"'  # of every line that kproxy writes; a program that rewrote it may have inserted spaces
@@ -99,7 +100,8 @@ def _sasl_token(event: Any) -> dict[str, Any]:
 
 
 def _gap(event: Any) -> dict[str, Any]:
-    return {"direction": event.direction.text, "size": event.size, "skipped": event.skipped}
+    cut = {} if event.cut is Cut.MISSING else {"cut": event.cut.text}
+    return {"direction": event.direction.text, "size": event.size, "skipped": event.skipped, **cut}
 
 
 def _bad_frame(event: Any) -> dict[str, Any]:

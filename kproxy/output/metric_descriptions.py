@@ -1,7 +1,8 @@
 """Every metric of kproxy: name, type, help and labels. Dashboards and rules are made from these.
 
 Labels are bounded: APIs, versions and causes by what kproxy knows (``other`` for the rest), names from traffic by the analyzer
-(``__other__``). Values: metrics.py.
+(``__other__``). Series by names that peers invent begin at 0, and end when they are idle or others send more: what is right is
+their rate, and its sum (kproxy/proxy/analyzer/series.py). Values: metrics.py.
 """
 
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ class Description:
 
 
 API: Final = ("api", "api_version")
+SOFTWARE: Final = ("software_name", "software_version")
 
 DESCRIPTIONS: Final[tuple[Description, ...]] = (
     Description("kproxy_build", "info", "The version of kproxy."),
@@ -108,6 +110,18 @@ DESCRIPTIONS: Final[tuple[Description, ...]] = (
         "kproxy_filter_faults", "counter", "Filters that raised, hung or answered what cannot be.", (), "filter_faults"
     ),
     Description(
+        "kproxy_filter_events",
+        "counter",
+        "What filters count, by event and what it is of: the calls of each fault, and those on which it fired.",
+        ("cluster", "filter", "event", "name"),
+    ),
+    Description(
+        "kproxy_client_metrics_dropped",
+        "counter",
+        "Numbers that clients have sent (filter telemetry) and that are not shown, by reason.",
+        ("reason",),
+    ),
+    Description(
         "kproxy_loop_lag_seconds",
         "gauge",
         "Longest turn of a worker's event loop.",
@@ -181,10 +195,36 @@ DESCRIPTIONS: Final[tuple[Description, ...]] = (
     Description(
         "kproxy_response_errors", "counter", "Responses with an error code, by API and error.", ("api", "error")
     ),
+    Description("kproxy_client_requests", "counter", "Requests analyzed, by client id.", ("client_id",)),
+    Description("kproxy_client_request_bytes", "counter", "Bytes of these requests.", ("client_id",)),
+    Description("kproxy_client_response_bytes", "counter", "Bytes of their responses.", ("client_id",)),
+    Description("kproxy_client_errors", "counter", "Responses with an error code, by client id.", ("client_id",)),
+    Description(
+        "kproxy_software_requests",
+        "counter",
+        "Requests analyzed, by the client's software as ApiVersions names it; empty where it does not.",
+        SOFTWARE,
+    ),
+    Description(
+        "kproxy_software_connections", "counter", "Connections on which clients named their software.", SOFTWARE
+    ),
+    Description(
+        "kproxy_topic_requests",
+        "counter",
+        "Requests that brought records, by topic and by produce or fetch.",
+        ("topic", "operation"),
+    ),
     Description(
         "kproxy_topic_bytes", "counter", "Bytes of records, by topic and by produce or fetch.", ("topic", "operation")
     ),
-    Description("kproxy_rebalances", "counter", "Rebalances of classic consumer groups.", ("group",)),
+    Description("kproxy_group_requests", "counter", "Requests of members and of commits, by group.", ("group",)),
+    Description("kproxy_group_errors", "counter", "Their responses with an error code.", ("group",)),
+    Description(
+        "kproxy_rebalances",
+        "counter",
+        "Rebalances of groups: generations of classic groups, epochs of members of the others.",
+        ("group",),
+    ),
     Description("kproxy_analysis_gaps", "counter", "Times that bytes were missing in a connection's analysis."),
     Description("kproxy_analysis_lost_bytes", "counter", "Bytes missing in the analysis."),
     Description("kproxy_analysis_bad_frames", "counter", "Frames that no peer would accept."),

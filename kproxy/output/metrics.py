@@ -75,6 +75,10 @@ class Scrape:
     analysis: Mapping[str, Any]
     analysis_up: bool = False
     hung: Mapping[str, int] = field(default_factory=dict)  # processes by kind
+    series: Mapping[str, Sequence[tuple[tuple[str, ...], Sequence[int]]]] = field(default_factory=dict)  # see SERIES
+    filter_counts: Sequence[tuple[str, str, str, str, int]] = ()  # cluster, filter, event, name, count
+    client_metrics: Iterable[Metric] = ()  # what clients have measured and sent (client_metrics.py)
+    client_metrics_dropped: Mapping[str, int] = field(default_factory=dict)  # by reason
 
 
 class Source(Protocol):
@@ -102,8 +106,18 @@ _ROWS = {
     "trailing": "kproxy_trailing_bytes_frames",
     "cut": "kproxy_cut_frames",
     "errors": "kproxy_response_errors",
-    "topics": "kproxy_topic_bytes",
-    "rebalances": "kproxy_rebalances",
+}
+# Kind of name (AnalyzerSeries) -> the metric of each of its numbers
+SERIES = {
+    "clients": (
+        "kproxy_client_requests",
+        "kproxy_client_request_bytes",
+        "kproxy_client_response_bytes",
+        "kproxy_client_errors",
+    ),
+    "software": ("kproxy_software_requests", "kproxy_software_connections"),
+    "topics": ("kproxy_topic_requests", "kproxy_topic_bytes"),
+    "groups": ("kproxy_group_requests", "kproxy_group_errors", "kproxy_rebalances"),
 }
 _OUTPUTS = {
     "written": "kproxy_output_bytes",
@@ -137,6 +151,8 @@ class Metrics(Collector):
             "kproxy_workers": [((), len(scrape.totals))],
             "kproxy_analysis_up": [((), scrape.analysis_up)],
             "kproxy_hung_processes": [((kind,), n) for kind, n in scrape.hung.items()],
+            "kproxy_filter_events": [(row[:4], row[4]) for row in scrape.filter_counts],
+            "kproxy_client_metrics_dropped": [((why,), n) for why, n in scrape.client_metrics_dropped.items()],
             "kproxy_connections_closed": _summed(((cause,), n) for one in scrape.closes for cause, n in one.items()),
         }
         apis = self._apis(scrape)
@@ -146,6 +162,9 @@ class Metrics(Collector):
             if description.total:
                 values[description.name] = list(_totals(description, scrape.totals))
         values |= _of_analysis(scrape.analysis)
+        for kind, metrics in SERIES.items():
+            rows = scrape.series.get(kind, ())
+            values |= {name: [(labels, n[i]) for labels, n in rows if i < len(n)] for i, name in enumerate(metrics)}
         values[LEFT_OUT] = _summed(chain(values[LEFT_OUT], _left_out_by_analyzer(scrape.analysis)))
         for description in DESCRIPTIONS:
             if description.kind == "histogram":
@@ -154,6 +173,7 @@ class Metrics(Collector):
                 yield InfoMetricFamily(description.name, description.help, value={"version": __version__})
             elif samples := values.get(description.name):
                 yield _filled(description, samples)
+        yield from scrape.client_metrics
 
     def _apis(self, scrape: Scrape) -> dict[tuple[str, ...], list[int]]:
         """Labels of an API at a version -> the four counts, the latency, and the histogram, over all workers."""

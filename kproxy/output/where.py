@@ -4,7 +4,6 @@ The names are those of :mod:`kproxy.output.jsonl`. Bodies are read only when the
 A field that an exchange does not have makes the expression false for it, and is reported once.
 """
 
-import difflib
 import re
 from collections.abc import Callable
 from typing import Any
@@ -19,21 +18,12 @@ from kproxy.output.jsonl import event_line
 from kproxy.output.opening import Opener
 from kproxy.output.times import render_instant, render_size
 from kproxy.output.where_types import check_types
+from kproxy.protocol.expressions import Expression, first_sentence
 from kproxy.session import Event, Exchange, Frame
 
-# cel lists names that macros bind (the t of list.exists(t, ...)) among the variables
-BOUND = re.compile(r"\.\s*(?:all|exists|exists_one|existsOne|map|filter)\s*\(\s*([A-Za-z_]\w*)\s*,")
-FUNCTIONS = {
-    *("size", "contains", "startsWith", "endsWith", "matches", "min", "max", "type", "dyn"),
-    *("string", "int", "uint", "double", "bool", "bytes", "duration", "timestamp"),
-    *("getFullYear", "getMonth", "getDayOfYear", "getDayOfMonth", "getDate", "getDayOfWeek"),
-    *("getHours", "getMinutes", "getSeconds", "getMilliseconds"),
-    *("has", "all", "exists", "exists_one", "map", "filter"),
-}
 _split = msgspec.json.Decoder(dict[str, msgspec.Raw])
 # cel's message for a function with arguments of other types, such as null.startsWith("a")
 UNDEFINED = re.compile(r"Undefined variable or function: ('\w+')")
-POSITION = re.compile(r"<input>:(\d+):(\d+): (?:Syntax error: )?([^\n]*)")
 
 
 class Where:
@@ -47,9 +37,11 @@ class Where:
     def __init__(self, expression: str) -> None:
         self.expression = expression
         self.notes: list[str] = []
-        self._program = _compile(expression)
-        self._names = sorted(_check_names(self._program, expression))
-        _check_functions(self._program)
+        try:
+            self._program = Expression(expression, [*CHEAP, *COSTLY, *OTHER], "where")
+        except ValueError as error:
+            raise OptionError(str(error)) from error
+        self._names = self._program.names
         check_types(expression)
         self._cheap = all(name in CHEAP for name in self._names)
 
@@ -82,7 +74,7 @@ class Where:
             if name not in values:
                 return False  # a gap has no apiKey
         try:
-            result = self._program.execute(values)
+            result = self._program.evaluate(values)
         except (LookupError, TypeError, ArithmeticError, RuntimeError, ValueError) as error:
             self._note(error)
             return False
@@ -92,7 +84,7 @@ class Where:
         return result
 
     def _note(self, error: Exception) -> None:
-        what = _first_sentence(error)
+        what = first_sentence(error)
         if isinstance(error, KeyError):
             what = f"no field {error}"
         elif found := UNDEFINED.match(what):
@@ -103,49 +95,6 @@ class Where:
         """Remember why the condition could not be answered."""
         if what not in self.notes and len(self.notes) < 20:
             self.notes.append(what)
-
-
-def _compile(expression: str) -> Any:
-    if not expression.strip():
-        raise OptionError("where is empty; give a condition, for instance 'apiKey == 3'")
-    import cel  # noqa: PLC0415 - it takes a tenth of a second, and most runs have no condition
-
-    try:
-        return cel.compile(expression)
-    except ValueError as error:
-        found = POSITION.search(str(error))
-        if found is None:
-            raise OptionError(f"where {expression!r} is not a CEL expression: {_first_sentence(error)}") from error
-        line, column, what = found.groups()
-        place = f"column {column}" if line == "1" else f"line {line}, column {column}"
-        what = "it ends too early" if "'<EOF>'" in what else what
-        raise OptionError(f"where {expression!r} is wrong at {place}: {what}") from error
-
-
-def _check_names(program: Any, expression: str) -> set[str]:
-    """The names that the expression uses, all known. Raises OptionError with the closest that exist."""
-    names = set(program.variables()) - set(BOUND.findall(expression))
-    known = [*CHEAP, *COSTLY, *OTHER]
-    for name in sorted(names - set(known)):
-        close = difflib.get_close_matches(name, known, 3, 0.5)
-        by_case = [k for k in known if k.lower() == name.lower()]
-        hint = f"did you mean {' or '.join(by_case or close)}?" if by_case or close else f"there are {', '.join(known)}"
-        column = expression.index(name) + 1
-        raise OptionError(f"where {expression!r}: nothing is called {name!r} (column {column}); {hint}")
-    return names
-
-
-def _check_functions(program: Any) -> None:
-    """Raise OptionError for a function that CEL lacks: cel itself reports it only when it is called."""
-    for name in program.functions():
-        if name.isidentifier() and name not in FUNCTIONS:
-            close = difflib.get_close_matches(name, FUNCTIONS, 1, 0.5)
-            hint = f"; did you mean {close[0]}?" if close else ""
-            raise OptionError(f"where: there is no function {name!r} in CEL{hint}")
-
-
-def _first_sentence(error: Exception) -> str:
-    return re.split(r"\. |\n", str(error), maxsplit=1)[0]
 
 
 def _instant(frame: Frame | None, ended: bool) -> str | None:

@@ -13,7 +13,19 @@ from kproxy.output.from_jsonl import MOST_CONNECTIONS, ODD, LogReader
 from kproxy.output.jsonl import event_line
 from kproxy.output.text.lines import TextLines
 from kproxy.output.text.tree import Tree
-from kproxy.session import BadFrame, Direction, Event, Exchange, Gap, Note, NotKafka, SaslToken, TlsFacts, TlsTraffic
+from kproxy.session import (
+    BadFrame,
+    Cut,
+    Direction,
+    Event,
+    Exchange,
+    Gap,
+    Note,
+    NotKafka,
+    SaslToken,
+    TlsFacts,
+    TlsTraffic,
+)
 from kproxy.session import Tls as TlsEvent
 from kproxy.session.events import Connection
 from tests.support.conversation import broker, client, closing, events_of
@@ -24,6 +36,7 @@ OTHERS: list[Event] = [
     SaslToken(CONNECTION, START, Direction.REQUEST, 40, {"username": "alice"}),
     Gap(CONNECTION, START, Direction.RESPONSE, None, 12),
     Gap(CONNECTION, START, Direction.REQUEST, 10, 0),
+    Gap(CONNECTION, START, Direction.REQUEST, 0, 2, cut=Cut.RESET),
     BadFrame(CONNECTION, START, Direction.REQUEST, "no request"),
     Note(CONNECTION, START, Direction.RESPONSE, "a second answer"),
     NotKafka(CONNECTION, START, "http", Direction.REQUEST, "the client speaks HTTP"),
@@ -126,7 +139,7 @@ def test_a_fetch_session_of_which_lines_are_missing_says_so() -> None:
     reader = LogReader()
     reader.read(fetch(0, (0, 10), (1, 20)))
     lines = shown(*reader.read(fetch(5, (1, 25))))
-    assert "  fetch session 99, epoch 5: 1 partitions, and those that are not in the capture" in lines
+    assert "  fetch session 99, epoch 5: 1 partitions, and those from before the capture" in lines
 
 
 def test_lines_that_somebody_rewrote_are_read() -> None:

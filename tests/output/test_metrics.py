@@ -1,5 +1,7 @@
 """Numbers as Prometheus reads them: every metric is as described, names bounded by others, scrapes quick to parse."""
 
+import shutil
+import subprocess
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -9,6 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from kproxy.output.metric_descriptions import BY_NAME
 from kproxy.output.metrics import Metrics, Scrape
+from tests.conftest import Require
 
 BOUNDS = (1_000_000, 10_000_000, 100_000_000)  # 1, 10, 100 ms
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
@@ -22,8 +25,6 @@ SAID = {
     "cut": [["Produce", "request", 5]],
     "unanswered": 1,
     "errors": [["Metadata", "LEADER_NOT_AVAILABLE", 3], ["__other__", "__other__", 4]],
-    "topics": [['odd"topic\n\\', "produce", 1000]],
-    "rebalances": [["group", 2]],
     "gaps": 1,
     "bad_frames": 0,
     "not_kafka": 0,
@@ -34,6 +35,12 @@ SAID = {
     "connections": 3,
     "most_lag_ns": 1_500_000,
     "outputs": {"log": {"written": 10, "dropped": 20, "failures": 30}},
+}
+SERIES = {
+    "clients": [(("c",), [1, 2, 3, 4]), (("__other__",), [10, 20, 30, 40])],
+    "software": [(("apache-kafka-java", "3.9.0"), [7, 1])],
+    "topics": [(('odd"topic\n\\', "produce"), [5, 1000])],
+    "groups": [(("group",), [8, 1, 2])],
 }
 
 
@@ -83,8 +90,11 @@ def everything() -> dict[str, Any]:
         "totals": [totals, totals],
         "closes": [{"idle": 1}, {"idle": 2}],
         "analysis": SAID,
+        "series": SERIES,
         "analysis_up": True,
         "hung": {"worker": 1, "analyzer": 2},
+        "client_metrics_dropped": {"too many series": 5},
+        "filter_counts": [("orders", "faults", "calls", "moved", 4), ("orders", "faults", "fired", "moved", 2)],
     }
 
 
@@ -116,6 +126,8 @@ def test_what_the_analyzer_says_is_there() -> None:
     assert found["kproxy_response_errors_total{api=Metadata,error=LEADER_NOT_AVAILABLE}"] == 3
     assert found["kproxy_response_errors_total{api=__other__,error=__other__}"] == 4
     assert found['kproxy_topic_bytes_total{operation=produce,topic=odd"topic\n\\}'] == 1000
+    assert found["kproxy_client_errors_total{client_id=__other__}"] == 40
+    assert found["kproxy_software_connections_total{software_name=apache-kafka-java,software_version=3.9.0}"] == 1
     assert found["kproxy_undecoded_exchanges_total{api=Fetch}"] == 2
     assert found["kproxy_trailing_bytes_frames_total{api=Metadata,direction=request}"] == 3
     assert found["kproxy_trailing_bytes_frames_total{api=Metadata,direction=response}"] == 1
@@ -126,7 +138,7 @@ def test_what_the_analyzer_says_is_there() -> None:
 
 
 def test_one_line_a_sample_whatever_the_names_are() -> None:
-    lines = scraped(analysis={"rebalances": [['a"\n\\\u2028b', 1]]}).split("\n")
+    lines = scraped(series={"groups": [(('a"\n\\\u2028b',), [1, 0, 1])]}).split("\n")
     assert [line for line in lines if line.startswith("kproxy_rebal")] == [
         'kproxy_rebalances_total{group="a\\"\\n\\\\\u2028b"} 1.0'
     ]
@@ -143,6 +155,17 @@ def test_every_described_metric_appears_as_described(accept: str, parse: Any) ->
         labels = {label for sample in family.samples for label in sample.labels} - {"le", "version"}
         assert labels == set(description.labels)
     assert set(families) == set(seen)
+
+
+def test_promtool_finds_nothing_to_complain_of(require: Require) -> None:
+    """Of all metrics, with hostile names; promtool checks names, types, help and what a counter may be called."""
+    promtool = shutil.which("promtool")
+    require("promtool", promtool, "there is no promtool")
+    assert promtool is not None
+    hostile = [((name,), [1, 2, 3, 4]) for name in ('"', "\\", "\n", "\u202e", "{}", "# HELP x", "\U0001f9ea", "")]
+    text = scraped(**(everything() | {"series": SERIES | {"clients": hostile}}))
+    done = subprocess.run([promtool, "check", "metrics"], input=text, text=True, capture_output=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 def test_descriptions_keep_to_prometheus_naming() -> None:

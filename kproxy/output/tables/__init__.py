@@ -1,22 +1,29 @@
-"""Tables for analysis: connections, exchanges, record batches, offsets, records. Events in; Arrow record batches, or files, out.
+"""Tables for analysis: events in; Arrow record batches, or Parquet files, out.
 
     contracts.py   every table and column: name, type, unit, meaning. The only place that defines them
     arrow.py       the contracts as Arrow schemas
     columns.pyx    Rows: tuples of values into Arrow's memory, written when there are enough
     layouts.py     which fields of a message at a version the rows are made of, found in the facts
     rows.pyx       bodies as objects; rows of exchanges and record batches
+    logged.py      rows of record batches of a decoded log, which has their headers as JSON
     offsets.py     rows of offsets: a row a partition of Fetch, ListOffsets, OffsetCommit, OffsetFetch
+    group_events.py rows of group_events: a function for each API that is about groups
+    errors.py      rows of errors: the codes of a response, and what they are of
+    activity.pyx   rows of topic_activity: what is counted of a connection until it is written
     records.py     rows of records, copied out of the batches as columns
     tables.pyx     Tables: which rows an event makes; ConnectionTotals: what is counted until a connection closes
     parquet.py     a directory of Parquet files, complete or absent
 
 A row is a tuple in the order of the contract's columns. Memory is bounded: Rows holds 8,192 rows or 4 MB of text, a file one
-row group, a body larger than 16 MB is not decoded (its row says so).
+row group, Activity the counts of 10,000 keys a connection and 200,000 in all, a body larger than 16 MB is not decoded (its row
+says so). Rows depend on the events of their connection alone, so that they are the same however connections are divided among
+processes; topic_activity beyond those 200,000 excepted.
 
 To add
     a column that is a field at the top of bodies    contracts.py, and its line in TOP_FIELDS of layouts.py
     another column of exchanges or record_batches    contracts.py, exchange_row or batch_rows in rows.pyx: same position in both
     a column of connections                          contracts.py, ConnectionTotals.row in tables.pyx
+    an API that is about groups                      its function in READERS of group_events.py
     a table                                          contracts.py (TABLES), its Rows in Tables, the rows in a module of its own
 """
 

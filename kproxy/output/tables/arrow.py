@@ -42,11 +42,12 @@ def schema_of(table: Table) -> "pyarrow.Schema":
     import pyarrow as pa  # noqa: PLC0415
 
     metadata = {"kproxy.table": table.name, "kproxy.contract": str(table.version), "kproxy.row": table.row}
+    metadata["kproxy.since"] = table.since
     return pa.schema(list(map(_field, table.columns)), metadata=metadata)
 
 
 def _field(column: Column) -> "pyarrow.Field":
     import pyarrow as pa  # noqa: PLC0415
 
-    words = {"comment": column.meaning, **({"unit": column.unit} if column.unit else {})}
+    words = {"comment": column.meaning, "since": column.since, **({"unit": column.unit} if column.unit else {})}
     return pa.field(column.name, arrow_type(column.type), column.nullable, words)

@@ -1,11 +1,15 @@
-"""The tables: every column of each, with its type, its unit and what it means. What analyses are written against.
+"""The tables: every column of each, with its type, its unit, what it means, and since when. What analyses are written against.
 
-A contract has a version. A column that is added does not change it; one that is renamed, removed, or comes to mean or hold
-something else makes it one higher. Files carry the version in their metadata (``kproxy.contract``), columns their meaning.
+``since`` is the release of kproxy that first wrote the table, or the column. A contract has a version. A column that is added
+does not change it; one that is renamed, removed, or comes to mean or hold something else makes it one higher. Files carry the
+version in their metadata (``kproxy.contract``), columns their meaning.
 
 Types are Arrow's, as pyarrow prints them. Times are microseconds, because neither Spark nor DuckDB has a finer one with a
 time zone; one before 1900 or after 9999 is null, because Spark reads no column that has one; ``latency_ms`` is computed
 from nanoseconds. "Null" without more means: not seen, or the version has no such field.
+Tables of a decoded log are those of the capture that the log was made from, but for columns with ``from_log``, and for records,
+which no log has; of one records field a log has at most 1,000 batches. A log made with a condition (--where) has fewer
+exchanges, and their numbers are other ones. A log that was written by the proxy says nothing of how connections ended.
 Not here: credentials, and values of configurations, which are in no table; bodies as JSON only where they are asked for.
 """
 
@@ -14,6 +18,7 @@ from dataclasses import dataclass
 TIME = "timestamp[us, tz=UTC]"
 TIME_MS = "timestamp[ms, tz=UTC]"
 TEXTS = "list<string>"
+FIRST = "0.1.0"  # the release with which contracts begin
 FROM_CONNECTIONS = "connections.connection_id"
 
 
@@ -26,6 +31,10 @@ class Column:
     meaning: str
     unit: str = ""
     nullable: bool = True
+    since: str = FIRST
+    from_log: str = (
+        ""  # what it holds in tables of a decoded log, where that is not the same as in those of the capture
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +46,11 @@ class Table:
     row: str
     columns: tuple[Column, ...]
     optional: bool = False  # written only when asked for
+    since: str = FIRST
 
 
-def _always(name: str, kind: str, meaning: str, unit: str = "") -> Column:
-    return Column(name, kind, meaning, unit, nullable=False)
+def _always(name: str, kind: str, meaning: str, unit: str = "", *, from_log: str = "") -> Column:
+    return Column(name, kind, meaning, unit, nullable=False, from_log=from_log)
 
 
 CONNECTIONS = Table(
@@ -52,13 +62,23 @@ CONNECTIONS = Table(
             "connection_id", "string", "what the other tables know it by; the same whenever the same bytes are read"
         ),
         _always("connection", "int64", "its number in the decoded log of the same run"),
-        _always("capture", "string", "base name of the capture"),
+        _always("capture", "string", "base name of the capture", from_log="base name of the log"),
         _always("client_address", "string", "who opened the connection; an IPv6 address without brackets"),
         _always("client_port", "int32", "its port"),
         _always("broker_address", "string", "the other side"),
         _always("broker_port", "int32", "its port"),
-        Column("first_seen_at", TIME, "first byte of the first frame"),
-        Column("last_seen_at", TIME, "last byte of the last frame"),
+        Column(
+            "first_seen_at",
+            TIME,
+            "first byte of the first frame",
+            from_log="of a response without request: its last byte",
+        ),
+        Column(
+            "last_seen_at",
+            TIME,
+            "last byte of the last frame",
+            from_log="of a request without response: its first byte",
+        ),
         Column("client_software_name", "string", "as ApiVersions v3 and later names it (KIP-511)"),
         Column("client_software_version", "string", "likewise"),
         _always("client_ids", TEXTS, "client ids of its requests, at most 16, in the order in which they came"),
@@ -85,8 +105,9 @@ CONNECTIONS = Table(
         _always("skipped_bytes", "int64", "that came and were passed over", "bytes"),
         _always("bad_frames", "int64", "frames that no peer would accept"),
         Column("not_kafka", "string", "tls, http, ssh, unknown: what it is instead of Kafka in the clear; else null"),
-        Column("closed_by", "string", "client or broker: who closed or reset it first"),
-        Column("closed", "string", "finished, reset, reused, evicted, or end of capture"),
+        Column("closed_by", "string", "client or broker: who closed or reset it first", from_log="null"),
+        Column("closed_at", TIME, "when closed_by closed or reset it", from_log="null"),
+        Column("closed", "string", "finished, reset, reused, evicted, or end of capture", from_log="end of capture"),
     ),
 )
 
@@ -171,6 +192,16 @@ EXCHANGES = Table(
         ),
         Column("fetch_session_epoch", "int32", "Fetch: 0 for a full request, -1 for one without a session (KIP-227)"),
         Column("throttle_time_ms", "int32", "how long the broker held the client back by quota", "ms"),
+        Column(
+            "offered_versions",
+            TEXTS,
+            "ApiVersions: the versions that the broker takes, a text for each API: key, colon, least and greatest (3:0-13)",
+        ),
+        Column(
+            "described_topics",
+            TEXTS,
+            "Metadata, DescribeTopicPartitions: the topics that the response describes without an error",
+        ),
         # what its records fields hold
         Column("record_batches", "int32", "batches in it; null for an API that carries none"),
         Column("records", "int64", "records in them; control records included"),
@@ -205,6 +236,7 @@ RECORD_BATCHES = Table(
             "appended_offset",
             "int64",
             "produce: the offset that the broker gave its first record; null for none or an error",
+            from_log="null behind a batch whose count is null",
         ),
         Column(
             "base_offset",
@@ -212,12 +244,17 @@ RECORD_BATCHES = Table(
             "as in the batch: of its first record; 0 in a request; null: a wrapper's is not in its header",
         ),
         Column("last_offset", "int64", "as in the batch"),
-        Column("count", "int64", "records in it"),
+        Column(
+            "count",
+            "int64",
+            "records in it",
+            from_log="null for compressed messages of magic 0 or 1 where there are several in one field",
+        ),
         _always("size", "int64", "as it came, header included", "bytes"),
         Column("codec", "string", "none, gzip, snappy, lz4, zstd; null for a number that is none of them"),
         Column("magic", "int8", "format: 0, 1 or 2"),
         Column("timestamp_type", "string", "CreateTime, LogAppendTime, or NoTimestampType for magic 0"),
-        Column("base_timestamp", TIME_MS, "of its first record; magic 2"),
+        Column("base_timestamp", TIME_MS, "of its first record; magic 2", from_log="null"),
         Column("max_timestamp", TIME_MS, "the latest in it"),
         Column("partition_leader_epoch", "int32", "as the leader wrote it; -1 from producers"),
         Column("producer_id", "int64", "-1: not idempotent"),
@@ -290,4 +327,147 @@ OFFSETS = Table(
     ),
 )
 
-TABLES = {table.name: table for table in (CONNECTIONS, EXCHANGES, RECORD_BATCHES, OFFSETS, RECORDS)}
+GROUP_EVENTS = Table(
+    "group_events",
+    1,
+    "what an exchange says of one group: joins, syncs, leaves, and what changes or fails otherwise; a heartbeat or a commit "
+    "that succeeds and changes nothing has no row, a LeaveGroup has one for each member that leaves, a SyncGroup of the "
+    "leader one more for each member",
+    (
+        _always("connection_id", "string", FROM_CONNECTIONS),
+        _always("exchange", "int64", "exchanges.exchange"),
+        Column("request_at", TIME, "exchanges.request_at"),
+        Column("at", TIME, "when it was known: exchanges.response_at; exchanges.request_at where no response was seen"),
+        Column(
+            "group_type",
+            "string",
+            "classic (JoinGroup, SyncGroup), consumer (KIP-848), share (KIP-932), streams (KIP-1071): the protocol of the "
+            "request; null for commit, coordinator and delete, which all of them use",
+        ),
+        _always("group_id", "string", "the group"),
+        _always(
+            "event",
+            "string",
+            "join: a member asks to be let in (JoinGroup; a heartbeat of epoch 0); sync: a member asks for its assignment "
+            "(SyncGroup); assign: what the leader's SyncGroup gives to one member; leave: a member is gone (LeaveGroup; epoch "
+            "-1, or -2 of a static member that will be back); heartbeat: one that failed, or that asks for or brings a change; "
+            "commit: OffsetCommit or TxnOffsetCommit refused; coordinator: FindCoordinator; delete: DeleteGroups",
+        ),
+        Column("client_id", "string", "exchanges.client_id"),
+        Column(
+            "member_id",
+            "string",
+            "the request's; the response's where that is empty; assign, leave: the member that it is about",
+        ),
+        Column("group_instance_id", "string", "of a static member (KIP-345)"),
+        Column(
+            "generation",
+            "int32",
+            "of the request: generation id, or member epoch; join: the generation that the member says it owned last "
+            "(ConsumerProtocolSubscription v2 and later); null for none",
+        ),
+        Column("response_generation", "int32", "of the response: generation id, or member epoch; null for none"),
+        Column("session_timeout_ms", "int32", "join of classic groups", "ms"),
+        Column("rebalance_timeout_ms", "int32", "max.poll.interval.ms of Java's consumer; null for unchanged", "ms"),
+        Column("heartbeat_interval_ms", "int32", "that the broker asks for; heartbeats of KIP-848 and its kin", "ms"),
+        Column("protocol_type", "string", "consumer, connect, ...; of classic groups"),
+        Column("protocol", "string", "the assignor that was chosen; consumer: the server's assignor that is asked for"),
+        Column("protocols", TEXTS, "the assignors that a join offers, at most 100"),
+        Column("leader_id", "string", "join: member id of the group's leader; assign: of the member that assigned"),
+        Column("is_leader", "bool", "join: whether the response says that the member leads; sync: whether it assigns"),
+        Column(
+            "members",
+            TEXTS,
+            "join: the members, as the response tells the leader; sync of a leader: those that it assigns to; leave: all that "
+            "the request names; null for other rows",
+        ),
+        Column(
+            "subscribed_topics",
+            TEXTS,
+            "join: of the first protocol's ConsumerProtocolSubscription; heartbeat: as it names them, of share groups too; "
+            "streams: source topics of the topology; null for unchanged, or none that can be read",
+        ),
+        Column("subscribed_regex", "string", "consumer: the pattern of topics (KIP-848); null for none or unchanged"),
+        Column(
+            "assignment",
+            TEXTS,
+            "sync, assign: ConsumerProtocolAssignment as topic-partition; heartbeat: what the response gives; streams: active "
+            "tasks as subtopology-partition; a topic's id where its name was not seen; null for unchanged, or where it cannot be "
+            "read",
+        ),
+        Column(
+            "owned",
+            TEXTS,
+            "what the member says that it owns, likewise: join by ConsumerProtocolSubscription v1 and later, heartbeat in its "
+            "request",
+        ),
+        Column("coordinator", "string", "coordinator: host:port that the response names"),
+        Column("coordinator_id", "int32", "coordinator: broker id of it"),
+        Column("error_code", "int16", "of the response, for this member or group; null without a response"),
+        Column("error_name", "string", "Kafka's name of it; NONE for 0"),
+        Column(
+            "reason", "string", "why the member joins or leaves, as it says (KIP-800); else the broker's errorMessage"
+        ),
+    ),
+)
+
+TOPIC_ACTIVITY = Table(
+    "topic_activity",
+    1,
+    "what one connection produced to or fetched from a partition in one minute. One minute of a partition can have several "
+    "rows, as where traffic comes out of order or memory is short: readers sum",
+    (
+        Column("minute", TIME, "its beginning; of record_batches.at"),
+        Column("topic", "string", "null where only the id was seen"),
+        Column("topic_id", "string", "Kafka's text form, 22 characters; null in versions that carry names"),
+        _always("partition", "int32", "its number"),
+        Column("client_id", "string", "exchanges.client_id"),
+        _always("connection_id", "string", FROM_CONNECTIONS),
+        _always("direction", "string", "produce or fetch"),
+        _always("exchanges", "int64", "in which the partition had records"),
+        _always("batches", "int64", "record batches"),
+        _always("records", "int64", "records in them, as far as their headers say; control records included"),
+        _always("bytes", "int64", "of the records fields, compressed as they came", "bytes"),
+        _always("refused_records", "int64", "of records, those that the broker answered with an error code"),
+    ),
+)
+
+ERRORS = Table(
+    "errors",
+    1,
+    "an error code that a response has for a resource, wherever in it; the same code for other partitions has rows of its own",
+    (
+        _always("connection_id", "string", FROM_CONNECTIONS),
+        _always("exchange", "int64", "exchanges.exchange"),
+        Column("at", TIME, "exchanges.response_at"),
+        Column("api_key", "int16", "exchanges.api_key"),
+        Column("api_name", "string", "exchanges.api_name"),
+        Column("client_id", "string", "exchanges.client_id"),
+        _always("error_code", "int16", "never 0"),
+        Column("error_name", "string", "Kafka's name of it"),
+        Column("message", "string", "the broker's errorMessage, where it sends one; its first 500 characters"),
+        _always(
+            "resource_type",
+            "string",
+            "topic, group, transactional_id, broker, or none: what the response has the code for; in a response that names "
+            "nothing, the group or the transactional id of the request",
+        ),
+        Column("resource", "string", "its name; a topic's id where its name was not seen; null for none"),
+        Column("partition", "int32", "of the topic; null where the code is not a partition's"),
+        _always("count", "int64", "how often the response has it so"),
+    ),
+)
+
+TABLES = {
+    table.name: table
+    for table in (
+        CONNECTIONS,
+        EXCHANGES,
+        RECORD_BATCHES,
+        OFFSETS,
+        GROUP_EVENTS,
+        TOPIC_ACTIVITY,
+        ERRORS,
+        RECORDS,
+    )
+}

@@ -31,6 +31,8 @@ class Form(IntEnum):
     COUNT = 3  # the number of its elements
     NAMES = 4  # the names of its elements
     ONE_NAME = 5  # a list of it alone
+    RANGES = 6  # the version ranges of its elements, as text
+    DESCRIBED = 7  # the names of its elements without an error
 
 
 class Searched(NamedTuple):
@@ -89,7 +91,14 @@ TOP_FIELDS: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
     ("fetch_session_id", ("session_id",), ("session_id",)),
     ("fetch_session_epoch", ("session_epoch",), ()),
     ("throttle_time_ms", (), ("throttle_time_ms",)),
+    ("offered_versions", (), ("api_keys",)),
+    ("described_topics", (), ("topics",)),
 )
+_ONLY_IN = {
+    "offered_versions": frozenset({"ApiVersionsResponse"}),
+    "described_topics": frozenset({"MetadataResponse", "DescribeTopicPartitionsResponse"}),
+}
+_FORMS = {"members": Form.COUNT, "offered_versions": Form.RANGES, "described_topics": Form.DESCRIBED}
 _NOTHING = (None, "", -1)
 _OTHER_NOTHING: dict[str, tuple[Any, ...]] = {"fetch_session_id": (None, 0), "fetch_session_epoch": (None,)}
 
@@ -104,6 +113,8 @@ def top_fields(message: str, version: int, *, in_response: bool) -> tuple[TopFie
     fields = {field.attribute: field for field in _fields(message, version) if version in field.versions}
     found = []
     for number, (column, request_paths, response_paths) in enumerate(TOP_FIELDS):
+        if column in _ONLY_IN and message not in _ONLY_IN[column]:
+            continue
         for path in response_paths if in_response else request_paths:
             outer, _, inner = path.partition(".")
             if outer in fields and (not inner or inner in {each.attribute for each in fields[outer].fields}):
@@ -143,8 +154,6 @@ def _kind(f: Field) -> Kind | None:
 def _form(column: str, field: Field, inner: str) -> Form:
     if inner:
         return Form.FIRST if field.is_array else Form.INNER
-    if column == "members":
-        return Form.COUNT
     if column == "protocols":
         return Form.NAMES if field.is_array else Form.ONE_NAME
-    return Form.VALUE
+    return _FORMS.get(column, Form.VALUE)

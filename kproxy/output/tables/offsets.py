@@ -53,7 +53,7 @@ def _list(request: Any, response: Any) -> Iterator[Row]:
 
 def _commit(request: Any, response: Any) -> Iterator[Row]:
     answered = NO_BODY if response is None else _partitions(response.topics)
-    group_id = well_formed(request.group_id)
+    group_id = well_formed(request.group_id or "")
     for key, sent in _partitions(request.topics).items():
         yield key, group_id, None, sent.committed_offset, None, None, None, None, _error(answered.get(key))
 
@@ -61,10 +61,22 @@ def _commit(request: Any, response: Any) -> Iterator[Row]:
 def _committed(request: Any, response: Any) -> Iterator[Row]:
     if response is None:
         return
-    groups = [(group.group_id, group.topics) for group in response.groups] or [(request.group_id, response.topics)]
+    groups = [(group.group_id, group.topics) for group in response.groups or ()] or [
+        (request.group_id, response.topics)
+    ]
     for group_id, topics in groups:
         for key, found in _partitions(topics).items():
-            yield key, well_formed(group_id), None, found.committed_offset, None, None, None, None, found.error_code
+            yield (
+                key,
+                well_formed(group_id or ""),
+                None,
+                found.committed_offset,
+                None,
+                None,
+                None,
+                None,
+                found.error_code,
+            )
 
 
 ROWS = {

@@ -32,7 +32,7 @@ cdef class RecordsField:
     cdef readonly int partition
     cdef readonly object error_code
     cdef readonly object appended_offset  # Produce: of the first record, in the response; None without one or after an error
-    cdef readonly bytes data
+    cdef readonly object data  # bytes; LoggedRecords of a decoded log
     cdef readonly bint unaligned  # whether it may start inside a batch
 
 

@@ -1,6 +1,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from kproxy.output.from_jsonl import LoggedRecords
 from kproxy.output.tables.layouts import Searched
 from kproxy.protocol import Message
 from kproxy.protocol.records import Batches
@@ -64,7 +65,7 @@ class RecordsField:
         partition: int,
         error_code: int | None,
         appended_offset: int | None,
-        data: bytes,
+        data: bytes | LoggedRecords,
         unaligned: bool = False,
     ) -> None: ...
     @property
@@ -80,7 +81,7 @@ class RecordsField:
     @property
     def appended_offset(self) -> int | None: ...
     @property
-    def data(self) -> bytes: ...
+    def data(self) -> bytes | LoggedRecords: ...
     @property
     def unaligned(self) -> bool: ...
     def batches(self) -> Batches: ...

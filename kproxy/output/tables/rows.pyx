@@ -44,6 +44,8 @@ cdef int INNER = layouts.Form.INNER
 cdef int FIRST = layouts.Form.FIRST
 cdef int COUNT = layouts.Form.COUNT
 cdef int NAMES = layouts.Form.NAMES
+cdef int RANGES = layouts.Form.RANGES
+cdef int DESCRIBED = layouts.Form.DESCRIBED
 cdef Py_ssize_t TOP_FIELD_COUNT = len(TOP_FIELDS)
 cdef str NO_TOPIC_ID = ZERO_UUID
 cdef dict _api_names = {key: api.name for key, api in facts().apis.items()}
@@ -53,6 +55,7 @@ cdef enum:
     GROUP_KEY = 0  # CoordinatorType
     TRANSACTION_KEY = 1
     MOST_PROTOCOLS = 100  # assignors of a member that are in a row
+    MOST_RANGES = 1_000  # APIs of a broker that are in a row
 
 
 # Times
@@ -173,7 +176,11 @@ cdef class Getter:
         if self.form == COUNT:
             return len(value or ())
         if self.form == NAMES:
-            return [each.name for each in (value or ())[:MOST_PROTOCOLS]]
+            return [each.name or "" for each in (value or ())[:MOST_PROTOCOLS]]
+        if self.form == RANGES:
+            return [f"{each.api_key}:{each.min_version}-{each.max_version}" for each in (value or ())[:MOST_RANGES]]
+        if self.form == DESCRIBED:
+            return [each.name for each in (value or ())[:MOST_VALUES] if each.name and not each.error_code]
         return [value or ""]
 
 
@@ -225,7 +232,7 @@ cdef bint gather_names(tuple names, object struct, Found found) except -1:
         if not value or len(into) >= MOST_VALUES:
             continue
         if name[2]:
-            into.update(dict.fromkeys(value[:MOST_VALUES]))
+            into.update(dict.fromkeys([each for each in value[:MOST_VALUES] if each is not None]))
         else:
             into[value] = None
             is_topic |= <int>name[1] == TOPIC
@@ -282,10 +289,14 @@ cpdef tuple read_body(Frame frame):
     if frame is None or frame.unread:
         return None, None
     message = frame.message
+    if frame.cut_code and type(frame) is not Frame:
+        return None, None  # a decoded log has no message where no field is whole
     if message is None or frame.error is not None:
         return None, str(frame.error) if frame.error is not None else "nothing is known about its layout"
     if frame.cut:
         return None, None
+    if type(frame) is not Frame:
+        return _read_logged(frame, message)
     if len(frame.data) > LARGEST and message.name not in WITH_RECORDS:
         return None, f"{message.name} has {len(frame.data):,} bytes: one of more than {LARGEST:,} is not taken apart"
     body = Body.__new__(Body)
@@ -307,10 +318,20 @@ cpdef tuple read_body(Frame frame):
     return body, None
 
 
+cdef tuple _read_logged(Frame frame, object message):
+    """read_body of a frame whose body is made of the JSON of a decoded log."""
+    if frame.wire_size > LARGEST and message.name not in WITH_RECORDS:
+        return None, f"{message.name} has {frame.size:,} bytes: one of more than {LARGEST:,} is not taken apart"
+    try:
+        return Body(message, frame.json_version, frame.decode()), None
+    except DecodeError as error:
+        return None, str(error)
+
+
 # Exchanges
 
 cpdef tuple exchange_row(int64_t number, Exchange exchange, Found found, list top, object undecoded):
-    """The columns of exchanges up to throttle_time_ms, without connection_id.
+    """The columns of exchanges up to described_topics, without connection_id.
 
     Args:
         number: of the exchange in its connection.
@@ -338,7 +359,7 @@ cpdef tuple exchange_row(int64_t number, Exchange exchange, Found found, list to
         exchange.api_key,
         _api_names.get(exchange.api_key),
         exchange.api_version,
-        exchange.correlation_id,
+        correlation_id(exchange.correlation_id),
         exchange.client_id,
         None if request is None else len(request.data) + request.absent + 4,
         None if response is None else len(response.data) + response.absent + 4,
@@ -358,6 +379,11 @@ cpdef tuple exchange_row(int64_t number, Exchange exchange, Found found, list to
         groups[0] if groups else None,
         next(iter(found.transactional_ids)) if found.transactional_ids else None,
     ) + tuple(top)
+
+
+cdef inline object correlation_id(number):
+    """None for what a line of a decoded log has and no header could have."""
+    return number if number is None or -(1 << 31) <= number < 1 << 31 else None
 
 
 cdef inline bint is_cut(Frame frame) noexcept:
@@ -420,7 +446,7 @@ cdef int _coordinator_keys(request, Found found) except -1:
     """FindCoordinator names groups and transactional ids in one field (KIP-699 made it many)."""
     into = {GROUP_KEY: found.groups, TRANSACTION_KEY: found.transactional_ids}.get(request.key_type)
     if into is not None:
-        into.update(dict.fromkeys([request.key] if request.key else request.coordinator_keys or ()))
+        into.update(dict.fromkeys([request.key] if request.key else [each for each in request.coordinator_keys or () if each is not None]))
     return 0
 
 
@@ -430,7 +456,7 @@ cdef class RecordsField:
     """One records field: a partition of a Produce request or of a Fetch response."""
 
     def __init__(
-        self, str direction, topic, topic_id, int partition, error_code, appended_offset, bytes data, bint unaligned=False
+        self, str direction, topic, topic_id, int partition, error_code, appended_offset, data, bint unaligned=False
     ):
         self.direction = direction
         self.topic = topic
@@ -509,10 +535,10 @@ cdef Slot BASE_OFFSET = _slot("ProduceResponse", "PartitionProduceResponse", "ba
 cdef list _produced(request, response, names):
     cdef dict answers = _answers(response)
     cdef list fields = []
-    for topic in TOPIC_DATA.of(request):
+    for topic in TOPIC_DATA.of(request) or ():
         sent_name, sent_id = TOPIC_NAME.of(topic), TOPIC_ID.of(topic)
         name, topic_id = topic_of(sent_name, sent_id, names)
-        for partition in PARTITION_DATA.of(topic):
+        for partition in PARTITION_DATA.of(topic) or ():
             index = INDEX.of(partition)
             answer = answers.get((sent_name, sent_id, index))
             error = offset = None
@@ -529,27 +555,27 @@ cdef dict _answers(response):
     cdef dict answers = {}
     if response is None:
         return answers
-    for topic in RESPONSES.of(response):
+    for topic in RESPONSES.of(response) or ():
         name, topic_id = ANSWERED_TOPIC.of(topic), ANSWERED_ID.of(topic)
-        for partition in ANSWERS.of(topic):
+        for partition in ANSWERS.of(topic) or ():
             answers[name, topic_id, ANSWERED_INDEX.of(partition)] = partition
     return answers
 
 
 cdef list _fetched(response, FetchSlots slots, names):
     cdef list fields = []
-    for topic in slots.topics.of(response):
+    for topic in slots.topics.of(response) or ():
         sent_name = None if slots.name is None else slots.name.of(topic)
         sent_id = None if slots.topic_id is None else slots.topic_id.of(topic)
         name, topic_id = topic_of(sent_name, sent_id, names)
-        for partition in slots.partitions.of(topic):
+        for partition in slots.partitions.of(topic) or ():
             number, error, data = slots.index.of(partition), slots.error_code.of(partition), slots.records.of(partition)
             fields.append(new_field("fetch", name, topic_id, number, error, None, data or b"", slots.unaligned))
     return fields
 
 
 cdef RecordsField new_field(
-    str direction, topic, topic_id, int partition, error_code, appended_offset, bytes data, bint unaligned
+    str direction, topic, topic_id, int partition, error_code, appended_offset, data, bint unaligned
 ):
     cdef RecordsField field = RecordsField.__new__(RecordsField)
     field.direction = direction

@@ -6,6 +6,7 @@ from hashlib import blake2b
 
 from libc.stdint cimport int64_t
 
+from kproxy.output.tables.activity cimport Activity
 from kproxy.output.tables.columns cimport Rows
 from kproxy.output.tables.rows cimport (
     Body,
@@ -23,16 +24,24 @@ from kproxy.session.exchanges cimport Event, Exchange, Frame
 
 from kproxy.errors import DecodeError
 from kproxy.output.completeness import read_beginning
-from kproxy.output.tables.contracts import BODIES, CONNECTIONS, EXCHANGES, OFFSETS, RECORD_BATCHES, RECORDS
+from kproxy.output.tables.contracts import (
+    BODIES, CONNECTIONS, ERRORS, EXCHANGES, GROUP_EVENTS, OFFSETS, RECORD_BATCHES, RECORDS, TOPIC_ACTIVITY,
+)
+from kproxy.output.tables.errors import error_rows
+from kproxy.output.tables.group_events import group_event_rows, READERS
+from kproxy.output.tables.logged import logged_batches
 from kproxy.output.tables.offsets import offset_rows, ROWS
 from kproxy.output.tables.records import record_columns
 from kproxy.protocol import ApiKey
 from kproxy.protocol.embedded.sasl import open_token
-from kproxy.protocol.addresses import split_address
+from kproxy.protocol.addresses import MOST_PORT, split_address
 from kproxy.session import BadFrame, Gap, NotKafka, SaslToken
 
 MOST_CLIENT_IDS = 16
+MOST_COUNTED = (1 << 63) - 1
+MOST_HELD = 200_000  # keys of topic_activity that all connections together hold
 cdef int SASL_AUTHENTICATE = ApiKey.SASL_AUTHENTICATE
+cdef int64_t LARGEST = 1 << 53  # records that one field is taken for: a header may claim any number
 cdef tuple NO_RECORDS = (None, None, None)
 cdef object COUNT = [column.name for column in RECORD_BATCHES.columns].index("count") - 3  # in a row from direction on
 
@@ -44,6 +53,7 @@ cdef class ConnectionTotals:
     cdef public object tls
     cdef public object user_name
     cdef public object closed_by
+    cdef public object closed_at  # ns since the epoch
     cdef public int64_t undecoded
     cdef public int64_t errors
     cdef readonly str connection_id
@@ -63,6 +73,7 @@ cdef class ConnectionTotals:
     cdef readonly object skipped_bytes
     cdef readonly int64_t bad_frames
     cdef readonly object not_kafka
+    cdef Activity activity  # None until there is any
 
     def __init__(self, Event first not None, capture):
         """A connection whose first event this is."""
@@ -119,8 +130,8 @@ cdef class ConnectionTotals:
             self.connection_id,
             connection.number,
             self.capture,
-            *split_address(connection.client),
-            *split_address(connection.broker),
+            *_address(connection.client),
+            *_address(connection.broker),
             instant(self.first_seen_at) if self.has_times else None,
             instant(self.last_seen_at) if self.has_times else None,
             connection.client_software_name,
@@ -143,13 +154,23 @@ cdef class ConnectionTotals:
             self.undecoded,
             self.errors,
             self.gaps,
-            self.missing_bytes,
-            self.skipped_bytes,
+            min(self.missing_bytes, MOST_COUNTED),
+            min(self.skipped_bytes, MOST_COUNTED),
             self.bad_frames,
             self.not_kafka,
             self.closed_by,
+            None if self.closed_at is None else instant(self.closed_at),
             closed,
         )  # fmt: skip
+
+
+cdef tuple _address(str text):
+    """Host and port; a decoded log may name a broker that was not chosen yet, "", or anything."""
+    try:
+        host, port = split_address(text)
+    except ValueError:
+        return text, 0
+    return (host, port) if 0 <= port <= MOST_PORT else (text, 0)
 
 
 cdef str connection_id(Event first):
@@ -181,6 +202,10 @@ cdef class Tables:
     cdef Rows _exchanges
     cdef Rows _batches
     cdef Rows _offsets
+    cdef Rows _groups
+    cdef Rows _activity
+    cdef Rows _errors
+    cdef Py_ssize_t _held  # keys of topic_activity, of all connections
     cdef dict _open  # connection number -> ConnectionTotals
 
     def __init__(self, write, *, bint bodies=False, bint records=False):
@@ -190,11 +215,15 @@ cdef class Tables:
         exchanges = EXCHANGES
         if bodies:
             exchanges = dataclasses.replace(EXCHANGES, columns=EXCHANGES.columns + BODIES)
-        self.tables = [CONNECTIONS, exchanges, RECORD_BATCHES, OFFSETS, *([RECORDS] if records else [])]
+        self.tables = [CONNECTIONS, exchanges, RECORD_BATCHES, OFFSETS, GROUP_EVENTS, TOPIC_ACTIVITY, ERRORS]
+        self.tables += [RECORDS] if records else []
         self._connections = Rows(CONNECTIONS, write)
         self._exchanges = Rows(exchanges, write)
         self._batches = Rows(RECORD_BATCHES, write)
         self._offsets = Rows(OFFSETS, write)
+        self._groups = Rows(GROUP_EVENTS, write)
+        self._activity = Rows(TOPIC_ACTIVITY, write)
+        self._errors = Rows(ERRORS, write)
         self._open = {}
 
     def add(self, Event event not None, capture, *, bint shown=True, bodies=None):
@@ -211,23 +240,27 @@ cdef class Tables:
         else:
             totals.count(event)
 
-    def ended(self, number, by):
-        """Note that one side (client or broker) closed or reset the connection of that number."""
+    def ended(self, number, by, at=None):
+        """Note that one side (client or broker) closed or reset the connection of that number, when (ns since the epoch)."""
         totals = self._open.get(number)
         if totals is not None and totals.closed_by is None:
-            totals.closed_by = by
+            totals.closed_by, totals.closed_at = by, at
 
     def closed(self, number, reason):
         """Add the row of the connection of that number: it is closed, or the capture has no more of it."""
-        totals = self._open.pop(number, None)
+        cdef ConnectionTotals totals = self._open.pop(number, None)
         if totals is not None:
             self._connections.append(totals.row(reason))
+            if totals.activity is not None:
+                self._held -= totals.activity.write(self._activity)
 
     def flush(self):
         """Write the rows that are held: the end of the last capture."""
         for number in list(self._open):
             self.closed(number, "end of capture")
         for rows in (self._connections, self._exchanges, self._batches, self._offsets):
+            rows.flush()
+        for rows in (self._groups, self._activity, self._errors):
             rows.flush()
 
     cdef int _add_exchange(self, Exchange exchange, ConnectionTotals totals, bint shown, bodies) except -1:
@@ -243,16 +276,18 @@ cdef class Tables:
         totals.errors += 1 if found.error_codes else 0
         totals.undecoded += exchange.undecoded is not None or undecoded is not None
         if exchange.api_key == SASL_AUTHENTICATE and totals.user_name is None and request is not None:
-            totals.user_name = _user(request.struct, exchange.connection.sasl_mechanism)
+            totals.user_name = _user(exchange, request.struct, bodies)
         if not shown:
             return 0
-        if request is not None and request.name in ROWS:
-            for offset in offset_rows(exchange, request, response):
-                self._offsets.put((totals.connection_id, number))
-                self._offsets.put(offset)
-                self._offsets.end()
+        if request is not None:
+            if request.name in ROWS:
+                self._put(self._offsets, totals, number, offset_rows(exchange, request, response))
+            if request.name in READERS:
+                self._put(self._groups, totals, number, group_event_rows(exchange, request, response))
+        if found.error_codes and response is not None:
+            self._put(self._errors, totals, number, error_rows(exchange, request, response, found))
         fields = records_fields(request, response, exchange.topic_names)
-        counts = NO_RECORDS if fields is None else self._add_records(totals.connection_id, number, exchange, fields)
+        counts = NO_RECORDS if fields is None else self._add_records(totals, number, exchange, fields)
         row = exchange_row(number, exchange, found, top_fields(request, response), undecoded)
         self._exchanges.put((totals.connection_id,))
         self._exchanges.put(row)
@@ -262,27 +297,63 @@ cdef class Tables:
         self._exchanges.end()
         return 0
 
-    cdef tuple _add_records(self, str connection_id, int64_t number, Exchange exchange, list fields):
-        """Add rows of record_batches and records; return how many batches, records and bytes."""
+    cdef int _put(self, Rows rows, ConnectionTotals totals, int64_t number, found) except -1:
+        """Add rows that begin behind connection_id and exchange."""
+        for row in found:
+            rows.put((totals.connection_id, number))
+            rows.put(row)
+            rows.end()
+        return 0
+
+    cdef tuple _add_records(self, ConnectionTotals totals, int64_t number, Exchange exchange, list fields):
+        """Add rows of record_batches, records and topic_activity; return how many batches, records and bytes."""
+        cdef str connection_id = totals.connection_id
         cdef int64_t batches = 0
         cdef int64_t size = 0
+        cdef int64_t count
         cdef RecordsField field
+        cdef list rows
         records = 0
         for field in fields:
             at = _sent_at(exchange, field.direction)
-            found = field.batches()
-            problems = None
-            if self._records and found:
-                columns, problems = record_columns(connection_id, number, field, found)
-                self._write(RECORDS, columns)
-            batches += len(found)
+            if type(field.data) is bytes:
+                found = field.batches()
+                problems = None
+                if self._records and found:
+                    columns, problems = record_columns(connection_id, number, field, found)
+                    self._write(RECORDS, columns)
+                rows, count, counted = batch_rows(field, found, problems), len(found), 0
+                for row in rows:
+                    counted += max(0, row[COUNT] or 0)
+            else:
+                rows, count, counted = logged_batches(field, field.data.opened)
+            batches += count
             size += len(field.data)
-            for row in batch_rows(field, found, problems):
-                records += max(0, row[COUNT] or 0)
+            records += counted
+            for row in rows:
                 self._batches.put((connection_id, number, at))
                 self._batches.put(row)
                 self._batches.end()
-        return batches, records, size
+            if field.data:
+                self._count_activity(totals, number, exchange, at, field, count, min(counted, LARGEST))
+        return batches, min(records, LARGEST), size
+
+    cdef int _count_activity(
+        self, ConnectionTotals totals, int64_t number, Exchange exchange, at, RecordsField field, int64_t batches,
+        int64_t records,
+    ) except -1:
+        cdef Activity activity = totals.activity
+        cdef Py_ssize_t before
+        if activity is None:
+            activity = totals.activity = Activity(totals.connection_id)
+        before = activity.held()
+        self._held += activity.add(self._activity, number, exchange.client_id, at, field, batches, records) - before
+        if self._held > MOST_HELD:
+            for totals in self._open.values():
+                if totals.activity is not None:
+                    totals.activity.write(self._activity)
+            self._held = 0
+        return 0
 
 
 cdef object _sent_at(Exchange exchange, str direction):
@@ -299,13 +370,23 @@ cdef tuple _json(Exchange exchange, bodies):
     return tuple([None if body is None else body.decode("utf-8", "replace") for body in both])
 
 
-cdef object _user(request, mechanism):
-    """The user name in a client's token, of the mechanisms that have one in the clear."""
+cdef object _user(Exchange exchange, request, bodies):
+    """The user name in a client's token, of the mechanisms that have one in the clear. A decoded log has it beside the body."""
+    if type(exchange.request) is not Frame:
+        return _shown_user(bodies)
     try:
-        name = open_token(request.auth_bytes or b"", mechanism, from_client=True).get("username")
+        name = open_token(request.auth_bytes or b"", exchange.connection.sasl_mechanism, from_client=True).get("username")
     except DecodeError:
         return None
     return name if isinstance(name, str) and name else None
+
+
+cdef object _shown_user(bodies):
+    for one in bodies.embedded if bodies is not None else ():
+        if one.kind == "sasl-token" and one.where == "request" and isinstance(one.json, dict):
+            name = one.json.get("username")
+            return name if isinstance(name, str) and name else None
+    return None
 
 
 def json_of(Frame frame):

@@ -229,6 +229,11 @@ def _sasl_token(event: Any) -> tuple[str, bool]:
 
 
 def _gap(event: Any) -> tuple[str, bool]:
+    if event.ends_in_size_field:
+        return (
+            f"{render_size(event.skipped)} of an unfinished size field from {_side(event.direction)}: {event.cut.text}",
+            True,
+        )
     skipped = f"{render_size(event.skipped)} from {_side(event.direction)} passed over until the next frame"
     if event.size == 0:
         return skipped, True

@@ -70,8 +70,8 @@ class Tree:
         if session is None or session.epoch in FULL_EPOCHS:
             return
         title = f"fetch session {session.session_id}, epoch {session.epoch}: {len(session.partitions)} partitions"
-        begun = "" if session.whole else ", and those that are not in the capture"
-        yield f"  {self.style.paint(self.style.name, title + begun)}"
+        others = "" if session.others is None else f", and {session.others}"
+        yield f"  {self.style.paint(self.style.name, title + others)}"
         shown = session.partitions[:MOST_PARTITIONS]
         for index, one in enumerate(shown):
             topic = self._names.get(one.topic, one.topic)

@@ -4,7 +4,9 @@ import json
 
 import pyarrow.parquet as pq
 import pytest
+from packaging.version import Version
 
+import kproxy
 from kproxy.output.tables import TABLES, Column, Table, schema_of
 from kproxy.output.tables.contracts import BODIES, EXCHANGES
 from tests.support.tables import query, tables_of
@@ -27,7 +29,7 @@ def test_a_column_is_named_in_snake_case_and_explained(table: Table, column: Col
 
 @pytest.mark.parametrize(("table", "column"), COLUMNS, ids=shown)
 def test_a_number_of_bytes_or_of_time_says_its_unit(table: Table, column: Column) -> None:
-    measured = column.name.endswith(("_ms", "_bytes", "size"))
+    measured = column.name.endswith(("_ms", "_bytes", "size")) or column.name == "bytes"
     assert (column.unit != "") is measured
 
 
@@ -53,6 +55,13 @@ def test_files_carry_the_contract_in_their_metadata(name: str) -> None:
         assert str(field.type).replace("element: ", "").replace(" not null", "") == column.type
         assert field.nullable is column.nullable
         assert field.metadata[b"comment"] == column.meaning.encode()
+        assert field.metadata[b"since"] == column.since.encode()
+
+
+@pytest.mark.parametrize(("table", "column"), COLUMNS, ids=shown)
+def test_a_column_says_since_which_release(table: Table, column: Column) -> None:
+    for since in (table.since, column.since):
+        assert Version(since) <= Version(kproxy.__version__)
 
 
 def test_the_marker_says_versions_and_rows() -> None:

@@ -297,3 +297,22 @@ def test_the_id_is_that_of_the_bytes_and_not_of_the_run() -> None:
     )
     assert one == two != three
     assert len(one) == 32
+
+
+def test_what_brokers_offer_and_describe_is_what_they_logged() -> None:
+    """Ranges of ApiVersions, topics of Metadata: those in the broker's own log of its responses."""
+    offered, described = set(), set()
+    for logged in broker_log("01-java-produce-consume-group.pcap"):
+        response = logged["response"]
+        if logged["requestHeader"]["requestApiKeyName"] == "API_VERSIONS":
+            offered.add(frozenset(f"{k['apiKey']}:{k['minVersion']}-{k['maxVersion']}" for k in response["apiKeys"]))
+        if logged["requestHeader"]["requestApiKeyName"] == "METADATA":
+            described.add(frozenset(topic["name"] for topic in response["topics"] if not topic["errorCode"]))
+    tables = tables_of("01-java-produce-consume-group.pcap")
+    rows = query(tables, "select offered_versions from exchanges where api_name = 'ApiVersions'")
+    assert {frozenset(ranges) for (ranges,) in rows} == offered
+    rows = query(tables, "select described_topics from exchanges where api_name = 'Metadata'")
+    assert {frozenset(topics) for (topics,) in rows} == described
+    assert query(tables, "select count(*) from exchanges where offered_versions is not null and api_key != 18") == [
+        (0,)
+    ]

@@ -99,6 +99,14 @@ def test_hostile_client_ids_stay_in_their_column() -> None:
             Gap(CONNECTION, START, Direction.RESPONSE, 7, cut=Cut.SNAPLEN),
             "gap: 7 B from broker cut by the capture's snaplen",
         ),
+        (
+            Gap(CONNECTION, START, Direction.REQUEST, None, 3, 1, Cut.CAPTURE_ENDED),
+            "3 B of an unfinished size field from client: the capture ended inside it",
+        ),
+        (
+            Gap(CONNECTION, START, Direction.RESPONSE, 0, 2, 1, Cut.RESET),
+            "2 B of an unfinished size field from broker: the connection ended inside it",
+        ),
         (BadFrame(CONNECTION, START, Direction.REQUEST, "a\nb"), "bad frame from client: a\\nb"),
         (NotKafka(CONNECTION, START, "tls", Direction.REQUEST, "speaks TLS"), "not Kafka (tls): speaks TLS"),
     ],

@@ -1,0 +1,163 @@
+"""ClientSeries: what clients have measured and sent (KIP-714), as metric families of /metrics.
+
+    org.apache.kafka.producer.record.send.total {topic: orders}
+    -> kafka_client_producer_record_send_total{cluster="...",client_id="...",client_instance_id="...",topic="orders"}
+
+Names, attributes and values are a client's: letters that Prometheus has no use for become ``_``, what a terminal would obey is
+escaped, everything has a longest size. Series that are beyond a cap are dropped and counted by reason; the ones that are there
+go on. A series of which nothing comes any more is forgotten.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Protocol
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+
+from kproxy.output.escaping import printable
+
+MOST_SERIES = 20_000
+MOST_SERIES_A_FAMILY = 1_000
+MOST_FAMILIES = 500
+MOST_ATTRIBUTES = 8
+LONGEST_NAME, LONGEST_LABEL, LONGEST_VALUE = 150, 64, 200
+PREFIX = "kafka_client_"
+OWN = ("cluster", "client_id", "client_instance_id")  # labels that no attribute replaces
+KAFKAS = "org.apache.kafka."
+ENDINGS = ("total", "created", "info", "bucket")  # that OpenMetrics gives a meaning at the end of a name
+RESERVED = ("le", "quantile")  # labels of histograms and summaries
+HELP = "Measured by clients and sent by them (KIP-714)."
+
+Labels = tuple[tuple[str, str], ...]
+
+
+class Measured(Protocol):
+    """A number of a client: kproxy.filters.contract.ClientMetric."""
+
+    @property
+    def name(self) -> str:
+        """Of OpenTelemetry's metric."""
+
+    @property
+    def is_counter(self) -> bool:
+        """Whether it only grows."""
+
+    @property
+    def is_delta(self) -> bool:
+        """Whether it is to be added to the value before."""
+
+    @property
+    def attributes(self) -> Sequence[tuple[str, str]]:
+        """Of the data point."""
+
+    @property
+    def value(self) -> float:
+        """Finite."""
+
+
+@dataclass(slots=True)
+class Series:
+    """The value of one series, and until when it is kept."""
+
+    value: float
+    until: float
+
+
+@dataclass(slots=True)
+class Family:
+    """All series of one name."""
+
+    is_counter: bool
+    series: dict[Labels, Series]
+
+
+class ClientSeries:
+    """The series of all clients, bounded."""
+
+    def __init__(self) -> None:
+        self.dropped: Counter[str] = Counter()
+        self._families: dict[str, Family] = {}
+        self._count = 0
+
+    def add(self, now: float, client: tuple[str, str, str], metrics: Iterable[Measured], keep_s: float) -> None:
+        """Note what a client has sent. *client* has the values of OWN; *now* is of any clock."""
+        if self._count >= MOST_SERIES or len(self._families) >= MOST_FAMILIES:
+            self.expire(now)
+        own = tuple((name, printable(value, LONGEST_VALUE)) for name, value in zip(OWN, client, strict=True))
+        for metric in metrics:
+            why = self._put(metric, own, now + keep_s)
+            if why:
+                self.dropped[why] += 1
+
+    def _put(self, metric: Measured, own: Labels, until: float) -> str:
+        """Note a number; return why it is dropped, or ""."""
+        name = family_name(metric.name)
+        family = self._families.get(name)
+        if family is None:
+            if len(self._families) >= MOST_FAMILIES:
+                return "too many names"
+            family = self._families[name] = Family(metric.is_counter, {})
+        if family.is_counter != metric.is_counter:
+            return "another type"
+        labels = own + attribute_labels(metric.attributes)
+        series = family.series.get(labels)
+        if series is None:
+            if self._count >= MOST_SERIES or len(family.series) >= MOST_SERIES_A_FAMILY:
+                return "too many series"
+            family.series[labels] = Series(metric.value, until)
+            self._count += 1
+        else:
+            series.value = series.value + metric.value if metric.is_delta else metric.value
+            series.until = until
+        return ""
+
+    def expire(self, now: float) -> None:
+        """Forget series of which nothing came in time."""
+        for name, family in list(self._families.items()):
+            family.series = {labels: one for labels, one in family.series.items() if one.until > now}
+            if not family.series:
+                del self._families[name]
+        self._count = sum(len(family.series) for family in self._families.values())
+
+    def families(self) -> Iterator[Metric]:
+        """The metric families, by name."""
+        for name, family in sorted(self._families.items()):
+            shown: Metric = (CounterMetricFamily if family.is_counter else GaugeMetricFamily)(name, HELP)
+            ending = "_total" if family.is_counter else ""
+            for labels, series in family.series.items():
+                shown.add_sample(name + ending, dict(labels), series.value)
+            yield shown
+
+
+@lru_cache(4_096)
+def family_name(name: str) -> str:
+    """The name of the family for a metric of a client, without ``_total``.
+
+    Two names that become the same are one family. None ends as a sample of another family would.
+    """
+    word = re.sub("[^a-z0-9]+", "_", name.removeprefix(KAFKAS)[:LONGEST_NAME].lower()).strip("_")
+    parts = word.split("_")
+    while parts and parts[-1] in ENDINGS:
+        parts.pop()
+    return PREFIX + ("_".join(parts) or "unnamed")
+
+
+def attribute_labels(attributes: Sequence[tuple[str, str]]) -> Labels:
+    """The labels for the attributes of a data point, by name; of those that become the same name the first counts."""
+    found: dict[str, str] = {}
+    for name, value in attributes[:MOST_ATTRIBUTES]:
+        label = label_name(name)
+        if value and label not in OWN:
+            found.setdefault(label, printable(value, LONGEST_VALUE))
+    return tuple(sorted(found.items()))
+
+
+@lru_cache(4_096)
+def label_name(name: str) -> str:
+    """The label for an attribute: none that Prometheus keeps for itself, and it begins with a letter."""
+    label = re.sub("[^a-z0-9]+", "_", name[:LONGEST_LABEL].lower()).strip("_")
+    return label if label and not label[0].isdigit() and label not in RESERVED else f"attribute_{label}".rstrip("_")

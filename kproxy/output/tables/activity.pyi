@@ -1,0 +1,6 @@
+MOST_KEYS: int
+
+class Activity:
+    def __init__(self, connection_id: str) -> None: ...
+    @property
+    def connection_id(self) -> str: ...
