@@ -12,7 +12,8 @@
     output.py          Output: what a destination of events is; how to add one
     line_output.py     lines of text or JSON
     pcapng_output.py   a capture, in order of time or as it comes
-    parquet_output.py  tables
+    table_output.py    rows of tables, for Parquet, DuckDB and Spark
+    parquet_output.py  tables as files
     summary.py         counts, and the sentences that a decode ends with
     sink.py            bytes to a file or pipe
     rotating_file.py   bytes to a file in parts, whatever the disk does

@@ -243,7 +243,7 @@ class Connections:
         self._drop(connection)
 
     def _drop(self, connection: LiveConnection) -> None:
-        """Forget a connection; what is in flight may yet be answered, so nothing is said of it."""
+        """Forget a connection. Its requests in flight are not reported as unanswered: responses may still come."""
         self._forget(connection.number)
         self._listener.end_connection(End(connection.number, self.last_at, reason=CloseReason.EVICTED), None)
 

@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
-from pathlib import Path
+from pathlib import Path, PurePath
 from types import TracebackType
 from typing import Self
 
@@ -111,9 +111,14 @@ def open_input(file: Path) -> Capture | DecodedLog:
         CaptureError: it cannot be opened, or is neither.
     """
     name = "standard input" if str(file) == STANDARD_INPUT else str(file)
-    source = PlainSource(open_source(file), name)
+    return open_stream(open_source(file), name)
+
+
+def open_stream(stream: ByteSource, name: str) -> Capture | DecodedLog:
+    """As ``open_input``, of decompressed bytes from anywhere; the stream is closed with what is returned, or on an error."""
+    source = PlainSource(stream, name)
     try:
-        if _is_log(source, file):
+        if _is_log(source, PurePath(name)):
             return DecodedLog(source, name)
         if source.peek(1) == b"{":
             raise CaptureError(f'{name}: line 1: neither a capture nor a line of a decoded log, an object with "event"')
@@ -123,7 +128,7 @@ def open_input(file: Path) -> Capture | DecodedLog:
         raise
 
 
-def _is_log(source: PlainSource, file: Path) -> bool:
+def _is_log(source: PlainSource, file: PurePath) -> bool:
     """Whether the first line, or what exists of it, is an object with "event". No capture begins with a brace."""
     first = source.peek(1)
     if first != b"{":

@@ -15,7 +15,8 @@ Kafka is found by content, on any port. A flow is a machine of four states; ``Fl
                exception was contained and counted (``fail``)
 
 A verdict is made from the first bytes of the flow where the capture has them: then the side that opened the connection is the
-client. Where it has not, requests are looked for at the beginnings of pieces (sides.py), in at most JOINED_SIZE bytes. Entering
+client. Where it has not, requests are looked for at the beginnings of pieces (sides.py), in at most JOINED_SIZE bytes. Responses
+without any request are KAFKA, too, if their bodies are laid out so: they are shown, and a Note says what is missing. Entering
 a state feeds it all that was pending: no byte is lost on the way, except those that were dropped, which a Gap event counts.
 
 What bounds memory: the above for UNDECIDED; session.Limits for KAFKA; one TLS record each way, and secrets (KeyLog) for TLS.
@@ -25,7 +26,7 @@ from collections.abc import Callable, Iterator
 from enum import Enum
 from functools import cached_property
 from itertools import accumulate
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from kproxy.capture import Closed, CloseReason, Data, Ended, Flow, FlowItem, Gap
 from kproxy.capture.tls import KeyLog
@@ -42,6 +43,7 @@ from kproxy.session import (
     Event,
     Foreign,
     Limits,
+    Note,
     NotKafka,
     Session,
     looks_like_responses,
@@ -50,12 +52,14 @@ from kproxy.session import (
 )
 from kproxy.session import Gap as PassedOver
 from kproxy.session.closing import who_closed
+from kproxy.session.lone_responses import have_layouts
 
 PROBE_SIZE = 256 * 1024  # bytes of a flow that are probed before it is called something else, and that may be pending
 PROBE_PIECES = 256
 JOINED_HELD = 16 * 1024 * 1024  # the most that is pending while one request could take it all
 JOINED_SIZE = 128 * 1024 * 1024  # bytes searched of a flow that begins within a message, which has 100 MB at most
 RUN_PIECES = 16  # of a direction without its beginning: how many are tried as one, joined with as many that follow
+MOST_CUT = 65_536  # bytes that a snaplen cut off a packet in such a row
 ENOUGH = 2048  # bytes of a direction that are enough to tell what it begins with
 UNKNOWN = "no Kafka request at its start, and nothing else that kproxy knows"
 CUT_SHORT = "too little of each packet was captured to tell what it is: record whole packets (tcpdump -s 0)"
@@ -137,6 +141,7 @@ class FlowReader:
         self._start = (bytearray(), bytearray())  # what each direction begins with, up to ENOUGH
         self._missing = 0
         self._lost = False  # bytes are missing, so that what came is not the beginning
+        self._responses_alone = False  # no byte of the client, and pending begins with a response
         self._foreign: Foreign | None = None  # what a flow without beginning seems to be, unless a request is found
 
     @cached_property
@@ -207,7 +212,7 @@ class FlowReader:
         whole = self._from_start and not self._lost
         verdict = self._probe_start(direction, data) if whole else self._probe_piece(direction, data)
         if verdict is State.UNDECIDED and (self._held[0] > self._most[0] or self._held[1] > self._most[1]):
-            if whole or sum(self._sizes) > JOINED_SIZE or (not all(self._sizes) and self._has_responses()):
+            if whole or sum(self._sizes) > JOINED_SIZE or (not all(self._sizes) and self._find_responses() is not None):
                 return self._last_verdict()
             self._let_older_half_go()
         return verdict
@@ -278,31 +283,47 @@ class FlowReader:
     def _only_direction(self) -> Direction:
         return Direction.RESPONSE if self._sizes[Direction.RESPONSE] else Direction.REQUEST
 
-    def _judge_one_sided(self, direction: Direction) -> Foreign | None:
+    def _judge_one_sided(self, direction: Direction) -> Verdict | None:
         """Judge a flow of which only one direction has bytes: whether they are the broker's."""
-        if (direction == Direction.RESPONSE or not self._from_start) and self._has_responses():
+        responses = self._find_responses() if direction == Direction.RESPONSE or not self._from_start else None
+        if responses is not None:
             if direction == Direction.REQUEST:
                 self.flow.swap()  # the side taken for the client is the broker
-            return Foreign("one-sided", Direction.RESPONSE, RESPONSES)
+            if not responses.are_kafka:
+                return Foreign("one-sided", Direction.RESPONSE, RESPONSES)
+            self._begin_with(responses)
+            return State.KAFKA
         if self._from_start and direction == Direction.RESPONSE:
             return Foreign("unknown", Direction.RESPONSE, UNHEARD)
         return None
 
-    def _has_responses(self) -> bool:
-        """Whether what is pending, all of one direction, has responses: brokers write them whole, so pieces begin with them."""
-        runs: list[list[bytes]] = [[]]
-        for item in self._pending:
+    def _find_responses(self) -> "Responses | None":
+        """Find responses in what is pending, all of one direction: brokers write them whole, so pieces begin with them."""
+        runs: list[list[Piece]] = [[]]
+        for index, item in enumerate(self._pending):
             if isinstance(item, Data | Decrypted):
-                runs[-1].append(item.data)
+                runs[-1].append(Piece(index, item.data))
+            elif isinstance(item, Gap) and runs[-1] and item.cut and item.size is not None and item.size <= MOST_CUT:
+                runs[-1][-1] = runs[-1][-1]._replace(cut=item.size)
             elif isinstance(item, Gap):
                 runs.append([])
         if self._from_start and not self._lost:
-            return looks_like_responses(b"".join(runs[0]))
-        return any(
-            may_be_response(piece) and _are_responses(run[begin : begin + RUN_PIECES])
+            return _responses_in(runs[0], from_start=True)
+        found = (
+            _responses_in(run[begin : begin + RUN_PIECES], from_start=False)
             for run in runs
             for begin, piece in enumerate(run)
+            if may_be_response(piece.data)
         )
+        return next((one for one in found if one is not None), None)
+
+    def _begin_with(self, responses: "Responses") -> None:
+        """Let go what is pending before the responses, and decode them without their requests."""
+        for item in self._pending[: responses.place]:
+            if isinstance(item, Data | Decrypted):
+                self._let_go[item.side] = self._let_go.get(item.side, 0) + len(item.data)
+        del self._pending[: responses.place]
+        self._responses_alone = True
 
     def _can_be_client(self, direction: int) -> bool:
         return direction == Direction.REQUEST or not self._from_start
@@ -323,15 +344,25 @@ class FlowReader:
             broker=flow.server,
             cluster=self.cluster,
             limits=self.limits,
-            from_start=self._outside is not None or (flow.half(0).from_start, flow.half(1).from_start),
+            from_start=self._begins(),
         )
         if self._outside is not None:
             session.connection.tls = self._outside.facts
-        let_go = [
+        let_go: list[Event] = [
             PassedOver(session.connection, pending[0].time_ns, flow.direction(side), 0, size)
             for side, size in sorted(self._let_go.items())
         ]
+        if self._responses_alone:
+            let_go.append(Note(session.connection, pending[0].time_ns, Direction.RESPONSE, RESPONSES))
         return [*let_go, *(event for item in pending for event in _feed(session, item))]
+
+    def _begins(self) -> tuple[bool, bool]:
+        """Whether the first bytes that a session gets are the beginning of a frame, by direction."""
+        if self._responses_alone:
+            return False, True
+        return (
+            (True, True) if self._outside is not None else (self.flow.half(0).from_start, self.flow.half(1).from_start)
+        )
 
     # UNDECIDED to TLS
 
@@ -356,9 +387,29 @@ class FlowReader:
         return [NotKafka(connection, at, foreign.kind, foreign.direction, foreign.what)]
 
 
-def _are_responses(pieces: list[bytes]) -> bool:
-    begins = set(accumulate((len(piece) for piece in pieces), initial=0))
-    return looks_like_responses(b"".join(pieces), begins)
+class Piece(NamedTuple):
+    """Bytes that are pending, the place of their item there, and how many behind them a snaplen cut."""
+
+    place: int
+    data: bytes
+    cut: int = 0
+
+
+class Responses(NamedTuple):
+    """Responses in what is pending: the place of the item that begins with the first one; whether they are surely Kafka's."""
+
+    place: int
+    are_kafka: bool
+
+
+def _responses_in(pieces: list[Piece], *, from_start: bool) -> Responses | None:
+    """Judge pieces in a row, the first of which begins with a response if there are any."""
+    begins = list(accumulate((len(piece.data) + piece.cut for piece in pieces), initial=0))
+    data = b"".join(piece.data + bytes(piece.cut) for piece in pieces)
+    if not looks_like_responses(data, None if from_start else set(begins)):
+        return None
+    holes = [(end - piece.cut, end) for piece, end in zip(pieces, begins[1:], strict=True) if piece.cut]
+    return Responses(pieces[0].place, have_layouts(data, holes))
 
 
 def _feed(session: Session, item: Item) -> list[Event]:

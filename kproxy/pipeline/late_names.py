@@ -37,6 +37,11 @@ class LateNames:
         self.before_holding: Callable[[], None] = lambda: None  # called before an event is held; may raise
 
     @property
+    def waits(self) -> bool:
+        """Whether an event may still be held."""
+        return self._waits
+
+    @property
     def holds(self) -> bool:
         """Whether events are held."""
         return bool(self._held)

@@ -31,7 +31,7 @@ from kproxy.pipeline.flow_reader import FlowEvents
 from kproxy.pipeline.late_names import LateNames
 from kproxy.pipeline.output import End, Output, Source
 from kproxy.pipeline.tls_flow import Secrets
-from kproxy.session import Event, Exchange, Limits
+from kproxy.session import ClusterView, Event, Exchange, Limits
 
 if TYPE_CHECKING:
     from kproxy.output.from_jsonl import LogReader
@@ -137,7 +137,14 @@ class Run:
 
     # Sources that have an end
 
-    def read(self, source: Input, *, name: str | None = None, wait_for_names: bool = True) -> Iterator[None]:
+    def read(
+        self,
+        source: Input,
+        *,
+        name: str | None = None,
+        wait_for_names: bool = True,
+        cluster: ClusterView | None = None,
+    ) -> Iterator[None]:
         """Read a source to its end; pause after each event, so that the caller can show progress, or stop.
 
         Damage ends the source and is among ``damages``; what comes before it was written.
@@ -145,12 +152,17 @@ class Run:
         Args:
             name: the outputs' name of the source.
             wait_for_names: hold events back until their topics have names (late_names.py); not where they are watched live.
+            cluster: what the connections of a capture learn names from, and to; by default a view of their own.
         """
         if isinstance(source, DecodedLog):
             return self._read_log(source, name)
         self.secrets.read_from(source)
         return self._read_flows(
-            read_flows(source), name or Path(source.name).name, source, wait_for_names=wait_for_names
+            read_flows(source),
+            name or Path(source.name).name,
+            source,
+            wait_for_names=wait_for_names,
+            cluster=cluster,
         )
 
     def read_part(self, source: Capture, division: Division, *, name: str | None = None) -> Iterator[None]:
@@ -189,6 +201,28 @@ class Run:
     def read_flow_items(self, items: Iterator[FlowItem | Data], name: str = "") -> Iterator[None]:
         """Read reassembled flows, from wherever they come: as ``read`` does a capture."""
         return self._read_flows(items, name, None, wait_for_names=True)
+
+    def read_connection(self, items: Iterator[FlowItem | Data], name: str, cluster: ClusterView) -> Iterator[None]:
+        """Read one connection of a capture, whose flows have their numbers.
+
+        *cluster* has the facts that other connections show (names of topics).
+        """
+        if self.source is None or self.source.name != name:
+            self.switch_source(self._new_source(name))
+        self._opener = Opener(self._opener.viewers)
+        flows = FlowEvents(
+            items,
+            limits=self.options.limits,
+            keylog=self.keylog,
+            on_end=self.end,
+            cluster=cluster,
+            contain=self.options.contain,
+        )
+        for event in flows:
+            self.write(event)
+            yield
+        for fault, count in flows.faults.items():
+            self.faults[fault] = self.faults.get(fault, 0) + count
 
     def interrupt(self) -> None:
         """End the source that is being read here, after an exception (Ctrl-C) ended ``read``: its last events are written."""
@@ -276,6 +310,7 @@ class Run:
         *,
         wait_for_names: bool,
         division: Division | None = None,
+        cluster: ClusterView | None = None,
     ) -> Iterator[None]:
         self.switch_source(self._new_source(name))
         names = LateNames(self.write, self.end, waits=wait_for_names)
@@ -287,7 +322,7 @@ class Run:
             limits=self.options.limits,
             keylog=self.keylog,
             on_end=names.end,
-            cluster=None if division is None else division.cluster,
+            cluster=cluster if division is None else division.cluster,
             contain=self.options.contain,
         )
         file = self._file = _File(flows, names, capture)

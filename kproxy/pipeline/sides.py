@@ -1,8 +1,8 @@
 """Find the client of a flow whose beginning, or whose other side, was not captured.
 
-Both directions are hunted for requests (kproxy.session.hunting), as nobody knows yet which one is the client's. The first
-request found settles it; so does a response, on the other side, to what may be a request. A request may be large: one that is
-hardly anything else need not be whole.
+Requests are searched for in both directions (kproxy.session.hunting). The direction of the first request found is the client's;
+a response in one direction to a possible request in the other decides it too. A request may be larger than what is held: one
+whose header is beyond doubt need not be whole. Of requests that a snaplen cut, two in a row decide it, or one and its response.
 """
 
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from kproxy.protocol.frames import FRAME_LIMIT, SIZE_FIELD
 from kproxy.session import Direction
 from kproxy.session.exchanges import Route
-from kproxy.session.request_hunting import RequestHunt
+from kproxy.session.request_hunting import CutStart, RequestHunt
 from kproxy.session.response_hunting import ResponseHunt
 
 
@@ -28,6 +28,7 @@ class Sides:
             self._hunt_requests() for _ in Direction
         ]  # up to where bytes are missing: an answer may still come
         self._responses = [self._hunt_responses(direction) for direction in Direction]
+        self._cut_starts: list[CutStart | None] = [None, None]  # of each direction, the last one
 
     def _hunt_requests(self) -> RequestHunt:
         return RequestHunt(FRAME_LIMIT, 0, most_held=self._most_held)
@@ -51,8 +52,10 @@ class Sides:
         if requests.feed(data, 0) or requests.expects_one:
             return direction
         responses = self._responses[direction]
-        if not responses.feed(data, 0):
-            return None
+        return self._client_of(direction, responses) if responses.feed(data, 0) else None
+
+    def _client_of(self, direction: int, responses: ResponseHunt) -> int | None:
+        """Give the client's direction if a hunt has found a response to what may be a request; hunt for the next one."""
         found = b"".join(piece for piece, _, _ in responses.rest())
         self._responses[direction] = self._hunt_responses(direction)
         size = int.from_bytes(found[:SIZE_FIELD], "big")
@@ -65,11 +68,17 @@ class Sides:
 
         *unrecorded*: that many of them were in the packet, behind what a snaplen left of it.
         """
-        found = unrecorded > 0 and self._requests[direction].finish_as_unknown(unrecorded)
-        self._before[direction] = self._requests[direction]
+        requests, responses = self._requests[direction], self._responses[direction]
+        start = requests.finish_cut(unrecorded) if unrecorded else None
+        self._before[direction] = requests
         self._requests[direction] = self._hunt_requests()
+        if start is None and unrecorded and responses.finish(unrecorded):
+            client = self._client_of(direction, responses)
+        else:
+            client = direction if start is not None and start.is_next(self._cut_starts[direction]) else None
         self._responses[direction] = self._hunt_responses(direction)
-        return direction if found else None
+        self._cut_starts[direction] = start or self._cut_starts[direction]
+        return client
 
     def claimed(self) -> int | None:
         """The direction that holds what must be a request as nothing more will come."""

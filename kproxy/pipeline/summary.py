@@ -8,9 +8,13 @@ from kproxy.output.escaping import printable
 from kproxy.output.times import render_size
 from kproxy.output.tls import JOINED_LATE_HINT, KEYS_HINT, joined_late
 from kproxy.pipeline.output import Observer
-from kproxy.session import BadFrame, Event, Exchange, Gap, NotKafka, SaslToken, Tls
+from kproxy.session import BadFrame, Cut, Event, Exchange, Gap, NotKafka, SaslToken, Tls
 
 REASONS = 5
+_CUT = {cut: cut.text for cut in Cut} | {
+    Cut.RESET: "cut by the connection's end",
+    Cut.CAPTURE_ENDED: "cut by the capture's end",
+}
 KEPT = 200  # different reasons that are counted apart; a hostile capture can make any number
 
 
@@ -22,6 +26,7 @@ class Summary(Observer):
         self.shown = 0
         self.frames = 0
         self.connections: set[int] = set()
+        self.cut: Counter[str] = Counter()  # frames of which the end is not here, by why
         self.tokens = 0
         self.gaps = 0
         self.lost = 0
@@ -39,7 +44,11 @@ class Summary(Observer):
         if isinstance(event, Exchange):
             self.exchanges += 1
             self.shown += shown
-            self.frames += (event.request is not None) + (event.response is not None)
+            for frame in (event.request, event.response):
+                if frame is not None:
+                    self.frames += 1
+                    if frame.cut:
+                        self.cut[_CUT[frame.cut]] += 1
             self.connections.add(event.connection.number)
             if event.undecoded is not None:
                 _add(self.undecoded, event.undecoded)
@@ -101,6 +110,8 @@ class Summary(Observer):
             yield f"  to read TLS, {KEYS_HINT}"
         if self.joined_late:
             yield f"  to read TLS that the capture joins late, {JOINED_LATE_HINT}"
+        for why, count in sorted(self.cut.items()):
+            yield f"  bodies {why}: {count:,} of {_many(self.frames, 'frame')}"
         if self.lost or self.skipped:
             yield f"  gaps: {render_size(self.lost)} missing, {render_size(self.skipped)} passed over"
         for name, count in (counters or {}).items():

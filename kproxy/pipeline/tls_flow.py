@@ -1,9 +1,9 @@
 """Decrypt a flow of TLS: its items in, the items of the same flow as if in the clear out."""
 
 from collections.abc import Callable, Iterator
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
-from kproxy.capture import Capture, Closed, Data, Ended, Flow, FlowItem, Gap
+from kproxy.capture import Closed, Data, Ended, Flow, FlowItem, Gap
 from kproxy.capture.items import HalfItem
 from kproxy.capture.tls import KeyLog, KeyLogFile, Lost, Plain, TlsFacts, TlsItem
 from kproxy.output.tls import undecrypted_words
@@ -86,6 +86,13 @@ class TlsFlow:
         return int(self._flow.direction(0) != direction)
 
 
+class HasSecrets(Protocol):
+    """A capture, or what knows its secrets."""
+
+    @property
+    def secrets(self) -> list[tuple[int, bytes]]: ...
+
+
 class Secrets:
     """Where a KeyLog reads from: the key logs inside a capture as far as it is read, then a file.
 
@@ -94,7 +101,7 @@ class Secrets:
 
     def __init__(self, file: KeyLogFile | None) -> None:
         self._file = file
-        self._capture: Capture | None = None
+        self._capture: HasSecrets | None = None
         self._blocks = 0
 
     @property
@@ -107,7 +114,7 @@ class Secrets:
         if self._file is not None:
             self._file.reopen()
 
-    def read_from(self, capture: Capture) -> None:
+    def read_from(self, capture: HasSecrets) -> None:
         """Read the key logs of this capture from now on."""
         self._capture = capture
         self._blocks = 0

@@ -209,7 +209,7 @@ def test_a_line_beyond_the_cap_is_not_held() -> None:
     ("words", "said"),
     [
         (("--format", "pcapng"), "--format pcapng"),
-        (("--format", "parquet"), "--format parquet"),
+        (("--format", "parquet", "--records"), "--records"),
         (("-v", "--records"), "--records"),
     ],
 )

@@ -15,7 +15,7 @@ from kproxy.capture import Closed, Flow, open_capture, read_flows
 from kproxy.capture.tls import KeyLog
 from kproxy.pipeline import flow_reader as pipeline
 from kproxy.pipeline.flow_reader import TRANSITIONS, FlowEvents, FlowReader, State
-from kproxy.session import ClusterView, Direction, Event, Exchange, Gap, Limits, NotKafka, Session
+from kproxy.session import ClusterView, Direction, Event, Exchange, Gap, Limits, Note, NotKafka, Session
 from tests.support.frames import frame, heartbeat, heartbeat_answer, request
 from tests.support.traffic import CAPTURES
 
@@ -156,15 +156,20 @@ def one_way(path: Path, source: Path, *, from_port: bool) -> Path:
     return path
 
 
-def test_of_responses_alone_it_says_that_the_requests_are_missing(tmp_path: Path) -> None:
+def test_of_responses_alone_it_shows_them_and_says_that_the_requests_are_missing(tmp_path: Path) -> None:
     path = one_way(tmp_path / "a.pcap", CAPTURES / "01-java-produce-consume-group.pcap", from_port=True)
     found = events(path)
-    assert len(found) == 5
-    for event in found:
-        assert isinstance(event, NotKafka)
-        assert event.kind == "one-sided" and event.connection.broker == "127.0.0.1:9092"
+    notes = [event for event in found if isinstance(event, Note)]
+    assert len(notes) == 5
+    for event in notes:
+        assert event.connection.broker == "127.0.0.1:9092"
         assert "only the broker's side is in the capture, in what looks like Kafka responses" in event.what
         assert "record both directions" in event.what
+    responses = [event for event in found if isinstance(event, Exchange)]
+    assert len(responses) == len(found) - 5 == 23  # of tshark, kafka, responses
+    for response in responses:
+        assert response.request is None and response.response is not None and response.api_key is None
+        assert response.undecoded == "its request was not seen, so nothing says how to read the response"
 
 
 def test_of_requests_alone_it_says_that_the_broker_is_missing(tmp_path: Path) -> None:
@@ -182,9 +187,18 @@ def test_in_the_middle_responses_alone_are_known_too(tmp_path: Path, from_high: 
         (from_high, heartbeat_answer(7)[5:]),
         *[(from_high, heartbeat_answer(number)) for number in range(8, 40)],
     ]
+    before, note, *responses = events(write(tmp_path / "a.pcap", segments, syn=False))
+    assert isinstance(before, Gap) and before.skipped == len(heartbeat_answer(7)) - 5
+    assert isinstance(note, Note) and note.connection.broker == ("10.0.0.5:51234" if from_high else "10.0.0.9:443")
+    shown = [(one.correlation_id, one.response) for one in responses if isinstance(one, Exchange)]
+    assert [number for number, _ in shown] == list(range(8, 40))
+    assert all(frame is not None and frame.wire_size == len(heartbeat_answer(8)) for _, frame in shown)
+
+
+def test_numbered_answers_that_have_no_layout_of_kafka_are_not_shown_as_responses(tmp_path: Path) -> None:
+    segments = [(False, struct.pack(">iib", 9, number, 0) + b"\0\0\7\3") for number in range(8, 40)]
     (event,) = events(write(tmp_path / "a.pcap", segments, syn=False))
     assert isinstance(event, NotKafka) and event.kind == "one-sided"
-    assert event.connection.broker == ("10.0.0.5:51234" if from_high else "10.0.0.9:443")
 
 
 def test_what_a_server_says_to_nobody_is_not_taken_for_responses(tmp_path: Path) -> None:

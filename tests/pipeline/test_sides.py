@@ -80,3 +80,30 @@ def test_what_is_held_is_bounded() -> None:
     for _ in range(100):
         sides.read(0, b"?" + claims + bytes(1_000))
     assert sides.held(0) < 2_000
+
+
+def cut_request(correlation_id: int, version: int = 5) -> bytes:
+    """The first 18 bytes of a request of 104, for which a snaplen left no more."""
+    return struct.pack(">ihhih", 100, 3, version, correlation_id, 12) + b"app-"
+
+
+def test_two_requests_cut_inside_the_name_of_the_same_client_settle_it() -> None:
+    sides = Sides(HELD)
+    assert sides.read(1, cut_request(7)) is None and sides.interrupt(1, 86) is None
+    assert sides.read(1, cut_request(8)) is None and sides.interrupt(1, 86) == 1
+
+
+def test_a_cut_request_is_settled_by_its_cut_answer() -> None:
+    sides = Sides(HELD)
+    assert sides.read(1, cut_request(7)) is None and sides.interrupt(1, 86) is None
+    answer = struct.pack(">iii", 500, 7, 0) + struct.pack(">ii", 1, 1)
+    assert sides.read(0, answer) is None and sides.interrupt(0, 484) == 1
+
+
+def test_responses_of_old_brokers_that_read_as_cut_requests_settle_nothing() -> None:
+    sides = Sides(HELD)
+    for correlation_id in (4, 5, 6):  # reads as Produce v4, v5, v6 with correlation id 1 of the client "t09c"
+        answer = struct.pack(">iiih", 50, correlation_id, 1, 4) + b"t09c" + struct.pack(">ii", 2, 0)
+        assert sides.read(0, answer) is None and sides.interrupt(0, 54 - len(answer)) is None
+    assert sides.read(1, cut_request(6)) is None
+    assert sides.interrupt(1, 86) is None and sides.claimed() is None

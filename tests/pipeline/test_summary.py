@@ -1,7 +1,7 @@
 """The closing summary: right counts, bounded, in words."""
 
 from kproxy.pipeline.summary import KEPT, Summary
-from kproxy.session import BadFrame, Direction, Event, Gap, NotKafka, SaslToken
+from kproxy.session import BadFrame, Cut, Direction, Event, Gap, NotKafka, SaslToken
 from tests.support.conversation import broker, client, closing, events_of
 from tests.support.frames import heartbeat, heartbeat_answer, produce, response
 from tests.support.traffic import CONNECTION, START
@@ -40,6 +40,17 @@ def test_what_went_wrong_is_told_with_its_reason() -> None:
     assert "  bad frame x1: no\\nframe" in lines
     assert "  not Kafka x2: tls: TLS" in lines
     assert "  gaps: 1.5 KB missing, 20 B passed over" in lines
+
+
+def test_bodies_that_are_cut_are_told_with_why() -> None:
+    begun = produce(1, acks=1)[:24]
+    rest = len(produce(1, acks=1)) - len(begun)
+    by_snaplen = events_of(client >> begun, client.loses(rest, Cut.SNAPLEN), client >> heartbeat(2), closing)
+    at_the_end = events_of(client >> heartbeat(1), broker >> heartbeat_answer(1)[:-1], closing)
+    lines = summary_of(*by_snaplen, *by_snaplen, *at_the_end)
+    assert lines[0].startswith("6 frames in 5 exchanges")
+    assert "  bodies cut by the capture's snaplen: 2 of 6 frames" in lines
+    assert "  bodies cut by the capture's end: 1 of 6 frames" in lines
 
 
 def test_any_number_of_reasons_stays_bounded() -> None:
