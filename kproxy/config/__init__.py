@@ -4,15 +4,19 @@
     reading.py     parse_config(text, path), read_config(path), config_from_options(...) -> Config or ConfigError
     yaml_tree.py   YAML text -> nodes with their lines and columns, of bounded size whatever the file contains
     convert.py     nodes -> structs; collects every mistake on the way
-    units.py       "10s", "64MiB"
     checks.py      what the types cannot express: modes that exclude each other, addresses, limits that contradict
+    tenant_checks.py
+                   tenants of one Kafka cluster (topic_prefix) whose names could be mistaken for each other's
     ports.py       which ports are bound, and which two parts bind the same one
     files.py       whether certificates, keys, output paths and filters can be used
     schema.py      the JSON Schema of the file
+    redaction.py   the configuration as it may be shown: without secrets
     summary.py     what would run, in a few lines
 
 One run finds all mistakes; each has its line, column and path (``clusters[0].listen``), and its message says what to do.
 Importing this package loads only the structs: workers receive their configuration from the supervisor and need no YAML.
+
+The types of settings (Seconds, Size ...) and the options of filters are in kproxy.filters.options.
 
 To add a setting, add a field with its type, range, description and default to structs.py: parsing, `kproxy check` and the JSON
 Schema follow from it. A condition that no type expresses goes to checks.py; one that needs the file system to files.py. If the
@@ -28,10 +32,11 @@ from kproxy.config.structs import (
     FilterUse,
     Limits,
     ListenerTls,
-    Rotated,
+    Metrics,
     Struct,
     Timeouts,
 )
+from kproxy.filters.options import Rotated
 
 __all__ = [
     "Addresses",
@@ -42,6 +47,7 @@ __all__ = [
     "FilterUse",
     "Limits",
     "ListenerTls",
+    "Metrics",
     "Rotated",
     "Struct",
     "Timeouts",

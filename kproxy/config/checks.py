@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator
 from urllib.parse import urlsplit
 
 from kproxy.config.structs import MOST_WORKERS, Addresses, BrokerTls, Cluster, Config, Limits, ListenerTls
-from kproxy.config.units import quoted
+from kproxy.config.tenant_checks import check_tenants
+from kproxy.filters.units import quoted
 from kproxy.protocol.addresses import parse_address, parse_host
 
 Problem = tuple[str, str]
@@ -36,6 +37,7 @@ def check_values(config: Config) -> Iterator[Problem]:
                 f"{quoted(cluster.name)} is the name of another cluster: names have to be unique",
             )
         yield from _check_cluster(f"clusters[{at}]", cluster)
+    yield from check_tenants(config)
     yield from _check_limits(config.limits)
     yield from _check_analysis(config)
 

@@ -4,19 +4,18 @@ The type of the field decides how a value is read, not YAML 1.1: where it is tex
 "12:30". Integers are decimal.
 """
 
-import difflib
-import operator
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar, cast
 
 import yaml
 from msgspec import inspect
 
-from kproxy.config.structs import UNIT, Struct
-from kproxy.config.units import EXAMPLES, parse_quantity, quoted
+from kproxy.config.structs import Struct
 from kproxy.config.yaml_tree import MOST_DEPTH, Node
 from kproxy.errors import Mistake
+from kproxy.filters.options import bare, did_you_mean, expected, listed, within
+from kproxy.filters.units import parse_quantity, quoted
 
 MOST_VALUES = 50_000  # with those that aliases stand for
 MOST_MISTAKES = 100
@@ -26,25 +25,11 @@ TRUE, FALSE = {"true", "yes", "on"}, {"false", "no", "off"}  # YAML 1.1
 WHOLE = re.compile(r"[-+]?(?:0|[1-9][0-9_]{0,18})", re.ASCII)
 IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}", re.ASCII)
 
-LONGEST_TEXT = 4_096
-RANGES: tuple[tuple[str, Callable[[Any, Any], bool], str], ...] = (
-    ("ge", operator.ge, "at least"),
-    ("gt", operator.gt, "more than"),
-    ("le", operator.le, "at most"),
-    ("lt", operator.lt, "less than"),
-)
 PLAIN_KINDS: dict[str, inspect.Type] = {  # of YAML's tags, where the field takes any value
     "int": inspect.IntType(),
     "float": inspect.FloatType(),
     "bool": inspect.BoolType(),
 }
-EXPECTED: dict[type[inspect.Type], str] = {
-    inspect.StrType: "text",
-    inspect.IntType: "a whole number",
-    inspect.FloatType: "a number",
-    inspect.BoolType: "true or false",
-}
-
 S = TypeVar("S", bound=Struct)
 Place = tuple[int, int]
 
@@ -92,7 +77,7 @@ class Conversion:
         return BROKEN
 
     def _value(self, node: Node, kind: inspect.Type, path: str, depth: int) -> Any:
-        kind, unit = _bare(kind)
+        kind, unit = bare(kind)
         self._count(node, path, depth)
         self.places.setdefault(path, (node.start_mark.line + 1, node.start_mark.column + 1))
         if not node.tag.startswith(TAG) or node.tag.removeprefix(TAG) not in PLAIN_TAGS:
@@ -121,7 +106,7 @@ class Conversion:
         self.places.setdefault(path, (node.start_mark.line + 1, node.start_mark.column + 1))
         fields = {field.encode_name: field for field in kind.fields}
         if not isinstance(node, yaml.MappingNode):
-            return self.add_mistake(node, path, f"expected a group of {_listed(fields)}; {_found(node)}")
+            return self.add_mistake(node, path, f"expected a group of {listed(fields)}; {_found(node)}")
         found = self._members(node, fields, path, depth)
         for name, field in fields.items():
             if field.required and name not in found:
@@ -135,7 +120,7 @@ class Conversion:
         for name, key, value in self._items(node, path):
             field = fields.get(name)
             if field is None:
-                self.add_mistake(key, _join(path, name), f"unknown name{_did_you_mean(name, fields)}")
+                self.add_mistake(key, _join(path, name), f"unknown name{did_you_mean(name, fields)}")
             else:
                 found[name] = self._value(value, field.type, _join(path, name), depth + 1)
         return found
@@ -183,11 +168,11 @@ class Conversion:
 
     def _scalar(self, node: Node, kind: inspect.Type, unit: str | None, path: str) -> Any:
         if not isinstance(node, yaml.ScalarNode):
-            return self.add_mistake(node, path, f"expected {_expected(kind, unit)}; {_found(node)}")
+            return self.add_mistake(node, path, f"expected {expected(kind, unit)}; {_found(node)}")
         if _is_null(node):
-            return self.add_mistake(node, path, f"it is empty: write {_expected(kind, unit)}, or leave the line out")
+            return self.add_mistake(node, path, f"it is empty: write {expected(kind, unit)}, or leave the line out")
         try:
-            return _within(_plain(node, kind, unit), kind)
+            return within(_plain(node, kind, unit), kind)
         except ValueError as error:
             return self.add_mistake(node, path, str(error))
 
@@ -200,7 +185,7 @@ def _plain(node: yaml.ScalarNode, kind: inspect.Type, unit: str | None) -> Any:
             return text
         case inspect.LiteralType(values=choices):
             if text not in choices:
-                raise ValueError(f"{quoted(text)} is not one of {_listed(choices)}{_did_you_mean(text, choices)}")
+                raise ValueError(f"{quoted(text)} is not one of {listed(choices)}{did_you_mean(text, choices)}")
             return text
         case inspect.BoolType():
             if text.lower() not in TRUE | FALSE:
@@ -225,32 +210,9 @@ def _number(text: str, whole: bool, unit: str | None) -> int | float:
         raise ValueError(f"{quoted(text)} is not a number") from None
 
 
-def _within(value: Any, kind: inspect.Type) -> Any:
-    """Return the value. Raises ValueError if it is outside the range of its type."""
-    for name, holds, words in RANGES:
-        limit = getattr(kind, name, None)
-        if limit is not None and not holds(value, limit):
-            raise ValueError(f"{value} is out of range: it has to be {words} {limit:,}")
-    if isinstance(kind, inspect.StrType):
-        if not (kind.min_length or 0) <= len(value) <= (kind.max_length or LONGEST_TEXT):
-            raise ValueError(f"it has to have {kind.min_length or 0} to {kind.max_length or LONGEST_TEXT:,} characters")
-        if kind.pattern and not re.search(kind.pattern, value):
-            raise ValueError(f"{quoted(value)} does not match {kind.pattern}")
-    return value
-
-
-def _bare(kind: inspect.Type) -> tuple[inspect.Type, str | None]:
-    """Return the type without its metadata, and the unit in the metadata."""
-    unit = None
-    while isinstance(kind, inspect.Metadata):
-        unit = (kind.extra_json_schema or {}).get(UNIT, unit)
-        kind = kind.type
-    return kind, unit
-
-
 def _empty(kind: inspect.Type) -> Any:
     """Return a stand-in for a required value that could not be read."""
-    match _bare(kind)[0]:
+    match bare(kind)[0]:
         case inspect.StructType(cls=cls, fields=fields):
             return cls(**{field.name: _empty(field.type) for field in fields if field.required})
         case inspect.ListType():
@@ -268,23 +230,6 @@ def _found(node: Node) -> str:
     if isinstance(node, yaml.ScalarNode):
         return f"found {quoted(node.value)}" if node.value else "found nothing"
     return "found a list" if isinstance(node, yaml.SequenceNode) else "found names with values"
-
-
-def _expected(kind: inspect.Type, unit: str | None) -> str:
-    if unit is not None:
-        return f"{'a time' if unit == 'seconds' else 'a size'} ({EXAMPLES[unit]})"
-    if isinstance(kind, inspect.LiteralType):
-        return f"one of {_listed(kind.values)}"
-    return EXPECTED.get(type(kind), "a value")
-
-
-def _listed(names: Iterable[Any]) -> str:
-    return ", ".join(str(name) for name in names)
-
-
-def _did_you_mean(name: str, known: Iterable[Any]) -> str:
-    close = difflib.get_close_matches(name[:100].replace("-", "_"), [str(word) for word in known], n=1)
-    return f": did you mean {close[0]}?" if close else f"; known names are {_listed(known)}"
 
 
 def _short_tag(tag: str) -> str:

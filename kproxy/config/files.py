@@ -8,11 +8,12 @@ import ssl
 import stat
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from kproxy.config.checks import Problem
-from kproxy.config.structs import BrokerTls, Config, ListenerTls, Rotated
-from kproxy.config.units import quoted
-from kproxy.errors import KproxyError
+from kproxy.config.structs import BrokerTls, Config, ListenerTls
+from kproxy.filters.options import Rotated
+from kproxy.filters.units import quoted
 
 BIGGEST = 16 << 20  # bytes of a PEM file; a system's bundle of CAs has 0.2 MB
 
@@ -40,6 +41,14 @@ def watched_files(config: Config) -> list[str]:
     parts = [part for cluster in config.clusters for part in (cluster.listener_tls, cluster.broker_tls) if part]
     names = ("certificate", "key", "client_ca", "ca")
     return sorted({file for part in parts for name in names if (file := getattr(part, name, None))})
+
+
+def filter_files(config: Config) -> set[str]:
+    """The source files of the filters that are not kproxy's own, which are loaded again with --reload-filters."""
+    from kproxy.filters.loading import source_of  # noqa: PLC0415 - as in check_filters
+
+    uses = {use.use for cluster in config.clusters for use in cluster.filters}
+    return {file for use in uses if (file := source_of(use)) is not None}
 
 
 def _check_listener_tls(path: str, tls: ListenerTls) -> Iterator[Problem]:
@@ -128,12 +137,28 @@ def _check_output_path(path: str, file: str) -> Iterator[Problem]:
 
 
 def check_filters(config: Config) -> Iterator[Problem]:
-    """Report filters that do not load. This imports their modules."""
+    """Report filters that do not load, and files that they could not write. This imports their modules."""
     for number, cluster in enumerate(config.clusters):
+        made: list[Any] = []
         for at, use in enumerate(cluster.filters):
-            from kproxy.filters.loading import load_filter  # noqa: PLC0415 - imports the codec
+            from kproxy.filters.loading import FilterMistakes, load_filter, misplaced  # noqa: PLC0415 - imports the codec
 
+            path = f"clusters[{number}].filters[{at}]"
             try:
-                load_filter(use.use, use.with_)
-            except KproxyError as error:
-                yield f"clusters[{number}].filters[{at}].use", str(error)
+                loaded = load_filter(use.use, use.with_)
+            except FilterMistakes as error:
+                made.append(None)
+                yield from ((f"{path}.{below}", message) for below, message in error.problems)
+            else:
+                made.append(loaded)
+                yield from _check_output_paths(f"{path}.with", getattr(loaded, "options", None))
+        if made:
+            yield from ((f"clusters[{number}].filters[{at}].use", message) for at, message in misplaced(made))
+
+
+def _check_output_paths(path: str, options: object) -> Iterator[Problem]:
+    """Check the files among the options of a filter."""
+    for name in getattr(options, "__struct_fields__", ()):
+        value = getattr(options, name)
+        if isinstance(value, Rotated) and value.path:
+            yield from _check_output_path(f"{path}.{name}.path", value.path)

@@ -10,16 +10,19 @@ from kproxy.config.checks import Problem, check_values
 from kproxy.config.convert import Conversion, Place
 from kproxy.config.files import check_files, check_filters
 from kproxy.config.ports import check_ports
-from kproxy.config.structs import Addresses, Analysis, Cluster, Config, Rotated
+from kproxy.config.structs import Addresses, Analysis, Cluster, Config, FilterUse
 from kproxy.config.yaml_tree import MOST_TEXT, read_tree
 from kproxy.errors import ConfigError, Mistake, UsageError
+from kproxy.filters.options import Rotated
 
+FAULTS = "faults"  # the filter, and its option
 # Path of the configuration -> the option that sets it, for mistakes of options.
 OPTIONS = {
     "clusters[0].listen": "--listen",
     "clusters[0].bootstrap": "--bootstrap",
     "clusters[0].addresses.advertise": "--advertise",
     "clusters[0].addresses": "--listen",
+    "clusters[0].filters": "--fault",
     "analysis.log": "--log",
     "analysis.capture": "--capture",
     "analysis.enabled": "--no-analysis",
@@ -41,6 +44,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     outlive: bool = False
     log: str | None = None
     capture: str | None = None
+    faults: list[str] = []  # of the filter faults, in all clusters: "api=Produce error=NOT_LEADER_OR_FOLLOWER times=2"
+    reload_filters: bool = False  # load filters again when their files change
 
 
 def parse_config(text: str, path: str) -> Config:
@@ -128,7 +133,23 @@ def _with_options(config: Config, options: Options) -> Config:
         changes["workers"] = options.workers
     if options.outlive:
         changes["outlive"] = True
+    if options.faults:
+        changes["clusters"] = [_with_faults(cluster, options.faults) for cluster in config.clusters]
     return msgspec.structs.replace(config, analysis=_with_analysis(config.analysis, options), **changes)
+
+
+def _with_faults(cluster: Cluster, faults: list[str]) -> Cluster:
+    """The cluster with more faults; those of its own come first. Raises UsageError."""
+    from kproxy.filters.faults.words import parse_fault  # noqa: PLC0415 - few runs have faults
+
+    added = [parse_fault(text) for text in faults]
+    own = [use for use in cluster.filters if use.use == FAULTS]
+    if own and isinstance(before := own[0].with_.get(FAULTS, []), list):
+        more = msgspec.structs.replace(own[0], with_={**own[0].with_, FAULTS: [*before, *added]})
+        uses = [more if use is own[0] else use for use in cluster.filters]
+    else:
+        uses = [*cluster.filters, FilterUse(use=FAULTS, with_={FAULTS: added})]
+    return msgspec.structs.replace(cluster, filters=uses)
 
 
 def _with_analysis(analysis: Analysis, options: Options) -> Analysis:

@@ -4,16 +4,39 @@ from typing import Any
 
 import msgspec
 
-from kproxy.config.structs import UNIT, Config
-from kproxy.config.units import unit_pattern
+from kproxy.config.structs import Config
+from kproxy.filters.loading import BUILT_IN, filter_class
+from kproxy.filters.options import UNIT
+from kproxy.filters.units import unit_pattern
 
+REFERENCE = "#/$defs/{name}"
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def config_schema() -> dict[str, Any]:
     """Return the schema as plain values. Where a number may have a unit, the schema allows that text, too."""
     schema = msgspec.json.schema(Config)
+    _add_filters(schema["$defs"])
     return {"$schema": DIALECT, "title": "kproxy.yaml", **_with_units(schema)}
+
+
+def _add_filters(definitions: dict[str, Any]) -> None:
+    """Name each built-in filter, and its options where it is used."""
+    use = definitions["FilterUse"]
+    conditions = []
+    for name in BUILT_IN:
+        kind = filter_class(name).Options
+        options: dict[str, Any] = {"maxProperties": 0}
+        if kind is not None:
+            (options,), found = msgspec.json.schema_components([kind], ref_template=REFERENCE)
+            definitions.update(found)
+        # with may be left out only where no option is required
+        needed = bool(kind and any(field.required for field in msgspec.structs.fields(kind)))
+        then = {"properties": {"with": options}, **({"required": ["with"]} if needed else {})}
+        conditions.append({"if": {"properties": {"use": {"const": name}}, "required": ["use"]}, "then": then})
+    name = use["properties"]["use"]
+    name["anyOf"] = [{"enum": list(BUILT_IN)}, {"type": name.pop("type")}]
+    use["allOf"] = conditions
 
 
 def _with_units(part: Any) -> Any:

@@ -9,21 +9,12 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from kproxy.filters.options import UNIT, Count, Rotated, Seconds, Size, text
 from kproxy.protocol.frames import FRAME_LIMIT
-
-UNIT = "x-unit"  # marks a number that may be written with a unit, for schema.py and convert.py
 
 MOST_WORKERS = 256
 
-Seconds = Annotated[float, Meta(gt=0, le=31_536_000, extra_json_schema={UNIT: "seconds"})]
-Size = Annotated[int, Meta(ge=1, le=1 << 48, extra_json_schema={UNIT: "bytes"})]
-Count = Annotated[int, Meta(ge=0, le=1_000_000_000)]
 Port = Annotated[int, Meta(ge=1, le=65_535)]
-
-
-def text(description: str) -> Meta:
-    """What a setting does, for the JSON Schema."""
-    return Meta(description=description)
 
 
 class Struct(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -69,21 +60,21 @@ class Addresses(Struct, frozen=True):
     advertise: Annotated[
         str | None,
         text(
-            "Port mode: the host that clients are told; with {node_id} in it each broker has its own, as "
+            "Port mode: the host advertised to clients; with {node_id} in it each broker has its own, as "
             '"broker-{node_id}.kafka.example.com". null: the host that the client connected to.'
         ),
     ] = None
     advertise_port: Annotated[
         Port | None,
         text(
-            "The port that clients are told, where a load balancer or NodePort in front has another than kproxy listens on. Port "
+            "The port advertised to clients, where a load balancer or NodePort in front has another than kproxy listens on. Port "
             "mode: that of node 0, the node id is added; the same for all brokers if advertise has {node_id}. SNI mode: that of "
             "all brokers. null: the port on which kproxy serves the broker."
         ),
     ] = None
     advertise_brokers: Annotated[
         dict[str, str],
-        text('Node id to the "host:port" that clients are told for this broker, before all other rules.'),
+        text('Node id to the "host:port" advertised to clients for this broker, before all other rules.'),
     ] = {}
     first_port: Annotated[
         Port | None, text("Port mode: the port on which node 0 is served; null: the port of listen + 1.")
@@ -148,13 +139,15 @@ class Cluster(Struct, frozen=True):
 
 
 class Limits(Struct, frozen=True):
-    """Limits of all workers together; sizes in bytes."""
+    """Limits: of clients, over all workers together; of single frames; of memory, in each worker. Sizes in bytes."""
 
-    connections: Annotated[int, Meta(ge=1, le=10_000_000), text("Clients connected at a time.")] = 10_000
+    connections: Annotated[int, Meta(ge=1, le=10_000_000), text("Clients connected at a time, over all workers.")] = (
+        10_000
+    )
     connections_per_address: Annotated[
-        Count, text("Clients connected at a time from one IP address; 0: no limit but connections.")
+        Count, text("Clients connected at a time from one IP address, over all workers; 0: no limit but connections.")
     ] = 0
-    connections_per_second: Annotated[Count, text("Clients accepted in a second; 0: no limit.")] = 0
+    connections_per_second: Annotated[Count, text("Clients accepted in a second, over all workers; 0: no limit.")] = 0
     frame_size: Annotated[Size, text("Largest frame; a larger one closes its connection.")] = FRAME_LIMIT
     # sasl.server.max.receive.size
     unauthenticated_frame_size: Annotated[Size, text("Largest frame of a client that has yet to log in (SASL).")] = (
@@ -164,8 +157,9 @@ class Limits(Struct, frozen=True):
     memory: Annotated[
         Size,
         text(
-            "Memory of all buffers in a worker, and 64 KiB for each connection: above 0.90 of it the tap pauses, above 0.98 "
-            "no client is accepted, at 1.0 frames that are held wait, and the connection with most may be closed (memory)."
+            "Memory of all buffers in each worker (so that all together may use workers times as much), and 64 KiB for each "
+            "connection. Above 0.90 of it the worker's tap pauses, above 0.98 the worker accepts no client, at 1.0 frames that "
+            "are held wait, and the connection with most may be closed (memory)."
         ),
     ] = 536_870_912
 
@@ -184,17 +178,6 @@ class Timeouts(Struct, frozen=True):
     )
     half_closed: Annotated[Seconds, text("Without any byte, after one side has ended its direction.")] = 60.0
     drain: Annotated[Seconds, text("After SIGTERM, until the requests in flight are answered.")] = 30.0
-
-
-class Rotated(Struct, frozen=True):
-    """A file that is rotated by size and age; older parts get numbers."""
-
-    path: Annotated[str, text("Path of the part that is being written; older parts have a number after it.")]
-    most_size: Annotated[Size, text("Size at which the next part begins.")] = 100 * 1024 * 1024
-    most_age: Annotated[Seconds, text("Age at which the next part begins.")] = 3_600.0
-    keep: Annotated[
-        int, Meta(ge=1, le=100_000), text("Number of parts, the one being written included; the oldest is deleted.")
-    ] = 10
 
 
 class Analysis(Struct, frozen=True):
@@ -217,12 +200,26 @@ class Analysis(Struct, frozen=True):
     capture: Annotated[Rotated | None, text("A capture of the decrypted traffic, pcapng; null: none.")] = None
 
 
+class Metrics(Struct, frozen=True):
+    """Series of /metrics by names from traffic: client ids, client software, topics, groups."""
+
+    series: Annotated[
+        int,
+        Meta(ge=1, le=1_000),
+        text(
+            "Series of each metric, at most. Names that send most keep one of their own; all others share the name __other__."
+        ),
+    ] = 1_000
+    idle: Annotated[Seconds, text("A name that sent nothing for so long has no series any more.")] = 3_600.0
+
+
 class Config(Struct, frozen=True):
     """The whole configuration."""
 
     clusters: Annotated[list[Cluster], Meta(min_length=1, max_length=1_000), text("The virtual clusters.")]
     admin: Annotated[
-        str | None, text("Address of the admin server (/metrics, /healthz, /readyz, /connections); null or off: none.")
+        str | None,
+        text("Address of the admin server (/metrics, /healthz, /readyz, /connections, /config); null or off: none."),
     ] = "127.0.0.1:9644"
     admin_hosts: Annotated[
         list[str],
@@ -236,6 +233,9 @@ class Config(Struct, frozen=True):
     logs: Annotated[
         Literal["auto", "json", "text"], text("Style of the log on standard error; auto: text on a terminal.")
     ] = "auto"
-    limits: Annotated[Limits, text("Limits of all workers together.")] = Limits()
+    limits: Annotated[Limits, text("Limits: of clients over all workers together, of memory in each worker.")] = (
+        Limits()
+    )
     timeouts: Annotated[Timeouts, text("Timeouts of connections, and of the end.")] = Timeouts()
     analysis: Annotated[Analysis, text("The tap, and what the analyzer writes from it.")] = Analysis()
+    metrics: Annotated[Metrics, text("Series of /metrics by names from traffic.")] = Metrics()

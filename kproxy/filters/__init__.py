@@ -2,26 +2,79 @@
 
     contract.py             Filter, Request, Response, the verdicts, AddressMap, Want: what the author of a filter reads
     chain.py                Chain: which frames its filters want; runs a held frame or a tail through them
+    error_responses.py      the response in which everything that a request asks for has an error, for every API and version
     passage.py              Passage: one held frame, from filter to filter
+    options.py              typed options: declared by a filter, read from the configuration, with their mistakes and places
+    units.py                "10s", "64MiB"
+    reference.py            the pages of `kproxy filters`, made from options and docstrings
     loading.py              a filter by dotted path or by name (entry point group ``kproxy.filters``)
     addresses.py            where the facts have broker addresses in responses
     head.py                 the head of a response, up to its last address, rewritten to any size
     tail.py                 the tail of a response, from its first address on, rewritten to the same size
     rewrite_addresses.py    built in: the proxy's addresses in place of the brokers'; what cannot be mapped is withheld
+    identify.py             built in: who a client is (SASL) and which software, topics by their ids; for filters that ask
+    named_resources.py      what a request names, and the error codes of its response
+    audit.py                built in: who did what, one JSON line for each request of the control plane
+    conditions.py           conditions in CEL over a request, its connection and what it names
+    deny.py                 built in: what a rule forbids gets Kafka's error and does not reach a broker
+    fetch_sessions.py       which fetch sessions were opened under the rules in use
+    headers.py              built in: record headers on Produce: origin, client id, principal, trace
+    mask.py                 built in: fields of records are hidden from those that fetch them
+    json_masks.py           JSON with the values at some paths hidden
+    topic_prefix/           built in: several tenants on one cluster, each with topics, groups and transactional ids of its own
+    bounded_set.py          what the filters of a cluster know together in all workers: the part in one process
+    turns.py                awaited, it gives other connections their turn
+    faults/                 built in: faults on purpose, so that tests see what clients do when brokers fail
+    telemetry/              built in: what clients measure of themselves (KIP-714), at /metrics
+    throttle.py             built in: bytes and requests per second by client, principal, topic, as brokers do with quotas
     narrow_api_versions.py  built in: ApiVersions offers no version that a required filter could not read
 
-A filter, whole; ``use: mine:TopicPrefix`` and ``with: {prefix: team-a.}`` in the configuration make it
+A guide: write a filter in five steps
 
-    class TopicPrefix(Filter):  # topics are made under one prefix only
+1.  Say what it wants: the API keys of ``requests`` and ``responses`` (`kproxy api` lists them). Only these frames are held and
+    decoded; all others pass as if there were no filter.
+2.  Declare its options (options.py). Mistakes in the configuration are reported with their line, and `kproxy filters NAME` shows
+    the options. A class without ``Options`` gets what is under ``with`` as plain keyword arguments.
+3.  Return a verdict: Forward, Replace(message), Reply(response), Close(reason), Truncate(size), Silence(); or an
+    awaitable of one. ``error_response`` of error_responses.py makes the response in which each topic, partition or group asked
+    for has an error.
+4.  Take time, waiting and files from ``self.runtime`` (contract.Runtime), and keep what belongs to a connection in
+    ``connection.state``.
+5.  Say what a fault means: ``fails_open = True`` if it only observes; otherwise the request is answered with an error, or the
+    connection is closed.
+
+    # the module my_filters
+    from typing import Annotated
+
+    from kproxy.filters.contract import Filter, Forward, Reply, Request, Verdict
+    from kproxy.filters.error_responses import error_response
+    from kproxy.filters.options import Options, text
+
+    class TopicNameOptions(Options, frozen=True):
+        prefix: Annotated[str, text("What names of new topics begin with.")]
+
+    class TopicNames(Filter):
+        '''Let only topics be created whose names begin with a prefix.'''
+
         requests = (19,)  # CreateTopics
+        Options = TopicNameOptions
 
-        def __init__(self, prefix: str) -> None:
-            self.prefix = prefix
+        def __init__(self, options: TopicNameOptions) -> None:
+            self.prefix = options.prefix
 
         def on_request(self, request: Request) -> Verdict:
             if all(topic.name.startswith(self.prefix) for topic in request.message.topics):
                 return Forward()
-            return Close(f"a topic outside of {self.prefix}")
+            return Reply(error_response(request, 44, f"names begin with {self.prefix}"))  # POLICY_VIOLATION
+
+    # kproxy.yaml
+    filters:
+    - use: my_filters:TopicNames
+      with: {prefix: team-a.}
+
+    While you write it, run `kproxy run -c kproxy.yaml --reload-filters` with PYTHONPATH set: a change of the module is in use
+    half a second later for all connections; one that does not load is logged with its file and line, and the one before stays.
+    tests/filters/test_guide.py runs this example.
 
 What is held for a filter, and what bounds it
 
@@ -47,8 +100,9 @@ What is true of Kafka and what is promised to a filter
 * A message may be changed in place and returned in ``Replace``; unknown tagged fields survive. A frame that no filter
   replaced leaves byte for byte as it came.
 * A fault (an exception, a return value that is no verdict, a timeout, a frame that cannot be decoded) is logged and counted.
-  If the filter ``fails_open`` the frame goes on as it came, else the connection is closed: a policy cannot be bypassed by
-  breaking it. A fault in ``on_head`` is treated likewise. A fault in ``on_tail`` closes nothing, as the rest
+  If the filter ``fails_open`` the frame goes on as it came. Else the client gets the error ``fault_error`` in place of what it
+  waits for, or the connection is closed where no response can say so: a policy cannot be bypassed by breaking it. A fault in
+  ``on_head`` closes the connection, unless the filter fails open. A fault in ``on_tail`` closes nothing, as the rest
   of the response has been sent: the addresses in the tail are withheld.
 * Every filter gets a message of its own: what it changes without ``Replace`` no other filter sees.
 * A response made by a filter (``Reply``) goes through the filters that its request has passed, as a broker's would.

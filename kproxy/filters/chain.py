@@ -14,10 +14,12 @@ from kproxy.filters.contract import (
     Filter,
     Outcome,
     RequestFacts,
+    Runtime,
     Send,
     Verdict,
     Want,
 )
+from kproxy.filters.identify import accept, identifying, note_token
 from kproxy.filters.narrow_api_versions import (
     NarrowApiVersions,
     is_known,
@@ -54,7 +56,8 @@ async def wait_without_limit(pending: Awaitable[Verdict], seconds: float) -> Ver
 class Chain:
     """The filters of a virtual cluster in a worker. Requests go through them first to last, responses last to first.
 
-    If one of them is ``required``, NarrowApiVersions is put before them. The first ``built_in`` of ``filters`` are kproxy's
+    If one of them is ``required``, NarrowApiVersions is put before them; if one needs to know clients or topic ids, Identify
+    behind them, where it is the first to see responses. The first ``built_in`` of ``filters`` are kproxy's
     own. ``faults`` counts by the name of the filter.
 
     Args:
@@ -64,6 +67,7 @@ class Chain:
         aside: calls a function where it does not hold up other connections, for decoding large frames: kproxy.proxy.aside.
             None: they are decoded like any other.
         on_fault: called with the name of the filter at every fault.
+        runtime: what filters get as ``Filter.runtime``; then ``Filter.on_start`` of each is called. Raises what that raises.
     """
 
     def __init__(
@@ -74,10 +78,12 @@ class Chain:
         most_frame_size: int = FRAME_LIMIT,
         aside: Aside | None = None,
         on_fault: Callable[[str], None] = lambda name: None,
+        runtime: Runtime | None = None,
     ) -> None:
         listed = tuple(filters)
         self.narrows = any(filter_.required for filter_ in listed)
-        self.filters: tuple[Filter, ...] = (NarrowApiVersions(listed), *listed) if self.narrows else listed
+        first = (NarrowApiVersions(listed),) if self.narrows else ()
+        self.filters: tuple[Filter, ...] = (*first, *listed, *identifying(listed))
         self.built_in = sum(isinstance(filter_, BUILT_IN) for filter_ in self.filters)
         self.wait = wait
         self.most_frame_size = most_frame_size
@@ -86,6 +92,32 @@ class Chain:
         self.faults: Counter[str] = Counter()
         self._filters_for: dict[tuple[Direction, int, int], tuple[Filter, ...]] = {}
         self._filters_of_parts: dict[tuple[Want, int, int], tuple[Filter, ...]] = {}
+        if runtime is not None:
+            self._start(runtime)
+
+    def _start(self, runtime: Runtime) -> None:
+        """Start every filter; if one refuses, those that were started are stopped."""
+        started: list[Filter] = []
+        try:
+            for filter_ in self.filters:
+                filter_.runtime = runtime
+                started.append(filter_)
+                filter_.on_start()
+        except Exception:
+            for filter_ in started:
+                self._stop(filter_)
+            raise
+
+    def stop(self) -> None:
+        """Call ``on_stop`` of every filter; what they raise is counted and logged."""
+        for filter_ in self.filters:
+            self._stop(filter_)
+
+    def _stop(self, filter_: Filter) -> None:
+        try:
+            filter_.on_stop()
+        except Exception as error:
+            self.note_fault(filter_, "the end of its use", error)
 
     def wanted(self, direction: Direction, api_key: int, api_version: int) -> Want:
         """Return what to do with frames of an API at a version."""
@@ -195,6 +227,15 @@ class Chain:
             tail = changed
         return tail
 
+    def on_token(self, connection: ConnectionFacts, token: bytes | None) -> None:
+        """Note who logs in by raw SASL tokens; None: requests follow, as the broker has accepted the client."""
+        if not any(filter_.identifies for filter_ in self.filters):
+            return
+        if token is None:
+            accept(connection)
+        else:
+            note_token(connection, token)
+
     def on_close(self, connection: ConnectionFacts) -> None:
         """Call ``on_close`` of every filter; what they raise is counted and logged."""
         for filter_ in self.filters:
@@ -235,7 +276,7 @@ class Chain:
         self.on_fault(name)
         times = self.faults[name]
         if str(times).strip("0") == "1":
-            closes = "its addresses are withheld" if tail else "the connection is closed"
+            closes = "its addresses are withheld" if tail else "the client gets an error, or is disconnected"
             end = "traffic passes it by" if filter_.fails_open else closes
             reason = fault if isinstance(fault, str) else _in_short(fault)
             _log.warning("filter %s failed on %s: %s; %s (fault %d)", name, event, reason, end, times)

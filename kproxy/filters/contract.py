@@ -1,13 +1,19 @@
 """The contract between kproxy and a filter. Its rules, and what is true of Kafka, are in the package's docstring."""
 
-from collections.abc import Awaitable, Collection
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, TypeVar
 
+from msgspec import Struct
+
+from kproxy.filters.options import Rotated
 from kproxy.protocol import MessageStruct, Versions, response_message
 from kproxy.protocol.structs import struct_types
 from kproxy.session import Direction
+
+Result = TypeVar("Result")
+UNKNOWN_SERVER_ERROR = -1  # of Kafka's error codes
 
 
 class AddressMap(Protocol):
@@ -20,6 +26,118 @@ class AddressMap(Protocol):
         """Return the address that clients use for a broker that is served already, else None."""
 
 
+class Journal(Protocol):
+    """An append-only file of numbered lines. It outlives the process, also when that is killed.
+
+    At any time ``seen == written + dropped + open``, where *open* are the numbers taken and neither written nor dropped yet. What
+    was open when a process was killed is counted as dropped by the next one, which says so in a line of its own.
+    """
+
+    @property
+    def seen(self) -> int:
+        """Numbers taken so far, in this process and those before."""
+
+    @property
+    def written(self) -> int:
+        """Of them, those whose line is in the file."""
+
+    @property
+    def dropped(self) -> int:
+        """Of them, those whose line is not in the file and will not be."""
+
+    @property
+    def is_writable(self) -> bool:
+        """Whether the last line could be written; tries to begin a part if there is none."""
+
+    def take(self) -> int:
+        """Return the next number, from 1."""
+
+    def write(self, number: int, line: bytes) -> bool:
+        """Write the line of a number, which has no newline. False: it could not be written, and the number is still open."""
+
+    def drop(self, number: int) -> None:
+        """Count a number as dropped. The numbers dropped are in a line of their own as soon as one can be written."""
+
+
+class SharedSet(Protocol):
+    """Texts that the filters of a cluster know together, in all workers: what one adds the others have moments later.
+
+    At most 200,000 of at most 200 characters; those added longest ago are forgotten.
+    """
+
+    def add(self, value: str) -> None:
+        """Add a value."""
+
+    def __contains__(self, value: str) -> bool: ...
+    def __iter__(self) -> Iterator[str]: ...
+    def __len__(self) -> int: ...
+
+
+class SharedCount(Protocol):
+    """A number that the filters of a cluster count together, in all workers: each gets every number once.
+
+    It stays when the configuration is loaded again and when a worker dies. /metrics and /filters of the admin port show it.
+    """
+
+    @property
+    def value(self) -> int:
+        """The number now."""
+
+    def add(self, amount: int = 1) -> int:
+        """Add to it, and return the sum."""
+
+
+class ClientMetric(Struct, frozen=True, array_like=True):
+    """A number that a client has measured of itself: a data point of OpenTelemetry (KIP-714)."""
+
+    name: str
+    is_counter: bool  # it only grows; else it is a gauge
+    is_delta: bool  # the value is to be added to the one before; else it is the value now
+    attributes: tuple[tuple[str, str], ...]
+    value: float  # finite
+
+
+class Runtime(Protocol):
+    """What the proxy gives to a filter (``Filter.runtime``), as filters do no I/O and ask no clock."""
+
+    worker: int  # number of the worker process, from 0
+    cluster: str  # name of the virtual cluster
+    kept: dict[str, Any]  # what a filter keeps beyond a reload of the configuration, under its name
+
+    def now(self) -> float:
+        """Seconds since the epoch."""
+
+    def monotonic(self) -> float:
+        """Seconds of a clock that never goes back."""
+
+    def sleep(self, seconds: float) -> Awaitable[None]:
+        """Wait; other connections go on."""
+
+    def journal(self, file: Rotated) -> Journal:
+        """Return the journal of this worker, opened at the first call: for ``audit.jsonl`` worker 0 writes ``audit-0.jsonl``."""
+
+    def shared_set(self, name: str) -> SharedSet:
+        """Return the set of that name, which outlives a reload of the configuration. Begin the name with the filter's."""
+
+    def shared_count(self, filter_name: str, event: str, name: str) -> SharedCount:
+        """Return what the filter counts of an event: *name* says of what. Raises UsageError when there are too many."""
+
+    def show_client_metrics(
+        self, client_id: str, instance_id: str, metrics: Sequence[ClientMetric], keep_s: float
+    ) -> None:
+        """Show what a client has measured at /metrics, until nothing came of it for *keep_s* seconds.
+
+        Names and values may have anything: they are cut and escaped. What is beyond the caps is dropped and counted
+        (kproxy.output.client_metrics).
+        """
+
+    def aside(self, function: Callable[[], Result]) -> Awaitable[Result]:
+        """Call what takes long where it does not hold up other connections; returns what it returns, raises what it raises."""
+
+    def warn(self, event: str, reason: str) -> None:
+        """Log a warning; *event* is a fixed text, *reason* may have anything and is escaped."""
+
+
 @dataclass(slots=True)
 class ConnectionFacts:
     """The connection of a frame, for filters."""
@@ -30,8 +148,13 @@ class ConnectionFacts:
     listener: str  # "address:port" the client came to
     broker: str  # "address:port" on the other side
     addresses: AddressMap | None = None  # None: addresses stay as they are (transparent, fixed)
-    principal: str | None = None  # subject of the client's certificate
+    principal: str | None = None  # who authenticated: by SASL (see Filter.identifies), else subject of the certificate
+    mechanism: str | None = None  # of SASL, once it has succeeded; None: the principal is of the certificate, if any
+    software: tuple[str, str] | None = None  # name and version of the client's library (KIP-511; see Filter.identifies)
     state: dict[str, Any] = field(default_factory=dict)  # of filters, under their names
+    mute_s: float = (
+        0.0  # set by a filter: after this frame, read no requests for so long, as brokers that throttle (KIP-219)
+    )
 
 
 @dataclass(slots=True)
@@ -95,6 +218,9 @@ class Reply:
     """Verdict on a request: do not forward it; send this response to the client when its turn comes."""
 
     message: MessageStruct
+    version: int | None = (
+        None  # of the response, where it is not the request's: ApiVersions has one such case (KIP-511)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +230,23 @@ class Close:
     reason: str
 
 
-Verdict = Forward | Replace | Reply | Close
+@dataclass(frozen=True, slots=True)
+class Truncate:
+    """Verdict on a response: send only its first *size* bytes, size field included, then close the connection, both sides."""
+
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """Verdict: drop the frame and all that follows in its direction; the connection stays open.
+
+    On a request: the broker gets nothing more; responses to requests before it are sent still. On a response: the client gets
+    nothing more, as no response may overtake another; its requests still go to the broker.
+    """
+
+
+Verdict = Forward | Replace | Reply | Close | Truncate | Silence
 
 
 class Want(IntEnum):
@@ -120,16 +262,26 @@ class Want(IntEnum):
 class Filter:
     """Base class of filters; methods that are not overridden forward.
 
-    Class attributes declare the frames it wants; an instance may set its own in ``__init__``, whose arguments are those under
-    ``with`` in the configuration.
+    Class attributes declare the frames it wants; an instance may set its own in ``__init__``. Its arguments are those under
+    ``with`` in the configuration; if ``Options`` is set, its only argument is an instance of that.
     """
 
     name: ClassVar[str] = ""  # for logs and metrics; the class's name when empty
+    Options: ClassVar[type[Struct] | None] = None  # typed options, see kproxy.filters.options
+    runtime: Runtime  # set before the first frame, unless the chain was made without one
     requests: Collection[int] = ()  # API keys of the requests it wants
     responses: Collection[int] = ()  # API keys of the responses it wants
     versions: Versions | None = None  # of these versions only; None: every one
-    fails_open: bool = False  # after a fault the frame passes unchanged (for filters that only observe), else closes
+    fails_open: bool = False  # after a fault the frame passes unchanged: for filters that only observe
+    fault_error: int | None = (
+        UNKNOWN_SERVER_ERROR  # after a fault of others the client gets this error; None: it is disconnected
+    )
     required: bool = False  # frames of its APIs at versions that are not in the facts must not pass
+    names_topics: bool = False  # needs Runtime.kept["topic_names"]: names by topic ids (identify.TopicNames)
+    renames_topics: bool = (
+        False  # names of topics before it are not those of Metadata, so no filter before it may need these
+    )
+    identifies: bool = False  # needs the SASL principal and the software in ConnectionFacts: kproxy reads them for it
     timeout: float = 10.0  # seconds an awaited verdict may take
 
     def wants(self, direction: Direction, api_key: int, api_version: int) -> Want:
@@ -147,6 +299,12 @@ class Filter:
         None, the default: it cannot do without the whole frame, and that is a fault.
         """
         return None
+
+    def on_start(self) -> None:
+        """Prepare: ``runtime`` is set. Called once, before the first frame; raise UsageError to refuse the configuration."""
+
+    def on_stop(self) -> None:
+        """Release what is held: another chain is used from now on, or the worker ends."""
 
     def on_request(self, request: Request) -> Verdict | Awaitable[Verdict]:
         """Return the verdict on a request."""
@@ -189,23 +347,38 @@ class Answer:
     frame: bytes
 
 
-Outcome = Send | Answer | Close
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Outcome of a response: send these bytes, the beginning of a frame, and close the connection."""
+
+    frame: bytes
+
+
+Outcome = Send | Answer | Close | Cut | Silence
 
 __all__ = [
     "AddressMap",
     "Answer",
+    "ClientMetric",
     "Close",
     "ConnectionFacts",
+    "Cut",
     "Direction",
     "Filter",
     "Forward",
+    "Journal",
     "Outcome",
     "Replace",
     "Reply",
     "Request",
     "RequestFacts",
     "Response",
+    "Runtime",
     "Send",
+    "SharedCount",
+    "SharedSet",
+    "Silence",
+    "Truncate",
     "Verdict",
     "Want",
 ]

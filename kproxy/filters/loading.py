@@ -1,20 +1,32 @@
 """A filter by dotted path ("package.module:Class") or by name (entry point group ``kproxy.filters``), and a chain of them."""
 
 import importlib
+import importlib.util
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import ModuleType
 from typing import Any, Protocol
 
 from kproxy.errors import UsageError
-from kproxy.filters.chain import Chain, Wait, wait_without_limit
-from kproxy.filters.contract import Filter
+from kproxy.filters.chain import Chain, Wait, name_of, wait_without_limit
+from kproxy.filters.contract import Filter, Runtime
+from kproxy.filters.options import OptionMistakes, Problem, read_options
 from kproxy.filters.passage import Aside
 from kproxy.filters.rewrite_addresses import RewriteAddresses
 from kproxy.protocol.frames import FRAME_LIMIT
 
 GROUP = "kproxy.filters"
 BUILT_IN = {
-    "rewrite_addresses": "kproxy.filters.rewrite_addresses:RewriteAddresses"
+    "audit": "kproxy.filters.audit:Audit",
+    "deny": "kproxy.filters.deny:Deny",
+    "headers": "kproxy.filters.headers:Headers",
+    "mask": "kproxy.filters.mask:MaskRecords",
+    "faults": "kproxy.filters.faults:FaultInjection",
+    "rewrite_addresses": "kproxy.filters.rewrite_addresses:RewriteAddresses",
+    "telemetry": "kproxy.filters.telemetry:Telemetry",
+    "throttle": "kproxy.filters.throttle:Throttle",
+    "topic_prefix": "kproxy.filters.topic_prefix:TopicPrefix",
 }  # as pyproject.toml registers them
 MODES_THAT_REWRITE = ("port", "sni")
 
@@ -44,6 +56,14 @@ class Uses(Protocol):
     def filters(self) -> Sequence[Use]: ...
 
 
+class FilterMistakes(UsageError):
+    """What is wrong with a filter of the configuration; ``problems`` has each with its path below ``FilterUse``."""
+
+    def __init__(self, problems: list[Problem]) -> None:
+        super().__init__("; ".join(message for _, message in problems))
+        self.problems = problems
+
+
 def load_chain(
     cluster: Uses,
     *,
@@ -51,34 +71,136 @@ def load_chain(
     most_frame_size: int = FRAME_LIMIT,
     aside: Aside | None = None,
     on_fault: Callable[[str], None] = lambda name: None,
+    runtime: Runtime | None = None,
+    again: bool = False,
 ) -> Chain:
     """The chain of a virtual cluster: RewriteAddresses first where addresses are rewritten, so that it has the last word
-    on responses; then what the configuration lists. Raises UsageError.
+    on responses; then what the configuration lists. *again*: read the modules of filters that are not kproxy's own again.
+    Raises UsageError.
     """
+    if again:
+        read_again(use.use for use in cluster.filters)
     filters: list[Filter] = []
     for number, use in enumerate(cluster.filters):
         try:
             filters.append(load_filter(use.use, use.with_))
         except UsageError as error:
             raise UsageError(f"filters[{number}]: {error}") from error
+    for number, message in misplaced(filters):
+        raise UsageError(f"filters[{number}]: {message}")
     others = [filter_ for filter_ in filters if not isinstance(filter_, RewriteAddresses)]
     first = [RewriteAddresses()] if cluster.addresses.mode in MODES_THAT_REWRITE else []
-    return Chain([*first, *others], wait=wait, most_frame_size=most_frame_size, aside=aside, on_fault=on_fault)
+    return Chain(
+        [*first, *others], wait=wait, most_frame_size=most_frame_size, aside=aside, on_fault=on_fault, runtime=runtime
+    )
+
+
+def misplaced(filters: Sequence[Filter | None]) -> Iterator[tuple[int, str]]:
+    """The filters that would take topics for others, by their place in the list, and why; None stands for one not loaded.
+
+    Ids are the brokers': where a filter behind it renames topics, the name of an id is not the one that a rule means.
+    """
+    for number, filter_ in enumerate(filters):
+        later = next((each for each in filters[number + 1 :] if each is not None and each.renames_topics), None)
+        if filter_ is not None and filter_.names_topics and later is not None:
+            name, renaming = name_of(filter_), name_of(later)
+            why = "topics by id would have other names than those by name"
+            yield number, f"{name} has to be listed after {renaming}, and to use the brokers' names: {why}"
 
 
 def load_filter(use: str, options: Mapping[str, Any]) -> Filter:
-    """The filter that *use* names, made with *options* as keyword arguments. Raises UsageError, one sentence."""
+    """The filter that *use* names, made with *options*. Raises FilterMistakes, a sentence for each mistake."""
+    try:
+        return _made(use, filter_class(use), options)
+    except FilterMistakes:
+        raise
+    except OptionMistakes as error:
+        raise FilterMistakes(
+            [(f"with.{path}" if path else "with", _said(use, path, why)) for path, why in error.problems]
+        ) from error
+    except UsageError as error:
+        raise FilterMistakes([("use", str(error))]) from error
+
+
+def filter_class(use: str) -> type[Filter]:
+    """The class that *use* names. Raises UsageError, one sentence."""
     found = _find(use)
     if not (isinstance(found, type) and issubclass(found, Filter)):
         raise UsageError(f"{use!r} is {_what(found)}, not a class derived from kproxy.filters.contract.Filter")
+    return found
+
+
+def filter_names() -> list[str]:
+    """The names of all filters: kproxy's own, then those that other packages register."""
+    from importlib.metadata import entry_points  # noqa: PLC0415 - as in _by_name
+
+    return list(dict.fromkeys([*sorted(BUILT_IN), *sorted(entry.name for entry in entry_points(group=GROUP))]))
+
+
+def _made(use: str, found: type[Filter], options: Mapping[str, Any]) -> Filter:
+    arguments: Mapping[str, Any] = options
+    if found.Options is not None:
+        arguments = {"options": read_options(found.Options, options)}
     try:
-        inspect.signature(found).bind(**options)
+        inspect.signature(found).bind(**arguments)
     except TypeError as error:
         raise UsageError(f"{use!r} does not take these options ({error}); it takes {_taken(found)}") from error
     try:
-        return found(**options)
+        return found(**arguments)
+    except OptionMistakes:
+        raise
     except Exception as error:
-        raise UsageError(f"{use!r} refuses its options: {_in_words(error)}") from error
+        raise UsageError(f"{use!r} refuses its options: {_in_words(error)}{_place(error)}") from error
+
+
+def _said(use: str, path: str, message: str) -> str:
+    """The mistake of an option as a sentence that stands alone."""
+    return f"{use!r}: {path}: {message}" if path else f"{use!r}: {message}"
+
+
+def module_of(use: str) -> str | None:
+    """The module of a filter that is not kproxy's own; None for one that is, or that is not registered."""
+    path = BUILT_IN.get(use, use)
+    if ":" not in path:
+        from importlib.metadata import entry_points  # noqa: PLC0415 - 2 MB that few workers need
+
+        path = next((entry.value for entry in entry_points(group=GROUP) if entry.name == use), "")
+    module = path.partition(":")[0]
+    return module if module and module.partition(".")[0] != "kproxy" else None
+
+
+def source_of(use: str) -> str | None:
+    """The source file of the module of a filter that is not kproxy's own; None where there is none."""
+    module = module_of(use)
+    try:
+        found = importlib.util.find_spec(module) if module else None
+    except Exception:  # what a parent package raises when it is imported
+        return None
+    return found.origin if found is not None and found.has_location else None
+
+
+def read_again(uses: Iterable[str]) -> None:
+    """Load the modules of filters from their files again. Raises UsageError, and then each is as it was before."""
+    modules = dict.fromkeys(module for use in uses if (module := module_of(use)) in sys.modules)
+    before = {module: sys.modules[module] for module in modules if module}
+    try:
+        for module in before:
+            _read_module_again(module)
+    except Exception as error:
+        sys.modules.update(before)
+        raise UsageError(f"a filter cannot be loaded again: {_in_words(error)}{_place(error)}") from error
+
+
+def _read_module_again(name: str) -> None:
+    """Execute the source in a new module, so that the one in use stays whole; not from a .pyc, as times may be equal."""
+    spec = importlib.util.find_spec(name)
+    loader: Any = spec.loader if spec is not None else None
+    if spec is None or not hasattr(loader, "get_source"):
+        return
+    fresh = importlib.util.module_from_spec(spec)
+    assert isinstance(fresh, ModuleType)
+    sys.modules[name] = fresh
+    exec(compile(loader.get_data(spec.origin), str(spec.origin), "exec"), fresh.__dict__)
 
 
 def _find(use: str) -> object:
@@ -110,7 +232,7 @@ def _load(use: str, module: str, path: str) -> object:
             raise UsageError(f"{use!r}: there is no module {needed!r} where Python looks (PYTHONPATH)") from error
         raise UsageError(f"{use!r}: module {module!r} needs {needed!r}, which is not installed") from error
     except Exception as error:
-        raise UsageError(f"{use!r}: module {module!r} cannot be imported: {_in_words(error)}") from error
+        raise UsageError(f"{use!r}: module {module!r} cannot be imported: {_in_words(error)}{_place(error)}") from error
     for attribute in path.split("."):
         if not hasattr(found, attribute):
             raise UsageError(f"{use!r}: {module!r} has no {path!r}")
@@ -129,3 +251,17 @@ def _taken(filter_class: type[Filter]) -> str:
 def _in_words(error: Exception) -> str:
     text = str(error)
     return f"{type(error).__name__}{': ' if text else ''}{text}"
+
+
+def _place(error: Exception) -> str:
+    """The line of code that is at fault, where it is not kproxy's own."""
+    if isinstance(error, SyntaxError):
+        return ""  # its text has it
+    trace = error.__traceback__
+    place = ""
+    while trace is not None:
+        file = trace.tb_frame.f_code.co_filename
+        if not file.startswith("<frozen") and not trace.tb_frame.f_globals.get("__name__", "").startswith("kproxy."):
+            place = f" at {file}:{trace.tb_lineno}"
+        trace = trace.tb_next
+    return place

@@ -54,6 +54,7 @@ class NarrowApiVersions(Filter):
 
     name = "narrow_api_versions"
     responses = (ApiKey.API_VERSIONS,)
+    fault_error = None
 
     def __init__(self, filters: Iterable[Filter]) -> None:
         self._filters = tuple(filters)

@@ -1,15 +1,17 @@
 """Passage: one held frame through the filters that want it. It is decoded for them, and encoded when one replaces it."""
 
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from struct import pack
 from sys import getrefcount
 from typing import Any, Protocol
 
-from kproxy.errors import DecodeError
+from kproxy.errors import DecodeError, KproxyError
 from kproxy.filters.contract import (
     Answer,
     Close,
     ConnectionFacts,
+    Cut,
     Direction,
     Filter,
     Forward,
@@ -20,8 +22,11 @@ from kproxy.filters.contract import (
     RequestFacts,
     Response,
     Send,
+    Silence,
+    Truncate,
     Verdict,
 )
+from kproxy.filters.error_responses import error_places, error_response
 from kproxy.protocol import (
     ApiKey,
     Message,
@@ -34,6 +39,7 @@ from kproxy.protocol import (
     response_message,
 )
 from kproxy.protocol.frames import SIZE_FIELD
+from kproxy.protocol.structs import struct_types
 
 Aside = Callable[[Callable[[], Any]], Awaitable[Any]]  # calls a function where it does not hold up other connections
 LARGE = 131_072  # bytes of a frame that takes more than a millisecond to decode
@@ -74,6 +80,7 @@ class Passage:
         self._handed_out: MessageStruct | None = None  # of a large frame: what a filter has or had
         self._body_start = 0  # 0: the header was not read
         self._rest = b""  # bytes behind the message
+        self._cut: int | None = None  # bytes of the frame that are sent, if not all
         self._unread: DecodeError | None = None
 
     def go(self) -> Outcome | Awaitable[Outcome]:
@@ -121,7 +128,7 @@ class Passage:
             await aside(self._release)
             if outcome is not None:
                 return await outcome if isinstance(outcome, Awaitable) else outcome
-        done: Send = await aside(self._finish)
+        done: Send | Cut = await aside(self._finish)
         if self._unused is not None and self._direction == Direction.RESPONSE:
             self._handed_out, self._unused = self._unused, None
             await aside(self._release)
@@ -164,19 +171,60 @@ class Passage:
                 self._frame = self._written(message)
                 self._unused = message
                 return None
-            case Reply(message) if self._direction == Direction.REQUEST:
-                return self._reply(filter_, message)
-            case Close():
+            case Reply(message, version) if self._direction == Direction.REQUEST:
+                return self._reply(filter_, message, version)
+            case Truncate(size) if self._direction == Direction.RESPONSE:
+                self._cut = max(size, 0)
+                return None
+            case Close() | Silence():
                 return verdict
         raise TypeError(f"a {type(verdict).__name__} is no verdict on a {self._direction}")
 
-    def _failed(self, filter_: Filter, fault: Exception | str) -> Close | None:
+    def _failed(self, filter_: Filter, fault: Exception | str) -> Outcome | Awaitable[Outcome] | None:
+        """Note a fault. Unless the filter fails open, the client gets an error in place of what it waits for, or is closed."""
         request = self._request
         event = f"a {self._direction} of api_key {request.api_key}, version {request.api_version}"
         self._chain.note_fault(filter_, event, fault)
-        return None if filter_.fails_open else Close(f"filter {filter_.name or type(filter_).__name__} failed")
+        if filter_.fails_open:
+            return None
+        with suppress(
+            KproxyError, ValueError
+        ):  # the request cannot be read, or what it asks for is too much for a response
+            message = self._error_for(filter_)
+            if message is not None and self._direction == Direction.REQUEST:
+                return self._reply(filter_, message)
+            if message is not None:
+                self._begin_again(message)
+                return None
+        return Close(f"filter {filter_.name or type(filter_).__name__} failed")
 
-    def _finish(self) -> Send:
+    def _error_for(self, filter_: Filter) -> MessageStruct | None:
+        """The error response after a fault; None where there can be none. Raises DecodeError, if the request cannot be read."""
+        request = self._request
+        places = error_places(request.api_key, request.api_version)
+        if filter_.fault_error is None or places is None:
+            return None
+        if self._direction == Direction.REQUEST:
+            self._unused = None
+            asked = None if self._wants_no_answer() else self._read()
+        else:
+            asked = request.message
+        if asked is None and (self._direction == Direction.REQUEST or places.error is None):
+            return None
+        asked_of = request_message(request.api_key)
+        assert asked_of is not None
+        about = (request.api_key, request.api_version, request.correlation_id, request.client_id)
+        empty: Any = struct_types(asked_of.name)[asked_of.name]()
+        return error_response(Request(self._connection, *about, asked or empty), filter_.fault_error)
+
+    def _begin_again(self, message: MessageStruct) -> None:
+        """Go on with a response made here in place of the broker's."""
+        self._frame = self._response_frame(message)
+        self._unused, self._unread, self._body_start, self._rest = None, None, 0, b""
+
+    def _finish(self) -> Send | Cut:
+        if self._cut is not None:
+            return Cut(self._frame[: min(self._cut, len(self._frame) - 1)])
         if self._direction == Direction.RESPONSE:
             return Send(self._frame)
         request = self._request
@@ -252,19 +300,26 @@ class Passage:
             raise ValueError(f"the frame would be {len(data)} bytes, and {self._chain.most_frame_size} are allowed")
         return pack(">i", len(data)) + data
 
-    def _reply(self, filter_: Filter, message: MessageStruct) -> Outcome | Awaitable[Outcome]:
+    def _reply(
+        self, filter_: Filter, message: MessageStruct, version: int | None = None
+    ) -> Outcome | Awaitable[Outcome]:
         """Run a response made by *filter_* through the filters that the request has passed."""
         request = self._request
         if self._wants_no_answer():
             return Answer(b"")
-        body_of = response_message(request.api_key)
-        assert body_of is not None
-        no_tags = b"\0" * response_header_version(request.api_key, request.api_version)
-        body = body_of.encode(request.api_version, message)
-        frame = self._framed(pack(">i", request.correlation_id) + no_tags + body)
+        frame = self._response_frame(message, version)
         filters = self._chain.filters_passed(filter_, request.api_key, request.api_version)
         outcome = Passage(self._chain, self._connection, Direction.RESPONSE, request, frame, filters).go()
         return _as_answer_later(outcome) if isinstance(outcome, Awaitable) else _as_answer(outcome)
+
+    def _response_frame(self, message: MessageStruct, version: int | None = None) -> bytes:
+        """The whole frame of a response made here. Raises EncodeError, ValueError."""
+        request = self._request
+        body_of = response_message(request.api_key)
+        assert body_of is not None
+        no_tags = b"\0" * response_header_version(request.api_key, request.api_version)
+        body = body_of.encode(request.api_version if version is None else version, message)
+        return self._framed(pack(">i", request.correlation_id) + no_tags + body)
 
     def _wants_no_answer(self) -> bool:
         if self._request.api_key != ApiKey.PRODUCE:

@@ -19,6 +19,7 @@ from kproxy.filters.contract import (
 )
 from kproxy.filters.head import read_head, write_head
 from kproxy.filters.tail import NO_TAGS, read_tail, withheld_tail, write_tail
+from kproxy.filters.turns import Turn
 from kproxy.protocol import MessageStruct, Struct, response_message
 from kproxy.protocol.error_codes import ErrorCode
 
@@ -51,6 +52,7 @@ class RewriteAddresses(Filter):
     name = "rewrite_addresses"
     responses = frozenset(api_key for api_key, _ in responses_with_addresses())
     required = True
+    fault_error = None
 
     def wants(self, direction: Direction, api_key: int, api_version: int) -> Want:
         """HEAD for Metadata and DescribeCluster, TAIL for Produce, Fetch and similar, HOLD for the others.
@@ -148,18 +150,11 @@ def rewrite_in_steps(message: MessageStruct, api_key: int, api_version: int, con
 async def _take(steps: Steps) -> bool:
     """Take the steps that are left, one in a turn of the loop."""
     while True:
-        await _Turn()
+        await Turn()
         try:
             next(steps)
         except StopIteration as done:
             return bool(done.value)
-
-
-class _Turn:
-    """Awaited, it lets the event loop do everything else that is ready (as asyncio.sleep(0), without asyncio)."""
-
-    def __await__(self) -> Generator[None, None, None]:
-        yield
 
 
 class _Rewriting:

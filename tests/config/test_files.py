@@ -107,3 +107,14 @@ def test_filters_are_loaded() -> None:
     ((path, message),) = check_filters(Config(clusters=[Cluster(listen=":1", filters=uses)]))
     assert path == "clusters[0].filters[1].use"
     assert "no.such" in message
+
+
+def test_filters_that_know_topics_by_id_are_listed_after_one_that_renames_topics() -> None:
+    """A mask of customers-* before topic_prefix would not find a topic by id, whose name is team-a.customers-1."""
+    prefix = FilterUse(use="topic_prefix", with_={"prefix": "team-a."})
+    mask = FilterUse(use="mask", with_={"rules": [{"topics": ["customers-*"], "fields": ["$.email"]}]})
+    by_login = FilterUse(use="deny", with_={"rules": [{"when": 'principal == "mallory"'}]})
+    ((path, message),) = check_filters(Config(clusters=[Cluster(listen=":1", filters=[by_login, mask, prefix])]))
+    assert path == "clusters[0].filters[1].use"
+    assert message.startswith("mask has to be listed after topic_prefix")
+    assert list(check_filters(Config(clusters=[Cluster(listen=":1", filters=[prefix, mask, by_login])]))) == []

@@ -160,3 +160,20 @@ def test_what_a_worker_refuses_has_its_place(tmp_path: Path) -> None:
         str(refusal(Options(listen=":1", bootstrap=["b:1"]), "clusters[0].filters[1]: x"))
         == "clusters[0].filters[1]: x"
     )
+
+
+def test_faults_of_the_command_line_are_of_every_cluster_behind_those_of_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "kproxy.yaml"
+    file.write_text(
+        "clusters:\n"
+        "- {name: a, listen: ':1', bootstrap: ['b:1'], filters: [{use: faults, with: {faults: [{disconnect: true}]}}]}\n"
+        "- {name: b, listen: ':300', bootstrap: ['b:1']}\n",
+        encoding="utf-8",
+    )
+    config = config_from_options(Options(file=str(file), faults=["api=Produce delay=2s", "leader_moved"]))
+    added = [{"api": "Produce", "delay": "2s"}, {"scenario": "leader_moved"}]
+    found = [[(use.use, use.with_) for use in cluster.filters] for cluster in config.clusters]
+    assert found == [
+        [("faults", {"faults": [{"disconnect": True}, *added]})],
+        [("faults", {"faults": added})],
+    ]

@@ -32,15 +32,18 @@ def both(config: dict[str, Any]) -> tuple[bool, bool]:
     return VALIDATOR(config_schema()).is_valid(config), taken
 
 
-def test_the_example_of_the_readme_is_right() -> None:
-    """But for what it names on a machine: files, and a filter of somebody's company."""
-    (example,) = re.findall(r"```yaml\n(clusters:.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+EXAMPLES = re.findall(r"```yaml\n(clusters:.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+
+
+@pytest.mark.parametrize(("example", "name"), list(zip(EXAMPLES, ("orders", "a"), strict=True)))
+def test_the_examples_of_the_readme_are_right(example: str, name: str) -> None:
+    """But for what they name on a machine: files, and a filter of somebody's company."""
     assert list(VALIDATOR(config_schema()).iter_errors(yaml.safe_load(example))) == []
     conversion = Conversion()
     config = conversion.convert(read_tree(example, "kproxy.yaml"), Config)
     assert conversion.mistakes == []
     assert [*check_values(config), *check_ports(config)] == []
-    assert config.clusters[0].name == "orders"
+    assert config.clusters[0].name == name
 
 
 def test_every_setting_has_a_description() -> None:
@@ -52,6 +55,18 @@ def test_every_setting_has_a_description() -> None:
     }
     assert len(settings) > 50
     assert [name for name, description in settings.items() if not re.fullmatch(r".{10,}\.", description)] == []
+
+
+def test_limits_say_over_what_they_hold() -> None:
+    """Clients are counted in SharedLimits, buffers in the Worker of each process (proxy/worker.py, Forwarding._use)."""
+    described = {name: one["description"] for name, one in config_schema()["$defs"]["Limits"]["properties"].items()}
+    over_all = {name for name, text in described.items() if "over all workers" in text}
+    assert over_all == {"connections", "connections_per_address", "connections_per_second"}
+    assert {name for name, text in described.items() if "in each worker" in text} == {"memory"}
+    assert {name for name, text in described.items() if text.startswith("Largest frame")} == {
+        *{"frame_size", "unauthenticated_frame_size", "held_frame_size"}
+    }
+    assert described.keys() == over_all | {"memory", "frame_size", "unauthenticated_frame_size", "held_frame_size"}
 
 
 def test_it_is_a_schema() -> None:

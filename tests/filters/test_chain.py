@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from kproxy.filters.chain import Chain, name_of
 from kproxy.filters.contract import (
+    Answer,
     Close,
     ConnectionFacts,
     Direction,
@@ -317,9 +318,11 @@ def test_attack_22_faults_at_every_hook(fault: str, direction: Direction, fails_
                 at, RequestFacts(HEARTBEAT, 4, 7), frame
             )  # fmt: skip
             outcome = await given if isinstance(given, Awaitable) else given
-            assert outcome == (Send(frame) if fails_open else Close("filter faulty failed"))
+            refused = response_frame(HEARTBEAT, 4, pack(">ihb", 0, -1, 0))  # UNKNOWN_SERVER_ERROR
+            answer = Answer(refused) if direction is REQUEST else Send(refused)
+            assert outcome == (Send(frame) if fails_open else answer)
             assert chain.faults == {"faulty": times}
-        assert len(sound.seen) == (5 if fails_open else 0)
+        assert len(sound.seen) == (5 if fails_open or direction is not REQUEST else 0)
 
     asyncio.run(go())
 

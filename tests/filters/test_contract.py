@@ -27,7 +27,7 @@ def create_topics(version: int, *names: str) -> bytes:
 
 
 def judged(version: int, *names: str) -> Outcome:
-    chain = Chain([load_filter("tests.filters.topic_prefix:TopicPrefix", {"prefix": "team-a."})])
+    chain = Chain([load_filter("tests.filters.made_under_prefix:TopicPrefix", {"prefix": "team-a."})])
     outcome = chain.on_request(connection(), create_topics(version, *names))
     assert not isinstance(outcome, Awaitable)
     return outcome

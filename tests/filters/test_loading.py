@@ -1,6 +1,7 @@
 """Filters by dotted path and by name, and one sentence for every mistake."""
 
 import importlib.metadata
+import os
 import sys
 import tomllib
 from importlib.metadata import EntryPoint, EntryPoints
@@ -13,12 +14,12 @@ import pytest
 from kproxy.config import Addresses, Cluster, FilterUse
 from kproxy.errors import UsageError
 from kproxy.filters.contract import Filter
-from kproxy.filters.loading import BUILT_IN, GROUP, load_chain, load_filter
+from kproxy.filters.loading import BUILT_IN, GROUP, FilterMistakes, load_chain, load_filter, source_of
 from kproxy.filters.narrow_api_versions import NarrowApiVersions
 from kproxy.filters.rewrite_addresses import RewriteAddresses
-from tests.filters.topic_prefix import TopicPrefix
+from tests.filters.made_under_prefix import TopicPrefix
 
-PREFIX = "tests.filters.topic_prefix:TopicPrefix"
+PREFIX = "tests.filters.made_under_prefix:TopicPrefix"
 MODULE = """
 from kproxy.filters.contract import Filter
 
@@ -70,9 +71,8 @@ def test_by_name_of_an_installed_package(monkeypatch: pytest.MonkeyPatch, module
     monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: installed.select(group=group))
     assert type(load_filter("picky", {"level": 2})).__name__ == "Picky"
     assert mistake("gone") == "'gone': there is no module 'no_such' where Python looks (PYTHONPATH)"
-    assert mistake("pick") == (
-        "there is no filter 'pick'; there are gone, picky, rewrite_addresses, or give \"package.module:Class\""
-    )
+    names = ", ".join(sorted(["gone", "picky", *BUILT_IN]))
+    assert mistake("pick") == f"there is no filter 'pick'; there are {names}, or give \"package.module:Class\""
 
 
 def mistake(use: str, options: Any = None) -> str:
@@ -87,7 +87,7 @@ def mistake(use: str, options: Any = None) -> str:
     ("use", "options", "said"),
     [
         ("", {}, "there is no filter ''; there are "),
-        ("audit", {}, "there is no filter 'audit'; there are rewrite_addresses, or give"),
+        ("no_such", {}, "there is no filter 'no_such'; there are "),
         (":Class", {}, "':Class' is no dotted path like \"package.module:Class\""),
         ("good_filters:", {}, "'good_filters:' is no dotted path"),
         ("../x:Class", {}, "'../x:Class' is no dotted path"),
@@ -146,3 +146,62 @@ def test_the_chain_is_given_what_it_needs() -> None:
     chain.note_fault(RewriteAddresses(), "a response", "it is odd")
     assert faults == ["rewrite_addresses"]
     assert load_chain(SimpleNamespace(addresses=Addresses(), filters=())).filters
+
+
+TYPED = """
+from kproxy.filters.contract import Filter
+from kproxy.filters.options import Options
+
+class MineOptions(Options, frozen=True):
+    level: int = 3
+
+class Mine(Filter):
+    Options = MineOptions
+
+    def __init__(self, options: MineOptions) -> None:
+        self.level = options.level
+        if self.level == 9:
+            raise ValueError("not 9")
+"""
+
+
+def test_typed_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "typed_filters.py").write_text(TYPED, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert vars(load_filter("typed_filters:Mine", {"level": 4})) == {"level": 4}
+    with pytest.raises(FilterMistakes) as caught:
+        load_filter("typed_filters:Mine", {"level": "x", "lvl": 1})
+    assert [path for path, _ in caught.value.problems] == ["with.level", "with.lvl"]
+    line = TYPED.splitlines().index('            raise ValueError("not 9")') + 1
+    assert mistake("typed_filters:Mine", {"level": 9}).endswith(f"not 9 at {tmp_path / 'typed_filters.py'}:{line}")
+
+
+def test_a_changed_module_is_loaded_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At once, also when size and time of the file are as before; with a mistake the one before stays whole."""
+    file = tmp_path / "changing_filters.py"
+    text = "from kproxy.filters.contract import Filter\nclass Mine(Filter):\n    timeout = 1\n"
+    file.write_text(text, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    use = FilterUse(use="changing_filters:Mine")
+    cluster = Cluster(listen=":1", bootstrap=["b:1"], addresses=Addresses(mode="fixed"), filters=[use])
+    before = load_chain(cluster).filters[0]
+    stamp = file.stat()
+    file.write_text(text.replace("= 1", "= 2"), encoding="utf-8")
+    os.utime(file, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
+    assert load_chain(cluster).filters[0].timeout == 1
+    assert load_chain(cluster, again=True).filters[0].timeout == 2
+    file.write_text("class Mine:\n    pass\n1 / 0\n", encoding="utf-8")
+    with pytest.raises(UsageError, match=rf"ZeroDivisionError: division by zero at {file}:3$"):
+        load_chain(cluster, again=True)
+    file.write_text("class Mine(:\n", encoding="utf-8")
+    with pytest.raises(UsageError, match=r"SyntaxError: .*changing_filters.py, line 1"):
+        load_chain(cluster, again=True)
+    assert load_chain(cluster).filters[0].timeout == 2
+    assert before.timeout == 1
+
+
+def test_where_the_source_of_a_filter_is(modules: None, tmp_path: Path) -> None:
+    assert source_of("good_filters:Picky") == str(tmp_path / "good_filters.py")
+    assert source_of("rewrite_addresses") is None
+    assert source_of("no_such_module:X") is None
+    assert source_of("no_such_name") is None

@@ -8,7 +8,19 @@ from typing import Any
 import pytest
 
 from kproxy.filters.chain import Chain
-from kproxy.filters.contract import Answer, Close, Direction, Forward, Outcome, Replace, Reply, RequestFacts, Send
+from kproxy.filters.contract import (
+    Answer,
+    Close,
+    Cut,
+    Direction,
+    Forward,
+    Outcome,
+    Replace,
+    Reply,
+    RequestFacts,
+    Send,
+    Truncate,
+)
 from kproxy.filters.passage import LARGE
 from kproxy.filters.rewrite_addresses import RewriteAddresses
 from kproxy.protocol import Message, message
@@ -200,7 +212,7 @@ def test_a_produce_that_wants_no_answer_gets_none() -> None:
 def test_a_response_is_not_replied_to() -> None:
     chain = Chain([Asking(lambda at: Reply(at.message), **BOTH, name="replying")])
     outcome = responded(chain, connection(), HEARTBEAT, 0, heartbeat_answer(5))
-    assert outcome == Close("filter replying failed")
+    assert outcome == Send(heartbeat_answer(7, -1))
 
 
 # ApiVersions
@@ -283,7 +295,7 @@ def test_attack_22_a_filter_that_hangs_is_given_its_time_and_told(caplog: pytest
         assert isinstance(outcome, Awaitable)
         return await outcome, chain
 
-    assert asyncio.run(go(False))[0] == Close("filter slow failed")
+    assert asyncio.run(go(False))[0] == Answer(heartbeat_answer(5, -1))
     outcome, chain = asyncio.run(go(True))
     assert outcome == Send(heartbeat(5, "g2"))
     assert chain.faults == {"slow": 1}
@@ -313,7 +325,7 @@ def test_a_worker_that_gives_up_waiting_is_no_fault_of_the_filter() -> None:
 
 def test_a_frame_grown_past_the_cap_is_not_sent() -> None:
     chain = Chain([Asking(renamed("g" * 300), **BOTH, name="growing")], most_frame_size=100)
-    assert asked(chain, heartbeat(5)) == Close("filter growing failed")
+    assert asked(chain, heartbeat(5)) == Answer(heartbeat_answer(5, -1))
     fits = Chain([Asking(renamed("g" * 30), **BOTH)], most_frame_size=len(heartbeat(5, "g" * 30)) - 4)
     assert asked(fits, heartbeat(5)) == Send(heartbeat(5, "g" * 30))
 
@@ -321,7 +333,42 @@ def test_a_frame_grown_past_the_cap_is_not_sent() -> None:
 def test_a_response_frame_of_another_header_version_is_a_fault() -> None:
     chain = Chain([Asking(forward, **BOTH, name="reader")])
     cut = response_frame(HEARTBEAT, 4, b"")[:-1]
-    assert responded(chain, connection(), HEARTBEAT, 4, cut) == Close("filter reader failed")
+    refused = response_frame(HEARTBEAT, 4, pack(">ihb", 0, -1, 0))  # UNKNOWN_SERVER_ERROR
+    assert responded(chain, connection(), HEARTBEAT, 4, cut) == Send(refused)
+
+
+def test_after_a_fault_the_client_gets_an_error_where_a_response_can_say_so() -> None:
+    """A policy's fault, whether it cannot read, raises or answers nonsense, is no way past it."""
+
+    def fail(_: object) -> Any:
+        raise ZeroDivisionError
+
+    both = {"requests": (0, HEARTBEAT), "responses": (0, HEARTBEAT)}
+    assert asked(Chain([Asking(fail, **both)]), heartbeat(5)) == Answer(heartbeat_answer(5, -1))
+    assert asked(Chain([Asking(fail, **both, fault_error=29)]), heartbeat(5)) == Answer(heartbeat_answer(5, 29))
+    assert isinstance(asked(Chain([Asking(fail, **both, fault_error=None)]), heartbeat(5)), Close)
+    assert isinstance(asked(Chain([Asking(fail, **both)]), produce(5, 0)), Close), "acks=0: no response can say so"
+    assert isinstance(asked(Chain([Asking(fail, **both)]), heartbeat(5)[:-1]), Close), "what it asks for is not known"
+
+
+def test_an_error_in_place_of_a_response_goes_through_the_filters_that_are_left() -> None:
+    def fail(_: object) -> Any:
+        raise ZeroDivisionError
+
+    first = Asking(forward, responses=(HEARTBEAT,))
+    chain = Chain([first, Asking(fail, responses=(HEARTBEAT,))])
+    assert responded(chain, connection(), HEARTBEAT, 0, heartbeat_answer(7)) == Send(heartbeat_answer(7, -1))
+    assert [seen.message.error_code for _, seen in first.seen] == [-1]
+
+
+def test_an_error_in_place_of_a_response_whose_request_is_not_known() -> None:
+    """Of ListOffsets the errors are in the partitions asked for: without them there is no response."""
+
+    def fail(_: object) -> Any:
+        raise ZeroDivisionError
+
+    chain = Chain([Asking(fail, responses=(2,))])
+    assert isinstance(responded(chain, connection(), 2, 1, response_frame(2, 1, pack(">i", 0))), Close)
 
 
 def test_what_is_behind_a_message_is_passed_over_and_kept() -> None:
@@ -431,6 +478,30 @@ def test_a_large_frame_gets_the_verdict_of_any_other(judges: list[Any]) -> None:
     assert outcome == expected
     assert chain.faults == usual.faults
     assert called > 1
+
+
+def test_a_reply_may_be_of_another_version_than_its_request() -> None:
+    def refuse(asked: Any) -> Reply:
+        return Reply(asked.new_response(error_code=35), version=0)
+
+    chain = Chain([Asking(refuse, requests=(18,))])
+    sent = request_frame("ApiVersionsRequest", 3, make("ApiVersionsRequest"))
+    assert chain.on_request(connection(), sent) == Answer(frame(pack(">ihi", 7, 35, 0)))
+
+
+def test_a_response_is_cut_behind_what_other_filters_do_to_it() -> None:
+    def lengthen(response: Any) -> Replace:
+        response.message.throttle_time_ms = 1
+        return Replace(response.message)
+
+    answer = response_frame(HEARTBEAT, 3, pack(">ih", 0, 0))
+    chain = Chain([Asking(lengthen, responses=(HEARTBEAT,)), Asking(lambda _: Truncate(12), responses=(HEARTBEAT,))])
+    cut = chain.on_response(connection(), RequestFacts(HEARTBEAT, 3, 7), answer)
+    assert isinstance(cut, Cut)
+    assert cut.frame[:4] == answer[:4]
+    assert cut.frame[8:] == b"\0\0\0\1"
+    whole = Chain([Asking(lambda _: Truncate(10_000), responses=(HEARTBEAT,))])
+    assert whole.on_response(connection(), RequestFacts(HEARTBEAT, 3, 7), answer) == Cut(answer[:-1])
 
 
 def test_what_a_filter_keeps_of_a_large_message_stays_whole() -> None:

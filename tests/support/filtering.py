@@ -1,11 +1,14 @@
 """What tests of filters need: a connection, an address map that says what it was asked, and frames around bodies."""
 
-from collections.abc import Awaitable, Callable, Collection
+import json
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from struct import pack
 from typing import Any
 
+from kproxy.filters.bounded_set import BoundedSet
 from kproxy.filters.chain import Chain
-from kproxy.filters.contract import ConnectionFacts, Direction, Filter, Outcome, RequestFacts, Verdict
+from kproxy.filters.contract import ClientMetric, ConnectionFacts, Direction, Filter, Outcome, RequestFacts, Verdict
+from kproxy.filters.options import Rotated
 from kproxy.protocol import MessageStruct, message, response_header_version
 from kproxy.protocol.structs import struct_types
 from tests.support.frames import frame, request
@@ -96,3 +99,71 @@ class Asking(Filter):
     def on_response(self, response: Any) -> Verdict | Awaitable[Verdict]:
         self.seen.append((Direction.RESPONSE, response))
         return self.judge(response)  # type: ignore[no-any-return]
+
+
+class GivenRuntime:
+    """A Runtime whose time goes on by hand, or by sleeping, and whose journal is in memory; ``is_writable`` may be set."""
+
+    def __init__(self) -> None:
+        self.worker = 0
+        self.cluster = "default"
+        self.kept: dict[str, Any] = {}
+        self.at = 1_000.0
+        self.journals: dict[str, GivenJournal] = {}
+        self.warnings: list[tuple[str, str]] = []
+
+    def now(self) -> float:
+        return self.at
+
+    def monotonic(self) -> float:
+        return self.at
+
+    async def sleep(self, seconds: float) -> None:
+        self.at += seconds
+
+    def journal(self, file: Rotated) -> "GivenJournal":
+        return self.journals.setdefault(file.path, GivenJournal())
+
+    def shared_set(self, name: str) -> BoundedSet:
+        found: BoundedSet = self.kept.setdefault(f"shared {name}", BoundedSet())
+        return found
+
+    def shared_count(self, filter_name: str, event: str, name: str) -> Any:
+        raise AssertionError("no filter of these tests counts")
+
+    def show_client_metrics(
+        self, client_id: str, instance_id: str, metrics: Sequence[ClientMetric], keep_s: float
+    ) -> None:
+        raise AssertionError("no filter of these tests shows what clients measure")
+
+    def aside(self, function: Callable[[], Any]) -> Awaitable[Any]:
+        raise AssertionError("no filter of these tests needs long")
+
+    def warn(self, event: str, reason: str) -> None:
+        self.warnings.append((event, reason))
+
+
+class GivenJournal:
+    """A Journal in memory."""
+
+    def __init__(self) -> None:
+        self.seen = self.written = self.dropped = 0
+        self.is_writable = True
+        self.lines: dict[int, bytes] = {}
+
+    def take(self) -> int:
+        self.seen += 1
+        return self.seen
+
+    def write(self, number: int, line: bytes) -> bool:
+        if self.is_writable:
+            self.lines[number] = line
+            self.written += 1
+        return self.is_writable
+
+    def drop(self, number: int) -> None:
+        self.dropped += 1
+
+    def fields(self) -> list[dict[str, Any]]:
+        """The lines as JSON."""
+        return [json.loads(line) for line in self.lines.values()]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproxy.config.units import parse_quantity, quoted, unit_pattern
+from kproxy.filters.units import parse_quantity, quoted, unit_pattern
 
 
 @pytest.mark.parametrize(

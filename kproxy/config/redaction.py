@@ -1,0 +1,51 @@
+"""The configuration as it may be shown: without what is, or may be, a secret.
+
+Withheld are passwords in URLs, options of filters whose names sound like a secret, and all options of filters that are not
+kproxy's own: what theirs mean is not known. Names of files stay, also of files that hold keys.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from kproxy.config.structs import Config
+
+WITHHELD = "(withheld)"
+_SECRET = re.compile(r"pass|pwd|secret|token|credential|auth|jaas|cookie|header|salt|key", re.IGNORECASE)
+_USER_INFO = re.compile(r"(\w://)[^/\s]*@")  # "socks5://user:password@host"; a password may have an @
+
+
+def redacted(config: Config, own_filters: Mapping[str, object]) -> dict[str, Any]:
+    """The configuration as plain values; *own_filters* has the names of the filters that are kproxy's own."""
+    shown: dict[str, Any] = _without_passwords(msgspec.to_builtins(config))
+    for cluster in shown["clusters"]:
+        for use in cluster["filters"]:
+            is_own = use["use"] in own_filters
+            use["with"] = {
+                name: _without_secrets(name, value) if is_own else WITHHELD for name, value in use["with"].items()
+            }
+    return shown
+
+
+def _without_passwords(value: Any) -> Any:
+    match value:
+        case str():
+            return _USER_INFO.sub(rf"\1{WITHHELD}@", value)
+        case list():
+            return [_without_passwords(one) for one in value]
+        case dict():
+            return {name: _without_passwords(one) for name, one in value.items()}
+    return value
+
+
+def _without_secrets(name: str, value: Any) -> Any:
+    if _SECRET.search(name) is not None and value is not None:
+        return WITHHELD
+    match value:
+        case list():
+            return [_without_secrets("", one) for one in value]
+        case dict():
+            return {inner: _without_secrets(inner, one) for inner, one in value.items()}
+    return value

@@ -1,0 +1,292 @@
+"""Audit: one JSON line for each request of the control plane: who asked for what, from where, and how it went.
+
+Only an audited API is held; Produce and Fetch pass as if there were no audit, unless ``topics`` names some of theirs.
+"""
+
+import json
+from datetime import UTC, datetime
+from fnmatch import fnmatchcase
+from typing import Annotated, Any, Literal
+
+from kproxy.errors import UsageError
+from kproxy.filters.contract import (
+    Close,
+    ConnectionFacts,
+    Filter,
+    Forward,
+    Journal,
+    Reply,
+    Request,
+    RequestFacts,
+    Response,
+    Verdict,
+)
+from kproxy.filters.error_responses import error_response
+from kproxy.filters.named_resources import MOST_RESOURCES, Resource, errors_of, resources_of
+from kproxy.filters.options import Options, Rotated, Seconds, text
+from kproxy.protocol import ApiKey
+from kproxy.protocol.error_codes import ErrorCode
+from kproxy.protocol.facts import facts
+
+STATE = "audit"
+MOST_LOOKED_AT = 100_000  # resources of a request among which chosen topics are looked for
+LONGEST_NAME = 1_000  # characters of a name in a line
+RETRY_S = 0.05
+TOPIC_APIS = {ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.SHARE_FETCH}
+# What clients send all the time, and what only brokers and controllers send: everything else is the control plane
+DATA_PLANE = {
+    *(
+        "Produce",
+        "Fetch",
+        "ListOffsets",
+        "Metadata",
+        "OffsetForLeaderEpoch",
+        "DescribeTopicPartitions",
+        "DescribeCluster",
+    ),
+    *("FindCoordinator", "OffsetCommit", "OffsetFetch", "Heartbeat", "SyncGroup", "ConsumerGroupHeartbeat"),
+    *("ShareGroupHeartbeat", "StreamsGroupHeartbeat", "ShareFetch", "ShareAcknowledge", "ApiVersions", "SaslHandshake"),
+    *("AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn", "InitProducerId", "TxnOffsetCommit"),
+    *("GetTelemetrySubscriptions", "PushTelemetry", "WriteTxnMarkers", "InitializeShareGroupState"),
+    *("ReadShareGroupState", "WriteShareGroupState", "DeleteShareGroupState", "ReadShareGroupStateSummary"),
+}
+
+
+class AuditOptions(Options, frozen=True):
+    """Options of audit."""
+
+    file: Annotated[
+        Rotated,
+        text("Where lines are written. Each worker has a file of its own: audit.jsonl is audit-0.jsonl in worker 0."),
+    ]
+    mode: Annotated[
+        Literal["block", "drop-and-count"],
+        text(
+            "What happens while lines cannot be written. block: audited requests wait, then are refused, and no response leaves "
+            "before its line is in the file. drop-and-count: traffic goes on, and what is missing is counted."
+        ),
+    ] = "block"
+    patience: Annotated[
+        Seconds, text("How long a request or a response waits in the mode block until it is refused.")
+    ] = 10.0
+    apis: Annotated[tuple[str, ...], text("Names of the APIs that are audited; empty: the control plane.")] = ()
+    topics: Annotated[
+        tuple[str, ...],
+        text(
+            'Topics whose Produce and Fetch requests are audited as well, by name or pattern ("orders-*"), where they name them: '
+            "in a fetch session only the first does. A topic by an id that is not known counts as one of them."
+        ),
+    ] = ()
+
+    def __post_init__(self) -> None:
+        known = {api.name for api in facts().apis.values()}
+        for name in self.apis:
+            if name not in known:
+                raise ValueError(f"apis: there is no API {name!r}; kproxy api lists them")
+
+
+class Audit(Filter):
+    """Write who did what: a JSON line for each request of the control plane, with its outcome.
+
+    Audited by default is everything that administers: topics, groups, settings, ACLs, quotas, users, tokens, logins. A line has
+    the time, the principal (of SASL or of the certificate), client id, software, addresses, API, what the request names
+    (resources), and the error codes of the response. It never has values of settings, credentials, tokens or records.
+
+    Lines are numbered (sequence). A number is taken for each audited request that is forwarded: it is "seen" then. Its line is
+    written before the response leaves, or when the connection closes without one. At any time
+    seen = written + dropped + in flight, also after kill -9 of a worker: what was in flight then is in the next line
+    {"event": "lost"}. Dropped numbers are in a line {"event": "dropped"}, so that each number is in the file exactly once, or
+    said to be missing.
+
+    In the mode block, an API at a version that kproxy does not know is not offered to clients, as it could not be audited.
+    """
+
+    name = "audit"
+    identifies = True
+    Options = AuditOptions
+
+    def __init__(self, options: AuditOptions) -> None:
+        self.options = options
+        self._state = f"{STATE} {options.file.path}"  # of connections: each journal has requests of its own
+        apis = facts().apis.items()
+        names = set(options.apis)
+        chosen = {
+            key for key, api in apis if api.name in names or (not names and is_control_plane(api.name, api.listeners))
+        }
+        self._always = frozenset(chosen)
+        self.requests = self.responses = self._always | (TOPIC_APIS if options.topics else frozenset())
+        self.names_topics = bool(options.topics)
+        self.fails_open = options.mode != "block"
+        self.required = options.mode == "block"
+        self.timeout = options.patience + 5.0
+        self._journal: Journal | None = None
+
+    def on_start(self) -> None:
+        """Open the journal of this worker."""
+        self._journal = self.runtime.journal(self.options.file)
+        if self.options.mode == "block" and not self._journal.is_writable:
+            raise UsageError(f"audit: {self.options.file.path!r} cannot be written, and the mode is block")
+
+    @property
+    def journal(self) -> Journal:
+        """The journal, once the filter is started."""
+        assert self._journal is not None
+        return self._journal
+
+    def on_request(self, request: Request) -> Verdict | Any:
+        """Take a number, and forward; in the mode block only while lines can be written."""
+        resources = self._resources(request)
+        if resources is None:
+            return Forward()
+        if self.options.mode == "block" and not self.journal.is_writable:
+            return self._wait_to_begin(request, resources)
+        return self._begin(request, resources)
+
+    async def _wait_to_begin(self, request: Request, resources: list[Resource]) -> Verdict:
+        until = self.runtime.monotonic() + self.options.patience
+        while not self.journal.is_writable:
+            if self.runtime.monotonic() >= until:
+                refused = error_response(request, ErrorCode.KAFKA_STORAGE_ERROR, "the audit log cannot be written")
+                return Close("the audit log cannot be written") if refused is None else Reply(refused)
+            await self.runtime.sleep(RETRY_S)
+        return self._begin(request, resources)
+
+    def _begin(self, request: Request, resources: list[Resource]) -> Verdict:
+        entry = self._entry(request, resources)
+        if request.api_key == ApiKey.PRODUCE and getattr(request.message, "acks", 1) == 0:
+            self._settle(entry, "no response is expected")
+        else:
+            self._pending(request.connection).setdefault(request.correlation_id, []).append(entry)
+        return Forward()
+
+    def on_response(self, response: Response) -> Verdict | Any:
+        """Write the line before the response leaves."""
+        entry = self._taken(response.connection, response.request)
+        if entry is None:
+            return Forward()
+        errors = errors_of(response.request.api_key, response.request.api_version, response.message)
+        if self._settle(entry, "failed" if errors else "done", errors, wait=self.options.mode == "block"):
+            return Forward()
+        return self._wait_to_settle(entry)
+
+    async def _wait_to_settle(self, entry: "Entry") -> Verdict:
+        until = self.runtime.monotonic() + self.options.patience
+        while self.runtime.monotonic() < until:
+            await self.runtime.sleep(RETRY_S)
+            if entry.journal.write(entry.number, entry.line):
+                return Forward()
+        entry.journal.drop(entry.number)
+        return Close("the audit log cannot be written")
+
+    def on_close(self, connection: ConnectionFacts) -> None:
+        """Write the lines of requests that got no response."""
+        for entries in connection.state.pop(self._state, {}).values():
+            for entry in entries:
+                self._settle(entry, "no response")
+
+    def _settle(
+        self, entry: "Entry", outcome: str, errors: dict[str, int] | None = None, *, wait: bool = False
+    ) -> bool:
+        """Write the line, else drop it, unless the caller is going to *wait*: then False."""
+        latency = round((self.runtime.monotonic() - entry.began) * 1_000, 3)
+        # the principal as it is now: a client may send requests behind its login, before the broker has accepted it
+        who = {"principal": _clean(entry.connection.principal), "mechanism": _clean(entry.connection.mechanism)}
+        fields = {**entry.fields, **who, "outcome": outcome, "errors": dict(errors or {}), "latencyMs": latency}
+        entry.line = json.dumps(fields, separators=(",", ":")).encode("ascii")  # all that a terminal obeys is escaped
+        if entry.journal.write(entry.number, entry.line):
+            return True
+        if not wait:
+            entry.journal.drop(entry.number)
+        return not wait
+
+    def _resources(self, request: Request) -> list[Resource] | None:
+        """What the request names; None: it is not audited."""
+        is_chosen = request.api_key not in self._always  # by its topics: then all of them are looked at
+        most = MOST_LOOKED_AT if is_chosen else MOST_RESOURCES
+        resources = resources_of(request.api_key, request.api_version, request.message, most)
+        names = self.runtime.kept.get("topic_names", {})
+        for resource in resources:
+            if "id" in resource and (name := names.get(resource["id"])) is not None:
+                resource["name"] = name
+        return (list(filter(self._is_chosen, resources)) or None) if is_chosen else resources
+
+    def _is_chosen(self, resource: Resource) -> bool:
+        """Whether a resource is a topic that is audited; one whose name is not known may be."""
+        name = resource.get("name")
+        return resource["type"] == "topic" and (
+            name is None or any(fnmatchcase(name, pattern) for pattern in self.options.topics)
+        )
+
+    def _pending(self, connection: ConnectionFacts) -> dict[int, list["Entry"]]:
+        """The entries of a connection that are not settled, by correlation id, of which a client may use one twice."""
+        found: dict[int, list[Entry]] = connection.state.setdefault(self._state, {})
+        return found
+
+    def _taken(self, connection: ConnectionFacts, request: RequestFacts) -> "Entry | None":
+        entries = self._pending(connection).get(request.correlation_id)
+        if not entries:
+            return None
+        entry = entries.pop(0)
+        if not entries:
+            del self._pending(connection)[request.correlation_id]
+        return entry
+
+    def _entry(self, request: Request, resources: list[Resource]) -> "Entry":
+        connection = request.connection
+        software = connection.software or (None, None)
+        api = facts().apis[request.api_key]
+        at = datetime.fromtimestamp(self.runtime.now(), UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        fields = {
+            "event": "request",
+            "at": at,
+            "worker": self.runtime.worker,
+            "cluster": connection.cluster,
+            "connection": connection.number,
+            "client": connection.client,
+            "listener": connection.listener,
+            "broker": connection.broker,
+            "principal": None,  # and the mechanism: when it is settled
+            "mechanism": None,
+            "clientId": _clean(request.client_id),
+            "software": _clean(software[0]),
+            "softwareVersion": _clean(software[1]),
+            "api": api.name,
+            "apiVersion": request.api_version,
+            "correlationId": request.correlation_id,
+            "resources": [_cleaned(each) for each in resources[:MOST_RESOURCES]],
+            "allResources": len(resources) <= MOST_RESOURCES,
+        }
+        return Entry(self.journal, connection, fields, self.runtime.monotonic())
+
+
+class Entry:
+    """A request that is audited and not settled. It belongs to the journal that has its number, also after a reload."""
+
+    __slots__ = ("began", "connection", "fields", "journal", "line", "number")
+
+    def __init__(self, journal: Journal, connection: ConnectionFacts, fields: dict[str, Any], began: float) -> None:
+        self.journal = journal
+        self.number = journal.take()
+        self.connection = connection
+        self.fields = fields
+        self.began = began
+        self.line = b""
+
+
+def is_control_plane(name: str, listeners: tuple[str, ...]) -> bool:
+    """Whether an API is audited by default."""
+    return name not in DATA_PLANE and "broker" in listeners
+
+
+def _cleaned(resource: Resource) -> Resource:
+    return {
+        name: [_clean(each) for each in value] if isinstance(value, tuple) else _clean(value)
+        for name, value in resource.items()
+    }
+
+
+def _clean(value: Any) -> Any:
+    """Text of bounded length, with U+FFFD for bytes that were no UTF-8; other values as they are."""
+    if not isinstance(value, str):
+        return value
+    return value[:LONGEST_NAME].encode("utf-16", "surrogatepass").decode("utf-16", "replace")

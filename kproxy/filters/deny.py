@@ -1,0 +1,392 @@
+"""Deny: requests that a rule forbids get Kafka's error, as from a broker, and do not reach one.
+
+A rule about ``topic`` is asked for each topic of a request: those it forbids are taken out of the request, and their errors put
+into the broker's response, so that the others go on. Any other rule forbids the request as a whole.
+"""
+
+import json
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from kproxy.filters.conditions import Condition, Subject
+from kproxy.filters.contract import (
+    Close,
+    ConnectionFacts,
+    Filter,
+    Forward,
+    Journal,
+    Replace,
+    Reply,
+    Request,
+    Response,
+    Verdict,
+)
+from kproxy.filters.error_responses import Filled, error_places, error_response
+from kproxy.filters.fetch_sessions import OpenedSessions
+from kproxy.filters.identify import is_logging_in
+from kproxy.filters.named_resources import MOST_RESOURCES
+from kproxy.filters.options import Options, Rotated, text
+from kproxy.filters.turns import Turn
+from kproxy.protocol import ApiKey
+from kproxy.protocol.error_codes import ErrorCode
+from kproxy.protocol.facts import facts
+
+STATE = "deny"
+CLOSE = "CLOSE"
+AT_ONCE = 500  # topics that are asked about before other connections have their turn
+LOGIN_S = 0.005  # between looks whether a login is answered
+HANDSHAKES = {"ApiVersions", "SaslHandshake", "SaslAuthenticate"}
+SESSIONS = {ApiKey.FETCH, ApiKey.SHARE_FETCH}  # whose requests name only what is new in a session
+IN_ELEMENTS = {
+    ApiKey.FETCH,
+    ApiKey.METADATA,
+    ApiKey.SHARE_FETCH,
+}  # where an error of the response itself is no authorization's
+BY_KIND = {
+    "topics": ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    "groups": ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    "transactionalIds": ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+}
+
+
+class Rule(Options, frozen=True):
+    """What is forbidden."""
+
+    when: Annotated[
+        str,
+        text(
+            "A condition in CEL over api, apiKey, apiVersion, clientId, principal, mechanism, software, softwareVersion, client, "
+            "address, listener, cluster, topics, groups, transactionalIds, resources, topic, request."
+        ),
+    ]
+    apis: Annotated[
+        tuple[str, ...],
+        text("Names of the APIs it is for; empty: all but logins. Only these are held: name them to spare the others."),
+    ] = ()
+    error: Annotated[
+        str | None,
+        text("Kafka's name of the error, or CLOSE; null: that of a missing authorization for what the request names."),
+    ] = None
+    message: Annotated[str | None, text("For people, in versions of responses that have a field for it.")] = None
+    name: Annotated[str | None, text("Name of the rule in what is logged; null: its condition.")] = None
+    dry_run: Annotated[bool, text("Only say what would be denied.")] = False
+
+    def __post_init__(self) -> None:
+        Condition(self.when)  # raises ValueError
+        if self.error not in (None, CLOSE, *ErrorCode.__members__):
+            raise ValueError(f"error: there is no error {self.error!r}; kproxy api --errors lists them")
+        known = {api.name for api in facts().apis.values()}
+        for api in self.apis:
+            if api not in known:
+                raise ValueError(f"apis: there is no API {api!r}; kproxy api lists them")
+
+
+class DenyOptions(Options, frozen=True):
+    """Options of deny."""
+
+    rules: Annotated[tuple[Rule, ...], text("The first rule that holds decides; without one a request is allowed.")]
+    dry_run: Annotated[bool, text("Only say what would be denied, by any rule.")] = False
+    file: Annotated[
+        Rotated | None,
+        text(
+            "Where decisions are written, a JSON line each, by worker as for audit; null: they are logged as warnings."
+        ),
+    ] = None
+
+
+class Compiled:
+    """A rule, ready to be asked."""
+
+    def __init__(self, rule: Rule, dry_run: bool) -> None:
+        self.condition = Condition(rule.when)
+        self.error = rule.error
+        self.message = rule.message or "denied by a rule of the proxy"
+        self.name = rule.name or rule.when
+        self.dry_run = rule.dry_run or dry_run
+        names = set(rule.apis)
+        apis = facts().apis.items()
+        self.apis = frozenset(
+            key for key, api in apis if api.name in names or (not names and api.name not in HANDSHAKES)
+        )
+
+    def holds(self, subject: Subject, topic: str | None = None) -> bool:
+        """Whether it forbids; a dry run says so also where that cannot be answered, which otherwise is a fault."""
+        return self.condition.holds(subject, topic, unclear=True if self.dry_run else None)
+
+    def code(self, subject: Subject) -> int:
+        """The error code for a request."""
+        if self.error is not None:
+            return ErrorCode.__members__.get(self.error, ErrorCode.UNKNOWN_SERVER_ERROR)  # CLOSE is none
+        if self.condition.is_for_each_topic:
+            return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        kinds = (code for kind, code in BY_KIND.items() if subject[kind])
+        return next(kinds, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+
+
+class Deny(Filter):
+    """Answer what a rule forbids with Kafka's error, as a broker does that refuses it.
+
+    The error is in each place of the response that has one: for each topic, partition or group asked for, or for the response.
+    Where a response has no place for an error, and for a Produce with acks=0, the connection is closed. A rule with the name
+    topic is asked for each topic by itself: the other topics of the request are forwarded, and a Metadata response tells nothing
+    of a topic that it forbids. Topics by id are known by the Metadata responses that workers have seen; a request with another id
+    gets UNKNOWN_TOPIC_ID where a rule asks for topics, and the client asks for Metadata. A fetch session that was not opened
+    under the rules is not known, and the client opens another.
+
+    A condition that cannot be answered refuses the request: a value is null or of a wrong type, this version of the request
+    lacks the field (others have it), or more than 100,000 things are named. Write clientId != null && clientId.startsWith("a").
+
+    APIs at versions that kproxy does not know are not offered to clients, as no rule could read them.
+    """
+
+    name = "deny"
+    identifies = True
+    required = True
+    fault_error = ErrorCode.POLICY_VIOLATION
+    Options = DenyOptions
+
+    def __init__(self, options: DenyOptions) -> None:
+        self.options = options
+        self._rules = [Compiled(rule, options.dry_run) for rule in options.rules]
+        self.requests = frozenset(key for rule in self._rules for key in rule.apis)
+        enforced = [rule for rule in self._rules if not rule.dry_run]
+        by_topic = {key for rule in enforced if rule.condition.is_for_each_topic for key in rule.apis}
+        sessions = {key for rule in enforced if rule.condition.needs_topics for key in rule.apis & SESSIONS}
+        self.responses = frozenset(sessions.union(filter(_has_topics, by_topic)))
+        self._opened = OpenedSessions(sessions)
+        self.names_topics = any(rule.condition.needs_topics for rule in self._rules)
+        self._needs_login = any(rule.condition.needs_login for rule in self._rules)
+        self._journal: Journal | None = None
+
+    def on_start(self) -> None:
+        """Open the journal of decisions, if there is one."""
+        if self.options.file is not None:
+            self._journal = self.runtime.journal(self.options.file)
+
+    def on_request(self, request: Request) -> Verdict | Any:
+        """Ask the rules in order, once it is known who asks."""
+        if self._needs_login and is_logging_in(request.connection):
+            return self._decide_after_login(request)
+        return self._decide(request)
+
+    async def _decide_after_login(self, request: Request) -> Verdict:
+        """Clients may send requests behind their login without waiting for its answer, as brokers read them after it."""
+        while is_logging_in(request.connection):
+            await self.runtime.sleep(LOGIN_S)
+        verdict = self._decide(request)
+        return verdict if isinstance(verdict, Verdict) else await verdict
+
+    def _decide(self, request: Request) -> Verdict | Any:
+        unopened = self._opened.refusal(request)
+        if unopened is not None:
+            return Reply(unopened)
+        subject = Subject(request, self.runtime.kept.get("topic_names", {}))
+        rules = [rule for rule in self._rules if request.api_key in rule.apis]
+        verdicts = (self._ask(rule, request, subject) for rule in rules)
+        if any(rule.condition.is_for_each_topic for rule in rules) and len(subject["topics"]) > AT_ONCE:
+            return self._decide_in_turns(rules, request, subject)
+        return next((verdict for verdict in verdicts if verdict is not None), Forward())
+
+    async def _decide_in_turns(self, rules: list[Compiled], request: Request, subject: Subject) -> Verdict:
+        """Ask about many topics; other connections go on meanwhile."""
+        for rule in rules:
+            denied: list[str | None] | None = None
+            if rule.condition.is_for_each_topic and not _is_unnamed(rule, request, subject):
+                denied = []
+                for number, topic in enumerate(_askable(request, subject), 1):
+                    denied += [topic] if rule.holds(subject, topic) else []
+                    if number % AT_ONCE == 0:
+                        await Turn()
+            verdict = self._ask(rule, request, subject, denied)
+            if verdict is not None:
+                return verdict
+        return Forward()
+
+    def _ask(
+        self, rule: Compiled, request: Request, subject: Subject, denied: list[str | None] | None = None
+    ) -> Verdict | None:
+        """What a rule says; None: nothing against it. *denied* are the topics that it forbids, if they are known."""
+        if _is_unnamed(rule, request, subject):
+            response = error_response(request, ErrorCode.UNKNOWN_TOPIC_ID, in_elements=True)
+            return Close("a topic id that is not known") if response is None else Reply(response)
+        if not rule.condition.is_for_each_topic:
+            return self._refuse(rule, request, subject, None) if rule.holds(subject) else None
+        if denied is None:
+            denied = [topic for topic in _askable(request, subject) if rule.holds(subject, topic)]
+        return self._refuse_topics(rule, request, subject, denied) if denied else None
+
+    def _refuse_topics(
+        self, rule: Compiled, request: Request, subject: Subject, denied: list[str | None]
+    ) -> Verdict | None:
+        """Refuse some topics, or all that there are; None: only say so."""
+        if len(denied) < len(subject["topics"]) and not rule.dry_run and rule.error != CLOSE:
+            verdict = self._take_out(rule, request, subject, set(denied))
+            if verdict is not None:
+                self._say(rule, request, denied, rule.code(subject))
+                return verdict
+        return self._refuse(rule, request, subject, denied)
+
+    def _refuse(self, rule: Compiled, request: Request, subject: Subject, topics: list[Any] | None) -> Verdict | None:
+        """Refuse the whole request; None: only say so."""
+        code = rule.code(subject)
+        self._say(rule, request, topics if topics is not None else subject["topics"], code)
+        if rule.dry_run:
+            return None
+        if rule.error == CLOSE:
+            return Close(f"denied by {rule.name}")
+        if request.api_key == ApiKey.PRODUCE and getattr(request.message, "acks", 1) == 0:
+            return Close(f"denied by {rule.name}: acks=0")  # as a broker, so that the client looks for what is wrong
+        response = error_response(request, code, rule.message, in_elements=request.api_key in IN_ELEMENTS)
+        return Close(f"denied by {rule.name}") if response is None else Reply(response)
+
+    def _take_out(self, rule: Compiled, request: Request, subject: Subject, denied: set[Any]) -> Verdict | None:
+        """Take topics out of the request, and keep their errors for the response; None: not possible in this API."""
+        filled = _topic_array(request.api_key, request.api_version)
+        message: Any = request.message
+        if filled is None or (request.api_key == ApiKey.PRODUCE and message.acks == 0):
+            return None
+        source = filled.sources[0]
+        elements = getattr(message, source.path[0])
+        kept = [each for each in elements if self._name(each) not in denied]
+        if not kept:
+            return None
+        setattr(message, source.path[0], [each for each in elements if self._name(each) in denied])
+        refused = error_response(request, rule.code(subject), rule.message, in_elements=True)
+        setattr(message, source.path[0], kept)
+        state = request.connection.state.setdefault(STATE, {})
+        state.setdefault(request.correlation_id, []).append((filled.target, getattr(refused, filled.target)))
+        return Replace(message)
+
+    def _name(self, element: Any) -> str | None:
+        """The topic of an element of a request, by its name or id."""
+        if isinstance(element, str):
+            return element
+        names: Any = self.runtime.kept.get("topic_names", {})
+        own = next((name for field in ("name", "topic", "topic_name") if (name := getattr(element, field, None))), None)
+        found: str | None = own or names.get(getattr(element, "topic_id", ""))
+        return found
+
+    def on_response(self, response: Response) -> Verdict | Any:
+        """Put the errors of topics that were taken out of the request into its response; hide those that it need not name."""
+        self._opened.note(response)
+        message: Any = response.message
+        if response.request.api_key == ApiKey.METADATA and len(message.topics) > AT_ONCE:
+            return self._answer_in_turns(response)
+        hidden = False
+        if response.request.api_key == ApiKey.METADATA:
+            forbids = self._hiding(response)
+            hidden = self._hide(response, [forbids(topic) for topic in message.topics])
+        return self._answer(response, hidden)
+
+    async def _answer_in_turns(self, response: Response) -> Verdict:
+        """Ask about many topics; other connections go on meanwhile."""
+        message: Any = response.message
+        forbids = self._hiding(response)
+        found = []
+        for number, topic in enumerate(message.topics, 1):
+            found.append(forbids(topic))
+            if number % AT_ONCE == 0:
+                await Turn()
+        return self._answer(response, self._hide(response, found))
+
+    def _answer(self, response: Response, changed: bool) -> Verdict:
+        message: Any = response.message
+        waiting = response.connection.state.get(STATE, {})
+        entries = waiting.get(response.request.correlation_id)
+        if not entries:
+            return Replace(message) if changed else Forward()
+        target, elements = entries.pop(0)
+        if not entries:
+            del waiting[response.request.correlation_id]
+        setattr(message, target, [*getattr(message, target), *elements])
+        return Replace(message)
+
+    def _hiding(self, response: Response) -> Callable[[Any], int | None]:
+        """What gives the error of a topic of a Metadata response that is forbidden: its request may ask for all, or by id."""
+        facts_ = response.request
+        if facts_.message is None:
+            raise ValueError("the request of a Metadata response could not be read")
+        about = (facts_.api_key, facts_.api_version, facts_.correlation_id, facts_.client_id)
+        subject = Subject(
+            Request(response.connection, *about, facts_.message), self.runtime.kept.get("topic_names", {})
+        )
+        rules = [rule for rule in self._rules if rule.condition.is_for_each_topic and facts_.api_key in rule.apis]
+
+        def code(topic: Any) -> int | None:
+            rule = next((rule for rule in rules if topic.name and rule.holds(subject, topic.name)), None)
+            return None if rule is None or rule.dry_run else rule.code(subject)
+
+        return code
+
+    def _hide(self, response: Response, codes: list[int | None]) -> bool:
+        """Take the topics that have a code out of a Metadata response, as brokers do; those asked for by id get it."""
+        message: Any = response.message
+        asked: Any = response.request.message
+        by_id = {getattr(topic, "topic_id", None) for topic in asked.topics or () if topic.name is None}
+        kept = []
+        for topic, code in zip(message.topics, codes, strict=True):
+            if code is not None and getattr(topic, "topic_id", "") in by_id:
+                topic.name, topic.partitions, topic.error_code = None, [], code
+                kept.append(topic)
+            elif code is None:
+                kept.append(topic)
+        message.topics = kept
+        return any(code is not None for code in codes)
+
+    def on_close(self, connection: ConnectionFacts) -> None:
+        """Forget what waits for responses."""
+        connection.state.pop(STATE, None)
+        self._opened.forget(connection)
+
+    def _say(self, rule: Compiled, request: Request, topics: list[Any], code: int) -> None:
+        """Write the decision to the journal, or log it."""
+        connection = request.connection
+        event = "would be denied" if rule.dry_run else "denied"
+        fields = {
+            "event": event,
+            "at": self.runtime.now(),
+            "rule": rule.name,
+            "error": CLOSE if rule.error == CLOSE else ErrorCode(code).name,
+            "cluster": connection.cluster,
+            "connection": connection.number,
+            "client": connection.client,
+            "principal": connection.principal,
+            "clientId": request.client_id,
+            "api": facts().apis[request.api_key].name,
+            "apiVersion": request.api_version,
+            "topics": topics[:MOST_RESOURCES],
+        }
+        line = json.dumps(fields, separators=(",", ":"))
+        if self._journal is None:
+            self.runtime.warn(event, line[:500])
+            return
+        number = self._journal.take()
+        if not self._journal.write(number, line.encode("ascii")):
+            self._journal.drop(number)
+
+
+def _is_unnamed(rule: Compiled, request: Request, subject: Subject) -> bool:
+    """Whether the rule asks for topics and one has an id whose name is not known: then nothing says that it is allowed."""
+    asks = rule.condition.needs_topics and not rule.dry_run and request.api_key != ApiKey.METADATA
+    return asks and None in subject["topics"]
+
+
+def _askable(request: Request, subject: Subject) -> list[str | None]:
+    """The topics that rules are asked about: of Metadata those with a name, as its response tells what the others are."""
+    topics: list[str | None] = subject["topics"]
+    return [topic for topic in topics if topic is not None] if request.api_key == ApiKey.METADATA else topics
+
+
+def _has_topics(api_key: int) -> bool:
+    return any(_topic_array(api_key, version) is not None for version in facts().apis[api_key].versions)
+
+
+def _topic_array(api_key: int, api_version: int) -> Filled | None:
+    """The array of the response that has an element for each topic of an array of the request; None: there is none."""
+    places = error_places(api_key, api_version, True)
+    for filled in places.arrays if places is not None else ():
+        source = filled.sources[0]
+        named = {of or "name" for _, of in source.names}
+        if len(source.path) == 1 and named & {"name", "topic", "topic_name", "topic_id"}:
+            return filled
+    return None

@@ -1,0 +1,148 @@
+"""Errors of faults in responses: in all of one, in the topics selected only, or in what the broker has answered.
+
+    whole       nothing of the request goes to the broker; the error is wherever the response has a place (error_responses.py)
+    split       the topics selected are taken out of the request and the broker answers the rest; what they are answered is put
+                into its response: so a Produce to them is not appended, and the others are
+    in place    the broker's response has the error in place of what it says of the topics selected. Fetch and Metadata always:
+                they change nothing at the broker, and clients need the rest of the response (brokers, the fetch session)
+
+ApiVersions with UNSUPPORTED_VERSION is answered in version 0, as brokers do (KIP-511).
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from kproxy.filters.contract import Reply, Request
+from kproxy.filters.error_responses import ERRORS, NOTHING, Filled, error_places, error_response
+from kproxy.filters.faults.topics import Matches, TopicArray, only, topic_arrays, topic_of
+from kproxy.protocol import ApiKey
+from kproxy.protocol.error_codes import ErrorCode
+from kproxy.protocol.structs import struct_types
+
+ALWAYS_IN_PLACE = frozenset({ApiKey.FETCH, ApiKey.METADATA})
+OF_WHOLE_RESPONSE: dict[int, frozenset[int]] = {  # errors of these responses that are not of a topic
+    ApiKey.FETCH: frozenset(
+        {
+            ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+            ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+            ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+        }
+    ),
+    ApiKey.METADATA: frozenset({ErrorCode.REBOOTSTRAP_REQUIRED}),
+}
+OF_PARTITIONS = {ApiKey.METADATA: frozenset({ErrorCode.REPLICA_NOT_AVAILABLE, ErrorCode.LISTENER_NOT_FOUND})}
+FIRST_VERSION_WITH_ERROR = {ApiKey.FETCH: 7, ApiKey.METADATA: 13}  # of the response itself
+
+
+def whole(request: Request, code: int) -> Reply | None:
+    """The reply with the error; None: the API has no place for one."""
+    message: Any = error_response(request, code)
+    if message is None:
+        return None
+    if request.api_key == ApiKey.API_VERSIONS and code == ErrorCode.UNSUPPORTED_VERSION:
+        offered = struct_types("ApiVersionsResponse")["ApiVersion"]
+        message.api_keys = [offered(api_key=ApiKey.API_VERSIONS, min_version=0, max_version=request.api_version)]
+        return Reply(message, version=0)
+    return Reply(message)
+
+
+def is_of_whole_response(request: Request, code: int) -> bool:
+    """Whether an error of a response that is changed in place is not of a topic."""
+    first = FIRST_VERSION_WITH_ERROR.get(ApiKey(request.api_key), 0)
+    return code in OF_WHOLE_RESPONSE.get(request.api_key, ()) and request.api_version >= first
+
+
+def can_split(request: Request) -> bool:
+    """Whether the topics of a request can be answered apart: all errors of its response are of topics."""
+    places = error_places(request.api_key, request.api_version)
+    return places is not None and places.error is None and bool(places.arrays)
+
+
+def answers_topics(request: Request) -> bool:
+    """Whether the response has topics with errors."""
+    arrays = topic_arrays(request.api_key, request.api_version, of_response=True)
+    return any(True for array in arrays)
+
+
+def part_of(request: Request, keeps: Matches) -> Request:
+    """The request with only the topics for which *keeps* is true."""
+    arrays = topic_arrays(request.api_key, request.api_version)
+    message = only(request.message, arrays, keeps)
+    about = (request.api_key, request.api_version, request.correlation_id, request.client_id)
+    return Request(request.connection, *about, message)
+
+
+def merge(response: Any, part: Request, code: int) -> None:
+    """Put the error for what *part* asks into the broker's response to the rest."""
+    places = error_places(part.api_key, part.api_version)
+    made = error_response(part, code)
+    if places is not None and made is not None:
+        _merge(response, made, places.arrays)
+
+
+def _merge(there: Any, made: Any, arrays: Iterable[Filled]) -> None:
+    for array in arrays:
+        present = getattr(there, array.target)
+        names = [name for name, _ in array.sources[0].names]
+        below = array.sources[0].arrays
+        for element in getattr(made, array.target):
+            same = (each for each in present if all(getattr(each, name) == getattr(element, name) for name in names))
+            found = next(same, None) if below else None
+            if found is None:
+                present.append(element)
+            else:
+                _merge(found, element, below)
+
+
+def put_in_place(request: Request, response: Any, code: int, selects: Matches) -> None:
+    """Put the error into the topics of a response that are selected, in place of what the broker says of them."""
+    if is_of_whole_response(request, code):
+        response.error_code = code
+        for array in ("responses", "topics"):
+            if hasattr(response, array):
+                setattr(response, array, [])
+        return
+    arrays = topic_arrays(request.api_key, request.api_version, of_response=True)
+    failing = _Failing(request, code)
+    for element in _selected(response, arrays, selects):
+        failing.fail(element)
+
+
+def _selected(struct: Any, arrays: Iterable[TopicArray], selects: Matches) -> Iterator[Any]:
+    """The elements of a response that are topics selected."""
+    for array in arrays:
+        for element in getattr(struct, array.attribute) or ():
+            if array.below:
+                yield from _selected(element, array.below, selects)
+            elif selects(*topic_of(element, array)):
+                yield element
+
+
+class _Failing:
+    """An error that is put into structs of the response to a request."""
+
+    def __init__(self, request: Request, code: int) -> None:
+        self._version = request.api_version
+        self._code = code
+        self._nothing = NOTHING.get(ApiKey(request.api_key), {})
+        self._is_of_partitions = code in OF_PARTITIONS.get(ApiKey(request.api_key), ())
+
+    def fail(self, struct: Any) -> None:
+        """Put the error into a struct, or into the structs of its arrays where it has no place itself."""
+        fields = [field for field in struct.fields if self._version in field.versions]
+        error = next((field.attribute for field in fields if field.name in ERRORS), None)
+        arrays = [field.attribute for field in fields if field.is_array and field.is_struct]
+        if error is None or (self._is_of_partitions and arrays):
+            for element in (each for attribute in arrays for each in getattr(struct, attribute) or ()):
+                self.fail(element)
+            return
+        setattr(struct, error, self._code)
+        for field in fields:
+            if field.attribute in self._nothing:
+                setattr(struct, field.attribute, self._nothing[field.attribute])
+            elif field.name == "ErrorMessage":
+                setattr(struct, field.attribute, None)
+        if self._code == ErrorCode.LISTENER_NOT_FOUND and hasattr(struct, "leader_id"):
+            struct.leader_id = -1
+        for attribute in arrays:
+            setattr(struct, attribute, [])

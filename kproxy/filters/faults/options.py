@@ -1,0 +1,111 @@
+"""The options of the filter: which calls a fault selects, on which of them it fires, and what it does."""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from kproxy.filters.conditions import Condition
+from kproxy.filters.options import Count, Options, Seconds, did_you_mean, text
+from kproxy.filters.units import quoted
+from kproxy.protocol.error_codes import ErrorCode
+from kproxy.protocol.facts import facts
+
+ENDS = ("error", "disconnect", "black_hole", "truncate")  # a fault has one of them at most
+MOST_FAULTS = 1_000
+
+Names = str | tuple[str, ...]
+Number = Annotated[int, Meta(ge=1, le=1_000_000_000)]
+
+
+class Fault(Options, frozen=True):
+    """One fault. A request that it selects is a call; where several faults select it, it is a call of the first that fires."""
+
+    name: Annotated[
+        Annotated[str, Meta(min_length=1, max_length=100)] | None,
+        text("Its name in counts; null: made from its other options."),
+    ] = None
+    scenario: Annotated[
+        Literal[
+            "leader_moved",
+            "coordinator_moved",
+            "delayed_end_txn",
+            "fenced_producer",
+            "slow_broker",
+            "half_open_connection",
+            "throttled",
+            "authorization_lost",
+        ]
+        | None,
+        text("A fault that is ready to use; the other options change it."),
+    ] = None
+    # which calls it selects
+    api: Annotated[Names, text("Names of APIs, such as Produce; empty: all.")] = ()
+    topic: Annotated[
+        Names,
+        text("Names of topics, with * and ?; then only these topics fail, where the response has errors of topics."),
+    ] = ()
+    client_id: Annotated[Names, text("Client ids, with * and ?.")] = ()
+    broker: Annotated[Names, text('Brokers on the other side, "host:port", with * and ?.')] = ()
+    where: Annotated[
+        str | None,
+        text("A condition in CEL over the request, with the names that `kproxy filters deny` lists, but for topic."),
+    ] = None
+    # on which of them it fires
+    call: Annotated[Number | tuple[Number, ...], text("Only on these calls; the first is 1.")] = ()
+    skip: Annotated[Count, text("Let so many calls through first.")] = 0
+    times: Annotated[Number | None, text("Fire so many times, once: 1; null: every time.")] = None
+    probability: Annotated[float, Meta(ge=0, le=1), text("Probability that it fires on a call.")] = 1.0
+    seed: Annotated[int, text("Of the probability: the same seed, the same calls.")] = 0
+    # what it does
+    when: Annotated[
+        Literal["before", "after"] | None,
+        text(
+            "before: the broker does not get the request. after: it does, and its response is delayed, changed or lost. "
+            "null: before, but after for Fetch and Metadata with an error, for truncate and for throttle."
+        ),
+    ] = None
+    error: Annotated[str | None, text("Answer with this error, such as NOT_LEADER_OR_FOLLOWER.")] = None
+    delay: Annotated[Seconds | None, text("Wait before anything else; requests behind it wait as well.")] = None
+    throttle: Annotated[
+        Seconds | None, text("Say in the response that the client is throttled for so long (throttle_time_ms).")
+    ] = None
+    disconnect: Annotated[bool, text("Close the connection, both sides.")] = False
+    black_hole: Annotated[
+        bool,
+        text("Drop the request, or the response, and all that follow in its direction; the connection stays open."),
+    ] = False
+    truncate: Annotated[Count | None, text("Send only so many bytes of the response, then close the connection.")] = (
+        None
+    )
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for what no type expresses."""
+        for name in names(self.api):
+            if name not in _api_names():
+                raise ValueError(f"there is no API {quoted(name)}{did_you_mean(name, _api_names())}")
+        if self.error is not None and self.error not in ErrorCode.__members__:
+            raise ValueError(f"there is no error {quoted(self.error)}{did_you_mean(self.error, ErrorCode.__members__)}")
+        if self.where is not None and Condition(self.where, "where").is_for_each_topic:
+            raise ValueError("where: it has no topic: use the option topic, or topics, a list")
+        if self.scenario is not None:
+            return
+        ends = [end for end in ENDS if getattr(self, end) is not None and getattr(self, end) is not False]
+        if len(ends) > 1:
+            raise ValueError(f"a fault cannot have both {ends[0]} and {ends[1]}")
+        if not ends and self.delay is None and self.throttle is None:
+            raise ValueError(f"it does nothing: give one of {', '.join((*ENDS, 'delay', 'throttle'))}, or a scenario")
+
+
+class FaultsOptions(Options, frozen=True):
+    """The options of faults."""
+
+    faults: Annotated[tuple[Fault, ...], Meta(max_length=MOST_FAULTS), text("The faults, in order.")] = ()
+
+
+def names(value: Names) -> tuple[str, ...]:
+    """One name, or several."""
+    return (value,) if isinstance(value, str) else value
+
+
+def _api_names() -> dict[str, int]:
+    return {api.name: key for key, api in facts().apis.items()}

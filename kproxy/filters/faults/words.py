@@ -1,0 +1,68 @@
+"""A fault as words of a command line: "api=Produce,Fetch error=NOT_LEADER_OR_FOLLOWER times=2", or "leader_moved topic=orders".
+
+A word without "=" is a scenario, or an effect that needs no value (disconnect, black_hole).
+"""
+
+import shlex
+from typing import Any
+
+from kproxy.errors import UsageError
+from kproxy.filters.faults.options import Fault, FaultsOptions
+from kproxy.filters.faults.scenarios import SCENARIOS
+from kproxy.filters.options import OptionMistakes, read_options
+from kproxy.filters.units import quoted
+
+LISTS = ("api", "topic", "client_id", "broker", "call")
+NUMBERS = ("call", "skip", "times", "seed", "truncate")
+FLAGS = ("disconnect", "black_hole")
+
+
+def parse_fault(text: str) -> dict[str, Any]:
+    """The options of the fault, as they stand in YAML. Raises UsageError, one sentence."""
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise UsageError(f"the fault {quoted(text)} has a quote without an end") from error
+    options: dict[str, Any] = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals:
+            name, value = ("scenario", word) if word in SCENARIOS else (word, "true")
+        if name in options:
+            raise UsageError(f"the fault {quoted(text)} has {quoted(name)} twice")
+        if not equals and name not in ("scenario", *FLAGS):
+            raise UsageError(f"the fault {quoted(text)}: {quoted(word)} is no scenario, and no NAME=VALUE")
+        options[name] = _value(name, value)
+    check_fault(options, text)
+    return options
+
+
+def check_fault(options: dict[str, Any], text: str) -> Fault:
+    """The fault with these options. Raises UsageError, one sentence that begins with *text*."""
+    try:
+        return read_options(FaultsOptions, {"faults": [options]}).faults[0]
+    except OptionMistakes as error:
+        mistakes = ((path.removeprefix("faults[0]").lstrip("."), message) for path, message in error.problems)
+        said = "; ".join(f"{path}: {message}" if path else message for path, message in mistakes)
+        raise UsageError(f"the fault {quoted(text)}: {said}") from error
+
+
+def _value(name: str, value: str) -> Any:
+    """The value as YAML would read it; what does not fit stays text, and is refused with the type that is expected."""
+    parts = [_scalar(name, part) for part in value.split(",")] if name in LISTS else []
+    if parts:
+        return parts if len(parts) > 1 else parts[0]
+    return _scalar(name, value)
+
+
+def _scalar(name: str, value: str) -> Any:
+    try:
+        if name in NUMBERS:
+            return int(value)
+        if name == "probability":
+            return float(value)
+    except ValueError:
+        return value
+    if name in FLAGS:
+        return {"true": True, "false": False}.get(value, value)
+    return value

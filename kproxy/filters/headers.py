@@ -1,0 +1,147 @@
+"""Headers: what is produced says where it comes from, in headers of its records (KIP-82).
+
+Only Produce requests are held. The records of a batch get new headers and the batch a new size and CRC; nothing else changes.
+"""
+
+import random
+from fnmatch import fnmatchcase
+from functools import partial
+from typing import Annotated, Any
+
+from kproxy.filters.contract import Filter, Forward, Replace, Request, Verdict
+from kproxy.filters.options import Options, text
+from kproxy.protocol import ApiKey
+from kproxy.protocol.records import read_batches
+from kproxy.protocol.records.inserting import insert_headers
+from kproxy.protocol.records.rebatching import change_plain
+
+COUNT_AT, HEADER_SIZE = 57, 61  # of a batch of magic 2
+TRACE_BYTES, SPAN_BYTES = 16, 8
+LONGEST = 1_024  # characters of a value
+
+
+class HeadersOptions(Options, frozen=True):
+    """Options of headers. Each value is the name of a header; null: it is not added."""
+
+    origin: Annotated[str | None, text('Header with the client\'s address, "host:port".')] = "kproxy-origin"
+    client_id: Annotated[str | None, text("Header with the client id.")] = "kproxy-client-id"
+    principal: Annotated[str | None, text("Header with the principal, where it is known.")] = "kproxy-principal"
+    cluster: Annotated[str | None, text("Header with the name of the virtual cluster.")] = None
+    trace: Annotated[
+        str | None,
+        text(
+            "Header with a trace context (W3C), one for each request; records that have a header of this name keep theirs. "
+            "Usually traceparent."
+        ),
+    ] = None
+    fixed: Annotated[dict[str, str] | None, text("Headers with fixed values, by name.")] = None
+    topics: Annotated[tuple[str, ...], text('Topics by name or pattern ("orders-*").')] = ("*",)
+
+
+class Headers(Filter):
+    """Add headers to every record that is produced: origin, client id, principal, trace.
+
+    The codec, offsets, times, sequence numbers and all else of a batch stay. Batches of magic 0 and 1 have no headers: they pass
+    as they came and are counted, and so are batches that cannot be read, which the broker refuses.
+    A batch grows by some bytes for each record: see the broker's message.max.bytes.
+    """
+
+    name = "headers"
+    requests = (ApiKey.PRODUCE,)
+    identifies = True
+    Options = HeadersOptions
+
+    def __init__(self, options: HeadersOptions) -> None:
+        self.options = options
+        self.names_topics = options.topics != ("*",)
+        self.changed = 0  # batches
+        self.unchanged = 0  # batches that have no headers, or cannot be read
+        self._random = random.SystemRandom()
+
+    def on_request(self, request: Request) -> Verdict:
+        """Add the headers to each batch of the chosen topics."""
+        message: Any = request.message
+        added, count = self._headers(request)
+        own_name, own = self._trace()
+        changed = False
+        for topic in message.topic_data:
+            if not self._is_chosen(topic):
+                continue
+            for partition in topic.partition_data:
+                records = partition.records
+                if records:
+                    partition.records = self._rewritten(records, added, count, own_name, own)
+                    changed |= partition.records is not records
+        return Replace(message) if changed else Forward()
+
+    def _rewritten(self, records: bytes, added: bytes, count: int, own_name: bytes | None, own: bytes) -> bytes:
+        batches = read_batches(records)
+        if batches.tail is not None:  # a broker refuses it
+            self.unchanged += 1
+            return records
+        parts = []
+        for batch in batches:
+            records_in_it = int.from_bytes(batch.raw[COUNT_AT:HEADER_SIZE], "big", signed=True)
+            new = change_plain(batch, partial(_inserted, records_in_it, (added, count, own_name, own)))
+            self._count(new is not None)
+            parts.append(batch.raw if new is None else new)
+        return b"".join(parts)
+
+    def _count(self, changed: bool) -> None:
+        if changed:
+            self.changed += 1
+            return
+        self.unchanged += 1
+        if str(self.unchanged).strip("0") == "1":
+            self.runtime.warn(
+                "headers: a batch has no room for headers", f"batch {self.unchanged}; it passes as it came"
+            )
+
+    def _is_chosen(self, topic: Any) -> bool:
+        patterns = self.options.topics
+        if patterns == ("*",):
+            return True
+        name = getattr(topic, "name", None) or self.runtime.kept.get("topic_names", {}).get(
+            getattr(topic, "topic_id", "")
+        )
+        return name is not None and any(fnmatchcase(name, pattern) for pattern in patterns)
+
+    def _headers(self, request: Request) -> tuple[bytes, int]:
+        """The headers that all records of a request get, encoded, and how many they are."""
+        options, connection = self.options, request.connection
+        values = [
+            (options.origin, connection.client),
+            (options.client_id, request.client_id),
+            (options.principal, connection.principal),
+            (options.cluster, connection.cluster),
+            *(options.fixed or {}).items(),
+        ]
+        found = [_encoded(name, value) for name, value in values if name is not None and value is not None]
+        return b"".join(found), len(found)
+
+    def _trace(self) -> tuple[bytes | None, bytes]:
+        name = self.options.trace
+        if name is None:
+            return None, b""
+        trace, span = self._random.randbytes(TRACE_BYTES).hex(), self._random.randbytes(SPAN_BYTES).hex()
+        return name.encode(), _encoded(name, f"00-{trace}-{span}-01")
+
+
+def _inserted(records: int, headers: tuple[bytes, int, bytes | None, bytes], plain: bytes) -> bytes | None:
+    return insert_headers(plain, records, *headers)
+
+
+def _encoded(name: str, value: str) -> bytes:
+    """A header as DefaultRecord writes it: sizes are zigzag varints."""
+    parts = name.encode(), value[:LONGEST].encode("utf-8", "surrogateescape")
+    return b"".join(_varint(len(part)) + part for part in parts)
+
+
+def _varint(value: int) -> bytes:
+    value <<= 1
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)

@@ -1,0 +1,190 @@
+"""What a request is about, and how its response says it went: topics, groups, users ... and error codes, found by the facts.
+
+No value is read that is not the name of something: no configuration value, credential, token, key or record.
+"""
+
+import functools
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from kproxy.protocol import ApiKey, MessageStruct, request_message, response_message
+from kproxy.protocol.error_codes import ErrorCode
+from kproxy.protocol.facts import Field, facts
+
+Resource = dict[str, Any]  # type, name or id, and of ACLs and settings what is asked for
+
+MOST_RESOURCES = 1_000  # of one request; the rest is counted
+MOST_ELEMENTS = 100_000  # of a response that are searched for errors
+ZERO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
+ENTITIES = {"topicName": "topic", "groupId": "group", "transactionalId": "transactional_id"}
+CONFIG_TYPES = {2: "topic", 4: "broker", 8: "broker_logger", 16: "client_metrics", 32: "group"}  # ConfigResource.Type
+ACL_TYPES = {1: "any", 2: "topic", 3: "group", 4: "cluster", 5: "transactional_id", 6: "delegation_token", 7: "user"}
+ACLS = {ApiKey.CREATE_ACLS, ApiKey.DELETE_ACLS, ApiKey.DESCRIBE_ACLS}
+OTHERS = {  # (API, field) -> type, of names that have no entity type
+    (ApiKey.ALTER_USER_SCRAM_CREDENTIALS, "Name"): "user",
+    (ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, "Name"): "user",
+    (ApiKey.CREATE_DELEGATION_TOKEN, "PrincipalName"): "user",
+    (ApiKey.CREATE_DELEGATION_TOKEN, "OwnerPrincipalName"): "user",
+    (ApiKey.DESCRIBE_DELEGATION_TOKEN, "PrincipalName"): "user",
+    (ApiKey.ALTER_CLIENT_QUOTAS, "EntityName"): "quota",
+    (ApiKey.UPDATE_FEATURES, "Feature"): "feature",
+    (ApiKey.UNREGISTER_BROKER, "BrokerId"): "broker",
+    (ApiKey.ADD_RAFT_VOTER, "VoterId"): "voter",
+    (ApiKey.REMOVE_RAFT_VOTER, "VoterId"): "voter",
+}
+
+
+class Place(NamedTuple):
+    """A field whose value names a resource."""
+
+    attribute: str
+    kind: str
+    is_array: bool
+    is_id: bool  # a topic id
+
+
+class Level(NamedTuple):
+    """The names in the structs of one array, and the arrays below."""
+
+    places: tuple[Place, ...]
+    special: str  # "config", "acl", or none
+    below: tuple[tuple[str, "Level"], ...]  # attribute of an array or a struct
+
+
+def resources_of(api_key: int, api_version: int, message: MessageStruct, most: int = MOST_RESOURCES) -> list[Resource]:
+    """What the request names, each thing once, in its order; at most *most* and one more."""
+    found: dict[tuple[object, ...], Resource] = {}
+    level = _request_level(api_key, api_version)
+    for resource in _walk(level, message, api_key) if level else ():
+        found.setdefault(tuple(resource.values()), resource)
+        if len(found) > most:
+            break
+    return list(found.values())
+
+
+def errors_of(api_key: int, api_version: int, message: MessageStruct) -> Counter[str]:
+    """The error codes of a response by their names, with how often each occurs; empty: it went well."""
+    counts: Counter[str] = Counter()
+    level = _error_level(api_key, api_version)
+    if level is not None:
+        budget = iter(range(MOST_ELEMENTS))
+        for code in _codes(level, message, budget):
+            counts[error_name(code)] += 1
+    return counts
+
+
+@functools.cache
+def error_name(code: int) -> str:
+    """Kafka's name of an error code; its number where it is none."""
+    return ErrorCode(code).name if code in ErrorCode._value2member_map_ else str(code)
+
+
+def _walk(level: Level, struct: Any, api_key: int) -> Iterator[Resource]:
+    if level.special:
+        yield _special(level.special, struct)
+    for place in level.places:
+        value = getattr(struct, place.attribute)
+        for name in value or () if place.is_array else (value,):
+            if name is not None and name != (ZERO_ID if place.is_id else ""):
+                yield {"type": place.kind, "id" if place.is_id else "name": name}
+    for attribute, below in level.below:
+        value = getattr(struct, attribute)
+        for child in value if isinstance(value, list) else () if value is None else (value,):
+            yield from _walk(below, child, api_key)
+
+
+def _special(kind: str, struct: Any) -> Resource:
+    """A setting or an ACL: the resource it is for, and the names of what is changed; never a value."""
+    if kind == "config":
+        configs = getattr(struct, "configs", None) or getattr(struct, "configuration_keys", None) or ()
+        names = [getattr(config, "name", config) for config in configs][:MOST_RESOURCES]
+        type_ = CONFIG_TYPES.get(struct.resource_type, str(struct.resource_type))
+        return {"type": type_, "name": struct.resource_name, "settings": Names(names)}
+    suffix = "" if hasattr(struct, "resource_type") else "_filter"
+    values = {name: getattr(struct, f"{name}{suffix}", None) for name in ("resource_name", "principal", "host")}
+    type_ = getattr(struct, f"resource_type{suffix}")
+    return {
+        "type": ACL_TYPES.get(type_, str(type_)),
+        "name": values["resource_name"],
+        "principal": values["principal"],
+        "host": values["host"],
+        "operation": struct.operation,
+        "permission": struct.permission_type,
+    }
+
+
+class Names(tuple[str, ...]):
+    """Names as one hashable value."""
+
+
+@functools.cache
+def _request_level(api_key: int, version: int) -> Level | None:
+    message = request_message(api_key)
+    layouts = facts().layouts(message.name) if message is not None else ()
+    fields = next((layout.fields for layout in layouts if version in layout.versions), ())
+    return _level(api_key, fields, version)
+
+
+def _level(api_key: int, fields: tuple[Field, ...], version: int) -> Level | None:
+    names = {field.name for field in fields if version in field.versions}
+    special = ""
+    if api_key in ACLS and names & {"ResourceType", "ResourceTypeFilter"}:
+        special = "acl"
+    elif {"ResourceType", "ResourceName"} <= names:
+        special = "config"
+    places, below = [], []
+    for field in fields:
+        if version not in field.versions:
+            continue
+        if field.is_struct:
+            inner = None if special else _level(api_key, field.fields, version)
+            if inner is not None:
+                below.append((field.attribute, inner))
+        elif kind := _kind(api_key, field):
+            places.append(Place(field.attribute, kind, field.is_array, field.type == "uuid"))
+    return Level(tuple(places), special, tuple(below)) if places or special or below else None
+
+
+def _kind(api_key: int, field: Field) -> str | None:
+    if field.entity in ENTITIES:
+        return ENTITIES[field.entity]
+    if field.type == "uuid" and field.name == "TopicId":
+        return "topic"
+    return next((kind for (key, name), kind in OTHERS.items() if key == api_key and name == field.name), None)
+
+
+class ErrorLevel(NamedTuple):
+    """The error codes in the structs of one array, and the arrays below."""
+
+    codes: tuple[str, ...]
+    below: tuple[tuple[str, "ErrorLevel"], ...]
+
+
+@functools.cache
+def _error_level(api_key: int, version: int) -> ErrorLevel | None:
+    message = response_message(api_key)
+    layouts = facts().layouts(message.name) if message is not None else ()
+    fields = next((layout.fields for layout in layouts if version in layout.versions), ())
+    return _errors(fields, version)
+
+
+def _errors(fields: tuple[Field, ...], version: int) -> ErrorLevel | None:
+    here = [field for field in fields if version in field.versions]
+    codes = tuple(field.attribute for field in here if field.type == "int16" and field.name.endswith("ErrorCode"))
+    inner = ((field.attribute, _errors(field.fields, version)) for field in here if field.is_struct)
+    below = tuple((attribute, level) for attribute, level in inner if level is not None)
+    return ErrorLevel(codes, below) if codes or below else None
+
+
+def _codes(level: ErrorLevel, struct: Any, budget: Iterator[int]) -> Iterator[int]:
+    for attribute in level.codes:
+        code = getattr(struct, attribute)
+        if code:
+            yield code
+    for attribute, below in level.below:
+        value = getattr(struct, attribute)
+        for child in value if isinstance(value, list) else () if value is None else (value,):
+            if next(budget, None) is None:
+                return
+            yield from _codes(below, child, budget)

@@ -1,0 +1,155 @@
+"""The reference of filters, made from their options and docstrings: as data, and as text."""
+
+import inspect
+import textwrap
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import inspect as types
+
+from kproxy.filters.contract import Filter
+from kproxy.filters.options import RANGES, UNIT
+from kproxy.filters.units import EXAMPLES
+
+REQUIRED = "required"
+WORDS: dict[type[types.Type], str] = {
+    types.StrType: "text",
+    types.IntType: "whole number",
+    types.FloatType: "number",
+    types.BoolType: "true or false",
+    types.NoneType: "null",
+    types.AnyType: "any value",
+    types.DictType: "names with values",
+}
+
+
+class Option(NamedTuple):
+    """One option. Those of a group are named after it: ``file.path``, ``rules[].when``."""
+
+    name: str
+    type: str
+    default: str  # as in YAML; REQUIRED
+    description: str
+
+
+def summary(found: type[Filter]) -> str:
+    """The first sentence of its docstring."""
+    return " ".join(_documentation(found).split("\n\n")[0].split())
+
+
+def options_of(found: type[Filter]) -> list[Option]:
+    """Its options, in the order they are declared; the arguments of its constructor where it declares none."""
+    if found.Options is not None:
+        return list(_options(found.Options, ""))
+    arguments = list(inspect.signature(found).parameters.values())
+    return [Option(each.name, _annotation(each), _argument_default(each), "") for each in arguments]
+
+
+def described(name: str, found: type[Filter]) -> dict[str, Any]:
+    """Everything about a filter, as plain values."""
+    options = [option._asdict() for option in options_of(found)]
+    return {"name": name, "summary": summary(found), "documentation": _documentation(found), "options": options}
+
+
+def render_list(names: Sequence[str], classes: Sequence[type[Filter]], width: int) -> Iterator[str]:
+    """One line for each filter."""
+    widest = max(map(len, names), default=0)
+    for name, found in zip(names, classes, strict=True):
+        yield f"{name:{widest}}  {textwrap.shorten(summary(found), max(width - widest - 2, 20), placeholder=' …')}"
+
+
+def render_page(name: str, found: type[Filter], width: int) -> Iterator[str]:
+    """The page of a filter."""
+    yield name
+    yield ""
+    yield from _documentation(found).splitlines()
+    options = options_of(found)
+    if not options:
+        return
+    yield ""
+    yield "Options, under with:"
+    for option in options:
+        default = option.default if option.default == REQUIRED else f"default {option.default}"
+        yield ""
+        yield f"  {option.name}  ({option.type}; {default})"
+        yield from textwrap.wrap(option.description, width, initial_indent="      ", subsequent_indent="      ")
+
+
+def _documentation(found: type[Filter]) -> str:
+    return inspect.cleandoc(found.__doc__ or "")
+
+
+def _options(kind: type[msgspec.Struct], before: str) -> Iterator[Option]:
+    structure = types.type_info(kind)
+    assert isinstance(structure, types.StructType)
+    for field in structure.fields:
+        name = f"{before}{field.encode_name}"
+        yield Option(name, _words(field.type), _default(field), _description(field.type))
+        group, suffix = _group(field.type)
+        if group is not None:
+            yield from _options(group, f"{name}{suffix}.")
+
+
+def _group(kind: types.Type) -> tuple[type[msgspec.Struct] | None, str]:
+    """The struct in a type, and what stands between the names of the option and of its fields."""
+    match _unwrapped(kind)[0]:
+        case types.StructType(cls=cls):
+            return cls, ""
+        case types.ListType(item_type=item) | types.VarTupleType(item_type=item):
+            return _group(item)[0], "[]"
+        case types.DictType(value_type=value):
+            return _group(value)[0], ".NAME"
+        case types.UnionType(types=kinds):
+            return next((found for each in kinds if (found := _group(each))[0] is not None), (None, ""))
+    return None, ""
+
+
+def _unwrapped(kind: types.Type) -> tuple[types.Type, dict[str, Any]]:
+    schema: dict[str, Any] = {}
+    while isinstance(kind, types.Metadata):
+        schema = {**(kind.extra_json_schema or {}), **schema}
+        kind = kind.type
+    return kind, schema
+
+
+def _description(kind: types.Type) -> str:
+    return str(_unwrapped(kind)[1].get("description", ""))
+
+
+def _words(kind: types.Type) -> str:
+    kind, schema = _unwrapped(kind)
+    unit = schema.get(UNIT)
+    match kind:
+        case types.UnionType(types=kinds):
+            return " or ".join(_words(each) for each in kinds)
+        case types.ListType(item_type=item) | types.VarTupleType(item_type=item):
+            return f"list of {_words(item)}"
+        case types.StructType():
+            return "group"
+        case types.LiteralType(values=values):
+            return ", ".join(map(str, values))
+    if unit is not None:
+        return f"{'time' if unit == 'seconds' else 'size'}: {EXAMPLES[unit]}"
+    limits = (f" {words} {limit:,}" for name, _, words in RANGES if (limit := getattr(kind, name, None)) is not None)
+    return WORDS.get(type(kind), "value") + ",".join(limits)
+
+
+def _default(field: types.Field) -> str:
+    if field.required:
+        return REQUIRED
+    value = field.default if field.default is not msgspec.NODEFAULT else field.default_factory()
+    if isinstance(value, msgspec.Struct):
+        return "as below"
+    return msgspec.json.encode(value).decode()
+
+
+def _annotation(argument: inspect.Parameter) -> str:
+    kind = argument.annotation
+    if kind is inspect.Parameter.empty:
+        return "any value"
+    return kind.__name__ if isinstance(kind, type) else str(kind)
+
+
+def _argument_default(argument: inspect.Parameter) -> str:
+    return REQUIRED if argument.default is inspect.Parameter.empty else repr(argument.default)

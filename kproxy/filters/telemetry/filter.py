@@ -1,0 +1,153 @@
+"""Telemetry: the filter. The docstring of the package describes its modes."""
+
+from collections.abc import Awaitable
+from typing import Any
+
+from kproxy.errors import DecodeError
+from kproxy.filters.contract import Close, Filter, Forward, Replace, Reply, Request, Response, Verdict
+from kproxy.filters.telemetry.data_points import Push, read_push, unpack
+from kproxy.filters.telemetry.options import TelemetryOptions
+from kproxy.filters.telemetry.subscriptions import Subscriptions
+from kproxy.protocol import ApiKey
+from kproxy.protocol.embedded.telemetry import TooLarge
+from kproxy.protocol.error_codes import ErrorCode
+from kproxy.protocol.structs import struct_types
+
+OURS = (ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY)
+LARGE = 16_384  # bytes of a push that takes more than some milliseconds to read
+KEPT_IN_TAP_S = 900.0
+INTERVALS_KEPT = 3
+MOST_BYTES_OF_BROKERS = 1 << 20  # telemetry.max.bytes of a broker is 1 MiB
+
+
+class Telemetry(Filter):
+    """Show what clients measure of themselves (KIP-714) at /metrics.
+
+    A client with version 3.7 of Kafka's Java library or 2.5 of librdkafka, or a later one, measures how often it produced,
+    fetched, waited, rebalanced, and how long that took; the former pushes by default, the latter with enable.metrics.push. In
+    the mode terminate, kproxy takes what they push: brokers as they are shipped do not. In the mode tap a broker does, and
+    kproxy reads along without changing a byte.
+
+    A metric org.apache.kafka.producer.record.send.total is kafka_client_producer_record_send_total at /metrics, with the labels
+    cluster, client_id, client_instance_id and those the client gives (topic, partition, node_id). At most 1,000 series of a
+    name, 500 names and 20,000 series are shown; what is beyond is counted in kproxy_client_metrics_dropped_total, and a client
+    that pushes no more is forgotten. kproxy_filter_events_total has pushes by their outcome.
+    """
+
+    name = "telemetry"
+    Options = TelemetryOptions
+
+    def __init__(self, options: TelemetryOptions) -> None:
+        self.options = options
+        self.terminates = options.mode == "terminate"
+        self.identifies = options.authenticated
+        self.fails_open = not self.terminates
+        self.requests = OURS if self.terminates else (ApiKey.PUSH_TELEMETRY,)
+        self.responses = (ApiKey.API_VERSIONS,) if self.terminates else (ApiKey.PUSH_TELEMETRY,)
+        self.subscriptions = Subscriptions(options)
+        default = INTERVALS_KEPT * options.push_interval if self.terminates else KEPT_IN_TAP_S
+        self._keep_s = default if options.keep is None else options.keep
+
+    def on_request(self, request: Request) -> Verdict | Awaitable[Verdict]:
+        """Answer, or in the mode tap wait for what the broker says."""
+        if not self.terminates:
+            return Forward()
+        if self.options.authenticated and request.connection.principal is None:
+            return Close("telemetry of a client that has not authenticated itself")
+        now = self.runtime.monotonic()
+        message: Any = request.message
+        if request.api_key == ApiKey.GET_TELEMETRY_SUBSCRIPTIONS:
+            error, values = self.subscriptions.ask(message, now)
+            return Reply(request.new_response(error_code=int(error), **values))
+        error = self.subscriptions.push(message, now)
+        if error != ErrorCode.NONE or not message.metrics:
+            return self._pushed(request, error)
+        return self._take(request)
+
+    def on_response(self, response: Response) -> Verdict | Awaitable[Verdict]:
+        """Offer both APIs; in the mode tap, show a push that the broker has taken."""
+        message: Any = response.message
+        if self.terminates:
+            return Replace(message) if offer(message) else Forward()
+        push: Any = response.request.message
+        if message.error_code != ErrorCode.NONE or push is None or not push.metrics:
+            return Forward()
+        return self._read_along(response, push)
+
+    def _take(self, request: Request) -> Verdict | Awaitable[Verdict]:
+        """Read a push, aside if that takes long, and answer."""
+        message: Any = request.message
+        try:
+            plain = unpack(bytes(message.metrics), message.compression_type, self.options.most_bytes)
+            if not self.subscriptions.take_bytes(self.runtime.monotonic(), len(plain)):
+                return self._pushed(request, ErrorCode.THROTTLING_QUOTA_EXCEEDED)
+            if len(plain) > LARGE:
+                return self._take_aside(request, plain)
+            self._show(request.client_id, message, read_push(plain))
+        except DecodeError as error:
+            return self._unread(request, error)
+        return self._pushed(request, ErrorCode.NONE)
+
+    async def _take_aside(self, request: Request, plain: bytes) -> Verdict:
+        try:
+            push = await self.runtime.aside(lambda: read_push(plain))
+        except DecodeError as error:
+            return self._unread(request, error)
+        self._show(request.client_id, request.message, push)
+        return self._pushed(request, ErrorCode.NONE)
+
+    def _unread(self, request: Request, error: DecodeError) -> Verdict:
+        """Answer a push that cannot be read as Kafka does: a client does not push again what is no record."""
+        code = ErrorCode.TELEMETRY_TOO_LARGE if isinstance(error, TooLarge) else ErrorCode.INVALID_RECORD
+        message: Any = request.message
+        self.subscriptions.fail(message.client_instance_id, code)
+        return self._pushed(request, code)
+
+    def _pushed(self, request: Request, error: int) -> Verdict:
+        self._count("pushes", ErrorCode(error).name)
+        return Reply(request.new_response(error_code=int(error)))
+
+    def _read_along(self, response: Response, push: Any) -> Verdict | Awaitable[Verdict]:
+        """Show what a broker has taken. What cannot be read is counted; the broker has judged it."""
+        client_id = response.request.client_id
+        if not self.subscriptions.take_turn(self.runtime.monotonic()):
+            self._count("pushes", "left out")
+            return Forward()
+        try:
+            plain = unpack(bytes(push.metrics), push.compression_type, MOST_BYTES_OF_BROKERS)
+            if not self.subscriptions.take_bytes(self.runtime.monotonic(), len(plain)):
+                self._count("pushes", "left out")
+                return Forward()
+            if len(plain) > LARGE:
+                return self._read_along_aside(client_id, push, plain)
+            self._show(client_id, push, read_push(plain))
+        except DecodeError:
+            self._count("pushes", "unread")
+        return Forward()
+
+    async def _read_along_aside(self, client_id: str | None, push: Any, plain: bytes) -> Verdict:
+        try:
+            self._show(client_id, push, await self.runtime.aside(lambda: read_push(plain)))
+        except DecodeError:
+            self._count("pushes", "unread")
+        return Forward()
+
+    def _show(self, client_id: str | None, message: Any, push: Push) -> None:
+        self.runtime.show_client_metrics(client_id or "", message.client_instance_id, push.metrics, self._keep_s)
+        if not self.terminates:
+            self._count("pushes", ErrorCode.NONE.name)
+        if push.dropped:
+            self._count("data points", "not shown", push.dropped)
+
+    def _count(self, event: str, name: str, amount: int = 1) -> None:
+        self.runtime.shared_count(self.name, event, name).add(amount)
+
+
+def offer(message: Any) -> bool:
+    """Add both APIs to an ApiVersions response that has none of them; return whether it was changed."""
+    if message.error_code != ErrorCode.NONE:
+        return False
+    missing = [key for key in OURS if all(api.api_key != key for api in message.api_keys)]
+    kind = struct_types("ApiVersionsResponse")["ApiVersion"]
+    message.api_keys = [*message.api_keys, *(kind(api_key=int(key), min_version=0, max_version=0) for key in missing)]
+    return bool(missing)

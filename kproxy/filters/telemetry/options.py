@@ -1,0 +1,50 @@
+"""The options of telemetry."""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from kproxy.filters.options import Options, Seconds, Size, text
+
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")  # by their ids
+
+
+class TelemetryOptions(Options, frozen=True):
+    """Options of telemetry; all but the first are of the mode terminate."""
+
+    mode: Annotated[
+        Literal["tap", "terminate"],
+        text("tap: the broker takes what clients push, and kproxy reads along. terminate: kproxy takes it."),
+    ] = "terminate"
+    metrics: Annotated[
+        tuple[str, ...],
+        text(
+            'What clients are asked for: prefixes of names such as org.apache.kafka.producer., or "*"; empty: nothing.'
+        ),
+    ] = ("*",)
+    push_interval: Annotated[
+        Annotated[float, Meta(ge=0.1, le=3_600, extra_json_schema={"x-unit": "seconds"})],
+        text("How often a client pushes."),
+    ] = 60.0
+    temporality: Annotated[
+        Literal["cumulative", "delta"],
+        text("Whether clients are asked for sums since they began, or since their last push."),
+    ] = "cumulative"
+    compression: Annotated[
+        tuple[Literal["none", "gzip", "snappy", "lz4", "zstd"], ...],
+        text("What a push may be compressed with, best first. Without compression is always possible."),
+    ] = ("zstd", "lz4", "gzip", "snappy")
+    most_bytes: Annotated[
+        Size, text("Size of the largest push, compressed; decompressed it may have four times as much.")
+    ] = 262_144
+    keep: Annotated[
+        Seconds | None,
+        text("How long the last numbers of a client are shown; by default three intervals, in the mode tap 15 min."),
+    ] = None
+    authenticated: Annotated[
+        bool, text("Whether a client is disconnected that pushes before it has authenticated itself (SASL or TLS).")
+    ] = False
+
+    def __post_init__(self) -> None:
+        if self.most_bytes > 1 << 24:
+            raise ValueError("most_bytes: it has to be at most 16MiB")

@@ -1,0 +1,134 @@
+"""Subscriptions: what clients are asked for, and which error a request gets (Kafka's ClientMetricsManager, KIP-714)."""
+
+import random
+from base64 import urlsafe_b64encode
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Any
+from zlib import crc32
+
+from kproxy.filters.telemetry.options import CODECS, TelemetryOptions
+from kproxy.protocol.error_codes import ErrorCode
+from kproxy.protocol.ids import METADATA_TOPIC_ID, ZERO_UUID
+
+MOST_INSTANCES = 16_384  # as Kafka keeps
+# Of one worker: ids of clients cost nothing, reading what they push does
+MOST_PUSHES_A_SECOND = 50
+MOST_BYTES_A_SECOND = 262_144  # decompressed; 1,000 Java producers push that much in 50 s
+RESERVED = (ZERO_UUID, METADATA_TOPIC_ID)
+RETRIED = (
+    ErrorCode.UNKNOWN_SUBSCRIPTION_ID,
+    ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+)  # after which a client asks again at once
+
+
+@dataclass(slots=True)
+class Instance:
+    """A client, as far as its times and its last error go."""
+
+    asked_at: float = -float("inf")
+    pushed_at: float = -float("inf")
+    terminating: bool = False
+    last_error: int = ErrorCode.NONE
+
+
+class Subscriptions:
+    """The clients of a worker; times are of any clock in seconds."""
+
+    def __init__(self, options: TelemetryOptions) -> None:
+        self._options = options
+        self._instances: OrderedDict[str, Instance] = OrderedDict()
+        self._random = random.SystemRandom()
+        self._second, self._pushes, self._bytes = 0, 0, 0
+        asked = [*options.metrics, f"{options.push_interval}", options.temporality, *options.compression]
+        self._subscription = crc32("\0".join(asked).encode("utf-8", "replace"))
+
+    def subscription_id(self, instance_id: str) -> int:
+        """Of a client instance: the same in every process with the same options."""
+        value = self._subscription ^ crc32(instance_id.encode("utf-8", "replace"))
+        return value - (1 << 32) if value >> 31 else value
+
+    def ask(self, request: Any, now: float) -> tuple[int, dict[str, Any]]:
+        """The error code and the other fields of a GetTelemetrySubscriptions response."""
+        known = request.client_instance_id
+        instance_id = known if known != ZERO_UUID else self._new_id()
+        instance = self._instance(instance_id)
+        if now - max(instance.asked_at, instance.pushed_at) < self._options.push_interval:
+            if instance.last_error not in RETRIED:
+                return ErrorCode.THROTTLING_QUOTA_EXCEEDED, {}
+        else:
+            instance.asked_at = now
+        instance.last_error = ErrorCode.NONE
+        return ErrorCode.NONE, {
+            "client_instance_id": instance_id,
+            "subscription_id": self.subscription_id(instance_id),
+            "accepted_compression_types": [CODECS.index(codec) for codec in self._options.compression],
+            "push_interval_ms": int(self._options.push_interval * 1_000),
+            "telemetry_max_bytes": self._options.most_bytes,
+            "delta_temporality": self._options.temporality == "delta",
+            "requested_metrics": list(self._options.metrics),
+        }
+
+    def push(self, request: Any, now: float) -> int:
+        """The error code for a push before its metrics are read."""
+        if request.client_instance_id in RESERVED:
+            return ErrorCode.INVALID_REQUEST
+        instance = self._instance(request.client_instance_id)
+        instance.last_error = error = self._error_of_push(instance, request, now)
+        instance.terminating = request.terminating
+        return error
+
+    def fail(self, instance_id: str, error: int) -> None:
+        """Note that the metrics of a push could not be read."""
+        self._instance(instance_id).last_error = error
+
+    def _error_of_push(self, instance: Instance, request: Any, now: float) -> int:
+        if instance.terminating:
+            return ErrorCode.INVALID_REQUEST
+        in_time = instance.asked_at > instance.pushed_at or now - instance.pushed_at >= self._options.push_interval
+        if in_time:
+            instance.pushed_at = now
+        if not (in_time or request.terminating) or not self.take_turn(now):
+            return ErrorCode.THROTTLING_QUOTA_EXCEEDED
+        if request.subscription_id != self.subscription_id(request.client_instance_id):
+            return ErrorCode.UNKNOWN_SUBSCRIPTION_ID
+        if not 0 <= request.compression_type < len(CODECS):
+            return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+        if len(request.metrics) > self._options.most_bytes:
+            return ErrorCode.TELEMETRY_TOO_LARGE
+        return ErrorCode.NONE
+
+    def take_turn(self, now: float) -> bool:
+        """Whether another push is read in this second."""
+        self._begin_second(now)
+        self._pushes += 1
+        return self._pushes <= MOST_PUSHES_A_SECOND
+
+    def take_bytes(self, now: float, size: int) -> bool:
+        """Whether a push of that size, decompressed, is read in this second; the first one always is."""
+        self._begin_second(now)
+        self._bytes += size
+        return self._bytes <= MOST_BYTES_A_SECOND or self._bytes == size
+
+    def _begin_second(self, now: float) -> None:
+        if int(now) != self._second:
+            self._second, self._pushes, self._bytes = int(now), 0, 0
+
+    def _instance(self, instance_id: str) -> Instance:
+        found = self._instances.get(instance_id)
+        if found is None:
+            found = self._instances[instance_id] = Instance()
+            if len(self._instances) > MOST_INSTANCES:
+                self._instances.popitem(last=False)
+        else:
+            self._instances.move_to_end(instance_id)
+        return found
+
+    def _new_id(self) -> str:
+        """A random UUID (RFC 9562, version 4) in Kafka's text form, which begins with no "-", as Kafka's own do not."""
+        while True:
+            value = bytearray(self._random.randbytes(16))
+            value[6], value[8] = value[6] & 0x0F | 0x40, value[8] & 0x3F | 0x80
+            text = urlsafe_b64encode(value).decode().rstrip("=")
+            if not text.startswith("-"):
+                return text

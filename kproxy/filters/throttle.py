@@ -1,0 +1,214 @@
+"""Throttle: delay clients above a rate as brokers do with quotas: throttle_time_ms, and a muted connection (KIP-13, KIP-219)."""
+
+import functools
+from collections import OrderedDict
+from fnmatch import fnmatchcase
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta
+
+from kproxy.filters.contract import (
+    ConnectionFacts,
+    Direction,
+    Filter,
+    Forward,
+    Replace,
+    Request,
+    Response,
+    Verdict,
+    Want,
+)
+from kproxy.filters.options import Options, Seconds, Size, text
+from kproxy.protocol import ApiKey, response_message
+from kproxy.protocol.facts import facts
+
+STATE = "throttle"
+Rate = Annotated[float, Meta(gt=0, le=1_000_000_000)]
+MOST_BUCKETS = 100_000  # of one limit; beyond it the one used longest ago is forgotten
+UNTHROTTLED = {ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE}
+WITH_RECORDS = {ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.SHARE_FETCH}
+THROTTLE_TIME = "ThrottleTimeMs"
+
+
+class Limit(Options, frozen=True):
+    """A limit for each client id, principal or topic that matches."""
+
+    by: Annotated[Literal["client_id", "principal", "topic"], text("What each has a limit of its own.")]
+    match: Annotated[str, text('Those it is for, by name or pattern ("batch-*").')] = "*"
+    produce_bytes: Annotated[Size | None, text("Bytes of records produced in a second; null: no limit.")] = None
+    fetch_bytes: Annotated[Size | None, text("Bytes of records fetched in a second; null: no limit.")] = None
+    requests: Annotated[
+        Rate | None,
+        text("Requests in a second: of topic those of Produce and Fetch, else all but logins; null: no limit."),
+    ] = None
+
+    def __post_init__(self) -> None:
+        if self.produce_bytes is None and self.fetch_bytes is None and self.requests is None:
+            raise ValueError("it limits nothing: write produce_bytes, fetch_bytes or requests")
+
+
+class ThrottleOptions(Options, frozen=True):
+    """Options of throttle."""
+
+    limits: Annotated[
+        tuple[Limit, ...],
+        text("All limits that match apply. Each worker counts by itself: with two, a client may have twice the rate."),
+    ]
+    burst: Annotated[Seconds, text("For how long of its rate a client may be faster after a pause.")] = 1.0
+    longest: Annotated[Seconds, text("The longest that a client is told to wait at a time.")] = 30.0
+
+
+class Bucket:
+    """What is left of a rate. It may be below zero: what was taken too early is waited for."""
+
+    __slots__ = ("at", "left")
+
+    def __init__(self, left: float, at: float) -> None:
+        self.left = left
+        self.at = at
+
+
+class Meter:
+    """A rate for each name, with a bound on how many names are remembered."""
+
+    def __init__(self, rate: float, burst: float) -> None:
+        self.rate = rate
+        self.most = rate * burst
+        self._buckets: OrderedDict[str, Bucket] = OrderedDict()
+
+    def take(self, name: str, amount: float, now: float) -> float:
+        """Take *amount*; return the seconds until it is due."""
+        bucket = self._buckets.get(name)
+        if bucket is None:
+            bucket = self._buckets[name] = Bucket(self.most, now)
+            if len(self._buckets) > MOST_BUCKETS:
+                self._buckets.popitem(last=False)
+        self._buckets.move_to_end(name)
+        bucket.left = min(self.most, bucket.left + (now - bucket.at) * self.rate) - amount
+        bucket.at = now
+        return max(0.0, -bucket.left / self.rate)
+
+
+class Throttle(Filter):
+    """Limit bytes and requests per second by client id, principal or topic, as brokers do with quotas.
+
+    A client that is too fast gets its response at once, with the time to wait in throttle_time_ms, and its next requests are not
+    read before that time is over. Where the version of a response has no such field the response is delayed instead. What is
+    produced or fetched above the rate is passed, and waited for afterwards. Responses above limits.held_frame_size are not
+    counted.
+    """
+
+    name = "throttle"
+    identifies = True
+    Options = ThrottleOptions
+
+    def __init__(self, options: ThrottleOptions) -> None:
+        self.options = options
+        by_client = any(limit.requests is not None and limit.by != "topic" for limit in options.limits)
+        everything = frozenset(facts().apis) - UNTHROTTLED
+        self.requests = self.responses = everything if by_client else frozenset(WITH_RECORDS)
+        self.names_topics = any(limit.by == "topic" for limit in options.limits)
+        self.timeout = options.longest + 10.0
+        self._limits = [
+            (limit, {kind: Meter(rate, options.burst) for kind, rate in _rates(limit).items() if rate is not None})
+            for limit in options.limits
+        ]
+
+    def wants_of_large(self, direction: Direction, api_key: int, api_version: int) -> Want:
+        """PASS: a frame that is too large to be held is forwarded without being counted."""
+        return Want.PASS
+
+    def on_request(self, request: Request) -> Verdict:
+        """Count the request and what it produces."""
+        message: Any = request.message
+        topics = _sizes(message.topic_data, "partition_data") if request.api_key == ApiKey.PRODUCE else {}
+        if request.api_key in (ApiKey.FETCH, ApiKey.SHARE_FETCH):
+            topics = dict.fromkeys(map(_key, message.topics or ()), 0)
+        wait = self._take(request.connection, request.client_id, topics, {"requests", "produce"})
+        if not wait:
+            return Forward()
+        # now, not with the response: a broker does not read a connection whose request it has, and clients send several at once
+        request.connection.mute_s = max(request.connection.mute_s, wait)
+        if request.api_key != ApiKey.PRODUCE or message.acks != 0:
+            request.connection.state.setdefault(STATE, {})[request.correlation_id] = wait
+        return Forward()
+
+    def on_response(self, response: Response) -> Verdict | Any:
+        """Count what is fetched; tell a client that is too fast for how long it is not read, or delay the response."""
+        message: Any = response.message
+        request, connection = response.request, response.connection
+        wait: float = connection.state.get(STATE, {}).pop(request.correlation_id, 0.0)
+        if request.api_key in (ApiKey.FETCH, ApiKey.SHARE_FETCH):
+            topics = _sizes(message.responses, "partitions")
+            fetched = self._take(connection, request.client_id or _client_id(connection), topics, {"fetch"})
+            connection.mute_s, wait = max(connection.mute_s, fetched), max(wait, fetched)
+        if not wait:
+            return Forward()
+        if not _has_throttle_time(request.api_key, request.api_version):
+            return self._delay(wait)
+        told = max(message.throttle_time_ms, round(wait * 1_000))
+        if told == message.throttle_time_ms:
+            return Forward()
+        message.throttle_time_ms = told
+        return Replace(message)
+
+    async def _delay(self, seconds: float) -> Verdict:
+        await self.runtime.sleep(seconds)
+        return Forward()
+
+    def on_close(self, connection: ConnectionFacts) -> None:
+        """Forget what waits for responses."""
+        connection.state.pop(STATE, None)
+
+    def _take(
+        self, connection: ConnectionFacts, client_id: str | None, topics: dict[Any, int], kinds: set[str]
+    ) -> float:
+        """Take from all limits that match; return the longest wait."""
+        if client_id is not None:
+            connection.state[f"{STATE} client id"] = client_id
+        names = {"client_id": client_id or "", "principal": connection.principal or ""}
+        by_name = self._named(topics) if self.names_topics else {}
+        now = self.runtime.monotonic()
+        longest = 0.0
+        for limit, meters in self._limits:
+            shares = by_name if limit.by == "topic" else {names[limit.by]: sum(topics.values())}
+            for name, size in shares.items():
+                for kind in kinds & meters.keys() if fnmatchcase(name, limit.match) else ():
+                    longest = max(longest, meters[kind].take(name, 1.0 if kind == "requests" else size, now))
+        return min(longest, self.options.longest)
+
+    def _named(self, topics: dict[Any, int]) -> dict[str, int]:
+        """The sizes by names; a topic by an id that no Metadata response has told yet goes by its id."""
+        known: Any = self.runtime.kept.get("topic_names", {})
+        return {known.get(key, key): size for key, size in topics.items()}
+
+
+def _rates(limit: Limit) -> dict[str, float | None]:
+    return {"produce": limit.produce_bytes, "fetch": limit.fetch_bytes, "requests": limit.requests}
+
+
+def _sizes(topics: Any, partitions: str) -> dict[Any, int]:
+    """Bytes of records by topic."""
+    found: dict[Any, int] = {}
+    for topic in topics:
+        size = sum(len(partition.records or b"") for partition in getattr(topic, partitions))
+        found[_key(topic)] = found.get(_key(topic), 0) + size
+    return found
+
+
+def _key(topic: Any) -> str:
+    """The name of a topic, or its id."""
+    return str(getattr(topic, "name", None) or getattr(topic, "topic", None) or getattr(topic, "topic_id", ""))
+
+
+def _client_id(connection: ConnectionFacts) -> str | None:
+    found: str | None = connection.state.get(f"{STATE} client id")
+    return found
+
+
+@functools.cache
+def _has_throttle_time(api_key: int, api_version: int) -> bool:
+    message = response_message(api_key)
+    layouts = facts().layouts(message.name) if message is not None else ()
+    fields = next((layout.fields for layout in layouts if api_version in layout.versions), ())
+    return any(field.name == THROTTLE_TIME and api_version in field.versions for field in fields)

@@ -1,0 +1,58 @@
+"""Fetch: no sessions, and no more bytes than can be held where responses carry names.
+
+A broker identifies a fetch session (KIP-227) by its id alone, an int32: any connection that sends the id continues the session.
+Such a request names no topics, so a client could read those of another tenant. Therefore no client gets a session: a request
+that asks for one is changed into one that does not (epoch -1), the broker answers with session 0, and the client lists its
+partitions in every request, as librdkafka always does. A request with another session id gets FETCH_SESSION_ID_NOT_FOUND.
+
+Up to version 12 responses carry names and are held whole: ``max_bytes`` is limited, so that they fit. A broker sends
+fewer bytes than asked for at any time; a first batch that is larger it sends nevertheless (KIP-74).
+"""
+
+from typing import Any
+
+from kproxy.filters.topic_prefix.refusal import Refusal
+from kproxy.protocol.error_codes import ErrorCode
+
+NO_SESSION = 0
+FULL_WITHOUT_SESSION = -1  # FetchMetadata.FINAL_EPOCH
+SESSIONS_SINCE = 7
+MAX_BYTES_SINCE = 3
+IDS_SINCE = 13
+
+
+def request(message: Any, version: int, most_bytes: int) -> bool:
+    """Make a Fetch request one without a session; return whether it changed. Raises Refusal for one that goes on with one."""
+    changed = False
+    if version >= SESSIONS_SINCE:
+        if message.session_id != NO_SESSION:
+            raise Refusal(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, "there are no fetch sessions here")
+        if message.session_epoch != FULL_WITHOUT_SESSION:
+            message.session_epoch = FULL_WITHOUT_SESSION
+            changed = True
+    if version < IDS_SINCE:
+        changed |= limit(message, version, most_bytes)
+    return changed
+
+
+def limit_share(message: Any, most_bytes: int) -> bool:
+    """Limit the size of a ShareFetch response, which has error messages and so is held; return whether that changed it."""
+    if message.max_bytes <= most_bytes:
+        return False
+    message.max_bytes = most_bytes
+    return True
+
+
+def limit(message: Any, version: int, most_bytes: int) -> bool:
+    """Limit the size of the response; return whether that changed the request."""
+    if version >= MAX_BYTES_SINCE:
+        if message.max_bytes <= most_bytes:
+            return False
+        message.max_bytes = most_bytes
+        return True
+    partitions = [partition for topic in message.topics for partition in topic.partitions]
+    share = max(1, most_bytes // max(1, len(partitions)))
+    large = [partition for partition in partitions if partition.partition_max_bytes > share]
+    for partition in large:
+        partition.partition_max_bytes = share
+    return bool(large)

@@ -1,0 +1,79 @@
+"""Refusal: a request that is answered with a Kafka error in place of being forwarded."""
+
+from collections.abc import Callable
+from typing import Any
+
+from kproxy.filters.contract import Close, Reply, Request, Verdict
+from kproxy.filters.error_responses import error_response
+from kproxy.protocol import ApiKey
+from kproxy.protocol.error_codes import ErrorCode
+
+UNKNOWN = ErrorCode.UNKNOWN_TOPIC_ID
+
+
+class Refusal(Exception):
+    """Raised by what translates a request; *code* and *reason* are for the client."""
+
+    def __init__(self, code: ErrorCode, reason: str) -> None:
+        super().__init__(f"{code.name}: {reason}")
+        self.code = code
+        self.reason = reason
+
+
+class UnknownId(Refusal):
+    """A topic id that no response has named to the tenant."""
+
+    def __init__(self) -> None:
+        super().__init__(UNKNOWN, "a topic id that is not known to be the tenant's")
+
+
+def refused(request: Request, refusal: Refusal) -> Verdict:
+    """Answer with the error in each place that has one; close the connection where the response has none."""
+    if request.api_key == ApiKey.PRODUCE and getattr(request.message, "acks", None) == 0:
+        return Close(str(refusal))  # what brokers do where no response is expected: it makes clients ask for metadata
+    response = error_response(request, refusal.code, refusal.reason)
+    if response is None:
+        return Close(str(refusal))
+    if isinstance(refusal, UnknownId) and request.api_key in BY_PARTITION:
+        BY_PARTITION[ApiKey(request.api_key)](request.message, response)
+    return Reply(response)
+
+
+def _fetch(request: Any, response: Any) -> None:
+    topic_of, partition_of = (response.struct_types[name] for name in ("FetchableTopicResponse", "PartitionData"))
+    response.error_code = ErrorCode.NONE
+    response.responses = [
+        topic_of(
+            topic_id=topic.topic_id,
+            partitions=[
+                partition_of(partition_index=partition.partition, error_code=UNKNOWN, high_watermark=-1, records=b"")
+                for partition in topic.partitions
+            ],
+        )
+        for topic in request.topics
+    ]
+
+
+def _offset_fetch(request: Any, response: Any) -> None:
+    types = response.struct_types
+    topic_of, partition_of = types["OffsetFetchResponseTopics"], types["OffsetFetchResponsePartitions"]
+    for group, asked in zip(response.groups, request.groups, strict=True):
+        # One that asks for all its topics must not look as if it had none: clients ask again
+        group.error_code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if asked.topics is None else ErrorCode.NONE
+        group.topics = [
+            topic_of(
+                topic_id=topic.topic_id,
+                partitions=[
+                    partition_of(partition_index=each, error_code=UNKNOWN, committed_offset=-1)
+                    for each in topic.partition_indexes
+                ],
+            )
+            for topic in asked.topics or ()
+        ]
+
+
+# Brokers say of each partition that its topic is unknown; an error of the response, or of a group, clients do not take for that
+BY_PARTITION: dict[ApiKey, Callable[[Any, Any], None]] = {
+    ApiKey.FETCH: _fetch,
+    ApiKey.OFFSET_FETCH: _offset_fetch,
+}

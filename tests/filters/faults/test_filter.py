@@ -1,0 +1,177 @@
+"""The filter, before a broker that agrees to everything: what the broker gets and what the client gets."""
+
+from typing import Any
+
+import pytest
+
+from kproxy.proxy.shared_counts import SharedCounts
+from tests.support.filtering import connection, make, part
+from tests.support.injected import Injected
+
+NOT_LEADER = 6
+Codes = dict[str, list[int]]
+
+
+def produce(*names: str, acks: int = -1) -> Any:
+    data = part("ProduceRequest", "PartitionProduceData", index=0, records=b"")
+    topics = [part("ProduceRequest", "TopicProduceData", name=name, partition_data=[data]) for name in names]
+    return make("ProduceRequest", acks=acks, topic_data=topics)
+
+
+def codes(response: Any) -> Codes:
+    return {topic.name: [each.error_code for each in topic.partition_responses] for topic in response.responses}
+
+
+def fetch(*names: str, epoch: int = 0) -> Any:
+    topics = [
+        part("FetchRequest", "FetchTopic", topic=name, partitions=[part("FetchRequest", "FetchPartition", partition=0)])
+        for name in names
+    ]
+    return make("FetchRequest", session_id=5, session_epoch=epoch, topics=topics)
+
+
+def test_it_fires_so_many_times_and_the_broker_never_sees_those() -> None:
+    proxy = Injected({"api": "Produce", "error": "NOT_LEADER_OR_FOLLOWER", "times": 2, "name": "moved"})
+    answers = [codes(proxy.ask("Produce", 9, produce("a", "b"))) for _ in range(4)]
+    assert answers == [{"a": [6], "b": [6]}] * 2 + [{"a": [0], "b": [0]}] * 2
+    assert (proxy.fired("moved"), proxy.calls("moved"), len(proxy.got)) == (2, 4, 2)
+
+
+def test_after_the_broker_has_done_it_the_response_says_that_it_failed() -> None:
+    proxy = Injected({"api": "Produce", "error": "REQUEST_TIMED_OUT", "when": "after", "call": 2, "name": "late"})
+    assert [codes(proxy.ask("Produce", 9, produce("a")))["a"] for _ in range(3)] == [[0], [7], [0]]
+    assert (proxy.fired("late"), len(proxy.got)) == (1, 3)
+
+
+def test_the_topics_selected_fail_and_the_broker_gets_the_others() -> None:
+    proxy = Injected({"error": "NOT_LEADER_OR_FOLLOWER", "api": "Produce", "topic": "a*"})
+    assert codes(proxy.ask("Produce", 9, produce("a1", "b", "a2"))) == {"a1": [6], "b": [0], "a2": [6]}
+    assert [topic.name for topic in proxy.got[0].topic_data] == ["b"]
+    assert codes(proxy.ask("Produce", 9, produce("b"))) == {"b": [0]}
+    assert codes(proxy.ask("Produce", 9, produce("a1"))) == {"a1": [6]}
+    assert len(proxy.got) == 2
+
+
+def test_faults_for_the_same_requests_fire_one_after_the_other() -> None:
+    first = {"api": "Produce", "error": "NOT_LEADER_OR_FOLLOWER", "times": 2}
+    proxy = Injected(first, first | {"error": "REQUEST_TIMED_OUT"})
+    assert [codes(proxy.ask("Produce", 9, produce("a")))["a"] for _ in range(5)] == [[6], [6], [7], [7], [0]]
+
+
+def test_calls_are_counted_over_all_connections_and_workers() -> None:
+    counts = SharedCounts.create()
+    fault = {"api": "Produce", "error": "NOT_LEADER_OR_FOLLOWER", "call": [2, 5], "name": "f"}
+    workers = [Injected(fault, counts=counts), Injected(fault, counts=counts)]
+    found = [codes(workers[n % 2].ask("Produce", 9, produce("a"), at=connection()))["a"] for n in range(6)]
+    assert found == [[0], [6], [0], [0], [6], [0]]
+    assert (workers[0].fired("f"), workers[1].calls("f")) == (2, 6)
+
+
+def test_the_same_seed_fires_on_the_same_calls() -> None:
+    def run(seed: int) -> list[list[int]]:
+        fault = {"api": "Produce", "error": "NOT_LEADER_OR_FOLLOWER", "probability": 0.5, "seed": seed}
+        proxy = Injected(fault)
+        return [codes(proxy.ask("Produce", 9, produce("a")))["a"] for _ in range(30)]
+
+    assert run(1) == run(1)
+    assert run(1) != run(2)
+
+
+@pytest.mark.parametrize(
+    ("effect", "outcome", "reaches_the_broker"),
+    [
+        ({"disconnect": True}, "closed", False),
+        ({"disconnect": True, "when": "after"}, "closed", True),
+        ({"black_hole": True}, "silent", False),
+        ({"black_hole": True, "when": "after"}, "silent", True),
+    ],
+)
+def test_connections_are_lost_before_or_after(effect: dict[str, Any], outcome: str, reaches_the_broker: bool) -> None:
+    proxy = Injected({"api": "Produce", "name": "f", **effect})
+    assert proxy.ask("Produce", 9, produce("a")) == outcome
+    assert (len(proxy.got) == 1) is reaches_the_broker
+    assert proxy.fired("f") == 1
+
+
+def test_a_response_is_cut_and_its_size_field_promises_more() -> None:
+    proxy = Injected({"api": "Heartbeat", "truncate": 9})
+    cut, sent = proxy.ask("Heartbeat", 3, make("HeartbeatRequest"))
+    assert (cut, sent) == (
+        "cut",
+        b"\0\0\0\x0a" + b"\0\0\0\x07" + b"\0",
+    )  # correlation id, throttle time, error: 4 + 4 + 2
+
+
+def test_a_delay_is_before_or_after_and_before_another_effect() -> None:
+    proxy = Injected({"api": "Produce", "delay": "2s", "error": "NOT_LEADER_OR_FOLLOWER"})
+    assert codes(proxy.ask("Produce", 9, produce("a"))) == {"a": [6]}
+    assert proxy.slept == [2.0]
+    assert proxy.filter.timeout > 2.0
+    after = Injected({"api": "Produce", "delay": "3s", "when": "after"})
+    assert codes(after.ask("Produce", 9, produce("a"))) == {"a": [0]}
+    assert (after.slept, len(after.got)) == ([3.0], 1)
+
+
+def test_a_throttled_client_is_told_and_not_read() -> None:
+    proxy = Injected({"scenario": "throttled", "throttle": "250ms"})
+    assert proxy.ask("Produce", 9, produce("a")).throttle_time_ms == 250
+    assert proxy.at.mute_s == 0.25
+
+
+def test_a_produce_that_expects_no_answer_gets_none() -> None:
+    proxy = Injected({"api": "Produce", "error": "NOT_LEADER_OR_FOLLOWER", "name": "f"})
+    assert proxy.ask("Produce", 9, produce("a", acks=0)) is None
+    assert (proxy.got, proxy.fired("f")) == ([], 1)
+
+
+def test_a_fetch_fails_in_the_broker_s_response_for_the_topics_of_its_session() -> None:
+    proxy = Injected({"api": "Fetch", "topic": "a", "error": "OFFSET_OUT_OF_RANGE", "skip": 1, "name": "f"})
+
+    def asked(message: Any) -> Codes:
+        response = proxy.ask("Fetch", 12, message)
+        return {topic.topic: [each.error_code for each in topic.partitions] for topic in response.responses}
+
+    assert asked(fetch("a", "b")) == {"a": [0], "b": [0]}
+    assert asked(fetch(epoch=1)) == {"a": [1]}
+    assert asked(make("FetchRequest", session_id=5, session_epoch=2)) == {"a": [1]}
+    assert (proxy.calls("f"), len(proxy.got)) == (3, 3)
+
+
+def test_metadata_fails_in_the_broker_s_response_and_brokers_stay() -> None:
+    proxy = Injected({"api": "Metadata", "error": "LEADER_NOT_AVAILABLE", "name": "f"})
+    topic = part("MetadataResponse", "MetadataResponseTopic", name="a")
+    broker = part("MetadataResponse", "MetadataResponseBroker", node_id=1, host="h", port=9)
+    proxy.answers = [make("MetadataResponse", brokers=[broker], topics=[topic])]
+    found = proxy.ask("Metadata", 9, make("MetadataRequest", topics=None))
+    assert ([each.error_code for each in found.topics], len(found.brokers)) == ([5], 1)
+    proxy.ask("Metadata", 9, make("MetadataRequest", topics=[]))
+    assert proxy.calls("f") == 1
+
+
+def test_topics_are_known_by_id_once_metadata_has_named_them() -> None:
+    orders = "AAAAAAAAAAAAAAAAAAAAAQ"
+    proxy = Injected({"api": "Produce", "topic": "orders", "error": "NOT_LEADER_OR_FOLLOWER"})
+    data = part("ProduceRequest", "PartitionProduceData", index=0, records=b"")
+    asked = make(
+        "ProduceRequest",
+        acks=1,
+        topic_data=[part("ProduceRequest", "TopicProduceData", topic_id=orders, partition_data=[data])],
+    )
+    assert proxy.ask("Produce", 13, asked).responses[0].partition_responses[0].error_code == 0
+    named = part("MetadataResponse", "MetadataResponseTopic", name="orders", topic_id=orders)
+    proxy.answers = [make("MetadataResponse", topics=[named])]
+    proxy.ask("Metadata", 12, make("MetadataRequest", topics=None))
+    assert proxy.ask("Produce", 13, asked).responses[0].partition_responses[0].error_code == NOT_LEADER
+
+
+def test_api_versions_fails_in_version_0() -> None:
+    proxy = Injected({"api": "ApiVersions", "error": "UNSUPPORTED_VERSION", "times": 1})
+    proxy.reply_version = 0
+    found = proxy.ask("ApiVersions", 3, make("ApiVersionsRequest"))
+    assert (found.error_code, len(found.api_keys)) == (35, 1)
+
+
+def test_only_what_faults_name_is_held() -> None:
+    proxy = Injected({"api": "Produce", "error": "NOT_LEADER_OR_FOLLOWER"})
+    held = {(key, direction) for direction in (0, 1) for (key, _), want in proxy.chain.table(direction).items() if want}  # type: ignore[arg-type]
+    assert held == {(0, 0), (1, 0), (3, 1)}  # Produce and Fetch requests, Metadata responses

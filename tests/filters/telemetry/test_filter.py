@@ -1,0 +1,143 @@
+"""Telemetry through a chain: what the client is answered, what the broker sees, what is shown."""
+
+import asyncio
+import zlib
+from collections.abc import Awaitable
+from typing import Any
+
+import pytest
+from lz4 import frame as lz4
+
+from kproxy.filters.chain import Chain
+from kproxy.filters.contract import Answer, ClientMetric, Close, Direction, RequestFacts, Send, Want
+from kproxy.filters.loading import load_filter
+from kproxy.filters.telemetry.filter import LARGE
+from kproxy.protocol import message
+from kproxy.protocol.error_codes import ErrorCode
+from kproxy.protocol.ids import ZERO_UUID
+from tests.filters.telemetry.pushes import Showing, counter, gauge, push
+from tests.support.filtering import connection, make, part, request_frame, response_frame
+
+ID = "AAECAwQFBgcICQoLDA0ODw"
+SENT = push(counter("org.apache.kafka.producer.record.send.total", 42))
+SHOWN = [ClientMetric("org.apache.kafka.producer.record.send.total", True, False, (), 42.0)]
+
+
+class Bench:
+    def __init__(self, **options: Any) -> None:
+        self.filter: Any = load_filter("telemetry", options)
+        self.runtime = Showing()
+        self.chain = Chain([self.filter], runtime=self.runtime)
+        self.at = connection()
+
+    def outcome(self, given: Any) -> Any:
+        async def settled() -> Any:
+            return await given if isinstance(given, Awaitable) else given
+
+        return asyncio.run(settled())
+
+    def asked(self, name: str, **values: Any) -> Any:
+        """The answer that kproxy gives."""
+        frame = request_frame(f"{name}Request", 0, make(f"{name}Request", **values))
+        outcome = self.outcome(self.chain.on_request(self.at, frame))
+        if not isinstance(outcome, Answer):
+            return outcome
+        return message(f"{name}Response").decode(0, outcome.frame[9:])
+
+    def pushed(self, metrics: bytes, **values: Any) -> str:
+        subscription = self.filter.subscriptions.subscription_id(ID)
+        given = {"client_instance_id": ID, "subscription_id": subscription, "metrics": metrics}
+        return ErrorCode(self.asked("PushTelemetry", **(given | values)).error_code).name
+
+
+def versions(*keys: int, error: int = 0) -> Any:
+    apis = [part("ApiVersionsResponse", "ApiVersion", api_key=key, min_version=0, max_version=1) for key in keys]
+    return make("ApiVersionsResponse", api_keys=apis, error_code=error)
+
+
+@pytest.mark.parametrize("version", [0, 1, 2, 3, 4])
+def test_both_apis_are_offered(version: int) -> None:
+    frame = response_frame(18, version, message("ApiVersionsResponse").encode(version, versions(0, 18))).replace(
+        b"", b""
+    )
+    bench = Bench()
+    outcome = bench.chain.on_response(bench.at, RequestFacts(18, version, 7), frame)
+    assert isinstance(outcome, Send)
+    told = message("ApiVersionsResponse").decode(version, outcome.frame[8:])
+    offered = [(api.api_key, api.min_version, api.max_version) for api in told.api_keys]
+    assert offered == [(0, 0, 1), (18, 0, 1), (71, 0, 0), (72, 0, 0)]
+
+
+def test_a_broker_that_offers_them_or_answers_with_an_error_is_not_changed() -> None:
+    bench = Bench()
+    for value in (versions(18, 71, 72), versions(18, error=35)):
+        frame = response_frame(18, 0, message("ApiVersionsResponse").encode(0, value))
+        assert bench.chain.on_response(bench.at, RequestFacts(18, 0, 7), frame) == Send(frame)
+
+
+def test_a_client_asks_and_pushes() -> None:
+    bench = Bench(push_interval="10s", compression=["lz4"], temporality="delta", metrics=["org.apache.kafka.producer."])
+    told = bench.asked("GetTelemetrySubscriptions", client_instance_id=ZERO_UUID)
+    assert (told.error_code, told.push_interval_ms, list(told.accepted_compression_types)) == (0, 10_000, [3])
+    assert (told.delta_temporality, list(told.requested_metrics)) == (True, ["org.apache.kafka.producer."])
+    taken = bench.asked(
+        "PushTelemetry",
+        client_instance_id=told.client_instance_id,
+        subscription_id=told.subscription_id,
+        compression_type=3,
+        metrics=lz4.compress(SENT),
+    )
+    assert taken.error_code == 0
+    assert bench.runtime.shown == [("app", told.client_instance_id, SHOWN, 30.0)]
+    assert bench.runtime.counts == {("pushes", "NONE"): 1}
+
+
+def test_what_is_no_push_is_an_invalid_record_and_a_bomb_too_large() -> None:
+    assert Bench().pushed(b"\xff\xff") == "INVALID_RECORD"
+    packed = zlib.compressobj(wbits=31)
+    bomb = packed.compress(bytes(5_000_000)) + packed.flush()
+    bench = Bench()
+    assert bench.pushed(bomb, compression_type=1) == "TELEMETRY_TOO_LARGE"
+    assert (bench.runtime.shown, bench.runtime.counts) == ([], {("pushes", "TELEMETRY_TOO_LARGE"): 1})
+
+
+def test_a_large_push_is_read_aside() -> None:
+    bench = Bench()
+    many = push(*(gauge(f"metric {number}", 1.0) for number in range(LARGE // 20)))
+    assert bench.pushed(many) == "NONE"
+    assert bench.runtime.aside_calls == 1
+    assert len(bench.runtime.shown[0][2]) == LARGE // 20
+    assert Bench().pushed(many + b"\xff") == "INVALID_RECORD"
+
+
+def test_who_has_not_authenticated_itself_is_disconnected_where_that_is_asked_for() -> None:
+    bench = Bench(authenticated=True)
+    assert isinstance(bench.asked("PushTelemetry", client_instance_id=ID), Close)
+    bench.at.principal = "alice"
+    assert bench.pushed(SENT) == "NONE"
+
+
+def tapped(error: int = 0, metrics: bytes = SENT) -> Bench:
+    bench = Bench(mode="tap")
+    frame = request_frame(
+        "PushTelemetryRequest", 0, make("PushTelemetryRequest", client_instance_id=ID, metrics=metrics)
+    )
+    outcome = bench.chain.on_request(bench.at, frame)
+    assert isinstance(outcome, Send)
+    assert outcome.frame is frame
+    assert outcome.request is not None
+    answer = response_frame(
+        72, 0, message("PushTelemetryResponse").encode(0, make("PushTelemetryResponse", error_code=error))
+    )
+    assert bench.outcome(bench.chain.on_response(bench.at, outcome.request, answer)) == Send(answer)
+    return bench
+
+
+def test_beside_a_broker_what_it_takes_is_shown() -> None:
+    bench = tapped()
+    assert bench.runtime.shown == [("app", ID, SHOWN, 900.0)]
+    assert tapped(ErrorCode.UNKNOWN_SUBSCRIPTION_ID).runtime.shown == []
+    assert tapped(metrics=b"\xff").runtime.counts == {("pushes", "unread"): 1}
+    assert bench.chain.wanted(Direction.REQUEST, 0, 9) is Want.PASS
+    assert bench.chain.wanted(Direction.RESPONSE, 18, 4) is Want.PASS
+    assert bench.chain.wanted(Direction.REQUEST, 71, 0) is Want.PASS

@@ -1,0 +1,21 @@
+"""Mistakes in the options of telemetry."""
+
+import pytest
+
+from kproxy.errors import UsageError
+from kproxy.filters.loading import load_filter
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"mode": "both"}, "mode: 'both' is not one of tap, terminate"),
+        ({"push_interval": "2h"}, "push_interval: 7200.0 is out of range"),
+        ({"compression": ["brotli"]}, "compression[0]: 'brotli' is not one of"),
+        ({"most_bytes": "1GiB"}, "at most 16MiB"),
+    ],
+)
+def test_mistakes_are_said_with_their_place(options: dict[str, object], said: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        load_filter("telemetry", options)
+    assert said in str(caught.value).replace('"', "'")

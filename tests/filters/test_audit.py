@@ -1,0 +1,294 @@
+"""Audit: a line for each request, whatever becomes of it; nothing secret, and never more than one line."""
+
+import asyncio
+import json
+import random
+from collections.abc import Awaitable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kproxy.errors import UsageError
+from kproxy.filters.audit import Audit, AuditOptions
+from kproxy.filters.chain import Chain
+from kproxy.filters.contract import Answer, Close, Direction, Outcome, RequestFacts, Send, Want
+from kproxy.filters.loading import load_filter
+from kproxy.filters.options import Rotated
+from kproxy.protocol import message
+from tests.support.filtering import (
+    Asking,
+    GivenJournal,
+    GivenRuntime,
+    connection,
+    make,
+    part,
+    request_frame,
+    response_frame,
+)
+
+FILE = Rotated(path="audit.jsonl")
+
+
+class Bench:
+    """An audited connection."""
+
+    def __init__(self, *others: Any, **options: Any) -> None:
+        self.runtime = GivenRuntime()
+        self.audit = Audit(AuditOptions(file=FILE, **options))
+        self.chain = Chain([self.audit, *others], wait=asyncio.wait_for, runtime=self.runtime)
+        self.at = connection()
+
+    @property
+    def journal(self) -> GivenJournal:
+        return self.runtime.journals["audit.jsonl"]
+
+    def ask(self, name: str, version: int, value: Any, correlation_id: int = 7) -> Outcome:
+        return settled(self.chain.on_request(self.at, request_frame(name, version, value, correlation_id)))
+
+    def create(self, *names: str, correlation_id: int = 7) -> Outcome:
+        topics = [part("CreateTopicsRequest", "CreatableTopic", name=name) for name in names]
+        return self.ask("CreateTopicsRequest", 7, make("CreateTopicsRequest", topics=topics), correlation_id)
+
+    def created(self, *codes: int, correlation_id: int = 7) -> Outcome:
+        topics = [part("CreateTopicsResponse", "CreatableTopicResult", name="x", error_code=code) for code in codes]
+        body = message("CreateTopicsResponse").encode(7, make("CreateTopicsResponse", topics=topics))
+        frame = response_frame(19, 7, body, correlation_id)
+        return settled(self.chain.on_response(self.at, RequestFacts(19, 7, correlation_id), frame))
+
+
+def settled(outcome: Outcome | Awaitable[Outcome]) -> Outcome:
+    async def wait() -> Outcome:
+        assert isinstance(outcome, Awaitable)
+        return await outcome
+
+    return asyncio.run(wait()) if isinstance(outcome, Awaitable) else outcome
+
+
+def test_who_did_what() -> None:
+    bench = Bench()
+    bench.at.principal, bench.at.mechanism, bench.at.software = "alice", "PLAIN", ("librdkafka", "2.5")
+    assert isinstance(bench.create("a", "b"), Send)
+    assert bench.journal.lines == {}
+    bench.runtime.at += 0.25
+    assert isinstance(bench.created(0, 36), Send)
+    assert bench.journal.fields() == [
+        {
+            "event": "request",
+            "at": "1970-01-01T00:16:40.000Z",
+            "worker": 0,
+            "cluster": "default",
+            "connection": 1,
+            "client": "10.0.0.5:51234",
+            "listener": "10.0.0.1:9092",
+            "broker": "10.0.0.9:9092",
+            "principal": "alice",
+            "mechanism": "PLAIN",
+            "clientId": "app",
+            "software": "librdkafka",
+            "softwareVersion": "2.5",
+            "api": "CreateTopics",
+            "apiVersion": 7,
+            "correlationId": 7,
+            "resources": [{"type": "topic", "name": "a"}, {"type": "topic", "name": "b"}],
+            "allResources": True,
+            "outcome": "failed",
+            "errors": {"TOPIC_ALREADY_EXISTS": 1},
+            "latencyMs": 250.0,
+        }
+    ]
+
+
+def test_a_connection_that_closes_first() -> None:
+    bench = Bench()
+    bench.create("a", correlation_id=1)
+    bench.create("b", correlation_id=1)
+    bench.chain.on_close(bench.at)
+    assert [line["outcome"] for line in bench.journal.fields()] == ["no response"] * 2
+    assert (bench.journal.seen, bench.journal.written) == (2, 2)
+
+
+def test_what_a_later_filter_answers_is_an_outcome_too() -> None:
+    def refuse(request: Any) -> Any:
+        raise ZeroDivisionError
+
+    bench = Bench(Asking(refuse, requests=(19,), fault_error=29))
+    assert isinstance(bench.create("a"), Answer)
+    assert bench.journal.fields()[0]["errors"] == {"TOPIC_AUTHORIZATION_FAILED": 1}
+
+
+def test_the_data_plane_is_not_held() -> None:
+    audit = Audit(AuditOptions(file=FILE))
+    for api_key in (0, 1, 2, 3, 8, 9, 10, 12, 14, 18, 22, 26, 68, 78, 79):
+        for direction in Direction:
+            assert audit.wants(direction, api_key, 1) is Want.PASS
+    for api_key in (11, 13, 19, 20, 21, 29, 30, 31, 32, 33, 36, 37, 42, 44, 45, 47, 49, 50, 51, 57):
+        assert audit.wants(Direction.REQUEST, api_key, 1) is Want.HOLD
+
+
+def test_chosen_topics_of_the_data_plane() -> None:
+    bench = Bench(topics=("orders-*",))
+
+    def produce(topic: str, acks: int) -> None:
+        data = part("ProduceRequest", "TopicProduceData", name=topic)
+        bench.ask("ProduceRequest", 7, make("ProduceRequest", acks=acks, topic_data=[data]))
+
+    produce("other", 0)
+    produce("orders-1", 0)
+    (line,) = bench.journal.fields()
+    assert (line["api"], line["outcome"]) == ("Produce", "no response is expected")
+    assert line["resources"] == [{"type": "topic", "name": "orders-1"}]
+
+
+def test_topics_by_id_have_the_name_that_metadata_gave() -> None:
+    bench = Bench()
+    bench.runtime.kept["topic_names"] = {"AAAAAAAAAAAAAAAAAAAAAQ": "a"}
+    topic = part("DeleteTopicsRequest", "DeleteTopicState", name=None, topic_id="AAAAAAAAAAAAAAAAAAAAAQ")
+    bench.ask("DeleteTopicsRequest", 6, make("DeleteTopicsRequest", topics=[topic]))
+    bench.chain.on_close(bench.at)
+    assert bench.journal.fields()[0]["resources"] == [{"type": "topic", "id": "AAAAAAAAAAAAAAAAAAAAAQ", "name": "a"}]
+
+
+def test_block_holds_the_response_until_the_line_is_written() -> None:
+    bench = Bench()
+    bench.create("a")
+    bench.journal.is_writable = False
+    given = bench.created
+    real = bench.runtime.sleep
+
+    async def sleep(seconds: float) -> None:
+        bench.journal.is_writable = bench.runtime.at > 1_003
+        assert not bench.journal.lines
+        await real(seconds)
+
+    bench.runtime.sleep = sleep  # type: ignore[method-assign]
+    assert isinstance(given(0), Send)
+    assert len(bench.journal.lines) == 1
+
+
+def test_block_refuses_when_nothing_can_be_written() -> None:
+    """A request is not forwarded and gets KAFKA_STORAGE_ERROR; a response that waits is not sent, and is counted."""
+    bench = Bench(patience=2.0)
+    bench.create("a")
+    bench.journal.is_writable = False
+    assert isinstance(bench.created(0), Close)
+    assert (bench.journal.seen, bench.journal.written, bench.journal.dropped) == (1, 0, 1)
+    refused = bench.create("b")
+    assert isinstance(refused, Answer)
+    answer: Any = message("CreateTopicsResponse").decode(7, refused.frame[9:])
+    assert [(topic.name, topic.error_code) for topic in answer.topics] == [("b", 56)]
+    assert bench.journal.seen == 1
+
+
+def test_drop_and_count_lets_traffic_go_on() -> None:
+    bench = Bench(mode="drop-and-count")
+    bench.journal.is_writable = False
+    for _ in range(10):
+        assert isinstance(bench.create("a"), Send)
+        assert isinstance(bench.created(0), Send)
+    assert (bench.journal.seen, bench.journal.written, bench.journal.dropped) == (10, 0, 10)
+
+
+def test_block_does_not_start_where_it_cannot_write(tmp_path: Path) -> None:
+    runtime = GivenRuntime()
+    runtime.journal(FILE).is_writable = False
+    with pytest.raises(UsageError, match="cannot be written, and the mode is block"):
+        Chain([Audit(AuditOptions(file=FILE))], runtime=runtime)
+    Chain([Audit(AuditOptions(file=FILE, mode="drop-and-count"))], runtime=runtime)
+
+
+def hostile(numbers: random.Random) -> str:
+    bad = [
+        "\n",
+        "\r\n",
+        "\x1b[2J",
+        "\0",
+        "\u202e",
+        "\u2028",
+        "\x85",
+        "\udcff",
+        '"',
+        "\\",
+        "{}",
+        "\x7f",
+        "é",
+        "\U0001d54f",
+    ]
+    return "".join(numbers.choices(bad, k=numbers.randint(1, 30)))
+
+
+def test_hostile_names_are_one_line_each() -> None:
+    bench, numbers = Bench(mode="drop-and-count"), random.Random(7)
+    for _ in range(2_000):
+        names = [hostile(numbers) for _ in range(50)]
+        bench.at.principal = hostile(numbers)
+        frame = request_frame(
+            "DeleteTopicsRequest", 4, make("DeleteTopicsRequest", topic_names=[n.replace("\udcff", "") for n in names])
+        )
+        bench.chain.on_request(bench.at, frame)
+    bench.chain.on_close(bench.at)
+    assert len(bench.journal.lines) == 2_000
+    for line in bench.journal.lines.values():
+        assert line.isascii() and line.decode().isprintable()
+        json.loads(line)
+
+
+def test_no_secret_of_a_login_is_written() -> None:
+    bench = Bench()
+    bench.ask("SaslHandshakeRequest", 1, make("SaslHandshakeRequest", mechanism="PLAIN"))
+    bench.ask("SaslAuthenticateRequest", 2, make("SaslAuthenticateRequest", auth_bytes=b"\0alice\0canary"))
+    bench.chain.on_close(bench.at)
+    (line,) = bench.journal.lines.values()
+    assert b"SaslAuthenticate" in line
+    assert b"canary" not in line and b"Y2FuYXJ5" not in line and b"63616e617279" not in line
+
+
+def test_options_with_mistakes() -> None:
+    with pytest.raises(UsageError, match="there is no API 'CreateTopic'"):
+        load_filter("audit", {"file": {"path": "x"}, "apis": ["CreateTopic"]})
+    with pytest.raises(UsageError, match=r"file.path: it is missing"):
+        load_filter("audit", {"file": {}})
+
+
+def test_two_audits_and_a_reload_mix_no_numbers() -> None:
+    """Each request is in the file of the filter that took its number, also if another filter sees its response."""
+    bench = Bench()
+    second = Audit(AuditOptions(file=Rotated(path="topics.jsonl"), apis=("CreateTopics", "ListGroups")))
+    bench.chain = Chain([bench.audit, second], runtime=bench.runtime)
+    bench.ask("ListGroupsRequest", 4, make("ListGroupsRequest"), 6)
+    assert bench.create("a").__class__ is Send
+    assert isinstance(bench.created(0), Send)
+    third = Audit(AuditOptions(file=Rotated(path="new.jsonl")))
+    bench.create("b", correlation_id=8)
+    bench.chain = Chain([third], runtime=bench.runtime)
+    assert isinstance(bench.created(0, correlation_id=8), Send)
+    bench.chain.on_close(bench.at)
+    first, topics = bench.journal, bench.runtime.journals["topics.jsonl"]
+    assert {name: kept.seen for name, kept in bench.runtime.journals.items()} == {
+        "audit.jsonl": 3,
+        "topics.jsonl": 3,
+        "new.jsonl": 0,
+    }
+    assert [line["correlationId"] for line in first.fields()] == [7]
+    assert [line["correlationId"] for line in topics.fields()] == [7]
+
+
+def test_the_principal_of_a_request_sent_behind_a_login() -> None:
+    bench = Bench()
+    bench.create("a")
+    bench.at.principal, bench.at.mechanism = "bob", "PLAIN"
+    bench.created(0)
+    assert [(line["principal"], line["mechanism"]) for line in bench.journal.fields()] == [("bob", "PLAIN")]
+
+
+def test_other_topics_before_it_and_an_id_do_not_hide_a_chosen_topic() -> None:
+    bench = Bench(topics=("orders-*",))
+    names = [*(f"other-{number}" for number in range(2_000)), "orders-1"]
+    topics = [part("ProduceRequest", "TopicProduceData", name=name) for name in names]
+    bench.ask("ProduceRequest", 7, make("ProduceRequest", acks=0, topic_data=topics))
+    unknown = [part("ProduceRequest", "TopicProduceData", topic_id="AAAAAAAAAAAAAAAAAAAAAQ")]
+    bench.ask("ProduceRequest", 13, make("ProduceRequest", acks=0, topic_data=unknown))
+    assert [line["resources"] for line in bench.journal.fields()] == [
+        [{"type": "topic", "name": "orders-1"}],
+        [{"type": "topic", "id": "AAAAAAAAAAAAAAAAAAAAAQ"}],
+    ]

@@ -1,0 +1,330 @@
+"""Deny: what a rule forbids, and nothing else."""
+
+import asyncio
+from collections.abc import Awaitable
+from typing import Any
+
+import pytest
+
+from kproxy.errors import UsageError
+from kproxy.filters.chain import Chain
+from kproxy.filters.contract import Answer, Close, Direction, Outcome, RequestFacts, Send, Want
+from kproxy.filters.loading import load_filter
+from kproxy.protocol import message, response_message
+from tests.support.filtering import GivenRuntime, connection, make, part, request_frame, response_frame
+
+BOTH = 'topic.startsWith("secret")'
+
+
+class Bench:
+    """A connection with rules."""
+
+    def __init__(self, *rules: dict[str, Any], **options: Any) -> None:
+        self.runtime = GivenRuntime()
+        self.filter = load_filter("deny", {"rules": list(rules), **options})
+        self.chain = Chain([self.filter], runtime=self.runtime)
+        self.at = connection()
+        self.frame = b""
+
+    def ask(self, name: str, version: int, value: Any) -> Outcome:
+        self.frame = request_frame(name, version, value)
+        outcome = self.chain.on_request(self.at, self.frame)
+        return asyncio.run(finished(outcome)) if isinstance(outcome, Awaitable) else outcome
+
+    def answered(self, outcome: Outcome, name: str, value: Any) -> Any:
+        """The broker's answer to what was forwarded, as the client gets it."""
+        assert isinstance(outcome, Send) and outcome.request is not None
+        asked = outcome.request
+        frame = response_frame(asked.api_key, asked.api_version, message(name).encode(asked.api_version, value))
+        changed = self.chain.on_response(self.at, asked, frame)
+        sent = asyncio.run(finished(changed)) if isinstance(changed, Awaitable) else changed
+        assert isinstance(sent, Send)
+        return body(asked.api_key, asked.api_version, sent.frame)
+
+    def create(self, *names: str) -> Outcome:
+        topics = [part("CreateTopicsRequest", "CreatableTopic", name=name) for name in names]
+        return self.ask("CreateTopicsRequest", 7, make("CreateTopicsRequest", topics=topics))
+
+    def produce(self, *names: str, acks: int = -1) -> Outcome:
+        def data(name: str) -> Any:
+            partition = part("ProduceRequest", "PartitionProduceData", index=0, records=b"")
+            return part("ProduceRequest", "TopicProduceData", name=name, partition_data=[partition])
+
+        return self.ask("ProduceRequest", 9, make("ProduceRequest", acks=acks, topic_data=[data(n) for n in names]))
+
+
+async def finished(outcome: Awaitable[Outcome]) -> Outcome:
+    return await outcome
+
+
+def body(api_key: int, version: int, frame: bytes) -> Any:
+    codec = response_message(api_key)
+    assert codec is not None
+    return codec.decode(version, frame[9:])
+
+
+def test_what_no_rule_forbids_is_forwarded_as_it_came() -> None:
+    bench = Bench({"when": 'principal == "mallory"'}, {"when": BOTH})
+    outcome = bench.create("a")
+    assert outcome == Send(bench.frame)
+    assert isinstance(outcome, Send) and outcome.frame is bench.frame
+
+
+def test_a_rule_forbids_a_request_as_a_whole() -> None:
+    bench = Bench({"when": 'api == "CreateTopics" && principal == null', "message": "who are you?"})
+    outcome = bench.create("a", "b")
+    assert isinstance(outcome, Answer)
+    assert [(t.name, t.error_code, t.error_message) for t in body(19, 7, outcome.frame).topics] == [
+        ("a", 29, "who are you?"),
+        ("b", 29, "who are you?"),
+    ]
+
+
+def test_only_the_topics_that_a_rule_names_are_taken_out() -> None:
+    bench = Bench({"when": BOTH})
+    outcome = bench.produce("open", "secret-1")
+    assert isinstance(outcome, Send)
+    sent: Any = message("ProduceRequest").decode(9, outcome.frame, len(bench.frame) - len(bench.frame[4:]) + 14)
+    assert [topic.name for topic in sent.topic_data] == ["open"]
+    partition = part("ProduceResponse", "PartitionProduceResponse", index=0, base_offset=5)
+    told = [part("ProduceResponse", "TopicProduceResponse", name="open", partition_responses=[partition])]
+    frame = response_frame(0, 9, message("ProduceResponse").encode(9, make("ProduceResponse", responses=told)))
+    answer = bench.chain.on_response(bench.at, RequestFacts(0, 9, 7), frame)
+    assert isinstance(answer, Send)
+    found = body(0, 9, answer.frame).responses
+    assert [(t.name, [(p.index, p.error_code, p.base_offset) for p in t.partition_responses]) for t in found] == [
+        ("open", [(0, 0, 5)]),
+        ("secret-1", [(0, 29, -1)]),
+    ]
+    assert bench.at.state["deny"] == {}
+
+
+def test_a_request_of_forbidden_topics_alone_is_answered_here() -> None:
+    outcome = Bench({"when": BOTH}).produce("secret-1", "secret-2")
+    assert isinstance(outcome, Answer)
+    found = body(0, 9, outcome.frame).responses
+    assert [(t.name, t.partition_responses[0].error_code) for t in found] == [("secret-1", 29), ("secret-2", 29)]
+
+
+def test_a_produce_that_wants_no_answer_closes_as_with_a_broker() -> None:
+    assert isinstance(Bench({"when": BOTH}).produce("secret-1", acks=0), Close)
+    assert isinstance(Bench({"when": BOTH}).produce("open", "secret-1", acks=0), Close)
+
+
+@pytest.mark.parametrize("version", [4, 7, 12, 13, 17])
+def test_of_fetch_the_partitions_have_the_error(version: int) -> None:
+    id_ = "AAAAAAAAAAAAAAAAAAAAAQ"
+    bench = Bench({"when": BOTH})
+    bench.runtime.kept["topic_names"] = {id_: "secret-1"}
+    name = {"topic": "secret-1"} if version < 13 else {"topic_id": id_}
+    topic = part("FetchRequest", "FetchTopic", partitions=[part("FetchRequest", "FetchPartition", partition=3)], **name)
+    outcome = bench.ask("FetchRequest", version, make("FetchRequest", topics=[topic]))
+    assert isinstance(outcome, Answer)
+    start = 9 if version >= 12 else 8
+    codec = message("FetchResponse")
+    answer: Any = codec.decode(version, outcome.frame[start:])
+    assert answer.error_code == 0
+    assert [(p.partition_index, p.error_code) for t in answer.responses for p in t.partitions] == [(3, 29)]
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "values", "expected"),
+    [
+        ("OffsetFetchRequest", 7, {"group_id": "g", "topics": None}, 30),
+        ("InitProducerIdRequest", 4, {"transactional_id": "t"}, 53),
+        ("ListGroupsRequest", 4, {}, 31),
+    ],
+)
+def test_the_error_fits_what_is_asked_for(name: str, version: int, values: Any, expected: int) -> None:
+    outcome = Bench({"when": "true"}).ask(name, version, make(name, **values))
+    assert isinstance(outcome, Answer)
+    api_key = message(name).api_key
+    assert api_key is not None
+    assert body(api_key, version, outcome.frame).error_code == expected
+
+
+def test_an_error_of_ones_own_and_closing() -> None:
+    outcome = Bench({"when": "true", "error": "POLICY_VIOLATION"}).create("a")
+    assert isinstance(outcome, Answer)
+    assert body(19, 7, outcome.frame).topics[0].error_code == 44
+    assert isinstance(Bench({"when": "true", "error": "CLOSE", "name": "n"}).create("a"), Close)
+
+
+def test_a_dry_run_only_says_what_it_would_deny() -> None:
+    for bench in (Bench({"when": BOTH}, dry_run=True), Bench({"when": "size(topics) == 2", "dry_run": True})):
+        assert bench.create("secret-1", "b") == Send(bench.frame)
+        ((event, reason),) = bench.runtime.warnings
+        assert event == "would be denied"
+        assert '"api":"CreateTopics"' in reason and "secret-1" in reason
+
+
+def test_decisions_go_to_a_journal() -> None:
+    bench = Bench({"when": BOTH, "name": "no secrets"}, file={"path": "denied.jsonl"})
+    bench.create("secret-1\n")
+    (line,) = bench.runtime.journals["denied.jsonl"].fields()
+    assert (line["event"], line["rule"], line["error"]) == ("denied", "no secrets", "TOPIC_AUTHORIZATION_FAILED")
+    assert line["topics"] == ["secret-1\n"]
+
+
+def test_a_condition_that_fails_refuses_the_request() -> None:
+    outcome = Bench({"when": 'clientId + 1 == "x"'}).create("a")
+    assert isinstance(outcome, Answer)
+    assert body(19, 7, outcome.frame).topics[0].error_code == 44
+
+
+def test_only_the_apis_of_the_rules_are_held() -> None:
+    made = Bench({"when": "true", "apis": ["CreateTopics"]}).filter
+    assert {key for key in range(93) if made.wants(Direction.REQUEST, key, 1) is not Want.PASS} == {19}
+    assert {key for key in range(93) if made.wants(Direction.RESPONSE, key, 1) is not Want.PASS} == set()
+
+
+@pytest.mark.parametrize(
+    ("rule", "words"),
+    [
+        ({"when": "principl == 'x'"}, "did you mean principal"),
+        ({"when": "true", "error": "NOPE"}, "there is no error 'NOPE'"),
+        ({"when": "true", "apis": ["Nope"]}, "there is no API 'Nope'"),
+        ({}, "rules[0].when: it is missing"),
+    ],
+)
+def test_mistakes_in_rules(rule: dict[str, Any], words: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        load_filter("deny", {"rules": [rule]})
+    assert words in str(caught.value)
+
+
+def test_a_topic_id_that_is_not_known_is_no_way_past_a_rule() -> None:
+    """The client gets UNKNOWN_TOPIC_ID and asks for Metadata, from which the name is learned."""
+    id_ = "AAAAAAAAAAAAAAAAAAAAAQ"
+    topic = part(
+        "FetchRequest", "FetchTopic", topic_id=id_, partitions=[part("FetchRequest", "FetchPartition", partition=3)]
+    )
+    for rule in (BOTH, 'topics.exists(t, t.startsWith("secret"))'):
+        bench = Bench({"when": rule})
+        outcome = bench.ask("FetchRequest", 13, make("FetchRequest", topics=[topic]))
+        assert isinstance(outcome, Answer)
+        assert [(p.error_code) for t in body(1, 13, outcome.frame).responses for p in t.partitions] == [100]
+        bench.runtime.kept["topic_names"][id_] = "open"
+        assert bench.ask("FetchRequest", 13, make("FetchRequest", topics=[topic])) == Send(bench.frame)
+
+
+def test_many_topics_are_no_way_past_a_rule() -> None:
+    names = [f"open-{number}" for number in range(3_000)]
+    outcome = Bench({"when": BOTH}).create(*names, "secret-1")
+    assert isinstance(outcome, Send) and outcome.request is not None
+    sent: Any = outcome.request.message
+    assert [topic.name for topic in sent.topics] == names
+    for rule in ('"secret-1" in topics', 'resources.exists(r, r.name == "secret-1")'):
+        assert isinstance(Bench({"when": rule}).create(*names, "secret-1"), Answer)
+
+
+@pytest.mark.parametrize(
+    "rule",
+    ['!principal.startsWith("admin-")', '!clientId.startsWith("team-")', "!topics.exists(t, t.size() > principal)"],
+)
+def test_a_value_that_is_null_is_no_way_past_a_rule(rule: str) -> None:
+    bench = Bench({"when": rule})
+    topics = [part("CreateTopicsRequest", "CreatableTopic", name="a")]
+    frame = request_frame("CreateTopicsRequest", 7, make("CreateTopicsRequest", topics=topics))
+    after_client_id = 14 + int.from_bytes(frame[12:14], "big")
+    nameless = frame[4:12] + b"\xff\xff" + frame[after_client_id:]
+    outcome = bench.chain.on_request(bench.at, len(nameless).to_bytes(4, "big") + nameless)
+    assert isinstance(outcome, Answer)
+    assert body(19, 7, outcome.frame).topics[0].error_code == 44
+
+
+@pytest.mark.parametrize("version", [12, 13, 17])
+def test_a_version_without_names_is_no_way_past_a_rule_about_the_request(version: int) -> None:
+    id_ = "AAAAAAAAAAAAAAAAAAAAAQ"
+    bench = Bench({"when": 'request.topics.exists(t, t.topic == "secret")'})
+    name = {"topic": "secret"} if version < 13 else {"topic_id": id_}
+    topic = part("FetchRequest", "FetchTopic", partitions=[part("FetchRequest", "FetchPartition")], **name)
+    asked = make("FetchRequest", topics=[topic])
+    for known, error in (({}, 29 if version < 13 else 100), ({id_: "secret"}, 29)):
+        bench.runtime.kept["topic_names"] = known
+        outcome = bench.ask("FetchRequest", version, asked)
+        assert isinstance(outcome, Answer)
+        assert [p.error_code for t in body(1, version, outcome.frame).responses for p in t.partitions] == [error]
+
+
+def test_what_a_version_lacks_is_no_way_past_a_rule() -> None:
+    """validateOnly came with version 1 of CreateTopics; no version of it has groupId."""
+    topics = [part("CreateTopicsRequest", "CreatableTopic", name="a")]
+    bench = Bench({"when": "request.validateOnly == false"})
+    outcome = bench.ask("CreateTopicsRequest", 0, make("CreateTopicsRequest", topics=topics))
+    assert isinstance(outcome, Answer)
+    bench = Bench({"when": 'request.groupId == "g"'})
+    assert bench.create("a") == Send(bench.frame)
+
+
+def fetch(bench: Bench, topics: list[str], **session: int) -> Outcome:
+    named = [
+        part("FetchRequest", "FetchTopic", topic=t, partitions=[part("FetchRequest", "FetchPartition")]) for t in topics
+    ]
+    return bench.ask("FetchRequest", 12, make("FetchRequest", topics=named, **session))
+
+
+@pytest.mark.parametrize("rule", [BOTH, '"secret-1" in topics'])
+def test_a_fetch_session_that_was_opened_elsewhere_is_no_way_past_a_rule(rule: str) -> None:
+    """A request in a session names nothing; the client whose session is not found sends all names (KIP-227)."""
+    bench = Bench({"when": rule})
+    refused = fetch(bench, [], session_id=5, session_epoch=3)
+    assert isinstance(refused, Answer)
+    assert body(1, 12, refused.frame).error_code == 70
+    opening = fetch(bench, ["open"], session_id=0, session_epoch=0)
+    assert bench.answered(opening, "FetchResponse", make("FetchResponse", session_id=6)).session_id == 6
+    assert fetch(bench, [], session_id=6, session_epoch=1) == Send(bench.frame)
+    assert isinstance(fetch(bench, [], session_id=5, session_epoch=4), Answer)
+    bench.chain.on_close(bench.at)
+    assert isinstance(fetch(bench, [], session_id=6, session_epoch=2), Answer)
+
+
+def test_metadata_tells_nothing_of_a_topic_that_is_forbidden() -> None:
+    """Asked for all topics it is left out, as brokers do; asked for by an id that nobody knew it has the error and no name."""
+    id_ = "AAAAAAAAAAAAAAAAAAAAAQ"
+    many = [f"open-{number}" for number in range(1_000)]
+    for names in (["a"], many):
+        bench = Bench({"when": BOTH})
+        told = [part("MetadataResponse", "MetadataResponseTopic", name=name) for name in [*names, "secret-1"]]
+        outcome = bench.ask("MetadataRequest", 12, make("MetadataRequest", topics=None))
+        found = bench.answered(outcome, "MetadataResponse", make("MetadataResponse", topics=told))
+        assert [topic.name for topic in found.topics] == names
+    by_id = [part("MetadataRequest", "MetadataRequestTopic", name=None, topic_id=id_)]
+    outcome = bench.ask("MetadataRequest", 12, make("MetadataRequest", topics=by_id))
+    told = [part("MetadataResponse", "MetadataResponseTopic", name="secret-1", topic_id=id_)]
+    found = bench.answered(outcome, "MetadataResponse", make("MetadataResponse", topics=told))
+    assert [(topic.name, topic.error_code, topic.topic_id) for topic in found.topics] == [(None, 29, id_)]
+
+
+def test_a_request_sent_behind_a_login_waits_for_its_answer() -> None:
+    """bob logs in and asks at once; brokers read the request after the login."""
+    bench = Bench({"when": 'principal == "bob"'})
+
+    async def scenario() -> Outcome:
+        def asked(name: str, version: int, **values: Any) -> RequestFacts | None:
+            outcome = bench.chain.on_request(bench.at, request_frame(name, version, make(name, **values)))
+            assert isinstance(outcome, Send)
+            return outcome.request
+
+        def answered(name: str, request: RequestFacts | None) -> None:
+            assert request is not None
+            frame = message(name).encode(request.api_version, make(name))
+            bench.chain.on_response(bench.at, request, response_frame(request.api_key, request.api_version, frame))
+
+        handshake = asked("SaslHandshakeRequest", 1, mechanism="PLAIN")
+        login = asked("SaslAuthenticateRequest", 2, auth_bytes=b"\0bob\0x")
+        pending = bench.chain.on_request(bench.at, request_frame("ListGroupsRequest", 4, make("ListGroupsRequest")))
+        assert isinstance(pending, Awaitable)
+        answered("SaslHandshakeResponse", handshake)
+        answered("SaslAuthenticateResponse", login)
+        return await pending
+
+    outcome = asyncio.run(scenario())
+    assert isinstance(outcome, Answer)
+    assert body(16, 4, outcome.frame).error_code == 31
+
+
+def test_a_dry_run_refuses_nothing_that_it_cannot_answer() -> None:
+    bench = Bench({"when": "!principal.startsWith('a')", "dry_run": True})
+    assert bench.create("a") == Send(bench.frame)
+    assert [event for event, _ in bench.runtime.warnings] == ["would be denied"]

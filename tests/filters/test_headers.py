@@ -1,0 +1,121 @@
+"""Headers on what is produced."""
+
+import re
+from typing import Any
+
+import pytest
+
+from kproxy.filters.chain import Chain
+from kproxy.filters.contract import Direction, Send, Want
+from kproxy.filters.loading import load_filter
+from kproxy.protocol import message
+from kproxy.protocol.records import Codec, Record, read_batches, read_records, write_batches
+from kproxy.protocol.records.editing import RecordBatch
+from tests.support.filtering import GivenRuntime, connection, make, part, request_frame
+
+OWN = [("h", b"own")]
+
+
+def field(codec: Codec = Codec.NONE, magic: int = 2) -> bytes:
+    records = [Record(offset=at, timestamp=at, key=b"k", value=b"v%d" % at) for at in range(3)]
+    for record in records if magic == 2 else ():
+        record.headers = list(OWN)
+    return write_batches([RecordBatch(records, magic, codec=codec, producer_id=5, base_sequence=3)])
+
+
+class Bench:
+    def __init__(self, **options: Any) -> None:
+        self.filter: Any = load_filter("headers", options)
+        self.runtime = GivenRuntime()
+        self.chain = Chain([self.filter], runtime=self.runtime)
+        self.at = connection()
+        self.at.principal = "alice"
+
+    def produce(self, records: bytes | None, topic: str = "t", acks: int = -1) -> tuple[bytes, bytes]:
+        """The frame that was sent, and the one that is forwarded."""
+        partition = part("ProduceRequest", "PartitionProduceData", index=0, records=records)
+        data = part("ProduceRequest", "TopicProduceData", name=topic, partition_data=[partition])
+        frame = request_frame("ProduceRequest", 9, make("ProduceRequest", acks=acks, timeout_ms=5, topic_data=[data]))
+        outcome = self.chain.on_request(self.at, frame)
+        assert isinstance(outcome, Send)
+        return frame, outcome.frame
+
+
+def records_in(frame: bytes) -> bytes:
+    asked: Any = message("ProduceRequest").decode(9, frame, frame.index(b"app") + 4)
+    assert (asked.acks, asked.timeout_ms) in ((-1, 5), (0, 5))
+    records = asked.topic_data[0].partition_data[0].records
+    assert isinstance(records, bytes)
+    return records
+
+
+@pytest.mark.parametrize("codec", Codec)
+@pytest.mark.parametrize("acks", [-1, 0])
+def test_every_record_says_where_it_comes_from(codec: Codec, acks: int) -> None:
+    _, forwarded = Bench(cluster="c", fixed={"f": "x"}).produce(field(codec), acks=acks)
+    (batch,) = read_records(records_in(forwarded))
+    expected = [
+        *OWN,
+        ("kproxy-origin", b"10.0.0.5:51234"),
+        ("kproxy-client-id", b"app"),
+        ("kproxy-principal", b"alice"),
+        ("c", b"default"),
+        ("f", b"x"),
+    ]
+    assert [record.headers for record in batch.records] == [expected] * 3
+    assert [(record.key, record.value, record.sequence) for record in batch.records] == [
+        (b"k", b"v0", 3),
+        (b"k", b"v1", 4),
+        (b"k", b"v2", 5),
+    ]
+    assert (batch.codec, batch.producer_id) == (codec, 5)
+    assert read_batches(records_in(forwarded))[0].crc_valid
+
+
+def test_a_trace_for_each_request_unless_a_record_has_one() -> None:
+    bench = Bench(origin=None, client_id=None, principal=None, trace="traceparent")
+    plain = [
+        Record(value=b"a", headers=[("traceparent", b"own")]),
+        Record(offset=1, value=b"b"),
+        Record(offset=2, value=b"c"),
+    ]
+    records = write_batches([RecordBatch(plain)])
+    (first,) = read_records(records_in(bench.produce(records)[1]))
+    (second,) = read_records(records_in(bench.produce(records)[1]))
+    assert first.records[0].headers == [("traceparent", b"own")]
+    assert first.records[1].headers == first.records[2].headers != second.records[1].headers
+    assert re.fullmatch(rb"00-[0-9a-f]{32}-[0-9a-f]{16}-01", first.records[1].headers[0][1] or b"")
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_batches_that_have_no_headers_pass_and_are_counted(magic: int) -> None:
+    bench = Bench()
+    frame, forwarded = bench.produce(field(magic=magic))
+    assert forwarded == frame
+    assert bench.filter.unchanged > 0
+    assert bench.filter.changed == 0
+    assert len(bench.runtime.warnings) == 1
+
+
+def test_what_is_no_batch_passes_as_it_came() -> None:
+    for records in (None, b"", b"nonsense", field()[:-1], field() + b"\0" * 5):
+        frame, forwarded = Bench().produce(records)
+        assert forwarded == frame
+    damaged = bytearray(field())
+    damaged[-1] ^= 1
+    frame, forwarded = Bench().produce(bytes(damaged))
+    assert forwarded == frame
+
+
+def test_other_topics_pass_as_they_came() -> None:
+    bench = Bench(topics=["orders-*"])
+    frame, forwarded = bench.produce(field(), "other")
+    assert forwarded == frame
+    frame, forwarded = bench.produce(field(), "orders-1")
+    assert forwarded != frame
+
+
+def test_only_produce_is_held() -> None:
+    made = load_filter("headers", {})
+    assert [key for key in range(93) if made.wants(Direction.REQUEST, key, 1) is Want.HOLD] == [0]
+    assert [key for key in range(93) if made.wants(Direction.RESPONSE, key, 1) is Want.HOLD] == []

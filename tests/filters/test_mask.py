@@ -1,0 +1,153 @@
+"""Fields of records hidden from those that fetch them."""
+
+import json
+from typing import Any
+
+import pytest
+
+from kproxy.errors import UsageError
+from kproxy.filters.chain import Chain
+from kproxy.filters.contract import RequestFacts, Send
+from kproxy.filters.loading import load_filter
+from kproxy.protocol import message
+from kproxy.protocol.records import Codec, Record, read_batches, read_records, write_batches
+from kproxy.protocol.records.editing import RecordBatch
+from tests.support.filtering import GivenRuntime, connection, make, part, response_frame
+
+RULES = [{"topics": ["people*"], "fields": ["$.email", "$.card.number"]}]
+PERSON = {"id": 1, "email": "canary@example.com", "card": {"number": "4111", "type": "x"}}
+HIDDEN = {"id": 1, "email": "***", "card": {"number": "***", "type": "x"}}
+
+
+def field(*values: bytes | None, codec: Codec = Codec.NONE, magic: int = 2, **fields: Any) -> bytes:
+    records = [
+        Record(offset=5 + at, timestamp=at, key=b'{"email":"k"}', value=value) for at, value in enumerate(values)
+    ]
+    return write_batches([RecordBatch(records, magic, codec=codec, base_offset=5, **fields)])
+
+
+def person(**more: Any) -> bytes:
+    return json.dumps({**PERSON, **more}).encode()
+
+
+class Bench:
+    def __init__(self, **options: Any) -> None:
+        self.filter: Any = load_filter("mask", {"rules": RULES, **options})
+        self.runtime = GivenRuntime()
+        self.chain = Chain([self.filter], runtime=self.runtime)
+
+    def fetch(self, records: bytes | None, topic: str = "people", version: int = 12) -> tuple[bytes, bytes]:
+        """The frame that the broker sent, and the one that the client gets."""
+        partition = part("FetchResponse", "PartitionData", partition_index=2, high_watermark=9, records=records)
+        name = {"topic": topic} if version < 13 else {"topic_id": topic}
+        told = part("FetchResponse", "FetchableTopicResponse", partitions=[partition], **name)
+        body = message("FetchResponse").encode(version, make("FetchResponse", responses=[told]))
+        return self._answered(1, version, body)
+
+    def share_fetch(self, records: bytes, topic_id: str) -> tuple[bytes, bytes]:
+        partition = part("ShareFetchResponse", "PartitionData", partition_index=2, records=records)
+        told = part("ShareFetchResponse", "ShareFetchableTopicResponse", topic_id=topic_id, partitions=[partition])
+        return self._answered(
+            78, 1, message("ShareFetchResponse").encode(1, make("ShareFetchResponse", responses=[told]))
+        )
+
+    def _answered(self, api_key: int, version: int, body: bytes) -> tuple[bytes, bytes]:
+        frame = response_frame(api_key, version, body)
+        outcome = self.chain.on_response(connection(), RequestFacts(api_key, version, 7), frame)
+        assert isinstance(outcome, Send)
+        return frame, outcome.frame
+
+
+def partition_in(frame: bytes, name: str = "FetchResponse", version: int = 12) -> Any:
+    answer: Any = message(name).decode(version, frame, 9 if version >= 12 or name != "FetchResponse" else 8)
+    return answer.responses[0].partitions[0]
+
+
+@pytest.mark.parametrize("codec", Codec)
+def test_fields_are_hidden_and_the_rest_is_as_it_was(codec: Codec) -> None:
+    plain = b'{"id":1,"big":123456789012345678901234567890}'
+    fields = {"producer_id": 4, "base_sequence": 2, "last_offset": 30}
+    _, given = Bench().fetch(field(person(), None, plain, codec=codec, **fields))
+    partition = partition_in(given)
+    assert b"canary" not in given
+    (batch,) = read_records(partition.records)
+    assert [record.value and json.loads(record.value) for record in batch.records] == [HIDDEN, None, json.loads(plain)]
+    assert batch.records[2].value == plain
+    assert [(r.offset, r.timestamp, r.sequence, r.key) for r in batch.records] == [
+        (5, 0, 2, b'{"email":"k"}'),
+        (6, 1, 3, b'{"email":"k"}'),
+        (7, 2, 4, b'{"email":"k"}'),
+    ]
+    assert (batch.codec, batch.producer_id, batch.last_offset, partition.high_watermark) == (codec, 4, 30, 9)
+    assert read_batches(partition.records)[0].crc_valid
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_older_magics(magic: int) -> None:
+    _, given = Bench().fetch(field(person(), magic=magic), version=4)
+    assert b"canary" not in given
+    assert json.loads(read_records(partition_in(given, version=4).records)[0].records[0].value or b"") == HIDDEN
+
+
+def test_topics_without_rules_and_records_without_the_fields_are_as_they_came() -> None:
+    for records, topic in (
+        (field(person()), "other"),
+        (field(b'{"id":1}'), "people"),
+        (None, "people"),
+        (b"", "people"),
+    ):
+        frame, given = Bench().fetch(records, topic)
+        assert given == frame
+
+
+@pytest.mark.parametrize(("policy", "expected"), [("pass", b"canary, no JSON"), ("blank", b"")])
+def test_values_that_are_no_json(policy: str, expected: bytes) -> None:
+    _, given = Bench(other_values=policy).fetch(field(b"canary, no JSON"))
+    assert read_records(partition_in(given).records)[0].records[0].value == expected
+
+
+def test_keys_when_asked_for() -> None:
+    _, given = Bench(keys=True).fetch(field(person()))
+    assert read_records(partition_in(given).records)[0].records[0].key == b'{"email":"***"}'
+
+
+def test_a_batch_that_cannot_be_read_is_not_given_out() -> None:
+    damaged = bytearray(field(person()))
+    damaged[-1] ^= 1
+    bench = Bench()
+    _, given = bench.fetch(bytes(damaged))
+    partition = partition_in(given)
+    assert (partition.error_code, partition.records) == (2, b"")
+    _, given = bench.fetch(field(person()) + bytes(damaged))
+    assert len(read_records(partition_in(given).records)) == 1
+    assert b"canary" not in given
+    assert bench.filter.corrupt == 2
+
+
+def test_the_part_of_a_batch_at_the_end_is_not_given_out() -> None:
+    _, given = Bench().fetch(field(b'{"id":1}') + field(person())[:-3])
+    assert partition_in(given).records == field(b'{"id":1}')
+    _, given = Bench().fetch(field(person())[:-3])
+    assert partition_in(given).records == b""
+
+
+def test_topics_by_id() -> None:
+    known, unknown = "AAAAAAAAAAAAAAAAAAAAAQ", "AAAAAAAAAAAAAAAAAAAAAg"
+    bench = Bench()
+    bench.runtime.kept["topic_names"][known] = "other"
+    frame, given = bench.fetch(field(person()), known, 13)
+    assert given == frame
+    assert b"canary" not in bench.fetch(field(person()), unknown, 13)[1]
+    assert b"canary" not in bench.share_fetch(field(person(), codec=Codec.NONE), unknown)[1]
+
+
+def test_control_batches_are_as_they_came() -> None:
+    control = field(b"\0\0\0\0\0\0", attributes=0x30, producer_id=4)
+    frame, given = Bench().fetch(control)
+    assert given == frame
+
+
+def test_mistakes_in_options() -> None:
+    for rule, words in (({"fields": []}, "fields: it is empty"), ({"fields": ["email"]}, "is no JSON path")):
+        with pytest.raises(UsageError, match=words):
+            load_filter("mask", {"rules": [rule]})

@@ -1,0 +1,98 @@
+"""What requests name, and how their responses went."""
+
+import json
+from typing import Any
+
+import pytest
+
+from kproxy.filters.contract import Request
+from kproxy.filters.error_responses import error_response
+from kproxy.filters.named_resources import MOST_RESOURCES, error_name, errors_of, resources_of
+from kproxy.protocol.facts import Field, facts
+from tests.support.filtering import connection, make, part
+from tests.support.sample_requests import VERSIONS, sample_request
+from tests.support.wire import newest_layout
+
+ENTITIES = {"topicName", "groupId", "transactionalId"}
+
+
+def texts(fields: tuple[Field, ...], struct: Any, version: int) -> set[str]:
+    """The names of topics, groups and transactions in a request, found by another walk than the one under test."""
+    found: set[str] = set()
+    for field in fields:
+        value = getattr(struct, field.attribute) if version in field.versions else None
+        values = value if isinstance(value, list) else [value]
+        if field.is_struct:
+            found |= {text for each in values if each is not None for text in texts(field.fields, each, version)}
+        elif field.entity in ENTITIES:
+            found |= {each for each in values if each}
+    return found
+
+
+@pytest.mark.parametrize(("api_key", "version"), VERSIONS)
+def test_every_topic_group_and_transaction_is_named(api_key: int, version: int) -> None:
+    sample = sample_request(api_key, version)
+    layout = newest_layout(f"{facts().apis[api_key].name}Request", version)
+    named = {str(each.get("name")) for each in resources_of(api_key, version, sample)}
+    assert texts(layout.fields, sample, version) <= named
+
+
+def test_settings_are_named_and_their_values_are_not() -> None:
+    config = part("IncrementalAlterConfigsRequest", "AlterableConfig", name="retention.ms", value="canary-secret")
+    resource = part(
+        "IncrementalAlterConfigsRequest", "AlterConfigsResource", resource_type=2, resource_name="t", configs=[config]
+    )
+    found = resources_of(44, 1, make("IncrementalAlterConfigsRequest", resources=[resource]))
+    assert found == [{"type": "topic", "name": "t", "settings": ("retention.ms",)}]
+
+
+def test_acls_with_whom_they_allow_what() -> None:
+    creation = part(
+        "CreateAclsRequest",
+        "AclCreation",
+        resource_type=3,
+        resource_name="g",
+        principal="User:ann",
+        host="*",
+        operation=3,
+        permission_type=3,
+    )
+    assert resources_of(30, 3, make("CreateAclsRequest", creations=[creation])) == [
+        {"type": "group", "name": "g", "principal": "User:ann", "host": "*", "operation": 3, "permission": 3}
+    ]
+    (found,) = resources_of(29, 3, make("DescribeAclsRequest", resource_type_filter=2, resource_name_filter="t"))
+    assert (found["type"], found["name"]) == ("topic", "t")
+
+
+def test_users_without_their_credentials() -> None:
+    upsertion = part(
+        "AlterUserScramCredentialsRequest",
+        "ScramCredentialUpsertion",
+        name="ann",
+        salt=b"canary-secret",
+        salted_password=b"canary-secret",
+    )
+    found = resources_of(51, 0, make("AlterUserScramCredentialsRequest", upsertions=[upsertion]))
+    assert found == [{"type": "user", "name": "ann"}]
+
+
+def test_there_is_a_bound() -> None:
+    topics = [part("CreateTopicsRequest", "CreatableTopic", name=f"t{n}") for n in range(5_000)]
+    found = resources_of(19, 7, make("CreateTopicsRequest", topics=[*topics, *topics]))
+    assert len(found) == MOST_RESOURCES + 1
+
+
+@pytest.mark.parametrize(("api_key", "version"), VERSIONS)
+def test_every_error_code_is_counted(api_key: int, version: int) -> None:
+    """Those that error_response puts in, whose places Kafka's own classes confirm."""
+    made = error_response(Request(connection(), api_key, version, 7, "c", sample_request(api_key, version)), 29)
+    if made is None:
+        return
+    text = json.dumps(repr(made))
+    expected = text.count("error_code=29")
+    assert errors_of(api_key, version, made)["TOPIC_AUTHORIZATION_FAILED"] == expected
+
+
+def test_codes_that_have_no_name() -> None:
+    assert error_name(-1) == "UNKNOWN_SERVER_ERROR"
+    assert error_name(31_000) == "31000"

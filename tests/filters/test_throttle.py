@@ -1,0 +1,135 @@
+"""Rates: what a client is told, and for how long it is not read."""
+
+import asyncio
+from collections.abc import Awaitable
+from typing import Any
+
+import pytest
+
+from kproxy.errors import UsageError
+from kproxy.filters.chain import Chain
+from kproxy.filters.contract import Direction, RequestFacts, Send, Want
+from kproxy.filters.loading import load_filter
+from kproxy.filters.throttle import MOST_BUCKETS, Meter
+from kproxy.protocol import message
+from tests.support.filtering import GivenRuntime, connection, make, part, request_frame, response_frame
+
+
+class Bench:
+    def __init__(self, *limits: dict[str, Any], **options: Any) -> None:
+        self.filter: Any = load_filter("throttle", {"limits": list(limits), **options})
+        self.runtime = GivenRuntime()
+        self.chain = Chain([self.filter], runtime=self.runtime)
+        self.at = connection()
+
+    def produce(self, size: int, topic: str = "t", *, version: int = 9, acks: int = -1) -> tuple[int | None, float]:
+        """The throttle time that the client is told, and for how long it is muted."""
+        partition = part("ProduceRequest", "PartitionProduceData", index=0, records=b"x" * size)
+        data = part("ProduceRequest", "TopicProduceData", name=topic, partition_data=[partition])
+        value = make("ProduceRequest", acks=acks, topic_data=[data])
+        frame = request_frame("ProduceRequest", version, value)
+        outcome = self.chain.on_request(self.at, frame)
+        assert outcome == Send(frame)
+        if acks == 0:
+            return None, self._muted()
+        return self.answered("ProduceResponse", version, make("ProduceResponse"))
+
+    def fetch(self, size: int, topic: str = "t", throttled: int = 0) -> tuple[int | None, float]:
+        asked = part("FetchRequest", "FetchTopic", topic=topic)
+        self.chain.on_request(self.at, request_frame("FetchRequest", 12, make("FetchRequest", topics=[asked])))
+        partition = part("FetchResponse", "PartitionData", records=b"x" * size)
+        told = part("FetchResponse", "FetchableTopicResponse", topic=topic, partitions=[partition])
+        return self.answered("FetchResponse", 12, make("FetchResponse", responses=[told], throttle_time_ms=throttled))
+
+    def answered(self, name: str, version: int, value: Any) -> tuple[int | None, float]:
+        codec = message(name)
+        assert codec.api_key is not None
+        frame = response_frame(codec.api_key, version, codec.encode(version, value))
+        given = self.chain.on_response(self.at, RequestFacts(codec.api_key, version, 7), frame)
+
+        async def settled() -> Any:
+            return await given if isinstance(given, Awaitable) else given
+
+        outcome = asyncio.run(settled())
+        assert isinstance(outcome, Send)
+        if version == 0:
+            return None, self._muted()
+        answer: Any = codec.decode(version, outcome.frame[9 if version >= 9 else 8 :])
+        return answer.throttle_time_ms, self._muted()
+
+    def _muted(self) -> float:
+        seconds, self.at.mute_s = self.at.mute_s, 0.0
+        return seconds
+
+
+def test_bytes_above_the_rate_are_waited_for() -> None:
+    bench = Bench({"by": "client_id", "produce_bytes": 1_000})
+    assert bench.produce(1_000) == (0, 0.0)
+    assert bench.produce(500) == (500, 0.5)
+    bench.runtime.at += 0.25
+    assert bench.produce(100) == (350, 0.35)
+    bench.runtime.at += 10
+    assert bench.produce(1_000) == (0, 0.0)
+
+
+def test_what_is_fetched() -> None:
+    bench = Bench({"by": "client_id", "fetch_bytes": "1KiB"})
+    assert bench.fetch(1_024) == (0, 0.0)
+    assert bench.fetch(2_048) == (2_000, 2.0)
+    assert bench.produce(1_000_000) == (0, 0.0)
+
+
+def test_a_broker_that_throttles_longer_is_believed() -> None:
+    bench = Bench({"by": "client_id", "fetch_bytes": 1_000})
+    assert bench.fetch(1_500, throttled=9_000) == (9_000, 0.5)
+
+
+def test_requests() -> None:
+    bench = Bench({"by": "client_id", "requests": 2})
+    assert [bench.produce(0) for _ in range(4)] == [(0, 0.0), (0, 0.0), (500, 0.5), (1_000, 1.0)]
+
+
+def test_each_has_a_rate_of_its_own() -> None:
+    bench = Bench(
+        {"by": "topic", "match": "a*", "produce_bytes": 100}, {"by": "principal", "match": "mallory", "requests": 1}
+    )
+    assert bench.produce(200, "a1")[0] == 1_000
+    assert bench.produce(100, "a2")[0] == 0
+    assert bench.produce(10_000, "b")[0] == 0
+    bench.at.principal = "mallory"
+    assert [bench.produce(0, "b")[0] for _ in range(2)] == [0, 1_000]
+
+
+def test_a_version_without_a_throttle_time_is_delayed() -> None:
+    bench = Bench({"by": "client_id", "produce_bytes": 100})
+    before = bench.runtime.at
+    assert bench.produce(300, version=0) == (None, 2.0)
+    assert bench.runtime.at - before == pytest.approx(2.0)
+
+
+def test_acks_0_mutes_without_a_word() -> None:
+    assert Bench({"by": "client_id", "produce_bytes": 100}).produce(200, acks=0) == (None, 1.0)
+
+
+def test_nothing_waits_longer_than_it_may() -> None:
+    assert Bench({"by": "client_id", "produce_bytes": 1}, longest="5s").produce(1_000_000) == (5_000, 5.0)
+
+
+def test_only_what_is_limited_is_held() -> None:
+    bytes_only = Bench({"by": "topic", "produce_bytes": 1}).filter
+    assert {key for key in range(93) if bytes_only.wants(Direction.REQUEST, key, 1) is Want.HOLD} == {0, 1, 78}
+    every = Bench({"by": "client_id", "requests": 1}).filter
+    assert {17, 18, 36}.isdisjoint(key for key in range(93) if every.wants(Direction.REQUEST, key, 1) is Want.HOLD)
+    assert every.wants(Direction.REQUEST, 19, 1) is Want.HOLD
+
+
+def test_a_million_names_take_bounded_memory() -> None:
+    meter = Meter(1.0, 1.0)
+    for number in range(MOST_BUCKETS + 1_000):
+        meter.take(f"client-{number}", 1.0, 0.0)
+    assert len(meter._buckets) == MOST_BUCKETS
+
+
+def test_a_limit_that_limits_nothing() -> None:
+    with pytest.raises(UsageError, match="it limits nothing"):
+        load_filter("throttle", {"limits": [{"by": "topic"}]})

@@ -1,0 +1,243 @@
+"""Every name of every message gets the prefix or loses it, and nothing else changes; what is not handled does not pass."""
+
+import asyncio
+from collections.abc import Awaitable
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from kproxy.errors import UsageError
+from kproxy.filters.chain import Chain
+from kproxy.filters.contract import Close, Direction, RequestFacts, Response, Send, Want
+from kproxy.filters.loading import load_filter
+from kproxy.filters.topic_prefix import TopicPrefix
+from kproxy.filters.topic_prefix.acls import Sought
+from kproxy.filters.topic_prefix.filter import ELEMENTS_IN_A_TURN, TopicPrefixOptions
+from kproxy.filters.topic_prefix.places import ADMINISTRATION, RENAMED, UNTOUCHED
+from kproxy.filters.topic_prefix.tenant import keep
+from kproxy.protocol import ApiKey, facts, message
+from kproxy.proxy.filter_runtime import FilterRuntime
+from kproxy.proxy.journals import Journals
+from kproxy.proxy.messages import Learned, Message
+from kproxy.proxy.shared_sets import SharedSets
+from tests.support.filtering import connection, make, part, request_frame, response_frame
+from tests.support.frames import KAFKA_4_3_REFUSAL
+from tests.support.marked import REGEX, TOPIC_ID, Marked, messages, newest
+from tests.support.strategies import messages as generated
+
+PREFIX = "mine."
+# A rule of the filter changes more than names in these; each has a test of its own
+OTHERWISE = {"FetchRequest", "ShareFetchRequest", "DescribeAclsRequest"}
+PASSING = RENAMED | UNTOUCHED
+
+
+def client_name(kind: str) -> str:
+    return "r.*" if kind == REGEX else f"{kind}-x"
+
+
+def broker_name(kind: str) -> str:
+    return r"mine\.(?:r.*)" if kind == REGEX else f"mine.{kind}-x"
+
+
+def foreign_name(kind: str) -> str:
+    return r"other\.(?:r.*)" if kind == REGEX else f"other.{kind}-x"
+
+
+def tenant(prefix: str = PREFIX, **options: Any) -> TopicPrefix:
+    return TopicPrefix(TopicPrefixOptions(prefix=prefix, **options))
+
+
+@pytest.fixture
+def chain() -> Chain:
+    """Of a tenant in another worker of which a response has named the topic."""
+    sent: list[Message] = []
+    other, this = (SharedSets("default", sent.append) for _ in range(2))
+    first, second = tenant(), tenant()
+    Chain([first], runtime=FilterRuntime("default", Journals(), other))
+    chain = Chain([second], runtime=FilterRuntime("default", Journals(), this))
+
+    async def teach() -> None:
+        topic = part("CreateTopicsResponse", "CreatableTopicResult", name=f"{PREFIX}x", topic_id=TOPIC_ID)
+        value = make("CreateTopicsResponse", topics=[topic])
+        first.on_response(Response(connection(), RequestFacts(ApiKey.CREATE_TOPICS, 7, 7), value))
+        await asyncio.sleep(0)
+
+    asyncio.run(teach())
+    for each in sent:
+        assert isinstance(each, Learned)
+        this.receive(each.name, each.values)
+    return chain
+
+
+def by_name(kind: str, *, named: bool) -> list[tuple[str, list[Marked]]]:
+    """Messages of APIs that pass, with their versions and layouts that carry names, or that do not."""
+    found: dict[str, list[Marked]] = {}
+    for each in messages(kind):
+        if message(each.name).api_key in PASSING and each.has_names() == named and not is_exempt(each):
+            found.setdefault(each.name, []).append(each)
+    return [(name, each) for name, each in found.items() if name not in OTHERWISE]
+
+
+def is_exempt(marked: Marked) -> bool:
+    """ACLs without pattern types are refused; the first ListConfigResources lists client metrics only."""
+    return marked.version == 0 and marked.name.endswith(("AclsRequest", "AclsResponse", "ListConfigResourcesResponse"))
+
+
+@pytest.mark.parametrize(("name", "each"), by_name("request", named=True))
+def test_every_name_in_a_request_gets_the_prefix_and_nothing_else_changes(
+    chain: Chain, name: str, each: list[Marked]
+) -> None:
+    for marked in each:
+        outcome = chain.on_request(connection(), request_frame(name, marked.version, marked.make(client_name)))
+        assert isinstance(outcome, Send), (marked.version, outcome)
+        assert outcome.frame == request_frame(name, marked.version, marked.make(broker_name)), marked.version
+
+
+@pytest.mark.parametrize(("name", "each"), by_name("response", named=True))
+def test_every_name_in_a_response_loses_the_prefix_and_other_tenants_are_gone(
+    chain: Chain, name: str, each: list[Marked]
+) -> None:
+    key = message(name).api_key
+    assert key is not None
+    for marked in each:
+        asked = newest(name.replace("Response", "Request"), marked.version)
+        request = RequestFacts(key, marked.version, 7, message=asked.make(broker_name))
+        at = connection()
+        if key == ApiKey.DESCRIBE_ACLS:
+            keep(at, 7, Sought(1, None, 1))
+        if key == ApiKey.DELETE_ACLS:
+            keep(at, 7, [(1, None)])
+        frame = response_frame(key, marked.version, marked.encoded(broker_name, foreign_name))
+        outcome = chain.on_response(at, request, frame)
+        assert isinstance(outcome, Send), (marked.version, outcome)
+        assert outcome.frame == response_frame(key, marked.version, marked.encoded(client_name)), marked.version
+
+
+@pytest.mark.parametrize(("name", "each"), by_name("request", named=False))
+def test_requests_without_names_pass_as_they_came(chain: Chain, name: str, each: list[Marked]) -> None:
+    for marked in each:
+        frame = request_frame(name, marked.version, marked.make(client_name))
+        outcome = chain.on_request(connection(), frame)
+        assert isinstance(outcome, Send)
+        assert outcome.frame is frame
+
+
+@pytest.mark.parametrize(("name", "each"), by_name("response", named=False))
+def test_responses_without_names_pass_as_they_came(chain: Chain, name: str, each: list[Marked]) -> None:
+    key = message(name).api_key
+    assert key is not None
+    for marked in each:
+        frame = response_frame(key, marked.version, marked.encoded(client_name))
+        outcome = chain.on_response(connection(), RequestFacts(key, marked.version, 7), frame)
+        if key != ApiKey.API_VERSIONS:  # it offers an API that does not exist
+            assert isinstance(outcome, Send)
+            assert outcome.frame is frame
+
+
+def test_what_is_cut_through_carries_no_names_that_need_a_change(chain: Chain) -> None:
+    """Responses that carry ids alone; records are data."""
+    for kind, direction in (("request", Direction.REQUEST), ("response", Direction.RESPONSE)):
+        for marked in messages(kind):
+            key = message(marked.name).api_key
+            assert key is not None
+            if chain.wanted(direction, key, marked.version) is Want.PASS:
+                assert not marked.has_names(), marked
+    assert chain.wanted(Direction.RESPONSE, ApiKey.FETCH, 13) is Want.PASS
+    assert chain.wanted(Direction.RESPONSE, ApiKey.FETCH, 12) is Want.HOLD
+
+
+@pytest.mark.parametrize("key", sorted(set(facts().apis) - PASSING), ids=lambda key: ApiKey(key).name)
+def test_what_brokers_say_to_each_other_is_refused(chain: Chain, key: int) -> None:
+    name = f"{facts().apis[key].name}Request"
+    for version in message(name).versions:
+        outcome = chain.on_request(connection(), request_frame(name, version, newest(name, version).make(client_name)))
+        assert isinstance(outcome, Close)
+        assert "is not for tenants" in outcome.reason
+
+
+def test_what_the_facts_do_not_have_is_refused(chain: Chain) -> None:
+    for direction in Direction:
+        for key, version in ((999, 0), (ApiKey.PRODUCE, 99), (ApiKey.DESCRIBE_CLUSTER, 99)):
+            assert chain.wanted(direction, key, version) is Want.REFUSE
+
+
+def test_a_client_may_ask_for_a_newer_api_versions(chain: Chain) -> None:
+    """franz-go does; the broker says that it lacks it, and which versions it has (KIP-511)."""
+    assert chain.wanted(Direction.REQUEST, ApiKey.API_VERSIONS, 5) is Want.PASS
+    assert chain.wanted(Direction.RESPONSE, ApiKey.API_VERSIONS, 5) is Want.HOLD
+    outcome = chain.on_response(connection(), RequestFacts(ApiKey.API_VERSIONS, 5, 0), KAFKA_4_3_REFUSAL)
+    assert isinstance(outcome, Send)
+    assert outcome.frame == KAFKA_4_3_REFUSAL
+
+
+@pytest.mark.parametrize("key", sorted(ADMINISTRATION), ids=lambda key: ApiKey(key).name)
+def test_administration_of_the_cluster_is_refused_where_it_is_not_allowed(key: int) -> None:
+    name = f"{facts().apis[key].name}Request"
+    frame = request_frame(name, 0, newest(name, 0).make(client_name))
+    assert isinstance(Chain([tenant()]).on_request(connection(), frame), Send)
+    strict = Chain([tenant(cluster_administration=False)])
+    assert strict.wanted(Direction.REQUEST, key, 0) is Want.HOLD
+    assert isinstance(strict.on_request(connection(), frame), Close)
+
+
+@pytest.mark.parametrize("name", ["Produce", "Fetch", "ShareFetch", "ShareAcknowledge", "DeleteTopics", "OffsetCommit"])
+def test_an_id_that_no_response_has_named_is_refused(name: str) -> None:
+    request = message(f"{name}Request")
+    assert request.api_key is not None
+    marked = newest(request.name, request.versions.highest)
+    frame = request_frame(request.name, marked.version, marked.make(client_name))
+    stranger = Chain([tenant("strangers.")])
+    assert not isinstance(stranger.on_request(connection(), frame), Send)
+
+
+def test_a_response_of_many_topics_takes_turns_with_other_connections(chain: Chain) -> None:
+    count = 3 * ELEMENTS_IN_A_TURN
+    topics = [
+        part("MetadataResponse", "MetadataResponseTopic", name=f"{'mine' if number % 3 else 'other'}.{number}")
+        for number in range(count)
+    ]
+    frame = response_frame(
+        ApiKey.METADATA, 9, message("MetadataResponse").encode(9, make("MetadataResponse", topics=topics))
+    )
+    pending = chain.on_response(connection(), RequestFacts(ApiKey.METADATA, 9, 7), frame)
+    assert isinstance(pending, Awaitable)
+    steps = pending.__await__()
+    turns = 0
+    try:
+        while True:
+            next(steps)
+            turns += 1
+    except StopIteration as done:
+        outcome = done.value
+    assert turns == 3
+    shown = message("MetadataResponse").decode(9, outcome.frame, 9)
+    assert [topic.name for topic in shown.topics] == [str(number) for number in range(count) if number % 3]
+
+
+def test_nothing_is_kept_for_a_closed_connection() -> None:
+    filter_, at = tenant(), connection()
+    keep(at, 7, "what")
+    filter_.on_close(at)
+    assert at.state == {}
+
+
+@pytest.mark.parametrize("prefix", ["", "a b", "__consumer", 7, "x" * 101, "a\n"])
+def test_what_can_be_no_prefix_is_refused(prefix: Any) -> None:
+    with pytest.raises(UsageError, match="prefix"):
+        load_filter("topic_prefix", {"prefix": prefix})
+
+
+@given(generated())
+def test_any_message_gets_an_outcome_and_none_is_a_fault(drawn: tuple[str, int, Any]) -> None:
+    name, version, value = drawn
+    codec = message(name)
+    if codec.api_key is None:
+        return
+    chain = Chain([tenant()])
+    if name.endswith("Request"):
+        chain.on_request(connection(), request_frame(name, version, value))
+    else:
+        frame = response_frame(codec.api_key, version, codec.encode(version, value))
+        chain.on_response(connection(), RequestFacts(codec.api_key, version, 7), frame)
+    assert not chain.faults

@@ -1,0 +1,87 @@
+"""Topics in the bytes of classic groups, written by hand as ConsumerProtocol and others write them."""
+
+from struct import pack
+
+import pytest
+
+from kproxy.filters.topic_prefix import subscriptions
+from kproxy.filters.topic_prefix.names import Names
+from tests.support.filtering import make, part
+
+NAMES = Names("a.")
+NULL = pack(">i", -1)
+
+
+def name(text: str) -> bytes:
+    return pack(">h", len(text)) + text.encode()
+
+
+def subscription(prefix: str, *, version: int = 3) -> bytes:
+    """Two topics, user data, owned partitions, a generation, a rack."""
+    head = pack(">hi", version, 2) + name(f"{prefix}x") + name(f"{prefix}yy") + pack(">i", 3) + b"a.x"
+    owned = pack(">i", 1) + name(f"{prefix}x") + pack(">iii", 2, 0, 7)
+    return head + owned + pack(">i", 4) + name("rack")
+
+
+def assignment(prefix: str) -> bytes:
+    return pack(">hi", 1, 1) + name(f"{prefix}x") + pack(">iii", 2, 0, 7) + NULL
+
+
+def test_subscriptions_go_and_come_back() -> None:
+    assert subscriptions.subscription_to_broker(NAMES, subscription("")) == subscription("a.")
+    assert subscriptions.subscription_to_client(NAMES, subscription("a.")) == subscription("")
+
+
+def test_assignments_go_and_come_back() -> None:
+    assert subscriptions.assignment_to_broker(NAMES, assignment("")) == assignment("a.")
+    assert subscriptions.assignment_to_client(NAMES, assignment("a.")) == assignment("")
+
+
+def test_version_1_without_its_fields_is_read_as_kafka_go_writes_it() -> None:
+    short = pack(">hi", 1, 1) + name("x") + NULL
+    assert subscriptions.subscription_to_broker(NAMES, short) == pack(">hi", 1, 1) + name("a.x") + NULL
+
+
+@pytest.mark.parametrize("data", [b"", b"\0", b"no protocol", pack(">hi", 0, 1 << 30), pack(">hi", 0, 1) + b"\0\x09x"])
+def test_other_bytes_stay_as_they_are(data: bytes) -> None:
+    assert subscriptions.subscription_to_broker(NAMES, data) == data
+    assert subscriptions.subscription_to_client(NAMES, data) == data
+    assert subscriptions.assignment_to_broker(NAMES, data) == data
+    assert subscriptions.assignment_to_client(NAMES, data) == data
+
+
+def test_nothing_of_another_tenant_is_shown() -> None:
+    assert subscriptions.subscription_to_client(NAMES, subscription("b.")) == b""
+    assert subscriptions.assignment_to_client(NAMES, assignment("b.")) == b""
+
+
+def test_only_the_consumer_protocol_has_topics() -> None:
+    for kind, metadata in (("consumer", subscription("a.")), ("connect", subscription(""))):
+        protocol = part("JoinGroupRequest", "JoinGroupRequestProtocol", metadata=subscription(""))
+        subscriptions.join_request(NAMES, make("JoinGroupRequest", protocol_type=kind, protocols=[protocol]))
+        assert protocol.metadata == metadata
+
+
+def test_before_version_5_of_sync_group_the_bytes_say_what_they_are() -> None:
+    for kind, expected in ((None, "a."), ("consumer", "a."), ("connect", "")):
+        each = part("SyncGroupRequest", "SyncGroupRequestAssignment", assignment=assignment(""))
+        subscriptions.sync_request(NAMES, make("SyncGroupRequest", protocol_type=kind, assignments=[each]))
+        assert each.assignment == assignment(expected)
+        response = make("SyncGroupResponse", assignment=assignment("a."))
+        subscriptions.sync_response(NAMES, response, kind)
+        assert response.assignment == (assignment("a.") if kind == "connect" else assignment(""))
+
+
+def test_descriptions_and_joins_are_translated_back() -> None:
+    member = part(
+        "DescribeGroupsResponse",
+        "DescribedGroupMember",
+        member_metadata=subscription("a."),
+        member_assignment=assignment("a."),
+    )
+    group = part("DescribeGroupsResponse", "DescribedGroup", protocol_type="consumer", members=[member])
+    subscriptions.describe_response(NAMES, make("DescribeGroupsResponse", groups=[group]))
+    assert (member.member_metadata, member.member_assignment) == (subscription(""), assignment(""))
+    joined = part("JoinGroupResponse", "JoinGroupResponseMember", metadata=subscription("a."))
+    subscriptions.join_response(NAMES, make("JoinGroupResponse", members=[joined]), "consumer")
+    assert joined.metadata == subscription("")
