@@ -24,10 +24,15 @@ One cluster in one worker
     worker.py             the worker process: handles messages, ticks, keeps the memory budget; has the virtual clusters
     virtual_cluster.py    VirtualCluster: listeners, limits, timeouts; the owner of its links (LinkOwner). It names its parts
     filter_dispatch.py    FilterDispatch: held frames through the filter chain and back
+    filter_runtime.py     FilterRuntime: the clock, the timer, the journals, the shared sets and counts that filters get
+    shared_counts.py      SharedCounts: what filters count together in all workers, for /filters and /metrics
+    shared_sets.py        SharedSets: what the filters of a cluster know together in all workers
+    journals.py           Journals: those of one worker, opened when they are asked for
+    journal.py            FileJournal: numbered lines in a file; none is lost uncounted, also when the process is killed
     link_opening.py       LinkOpener: links with TLS, a name to resolve, PROXY headers or another proxy on the way
     aside.py              aside: decodes and encodes large held frames in a thread, so that the loop goes on
     brokers.py            BrokerTable: node ids, broker addresses, our ports; refuses addresses that lead inside
-    advertised.py         AdvertisedAddresses: the host and port that clients are told for each broker
+    advertised.py         AdvertisedAddresses: the host and port that responses give clients for each broker
     reachability.py       whether a broker has been reached, for /readyz
     memory_reserve.py     what a worker gives up when it gets no more memory
     discovery.py, admission.py, link_description.py, raw_sasl.py, foreign_protocol.py    (see their first lines)

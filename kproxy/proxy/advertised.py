@@ -1,4 +1,4 @@
-"""AdvertisedAddresses: the host and port that clients are told in place of each broker's.
+"""AdvertisedAddresses: the host and port that responses give clients in place of each broker's.
 
     rule                            host                        port
     advertise_brokers has the node  as it says                  as it says
@@ -9,7 +9,7 @@
                                     client connected to
 
 The advertised port differs from the one that kproxy listens on where a load balancer, a NodePort or a port mapping is in front:
-clients are told 443, and kproxy listens on 19092.
+responses name 443 while kproxy listens on 19092.
 """
 
 import re
@@ -38,7 +38,7 @@ class AdvertiseRules(Protocol):
 
 
 class AdvertisedAddresses:
-    """Node ids to the addresses that clients are told, and server names back to node ids.
+    """Maps node ids to advertised addresses, and server names (SNI) back to node ids.
 
     Args:
         rules: mode ("port" or "sni") and the rest.
@@ -58,7 +58,7 @@ class AdvertisedAddresses:
         self._node_of_host = {address.host: node for address, node in self._node_of_address.items()}
 
     def address_of(self, node_id: int, listener: str) -> Address:
-        """Return what clients are told for a broker; *listener* is the "host:port" of ours that the client connected to."""
+        """Return the advertised address of a broker; *listener* is the "host:port" of ours that the client connected to."""
         found = self._of_node.get(node_id)
         if found is not None:
             return found
@@ -71,7 +71,7 @@ class AdvertisedAddresses:
         return node_id not in self._of_node and self._advertised_port(node_id, 0) > MOST_PORT
 
     def node_of(self, host: str, port: int) -> int | None:
-        """Return the node for which clients are told this address; None: none's, or that depends on where they connected."""
+        """Return the node that this address is advertised for; None: for none, or it depends on where the client connected."""
         found = self._node_of_address.get(Address(host.lower(), port))
         if found is None and self._host and not (self._is_sni and self._port is None):
             found = self._node_of_name(host) if NODE_ID in self._host else self._node_of_port(host, port)

@@ -7,35 +7,25 @@ a cloud, or port 0, is not served, and neither are more brokers than a cluster c
 import ipaddress
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
 from kproxy.filters.contract import ConnectionFacts
 from kproxy.protocol.addresses import LONGEST_NAME, MOST_PORT, IPAddress, parse_ip, unmapped
-from kproxy.proxy.advertised import LARGEST_NODE_ID, AdvertisedAddresses
+from kproxy.proxy.advertised import LARGEST_NODE_ID, AdvertisedAddresses, AdvertiseRules
 from kproxy.proxy.logs import log
 from kproxy.proxy.network.socket_addresses import is_internal
 
 _HOST = re.compile(r"[0-9A-Za-z_.:%-]+")
 
 
-class AddressRules(Protocol):
+class AddressRules(AdvertiseRules, Protocol):
     """``Addresses`` of the configuration."""
 
-    @property
-    def mode(self) -> str: ...
-    @property
-    def advertise(self) -> str | None: ...
-    @property
-    def advertise_port(self) -> int | None: ...
-    @property
-    def advertise_brokers(self) -> Mapping[str, str]: ...
     @property
     def first_port(self) -> int | None: ...
     @property
     def node_ids(self) -> Iterable[int | str]: ...
-    @property
-    def broker_name(self) -> str | None: ...
     @property
     def allow_link_local(self) -> bool: ...
     @property

@@ -30,6 +30,7 @@ class ChildArguments(NamedTuple):
     taps: tuple[int, ...] = ()  # a worker's own; for the analyzer those of all workers
     limits: int = -1  # SharedLimits, of all workers; -1: none
     worker: int = -1  # number of the worker; -1: the analyzer
+    counts: int = -1  # SharedCounts, of all workers; -1: none
     stack: int = -1  # where to write the stack on STACK_SIGNAL; -1: nowhere
 
     def words(self) -> list[str]:
@@ -38,17 +39,17 @@ class ChildArguments(NamedTuple):
 
     def fds(self) -> list[int]:
         """The file descriptors that the child inherits."""
-        return [fd for fd in (self.control, self.counters, *self.taps, self.limits, self.stack) if fd >= 0]
+        return [fd for fd in (self.control, self.counters, *self.taps, self.limits, self.counts, self.stack) if fd >= 0]
 
 
 def parse_child_arguments(words: Sequence[str]) -> ChildArguments:
     """Invert ``ChildArguments.words()``; skip other words. Raises ValueError or KeyError."""
     found = dict(word.split("=", 1) for word in words if "=" in word)
     taps = tuple(int(fd) for fd in found["taps"].split(",") if fd)
-    parent, control, counters, limits, worker, stack = (
-        int(found[name]) for name in ("parent", "control", "counters", "limits", "worker", "stack")
+    parent, control, counters, limits, worker, counts, stack = (
+        int(found[name]) for name in ("parent", "control", "counters", "limits", "worker", "counts", "stack")
     )
-    return ChildArguments(parent, control, counters, taps, limits, worker, stack)
+    return ChildArguments(parent, control, counters, taps, limits, worker, counts, stack)
 
 
 def _joined(value: int | tuple[int, ...]) -> str:

@@ -4,7 +4,18 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from kproxy.filters.chain import Chain
-from kproxy.filters.contract import Answer, Close, ConnectionFacts, Direction, Outcome, RequestFacts, Send, Want
+from kproxy.filters.contract import (
+    Answer,
+    Close,
+    ConnectionFacts,
+    Cut,
+    Direction,
+    Outcome,
+    RequestFacts,
+    Send,
+    Silence,
+    Want,
+)
 from kproxy.filters.narrow_api_versions import NarrowApiVersions
 from kproxy.protocol import ApiKey
 from kproxy.proxy.forwarding.link import Link
@@ -27,6 +38,7 @@ class FilterDispatch:
     def __init__(self, chain: Chain, facts_of: Callable[[Link], ConnectionFacts]) -> None:
         self._facts_of = facts_of
         self._waiting: set[asyncio.Task[None]] = set()  # verdicts that are not ready
+        self._muted: dict[int, float] = {}  # number of a link -> when it is read again, by the loop's clock
         self.use_chain(chain)
 
     def use_chain(self, chain: Chain) -> None:
@@ -36,12 +48,16 @@ class FilterDispatch:
 
     def on_request(self, link: Link, frame: bytes) -> bool:
         """Decide about a request; False: the verdict comes later, and resumes the link."""
+        if link.silent and link.requests is not None and link.requests.discarding:
+            return True
         return self._apply_when_ready(
             link, Direction.REQUEST, self.chain.on_request(self._facts_of(link), frame), frame
         )
 
     def on_response(self, link: Link, current: PairedRequest, frame: bytes) -> bool:
         """Decide about a response; False: the verdict comes later, and resumes the link."""
+        if link.silent and link.responses is not None and link.responses.discarding:
+            return True
         if current[0] == ApiKey.API_VERSIONS and frame[AFTER_CORRELATION_ID:] in self._unchanged:
             link.forward_response(frame)
             return True
@@ -100,6 +116,13 @@ class FilterDispatch:
             case Answer(answer):
                 if answer:  # empty: the client expects no response
                     link.answer(answer)
+            case Cut(beginning):
+                log("info", "closed by a filter", connection=link.number, reason="a response is cut")
+                link.forward_response(beginning)
+                link.close(CloseCause.FILTER)
+            case Silence():
+                log("info", "silenced by a filter", connection=link.number, direction=Direction(side).text)
+                link.go_silent(side)
             case _:
                 if outcome.frame != frame:
                     link.worker.counters.add(Total.REWRITTEN_FRAMES)
@@ -107,6 +130,27 @@ class FilterDispatch:
                     link.forward_request(outcome.frame, outcome.request)
                 else:
                     link.forward_response(outcome.frame)
+        self._mute_if_asked(link)
+
+    def _mute_if_asked(self, link: Link) -> None:
+        """Read no requests of a client for as long as a filter says (ConnectionFacts.mute_s)."""
+        if link.closed:
+            return
+        known = self._facts_of(link)
+        if not known.mute_s:
+            return
+        seconds, known.mute_s = known.mute_s, 0.0
+        until = asyncio.get_running_loop().time() + seconds
+        if until > self._muted.get(link.number, 0.0):
+            self._muted[link.number] = until
+            link.mute()
+            asyncio.get_running_loop().call_later(seconds, self._unmute, link, until)
+
+    def _unmute(self, link: Link, until: float) -> None:
+        """Read requests again, unless the client was muted for longer since."""
+        if self._muted.get(link.number) == until:
+            del self._muted[link.number]
+            link.unmute()
 
 
 def _request_of(current: PairedRequest) -> RequestFacts:

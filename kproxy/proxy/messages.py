@@ -1,8 +1,9 @@
 """Messages between the supervisor and its children: JSON lines on a channel (channel.py), each with its type.
 
-    ToWorker        Configure, Brokers, ReloadCertificates, ListConnections, Drain
+    ToWorker        Configure, Brokers, Learned, ReloadCertificates, ListConnections, Drain
     ToAnalyzer      Configure, ForgetWorker, Drain
-    ToSupervisor    Ready, Failed, LogEvent, Drained, Brokers, BrokerReach, Connections, Alive, AnalyzerCounts
+    ToSupervisor    Ready, Failed, LogEvent, Drained, Brokers, Learned, BrokerReach, ClientMetrics, Connections,
+                    Alive, AnalyzerCounts, AnalyzerSeries
 
 A Configure is answered by Ready or Failed, in order; ListConnections by Connections. To add a message: add its Struct
 here and to the union of its receiver, and handle it there (worker.py, analyzer/process.py, supervisor/child.py and fleet.py). A
@@ -15,6 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from kproxy.config import Config
+from kproxy.filters.contract import ClientMetric
 
 BrokerAddress: TypeAlias = tuple[int, str, int]  # node id, host, port
 LONGEST_REASON = 10_000  # characters of why a configuration cannot be used
@@ -32,11 +34,12 @@ class Configure(Message, frozen=True, tag="configure"):
     """Use this configuration from now on. After Failed the one before stays in use."""
 
     config: msgspec.Raw
+    reload_filters: bool = False  # load the modules of filters again: their files have changed
 
     @classmethod
-    def to(cls, config: Config) -> Self:
+    def to(cls, config: Config, reload_filters: bool = False) -> Self:
         """The message with *config*, encoded once for all receivers."""
-        return cls(msgspec.Raw(msgspec.json.encode(config)))
+        return cls(msgspec.Raw(msgspec.json.encode(config)), reload_filters)
 
     def decode(self) -> Config:
         """The configuration. Raises msgspec.MsgspecError, which is to be answered by Failed."""
@@ -114,6 +117,24 @@ class Brokers(Message, frozen=True, tag="brokers"):
     brokers: list[BrokerAddress]
 
 
+class Learned(Message, frozen=True, tag="learned"):
+    """What filters of a worker have added to a shared set (shared_sets.py); the supervisor passes it on to the others."""
+
+    cluster: str
+    name: str  # of the set
+    values: list[str]
+
+
+class ClientMetrics(Message, frozen=True, tag="client_metrics"):
+    """What a client has measured and sent, or a part of it (filters/telemetry), for /metrics."""
+
+    cluster: str
+    client_id: str
+    instance_id: str
+    metrics: list[ClientMetric]
+    keep_s: float
+
+
 class BrokerReach(Message, frozen=True, tag="broker_reach"):
     """Whether a worker's last attempt to connect to a broker of a cluster succeeded; sent when that changes."""
 
@@ -184,8 +205,6 @@ class AnalyzerCounts(Message, frozen=True, tag="counts", kw_only=True):
     cut: list[tuple[str, str, int]] = []  # likewise, frames whose bodies were not there to their end
     unanswered: int = 0  # requests that were due a response and got none
     errors: list[tuple[str, str, int]] = []  # API, error name, responses
-    topics: list[tuple[str, str, int]] = []  # topic, "produce" or "fetch", bytes of records fields
-    rebalances: list[tuple[str, int]] = []  # group, new generations (classic groups)
     gaps: int = 0  # events of the session, as the next three
     bad_frames: int = 0
     not_kafka: int = 0
@@ -204,8 +223,26 @@ class AnalyzerCounts(Message, frozen=True, tag="counts", kw_only=True):
     outputs: dict[str, OutputCounts] = {}  # "log", "capture"
 
 
-ToWorker: TypeAlias = Configure | Brokers | ReloadCertificates | ListConnections | Drain
+class AnalyzerSeries(Message, frozen=True, tag="series"):
+    """Numbers of the analyzer by names from traffic, after each AnalyzerCounts: one message for each kind of name."""
+
+    kind: str  # of SERIES in kproxy/output/metrics.py
+    rows: list[tuple[tuple[str, ...], list[int]]] = []  # labels, numbers; those that are no more there have ended
+
+
+ToWorker: TypeAlias = Configure | Brokers | Learned | ReloadCertificates | ListConnections | Drain
 ToAnalyzer: TypeAlias = Configure | ForgetWorker | Drain
 ToSupervisor: TypeAlias = (
-    Ready | Failed | LogEvent | Drained | Brokers | BrokerReach | Connections | Alive | AnalyzerCounts
+    Ready
+    | Failed
+    | LogEvent
+    | Drained
+    | Brokers
+    | Learned
+    | BrokerReach
+    | ClientMetrics
+    | Connections
+    | Alive
+    | AnalyzerCounts
+    | AnalyzerSeries
 )

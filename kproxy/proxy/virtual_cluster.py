@@ -5,7 +5,7 @@ It has the listeners, the plan and the limits of its links, and is their owner (
     filter_dispatch.py   runs held frames through the filters
     link_opening.py      opens links; those of two plain sockets and a numeric broker address the acceptor opens by itself
     brokers.py           node ids, their addresses, and the ports of ours that stand for them
-    advertised.py        what clients are told for each broker
+    advertised.py        the address that responses give clients for each broker
     discovery.py         asks a broker for the addresses of all
     reachability.py      whether a broker can be reached, for /readyz
     admission.py         limits of clients
@@ -34,12 +34,14 @@ from kproxy.proxy.aside import aside
 from kproxy.proxy.brokers import BrokerTable
 from kproxy.proxy.discovery import NotListed, discover
 from kproxy.proxy.filter_dispatch import FilterDispatch
+from kproxy.proxy.filter_runtime import FilterRuntime
 from kproxy.proxy.foreign_protocol import explain_foreign_protocol
 from kproxy.proxy.forwarding.lane import Worker
 from kproxy.proxy.forwarding.link import Link, overdue
 from kproxy.proxy.forwarding.owner import PairedRequest
 from kproxy.proxy.forwarding.plan import Plan
 from kproxy.proxy.forwarding.sockets import Acceptor, close_sockets
+from kproxy.proxy.journals import Journals
 from kproxy.proxy.link_description import broker_of, client_of, connection_row, listener_of, open_record
 from kproxy.proxy.link_opening import LinkOpener
 from kproxy.proxy.logs import log
@@ -49,6 +51,8 @@ from kproxy.proxy.network.lingering_close import LingeringClose
 from kproxy.proxy.network.listening import ListenError, listen
 from kproxy.proxy.network.socket_addresses import to_sockaddr
 from kproxy.proxy.reachability import Reach, Reachability
+from kproxy.proxy.shared_counts import SharedCounts
+from kproxy.proxy.shared_sets import SharedSets
 from kproxy.proxy.tap.counted import CloseCause, Total
 
 ACCEPT_PAUSE_S = 0.1  # when the process has no file descriptor left
@@ -68,10 +72,19 @@ class VirtualCluster:
         worker: what all links of the process share.
         admission: the limits of clients, shared by the clusters of the process.
         send: sends what it learned of brokers to the supervisor.
+        journals: of the process, which filters write.
+        counts: what filters count, in all workers.
     """
 
     def __init__(
-        self, cluster: Cluster, config: Config, worker: Worker, admission: Admission, send: Callable[[Message], None]
+        self,
+        cluster: Cluster,
+        config: Config,
+        worker: Worker,
+        admission: Admission,
+        send: Callable[[Message], None],
+        journals: Journals | None = None,
+        counts: SharedCounts | None = None,
     ) -> None:
         self.worker = worker
         self.admission = admission
@@ -80,6 +93,8 @@ class VirtualCluster:
         self._listeners: dict[int | None, tuple[Acceptor, socket.socket]] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._lingering = LingeringClose()
+        self.shared_sets = SharedSets(cluster.name, send)
+        self._runtime = FilterRuntime(cluster.name, journals or Journals(), self.shared_sets, counts, send)
         self._filters = FilterDispatch(Chain(()), self.facts_of)
         self.accepting = False
         self.stopped = False
@@ -98,11 +113,13 @@ class VirtualCluster:
 
     # Configuration
 
-    def configure(self, cluster: Cluster, config: Config) -> None:
+    def configure(self, cluster: Cluster, config: Config, reload_filters: bool = False) -> None:
         """Use a configuration for what begins from now on. Raises UsageError, and then nothing has changed."""
-        chain = self._load_chain(cluster, config)
+        chain = self._load_chain(cluster, config, reload_filters)
         opener = LinkOpener.of(cluster, config, self.worker.counters, self.brokers, self.reachability, self.facts_of)
+        before = self._filters.chain
         self._filters.use_chain(chain)
+        before.stop()
         self.cluster, self.config, self.opener = cluster, config, opener
         self.limits = LinkLimits(config)
         self._strict = any(not filter_.fails_open for filter_ in chain.filters[chain.built_in :])
@@ -117,7 +134,7 @@ class VirtualCluster:
         self._set_targets()
         self.reachability.use(cluster)
 
-    def _load_chain(self, cluster: Cluster, config: Config) -> Chain:
+    def _load_chain(self, cluster: Cluster, config: Config, again: bool) -> Chain:
         """Load the filters. Raises UsageError that begins with the path of the filter in the configuration."""
         try:
             return load_chain(
@@ -126,6 +143,8 @@ class VirtualCluster:
                 most_frame_size=config.limits.frame_size,
                 aside=aside,
                 on_fault=self._on_filter_fault,
+                runtime=self._runtime,
+                again=again,
             )
         except UsageError as error:
             raise UsageError(f"clusters[{config.clusters.index(cluster)}].{error}") from error
@@ -263,11 +282,14 @@ class VirtualCluster:
                 acceptor.start()
 
     def stop(self) -> None:
-        """Close the listeners; accepted clients are served on."""
+        """Close the listeners; accepted clients are served on.
+
+        So are those in the backlog, also where nothing was accepted yet (the brokers are still being asked for) or for now:
+        closing the listener would reset them, with the requests that they have sent.
+        """
         self.stopped = True
-        for acceptor, listener in self._listeners.values():
-            if self.accepting:
-                acceptor.stop()
+        for acceptor, listener in list(self._listeners.values()):
+            acceptor.stop()
             listener.close()
         self._listeners.clear()
 
@@ -333,7 +355,11 @@ class VirtualCluster:
 
     def is_token(self, link: Link, frame: bytes) -> bool:
         """Return whether a frame is a raw SASL token."""
-        return raw_sasl.is_token(link, frame)
+        was_in_tokens = link.sasl is not None and link.sasl.in_tokens
+        is_token = raw_sasl.is_token(link, frame)
+        if is_token or was_in_tokens:
+            self._filters.chain.on_token(self.facts_of(link), frame[4:] if is_token else None)
+        return is_token
 
     # LinkOwner: called for what goes wrong, and at the end
 
@@ -377,7 +403,7 @@ class VirtualCluster:
         if link.client_host_slot is not None:
             self.admission.uncount(link.client_host_slot)
         client_tls, broker_tls = link.tls or (False, False)
-        if cause == CloseCause.DRAIN and not client_tls:
+        if cause in (CloseCause.DRAIN, CloseCause.FILTER) and not client_tls:
             client = link.take_client()
             if client >= 0:
                 self._lingering.add(client)
@@ -462,6 +488,7 @@ class VirtualCluster:
             if number % CLOSED_IN_A_TURN == 0:
                 await asyncio.sleep(0)
         self._lingering.close()
+        self._filters.chain.stop()
 
     def opening(self) -> int:
         """Return how many links are being opened or given up, and brokers asked."""

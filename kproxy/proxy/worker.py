@@ -21,16 +21,19 @@ from kproxy.proxy.aside import end as end_aside
 from kproxy.proxy.channel import Channel
 from kproxy.proxy.child_process import ChildArguments
 from kproxy.proxy.forwarding.lane import Worker
+from kproxy.proxy.journals import Journals
 from kproxy.proxy.logs import EVENTS_LOST, event_of, log
 from kproxy.proxy.memory_reserve import OF_THIS_PROCESS
 from kproxy.proxy.messages import (
     Alive,
     Brokers,
+    ClientMetrics,
     Configure,
     Connections,
     Drain,
     Drained,
     Failed,
+    Learned,
     ListConnections,
     LogEvent,
     Message,
@@ -39,6 +42,7 @@ from kproxy.proxy.messages import (
     ToWorker,
 )
 from kproxy.proxy.scheduling import take_short_slices
+from kproxy.proxy.shared_counts import SharedCounts
 from kproxy.proxy.tap.counted import Total
 from kproxy.proxy.tap.counters import Counters
 from kproxy.proxy.tap.ring import TapWriter
@@ -50,6 +54,7 @@ ALIVE_TICKS = 4  # ticks after which the supervisor is told that the loop turns
 PAUSE_TAP_ABOVE, PAUSE_ACCEPTING_ABOVE = 0.90, 0.98  # of the memory budget
 CONNECTIONS_A_MESSAGE = 200
 LINKS_IN_A_TURN = 32  # drained or forgotten before other work gets its turn
+MOST_METRICS_WAITING = 1_000  # messages with numbers of clients (filter telemetry) that are not sent yet
 MOST_EVENTS_WAITING = 1_000  # log events that are not sent yet
 
 
@@ -63,20 +68,23 @@ class Forwarding:
         counters: Counters,
         tap: TapWriter | None,
         limits: SharedLimits | None = None,
+        counts: SharedCounts | None = None,
     ) -> None:
         self._number = number
         self._channel = channel
         self._own = counters
+        self._counts = counts
         self._limits = limits or SharedLimits.create()
         self._worker = Worker(counters, tap, asyncio.get_running_loop(), limits=self._limits)
         self._worker.clock_offset = clock_offset()
+        self._journals = Journals(number)
         self._clusters: dict[str, VirtualCluster] = {}
         self._retired: list[VirtualCluster] = []  # closed their listeners, still have links
         self._admission: Admission | None = None
         self._config: Config | None = None
         self._draining: asyncio.Task[None] | None = None
         self._background: set[asyncio.Future[Any]] = set()
-        self._changes: asyncio.Queue[Configure | Brokers | ReloadCertificates] = asyncio.Queue()
+        self._changes: asyncio.Queue[Configure | Brokers | Learned | ReloadCertificates] = asyncio.Queue()
 
     async def run(self) -> None:
         """Run until everything is drained or the supervisor is gone."""
@@ -91,6 +99,7 @@ class Forwarding:
             for cluster in self._all_clusters():
                 cluster.stop()
                 await cluster.close()
+            self._journals.close()
             end_aside()
 
     async def _receive(self, changing: asyncio.Task[None]) -> None:
@@ -115,19 +124,22 @@ class Forwarding:
                 case Brokers(name, brokers):
                     if name in self._clusters:
                         self._clusters[name].learn(brokers)
+                case Learned(at, name, values):
+                    if at in self._clusters:
+                        self._clusters[at].shared_sets.receive(name, values)
                 case ReloadCertificates():
                     for cluster in self._clusters.values():
                         cluster.opener.reload()
 
     async def _configure(self, message: Configure) -> None:
         try:
-            await self._use(message.decode())
+            await self._use(message.decode(), message.reload_filters)
         except (KproxyError, msgspec.MsgspecError) as error:
             await self._channel.send(Failed.because(error))
             return
         await self._channel.send(Ready())
 
-    async def _use(self, config: Config) -> None:
+    async def _use(self, config: Config, reload_filters: bool) -> None:
         """Use a configuration. Raises KproxyError, and then the one before stays in use."""
         self._worker.memory_budget = config.limits.memory
         if self._admission is None:
@@ -145,7 +157,7 @@ class Forwarding:
         for name in [name for name in self._clusters if name not in wanted or name in fresh]:
             self._retire(self._clusters.pop(name))
         for name, running in self._clusters.items():
-            running.configure(wanted[name], config)
+            running.configure(wanted[name], config, reload_filters)
         self._clusters.update(fresh)
         gc.collect()
         gc.freeze()
@@ -167,7 +179,9 @@ class Forwarding:
         fresh: dict[str, VirtualCluster] = {}
         try:
             for cluster in clusters:
-                fresh[cluster.name] = VirtualCluster(cluster, config, self._worker, self._admission, self._send)
+                fresh[cluster.name] = VirtualCluster(
+                    cluster, config, self._worker, self._admission, self._send, self._journals, self._counts
+                )
                 await fresh[cluster.name].start()
         except (KproxyError, asyncio.CancelledError):
             for started in fresh.values():
@@ -183,6 +197,9 @@ class Forwarding:
         return [*self._clusters.values(), *self._retired]
 
     def _send(self, message: Message) -> None:
+        """Send a message; numbers of clients only while the supervisor reads, as newer ones follow."""
+        if isinstance(message, ClientMetrics) and len(self._background) >= MOST_METRICS_WAITING:
+            return
         task = asyncio.ensure_future(self._channel.send(message))
         self._background.add(task)
         task.add_done_callback(self._background.discard)
@@ -306,7 +323,8 @@ async def _run(arguments: ChildArguments) -> None:
     counters = Counters(arguments.counters)
     limits = SharedLimits(arguments.limits) if arguments.limits >= 0 else None
     tap = TapWriter(arguments.taps[0]) if arguments.taps else None
-    await Forwarding(arguments.worker, channel, counters, tap, limits).run()
+    counts = SharedCounts(arguments.counts) if arguments.counts >= 0 else None
+    await Forwarding(arguments.worker, channel, counters, tap, limits, counts).run()
 
 
 def main(arguments: ChildArguments) -> None:

@@ -106,6 +106,36 @@ def test_promise_14_holds_from_the_first_connection_on(
         proxy.close()
 
 
+def test_promise_14_clients_that_wait_while_the_brokers_are_asked_for_are_not_reset(
+    scripted: Scripted, tmp_path: Path
+) -> None:
+    """SIGTERM comes while a worker waits for the bootstrap broker's Metadata: its clients are in the backlog."""
+    asked, over = threading.Event(), threading.Event()
+
+    def silent_first(peer: Peer) -> None:
+        if asked.is_set():
+            return answering(peer)
+        peer.frame()
+        asked.set()
+        over.wait()
+
+    virtual = cluster([scripted(silent_first).address], addresses={"mode": "port"})
+    proxy = Proxy(tmp_path / "proxy", [virtual], timeouts={"connect": "1h", "drain": "1h"})
+    try:
+        proxy.begin()
+        with eventually(lambda: client(proxy.bootstrap()), what="a worker listens", pause=0) as one:
+            assert asked.wait(60)
+            one.send(heartbeat(1) + heartbeat(2))
+            assert "serving" not in proxy.said()
+            proxy.process.send_signal(signal.SIGTERM)
+            one.socket.settimeout(60)
+            assert one.socket.recv(1) == b""  # an orderly end: it may ask another proxy, which a reset does not tell
+        assert proxy.process.wait(60) == 0
+    finally:
+        over.set()
+        proxy.close()
+
+
 MOST_IN_FLIGHT = 100  # requests of a producer
 
 

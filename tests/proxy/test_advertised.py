@@ -1,4 +1,4 @@
-"""What clients are told for each broker; the tables are from the rules in the module's docstring, worked out by hand."""
+"""The advertised address of each broker; the tables are from the rules in the module's docstring, worked out by hand."""
 
 from typing import Any
 

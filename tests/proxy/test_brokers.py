@@ -1,4 +1,4 @@
-"""What clients are told of brokers, and which addresses nobody is led to."""
+"""Which addresses of brokers are advertised, and which are refused."""
 
 import logging
 from typing import Any

@@ -20,7 +20,7 @@ def test_a_childs_arguments_come_back_from_its_command_line(arguments: ChildArgu
 
 
 def test_a_child_inherits_what_it_is_told_of() -> None:
-    assert ChildArguments(1, 2, 3, (4, 5), 6, stack=7).fds() == [2, 3, 4, 5, 6, 7]
+    assert ChildArguments(1, 2, 3, (4, 5), 6, counts=8, stack=7).fds() == [2, 3, 4, 5, 6, 8, 7]
     assert ChildArguments(1, 2).fds() == [2]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kproxy.filters.chain import Chain
-from kproxy.filters.contract import Close, Filter, Forward, Replace, Reply
+from kproxy.filters.contract import Close, Filter, Forward, Replace, Reply, Silence, Truncate
 from kproxy.filters.rewrite_addresses import RewriteAddresses
 from kproxy.protocol import message
 from kproxy.proxy.tap.counted import CloseCause, Total
@@ -134,9 +134,70 @@ def test_close_ends_both_sides(side: str, later: int) -> None:
 
 
 @LATER
+def test_a_response_is_cut_and_both_sides_end(later: int) -> None:
+    async def work() -> None:
+        made = bench(
+            on_response=lambda answered: Truncate(9 if answered.request.correlation_id == 2 else 99), later=later
+        )
+        await made.send(made.client, beat(2) + beat(3))
+        await made.settled()
+        await made.send(made.broker, response(2, ANSWER) + response(3, ANSWER))
+        assert await made.rest(made.client) == response(2, ANSWER)[:9]
+        await made.rest(made.broker)
+        assert made.owner.cause is CloseCause.FILTER
+
+    run(work)
+
+
+@LATER
+def test_a_silenced_request_and_all_behind_it_reach_no_broker_and_responses_before_it_come(later: int) -> None:
+    asked: list[int] = []
+
+    def judge(request: Any) -> Any:
+        asked.append(request.correlation_id)
+        return Silence() if request.correlation_id == 2 else Forward()
+
+    async def work() -> None:
+        made = bench(on_request=judge, later=later)
+        await made.send(made.client, beat(1) + beat(2) + beat(3) + request(3, 0, 4, b"\0\0\0\0"))
+        assert await made.receive(made.broker, len(beat(1))) == beat(1)
+        await made.settled()
+        await made.send(made.client, beat(5))
+        await made.send(made.broker, response(1, ANSWER))
+        assert await made.receive(made.client, len(response(1, ANSWER))) == response(1, ANSWER)
+        await made.settled()
+        assert (made.link.closed, asked) == (False, [1, 2])
+        made.client.close()
+        assert await made.rest(made.broker) == b""
+        assert made.owner.cause is CloseCause.CLIENT_CLOSED
+
+    run(work)
+
+
+@LATER
+def test_behind_a_silenced_response_nothing_comes_and_requests_go_on(later: int) -> None:
+    def judge(answered: Any) -> Any:
+        return Silence() if answered.request.correlation_id == 2 else Forward()
+
+    async def work() -> None:
+        made = bench(on_response=judge, later=later)
+        await made.send(made.client, b"".join(beat(n) for n in range(1, 5)))
+        assert await made.receive(made.broker, 4 * len(beat(1))) == b"".join(beat(n) for n in range(1, 5))
+        await made.send(made.broker, b"".join(response(n, ANSWER) for n in range(1, 5)))
+        assert await made.receive(made.client, len(response(1, ANSWER))) == response(1, ANSWER)
+        await made.settled()
+        assert not made.link.closed
+        made.link.drain()
+        assert await made.rest(made.client) == b""
+        assert made.owner.cause is CloseCause.DRAIN
+
+    run(work)
+
+
+@LATER
 @pytest.mark.parametrize("open_", [False, True])
 def test_promise_19_a_filter_that_raises(open_: bool, later: int) -> None:
-    """An observer's fault lets traffic pass; any other's closes the connection."""
+    """An observer's fault lets traffic pass; any other's answers with an error, UNKNOWN_SERVER_ERROR."""
 
     def fail(_: Any) -> Any:
         raise ZeroDivisionError("of a user's filter")
@@ -148,8 +209,7 @@ def test_promise_19_a_filter_that_raises(open_: bool, later: int) -> None:
         if open_:
             assert await made.receive(made.broker, len(beat(1))) == beat(1)
         else:
-            assert await made.rest(made.client) == b""
-            assert made.owner.cause is CloseCause.FILTER
+            assert await made.receive(made.client, 10) == bytes.fromhex("00000006 00000001 ffff")
 
     run(work)
 
@@ -158,8 +218,7 @@ def test_attack_22_a_filter_that_hangs_is_waited_for_no_longer_than_it_may_take(
     async def work() -> None:
         made = bench(on_request=lambda _: Forward(), later=1 << 40)
         await made.send(made.client, beat(1))
-        assert await made.rest(made.client) == b""
-        assert made.owner.cause is CloseCause.FILTER
+        assert await made.receive(made.client, 10) == bytes.fromhex("00000006 00000001 ffff")
 
     run(work)
 
@@ -220,5 +279,28 @@ def test_metadata_that_names_an_unservable_broker_is_withheld() -> None:
         await made.send(made.broker, response(1, metadata(4, brokers)))
         expected = response(1, metadata(4, [(1, "127.0.0.1", 19_094)]))
         assert await made.receive(made.client, len(expected)) == expected
+
+    run(work)
+
+
+def test_a_client_that_is_muted_is_not_read_before_its_time_is_over() -> None:
+    """Its response leaves at once; the request that is there already goes to the broker afterwards (KIP-219)."""
+
+    def mute(answered: Any) -> Any:
+        answered.connection.mute_s = 0.2
+        return Forward()
+
+    async def work() -> None:
+        made = bench(on_response=mute)
+        loop = asyncio.get_running_loop()
+        await made.send(made.client, beat(1))
+        assert await made.receive(made.broker, len(beat(1))) == beat(1)
+        began = loop.time()
+        await made.send(made.broker, response(1, ANSWER))
+        assert await made.receive(made.client, 10) == response(1, ANSWER)
+        await made.send(made.client, beat(2) + beat(3))
+        assert await made.receive(made.broker, len(beat(2))) == beat(2)
+        assert loop.time() - began >= 0.2
+        assert await made.receive(made.broker, len(beat(3))) == beat(3)
 
     run(work)

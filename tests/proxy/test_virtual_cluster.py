@@ -5,6 +5,7 @@ import contextlib
 import logging
 import socket
 import time
+from pathlib import Path
 
 import pytest
 
@@ -366,5 +367,37 @@ def test_a_stranger_is_told_apart_from_a_broken_client() -> None:
                     assert await reader.read() == b""
                 writer.close()
             assert proxy.causes == {CloseCause.NOT_KAFKA: 2, CloseCause.BAD_FRAME: 1}
+
+    run(work)
+
+
+def test_a_filter_that_has_changed_is_loaded_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For connections that are open, too; one that does not load leaves the one before in use."""
+    file = tmp_path / "reloaded_filters.py"
+    text = "from kproxy.filters.contract import *\nclass Mine(Filter):\n    requests = (3,)\n"
+    file.write_text(text, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    async def work() -> None:
+        broker = Broker()
+        uses = [FilterUse(use="reloaded_filters:Mine")]
+        async with (
+            listening(broker.serve) as broker.port,
+            front(f"127.0.0.1:{broker.port}", addresses=FIXED, filters=uses) as proxy,
+        ):
+            reader, writer = await proxy.connect()
+            told = response(9, metadata(1, [(0, "127.0.0.1", broker.port)]))
+            assert await ask(reader, writer, ASK_METADATA) == told
+            file.write_text("1 / 0\n", encoding="utf-8")
+            with pytest.raises(UsageError, match=f"division by zero at {file}:1"):
+                proxy.cluster.configure(proxy.config.clusters[0], proxy.config, True)
+            assert await ask(reader, writer, ASK_METADATA) == told
+            file.write_text(text + "    def on_request(self, request): return Close('no')\n", encoding="utf-8")
+            proxy.cluster.configure(proxy.config.clusters[0], proxy.config)
+            assert await ask(reader, writer, ASK_METADATA) == told
+            proxy.cluster.configure(proxy.config.clusters[0], proxy.config, True)
+            writer.write(ASK_METADATA)
+            assert await reader.read() == b""
+            writer.close()
 
     run(work)

@@ -87,11 +87,13 @@ class Supervised:
 
 
 @contextmanager
-def supervised(options: str, module: str = "tests.support.supervised") -> Iterator[Supervised]:
-    """A supervisor with these options, as JSON; it is killed if the test did not end it."""
+def supervised(
+    options: str, module: str = "tests.support.supervised", modules: Path | None = None
+) -> Iterator[Supervised]:
+    """A supervisor with these options, as JSON; it is killed if the test did not end it. *modules*: where filters may be."""
     words = [sys.executable, "-m", module, options]
     root = Path(__file__).parents[2]
-    environment = {**os.environ, "PYTHONPATH": str(root)}
+    environment = {**os.environ, "PYTHONPATH": f"{root}:{modules or root}"}
     with subprocess.Popen(words, stderr=subprocess.PIPE, text=True, cwd=root, env=environment) as process:
         running = Supervised(process)
         try:

@@ -1,41 +1,100 @@
-"""What the analyzer counts of sessions, as AnalyzerCounts (messages.py). Bounded: names that come from traffic have at most
-MOST_SERIES places, and one for all others.
+"""What the analyzer counts of sessions, as AnalyzerCounts and AnalyzerSeries (messages.py). Bounded: at most MOST_SERIES of
+each, one of which is for all others. Of names that peers invent those that send most are kept (series.py).
 """
 
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable
-from typing import Any
+from functools import cache
+from typing import Any, TypeAlias
 
 import msgspec
 
 from kproxy.errors import DecodeError
 from kproxy.output.bodies import NONZERO_ERROR, Bodies, count_errors
 from kproxy.output.completeness import read_beginning
-from kproxy.output.escaping import well_formed, word
-from kproxy.output.text.body_fields import FetchResponse, ProduceRequest
+from kproxy.output.escaping import printable, well_formed, word
+from kproxy.output.text.body_fields import FetchResponse, Group, ProduceRequest
 from kproxy.output.text.body_fields import Topic as TopicFields
-from kproxy.pipeline.output import Observer
-from kproxy.protocol import ApiKey
+from kproxy.pipeline.output import End, Observer, Source
+from kproxy.protocol import ApiKey, Message
 from kproxy.protocol.error_codes import error_name
 from kproxy.protocol.facts import facts
-from kproxy.proxy.messages import AnalyzerCounts
+from kproxy.proxy.analyzer.series import LONGEST_NAME, MOST_SERIES, OTHER, Labels, Series, one_label
+from kproxy.proxy.messages import AnalyzerCounts, AnalyzerSeries
 from kproxy.session import BadFrame, Event, Exchange, Frame, Gap, NotKafka, SaslToken
 
-MOST_SERIES = 1_000
 MOST_NAMES = (
     240_000  # bytes of JSON that the names of one counter take: all counters together fit one message (channel.py)
 )
-OTHER = "__other__"
 MOST_GROUPS = 10_000
-LONGEST_NAME = 64  # characters of a group's name
+MOST_CLIENTS = 1_000  # whose numbers wait to be added to their series
+MOST_NAMED = 100  # groups of one request that are counted
+LONGEST_SOFTWARE = 40  # characters of a name, and of a version
 LARGEST_COUNTED = 4 * 1024 * 1024  # bytes of JSON that topics are looked up in
+
+Client: TypeAlias = tuple[str | None, str | None, str | None]  # client id, name and version of its software
 
 _produce = msgspec.json.Decoder(ProduceRequest)
 _fetch = msgspec.json.Decoder(FetchResponse)
 
+# Their requests say for which group they are; classic, consumer, share and streams groups. Those of most begin with its name
+_NAMED_INSIDE = frozenset((ApiKey.OFFSET_FETCH, ApiKey.TXN_OFFSET_COMMIT))
+_GROUP_APIS = (
+    *_NAMED_INSIDE,
+    ApiKey.OFFSET_COMMIT,
+    ApiKey.JOIN_GROUP,
+    ApiKey.HEARTBEAT,
+    ApiKey.LEAVE_GROUP,
+    ApiKey.SYNC_GROUP,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT,
+    ApiKey.SHARE_GROUP_HEARTBEAT,
+    ApiKey.STREAMS_GROUP_HEARTBEAT,
+)
+
+
+_WITH_GENERATION = frozenset(
+    (
+        ApiKey.JOIN_GROUP,
+        ApiKey.CONSUMER_GROUP_HEARTBEAT,
+        ApiKey.SHARE_GROUP_HEARTBEAT,
+        ApiKey.STREAMS_GROUP_HEARTBEAT,
+    )
+)
+
+
+class GroupRequest(msgspec.Struct):
+    """TxnOffsetCommit, and OffsetFetch, which has several groups since version 8."""
+
+    groupId: str | None = None
+    groups: list[Group] = []
+
+
+class GroupResponse(msgspec.Struct):
+    """Any of their responses."""
+
+    errorCode: int = 0
+    generationId: int = -1
+    memberEpoch: int = -1
+
+
+_group_request = msgspec.json.Decoder(GroupRequest)
+_group_response = msgspec.json.Decoder(GroupResponse)
+
+
+def _software_labels(software: tuple[str | None, ...]) -> Labels:
+    return tuple(well_formed(printable(text, LONGEST_SOFTWARE)) if text else "" for text in software)
+
+
+def _group_label(group: str | None) -> Labels:
+    return (well_formed(word(group or "", LONGEST_NAME)),)
+
+
+def _topic_labels(topic: tuple[str | None, ...]) -> Labels:
+    return tuple(well_formed(text or "") for text in topic)  # Topic.label has escaped and cut it
+
 
 class BoundedCounter:
-    """Counts by names from traffic; what comes after *most* names, or MOST_NAMES bytes of them, is counted as OTHER."""
+    """Counts by names from traffic; what comes after *most* - 1 names, or MOST_NAMES bytes of them, is counted as OTHER."""
 
     def __init__(self, most: int = MOST_SERIES) -> None:
         self._counts: dict[tuple[str, ...], int] = {}
@@ -54,7 +113,7 @@ class BoundedCounter:
     def _has_room(self, name: tuple[str, ...]) -> bool:
         """Whether another name fits; takes its room."""
         size = len(msgspec.json.encode([well_formed(part) for part in name])) + 24  # with a number
-        if len(self._counts) >= self._most or size > self._room:
+        if len(self._counts) >= self._most - 1 or size > self._room:
             return False
         self._room -= size
         return True
@@ -76,14 +135,26 @@ class AnalysisCounts(Observer):
         self.trailing = BoundedCounter()
         self.cut = BoundedCounter()
         self.errors = BoundedCounter()
-        self.topics = BoundedCounter()
-        self.rebalances = BoundedCounter()
+        self.clients = Series(4, one_label)  # requests, their bytes, bytes of responses, responses with an error
+        self.software = Series(2, _software_labels, labels=2)  # requests, connections
+        self.topics = Series(2, _topic_labels, labels=2)  # requests, bytes of records
+        self.groups = Series(3, _group_label)  # requests, responses with an error, rebalances
+        self._sent: dict[Client, list[int]] = {}  # for ``clients`` and ``software``: one look-up each exchange
+        self._software_known: set[tuple[int, int]] = set()  # connections counted in ``software``: source, number
+        self._source = 0
         self._generations: OrderedDict[str, int] = OrderedDict()
         self._names = {key: api.name for key, api in facts().apis.items()}
         self._by_api: dict[int | None, Callable[[Exchange, bytes | None, bytes | None], None]] = {
             ApiKey.PRODUCE: self._count_produced,
             ApiKey.FETCH: self._count_fetched,
-            ApiKey.JOIN_GROUP: self._count_generation,
+            ApiKey.API_VERSIONS: self._count_software,
+            **dict.fromkeys(_GROUP_APIS, self._count_group),
+        }
+        self._series: dict[str, Series[Any]] = {
+            "clients": self.clients,
+            "software": self.software,
+            "topics": self.topics,
+            "groups": self.groups,
         }
 
     def write(self, event: Event, bodies: Bodies | None, *, shown: bool = True, line: bytes | None = None) -> None:
@@ -92,18 +163,30 @@ class AnalysisCounts(Observer):
             self.events[type(event)] += 1
             return
         self.exchanges += 1
-        self.frames += (event.request is not None) + (event.response is not None)
+        asked, answered = event.request, event.response
+        self.frames += (asked is not None) + (answered is not None)
+        peer = event.connection
+        key = event.client_id, peer.client_software_name, peer.client_software_version
+        sent = self._sent.get(key)
+        if sent is None:
+            sent = self._begin_client(key)
+        sent[0] += 1
+        if asked is not None:
+            sent[1] += asked.wire_size
+        if answered is not None:
+            sent[2] += answered.wire_size
         if event.undecoded is not None or (bodies is not None and bodies.undecoded is not None):
             self.undecoded.add(self._name(event))
-        for direction, frame in (("request", event.request), ("response", event.response)):
+        for direction, frame in (("request", asked), ("response", answered)):
             if frame is not None and frame.trailing:
                 self.trailing.add(self._name(event), direction)
             if frame is not None and frame.cut:
                 self.cut.add(self._name(event), direction)
         if event.unanswered is not None:
             self.unanswered += 1
-        response = _json(event.response, None if bodies is None else bodies.response)
+        response = _json(answered, None if bodies is None else bodies.response)
         if response is not None and NONZERO_ERROR.search(response) is not None:
+            sent[3] += 1
             for code in count_errors(response):
                 self.errors.add(self._name(event), error_name(code))
         count = self._by_api.get(event.api_key)
@@ -121,13 +204,49 @@ class AnalysisCounts(Observer):
             cut=self.cut.rows(),
             unanswered=self.unanswered,
             errors=self.errors.rows(),
-            topics=self.topics.rows(),
-            rebalances=self.rebalances.rows(),
             gaps=self.events[Gap],
             bad_frames=self.events[BadFrame],
             not_kafka=self.events[NotKafka],
             sasl_tokens=self.events[SaslToken],
         )
+
+    def _begin_client(self, key: Client) -> list[int]:
+        if len(self._sent) >= MOST_CLIENTS:
+            self._count_clients()
+        sent = self._sent[key] = [0, 0, 0, 0]
+        return sent
+
+    def _count_clients(self) -> None:
+        """Add what was counted since the last time by client and software to their series."""
+        sent, self._sent = self._sent, {}
+        for (client_id, *software), numbers in sent.items():
+            self.clients.add(client_id, *numbers)
+            self.software.add(tuple(software), numbers[0], 0)
+
+    def series(self) -> list[AnalyzerSeries]:
+        """The numbers by names that peers invent, a message for each kind."""
+        self._count_clients()
+        return [AnalyzerSeries(name, series.rows()) for name, series in self._series.items()]
+
+    def limit(self, most: int, idle: float) -> None:
+        """Have at most *most* series of each kind, of which none is idle for *idle* seconds."""
+        for series in self._series.values():
+            series.limit(most, idle)
+
+    def age(self, now: float) -> None:
+        """End series that are idle; see Series.age."""
+        self._count_clients()
+        for series in self._series.values():
+            series.age(now)
+
+    def start_source(self, source: Source) -> None:
+        """See Output."""
+        self._source = source.number
+
+    def end(self, end: End) -> None:
+        """See Output."""
+        if end.side is None:
+            self._software_known.discard((self._source, end.connection))
 
     def _name(self, exchange: Exchange) -> str:
         return self._names.get(-1 if exchange.api_key is None else exchange.api_key, OTHER)
@@ -145,20 +264,76 @@ class AnalysisCounts(Observer):
         for topic in topics:
             size = sum(partition.size for partition in topic.all_partitions())
             if size:
-                self.topics.add(topic.label(exchange.topic_names), direction, n=size)
+                self.topics.add((topic.label(exchange.topic_names), direction), 1, size)
 
-    def _count_generation(self, exchange: Exchange, request: bytes | None, response: bytes | None) -> None:
-        """Count a rebalance: a JoinGroup is answered with a generation that no earlier answer of its group had."""
-        asked, answered = exchange.request_body(), exchange.response_body()
-        if asked is None or answered is None or answered.error_code or answered.generation_id < 0:
-            return
-        group, generation = str(asked.group_id), int(answered.generation_id)
-        known = self._generations.pop(group, None)
-        self._generations[group] = generation
+    def _count_software(self, exchange: Exchange, request: bytes | None, response: bytes | None) -> None:
+        """Count a connection by its software once: ApiVersions says it, and may come several times."""
+        peer = exchange.connection
+        connection = self._source, peer.number
+        if peer.client_software_name is not None and connection not in self._software_known:
+            self._software_known.add(connection)
+            self.software.add((peer.client_software_name, peer.client_software_version), 0, 1)
+
+    def _count_group(self, exchange: Exchange, request: bytes | None, response: bytes | None) -> None:
+        """Count what concerns a group."""
+        failed = response is not None and NONZERO_ERROR.search(response) is not None
+        for group in _groups_of(exchange, request):
+            self.groups.add(group, 1, failed, self._is_rebalance(group, exchange.api_key, response))
+
+    def _is_rebalance(self, group: str, api_key: int | None, response: bytes | None) -> bool:
+        """Whether a response has a generation of the group, or a member's epoch, that no earlier one had."""
+        if api_key not in _WITH_GENERATION or response is None or len(response) > LARGEST_COUNTED:
+            return False
+        answered = _group_response.decode(response)
+        generation = max(answered.generationId, answered.memberEpoch)
+        if answered.errorCode or generation < 0 or (api_key != ApiKey.JOIN_GROUP and generation == 0):
+            return False
+        known = self._generations.pop(group, -1)
+        # Members come to an epoch one after the other; a classic group that was empty for long begins anew.
+        is_new = generation != known if api_key == ApiKey.JOIN_GROUP else generation > known
+        self._generations[group] = generation if is_new else known
         if len(self._generations) > MOST_GROUPS:
             self._generations.popitem(last=False)
-        if known != generation:
-            self.rebalances.add(word(group, LONGEST_NAME))
+        return is_new
+
+
+def _groups_of(exchange: Exchange, request: bytes | None) -> list[str]:
+    """The groups that a request of _GROUP_APIS names."""
+    if exchange.api_key not in _NAMED_INSIDE:
+        first = _first_string(exchange)
+        return [] if first is None else [first]
+    body = _json(exchange.request, request)
+    if body is None or len(body) > LARGEST_COUNTED:
+        return []
+    asked = _group_request.decode(body)
+    named = [asked.groupId] if asked.groupId is not None else [group.groupId for group in asked.groups[:MOST_NAMED]]
+    return [group for group in named if group is not None]
+
+
+@cache
+def _is_flexible(message: Message, version: int) -> bool:
+    """Whether strings begin with a varint; there are as many as the facts have versions."""
+    return version in message.flexible_versions
+
+
+def _first_string(exchange: Exchange) -> str | None:
+    """The string that a request begins with; None where there is none, or not all of it."""
+    frame = exchange.request
+    if frame is None or frame.message is None or frame.error is not None:
+        return None
+    data, start = frame.data, frame.body_start
+    if _is_flexible(frame.message, frame.body_version):
+        size = shift = 0
+        for byte in data[start : start + 3]:
+            size |= (byte & 0x7F) << shift
+            start, shift = start + 1, shift + 7
+            if byte < 0x80:
+                break
+        size -= 1
+    else:
+        size, start = int.from_bytes(data[start : start + 2], "big", signed=True), start + 2
+    text = data[start : start + size] if size >= 0 else b""
+    return text.decode("utf-8", "surrogateescape") if len(text) == size else None
 
 
 def _json(frame: Frame | None, body: bytes | None) -> bytes | None:

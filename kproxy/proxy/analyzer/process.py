@@ -1,7 +1,7 @@
 """The analyzer process: reads the taps of all workers, decodes them, and writes and counts what is in them.
 
 It may be killed, hang or fall behind: the taps then drop and count, and traffic does not notice. It handles the messages of
-ToAnalyzer (messages.py) and sends AnalyzerCounts once a second.
+ToAnalyzer (messages.py) and sends AnalyzerCounts and AnalyzerSeries once a second.
 """
 
 import asyncio
@@ -32,6 +32,7 @@ from kproxy.proxy.child_process import ChildArguments
 from kproxy.proxy.logs import EVENTS_LOST
 from kproxy.proxy.messages import (
     AnalyzerCounts,
+    AnalyzerSeries,
     Configure,
     Drain,
     Drained,
@@ -235,6 +236,11 @@ class Analyzer:
             },
         )
 
+    def series(self) -> list[AnalyzerSeries]:
+        """The numbers by names from traffic, for the supervisor."""
+        self.counts.age(time.monotonic())
+        return self.counts.series()
+
     # The alarm: a record that takes too long is given up
 
     @contextmanager
@@ -281,6 +287,8 @@ async def _send(analyzer: Analyzer, channel: Channel[ToAnalyzer], stop: asyncio.
         await asyncio.sleep(SEND_EVERY)
         analyzer.flush()
         await channel.send(analyzer.message())
+        for series in analyzer.series():
+            await channel.send(series)
         for event in analyzer.take_messages():
             await channel.send(event)
 
@@ -300,7 +308,9 @@ async def _receive(analyzer: Analyzer, channel: Channel[ToAnalyzer], stop: async
 
 def _configure(analyzer: Analyzer, message: Configure) -> Ready | Failed:
     try:
-        analyzer.configure(message.decode().analysis)
+        config = message.decode()
+        analyzer.configure(config.analysis)
+        analyzer.counts.limit(config.metrics.series, config.metrics.idle)
     except msgspec.MsgspecError as error:
         return Failed.because(error)
     return Ready()
@@ -322,6 +332,8 @@ async def _run(analyzer: Analyzer, control: int) -> None:
         sending.cancel()
     await analyzer.finish()
     await channel.send(analyzer.message())
+    for series in analyzer.series():
+        await channel.send(series)
     for event in analyzer.take_messages():
         await channel.send(event)
     await channel.send(Drained())

@@ -36,6 +36,7 @@ cdef enum BlockReason:  # why a lane's source is not read; bits of Lane.blocked.
     BY_ANSWERS = 16
     BY_TURN = 32
     BY_MEMORY = 64
+    BY_MUTE = 128
 
 
 cdef uint64_t monotonic_ns() noexcept nogil
@@ -93,6 +94,8 @@ cdef class LinkBase:
     cdef size_t answer_bytes
     cdef size_t in_flight_charged  # bytes of in_flight that are counted in Total.BUFFERED_BYTES
     cdef readonly bint draining
+    cdef public bint muted  # no further request begins until Link.unmute
+    cdef readonly bint silent  # a filter drops one direction from here on
     cdef readonly bint received_request  # the header of one, at least
     cdef public bint sampled  # the tap gets this connection
     cdef readonly uint64_t last_at  # ns, monotonic

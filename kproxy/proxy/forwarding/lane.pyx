@@ -38,6 +38,7 @@ Reasons not to read the source (BlockReason; several may hold, and reading goes 
     BY_IN_FLIGHT  requests: ``Limits.in_flight`` are unanswered; ends when half of them are answered
     BY_ANSWERS    requests: the client has not taken what filters answered; ends when it has
     BY_DRAIN      requests: the link drains and no further request begins; does not end
+    BY_MUTE       requests: a filter throttles the client (KIP-219) and no further request begins; ends with Link.unmute
     BY_TURN       the owner has taken 2 ms for held frames of one chunk; ends with the next turn of the event loop
     BY_MEMORY     the memory budget is used up, and the lane holds a frame of more than 4 KiB; ends when there is room again
 BY_OUTPUT stops only reading: a chunk that has been received is processed to its end. The others stop the lane at a frame boundary
@@ -816,6 +817,8 @@ cdef class RequestLane(Lane):
     cdef int waits_for(self) except -1:
         if self.link.draining:
             return BY_DRAIN
+        if self.link.muted:
+            return BY_MUTE
         return BY_IN_FLIGHT if self.link.in_flight.count >= self.link.in_flight_limit else 0
 
     cdef size_t header_size(self, const uint8_t *at, size_t have) except 0:

@@ -36,7 +36,7 @@ from posix.unistd cimport close as close_fd
 from kproxy.protocol.direction cimport DIRECTION_REQUEST, DIRECTION_RESPONSE
 from kproxy.proxy.forwarding.in_flight cimport ANSWER_ENTRY, Entry, drop_all, drop_first, first_entry, push_entry
 from kproxy.proxy.forwarding.lane cimport (
-    BETWEEN_FRAMES, BY_ANSWERS, BY_IN_FLIGHT, BY_VERDICT, Lane, LinkBase, OPAQUE, Pipe, RequestLane, ResponseLane, Worker,
+    BETWEEN_FRAMES, BY_ANSWERS, BY_IN_FLIGHT, BY_MUTE, BY_VERDICT, Lane, LinkBase, OPAQUE, Pipe, RequestLane, ResponseLane, Worker,
     monotonic_ns,
 )
 from kproxy.proxy.forwarding.plan cimport Plan
@@ -278,11 +278,28 @@ cdef class Link(LinkBase):
         self.worker.counters.total(IN_FLIGHT)[0] += 1
         self.send_due_answers()
 
+    def go_silent(self, int direction):
+        """Drop everything that comes in a direction from now on, and leave both sides open until the client ends or the link drains."""
+        if not self.closed:
+            self.silent = True
+            (self.requests if direction == DIRECTION_REQUEST else self.responses).discarding = True
+            self.settle()
+
     def resume(self, int direction):
         """Process and read on in a direction whose held frame has been decided about."""
         if not self.closed:
             (self.requests if direction == DIRECTION_REQUEST else self.responses).unblock(BY_VERDICT)
             self.settle()
+
+    def mute(self):
+        """Begin no further request until ``unmute``: the client is throttled."""
+        self.muted = True
+
+    def unmute(self):
+        """Read requests again."""
+        self.muted = False
+        if not self.closed and self.requests is not None:
+            self.requests.resume_after(BY_MUTE)
 
     def drain(self):
         """Begin no further request; close once everything in flight is answered."""
@@ -414,6 +431,8 @@ cdef class Link(LinkBase):
             self.broker_first = True
         if requests.ended and (responses.ended or not self.awaits_broker()) and (responses.discarding or responses.pipe.is_flushed()):
             self.close(self.cause_of_end())
+        elif self.silent and (self.draining or requests.eof):  # what is in flight is never answered
+            self.close(DRAIN if self.draining else self.cause_of_end())
         elif self.draining and requests.at_boundary() and not self.in_flight.count and responses.at_boundary() and responses.pipe.is_flushed():
             self.close(DRAIN)
         return 0

@@ -4,6 +4,8 @@
     /healthz       200 while the supervisor runs
     /readyz        200 while clients are served; else 503 and why (below)
     /connections   open connections as JSON; ?limit=
+    /filters       what filters have counted, as JSON: the faults that fired
+    /config        the configuration in use, as JSON, defaults included, secrets withheld (kproxy/config/redaction.py)
     /              this list
 
 /readyz is for the readiness of a pod, /healthz for its liveness: a proxy whose brokers are away must not be restarted. It is 503
@@ -36,9 +38,11 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from kproxy.output.client_metrics import ClientSeries
 from kproxy.output.metrics import Metrics, Scrape
 from kproxy.protocol.addresses import parse_ip
 from kproxy.proxy.messages import AnalyzerCounts, ClusterState, Connection
+from kproxy.proxy.shared_counts import FilterCount
 from kproxy.proxy.tap.counters import FIRST_BOUND_BITS, HISTOGRAM_BUCKETS, Counters
 
 LOOPBACK = frozenset({"localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback"})
@@ -55,6 +59,8 @@ INDEX = """kproxy
 /healthz       200 while kproxy runs
 /readyz        200 while it serves clients, else 503 and why (?format=json)
 /connections   open connections (JSON; ?limit=1000)
+/filters       what filters have counted (JSON)
+/config        the configuration in use, without secrets (JSON)
 """
 
 
@@ -75,8 +81,20 @@ class AdminSource(Protocol):
     def analysis(self) -> AnalyzerCounts | None:
         """The analyzer's last counts; None if there are none."""
 
+    def series(self) -> Mapping[str, Sequence[tuple[tuple[str, ...], list[int]]]]:
+        """The analyzer's numbers by names from traffic, by kind of name."""
+
     def hung(self) -> Mapping[str, int]:
         """How many processes were killed as they hung, by kind: worker or analyzer."""
+
+    def filter_counts(self) -> Sequence[FilterCount]:
+        """What filters have counted, over all workers."""
+
+    def client_series(self) -> ClientSeries:
+        """What clients have measured and sent."""
+
+    def config(self) -> Mapping[str, Any]:
+        """The configuration in use, without secrets."""
 
     def ready(self) -> tuple[bool, str]:
         """Return whether clients are served, and if not, why."""
@@ -97,6 +115,8 @@ def admin_app(source: AdminSource, hosts: Iterable[str] = ()) -> Starlette:
         Route("/healthz", shown.healthz),
         Route("/readyz", shown.readyz),
         Route("/connections", shown.connections),
+        Route("/filters", shown.filters),
+        Route("/config", shown.config),
     ]
     allowed = LOOPBACK | {host.lower() for host in hosts}
     return Starlette(routes=routes, middleware=[Middleware(_Guard, hosts=allowed)])
@@ -113,6 +133,7 @@ class _Pages:
         """See kproxy.output.metrics.Source."""
         workers = self._source.counters()
         counts = self._source.analysis()
+        clients = self._source.client_series()
         return Scrape(
             apis=[worker.apis() for worker in workers],
             totals=[{total.name.lower(): n for total, n in worker.totals().items()} for worker in workers],
@@ -120,7 +141,13 @@ class _Pages:
             bounds=BOUNDS,
             analysis={} if counts is None else msgspec.to_builtins(counts),
             analysis_up=counts is not None and time_ns() - counts.at < STALE,
+            series=self._source.series(),
             hung=self._source.hung(),
+            filter_counts=[
+                (one.cluster, one.filter, one.event, one.name, one.count) for one in self._source.filter_counts()
+            ],
+            client_metrics=clients.families(),
+            client_metrics_dropped=clients.dropped,
         )
 
     async def index(self, _request: Request) -> Response:
@@ -144,6 +171,15 @@ class _Pages:
             body = msgspec.json.encode(Readiness(ready, why, self._source.clusters()))
             return Response(body, status, media_type="application/json")
         return PlainTextResponse("ready\n" if ready else f"{why}\n", status)
+
+    async def filters(self, _request: Request) -> Response:
+        """List what filters have counted."""
+        shown = {"counts": self._source.filter_counts()}
+        return Response(msgspec.json.encode(shown), media_type="application/json")
+
+    async def config(self, _request: Request) -> Response:
+        """Show the configuration in use."""
+        return Response(msgspec.json.encode(self._source.config()), media_type="application/json")
 
     async def connections(self, request: Request) -> Response:
         """List at most ``limit`` open connections, and how many there are."""

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import signal
 import socket
 import time
 from collections import deque
@@ -15,12 +16,15 @@ from kproxy.proxy.logs import LogKeys, Relay, log
 from kproxy.proxy.messages import (
     Alive,
     AnalyzerCounts,
+    AnalyzerSeries,
     BrokerReach,
     Brokers,
+    ClientMetrics,
     Configure,
     Connections,
     Drained,
     Failed,
+    Learned,
     LogEvent,
     Message,
     Ready,
@@ -36,13 +40,21 @@ LAST_MESSAGES = 0.5  # seconds that the channel of a dead process is read, and t
 MOST_SEND = 5.0  # seconds; a process that does not read its channel for so long hangs
 
 
+class ProcessEnded(str):
+    """Why a configuration is not in use: the process ended before it was ready."""
+
+
 class ChildListener(Protocol):
     """What a Child calls."""
 
     async def started(self, child: "Child") -> None:
         """Called when a process was started and its channel is open."""
 
-    async def on_message(self, child: "Child", message: Brokers | BrokerReach | Connections | AnalyzerCounts) -> None:
+    async def on_message(
+        self,
+        child: "Child",
+        message: Brokers | Learned | BrokerReach | ClientMetrics | Connections | AnalyzerCounts | AnalyzerSeries,
+    ) -> None:
         """Called for a message that Child does not handle itself."""
 
     def ended(self, child: "Child", code: int | None) -> None:
@@ -271,12 +283,13 @@ class Child:
         self.ready = False
         self._process = None
         while self._answers:
-            self._answer(f"{self.name} ended {_code_words(code)} before it was ready")
+            self._answer(ProcessEnded(f"{self.name} ended {_code_words(code)} before it was ready"))
         self._listener.ended(self, code)
 
     async def _wait_after(self, code: int | None, lived: float) -> None:
         delay = self._backoff.after(lived)
-        log("error", "a process ended", **self._about(), exit_code=code, restart_in=delay)
+        reason = f"it ended {_code_words(code)}, and is started again"
+        log("error", "a process ended", **self._about(), exit_code=code, restart_in=delay, reason=reason)
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._stopping.wait(), delay)
 
@@ -291,4 +304,12 @@ class Child:
 def _code_words(code: int | None) -> str:
     if code is None:
         return "without having started"
-    return f"by signal {-code}" if code < 0 else f"with exit code {code}"
+    return f"by {_signal_name(-code)}" if code < 0 else f"with exit code {code}"
+
+
+def _signal_name(number: int) -> str:
+    """A signal by number and name."""
+    try:
+        return f"signal {number} ({signal.Signals(number).name})"
+    except ValueError:  # a real-time signal
+        return f"signal {number}"

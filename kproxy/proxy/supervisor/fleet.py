@@ -10,15 +10,20 @@ from kproxy.proxy.child_process import ChildArguments
 from kproxy.proxy.logs import log
 from kproxy.proxy.messages import (
     AnalyzerCounts,
+    AnalyzerSeries,
     BrokerReach,
     Brokers,
+    ClientMetrics,
     Configure,
     Connections,
     Drain,
     ForgetWorker,
+    Learned,
     Message,
 )
-from kproxy.proxy.supervisor.child import Child
+from kproxy.proxy.shared_counts import SharedCounts
+from kproxy.proxy.shared_sets import LearnedSets
+from kproxy.proxy.supervisor.child import Child, ProcessEnded
 from kproxy.proxy.supervisor.processes import ANALYZER, WORKER
 from kproxy.proxy.tap.counters import Counters
 from kproxy.proxy.tap.ring import await_reader, create_ring, detach_reader, reader_position
@@ -59,6 +64,9 @@ class Fleet:
         self.failure: asyncio.Future[str] = asyncio.get_running_loop().create_future()  # why the run must end
         self.on_connections: Callable[[Connections], None] = _ignore
         self.on_counts: Callable[[AnalyzerCounts], None] = _ignore
+        self.on_series: Callable[[AnalyzerSeries], None] = _ignore
+        self.on_analyzer_ended: Callable[[], None] = lambda: None
+        self.on_client_metrics: Callable[[ClientMetrics], None] = _ignore
         self.on_reach: Callable[[BrokerReach], None] = _ignore
         self.slots: list[WorkerSlot] = []
         self._modules = modules
@@ -67,7 +75,9 @@ class Fleet:
         self._retired: list[Counters] = []  # of workers that have left: their counts are still part of the totals
         self._analyzer: Child | None = None
         self._brokers: dict[str, Brokers] = {}
+        self._learned = LearnedSets()
         self._limits = SharedLimits.create()
+        self.counts = SharedCounts.create()
         self._tasks: set[asyncio.Task[None]] = set()
         self._analyzing: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._serving = False
@@ -86,11 +96,14 @@ class Fleet:
         self._serving = True
         return ""
 
-    async def change(self, config: Config) -> str:
-        """Have all workers use another configuration; if one cannot, all go back to the one before. Returns "" or why."""
+    async def change(self, config: Config, reload_filters: bool = False) -> str:
+        """Have all workers use another configuration; if one cannot, all go back to the one before. Returns "" or why.
+
+        *reload_filters*: they load the modules of filters again.
+        """
         before = self.config
         staying = [slot.child for slot in self.slots[: config.workers]]
-        configure = Configure.to(config)
+        configure = Configure.to(config, reload_filters)
         why = await _configure(staying, configure)
         if why:
             await _configure(staying, self._configure)
@@ -142,23 +155,38 @@ class Fleet:
         """Send a new process its configuration; a worker also the brokers that other workers have learned."""
         self._start_task(self._prepare(child), f"configure {child.name}")
 
-    async def on_message(self, child: Child, message: Brokers | BrokerReach | Connections | AnalyzerCounts) -> None:
-        """Pass brokers on to the other workers, and the rest to Overview."""
+    async def on_message(
+        self,
+        child: Child,
+        message: Brokers | Learned | BrokerReach | ClientMetrics | Connections | AnalyzerCounts | AnalyzerSeries,
+    ) -> None:
+        """Pass on to the other workers what one has learned, and the rest to Overview."""
         match message:
             case Brokers():
                 self._brokers[message.cluster] = message
-                others = [slot.child for slot in self._all_slots() if slot.child is not child]
-                await asyncio.gather(*(other.send(message) for other in others))
+                await self._send_others(child, message)
+            case Learned():
+                self._learned.receive(message)
+                await self._send_others(child, message)
             case BrokerReach():
                 self.on_reach(message)
+            case ClientMetrics():
+                self.on_client_metrics(message)
             case Connections():
                 self.on_connections(message)
             case AnalyzerCounts():
                 self.on_counts(message)
+            case AnalyzerSeries():
+                self.on_series(message)
+
+    async def _send_others(self, child: Child, message: Message) -> None:
+        others = [slot.child for slot in self._all_slots() if slot.child is not child]
+        await asyncio.gather(*(other.send(message) for other in others))
 
     def ended(self, child: Child, code: int | None) -> None:
         """Clean up after a process that is gone: its open connections, its reading of the rings, its slot."""
         if child.number is None:
+            self.on_analyzer_ended()
             if child is self._analyzer and not self.draining:
                 self._await_reader()
             else:
@@ -192,7 +220,9 @@ class Fleet:
         tap = (create_ring(self.config.analysis.ring_size),) if self._tapped else ()
 
         def arguments(control: int, stack: int) -> ChildArguments:
-            return ChildArguments(os.getpid(), control, counters.fd, tap, self._limits.fd, number, stack)
+            return ChildArguments(
+                os.getpid(), control, counters.fd, tap, self._limits.fd, number, self.counts.fd, stack
+            )
 
         child = Child(self._modules.worker, number, arguments, self)
         return WorkerSlot(child, counters, tap, asyncio.get_running_loop().create_future())
@@ -252,14 +282,14 @@ class Fleet:
     async def _prepare(self, child: Child) -> None:
         why = await child.configure(self._configure)
         if not why and child.number is not None:
-            for message in list(self._brokers.values()):
+            for message in [*self._brokers.values(), *self._learned.messages()]:
                 await child.send(message)
         if child is self._analyzer and not self._analyzing.done():
             self._analyzing.set_result(why)
         first = next((slot.first for slot in self.slots if slot.child is child), None)
         if first and not first.done():
             first.set_result(why)
-        elif why and not self.draining:
+        elif why and not self.draining and not isinstance(why, ProcessEnded):  # that one is started again
             log("error", "a process cannot use its configuration", process=child.name, reason=why)
             child.restart()
 
@@ -267,6 +297,7 @@ class Fleet:
         """Forget the brokers of clusters whose configuration has changed: they may be another Kafka's."""
         same = {cluster.name for cluster in self.config.clusters if cluster in before.clusters}
         self._brokers = {name: order for name, order in self._brokers.items() if name in same}
+        self._learned.forget_all_but(cluster.name for cluster in self.config.clusters)
 
     def _start_task(self, coroutine: Coroutine[Any, Any, Any], name: str) -> None:
         """Run a coroutine as a task; an exception in it ends the run."""

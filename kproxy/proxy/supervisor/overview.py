@@ -1,18 +1,28 @@
 """What the admin server shows: counters, open connections, the analysis, whether we are ready."""
 
 import asyncio
+import time
+from typing import Any
 
+from kproxy.config.redaction import redacted
+from kproxy.filters.loading import BUILT_IN
+from kproxy.output.client_metrics import ClientSeries
 from kproxy.proxy.logs import log
 from kproxy.proxy.messages import (
     AnalyzerCounts,
+    AnalyzerSeries,
     BrokerReach,
+    ClientMetrics,
     ClusterState,
     Connection,
     Connections,
     ListConnections,
 )
+from kproxy.proxy.shared_counts import FilterCount
+from kproxy.proxy.supervisor.analyzer_totals import AnalyzerTotals
 from kproxy.proxy.supervisor.child import Child
 from kproxy.proxy.supervisor.fleet import Fleet
+from kproxy.proxy.supervisor.series_totals import Row, SeriesTotals
 from kproxy.proxy.tap.counted import Total
 from kproxy.proxy.tap.counters import Counters
 
@@ -25,12 +35,17 @@ class Overview:
 
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
-        self._counts: AnalyzerCounts | None = None
+        self._totals = AnalyzerTotals()
+        self._series: dict[str, SeriesTotals] = {}  # by kind of name
         self._asked = 0
         self._answers: dict[int, Answer] = {}
         fleet.on_connections = self._collect
-        fleet.on_counts = self._remember
+        fleet.on_counts = self._totals.note
+        fleet.on_series = self._note_series
+        fleet.on_analyzer_ended = self._end_analysis
         fleet.on_reach = self._note_reach
+        fleet.on_client_metrics = self._note_client_metrics
+        self._client_series = ClientSeries()
         self._reach: dict[str, ClusterReach] = {}
 
     def counters(self) -> list[Counters]:
@@ -42,12 +57,40 @@ class Overview:
         return sum(counters.totals()[Total.CONNECTIONS_OPEN] for counters in self.counters())
 
     def analysis(self) -> AnalyzerCounts | None:
-        """The analyzer's last counts; None before there are any."""
-        return self._counts
+        """The analyzer's counts, those of processes that have ended included; None before there are any."""
+        return self._totals.total
+
+    def series(self) -> dict[str, list[Row]]:
+        """The analyzer's numbers by names from traffic, by kind of name."""
+        limits, now = self._fleet.config.metrics, time.monotonic()
+        return {kind: totals.rows(limits.series, limits.idle, now) for kind, totals in self._series.items()}
+
+    def _note_series(self, message: AnalyzerSeries) -> None:
+        if message.kind not in self._series:
+            self._series[message.kind] = SeriesTotals()
+        self._series[message.kind].note(message.rows)
+
+    def _end_analysis(self) -> None:
+        self._totals.end()
+        for totals in self._series.values():
+            totals.end(time.monotonic())
 
     def hung(self) -> dict[str, int]:
         """How many processes were killed as they hung, by kind."""
         return self._fleet.hung()
+
+    def filter_counts(self) -> list[FilterCount]:
+        """What filters have counted, over all workers."""
+        return self._fleet.counts.rows()
+
+    def client_series(self) -> ClientSeries:
+        """What clients have measured, without what is too old."""
+        self._client_series.expire(time.monotonic())
+        return self._client_series
+
+    def config(self) -> dict[str, Any]:
+        """The configuration in use, without secrets."""
+        return redacted(self._fleet.config, BUILT_IN)
 
     def ready(self) -> tuple[bool, str]:
         """Return whether clients are served, and if not, why.
@@ -95,6 +138,10 @@ class Overview:
         if answer is not None:
             answer.add(message)
 
+    def _note_client_metrics(self, message: ClientMetrics) -> None:
+        names = message.cluster, message.client_id, message.instance_id
+        self._client_series.add(time.monotonic(), names, message.metrics, message.keep_s)
+
     def _note_reach(self, message: BrokerReach) -> None:
         clusters = (cluster for cluster in self._fleet.config.clusters if cluster.name == message.cluster)
         bootstrap = next((cluster.bootstrap for cluster in clusters), [])
@@ -102,9 +149,6 @@ class Overview:
         if reach is None or reach.bootstrap != bootstrap:
             reach = self._reach[message.cluster] = ClusterReach(bootstrap)
         reach.note(message)
-
-    def _remember(self, message: AnalyzerCounts) -> None:
-        self._counts = message
 
 
 class ClusterReach:

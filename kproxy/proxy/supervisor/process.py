@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kproxy.config import Config
-from kproxy.config.files import watched_files
+from kproxy.config.files import filter_files, watched_files
 from kproxy.config.reading import Options, config_from_options, refusal
 from kproxy.errors import ConfigError, KproxyError, UsageError
 from kproxy.proxy.logs import log, start_logging
@@ -49,6 +49,8 @@ class Supervisor:
         self._signals: asyncio.Queue[signal.Signals] = asyncio.Queue()
         self._reload = asyncio.Event()
         self._asked_to_reload = False  # by a signal: even if no file seems to have changed
+        self._filter_files: set[str] = set()  # watched, with --reload-filters
+        self._filters_changed = False
         self._watch_files()
 
     async def run(self) -> int:
@@ -134,11 +136,14 @@ class Supervisor:
 
     def _watch_files(self) -> None:
         own = [self._options.file] if self._options.file else []
-        self._watch.watch([*own, *watched_files(self._config)])
+        if self._options.reload_filters:
+            self._filter_files = filter_files(self._config)
+        self._watch.watch([*own, *watched_files(self._config), *sorted(self._filter_files)])
 
     def _changed(self, files: Sequence[str]) -> None:
         for file in files:
             log("info", "a file has changed", file=file)
+        self._filters_changed |= not self._filter_files.isdisjoint(files)
         self._reload.set()
 
     async def _keep_reloading(self) -> None:
@@ -146,21 +151,22 @@ class Supervisor:
             await self._reload.wait()
             self._reload.clear()
             asked, self._asked_to_reload = self._asked_to_reload, False
+            changed, self._filters_changed = self._filters_changed, False
             try:
-                await self._read_again(asked)
+                await self._read_again(asked, changed)
             except UsageError as error:
                 _log_mistakes(error)
             except OSError as error:  # no file descriptors or memory for more workers
                 log("error", "the configuration is in use in part", reason=str(error))
 
-    async def _read_again(self, asked: bool) -> None:
+    async def _read_again(self, asked: bool, filters_changed: bool) -> None:
         """Read and use the configuration. Raises UsageError (ConfigError is one), also if a worker cannot use it."""
         config = config_from_options(self._options, filters=False)
-        if config == self._config and not asked:
+        if config == self._config and not asked and not filters_changed:
             await self._fleet.send_all(ReloadCertificates())
             log("info", "TLS files are read again")
             return
-        why = await self._fleet.change(config)
+        why = await self._fleet.change(config, filters_changed or (asked and self._options.reload_filters))
         if why:
             raise refusal(self._options, why)
         await self._move_admin(config)

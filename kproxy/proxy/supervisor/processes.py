@@ -27,14 +27,23 @@ def become_supervisor(options: Options) -> NoReturn:
     """Replace this process by the supervisor: same pid and terminal, without the command line's libraries (17 MB)."""
     sys.stdout.flush()
     sys.stderr.flush()
-    fd = os.memfd_create("kproxy options", 0)  # inherited
-    os.write(fd, msgspec.json.encode(options))
-    words = [*_python(SUPERVISOR), str(fd), *supervisor_title(options).split()]  # found by `pgrep -f` from the start on
+    words, _ = supervisor_command(options)
     os.execve(sys.executable, words, environment())
 
 
+def supervisor_command(options: Options) -> tuple[list[str], int]:
+    """The command line of a supervisor, and the file descriptor with its options, which it inherits."""
+    fd = os.memfd_create("kproxy options", 0)
+    os.write(fd, msgspec.json.encode(options))
+    return [
+        *_python(SUPERVISOR),
+        str(fd),
+        *supervisor_title(options).split(),
+    ], fd  # found by `pgrep -f` from the start on
+
+
 def inherited_options(fd: int) -> Options:
-    """The options that ``become_supervisor`` wrote."""
+    """The options that ``supervisor_command`` wrote."""
     with open(fd, "rb") as file:
         file.seek(0)
         return msgspec.json.decode(file.read(), type=Options)

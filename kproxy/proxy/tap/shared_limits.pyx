@@ -15,30 +15,21 @@ from kproxy.proxy.tap.sealed import create_sealed, sealed_size
 
 cdef extern from * nogil:
     """
-    static inline int kproxy_take64(uint64_t *at, uint64_t most) {
-        uint64_t found = __atomic_load_n(at, __ATOMIC_RELAXED);
-        while (found < most)
-            if (__atomic_compare_exchange_n(at, &found, found + 1, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
-                return 1;
-        return 0;
-    }
-    static inline int kproxy_take32(uint32_t *at, uint32_t most) {
-        uint32_t found = __atomic_load_n(at, __ATOMIC_RELAXED);
-        while (found < most)
-            if (__atomic_compare_exchange_n(at, &found, found + 1, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
-                return 1;
-        return 0;
-    }
-    static inline void kproxy_release64(uint64_t *at, uint64_t count) {
-        uint64_t found = __atomic_load_n(at, __ATOMIC_RELAXED);
-        while (!__atomic_compare_exchange_n(at, &found, found > count ? found - count : 0, 0,
-                                            __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {}
-    }
-    static inline void kproxy_release32(uint32_t *at, uint32_t count) {
-        uint32_t found = __atomic_load_n(at, __ATOMIC_RELAXED);
-        while (!__atomic_compare_exchange_n(at, &found, found > count ? found - count : 0, 0,
-                                            __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {}
-    }
+    #define KPROXY_PLACES(bits) \\
+        static inline int kproxy_take##bits(uint##bits##_t *at, uint##bits##_t most) { \\
+            uint##bits##_t found = __atomic_load_n(at, __ATOMIC_RELAXED); \\
+            while (found < most) \\
+                if (__atomic_compare_exchange_n(at, &found, found + 1, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) \\
+                    return 1; \\
+            return 0; \\
+        } \\
+        static inline void kproxy_release##bits(uint##bits##_t *at, uint##bits##_t count) { \\
+            uint##bits##_t found = __atomic_load_n(at, __ATOMIC_RELAXED); \\
+            while (!__atomic_compare_exchange_n(at, &found, found > count ? found - count : 0, 0, \\
+                                                __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {} \\
+        }
+    KPROXY_PLACES(32)
+    KPROXY_PLACES(64)
     static inline int kproxy_take_turn(int64_t *at, int64_t now, int64_t interval, int64_t depth) {
         int64_t due = __atomic_load_n(at, __ATOMIC_RELAXED);
         for (;;) {

@@ -5,7 +5,10 @@ from collections import Counter
 import msgspec
 
 from kproxy.output.bodies import Bodies
+from kproxy.output.escaping import word
+from kproxy.pipeline.output import End
 from kproxy.proxy.analyzer.counts import MOST_SERIES, OTHER, AnalysisCounts, BoundedCounter
+from kproxy.proxy.analyzer.series import Row
 from kproxy.proxy.channel import LONGEST_LINE
 from kproxy.proxy.messages import AnalyzerCounts
 from kproxy.session import Cut, Exchange
@@ -24,14 +27,32 @@ from tests.support.frames import (
 )
 from tests.support.traffic import golden_exchanges
 
-PRODUCE, FETCH, JOIN_GROUP = 0, 1, 11
+PRODUCE, FETCH, JOIN_GROUP, API_VERSIONS = 0, 1, 11, 18
+GROUP_APIS = {8, 9, 11, 12, 13, 14, 28, 68, 76, 88}
 
 
-def counted(*steps: object) -> dict[str, object]:
+def counts_of(*steps: object) -> AnalysisCounts:
     counts = AnalysisCounts()
     for event in events_of(*steps, closing, session=new_session()):
         counts.write(event, None)
-    return counts.message(0)
+    return counts
+
+
+def counted(*steps: object) -> AnalyzerCounts:
+    return counts_of(*steps).message(0)
+
+
+def series(counts: AnalysisCounts, kind: str) -> list[Row]:
+    return next(message.rows for message in counts.series() if message.kind == kind)
+
+
+def topics(counts: AnalysisCounts) -> list[tuple[str, ...]]:
+    """Topic, operation and bytes."""
+    return [(*labels, numbers[1]) for labels, numbers in series(counts, "topics")]
+
+
+def rebalances(counts: AnalysisCounts) -> list[tuple[str, int]]:
+    return [(labels[0], numbers[2]) for labels, numbers in series(counts, "groups")]
 
 
 def join(correlation_id: int, group: str) -> bytes:
@@ -70,11 +91,12 @@ def test_frames_that_are_more_or_less_than_a_message_are_counted_by_side() -> No
     asked = frame(bytes.fromhex("0003 000d 00000002 0007 72646b61666b61 00 00000000 010000"))
     records = request(PRODUCE, 7, 3, bytes.fromhex("ffff 0001 00000000 00000001 0001 74 00000001 00000000 000003e8"))
     cut = (len(records) - 4 + 1000).to_bytes(4, "big") + records[4:]
-    said = counted(client >> asked, client >> asked, client >> cut, client.loses(1000, Cut.LEFT_OUT))
+    counts = counts_of(client >> asked, client >> asked, client >> cut, client.loses(1000, Cut.LEFT_OUT))
+    said = counts.message(0)
     assert said.trailing == [("Metadata", "request", 2)]
     assert said.cut == [("Produce", "request", 1)]
     assert said.undecoded == []
-    assert said.topics == [("t", "produce", 1000)]
+    assert topics(counts) == [("t", "produce", 1000)]
 
 
 def test_a_rebalance_is_a_generation_not_heard_of_before() -> None:
@@ -83,7 +105,9 @@ def test_a_rebalance_is_a_generation_not_heard_of_before() -> None:
         [("a", 1, 0), ("a", 1, 0), ("b", 1, 0), ("a", 2, 0), ("a", -1, 25)], 1
     ):
         steps += [client >> join(correlation_id, group), broker >> joined(correlation_id, generation, error)]
-    assert counted(*steps).rebalances == [("a", 2), ("b", 1)]
+    counts = counts_of(*steps)
+    assert rebalances(counts) == [("a", 2), ("b", 1)]
+    assert series(counts, "groups") == [(("a",), [4, 1, 2]), (("b",), [1, 0, 1])]  # requests, errors, rebalances
 
 
 def test_bytes_of_records_by_topic_are_those_that_kafka_encoded() -> None:
@@ -96,9 +120,41 @@ def test_bytes_of_records_by_topic_are_those_that_kafka_encoded() -> None:
         counts.write(exchange, None)
         body = asked["json"] if exchange.api_key == PRODUCE else answered["json"]
         expected = sum(sizes(body))
-        assert sum(size for *_, size in counts.message(0).topics) == expected, exchange.api_version
+        assert sum(size for *_, size in topics(counts)) == expected, exchange.api_version
         seen[exchange.api_key] += expected > 0
     assert min(seen[PRODUCE], seen[FETCH]) > 5
+
+
+def test_groups_are_those_of_kafkas_json_in_every_version() -> None:
+    seen: set[tuple[int | None, int | None]] = set()
+    for asked, _, exchange in golden_exchanges():
+        body = asked["json"]
+        if exchange.api_key not in GROUP_APIS or exchange.undecoded:
+            continue
+        counts = AnalysisCounts()
+        counts.write(exchange, None)
+        groups = [body["groupId"]] if "groupId" in body else [group["groupId"] for group in body["groups"]]
+        found = {labels[0]: numbers[0] for labels, numbers in series(counts, "groups")}
+        assert found == Counter(word(group) for group in groups), (exchange.api_key, exchange.api_version)
+        seen.add((exchange.api_key, exchange.api_version))
+    assert {api for api, _ in seen} == GROUP_APIS and len(seen) > 50
+
+
+def test_requests_and_connections_by_client_and_software() -> None:
+    exchanges = [exchange for *_, exchange in golden_exchanges() if exchange.api_key in (API_VERSIONS, 12)]
+    first = exchanges[0]
+    first.connection.client_software_name, first.connection.client_software_version = "librdkafka", "2.5.0\x1b"
+    counts = AnalysisCounts()
+    for number in range(3):
+        counts.write(first.copy(api_key=(API_VERSIONS, 12, API_VERSIONS)[number], client_id="old\n"), None)
+    labels = "librdkafka", "2.5.0\\x1b"
+    assert dict(series(counts, "software"))[labels] == [3, 1]
+    counts.end(End(first.connection.number, 0))
+    counts.write(first.copy(api_key=API_VERSIONS), None)
+    assert dict(series(counts, "software"))[labels] == [4, 2]
+    assert first.request is not None and first.response is not None
+    requests, asked, answered, _ = dict(series(counts, "clients"))[("old\\n",)]
+    assert (requests, asked, answered) == (3, 3 * (4 + len(first.request.data)), 3 * (4 + len(first.response.data)))
 
 
 def sizes(value: object) -> list[int]:
@@ -131,8 +187,8 @@ def test_attack_19_a_million_names_are_a_thousand_series_and_one() -> None:
     for number in range(1_000_000):
         counter.add(f"topic-{number}", "produce")
     rows = counter.rows()
-    assert len(rows) == MOST_SERIES + 1
-    assert rows[-1] == (OTHER, OTHER, 1_000_000 - MOST_SERIES)
+    assert len(rows) == MOST_SERIES
+    assert rows[-1] == (OTHER, OTHER, 1_000_000 - MOST_SERIES + 1)
     counter.add("topic-5", "produce", n=10)
     assert ("topic-5", "produce", 11) in counter.rows()
 
@@ -140,27 +196,40 @@ def test_attack_19_a_million_names_are_a_thousand_series_and_one() -> None:
 def test_attack_19_the_counts_fit_the_channel_whatever_the_names() -> None:
     """A message that is too long is dropped, each second anew."""
     counts = AnalysisCounts()
-    for counter, labels in ((counts.undecoded, 1), (counts.errors, 2), (counts.topics, 2), (counts.rebalances, 1)):
+    for counter, labels in ((counts.undecoded, 1), (counts.errors, 2), (counts.trailing, 2), (counts.cut, 2)):
         for number in range(3_000):
             counter.add(f"{number}" + "\U0001f9ea\0" * 300, *["x" * 100] * (labels - 1))
     message = counts.message(2**63)
     assert len(msgspec.json.encode(message)) + 10_000 < LONGEST_LINE  # with the rest of it
-    for rows in (message.undecoded, message.errors, message.topics, message.rebalances):
+    for rows in (message.undecoded, message.errors, message.trailing, message.cut):
         assert len(rows) > 50 and sum(row[-1] for row in rows) == 3_000 and rows[-1][0] == OTHER
+
+
+def test_attack_19_each_kind_of_series_fits_the_channel_whatever_the_names() -> None:
+    counts = AnalysisCounts()
+    for name in ("\U000e0001", "\U0001f9ea", "\udcff", '"', "\0"):
+        for number in range(1_500):
+            hostile = f"{number}" + name * 300
+            counts.clients.add(hostile, *[2**50] * 4)
+            counts.software.add((hostile, hostile), *[2**50] * 2)
+            counts.groups.add(hostile, *[2**50] * 3)
+            counts.topics.add((word(hostile, 48), "produce"), *[2**50] * 2)
+    for message in counts.series():
+        assert len(message.rows) == MOST_SERIES
+        assert len(msgspec.json.encode(message)) < LONGEST_LINE
 
 
 def test_attack_19_many_groups_are_bounded_and_their_names_are_cut() -> None:
     steps = []
     for number in range(1, 1_200):
         steps += [client >> join(number, f"{'g' * 500}\n{number}"[-400:]), broker >> joined(number, 1)]
-    said = counted(*steps)
-    assert len(said.rebalances) <= MOST_SERIES + 1
-    assert len(msgspec.json.encode(said)) < 1 << 20  # a line to the supervisor
-    assert all(len(name) <= 80 and "\n" not in name for name, _ in said.rebalances)
+    found = rebalances(counts_of(*steps))
+    assert len(found) <= MOST_SERIES and sum(count for _, count in found) == 1_199
+    assert all(len(name) <= 80 and "\n" not in name for name, _ in found)
 
 
 def test_a_fetch_that_brings_nothing_names_no_topic() -> None:
-    assert counted(client >> fetch(1, 0, -1, partitions=((0, 5),)), broker >> fetch_answer(1, 0)).topics == []
+    assert topics(counts_of(client >> fetch(1, 0, -1, partitions=((0, 5),)), broker >> fetch_answer(1, 0))) == []
 
 
 def test_the_bodies_are_not_read_twice() -> None:

@@ -7,6 +7,7 @@ import logging
 import random
 import socket
 import ssl
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from kproxy.proxy.network.tls import broker_context, listener_context
 from kproxy.proxy.tap.counted import CloseCause, Total
 from tests.support.certificates import certificates
 from tests.support.links import request, run
-from tests.support.virtual_clusters import Broker, Front, ask, front, listening
+from tests.support.virtual_clusters import Broker, Front, Serve, ask, front, listening
 
 OF_CLIENT = BrokerTls(ca=certificates().ca)  # as clients trust us
 LISTENER = ListenerTls(certificate=certificates().server.certificate, key=certificates().server.key)
@@ -37,6 +38,16 @@ def of_broker(words: dict[str, Any]) -> ssl.SSLContext | None:
     return listener_context(LISTENER) if "broker_tls" in words else None
 
 
+@contextlib.asynccontextmanager
+async def proxied(broker: Broker | Serve, words: dict[str, Any], **more: Any) -> AsyncIterator[Front]:
+    """A proxy with the TLS legs of *words*, before a broker."""
+    serve = broker.serve if isinstance(broker, Broker) else broker
+    async with listening(serve, of_broker(words)) as port, front(f"localhost:{port}", **words, **more) as proxy:
+        if isinstance(broker, Broker):
+            broker.port = port
+        yield proxy
+
+
 async def come(proxy: Front, words: dict[str, Any]) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     if "listener_tls" not in words:
         return await proxy.connect(limit=1 << 22)
@@ -46,11 +57,7 @@ async def come(proxy: Front, words: dict[str, Any]) -> tuple[asyncio.StreamReade
 @pytest.mark.parametrize("words", LEGS.values(), ids=LEGS)
 def test_big_frames_pass_both_ways_whole(words: dict[str, Any]) -> None:
     async def work() -> None:
-        broker = Broker()
-        async with (
-            listening(broker.serve, of_broker(words)) as broker.port,
-            front(f"localhost:{broker.port}", **words) as proxy,
-        ):
+        async with proxied(Broker(), words) as proxy:
             reader, writer = await come(proxy, words)
             chance = random.Random(3)
             for number, size in enumerate((0, 1, 16_384, 300_000, 6_000_000)):
@@ -72,11 +79,7 @@ def test_many_small_frames_in_one_segment_right_after_the_handshake(words: dict[
     """The first of them are there before the broker is connected."""
 
     async def work() -> None:
-        broker = Broker()
-        async with (
-            listening(broker.serve, of_broker(words)) as broker.port,
-            front(f"localhost:{broker.port}", **words) as proxy,
-        ):
+        async with proxied(Broker(), words) as proxy:
             reader, writer = await come(proxy, words)
             frames = [request(12, 0, n, bytes(n % 50)) for n in range(3_000)]
             writer.write(b"".join(frames))
@@ -110,10 +113,7 @@ def test_promise_5_a_client_that_reads_slowly_stops_the_broker(words: dict[str, 
             writer.close()
 
     async def work() -> None:
-        async with (
-            listening(pour, of_broker(words)) as port,
-            front(f"localhost:{port}", addresses=FIXED, **words) as proxy,
-        ):
+        async with proxied(pour, words, addresses=FIXED) as proxy:
             reader, writer = await come(proxy, words)
             writer.transport.pause_reading()  # type: ignore[attr-defined]
             writer.write(request(12, 0, 1)[:14] + bytes(1))
@@ -140,10 +140,7 @@ def test_the_broker_closes_first_and_the_client_hears_of_it(words: dict[str, Any
         writer.close()
 
     async def work() -> None:
-        async with (
-            listening(leave, of_broker(words)) as port,
-            front(f"localhost:{port}", addresses=FIXED, **words) as proxy,
-        ):
+        async with proxied(leave, words, addresses=FIXED) as proxy:
             reader, writer = await come(proxy, words)
             writer.write(request(12, 0, 1))
             assert await reader.read() == b"\0\0\0\5\0\0\0\1x"
@@ -166,10 +163,7 @@ def test_promise_10_what_a_client_sent_before_it_left_reaches_the_broker(words: 
         writer.close()
 
     async def work() -> None:
-        async with (
-            listening(collect, of_broker(words)) as port,
-            front(f"localhost:{port}", addresses=FIXED, **words) as proxy,
-        ):
+        async with proxied(collect, words, addresses=FIXED) as proxy:
             _, writer = await come(proxy, words)
             sent = b"".join(request(0, 3, n, b"\xff\xff\0\0" + bytes(3_000)) for n in range(1_000))  # acks=0
             writer.write(sent)
@@ -185,11 +179,7 @@ def test_promise_10_what_a_client_sent_before_it_left_reaches_the_broker(words: 
 def test_half_close_of_a_plain_client_before_a_broker_over_tls_is_answered() -> None:
     async def work() -> None:
         words = LEGS["broker"]
-        broker = Broker()
-        async with (
-            listening(broker.serve, of_broker(words)) as broker.port,
-            front(f"localhost:{broker.port}", **words) as proxy,
-        ):
+        async with proxied(Broker(), words) as proxy:
             reader, writer = await come(proxy, words)
             sent = request(12, 0, 1, bytes(2_000_000))
             writer.write(sent)
@@ -245,11 +235,7 @@ def test_promise_9_half_close_over_tls_gives_every_answer_that_is_in_flight(word
             return bytes(got)
 
     async def work() -> None:
-        broker = Broker()
-        async with (
-            listening(broker.serve, of_broker(words)) as broker.port,
-            front(f"localhost:{broker.port}", **words) as proxy,
-        ):
+        async with proxied(Broker(), words) as proxy:
             got = await asyncio.to_thread(converse, proxy.port)
             assert got == b"".join(len(frame[8:]).to_bytes(4, "big") + frame[8:] for frame in frames)
             await proxy.until(lambda: not proxy.worker.links)
@@ -291,10 +277,7 @@ def test_promise_6_clients_that_do_not_read_stay_within_the_memory_budget(words:
         writer.close()
 
     async def work() -> None:
-        async with (
-            listening(pour, of_broker(words)) as port,
-            front(f"localhost:{port}", limits=Limits(memory=budget), addresses=FIXED, **words) as proxy,
-        ):
+        async with proxied(pour, words, limits=Limits(memory=budget), addresses=FIXED) as proxy:
             most, quiet = 0, 0
             proxy.worker.memory_budget = budget
             came = [await come_with_a_small_window(proxy, words) for _ in range(clients)]
@@ -327,11 +310,7 @@ def test_a_client_over_tls_that_vanishes_is_no_fault() -> None:
         faults: list[Any] = []
         asyncio.get_running_loop().set_exception_handler(lambda _, context: faults.append(context))
         words = LEGS["both"]
-        broker = Broker()
-        async with (
-            listening(broker.serve, of_broker(words)) as broker.port,
-            front(f"localhost:{broker.port}", **words) as proxy,
-        ):
+        async with proxied(Broker(), words) as proxy:
             for _ in range(20):
                 reader, writer = await come(proxy, words)
                 await ask(reader, writer, request(12, 0, 1))

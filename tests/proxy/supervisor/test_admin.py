@@ -3,10 +3,13 @@
 import asyncio
 import json
 import os
+import shutil
 import socket
-from collections.abc import Iterator
+import subprocess
+from collections.abc import Callable, Iterator
 from http.client import HTTPConnection
-from threading import Thread
+from pathlib import Path
+from threading import Semaphore, Thread
 from typing import Any
 
 import httpx
@@ -14,11 +17,16 @@ import msgspec
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from kproxy.filters.contract import ClientMetric
+from kproxy.output.client_metrics import ClientSeries
 from kproxy.proxy.messages import AnalyzerCounts, ClusterState, Connection
+from kproxy.proxy.shared_counts import FilterCount
 from kproxy.proxy.supervisor.admin import admin_app, host_name
 from kproxy.proxy.supervisor.admin_server import AdminServer
 from kproxy.proxy.tap.counted import CloseCause, Total
 from kproxy.proxy.tap.counters import Counters
+from tests.conftest import Require
+from tests.support.ports import free_ports
 from tests.support.stand_in_worker import connection
 
 
@@ -29,6 +37,8 @@ class Proxy:
         self.workers = [Counters.create(), Counters.create()]
         self.counts: AnalyzerCounts | None = None
         self.state = (True, "")
+        self.clients: list[tuple[tuple[str, ...], list[int]]] = [(("c",), [1, 2, 3, 4])]
+        self.on_scrape: Callable[[], None] = lambda: None
 
     def counters(self) -> list[Counters]:
         return self.workers
@@ -36,8 +46,25 @@ class Proxy:
     def analysis(self) -> AnalyzerCounts | None:
         return self.counts
 
+    def series(self) -> dict[str, list[tuple[tuple[str, ...], list[int]]]]:
+        self.on_scrape()
+        return {"clients": self.clients}
+
+    def config(self) -> dict[str, Any]:
+        return {"clusters": [], "admin": None}
+
     def hung(self) -> dict[str, int]:
         return {"worker": 0, "analyzer": 2}
+
+    def filter_counts(self) -> list[FilterCount]:
+        return [FilterCount("orders", "faults", "fired", 'a "name"\n', 3)]
+
+    def client_series(self) -> ClientSeries:
+        series = ClientSeries()
+        metrics = [ClientMetric("org.apache.kafka.producer.record.send.total", True, False, (("topic", 'a"b'),), 7.0)]
+        series.add(0.0, ("orders", "app", "AAECAwQFBgcICQoLDA0ODw"), metrics, 60.0)
+        series.dropped["too many series"] = 3
+        return series
 
     def ready(self) -> tuple[bool, str]:
         return self.state
@@ -110,6 +137,13 @@ def test_metrics_are_the_sums_of_all_workers(proxy: Proxy, client: Client) -> No
     assert found["kproxy_analysis_up", ()] == 0
 
 
+def test_the_configuration(client: Client) -> None:
+    answer = client.get("/config")
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.json() == {"clusters": [], "admin": None}
+    assert "/config" in client.get("/").text
+
+
 def test_analysis_is_up_while_it_speaks(proxy: Proxy, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kproxy.proxy.supervisor.admin.time_ns", lambda: 100 * 10**9)
     proxy.counts = AnalyzerCounts(at=96 * 10**9)
@@ -139,6 +173,20 @@ def test_connections_are_limited(client: Client) -> None:
     }
     for bad in ("-1", "x", "100001", ""):
         assert client.get(f"/connections?limit={bad}").status_code == 400
+
+
+def test_what_filters_have_counted(client: Client) -> None:
+    count = {"cluster": "orders", "filter": "faults", "event": "fired", "name": 'a "name"\n', "count": 3}
+    assert client.get("/filters").json() == {"counts": [count]}
+    sample = r'kproxy_filter_events_total{cluster="orders",event="fired",filter="faults",name="a \"name\"\n"} 3.0'
+    assert sample in client.get("/metrics").text.splitlines()
+
+
+def test_what_clients_have_measured(client: Client) -> None:
+    lines = client.get("/metrics").text.splitlines()
+    labels = r'client_id="app",client_instance_id="AAECAwQFBgcICQoLDA0ODw",cluster="orders",topic="a\"b"'
+    assert f"kafka_client_producer_record_send_total{{{labels}}} 7.0" in lines
+    assert 'kproxy_client_metrics_dropped_total{reason="too many series"} 3.0' in lines
 
 
 def test_the_index_names_what_is_there(client: Client) -> None:
@@ -253,3 +301,48 @@ def test_attack_26_a_websocket_is_closed(proxy: Proxy) -> None:
         connection.request("GET", "/metrics", headers=upgrade | {"Origin": "http://evil.example"})
         assert connection.getresponse().status != 101
         connection.close()
+
+
+CONFIGURATION = """
+global: {{scrape_interval: 1s}}
+scrape_configs:
+- job_name: kproxy
+  static_configs: [{{targets: ["127.0.0.1:{port}"]}}]
+"""
+
+
+def test_prometheus_scrapes_it(proxy: Proxy, tmp_path: Path, require: Require) -> None:
+    """A real Prometheus: a thousand series of names, hostile ones among them, come back as they were."""
+    prometheus = shutil.which("prometheus")
+    require("prometheus", prometheus, "there is no prometheus")
+    assert prometheus is not None
+    hostile = ['"', "\\", "\n", "\u202e", "{}", "# HELP x", "\U0001f9ea"]
+    names = [*hostile, *(f"client-{number}" for number in range(992)), "__other__"]
+    proxy.clients = [((name,), [number, 2, 3, 4]) for number, name in enumerate(names)]
+    scraping = Semaphore(0)  # each scrape begins when the one before is stored
+    proxy.on_scrape = scraping.release
+    with Served(proxy) as served:
+        (tmp_path / "prometheus.yml").write_text(CONFIGURATION.format(port=served.port), encoding="utf-8")
+        port = free_ports()
+        command = [prometheus, f"--config.file={tmp_path}/prometheus.yml", f"--storage.tsdb.path={tmp_path}/data"]
+        command.append(f"--web.listen-address=127.0.0.1:{port}")
+        with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
+            try:
+                assert scraping.acquire(timeout=60)
+                succeeded = False  # one that takes longer than a second fails
+                while not succeeded:
+                    assert scraping.acquire(timeout=60)
+                    succeeded = query(port, "max_over_time(up[1h])")[0]["value"][1] == "1"
+                found = query(port, "last_over_time(kproxy_client_requests_total[1h])")
+            finally:
+                process.terminate()
+    assert {one["metric"]["client_id"]: int(one["value"][1]) for one in found} == {
+        name: number for number, name in enumerate(names)
+    }
+
+
+def query(port: int, expression: str) -> Any:
+    answer = httpx.get(
+        f"http://127.0.0.1:{port}/api/v1/query", params={"query": expression}, timeout=60, trust_env=False
+    )
+    return answer.json()["data"]["result"]

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from kproxy.proxy.messages import AnalyzerCounts, BrokerReach, ClusterState
+from kproxy.filters.contract import ClientMetric
+from kproxy.proxy.messages import AnalyzerCounts, BrokerReach, ClientMetrics, ClusterState
 from kproxy.proxy.supervisor import overview as overview_module
 from kproxy.proxy.supervisor.fleet import Fleet
 from kproxy.proxy.supervisor.overview import Overview
@@ -85,6 +86,21 @@ def test_clients_and_the_analysis() -> None:
         for counters in overview.counters():
             counters.put(Total.CONNECTIONS_OPEN, 2)
         fleet.on_counts(AnalyzerCounts(frames=7))
-        return overview.clients(), overview.analysis()
+        before = overview.analysis()
+        fleet.on_analyzer_ended()
+        fleet.on_counts(AnalyzerCounts(frames=1))
+        return overview.clients(), before, overview.analysis()
 
-    assert with_fleet(config(workers=2), test) == (4, AnalyzerCounts(frames=7))
+    assert with_fleet(config(workers=2), test) == (4, AnalyzerCounts(frames=7), AnalyzerCounts(frames=8))
+
+
+def test_what_clients_measure_is_shown_until_it_is_too_old() -> None:
+    async def test(fleet: Fleet, _: str) -> Any:
+        overview = Overview(fleet)
+        for name, keep_s in (("kept", 3_600.0), ("old", -1.0)):
+            metrics = [ClientMetric(name, False, False, (), 2.5)]
+            fleet.on_client_metrics(ClientMetrics("orders", "app", "AAECAwQFBgcICQoLDA0ODw", metrics, keep_s))
+        samples = [sample for family in overview.client_series().families() for sample in family.samples]
+        return [(sample.name, sample.labels["client_id"], sample.value) for sample in samples]
+
+    assert with_fleet(config(), test) == [("kafka_client_kept", "app", 2.5)]

@@ -62,7 +62,9 @@ def wait_until_gone(pid: int) -> None:
     except ProcessLookupError:
         return
     try:
-        assert select.select([fd], [], [], 20)[0], f"process {pid} goes on"
+        poll = select.poll()
+        poll.register(fd, select.POLLIN)
+        assert poll.poll(20_000), f"process {pid} goes on"
     finally:
         os.close(fd)
 
@@ -80,6 +82,20 @@ def test_it_serves_when_all_workers_are_ready_and_ends_with_them(run: Run) -> No
         assert not Path(f"/proc/{pid}").exists()
 
 
+def test_an_analyzer_that_is_killed_before_it_is_ready_is_not_blamed_for_its_configuration(run: Run) -> None:
+    process = run.start("unready")
+    killed = process.until("begun", process="analyzer")["pid"]
+    os.kill(killed, signal.SIGKILL)
+    ended = process.until("a process ended")
+    assert ended["process"] == "analyzer"
+    assert ended["reason"] == "it ended by signal 9 (SIGKILL), and is started again"
+    second = process.until("begun", process="analyzer")
+    assert second["pid"] != killed
+    assert process.tell(signal.SIGINT).ended() == 0
+    assert not process.events("a process cannot use its configuration")
+    assert not [event for event in process.events("a process ended") if event["exit_code"] != -9]
+
+
 def test_without_analysis_there_is_no_analyzer(run: Run) -> None:
     process = run.start("plain", analysis={"enabled": False})
     process.until("serving")
@@ -94,6 +110,7 @@ def test_a_killed_child_is_replaced_at_once(run: Run, which: int | None) -> None
     os.kill(before[which], signal.SIGKILL)
     ended = process.until("a process ended")
     assert (ended["exit_code"], ended["restart_in"]) == (-9, 0.0)
+    assert ended["reason"] == "it ended by signal 9 (SIGKILL), and is started again"
     assert ended.get("worker") == which
     after = process.until("received configure")
     assert after.get("worker") == which
@@ -270,3 +287,14 @@ def test_23_too_few_files_are_told_of(run: Run) -> None:
     told = process.until("limits.connections will not be reached")
     assert "ulimit -n" in told["reason"]
     process.until("serving")
+
+
+def test_changed_filters_are_loaded_again_when_asked(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "watched_filters.py"
+    file.write_text("", encoding="utf-8")
+    run.write("plain", cluster={"filters": [{"use": "watched_filters:Mine"}]})
+    with supervised(json.dumps({"file": str(run.file), "reload_filters": True}), modules=tmp_path) as process:
+        process.until("serving")
+        file.write_text("# changed", encoding="utf-8")
+        assert process.until("a file has changed")["file"] == str(file)
+        process.until("the configuration was taken")

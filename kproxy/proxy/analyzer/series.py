@@ -1,0 +1,149 @@
+"""Numbers by names from traffic, for a bounded number of names: those that send most have their own, all others share OTHER.
+
+    admitted    a name that is new has its own numbers at once while there is room, from 0
+    shared      without room it is counted as OTHER, and its requests of this period are counted approximately beside it
+                (a frequent-items sketch: Misra and Gries, with the median taken off when it is full)
+    exchanged   at the end of a period, the names of which most requests were shared take the places of those that had
+                less than half as many of their own; few in each period, so that an attacker makes few new series
+    ended       names that were idle for long leave their places
+
+Numbers only grow while a name has its place. When it leaves, its numbers are gone: they are not added to OTHER, whose rate would
+be wrong. If it comes back it begins at 0, which Prometheus takes as the restart of a counter. Thus rates are right at every
+moment, and their sum over all names is that of the traffic; the sum of the numbers themselves is not.
+"""
+
+from collections.abc import Callable
+from heapq import nlargest, nsmallest
+from operator import add
+from typing import Generic, TypeAlias, TypeVar
+
+from kproxy.output.escaping import printable, well_formed
+
+MOST_SERIES = 1_000  # OTHER included
+IDLE = 3_600.0  # seconds
+OTHER = "__other__"
+PERIOD = 60.0  # seconds
+LEAST = 10  # shared requests in a period, for which a name gets a place
+EXCHANGED = 10  # one in so many places may be exchanged in each period
+CANDIDATES = 4_000
+LONGEST_NAME = 64  # characters
+
+Key = TypeVar("Key", str | None, tuple[str | None, ...])
+Labels: TypeAlias = tuple[str, ...]
+Row: TypeAlias = tuple[Labels, list[int]]
+
+
+def one_label(name: str | None) -> Labels:
+    """The label of a name: what a terminal would obey is escaped; "" if there is none."""
+    return (well_formed(printable(name, LONGEST_NAME)) if name else "",)
+
+
+class Kept:
+    """The numbers of a name that has its place; the first one is its requests."""
+
+    __slots__ = ("began", "numbers", "seen", "used")
+
+    def __init__(self, width: int, now: float) -> None:
+        self.numbers = [0] * width
+        self.began = 0  # its requests at the begin of the period
+        self.seen = 0  # its requests when it was last seen used
+        self.used = now
+
+    def is_idle(self, now: float, longest: float) -> bool:
+        """Whether it has had no request for so long."""
+        if self.numbers[0] != self.seen:
+            self.seen, self.used = self.numbers[0], now
+        return now - self.used >= longest
+
+    @property
+    def in_period(self) -> int:
+        """Its requests in this period."""
+        return self.numbers[0] - self.began
+
+
+class Series(Generic[Key]):
+    """Lists of *width* numbers by name."""
+
+    def __init__(self, width: int, labels_of: Callable[[Key], Labels], labels: int = 1) -> None:
+        self._width = width
+        self._labels_of: Callable[[Key], Labels] = labels_of
+        self._other_labels = (OTHER,) * labels
+        self._other = [0] * width
+        self._kept: dict[Labels, Kept] = {}
+        self._known: dict[Key, list[int]] = {}  # the numbers in _kept by names as they come; may be emptied at any time
+        self._shared: dict[Labels, int] = {}  # requests of names without a place, in this period
+        self._most, self._idle = MOST_SERIES, IDLE
+        self._now = self._period_began = 0.0
+
+    def add(self, key: Key, *numbers: int) -> None:
+        """Add as many *numbers* as a name has; the first one is its requests."""
+        found = self._known.get(key)
+        if found is None:
+            found = self._find(key, numbers[0])
+        found[:] = map(add, found, numbers)
+
+    def _find(self, key: Key, requests: int) -> list[int]:
+        labels = self._labels_of(key)
+        kept = self._kept.get(labels)
+        if kept is None:
+            if labels == self._other_labels or len(self._kept) >= self._most - 1:
+                self._share(labels, requests)
+                return self._other
+            kept = self._kept[labels] = Kept(self._width, self._now)
+        if len(self._known) >= 2 * MOST_SERIES:  # different names may have the same label
+            self._known.clear()
+        self._known[key] = kept.numbers
+        return kept.numbers
+
+    def _share(self, labels: Labels, requests: int) -> None:
+        shared = self._shared
+        shared[labels] = shared.get(labels, 0) + requests
+        if len(shared) > CANDIDATES:
+            median = sorted(shared.values())[len(shared) // 2]
+            self._shared = {labels: n - median for labels, n in shared.items() if n > median}
+
+    def limit(self, most: int, idle: float) -> None:
+        """Have at most *most* series, of which none is idle for *idle* seconds."""
+        self._most, self._idle = most, idle
+        self._remove(list(self._kept)[max(0, most - 1) :])
+
+    def age(self, now: float) -> None:
+        """End series that are idle and exchange those that are light; *now* is in seconds and never less than before."""
+        self._now = now
+        self._remove([labels for labels, kept in self._kept.items() if kept.is_idle(now, self._idle)])
+        if now - self._period_began >= PERIOD:
+            self._period_began = now
+            self._exchange()
+
+    def _exchange(self) -> None:
+        most = max(1, self._most // EXCHANGED)
+        self._shared.pop(self._other_labels, None)
+        free = max(0, self._most - 1 - len(self._kept))
+        heavy = nlargest(most, self._shared.items(), key=lambda item: item[1])
+        light = [(labels, kept.in_period) for labels, kept in self._kept.items()] if heavy else []
+        leaving = iter(nsmallest(most, light, key=lambda item: item[1]))
+        for labels, requests in heavy:
+            if requests < LEAST:
+                break
+            if free:
+                free -= 1
+            else:
+                lightest = next(leaving, None)
+                if lightest is None or requests <= 2 * lightest[1]:
+                    break
+                self._remove([lightest[0]])
+            self._kept[labels] = Kept(self._width, self._now)
+        self._shared.clear()
+        for kept in self._kept.values():
+            kept.began = kept.numbers[0]
+
+    def _remove(self, ended: list[Labels]) -> None:
+        for labels in ended:
+            del self._kept[labels]
+        if ended:
+            self._known.clear()
+
+    def rows(self) -> list[Row]:
+        """Labels and numbers of each series."""
+        rows: list[Row] = [(labels, list(kept.numbers)) for labels, kept in self._kept.items()]
+        return [*rows, (self._other_labels, list(self._other))] if any(self._other) else rows

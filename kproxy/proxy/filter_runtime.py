@@ -1,0 +1,88 @@
+"""FilterRuntime: the clock, timer, journals, sets and counts that a virtual cluster's filters get (filters/contract.py)."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeVar
+
+from kproxy.filters.contract import ClientMetric, Journal, SharedCount, SharedSet
+from kproxy.filters.options import Rotated
+from kproxy.proxy.aside import aside
+from kproxy.proxy.journals import Journals
+from kproxy.proxy.logs import log
+from kproxy.proxy.messages import ClientMetrics, Message
+from kproxy.proxy.shared_counts import SharedCounts
+from kproxy.proxy.shared_sets import SharedSets
+
+Result = TypeVar("Result")
+METRICS_A_MESSAGE = 50  # of the longest names and attributes, so many fit a line of the channel
+
+
+class FilterRuntime:
+    """See kproxy.filters.contract.Runtime.
+
+    Args:
+        cluster: name of the virtual cluster.
+        journals: of the worker.
+        sets: of the virtual cluster.
+        counts: of all workers.
+        send: sends a message to the supervisor.
+    """
+
+    def __init__(
+        self,
+        cluster: str,
+        journals: Journals,
+        sets: SharedSets | None = None,
+        counts: SharedCounts | None = None,
+        send: Callable[[Message], None] = lambda message: None,
+    ) -> None:
+        self.cluster = cluster
+        self.worker = journals.worker
+        self.kept: dict[str, Any] = {}
+        self._journals = journals
+        self._counts = counts
+        self._send = send
+        self._sets = sets or SharedSets(cluster, lambda message: None)
+
+    def now(self) -> float:
+        """See Runtime."""
+        return time.time()
+
+    def monotonic(self) -> float:
+        """See Runtime."""
+        return time.monotonic()
+
+    def sleep(self, seconds: float) -> Awaitable[None]:
+        """See Runtime."""
+        return asyncio.sleep(seconds)
+
+    def journal(self, file: Rotated) -> Journal:
+        """See Runtime. Raises UsageError if another process has it."""
+        return self._journals.open(file, lambda reason: self.warn(f"{file.path!r} cannot be written", reason))
+
+    def shared_set(self, name: str) -> SharedSet:
+        """See Runtime."""
+        return self._sets.named(name)
+
+    def shared_count(self, filter_name: str, event: str, name: str) -> SharedCount:
+        """See Runtime."""
+        if self._counts is None:
+            self._counts = SharedCounts.create()
+        return self._counts.count(self.cluster, filter_name, event, name)
+
+    def show_client_metrics(
+        self, client_id: str, instance_id: str, metrics: Sequence[ClientMetric], keep_s: float
+    ) -> None:
+        """See Runtime."""
+        for start in range(0, len(metrics), METRICS_A_MESSAGE):
+            part = list(metrics[start : start + METRICS_A_MESSAGE])
+            self._send(ClientMetrics(self.cluster, client_id, instance_id, part, keep_s))
+
+    def aside(self, function: Callable[[], Result]) -> Awaitable[Result]:
+        """See Runtime."""
+        return aside(function)
+
+    def warn(self, event: str, reason: str) -> None:
+        """See Runtime."""
+        log("warning", event, cluster=self.cluster, reason=reason)

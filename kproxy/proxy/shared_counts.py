@@ -1,0 +1,130 @@
+"""SharedCounts: numbers that the filters of all workers count together, in one memfd that supervisor and workers map.
+
+    the file    slots of SLOT bytes, used from the first on: the count (8 bytes), the size of the key (8 bytes), the key
+    the key     cluster, filter, event and name, as a JSON list
+
+A process that adds has a lock of the whole file (fcntl(2)); the kernel releases it when the process dies. That takes some
+microseconds, which is enough for what is counted: not each frame, but each that a filter was told to look for. A slot is never
+given back: a count outlives the reload and the worker.
+"""
+
+import fcntl
+import mmap
+import os
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from struct import Struct as Packing
+
+import msgspec
+
+from kproxy.errors import UsageError
+from kproxy.proxy.tap.sealed import create_sealed, sealed_size
+
+SLOT = 1_024  # bytes
+SLOTS = 4_096
+HEAD = Packing("=QQ")
+
+
+class FilterCount(msgspec.Struct, frozen=True):
+    """One count, as /filters shows it."""
+
+    cluster: str
+    filter: str
+    event: str
+    name: str
+    count: int
+
+
+class SharedCounts:
+    """The counts in a memfd made by ``create``, in any process that has its *fd*.
+
+    Raises ValueError for a file that is none, OSError if it cannot be mapped.
+    """
+
+    def __init__(self, fd: int) -> None:
+        if sealed_size(fd) != SLOT * SLOTS:
+            raise ValueError(f"file descriptor {fd} holds no counts: its size is not {SLOT * SLOTS}")
+        self.fd = fd
+        self._memory = mmap.mmap(fd, SLOT * SLOTS)
+        self._found: dict[bytes, int] = {}  # key -> slot
+
+    @classmethod
+    def create(cls) -> "SharedCounts":
+        """Make one without counts, in a new memfd: closed on exec unless inherited explicitly, and with the object."""
+        made = cls(create_sealed("kproxy-counts", SLOT * SLOTS))
+        weakref.finalize(made, os.close, made.fd)
+        return made
+
+    def count(self, cluster: str, filter_name: str, event: str, name: str) -> "Count":
+        """The count of that name. Raises UsageError when there is no room for it."""
+        key = msgspec.json.encode((cluster, filter_name, event, name))
+        if len(key) > SLOT - HEAD.size:
+            raise UsageError(f"the name of what {filter_name} counts is too long: {len(key)} bytes")
+        with self._locked():
+            slot = self._slot(key)
+        if slot is None:
+            raise UsageError(f"filters count more than {SLOTS:,} things: start kproxy anew")
+        return Count(self, slot)
+
+    def rows(self) -> list[FilterCount]:
+        """All counts."""
+        with self._locked():
+            slots = list(self._used())
+        return [FilterCount(*msgspec.json.decode(key, type=tuple[str, str, str, str]), n) for _, n, key in slots]
+
+    def add(self, slot: int, amount: int) -> int:
+        """Add to the count in a slot; return the sum."""
+        with self._locked():
+            count, size = HEAD.unpack_from(self._memory, slot * SLOT)
+            # pack_into would write zeros first, which stay if this process is killed then
+            self._memory[slot * SLOT : slot * SLOT + HEAD.size] = HEAD.pack(count + amount, size)
+        return int(count + amount)
+
+    def _slot(self, key: bytes) -> int | None:
+        """The slot of a key, taken now if it has none; None: all are taken."""
+        if key not in self._found:
+            self._found |= {used: slot for slot, _, used in self._used()}
+        if key not in self._found:
+            slot = len(self._found)
+            if slot == SLOTS:
+                return None
+            HEAD.pack_into(self._memory, slot * SLOT, 0, len(key))
+            start = slot * SLOT + HEAD.size
+            self._memory[start : start + len(key)] = key
+            self._found[key] = slot
+        return self._found[key]
+
+    def _used(self) -> Iterator[tuple[int, int, bytes]]:
+        """Slot, count and key of each slot that is taken."""
+        for slot in range(SLOTS):
+            count, size = HEAD.unpack_from(self._memory, slot * SLOT)
+            if not size:
+                return
+            start = slot * SLOT + HEAD.size
+            yield slot, int(count), self._memory[start : start + size]
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        fcntl.lockf(self.fd, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            fcntl.lockf(self.fd, fcntl.LOCK_UN)
+
+
+class Count:
+    """One count: a SharedCount of filters/contract.py."""
+
+    def __init__(self, counts: SharedCounts, slot: int) -> None:
+        self._counts = counts
+        self._slot = slot
+
+    @property
+    def value(self) -> int:
+        """The number now."""
+        return self._counts.add(self._slot, 0)
+
+    def add(self, amount: int = 1) -> int:
+        """Add to it, and return the sum."""
+        return self._counts.add(self._slot, amount)

@@ -1,0 +1,233 @@
+"""The journal: every number is in the file or counted as dropped, whatever happens to the disk and the process."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kproxy.errors import UsageError
+from kproxy.filters.options import Rotated
+from kproxy.proxy.journal import FileJournal, worker_path
+from tests.support.small_disk import available, fill, small_disk
+from tests.support.traffic import ROOT
+
+
+class Clock:
+    """Goes on by hand."""
+
+    def __init__(self) -> None:
+        self.at = 0.0
+
+    def __call__(self) -> float:
+        return self.at
+
+
+def journal(folder: Path, clock: Clock | None = None, **values: Any) -> FileJournal:
+    file = Rotated(path=str(folder / "audit.jsonl"), **values)
+    return FileJournal(file, 0, lambda reason: None, clock or Clock(), lambda: 5.0)
+
+
+def lines(folder: Path) -> list[dict[str, Any]]:
+    """All lines of all parts, in order."""
+    parts = sorted(path for path in folder.glob("audit-0*jsonl") if path.name != "audit-0.jsonl")
+    return [json.loads(line) for part in [*parts, folder / "audit-0.jsonl"] for line in part.read_text().splitlines()]
+
+
+def numbers(folder: Path) -> list[int]:
+    return [line["sequence"] for line in lines(folder) if "sequence" in line]
+
+
+def totals(kept: FileJournal) -> tuple[int, int, int]:
+    return kept.seen, kept.written, kept.dropped
+
+
+def test_numbered_lines(tmp_path: Path) -> None:
+    kept = journal(tmp_path)
+    for word in ("one", "two"):
+        assert kept.write(kept.take(), json.dumps({"word": word}).encode())
+    kept.close()
+    assert lines(tmp_path) == [
+        {"event": "begin", "worker": 0, "at": 5.0, "seen": 1, "written": 0, "dropped": 0},
+        {"sequence": 1, "word": "one"},
+        {"sequence": 2, "word": "two"},
+    ]
+    assert totals(kept) == (2, 2, 0)
+
+
+def test_a_number_is_written_once(tmp_path: Path) -> None:
+    kept = journal(tmp_path)
+    number = kept.take()
+    assert kept.write(number, b'{"a":1}')
+    assert not kept.write(number, b'{"a":1}')
+    kept.drop(number)
+    assert not kept.write(number + 1, b'{"a":1}')
+    assert totals(kept) == (1, 1, 0)
+    assert numbers(tmp_path) == [1]
+    kept.close()
+
+
+def test_dropped_numbers_are_told_before_the_next_line(tmp_path: Path) -> None:
+    kept = journal(tmp_path)
+    for number in [kept.take() for _ in range(5)]:
+        if number != 3:
+            kept.drop(number)
+    assert kept.write(3, b'{"a":1}')
+    kept.close()
+    assert [line for line in lines(tmp_path) if line.get("event") != "begin"] == [
+        {"event": "dropped", "worker": 0, "at": 5.0, "count": 4, "numbers": [[1, 2], [4, 5]]},
+        {"sequence": 3, "a": 1},
+    ]
+    assert totals(kept) == (5, 1, 4)
+
+
+def test_the_next_process_goes_on(tmp_path: Path) -> None:
+    first = journal(tmp_path)
+    first.write(first.take(), b'{"a":1}')
+    first.take()
+    first.close()
+    second = journal(tmp_path)
+    assert second.take() == 3
+    assert second.write(3, b'{"a":1}')
+    second.close()
+    assert numbers(tmp_path) == [1, 3]
+    assert totals(second) == (3, 2, 1)
+    begins = [line for line in lines(tmp_path) if line.get("event") == "begin"]
+    assert [(line["seen"], line["written"], line["dropped"]) for line in begins] == [(1, 0, 0), (3, 1, 1)]
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+from kproxy.filters.options import Rotated
+from kproxy.proxy.journal import FileJournal
+kept = FileJournal(Rotated(path=sys.argv[1], keep=1000), 0, print)
+print("ready", flush=True)
+while True:
+    number = kept.take()
+    if number % 7 == 0:
+        kept.drop(number)
+    elif number % 5:  # the others stay open
+        kept.write(number, b'{"a":"%s"}' % (b"x" * 100))
+"""
+
+
+def size(path: Path) -> int:
+    """Of a file that may be renamed at any time."""
+    with suppress(FileNotFoundError):
+        return path.stat().st_size
+    return 0
+
+
+def test_kill_9_at_any_moment(tmp_path: Path) -> None:
+    """What the killed process took is in the file, or dropped by its successor: the file's own lines are counted."""
+    for round_ in range(8):
+        command = [sys.executable, "-c", KILLED, str(tmp_path / "audit.jsonl")]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(ROOT)}) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"ready\n"
+            written = tmp_path / "audit-0.jsonl"
+            try:
+                while size(written) < 20_000 + 7_777 * round_:
+                    assert process.poll() is None
+            finally:
+                process.send_signal(signal.SIGKILL)
+        kept = journal(tmp_path, keep=1_000)
+        assert kept.write(kept.take(), b'{"a":"after"}')
+        assert kept.seen == kept.written + kept.dropped
+        assert kept.written == len(numbers(tmp_path)) == len(set(numbers(tmp_path)))
+        assert numbers(tmp_path)[-1] == kept.seen
+        kept.close()
+    assert any(line.get("event") == "lost" for line in lines(tmp_path))
+
+
+def test_a_line_that_was_written_in_part_is_cut_off(tmp_path: Path) -> None:
+    first = journal(tmp_path)
+    first.write(first.take(), b'{"a":1}')
+    first._counts.writing = first.take()  # as if it were killed within write(2)
+    first._counts.close()
+    with (tmp_path / "audit-0.jsonl").open("ab") as file:
+        file.write(b'{"sequence":2,"a"')
+    second = journal(tmp_path)
+    assert totals(second) == (2, 1, 1)
+    second.write(second.take(), b'{"a":1}')
+    second.close()
+    assert numbers(tmp_path) == [1, 3]
+
+
+def test_a_line_whose_count_was_not_reached_counts(tmp_path: Path) -> None:
+    first = journal(tmp_path)
+    number = first.take()
+    first.write(number, b'{"a":1}')
+    first._counts.written, first._counts.writing = 0, number  # as if it were killed after write(2)
+    first._counts.close()
+    assert totals(journal(tmp_path)) == (1, 1, 0)
+
+
+def test_a_kill_between_two_counts_counts_no_line_twice(tmp_path: Path) -> None:
+    first = journal(tmp_path)
+    for number in (first.take(), first.take()):
+        first.write(number, b'{"a":1}')
+    first._counts.writing = 2  # as if it were killed when written had its new value and writing its old one
+    first._counts.close()
+    assert totals(journal(tmp_path)) == (2, 2, 0)
+
+
+def test_the_counts_are_one_process_s(tmp_path: Path) -> None:
+    kept = journal(tmp_path)
+    with pytest.raises(UsageError, match="is used by another process"):
+        journal(tmp_path)
+    kept.close()
+
+
+@pytest.mark.skipif(not available(), reason="file systems cannot be mounted here")
+def test_a_full_disk(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", 262_144) as disk:
+        clock = Clock()
+        kept = journal(disk, clock)
+        assert kept.write(kept.take(), b'{"a":1}')
+        filler = fill(disk)
+        failed = 0
+        for _ in range(50):
+            clock.at += 2.0
+            number = kept.take()
+            if not kept.write(number, b'{"a":"%s"}' % (b"x" * 3_000)):
+                kept.drop(number)
+                failed += 1
+        assert failed >= 40
+        filler.unlink()
+        clock.at += 2.0
+        assert kept.is_writable
+        assert kept.write(kept.take(), b'{"a":2}')
+        assert totals(kept) == (52, 52 - failed, failed)
+        assert len(numbers(disk)) == 52 - failed
+        told = [line for line in lines(disk) if line.get("event") == "dropped"]
+        assert sum(line["count"] for line in told) == failed
+        kept.close()
+
+
+@pytest.mark.skipif(not available(), reason="file systems cannot be mounted here")
+def test_a_directory_that_becomes_read_only(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", 262_144) as disk:
+        clock = Clock()
+        kept = journal(disk, clock, most_size=400)
+        for _ in range(3):
+            assert kept.write(kept.take(), b'{"a":"%s"}' % (b"x" * 100))
+        kept.close()
+        subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
+        later = journal(disk, clock)
+        number = later.take()
+        assert number == 4
+        assert not later.write(number, b'{"a":1}')
+        later.drop(number)
+        assert totals(later) == (4, 3, 1)
+        later.close()
+
+
+def test_a_worker_has_files_of_its_own() -> None:
+    assert worker_path(Path("a/x.y.z"), 7) == Path("a/x-7.y.z")

@@ -1,0 +1,22 @@
+"""The journals of one worker."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from kproxy.filters.options import Rotated
+from kproxy.proxy.journals import Journals
+
+
+def test_journals_are_opened_once_and_by_worker(tmp_path: Path) -> None:
+    journals = Journals(2)
+    file = Rotated(path=str(tmp_path / "audit.jsonl"))
+    assert journals.open(file, print) is journals.open(file, print)
+    journals.close()
+    assert (tmp_path / "audit-2.jsonl.counts").exists()
+
+
+def test_a_worker_without_journals_imports_no_files() -> None:
+    words = "import sys, kproxy.proxy.worker; print(*({'difflib', 'pathlib', 'kproxy.pipeline'} & sys.modules.keys()))"
+    found = subprocess.run([sys.executable, "-c", words], capture_output=True, check=True, text=True)
+    assert found.stdout.split() == []
