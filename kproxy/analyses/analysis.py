@@ -1,0 +1,186 @@
+"""One analysis: a file of Spark SQL that begins with a block comment in YAML.
+
+    /*
+    id: acks_below_all
+    title: Producers that do not wait for all replicas
+    severity: warning
+    meaning: A broker that fails takes these records with it.
+    action: Set acks=all.
+    reference: https://kafka.apache.org/documentation/#producerconfigs_acks
+    parameters:
+      min_requests: {default: 10, meaning: Clients with fewer requests are not listed.}
+    verdict: "{rows:client/clients} with acks below all, {client_id} most: {requests:,} requests"
+    */
+    SELECT client_id, count(*) AS requests FROM exchanges ... HAVING count(*) >= :min_requests
+    ORDER BY requests DESC, client_id
+
+A view is such a file with ``meaning``, and ``stored: true`` where it is computed once, in its comment; its name is the file's.
+kproxy.analyses.library finds the files.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeAlias
+
+from msgspec import Meta
+
+from kproxy.analyses.report.templates import TemplateError, check_template
+from kproxy.config.convert import Conversion, Place
+from kproxy.config.structs import Struct
+from kproxy.config.yaml_tree import read_tree
+from kproxy.errors import ConfigError, Mistake
+
+Severity: TypeAlias = Literal["info", "notice", "warning", "critical"]
+SEVERITIES: tuple[Severity, ...] = ("info", "notice", "warning", "critical")  # from the least to the worst
+Value: TypeAlias = str | int | float | bool | None
+LONGEST = 1 << 20  # characters of a file
+NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
+COMMENT = re.compile(r"\A\s*/\*(.*?)\*/", re.DOTALL)
+Identifier = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
+
+
+class Parameter(Struct, frozen=True):
+    """A value that the person who asks may set; ``:name`` in the SQL."""
+
+    default: Any
+    meaning: str
+
+
+class Header(Struct, frozen=True):
+    """The block comment of an analysis."""
+
+    id: Identifier
+    title: Annotated[str, Meta(min_length=1, max_length=120)]
+    severity: Severity  # of its verdict; a column "severity" in its rows says it row by row instead
+    meaning: str
+    columns: dict[str, str] = {}  # noqa: RUF012 - msgspec copies it; what its columns mean, the most telling first
+    action: str = ""
+    reference: str = ""
+    parameters: dict[str, Parameter] = {}  # noqa: RUF012 - msgspec copies it
+    needs: list[str] = []  # noqa: RUF012 - as above; tables and views, for a reader: the SQL says them to programs
+    verdict: str = (
+        ""  # template over its rows, see kproxy.analyses.report.templates; none: it has no line in the summary
+    )
+    otherwise: str = ""  # the sentence where there are no rows; none: nothing is shown then
+    order: int = 50  # among verdicts of the same severity, the least first
+    default: bool = True  # false: run only where it is asked for by its id
+    gate: Literal["never", "notice", "warning", "critical"] = (
+        "never"  # exit code 4 from this severity on, if asked for by name
+    )
+
+
+class ViewHeader(Struct, frozen=True):
+    """The block comment of a view."""
+
+    meaning: str
+    stored: bool = False  # true: computed once; for a view of few rows that many analyses use
+
+
+class Analysis(Struct, frozen=True):
+    """An analysis as the library has it."""
+
+    header: Header
+    sql: str  # Spark SQL, the block comment replaced by blank lines: places in it are those of the file
+    path: str
+    is_finding: bool = False
+
+    @property
+    def id(self) -> str:
+        """What it is asked for by."""
+        return self.header.id
+
+    @property
+    def title(self) -> str:
+        """What it is about, as a headline."""
+        return self.header.title
+
+    @property
+    def severity(self) -> Severity:
+        """How bad its rows are."""
+        return self.header.severity
+
+    @property
+    def parameters(self) -> dict[str, Value]:
+        """Parameter -> default."""
+        return {name: parameter.default for name, parameter in self.header.parameters.items()}
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """The tables and views that it names as its own."""
+        return tuple(self.header.needs)
+
+
+class View(Struct, frozen=True):
+    """A SELECT with a name, which analyses use as a table."""
+
+    name: str
+    meaning: str
+    sql: str
+    path: str
+    stored: bool = False
+
+
+def read_analysis(path: Path, *, is_finding: bool = False) -> Analysis:
+    """Read an analysis. Raises ConfigError with file and line of each mistake."""
+    header, sql, places = _read(path, Header)
+    mistakes = [Mistake(*places.get(name, (1, 1)), name, message) for name, message in _wrong(header)]
+    if mistakes:
+        raise ConfigError(mistakes, str(path))
+    return Analysis(header=header, sql=sql, path=str(path), is_finding=is_finding)
+
+
+def read_view(path: Path) -> View:
+    """Read a view. Raises ConfigError with file and line of each mistake."""
+    header, sql, _ = _read(path, ViewHeader)
+    return View(name=path.stem, meaning=header.meaning, sql=sql, path=str(path), stored=header.stored)
+
+
+def mistake(path: str, line: int, column: int, message: str) -> ConfigError:
+    """One mistake in a file of SQL."""
+    return ConfigError([Mistake(line, column, "", message)], path)
+
+
+def _read(path: Path, kind: Any) -> tuple[Any, str, dict[str, Place]]:
+    text = _text(path)
+    comment = COMMENT.match(text)
+    if comment is None:
+        raise mistake(
+            str(path), 1, 1, "a file of SQL begins with a block comment, /* ... */, that holds id, title, ... as YAML"
+        )
+    above = "\n" * text.count("\n", 0, comment.start(1))
+    conversion = Conversion()
+    tree = read_tree(above + comment[1], str(path))
+    header = conversion.convert(tree, kind)
+    if conversion.mistakes:
+        raise ConfigError(conversion.mistakes, str(path))
+    sql = "\n" * text.count("\n", 0, comment.end()) + text[comment.end() :]
+    if not sql.strip():
+        raise mistake(str(path), sql.count("\n") + 1, 1, "there is no SELECT after the block comment")
+    return header, sql.rstrip().removesuffix(";"), conversion.places
+
+
+def _text(path: Path) -> str:
+    try:
+        with path.open(encoding="utf-8") as file:
+            text = file.read(LONGEST + 1)
+    except UnicodeDecodeError:
+        raise mistake(str(path), 1, 1, "it is not UTF-8 text") from None
+    except OSError as error:
+        raise mistake(str(path), 1, 1, f"it cannot be read: {error.strerror}") from None
+    if len(text) > LONGEST:
+        raise mistake(str(path), 1, 1, f"it is longer than {LONGEST:,} characters")
+    return text
+
+
+def _wrong(header: Header) -> Iterator[tuple[str, str]]:
+    """What the types of a header do not say: where, and what is wrong."""
+    for name, parameter in header.parameters.items():
+        if parameter.default is not None and not isinstance(parameter.default, str | int | float | bool):
+            yield f"parameters.{name}.default", "it has to be a text, a number, true, false or null"
+        if not NAME.fullmatch(name):
+            yield f"parameters.{name}", "a name has small letters, digits and _, as :max_rows in the SQL"
+    try:
+        check_template(header.verdict)
+    except TemplateError as error:
+        yield "verdict", str(error)

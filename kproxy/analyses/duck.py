@@ -1,0 +1,227 @@
+"""DuckDB over sources: the tables, the views, the facts; analyses run on them.
+
+    with Database([Path("trace.pcapng")]) as database:
+        table = database.run(library.load()["map"])      # a pyarrow.Table
+
+Captures and decoded logs are decoded into tables in memory, which DuckDB moves to its temporary directory where they become more
+than ``memory``. Parquet directories are read where they are.
+"""
+
+import re
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from kproxy.analyses import library
+from kproxy.analyses.analysis import Analysis, Value, View
+from kproxy.analyses.facts import FACTS_TABLES, arrow_table
+from kproxy.analyses.loading import Loader, Span, Watch, quoted
+from kproxy.analyses.parameters import bind
+from kproxy.analyses.sources import look_at
+from kproxy.analyses.translate import MACROS, save_translations, to_duckdb
+from kproxy.errors import ConfigError, Mistake, UsageError
+from kproxy.output.tables import TABLES
+from kproxy.pipeline.run import Options
+
+if TYPE_CHECKING:
+    import duckdb
+    import pyarrow
+
+MEMORY = "256MB"
+MORE_MEMORY = "2GB"  # for an analysis that needs more than that, which few do
+QUOTED = re.compile(r"""["']([^"']+)["']|with name (\w+)""")
+SAFE: dict[str, str | bool | int | float | list[str]] = {
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "allow_community_extensions": "false",
+}
+
+
+def check_available(*, extra: str = "report", more: Iterable[str] = ()) -> None:
+    """Raise UsageError where DuckDB, pyarrow, sqlglot, or one of *more*, is not installed."""
+    for name in ("duckdb", "pyarrow", "pytz", "sqlglot", *more):
+        try:
+            __import__(name)
+        except ImportError:
+            raise UsageError(f"this needs {name}: pip install 'kproxy[{extra}]'") from None
+
+
+class Database:
+    """The tables of some sources in DuckDB. Use it as a context manager, or close it.
+
+    Args:
+        sources: captures, decoded logs, Parquet directories.
+        folders: users' folders of analyses, for their views.
+        wanted: the tables to fill; None: all but records.
+        options: of the decoding.
+        watch: reads a source to its end, and shows how far it is.
+        memory: how much DuckDB may use, as it writes it.
+        compare: the two sources are the sides of a diff.
+        spans: two ranges of time in microseconds since the epoch, the sides of a diff.
+
+    ``damages`` has a sentence for each source that could not be read to its end.
+
+    Raises UsageError for a source that cannot be read, ConfigError for a view with mistakes.
+    """
+
+    def __init__(
+        self,
+        sources: Iterable[Path | str],
+        *,
+        folders: Iterable[Path | str] = (),
+        wanted: Iterable[str] | None = None,
+        options: Options = Options(),  # noqa: B008 - frozen
+        watch: Watch | None = None,
+        memory: str = MEMORY,
+        compare: bool = False,
+        spans: tuple[Span, Span] | None = None,
+    ) -> None:
+        check_available()
+        import duckdb  # noqa: PLC0415 - heavy, and an extra
+
+        self._views = library.load_views(folders)
+        self._made: set[str] = set()  # views and facts that the connection has
+        looked_at = [look_at(Path(source)) for source in sources]
+        tables = {name for name, table in TABLES.items() if not table.optional} if wanted is None else set(wanted)
+        self._directory = tempfile.TemporaryDirectory(prefix="kproxy-")
+        try:
+            self._connection = duckdb.connect(config=SAFE)
+            self._connection.execute(f"SET memory_limit = '{memory}'")
+            self._connection.execute(f"SET temp_directory = '{self._directory.name}'")
+            self._connection.execute("SET TimeZone = 'UTC'")
+            for macro in MACROS:
+                self._connection.execute(macro)
+            loader = Loader(self._connection, tables | {"connections"}, options, watch)
+            if compare:
+                before, after = looked_at
+                loader.load_sides(before, after)
+            else:
+                loader.load(looked_at)
+            if spans is not None:
+                loader.divide(*spans)
+            self._made |= {"sides"} if compare or spans is not None else set()
+            self.damages = loader.damages
+            self._parquet = loader.parquet
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def connection(self) -> "duckdb.DuckDBPyConnection":
+        """DuckDB's own connection."""
+        return self._connection
+
+    def run(self, analysis: Analysis, /, **parameters: Value) -> "pyarrow.Table":
+        """The rows of an analysis. Raises UsageError for a parameter, ConfigError for SQL that DuckDB refuses."""
+        return self._rows(analysis, bind(analysis, parameters))
+
+    def select(self, view: View) -> "pyarrow.Table":
+        """The rows of a query that is no analysis. Raises ConfigError for SQL that DuckDB refuses."""
+        return self._rows(view, {})
+
+    def make_all(self) -> None:
+        """Create every view and table of facts, for queries of a person."""
+        for name in FACTS_TABLES:
+            self._make_facts(name)
+        for view in self._views:
+            self._make_view(view)
+
+    def seal(self) -> None:
+        """Cut DuckDB off from files and network, for good. It still reads the Parquet files of the sources."""
+        listed = ", ".join(quoted(str(path)) for path in self._parquet)
+        self._connection.execute(f"SET allowed_paths = [{listed}]")
+        self._connection.execute("SET python_enable_replacements = false")
+        self._connection.execute("SET enable_external_access = false")
+        self._connection.execute("SET lock_configuration = true")
+
+    def close(self) -> None:
+        """Close DuckDB and remove what it has on disk."""
+        save_translations()
+        if hasattr(self, "_connection"):
+            self._connection.close()
+        self._directory.cleanup()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _rows(self, source: Analysis | View, values: dict[str, Value]) -> "pyarrow.Table":
+        import duckdb  # noqa: PLC0415 - as above
+
+        self._make_views(source)
+        query = to_duckdb(source.sql, source.path)
+        try:
+            try:
+                rows = self._connection.sql(query, params=values).to_arrow_table()
+            except duckdb.OutOfMemoryException:
+                self._connection.execute(f"SET memory_limit = '{MORE_MEMORY}'")
+                rows = self._connection.sql(query, params=values).to_arrow_table()
+        except duckdb.Error as error:
+            raise _refused(source, error) from None
+        return whole_numbers(rows)
+
+    # Views and facts, when they are asked for
+
+    def _make_views(self, analysis: Analysis | View) -> None:
+        for view in library.views_needed(analysis, self._views):
+            self._make_view(view.name)
+        for name in library.tables_of(analysis):
+            self._make_facts(name)
+
+    def _make_facts(self, name: str) -> None:
+        if name in FACTS_TABLES and name not in self._made:
+            self._made.add(name)
+            self._connection.register("_facts", arrow_table(name))
+            self._connection.execute(f"CREATE TABLE {name} AS SELECT * FROM _facts")
+            self._connection.unregister("_facts")
+
+    def _make_view(self, name: str) -> None:
+        if name in self._made:
+            return
+        self._made.add(name)
+        view = self._views[name]
+        for used in library.tables_of(view):
+            if used in self._views:
+                self._make_view(used)
+            self._make_facts(used)
+        self._execute_view(view)
+
+    def _execute_view(self, view: View) -> None:
+        import duckdb  # noqa: PLC0415 - as above
+
+        kind = "TABLE" if view.stored else "VIEW"
+        try:
+            self._connection.execute(f"CREATE {kind} {view.name} AS {to_duckdb(view.sql, view.path)}")
+        except duckdb.Error as error:
+            raise _refused(view, error) from None
+
+
+def whole_numbers(table: "pyarrow.Table") -> "pyarrow.Table":
+    """The table with int64 for DuckDB's sums of whole numbers, which have 128 bits."""
+    import pyarrow as pa  # noqa: PLC0415 - heavy, and an extra
+
+    sums = pa.decimal128(38, 0)
+    fields = [field.with_type(pa.int64()) if field.type == sums else field for field in table.schema]
+    return table if fields == list(table.schema) else table.cast(pa.schema(fields))
+
+
+def place_of(message: str, text: str) -> tuple[int, int]:
+    """Line and column, from 1, where the first name stands in the text that a message of DuckDB quotes; zeros for none."""
+    for name in ("".join(found) for found in QUOTED.findall(message.splitlines()[0])):
+        for at, line in enumerate(text.splitlines(), 1):
+            if name.lower() in line.lower():
+                return at, line.lower().index(name.lower()) + 1
+    return 0, 0
+
+
+def _refused(source: Analysis | View, error: BaseException) -> ConfigError:
+    """DuckDB's message with the place in the file, which is looked for: DuckDB ran a translation."""
+    message = str(error).strip().splitlines()[0][:400]
+    line, column = place_of(message, source.sql)
+    return ConfigError([Mistake(line or 1, column or 1, "", message)], source.path)

@@ -1,0 +1,134 @@
+"""The analyses: those of kproxy and those of users' folders; the views that they share; what an analysis needs.
+
+    sql/*.sql             analyses
+    sql/findings/*.sql    findings: rules with evidence rows
+    views/*.sql           views, by the name of the file
+
+A folder of a user has the same layout (``views`` and ``findings`` in it are optional). A file whose id is taken replaces the
+earlier one: a user's folder replaces what is built in, the later folder the earlier.
+"""
+
+import difflib
+import functools
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from kproxy.analyses.analysis import Analysis, View, mistake, read_analysis, read_view
+from kproxy.analyses.facts import FACTS_TABLES
+from kproxy.analyses.translate import tables_in
+from kproxy.errors import UsageError
+from kproxy.output.tables.contracts import TABLES
+
+BUILT_IN = Path(__file__).parent
+
+
+def load(folders: Iterable[Path | str] = ()) -> dict[str, Analysis]:
+    """All analyses by id, in the order of their ids. Raises ConfigError for a file with mistakes, UsageError for a folder."""
+    found = dict(_built_in())
+    for folder in map(Path, folders):
+        own = dict(_read_folder(folder))
+        found |= own
+        known = load_views(folders)
+        for analysis in own.values():
+            _check_tables(analysis, known)
+    return dict(sorted(found.items()))
+
+
+def load_views(folders: Iterable[Path | str] = ()) -> dict[str, View]:
+    """All views by name. Raises as ``load`` does."""
+    views = dict(_built_in_views())
+    for folder in map(Path, folders):
+        _check_folder(folder)
+        views |= {path.stem: read_view(path) for path in _files(folder / "views")}
+    return dict(sorted(views.items()))
+
+
+def find(analyses: Mapping[str, Analysis], wanted: str) -> Analysis:
+    """The analysis of that id. Raises UsageError with similar ones."""
+    if wanted in analyses:
+        return analyses[wanted]
+    close = difflib.get_close_matches(wanted, analyses, 3, 0.5) or [name for name in analyses if wanted in name][:3]
+    hint = f"did you mean {', '.join(close)}?" if close else f"there are {', '.join(analyses)}"
+    raise UsageError(f"there is no analysis {wanted[:80]!r}; {hint}")
+
+
+def spark_text(analysis: Analysis | View) -> str:
+    """The SQL as Spark runs it, with ``:name`` for parameters."""
+    return analysis.sql.strip()
+
+
+def views_needed(analysis: Analysis | View, views: Mapping[str, View]) -> list[View]:
+    """The views that it uses, also through others; each after those that it uses itself."""
+    ordered: dict[str, View] = {}
+
+    def add(names: Iterable[str], above: tuple[str, ...]) -> None:
+        for name in names:
+            if name in views and name not in ordered:
+                if name in above:
+                    raise mistake(views[name].path, 1, 1, f"the views {', '.join(above)} need each other")
+                add(tables_of(views[name]), (*above, name))
+                ordered[name] = views[name]
+
+    add(tables_of(analysis), ())
+    return list(ordered.values())
+
+
+def tables_needed(analysis: Analysis | View, views: Mapping[str, View]) -> set[str]:
+    """The tables of kproxy.output.tables that it reads, itself or by its views."""
+    used = {*tables_of(analysis), *(name for view in views_needed(analysis, views) for name in tables_of(view))}
+    return used & TABLES.keys()
+
+
+def tables_of(source: Analysis | View) -> tuple[str, ...]:
+    """The names after FROM and JOIN, sorted, without those that WITH defines."""
+    return tables_in(source.sql, source.path)
+
+
+def _check_tables(analysis: Analysis, views: Mapping[str, View]) -> None:
+    known = [*TABLES, *FACTS_TABLES, *views]
+    for name in tables_of(analysis):
+        if name not in known:
+            close = difflib.get_close_matches(name, known, 1)
+            hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}"
+            raise mistake(
+                analysis.path, _line_of(analysis.sql, name), 1, f"there is no table or view {name[:80]!r}; {hint}"
+            )
+
+
+def _line_of(sql: str, name: str) -> int:
+    return next((at for at, line in enumerate(sql.splitlines(), 1) if name in line.lower()), 1)
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.glob("*.sql") if path.is_file())
+
+
+def _read_folder(folder: Path) -> Iterator[tuple[str, Analysis]]:
+    _check_folder(folder)
+    paths = [(path, False) for path in _files(folder)] + [(path, True) for path in _files(folder / "findings")]
+    if not paths:
+        raise UsageError(f"{folder} has no analysis: no file whose name ends in .sql")
+    seen: dict[str, Path] = {}
+    for path, is_finding in paths:
+        analysis = read_analysis(path, is_finding=is_finding)
+        if analysis.id in seen:
+            raise mistake(str(path), 1, 1, f"the id {analysis.id} is also that of {seen[analysis.id]}")
+        seen[analysis.id] = path
+        yield analysis.id, analysis
+
+
+def _check_folder(folder: Path) -> None:
+    if not folder.is_dir():
+        raise UsageError(
+            f"{folder} is {'not a directory' if folder.exists() else 'not there'}; --analyses wants a folder of .sql files"
+        )
+
+
+@functools.cache
+def _built_in() -> dict[str, Analysis]:
+    return dict(_read_folder(BUILT_IN / "sql"))
+
+
+@functools.cache
+def _built_in_views() -> dict[str, View]:
+    return {path.stem: read_view(path) for path in _files(BUILT_IN / "views")}

@@ -1,0 +1,51 @@
+"""Values of parameters: texts of a command line to the types of the defaults; unknown names are refused."""
+
+import difflib
+from collections.abc import Mapping
+
+from kproxy.analyses.analysis import Analysis, Value
+from kproxy.errors import UsageError
+
+TRUE, FALSE = ("true", "yes", "1"), ("false", "no", "0")
+
+
+def bind(analysis: Analysis, given: Mapping[str, Value]) -> dict[str, Value]:
+    """The value of every parameter of the analysis: as given, else its default. Raises UsageError."""
+    defaults = analysis.parameters
+    for name in given:
+        if name not in defaults:
+            raise UsageError(f"{analysis.id} has no parameter {name[:80]!r}; {_hint(name, defaults)}")
+    return {name: _convert(name, given.get(name, default), default) for name, default in defaults.items()}
+
+
+def known_to(analysis: Analysis, given: Mapping[str, Value]) -> dict[str, Value]:
+    """Those of the given values whose names are parameters of the analysis."""
+    return {name: value for name, value in given.items() if name in analysis.parameters}
+
+
+def _hint(name: str, known: Mapping[str, Value]) -> str:
+    if not known:
+        return "it has none"
+    close = difflib.get_close_matches(name, known, 1)
+    return f"did you mean {close[0]}?" if close else f"it has {', '.join(known)}"
+
+
+def _convert(name: str, value: Value, default: Value) -> Value:
+    """A text as a value of the default's type. Raises UsageError."""
+    if not isinstance(value, str) or default is None or isinstance(default, str):
+        return value
+    try:
+        if isinstance(default, bool):
+            if value.lower() not in TRUE + FALSE:
+                raise ValueError("neither true nor false")
+            return value.lower() in TRUE
+        return int(value) if isinstance(default, int) else float(value)
+    except ValueError:
+        kind = (
+            "true or false"
+            if isinstance(default, bool)
+            else "a whole number"
+            if isinstance(default, int)
+            else "a number"
+        )
+        raise UsageError(f"the parameter {name} is {kind}, not {value[:80]!r}") from None

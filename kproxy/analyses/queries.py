@@ -1,0 +1,108 @@
+"""Queries of a person, in DuckDB's own SQL, over the tables of a Database.
+
+A query reads the tables and nothing else: before the first one, DuckDB is cut off from files and network, and its
+configuration is locked. It still reads the Parquet files that were named as a source, and uses its temporary directory.
+SELECT and what is short for it (FROM, VALUES, DESCRIBE, SHOW, SUMMARIZE), EXPLAIN, and CREATE (in memory) are run.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from kproxy.analyses.duck import Database, check_available, place_of
+from kproxy.analyses.translate import tables_in_duckdb
+from kproxy.errors import UsageError
+from kproxy.output.escaping import printable
+
+if TYPE_CHECKING:
+    import pyarrow
+
+BATCH = 2_048  # rows
+PLACE = re.compile(r"^LINE (\d+): ?(.*)\n( *)\^", re.MULTILINE)
+RUN = {"SELECT", "EXPLAIN", "CREATE"}
+
+
+class Queries:
+    """Runs queries, one after the other."""
+
+    def __init__(self, database: Database) -> None:
+        self._connection = database.connection
+        database.make_all()
+        database.seal()
+
+    def run(self, query: str) -> "pyarrow.RecordBatchReader":
+        """The rows of a query, as they come. Raises UsageError with the place of a mistake."""
+        import duckdb  # noqa: PLC0415 - heavy, and an extra
+
+        check_query(query)
+        try:
+            rows = self._connection.sql(query)
+            return _nothing() if rows is None else rows.to_arrow_reader(BATCH)
+        except duckdb.Error as error:
+            raise UsageError(mistake_of(error, query)) from None
+
+    def columns(self) -> dict[str, list[str]]:
+        """Table or view -> its columns, for completion."""
+        found: dict[str, list[str]] = {}
+        rows = self._connection.execute(
+            "SELECT table_name, column_name FROM duckdb_columns() WHERE NOT internal ORDER BY table_name, column_index"
+        ).fetchall()
+        for table, column in rows:
+            if not table.startswith("_"):
+                found.setdefault(table, []).append(column)
+        return found
+
+    def functions(self) -> list[str]:
+        """Names of functions, for completion."""
+        rows = self._connection.execute("SELECT DISTINCT function_name FROM duckdb_functions() ORDER BY 1").fetchall()
+        return [name for (name,) in rows if re.fullmatch(r"[a-z][a-z0-9_]+", name)]
+
+
+def check_query(query: str) -> set[str]:
+    """The names of the tables that one statement reads. Raises UsageError for one that is wrong, more than one, or writes."""
+    check_available(extra="sql")
+    import duckdb  # noqa: PLC0415 - heavy, and an extra
+
+    try:
+        statements = duckdb.extract_statements(query)
+    except duckdb.Error as error:
+        raise UsageError(mistake_of(error)) from None
+    if len(statements) != 1:
+        raise UsageError("write one statement" if statements else "the query is empty")
+    kind = str(statements[0].type).rpartition(".")[2]
+    if kind not in RUN:
+        raise UsageError(
+            f"{kind} is not run: a query reads the tables (SELECT, DESCRIBE, SHOW, SUMMARIZE, EXPLAIN, CREATE)"
+        )
+    return tables_in_duckdb(query)
+
+
+def _nothing() -> "pyarrow.RecordBatchReader":
+    """The rows of a CREATE."""
+    import pyarrow as pa  # noqa: PLC0415 - as above
+
+    return pa.RecordBatchReader.from_batches(pa.schema([]), [])
+
+
+def rows_of(reader: "pyarrow.RecordBatchReader") -> Iterator[dict[str, Any]]:
+    """The rows, as they come. Raises UsageError for a mistake that shows only while it runs."""
+    import duckdb  # noqa: PLC0415 - as above
+    import pyarrow as pa  # noqa: PLC0415 - as above
+
+    try:
+        for batch in reader:
+            yield from batch.to_pylist()
+    except (duckdb.Error, pa.ArrowException, OSError) as error:
+        raise UsageError(mistake_of(error)) from None
+
+
+def mistake_of(error: BaseException, query: str = "") -> str:
+    """DuckDB's message in one line, with the place in the query in front, where it says it or quotes what is wrong."""
+    text = str(error).strip()
+    place = PLACE.search(text)
+    words = printable(" ".join(text[: place.start()].split() if place else text.split()), 500)
+    if place is not None:
+        line, column = int(place[1]), max(len(place[3]) - len(f"LINE {place[1]}: ") + 1, 1)
+    else:
+        line, column = place_of(text, query)
+    return f"line {line}, column {column}: {words}" if line else words

@@ -1,0 +1,111 @@
+"""The charts there are, in the order of the page."""
+
+from collections.abc import Callable, Iterable
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from kproxy.analyses.analysis import View, read_view
+from kproxy.analyses.report.charts import over_time
+from kproxy.analyses.report.charts.drawing import NARROW, WIDE, Span, Spec, draw
+from kproxy.analyses.report.charts.map_graph import map_graph
+from kproxy.analyses.translate import tables_in
+from kproxy.output.tables.contracts import TABLES
+
+if TYPE_CHECKING:
+    from kproxy.analyses.duck import Database
+
+Build = Callable[[list[dict[str, Any]], int, Span], Spec | None]
+
+
+class Chart(Struct, frozen=True):
+    """One kind of chart."""
+
+    name: str  # of its .sql, too
+    title: str
+    note: str
+    build: Build
+    analyses: tuple[str, ...]  # shown with them, where only some were asked for
+
+    @property
+    def view(self) -> View:
+        """Its query."""
+        return _view(self.name)
+
+
+class Drawing(Struct, frozen=True):
+    """A chart that was drawn, for a page and for a phone."""
+
+    title: str
+    note: str
+    wide: str
+    narrow: str
+
+
+CHARTS = (
+    Chart(
+        "map_graph",
+        "Who writes and who reads",
+        "Producers on the left, topics in the middle, consumers and their groups on the right; the more records the thicker.",
+        map_graph,
+        ("map", "inventory", "topics"),
+    ),
+    Chart(
+        "traffic",
+        "Traffic by client, bytes a second",
+        "Requests and responses on the wire, by client id.",
+        over_time.traffic,
+        ("map", "inventory", "topics"),
+    ),
+    Chart(
+        "rebalances",
+        "What groups did",
+        "One line for each member, by group. Times are UTC.",
+        over_time.rebalances,
+        ("rebalances",),
+    ),
+    Chart(
+        "lag",
+        "Lag before each Fetch, records",
+        "Of each client and topic, the partition that was furthest behind when it asked. Lag of commits: analysis lag.",
+        over_time.lag,
+        ("lag",),
+    ),
+    Chart(
+        "latency_heat",
+        "Latency, milliseconds",
+        "The darker, the more requests. Without Fetch, JoinGroup and SyncGroup, which brokers answer late on purpose.",
+        over_time.latency_heat,
+        ("latency",),
+    ),
+)
+
+
+def tables_of_charts(only: Iterable[str] | None) -> set[str]:
+    """The tables that the charts read which are shown with these analyses; None: with all."""
+    return {name for chart in chosen(only) for name in tables_in(chart.view.sql, chart.view.path)} & TABLES.keys()
+
+
+def chosen(only: Iterable[str] | None) -> list[Chart]:
+    """The charts that are shown with these analyses; None: all."""
+    wanted = None if only is None else set(only)
+    return [chart for chart in CHARTS if wanted is None or wanted & set(chart.analyses)]
+
+
+def draw_all(database: "Database", only: Iterable[str] | None, span: Span) -> list[Drawing]:
+    """Draw the charts for which there is something to show; *span* is the time of all that was read."""
+    drawings = []
+    for chart in chosen(only):
+        rows = database.select(chart.view).to_pylist()
+        specs = [(chart.build(rows, width, span), width) for width in (WIDE, NARROW)]
+        if all(spec is not None for spec, _ in specs):
+            wide, narrow = (draw(spec, width) for spec, width in specs if spec is not None)
+            drawings.append(Drawing(chart.title, chart.note, wide, narrow))
+    return drawings
+
+
+@cache
+def _view(name: str) -> View:
+    return read_view(Path(__file__).with_name(f"{name}.sql"))

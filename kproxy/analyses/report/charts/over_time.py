@@ -1,0 +1,186 @@
+"""Charts over time: traffic by client, lag, latency, what members of groups did."""
+
+from typing import Any
+
+from kproxy.analyses.report.charts.drawing import COLOURS, OTHERS, Span, Spec, most, name_of, time_axis
+
+Row = dict[str, Any]
+MOST_MEMBERS = 40
+EVENTS = {
+    "join": COLOURS[0],
+    "sync": COLOURS[1],
+    "assign": COLOURS[4],
+    "heartbeat": COLOURS[2],
+    "leave": "var(--warning)",
+    "error": "var(--critical)",
+}
+DECADES = [0.01, 0.1, 1, 10, 100, 1_000, 10_000, 100_000]
+THIRDS = range(-6, 16)  # of powers of ten of milliseconds: 0.01 ms to 100 s
+
+
+def traffic(rows: list[Row], width: int, span: Span) -> Spec | None:
+    """Bytes a second by client, one on the other."""
+    if not rows:
+        return None
+    named = most(rows, "client", "bytes")
+    sums: dict[tuple[str, int], float] = {}
+    for row in rows:
+        key = (name_of(row["client"]) if row["client"] in named else OTHERS, row["at_ms"])
+        sums[key] = sums.get(key, 0) + row["bytes"] * 1e6 / max(row["micros"], 1)
+    times = sorted({row["at_ms"] for row in rows})
+    names = [*map(name_of, named), OTHERS]
+    values = [
+        {"client": name, "at": at, "rate": round(sums.get((name, at), 0), 1)}
+        for name in names
+        for at in times
+        if any(key[0] == name for key in sums)
+    ]
+    return {
+        "height": 180,
+        "data": {"values": values},
+        "mark": {"type": "bar", "binSpacing": 0, "width": max((width - 60) // max(len(times), 60), 2), "opacity": 0.9},
+        "encoding": {
+            "x": time_axis(width, span),
+            "y": {
+                "field": "rate",
+                "type": "quantitative",
+                "axis": {"title": None, "format": "~s", "tickCount": 4},
+            },
+            "color": _colour(
+                "client", [name for name in names if any(value["client"] == name for value in values)], width
+            ),
+        },
+    }
+
+
+def lag(rows: list[Row], width: int, span: Span) -> Spec | None:
+    """Records behind, by client and topic."""
+    pairs = [{**row, "pair": f"{name_of(row['client'])} ← {name_of(row['topic'])}"} for row in rows]
+    worst: dict[str, int] = {}
+    for row in pairs:
+        worst[row["pair"]] = max(worst.get(row["pair"], 0), row["lag"])
+    named = [name for name in sorted(worst, key=lambda name: (-worst[name], name)) if worst[name] > 0][: len(COLOURS)]
+    if not named:
+        return None
+    values = [{"pair": row["pair"], "at": row["at_ms"], "lag": row["lag"]} for row in pairs if row["pair"] in named]
+    return {
+        "height": 180,
+        "data": {"values": values},
+        "mark": {"type": "line", "interpolate": "step-after", "point": {"size": 28}, "strokeWidth": 1.5},
+        "encoding": {
+            "x": time_axis(width, span),
+            "y": {
+                "field": "lag",
+                "type": "quantitative",
+                "axis": {"title": None, "format": "~s", "tickCount": 4},
+            },
+            "color": _colour("pair", named, width),
+        },
+    }
+
+
+def latency_heat(rows: list[Row], width: int, span: Span) -> Spec | None:
+    """How many requests took how long, the darker the more."""
+    if not rows:
+        return None
+    values = [
+        {
+            "at": row["at_ms"],
+            "until": row["at_ms"] + max(row["micros"] // 1000, 1),
+            "low": 10 ** (_third(row) / 3),
+            "high": 10 ** ((_third(row) + 1) / 3),
+            "requests": row["requests"],
+        }
+        for row in rows
+    ]
+    x = time_axis(width, span)
+    return {
+        "height": 180,
+        "data": {"values": values},
+        "mark": {"type": "rect", "color": "var(--c1)"},
+        "encoding": {
+            "x": x,
+            "x2": {"field": "until"},
+            "y": {
+                "field": "low",
+                "type": "quantitative",
+                "scale": {"type": "log", "nice": False},
+                "axis": {"title": None, "format": "~r", "values": DECADES, "grid": True, "labelOverlap": True},
+            },
+            "y2": {"field": "high"},
+            "opacity": {
+                "field": "requests",
+                "type": "quantitative",
+                "scale": {"type": "log", "range": [0.25, 1], "nice": False},
+                "legend": None,
+            },
+        },
+    }
+
+
+def rebalances(rows: list[Row], width: int, span: Span) -> Spec | None:
+    """One line for each member of a group, one mark for each thing that it did."""
+    members: dict[tuple[str, str], str] = {}
+    for row in rows:
+        key = (row["group_id"], row["member_id"] or row["client"])
+        if key not in members and len(members) < MOST_MEMBERS:
+            members[key] = f"{name_of(row['group_id'], 24)} · {_member(row, len(members) + 1)}"
+    values = [
+        {"member": members[key], "at": row["at_ms"], "event": row["event"]}
+        for row in rows
+        if (key := (row["group_id"], row["member_id"] or row["client"])) in members
+    ]
+    if not values:
+        return None
+    shown = [event for event in EVENTS if any(value["event"] == event for value in values)]
+    return {
+        "height": {"step": 18},
+        "data": {"values": values},
+        "mark": {"type": "point", "filled": True, "size": 45, "opacity": 0.85},
+        "encoding": {
+            "x": time_axis(width // 2, span),
+            "y": {
+                "field": "member",
+                "type": "nominal",
+                "sort": list(members.values()),
+                "axis": {"title": None, "grid": True, "labelLimit": round(width * 0.34)},
+            },
+            "color": {
+                "field": "event",
+                "type": "nominal",
+                "scale": {"domain": shown, "range": [EVENTS[event] for event in shown]},
+                "legend": {"columns": max(width // 85, 2)},
+            },
+            "shape": {
+                "field": "event",
+                "type": "nominal",
+                "scale": {
+                    "domain": shown,
+                    "range": [{"leave": "cross", "error": "triangle-up"}.get(event, "circle") for event in shown],
+                },
+            },
+        },
+    }
+
+
+def _member(row: Row, number: int) -> str:
+    """A short name of a member that no other has."""
+    return f"{name_of(row['client'], 24)} {number}"
+
+
+def _third(row: Row) -> int:
+    return min(max(int(row["third"]), THIRDS.start), THIRDS.stop)
+
+
+def _colour(field: str, names: list[str], width: int) -> Spec:
+    legend = {
+        "columns": 1 if width < 500 else 3,
+        "columnPadding": 60,
+        "labelLimit": width - 40 if width < 500 else width // 3 - 30,
+    }
+    return {
+        "field": field,
+        "type": "nominal",
+        "scale": {"domain": names, "range": COLOURS[: len(names)]},
+        "legend": legend,
+    }

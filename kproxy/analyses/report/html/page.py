@@ -1,0 +1,105 @@
+"""The HTML report."""
+
+import re
+from collections.abc import Iterable
+from importlib import resources
+from typing import Any
+
+from msgspec import Struct
+
+from kproxy import __version__
+from kproxy.analyses.report.cells import cell, cell_of, is_number
+from kproxy.analyses.report.charts.gallery import Drawing
+from kproxy.analyses.report.verdicts import Answer, Report
+from kproxy.analyses.report.words import counted, overview, source_names, when
+from kproxy.output.escaping import printable
+
+MOST_ROWS = 50  # of each analysis; half as many as long as the page is too large
+LARGEST = 2_000_000  # bytes
+LINK = re.compile(r"https?://[^\s\"'<>]+")
+
+
+class Section(Struct, frozen=True):
+    """An analysis with rows, as the template wants it."""
+
+    answer: Answer
+    names: list[str]
+    rows: list[list[tuple[str, bool]]]  # text, and whether it is a number
+    hidden: str
+    link: str
+
+
+def html_page(report: Report, drawings: Iterable[Drawing], *, most: int | None = None) -> str:
+    """The page, with as many rows as fit into 2 MB."""
+    drawings = list(drawings)
+    rows = MOST_ROWS if most is None else most
+    page = _page(report, drawings, rows)
+    while len(page.encode("utf-8", "replace")) > LARGEST and rows > 1:
+        rows //= 2
+        page = _page(report, drawings, rows)
+    return page
+
+
+def _page(report: Report, drawings: list[Drawing], most: int) -> str:
+    from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415 - an extra, and only for pages
+
+    environment = Environment(
+        loader=PackageLoader("kproxy.analyses.report", "html"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_harmless,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    facts = report.summary
+    return environment.get_template("page.html.jinja").render(
+        css=resources.files("kproxy.analyses.report.html").joinpath("page.css").read_text(encoding="utf-8"),
+        title=source_names(facts),
+        overview=overview(facts),
+        when=when(facts).lstrip(", "),
+        numbers=_numbers(report),
+        verdicts=report.verdicts if facts.requests else [],
+        damages=[cell(damage, 400) for damage in report.damages],
+        drawings=drawings,
+        sections=[_section(answer, most) for answer in report.answers if answer.fires],
+        compared=report.compared,
+        version=__version__,
+    )
+
+
+def _numbers(report: Report) -> list[tuple[str, str]]:
+    facts = report.summary
+    counts = [
+        (facts.requests, "request"),
+        (facts.kafka_connections, "connection"),
+        (facts.clients, "client id"),
+        (facts.errors, "answer with errors"),
+    ]
+    found = [
+        counted(number, name, "answers with errors" if name.startswith("answer") else "").split(" ", 1)
+        for number, name in counts
+    ]
+    return [(number, name) for number, name in found]
+
+
+def _section(answer: Answer, most: int) -> Section:
+    shown = answer.rows.slice(0, most).to_pylist()
+    names: list[str] = answer.rows.column_names
+    hidden = answer.rows.num_rows - len(shown)
+    reference = answer.analysis.header.reference
+    return Section(
+        answer=answer,
+        names=names,
+        rows=[[_cell(name, row[name]) for name in names] for row in shown],
+        hidden=counted(hidden, "more row") if hidden else "",
+        link=reference if LINK.fullmatch(reference) else "",
+    )
+
+
+def _harmless(value: Any) -> Any:
+    """What a template is about to write, without what would reorder or hide text. Drawings and CSS, which are Markup, stay."""
+    return printable(value.replace("\n", " "), len(value)) if type(value) is str else value
+
+
+def _cell(name: str, value: Any) -> tuple[str, bool]:
+    return cell_of(name, value), is_number(value)

@@ -1,0 +1,189 @@
+"""The template of a verdict: one sentence over the rows of an analysis, with numbers.
+
+    {column}              its value in the first row: rows are ordered by what matters most
+    {rows}                how many rows there are
+    {count column}        how many different values; NULL is none
+    {sum column}          also max, min; NULL is passed over
+    {... where c=value}   of the rows whose column c has that value, as in {rows where breaks=true}
+    {...:format}          ``,`` 1,234; bytes 1.2 KB; ms 12.5 ms; % 12 % of a share; client/clients 3 clients; ? nothing;
+                          200 at most so many characters of a text; else as in Python
+    [text|otherwise]      text, or otherwise (which may be left out) where the first field of text is 0, empty, false or NULL
+
+A name from the traffic is escaped and shortened. What is NULL is shown as "unknown".
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from string import Formatter
+from typing import Any, NamedTuple, TypeAlias
+
+from kproxy.output.escaping import printable
+from kproxy.output.times import render_size
+
+Row: TypeAlias = Mapping[str, Any]
+FIELD = re.compile(
+    r"(?:(?P<function>count|sum|max|min) +)?(?P<column>[a-z_][a-z0-9_]*)(?: +where +(?P<key>[a-z_][a-z0-9_]*)=(?P<value>.*))?"
+)
+MARKS = re.compile(r"([\[\]|])")
+PLURAL = re.compile(r"[^/]+/[^/]+")
+UNKNOWN = "unknown"
+LONGEST = 80  # characters of a name or a reason
+
+
+class TemplateError(ValueError):
+    """What is wrong with a template, in words."""
+
+
+class Section(NamedTuple):
+    """``[text|otherwise]``: each is a list of literal text, fields and sections."""
+
+    text: "Nodes"
+    otherwise: "Nodes"
+
+
+class Field(NamedTuple):
+    """``{value:spec}``."""
+
+    value: re.Match[str]
+    spec: str
+
+
+Nodes: TypeAlias = list[str | Field | Section]
+
+
+def check_template(template: str) -> None:
+    """Raise TemplateError for a template that cannot be filled in whatever the rows are."""
+    _nodes(template)
+
+
+def fields_of(template: str) -> set[str]:
+    """The columns that a template names."""
+    found = {name for field in _fields(_nodes(template)) for name in field.value.group("column", "key") if name}
+    return found - {"rows"}
+
+
+def fill(template: str, rows: Sequence[Row]) -> str:
+    """The template over the rows, of which there is at least one. Raises TemplateError."""
+    return _fill(_nodes(template), rows)
+
+
+def _fill(nodes: Nodes, rows: Sequence[Row]) -> str:
+    parts = []
+    for node in nodes:
+        match node:
+            case Section(text, otherwise):
+                parts.append(_fill(text if _applies(text, rows) else otherwise, rows))
+            case Field(value, spec):
+                parts.append(show(_value(value, rows), spec) if spec != "?" else "")
+            case _:
+                parts.append(node)
+    return "".join(parts)
+
+
+def _applies(nodes: Nodes, rows: Sequence[Row]) -> bool:
+    first = next((node for node in nodes if isinstance(node, Field)), None)
+    return first is None or bool(_value(first.value, rows))
+
+
+def show(value: Any, spec: str = "") -> str:
+    """One value as text. Raises TemplateError for a format that it does not take."""
+    if value is None:
+        return UNKNOWN
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, str):
+        return printable(value, int(spec) if spec.isdecimal() else LONGEST)
+    if isinstance(value, list | tuple):
+        return ", ".join(show(item) for item in value[:5]) + (f" and {len(value) - 5} more" if len(value) > 5 else "")
+    if not isinstance(value, int | float):
+        return printable(str(value), LONGEST)
+    return _number(value, spec)
+
+
+def _number(value: float, spec: str) -> str:
+    if PLURAL.fullmatch(spec):
+        one, many = spec.split("/")
+        return f"{value:,} {one if value == 1 else many}"
+    match spec:
+        case "bytes":
+            return render_size(int(value))
+        case "ms":
+            return f"{value:,.0f} ms" if value >= 100 else f"{value:.3g} ms"
+        case "%":
+            return f"{100 * value:.3g} %"
+        case "":
+            return f"{value:,}" if isinstance(value, int) else f"{value:,.6g}"
+    try:
+        return format(value, spec)
+    except ValueError as error:
+        raise TemplateError(f"the format {spec[:40]!r} is not one of a number: {error}") from None
+
+
+def _value(field: re.Match[str], rows: Sequence[Row]) -> Any:
+    function, column, key, wanted = field.group("function", "column", "key", "value")
+    if key is not None:
+        rows = [row for row in rows if _text(row.get(key)) == wanted]
+    if column == "rows" and function is None:
+        return len(rows)
+    if rows and column not in rows[0]:
+        raise TemplateError(f"the rows have no column {column!r}")
+    if function is None:
+        return rows[0][column] if rows else None
+    values = [row[column] for row in rows if row[column] is not None]
+    if function == "count":
+        return len({str(value) for value in values})
+    if function == "sum":
+        return sum(values)
+    return (max if function == "max" else min)(values, default=None)
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "null"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _fields(nodes: Nodes) -> Iterator[Field]:
+    for node in nodes:
+        if isinstance(node, Field):
+            yield node
+        elif isinstance(node, Section):
+            yield from _fields(node.text)
+            yield from _fields(node.otherwise)
+
+
+def _nodes(template: str) -> Nodes:
+    """Parse a template. Each level of the stack is a section that is open: its parts before and after the bar."""
+    stack: list[list[Nodes]] = [[[]]]
+    for text, field, spec, _ in _split(template):
+        for part in MARKS.split(text):
+            if part == "[":
+                stack.append([[]])
+            elif part == "|" and len(stack) > 1:
+                stack[-1].append([])
+            elif part == "]" and len(stack) > 1:
+                before, *after = stack.pop()
+                if len(after) > 1:
+                    raise TemplateError(f"two | in one section of {template[:80]!r}")
+                stack[-1][-1].append(Section(before, after[0] if after else []))
+            elif part:
+                stack[-1][-1].append(part)
+        if field is not None:
+            stack[-1][-1].append(Field(_parse(field), spec or ""))
+    if len(stack) > 1:
+        raise TemplateError(f"a section is not closed, ] is missing in {template[:80]!r}")
+    return stack[0][0]
+
+
+def _split(template: str) -> list[tuple[str, str | None, str | None, str | None]]:
+    try:
+        return list(Formatter().parse(template))
+    except ValueError as error:
+        raise TemplateError(f"{str(error).lower()} in {template[:80]!r}") from None
+
+
+def _parse(field: str) -> re.Match[str]:
+    match = FIELD.fullmatch(field.strip())
+    if match is None:
+        raise TemplateError(f"{{{field[:60]}}} is not a column, rows, or count, sum, max, min of a column")
+    return match

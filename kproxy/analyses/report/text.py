@@ -1,0 +1,204 @@
+"""A report for a terminal: the verdicts, or the rows of what was asked for."""
+
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from kproxy.analyses.report.cells import cell, cell_of, is_number
+from kproxy.analyses.report.verdicts import Answer, Report
+from kproxy.analyses.report.words import counted, overview, source_names
+from kproxy.output.text.styles import PLAIN, Style, cut
+
+MOST_VERDICTS = 8
+MOST_ROWS = 20
+WIDEST_CELL = 40
+LINES = 2  # of a verdict
+FIRST = 3  # verdicts that may have a line more
+LEAST_LAST_CELL = 24  # what is left of the width for the last column, at the least
+
+
+def summary_lines(
+    report: Report, ask: str, *, style: Style = PLAIN, width: int = 100, everything: bool = False
+) -> Iterator[str]:
+    """What matters first, in about ten lines. *ask*: the sources, as on the command line."""
+    yield from textwrap.wrap(
+        f"{source_names(report.summary)}: {overview(report.summary)}", width, break_on_hyphens=False
+    )
+    verdicts = report.verdicts if report.summary.requests else []
+    shown = verdicts if everything else verdicts[:MOST_VERDICTS]
+    if shown:
+        yield ""
+    for at, answer in enumerate(shown):
+        lines = LINES + (at < FIRST)
+        yield from _verdict(answer, style, width, lines=99 if everything else lines)
+    if not shown:
+        return
+    yield ""
+    hidden = len(verdicts) - len(shown)
+    if hidden:
+        yield f"{counted(hidden, 'more verdict')}: kproxy report --all {ask}"
+    first = shown[0].analysis.id
+    for wish, option in (("Evidence", f"--only {first}"), ("A page for a ticket", "--format html -o report.html")):
+        yield style.paint(style.dim, f"{wish}: kproxy report {option} {ask}")  # not wrapped: people copy it
+
+
+def answer_lines(
+    answer: Answer,
+    *,
+    style: Style = PLAIN,
+    width: int = 100,
+    most: int | None = None,
+    long: bool = False,
+    compared: str = "",
+) -> Iterator[str]:
+    """One analysis: what it means, its rows, what to do. *long*: each row field by field."""
+    header = answer.analysis.header
+    yield style.paint(style.name, f"{answer.analysis.title}  ({answer.analysis.id}, {answer.severity})")
+    yield from textwrap.wrap(header.meaning, width)
+    if compared and "sides" in answer.analysis.needs:
+        yield ""
+        yield from textwrap.wrap(compared, width, break_on_hyphens=False, break_long_words=False)
+    if answer.verdict:
+        yield ""
+        yield from textwrap.wrap(answer.verdict, width)
+    if answer.fires or not answer.verdict:
+        yield ""
+        yield from row_lines(answer.rows, style=style, width=width, most=most, telling=header.columns, long=long)
+    notes = [("Do", header.action), ("See", header.reference), ("Parameters", _parameters(answer))]
+    if any(text for _, text in notes):
+        yield ""
+    for name, text in notes:
+        if text:
+            yield from textwrap.wrap(
+                f"{name}: {text}", width, subsequent_indent="  ", break_on_hyphens=False, break_long_words=False
+            )
+
+
+def row_lines(
+    rows: Any,
+    *,
+    style: Style = PLAIN,
+    width: int = 100,
+    most: int | None = None,
+    widest: int = WIDEST_CELL,
+    telling: Mapping[str, str] | None = None,
+    long: bool = False,
+) -> Iterator[str]:
+    """A table, or field by field where the table would be wider than the terminal or *long* is set.
+
+    With *telling* (column -> meaning, the most telling first) a table of several rows has the columns that fit, and below it what
+    they mean.
+    """
+    if not rows.num_rows:
+        yield "no rows"
+        return
+    shown = rows.slice(0, MOST_ROWS if most is None else most).to_pylist()
+    columns = [_column(name, shown, widest) for name in rows.column_names]
+    chosen = [] if long else columns if _fits(columns, width) else []
+    if not chosen and not long and telling is not None and rows.num_rows > 1:
+        chosen = _choose(columns, telling, width)
+    if chosen:
+        yield from _table(chosen, shown, style)
+    else:
+        yield from _fields(rows.column_names, shown, style, width)
+    if rows.num_rows > len(shown):
+        yield style.paint(
+            style.dim, f"... {rows.num_rows - len(shown):,} more rows: --rows {rows.num_rows}, or --format json"
+        )
+    visible = {each.name for each in chosen}
+    hidden = [each.name for each in columns if each.name not in visible and not each.is_empty] if chosen else []
+    if hidden:
+        yield from textwrap.wrap(f"more columns with --long: {', '.join(hidden)}", width, subsequent_indent="  ")
+    legend = [
+        (name, meaning)
+        for name, meaning in (telling or {}).items()
+        if meaning and name in (visible or rows.column_names)
+    ]
+    if legend:
+        yield ""
+    for name, meaning in legend:
+        yield from textwrap.wrap(f"{name}: {meaning}", width, subsequent_indent="  ", break_on_hyphens=False)
+
+
+class _Column(NamedTuple):
+    name: str
+    width: int
+    right: bool
+    is_empty: bool  # in all rows that are shown
+
+
+def _column(name: str, rows: list[dict[str, Any]], widest: int) -> _Column:
+    texts = [cell_of(name, row[name]) for row in rows]
+    width = max(len(name), *(min(_cells(text), widest) for text in texts))
+    right = is_number(rows[0][name]) and texts[0] == cell(rows[0][name])
+    return _Column(name, width, right, not any(texts))
+
+
+def _fits(columns: Sequence[_Column], width: int) -> bool:
+    return sum(column.width + 2 for column in columns) - 2 <= width
+
+
+def _choose(columns: list[_Column], telling: Iterable[str], width: int) -> list[_Column]:
+    """The columns of a table that is not wider; none where fields say it better."""
+    named = {column.name: column for column in columns if not column.is_empty}
+    order = [named[name] for name in telling if name in named] or list(named.values())
+    chosen: list[_Column] = []
+    for column in order:
+        if _fits([*chosen, column], width):
+            chosen.append(column)
+        elif (left := width - sum(each.width + 2 for each in chosen)) >= max(LEAST_LAST_CELL, len(column.name)):
+            if not column.right:
+                chosen.append(column._replace(width=left))
+            break
+    return chosen if len(chosen) > 1 else []
+
+
+def _verdict(answer: Answer, style: Style, width: int, lines: int) -> Iterator[str]:
+    color = {"critical": style.error, "warning": style.warning, "notice": style.key}.get(answer.severity, style.dim)
+    margin = f"{answer.severity:<8}  "
+    text = f"{answer.analysis.id}: {answer.verdict}"
+    wrapped = textwrap.wrap(text, max(width - len(margin), 20), break_long_words=True, break_on_hyphens=False)
+    if len(wrapped) > lines:
+        wrapped = [*wrapped[: lines - 1], cut(" ".join(wrapped[lines - 1 :]), max(width - len(margin), 20))]
+    for at, line in enumerate(wrapped):
+        yield (style.paint(color, margin) if not at else " " * len(margin)) + line
+
+
+def _table(columns: Sequence[_Column], rows: list[dict[str, Any]], style: Style) -> Iterator[str]:
+    yield style.paint(style.dim, _row([column.name for column in columns], columns))
+    for row in rows:
+        yield _row([cut(cell_of(column.name, row[column.name]), column.width) for column in columns], columns)
+
+
+def _row(cells: Iterable[str], columns: Sequence[_Column]) -> str:
+    padded = [
+        " " * (column.width - _cells(text)) + text if column.right else text + " " * (column.width - _cells(text))
+        for text, column in zip(cells, columns, strict=True)
+    ]
+    return "  ".join(padded).rstrip()
+
+
+def _fields(names: list[str], rows: list[dict[str, Any]], style: Style, width: int) -> Iterator[str]:
+    margin = max(map(len, names)) + 4
+    for number, row in enumerate(rows, 1):
+        if number > 1:
+            yield ""
+        yield style.paint(style.dim, f"row {number}")
+        for name in names:
+            if row[name] is not None:
+                text = cell_of(name, row[name]) or '""'
+                first, *rest = textwrap.wrap(text, max(width - margin, 20), drop_whitespace=False) or [""]
+                yield f"  {style.paint(style.key, name)}{' ' * (margin - 2 - len(name))}{first}"
+                yield from (" " * margin + line for line in rest)
+
+
+def _cells(text: str) -> int:
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len  # noqa: PLC0415 - most text is ASCII
+
+    return cell_len(text)
+
+
+def _parameters(answer: Answer) -> str:
+    return ", ".join(f"{name}={cell(value)}" for name, value in answer.parameters.items())

@@ -1,0 +1,66 @@
+"""Sentences that every form of a report has: what was read, what to ask next."""
+
+from kproxy.analyses.report.verdicts import Summary
+from kproxy.output.escaping import printable
+from kproxy.output.times import render_instant, render_size
+
+MOST_ERRORS = 3  # that are named
+
+
+def source_names(summary: Summary) -> str:
+    """The names of the sources, at most three."""
+    names = [printable(name, 60) for name in summary.sources]
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def overview(summary: Summary) -> str:
+    """What was read, in numbers; or why there is nothing to tell."""
+    if not summary.requests:
+        return _nothing(summary)
+    parts = [
+        counted(summary.requests, "request"),
+        counted(summary.kafka_connections, "connection"),
+        counted(summary.clients, "client id"),
+        render_size(summary.bytes),
+    ]
+    if summary.errors:
+        parts.append(f"{counted(summary.errors, 'answer')} with errors" + _named(summary.error_names))
+    return ", ".join(parts) + when(summary)
+
+
+def when(summary: Summary) -> str:
+    """From when to when, and for how long."""
+    if summary.first_micros is None or summary.last_micros is None:
+        return ""
+    began, ended = render_instant(summary.first_micros * 1000), render_instant(summary.last_micros * 1000)
+    return f", {began[:19]}Z to {ended[11:19]}Z ({lasting(summary.last_micros - summary.first_micros)})"
+
+
+def lasting(micros: int) -> str:
+    """A span of time for people: 3.1 s, 12 min, 5 h 20 min."""
+    seconds = micros / 1e6
+    if seconds < 120:
+        return f"{seconds:.3g} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def counted(number: int, one: str, many: str = "") -> str:
+    """1 request, 2,000 requests."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def _named(errors: dict[str, int]) -> str:
+    listed = [f"{count:,} {name}" for name, count in errors.items()]
+    more = [counted(len(listed) - MOST_ERRORS, "more kind")] if len(listed) > MOST_ERRORS else []
+    return f" ({', '.join(listed[:MOST_ERRORS] + more)})" if listed else ""
+
+
+def _nothing(summary: Summary) -> str:
+    if not summary.connections:
+        return "no Kafka traffic, and no other TCP connection with data, was found"
+    if summary.not_kafka:
+        others = ", ".join(f"{count:,} {printable(kind, 30)}" for kind, count in summary.not_kafka.items())
+        hint = "; for TLS give the session keys with --keylog" if "tls" in summary.not_kafka else ""
+        return f"no Kafka request was found in {counted(summary.connections, 'connection')} ({others}){hint}"
+    return f"no Kafka request was found in {counted(summary.connections, 'connection')}"

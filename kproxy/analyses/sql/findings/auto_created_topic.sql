@@ -1,0 +1,78 @@
+/*
+id: auto_created_topic
+title: Topics that came into being because a client asked for them
+severity: notice
+meaning: >
+  A client asked for the topic, was told that it does not exist, and shortly afterwards it did, while no CreateTopics request for
+  it was seen. Such topics have the broker's default partitions, replication and retention; many of them are spelling mistakes.
+action: >
+  Create topics on purpose, with the partitions and replicas that they need, and set auto.create.topics.enable=false on the brokers.
+reference: https://kafka.apache.org/documentation/#brokerconfigs_auto.create.topics.enable
+parameters:
+  max_seconds: {default: 30, meaning: "Longest time from the first answer that the topic does not exist to the first that describes it."}
+needs: [client_errors, client_exchanges]
+verdict: "{rows:topic/topics} probably created because a client asked for a name. First: {topic}, asked for by {client_id} at {client_address}. If the name is a mistake, correct it and delete the topic; set auto.create.topics.enable=false."
+order: 40
+*/
+WITH missing AS (
+    SELECT
+        client_id,
+        client_address,
+        software,
+        broker,
+        resource AS topic,
+        at,
+        at_us,
+        connection_id,
+        exchange,
+        row_number() OVER (PARTITION BY resource ORDER BY at_us, connection_id, exchange) AS nth
+    FROM client_errors
+    WHERE api_key = 3 AND resource_type = 'topic' AND error_code IN (3, 5) AND partition IS NULL
+),
+described AS (
+    SELECT topic, at, at_us
+    FROM client_exchanges
+    LATERAL VIEW explode(described_topics) t AS topic
+    WHERE api_key = 3
+),
+created AS (
+    SELECT topic, count(*) AS requests
+    FROM client_exchanges
+    LATERAL VIEW explode(topics) t AS topic
+    WHERE api_key = 19
+    GROUP BY topic
+),
+found AS (
+    SELECT
+        m.client_id,
+        m.client_address,
+        m.software,
+        m.broker,
+        m.topic,
+        m.at,
+        m.at_us,
+        m.connection_id,
+        m.exchange,
+        min(d.at_us) AS there_us,
+        min(d.at) AS there_at
+    FROM missing AS m
+    JOIN described AS d ON d.topic = m.topic
+    WHERE m.nth = 1
+    GROUP BY
+        m.client_id, m.client_address, m.software, m.broker, m.topic, m.at, m.at_us, m.connection_id, m.exchange
+)
+SELECT
+    f.client_id,
+    f.client_address,
+    f.software,
+    f.broker,
+    f.topic,
+    round((f.there_us - f.at_us) / 1000, 1) AS ms_until_it_was_there,
+    f.at AS first_at,
+    f.there_at AS last_at,
+    f.connection_id,
+    f.exchange
+FROM found AS f
+LEFT JOIN created AS c ON c.topic = f.topic
+WHERE c.topic IS NULL AND f.there_us > f.at_us AND f.there_us - f.at_us <= :max_seconds * 1000000
+ORDER BY first_at, topic

@@ -1,0 +1,62 @@
+/*
+id: hot_keys
+title: Keys that a large share of a topic's records have
+severity: notice
+meaning: >
+  All records of a key go to one partition, and one consumer handles them. A key with a large share of the records limits the whole
+  topic to the speed of that consumer. Keys are shown as hexadecimal bytes, their first 32. Without the table records (decode with
+  --records) this finds nothing.
+action: Add something to the key that spreads it (a sub-key, a bucket number) if order within it is not needed, or send such records without a key.
+reference: https://kafka.apache.org/documentation/#intro_concepts_and_terms
+parameters:
+  min_records: {default: 1000, meaning: "Topics with fewer records that have a key are not listed."}
+  min_keys: {default: 10, meaning: "Topics with fewer different keys are not listed: each of few has a large share."}
+  min_percent: {default: 25, meaning: "Share of the topic's records from which a key is hot."}
+needs: [records, client_exchanges]
+verdict: "{rows:key has/keys have} a large share of a topic's records. Most: 0x{key_hex} in {topic}, {records:,} of {topic_records:,} records ({percent:d} %), partition {partition}. Spread it over several keys if order allows."
+order: 42
+*/
+WITH keyed AS (
+    SELECT
+        direction,
+        coalesce(topic, topic_id) AS topic,
+        key,
+        count(*) AS records,
+        min(partition) AS partition,
+        min(struct(connection_id, exchange)) AS example
+    FROM records
+    WHERE key IS NOT NULL
+    GROUP BY direction, coalesce(topic, topic_id), key
+),
+shares AS (
+    SELECT
+        *,
+        CAST(sum(records) OVER (PARTITION BY direction, topic) AS BIGINT) AS topic_records,
+        count(*) OVER (PARTITION BY direction, topic) AS keys,
+        min(CASE WHEN direction = 'produce' THEN 0 ELSE 1 END) OVER (PARTITION BY topic) AS only_fetched
+    FROM keyed
+)
+SELECT
+    e.client_id,
+    e.client_address,
+    e.software,
+    s.topic,
+    s.partition,
+    substring(hex(s.key), 1, 64) AS key_hex,
+    length(hex(s.key)) DIV 2 AS key_bytes,
+    s.direction,
+    s.records,
+    s.topic_records,
+    s.keys,
+    100 * s.records DIV s.topic_records AS percent,
+    e.at AS first_at,
+    e.at AS last_at,
+    s.example.connection_id AS connection_id,
+    s.example.exchange AS exchange
+FROM shares AS s
+JOIN client_exchanges AS e ON e.connection_id = s.example.connection_id AND e.exchange = s.example.exchange
+WHERE s.topic_records >= :min_records
+    AND s.keys >= :min_keys
+    AND s.records * 100 >= s.topic_records * :min_percent
+    AND s.direction = CASE WHEN s.only_fetched = 1 THEN 'fetch' ELSE 'produce' END
+ORDER BY records DESC, topic, key_hex, key_bytes

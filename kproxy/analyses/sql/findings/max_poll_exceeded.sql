@@ -1,0 +1,71 @@
+/*
+id: max_poll_exceeded
+title: Consumers that left their group because they did not poll in time
+severity: critical
+meaning: >
+  The application took longer than max.poll.interval.ms (5 minutes by default) between two polls, so the client left the group by
+  itself. Its partitions moved, and what it was handling will be handled again. Java's consumer says so when it leaves; of others it is
+  inferred: they leave and, on the same connection, join again a while later.
+action: >
+  Take fewer records per poll (max.poll.records), handle them faster or on another thread, or raise max.poll.interval.ms.
+reference: https://kafka.apache.org/documentation/#consumerconfigs_max.poll.interval.ms
+parameters:
+  min_away_ms: {default: 1000, meaning: "Where no reason is told, time from leaving to joining again on the same connection from which it counts."}
+needs: [client_group_events]
+verdict: "{rows:time/times} a consumer left its group because it polled too late. First: {client_id} at {client_address} in group {group_id} ({evidence}), max.poll.interval.ms={rebalance_timeout_ms:d}. Lower max.poll.records or raise max.poll.interval.ms."
+order: 20
+*/
+WITH joined AS (
+    SELECT connection_id, group_id, at, at_us, exchange, member_id, rebalance_timeout_ms
+    FROM client_group_events
+    WHERE event = 'join'
+),
+left_group AS (
+    SELECT
+        *,
+        CASE WHEN lower(reason) LIKE '%poll timeout%' OR lower(reason) LIKE '%max.poll.interval%' OR lower(reason) LIKE '%max poll%'
+            THEN 1 ELSE 0 END AS says_so
+    FROM client_group_events
+    WHERE event = 'leave' AND coalesce(error_code, 0) = 0
+),
+matched AS (
+    SELECT
+        l.client_id,
+        l.client_address,
+        l.software,
+        l.group_id,
+        l.member_id,
+        l.group_instance_id,
+        l.reason,
+        l.says_so,
+        l.at,
+        l.at_us,
+        l.connection_id,
+        l.exchange,
+        max(CASE WHEN j.at_us <= l.at_us THEN j.rebalance_timeout_ms END) AS rebalance_timeout_ms,
+        min(CASE WHEN j.at_us > l.at_us THEN j.at_us END) AS back_us,
+        min(CASE WHEN j.at_us > l.at_us THEN j.at END) AS back_at
+    FROM left_group AS l
+    LEFT JOIN joined AS j ON j.connection_id = l.connection_id AND j.group_id = l.group_id
+    GROUP BY
+        l.client_id, l.client_address, l.software, l.group_id, l.member_id, l.group_instance_id, l.reason, l.says_so,
+        l.at, l.at_us, l.connection_id, l.exchange
+)
+SELECT
+    client_id,
+    client_address,
+    software,
+    group_id,
+    member_id,
+    group_instance_id,
+    CASE WHEN says_so = 1 THEN 'stated' ELSE 'inferred' END AS evidence,
+    reason,
+    rebalance_timeout_ms,
+    round((back_us - at_us) / 1000, 0) AS away_ms,
+    at AS first_at,
+    coalesce(back_at, at) AS last_at,
+    connection_id,
+    exchange
+FROM matched
+WHERE says_so = 1 OR (coalesce(reason, '') = '' AND back_us - at_us >= :min_away_ms * 1000)
+ORDER BY says_so DESC, first_at, group_id, member_id, connection_id, exchange

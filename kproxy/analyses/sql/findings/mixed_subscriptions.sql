@@ -1,0 +1,91 @@
+/*
+id: mixed_subscriptions
+title: Groups whose members subscribe to different topics
+severity: warning
+meaning: >
+  At the same time, members of one group subscribe to different topics, each to some that the other does not read. Mostly two applications share a group id by mistake: each
+  restart of one rebalances the other, and lag of the group says nothing about either. While a release with other topics is rolled out
+  it is as it should be.
+action: Give each application its own group.id.
+reference: https://kafka.apache.org/documentation/#consumerconfigs_group.id
+parameters:
+  min_seconds: {default: 30, meaning: "Shortest time for which both subscriptions have to be in use."}
+needs: [client_group_events, client_connections]
+verdict: "{rows:group/groups} whose members read different topics. Longest: {group_id}, where {client_id} reads {topics} and {other_client_id} reads {other_topics}, for {seconds:,} s. Give each application its own group.id."
+order: 26
+*/
+WITH subscribed AS (
+    SELECT
+        g.group_id,
+        array_join(sort_array(g.subscribed_topics), ', ') AS topics,
+        sort_array(g.subscribed_topics) AS topic_list,
+        g.client_id,
+        g.client_address,
+        g.software,
+        g.member_id,
+        g.at,
+        g.at_us,
+        g.connection_id,
+        g.exchange,
+        greatest(c.last_seen_us, g.at_us) AS until_us,
+        c.last_seen_at AS until_at
+    FROM client_group_events AS g
+    JOIN client_connections AS c ON c.connection_id = g.connection_id
+    WHERE g.event IN ('join', 'heartbeat') AND size(g.subscribed_topics) > 0 AND coalesce(g.error_code, 0) IN (0, 79)
+),
+latest AS (
+    SELECT
+        *,
+        lead(at_us) OVER (PARTITION BY group_id, connection_id ORDER BY at_us, exchange) AS next_us
+    FROM subscribed
+),
+spans AS (
+    SELECT
+        group_id,
+        topics,
+        min(topic_list) AS topic_list,
+        min(client_id) AS client_id,
+        min(client_address) AS client_address,
+        max(software) AS software,
+        count(DISTINCT connection_id) AS connections,
+        min(at_us) AS from_us,
+        max(least(coalesce(next_us, until_us), until_us)) AS to_us,
+        min(at) AS first_at,
+        max(until_at) AS last_at,
+        min(struct(at_us, connection_id, exchange)) AS example
+    FROM latest
+    GROUP BY group_id, topics
+),
+paired AS (
+    SELECT
+        a.*,
+        b.client_id AS other_client_id,
+        b.client_address AS other_client_address,
+        b.topics AS other_topics,
+        least(a.to_us, b.to_us) - greatest(a.from_us, b.from_us) AS together_us,
+        row_number() OVER (
+            PARTITION BY a.group_id
+            ORDER BY least(a.to_us, b.to_us) - greatest(a.from_us, b.from_us) DESC, a.topics, b.topics
+        ) AS nth
+    FROM spans AS a
+    JOIN spans AS b ON b.group_id = a.group_id AND b.topics > a.topics
+    WHERE size(array_except(a.topic_list, b.topic_list)) > 0 AND size(array_except(b.topic_list, a.topic_list)) > 0
+)
+SELECT
+    client_id,
+    client_address,
+    software,
+    group_id,
+    topics,
+    connections,
+    other_client_id,
+    other_client_address,
+    other_topics,
+    together_us DIV 1000000 AS seconds,
+    first_at,
+    last_at,
+    example.connection_id AS connection_id,
+    example.exchange AS exchange
+FROM paired
+WHERE nth = 1 AND together_us >= :min_seconds * 1000000
+ORDER BY seconds DESC, group_id

@@ -1,0 +1,53 @@
+/*
+id: offset_reset
+title: Consumers that jumped to another offset because theirs was gone
+severity: critical
+meaning: >
+  The consumer asked for an offset that does not exist (OFFSET_OUT_OF_RANGE) and went on at another one, as auto.offset.reset says.
+  Records in between were skipped (a jump forward), or are read again (a jump backward).
+action: >
+  A jump forward is lost work: find out whether retention deleted the records before they were read, and raise retention.ms or
+  speed the consumer up. A jump backward: make handling twice harmless.
+reference: https://kafka.apache.org/documentation/#consumerconfigs_auto.offset.reset
+parameters:
+  min_records: {default: 1, meaning: "Shorter jumps are not listed."}
+needs: [client_offsets]
+verdict: "{rows:time/times} a consumer jumped because its offset was gone. Largest jump: {client_id} at {client_address} on {topic}-{partition}, from {from_offset:d} to {to_offset:d}: {records:offset/offsets} {direction}. Check retention.ms against its lag."
+order: 13
+*/
+WITH asked AS (
+    SELECT *
+    FROM client_offsets
+    WHERE kind = 'fetch' AND replica_id < 0 AND offset IS NOT NULL
+),
+ordered AS (
+    SELECT
+        *,
+        lead(offset) OVER (
+            PARTITION BY client_id, client_address, topic, partition ORDER BY at_us, connection_id, exchange
+        ) AS to_offset,
+        lead(error_code) OVER (
+            PARTITION BY client_id, client_address, topic, partition ORDER BY at_us, connection_id, exchange
+        ) AS next_error_code,
+        lead(at) OVER (
+            PARTITION BY client_id, client_address, topic, partition ORDER BY at_us, connection_id, exchange
+        ) AS next_at
+    FROM asked
+)
+SELECT
+    client_id,
+    client_address,
+    software,
+    topic,
+    partition,
+    offset AS from_offset,
+    to_offset,
+    abs(to_offset - offset) AS records,
+    CASE WHEN to_offset > offset THEN 'skipped' ELSE 'reread' END AS direction,
+    at AS first_at,
+    next_at AS last_at,
+    connection_id,
+    exchange
+FROM ordered
+WHERE error_code = 1 AND next_error_code = 0 AND abs(to_offset - offset) >= :min_records
+ORDER BY records DESC, first_at, client_id, client_address, topic, partition, connection_id, exchange

@@ -1,0 +1,64 @@
+/*
+id: read_committed_blocked
+title: Consumers that wait for an open transaction
+severity: warning
+meaning: >
+  A read_committed consumer has read everything up to the last stable offset. Later records are there, but a transaction before them is
+  still open, so that it may not see them: its lag grows although nothing is wrong with it.
+action: Find the producer of the open transaction (finding open_transaction, or kafka-transactions.sh find-hanging) and end it.
+reference: https://kafka.apache.org/documentation/#consumerconfigs_isolation.level
+parameters:
+  min_seconds: {default: 60, meaning: "Shorter waits at the same last stable offset are not listed."}
+  min_fetches: {default: 5, meaning: "Fewer fetches in that state are not listed."}
+needs: [client_offsets]
+verdict: "{rows:partition/partitions} where a consumer waits for an open transaction. Longest: {client_id} at {client_address}, at offset {last_stable_offset:d} of {topic}-{partition} for {seconds:,} s; {waiting:offset is/offsets are} held back. End that transaction: kafka-transactions.sh find-hanging."
+order: 17
+*/
+WITH asked AS (
+    SELECT
+        *,
+        last_value(offset) IGNORE NULLS OVER (
+            PARTITION BY connection_id, topic, partition ORDER BY exchange ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+        ) AS position
+    FROM client_offsets
+    WHERE kind = 'fetch' AND replica_id < 0
+),
+found AS (
+    SELECT
+        connection_id,
+        client_id,
+        client_address,
+        broker,
+        topic,
+        partition,
+        last_stable_offset,
+        max(software) AS software,
+        count(*) AS fetches,
+        max(high_watermark) AS high_watermark,
+        (max(at_us) - min(at_us)) DIV 1000000 AS seconds,
+        min(at) AS first_at,
+        max(at) AS last_at,
+        min(exchange) AS exchange
+    FROM asked
+    WHERE error_code = 0 AND last_stable_offset >= 0 AND high_watermark > last_stable_offset AND position >= last_stable_offset
+    GROUP BY connection_id, client_id, client_address, broker, topic, partition, last_stable_offset
+)
+SELECT
+    client_id,
+    client_address,
+    software,
+    broker,
+    topic,
+    partition,
+    last_stable_offset,
+    high_watermark,
+    high_watermark - last_stable_offset AS waiting,
+    fetches,
+    seconds,
+    first_at,
+    last_at,
+    connection_id,
+    exchange
+FROM found
+WHERE seconds >= :min_seconds AND fetches >= :min_fetches
+ORDER BY seconds DESC, client_id, client_address, topic, partition, last_stable_offset, connection_id

@@ -1,0 +1,48 @@
+/*
+id: refused_commits
+title: Commits that came too late
+severity: warning
+meaning: >
+  The group refused the commit because the member no longer belongs to it (UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION, FENCED_...): it was
+  away too long, or a rebalance took its partitions. What it had handled since its last commit is handled again by another member.
+action: >
+  Lower max.poll.records or raise max.poll.interval.ms so that handling ends before the group gives up; commit in the rebalance
+  listener when partitions are revoked.
+reference: https://kafka.apache.org/documentation/#consumerconfigs_max.poll.interval.ms
+parameters:
+  min_commits: {default: 1, meaning: "Fewer refused commits of a member are not listed."}
+needs: [client_group_events]
+verdict: "{rows:member/members} with commits refused. Most: {client_id} at {client_address} in group {group_id}, {commits:time/times} {error_name}. What it read is handled twice: lower max.poll.records or raise max.poll.interval.ms."
+order: 23
+*/
+WITH found AS (
+    SELECT
+        client_id,
+        client_address,
+        group_id,
+        member_id,
+        error_name,
+        max(software) AS software,
+        count(*) AS commits,
+        min(at) AS first_at,
+        max(at) AS last_at,
+        min(struct(at_us, connection_id, exchange)) AS example
+    FROM client_group_events
+    WHERE event = 'commit' AND error_code IN (22, 25, 82, 110)
+    GROUP BY client_id, client_address, group_id, member_id, error_name
+)
+SELECT
+    client_id,
+    client_address,
+    software,
+    group_id,
+    member_id,
+    commits,
+    error_name,
+    first_at,
+    last_at,
+    example.connection_id AS connection_id,
+    example.exchange AS exchange
+FROM found
+WHERE commits >= :min_commits
+ORDER BY commits DESC, group_id, client_id, client_address, member_id, error_name

@@ -1,0 +1,78 @@
+/*
+id: session_expired
+title: Members that their group had thrown out while they still ran
+severity: warning
+meaning: >
+  A heartbeat was answered with UNKNOWN_MEMBER_ID or FENCED_MEMBER_EPOCH although the member had not left: no heartbeat had arrived
+  within session.timeout.ms, or it did not join a rebalance in time, so the group went on without it. Its process stood still (garbage collection, a paused container, a busy
+  processor), or the network was cut.
+action: Look at pauses of that process and at its network at this time; raise session.timeout.ms (45 s by default) if pauses are normal there.
+reference: https://kafka.apache.org/documentation/#consumerconfigs_session.timeout.ms
+parameters:
+  min_silence_ms: {default: 0, meaning: "Members whose last heartbeat before was nearer than this are not listed."}
+needs: [client_group_events, client_exchanges]
+verdict: "{rows:running member was/running members were} thrown out by a group. First: {client_id} at {client_address} from {group_id}, {silence_ms:ms} after its heartbeat before. Look for a pause of that process (garbage collection, CPU, container) or a cut network."
+order: 22
+*/
+WITH refused AS (
+    SELECT
+        *,
+        row_number() OVER (PARTITION BY group_id, member_id ORDER BY at_us, connection_id, exchange) AS nth
+    FROM client_group_events
+    WHERE event = 'heartbeat' AND error_code IN (25, 110)
+),
+left_group AS (
+    SELECT group_id, member_id, min(at_us) AS left_us
+    FROM client_group_events
+    WHERE event = 'leave'
+    GROUP BY group_id, member_id
+),
+beats AS (
+    SELECT connection_id, group_id, member_id, exchange, at_us
+    FROM client_exchanges
+    WHERE api_key IN (11, 12, 14, 68, 76, 88)
+),
+sessions AS (
+    SELECT group_id, member_id, max(session_timeout_ms) AS session_timeout_ms
+    FROM client_group_events
+    WHERE event = 'join'
+    GROUP BY group_id, member_id
+),
+matched AS (
+    SELECT
+        r.client_id,
+        r.client_address,
+        r.software,
+        r.group_id,
+        r.member_id,
+        r.error_name,
+        r.at,
+        r.at_us,
+        r.connection_id,
+        r.exchange,
+        max(b.at_us) AS before_us
+    FROM refused AS r
+    LEFT JOIN left_group AS l ON l.group_id = r.group_id AND l.member_id = r.member_id AND l.left_us <= r.at_us
+    LEFT JOIN beats AS b ON b.connection_id = r.connection_id
+        AND b.group_id = r.group_id AND b.member_id = r.member_id AND b.exchange < r.exchange
+    WHERE r.nth = 1 AND l.left_us IS NULL
+    GROUP BY
+        r.client_id, r.client_address, r.software, r.group_id, r.member_id, r.error_name, r.at, r.at_us, r.connection_id, r.exchange
+)
+SELECT
+    m.client_id,
+    m.client_address,
+    m.software,
+    m.group_id,
+    m.member_id,
+    m.error_name,
+    s.session_timeout_ms,
+    (m.at_us - m.before_us) DIV 1000 AS silence_ms,
+    m.at AS first_at,
+    m.at AS last_at,
+    m.connection_id,
+    m.exchange
+FROM matched AS m
+LEFT JOIN sessions AS s ON s.group_id = m.group_id AND s.member_id = m.member_id
+WHERE coalesce(m.at_us - m.before_us, 0) >= :min_silence_ms * 1000
+ORDER BY first_at, group_id, member_id, connection_id, exchange

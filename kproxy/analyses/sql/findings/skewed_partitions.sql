@@ -1,0 +1,90 @@
+/*
+id: skewed_partitions
+title: Partitions that get far more records than the others of their topic
+severity: notice
+meaning: >
+  One partition takes several times what the others take. One broker, one disk and one consumer carry the topic, however many
+  partitions and consumers it has.
+action: Look at the keys (see hot_keys, which needs --records) and at custom partitioners; a key that is the same for most records belongs elsewhere.
+reference: https://kafka.apache.org/documentation/#producerconfigs_partitioner.class
+parameters:
+  min_records: {default: 10000, meaning: "Topics with fewer records produced are not listed: chance skews small numbers."}
+  min_batches: {default: 100, meaning: "Topics with fewer record batches produced are not listed, likewise."}
+  times_others: {default: 4, meaning: "How many times the average of the other partitions seen a partition has to have."}
+needs: [client_batches]
+verdict: "{rows:partition gets/partitions get} far more than the others of the topic. Most: {topic}-{partition}, {records:,} of {topic_records:,} records ({percent:d} %). Look for a key that most records share; more consumers do not help."
+order: 41
+*/
+WITH by_client AS (
+    SELECT
+        coalesce(topic, topic_id) AS topic,
+        partition,
+        client_id,
+        client_address,
+        max(software) AS software,
+        count(*) AS batches,
+        CAST(sum(count) AS BIGINT) AS records,
+        CAST(sum(size) AS BIGINT) AS bytes,
+        min(at) AS first_at,
+        max(at) AS last_at,
+        min(struct(at_us, connection_id, exchange)) AS example
+    FROM client_batches
+    WHERE direction = 'produce' AND coalesce(error_code, 0) = 0
+    GROUP BY coalesce(topic, topic_id), partition, client_id, client_address
+),
+ranked AS (
+    SELECT
+        *,
+        row_number() OVER (
+            PARTITION BY topic, partition ORDER BY records DESC, client_id, client_address
+        ) AS nth
+    FROM by_client
+),
+by_partition AS (
+    SELECT
+        topic,
+        partition,
+        max(CASE WHEN nth = 1 THEN client_id END) AS client_id,
+        max(CASE WHEN nth = 1 THEN client_address END) AS client_address,
+        max(CASE WHEN nth = 1 THEN software END) AS software,
+        count(*) AS clients,
+        CAST(sum(records) AS BIGINT) AS records,
+        CAST(sum(bytes) AS BIGINT) AS bytes,
+        CAST(sum(batches) AS BIGINT) AS batches,
+        min(first_at) AS first_at,
+        max(last_at) AS last_at,
+        min(example) AS example
+    FROM ranked
+    GROUP BY topic, partition
+),
+compared AS (
+    SELECT
+        *,
+        CAST(sum(records) OVER (PARTITION BY topic) AS BIGINT) AS topic_records,
+        CAST(sum(batches) OVER (PARTITION BY topic) AS BIGINT) AS topic_batches,
+        count(*) OVER (PARTITION BY topic) - 1 AS other_partitions
+    FROM by_partition
+)
+SELECT
+    client_id,
+    client_address,
+    software,
+    clients,
+    topic,
+    partition,
+    records,
+    bytes,
+    topic_records,
+    other_partitions,
+    100 * records DIV nullif(topic_records, 0) AS percent,
+    round(records * other_partitions / nullif(topic_records - records, 0), 1) AS times_others,
+    first_at,
+    last_at,
+    example.connection_id AS connection_id,
+    example.exchange AS exchange
+FROM compared
+WHERE other_partitions > 0
+    AND topic_records >= :min_records
+    AND topic_batches >= :min_batches
+    AND records * other_partitions >= :times_others * (topic_records - records)
+ORDER BY records DESC, topic, partition

@@ -1,0 +1,104 @@
+/*
+id: stuck_fetch_loop
+title: Consumers that fetch the same offset again and again although there is more
+severity: critical
+meaning: >
+  The consumer asks for the same offset over and over while the partition has records from there on. Either it gets them each time and
+  goes back (a record that it cannot handle, retried for ever), or the broker returns nothing although there is something.
+action: >
+  If records came back: find the record at this offset (kproxy decode --records) that the application fails on; skip it or send it to a
+  dead-letter topic. If none came back: look at the broker's log for that partition, and at fetch sizes below the size of a batch.
+reference: https://kafka.apache.org/documentation/#consumerconfigs_max.partition.fetch.bytes
+parameters:
+  min_fetches: {default: 20, meaning: "Fewer fetches of the same offset are not listed."}
+  min_seconds: {default: 5, meaning: "Consumers that went on within this time are not listed."}
+  min_percent: {default: 40, meaning: "Share of these among the consumer's fetches of the partition meanwhile; a client that reads a whole topic again and again has less."}
+needs: [client_offsets, record_batches]
+verdict: "{rows:partition is/partitions are} stuck: a consumer fetches the same offset again and again. Most: {client_id} at {client_address}, offset {offset:d} of {topic}-{partition}, {fetches:time/times} in {seconds:,} s, {with_records:,} of them with records; the partition goes on to {readable_end:d}. Look for a record there that it cannot handle."
+order: 15
+*/
+WITH asked AS (
+    SELECT
+        *,
+        CASE WHEN last_stable_offset >= 0 THEN last_stable_offset ELSE high_watermark END AS readable_end,
+        last_value(offset) IGNORE NULLS OVER (
+            PARTITION BY connection_id, topic, partition ORDER BY exchange ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+        ) AS position
+    FROM client_offsets
+    WHERE kind = 'fetch' AND replica_id < 0
+),
+repeated AS (
+    SELECT
+        connection_id,
+        client_id,
+        client_address,
+        broker,
+        topic,
+        partition,
+        position,
+        max(software) AS software,
+        count(*) AS fetches,
+        max(readable_end) AS readable_end,
+        min(at) AS first_at,
+        max(at) AS last_at,
+        max(at_us) - min(at_us) AS us,
+        min(exchange) AS exchange,
+        max(exchange) AS last_exchange
+    FROM asked
+    WHERE error_code = 0 AND readable_end > position
+    GROUP BY connection_id, client_id, client_address, broker, topic, partition, position
+    HAVING count(*) >= :min_fetches AND max(at_us) - min(at_us) >= :min_seconds * 1000000
+),
+delivered AS (
+    SELECT DISTINCT connection_id, exchange, coalesce(topic, topic_id) AS topic, partition, 1 AS yes
+    FROM record_batches
+    WHERE direction = 'fetch'
+),
+meanwhile AS (
+    SELECT
+        r.connection_id,
+        r.topic,
+        r.partition,
+        r.position,
+        count(*) AS all_fetches,
+        count(CASE WHEN a.position = r.position THEN d.yes END) AS with_records
+    FROM repeated AS r
+    JOIN asked AS a ON a.connection_id = r.connection_id AND a.topic = r.topic AND a.partition = r.partition
+        AND a.exchange >= r.exchange AND a.exchange <= r.last_exchange
+    LEFT JOIN delivered AS d
+        ON d.connection_id = a.connection_id AND d.exchange = a.exchange AND d.topic = a.topic AND d.partition = a.partition
+    GROUP BY r.connection_id, r.topic, r.partition, r.position
+),
+ranked AS (
+    SELECT
+        r.*,
+        m.all_fetches,
+        m.with_records,
+        row_number() OVER (
+            PARTITION BY r.connection_id, r.topic, r.partition ORDER BY r.fetches DESC, r.position
+        ) AS nth
+    FROM repeated AS r
+    JOIN meanwhile AS m ON m.connection_id = r.connection_id
+        AND m.topic = r.topic AND m.partition = r.partition AND m.position = r.position
+    WHERE r.fetches * 100 >= m.all_fetches * :min_percent
+)
+SELECT
+    client_id,
+    client_address,
+    software,
+    broker,
+    topic,
+    partition,
+    position AS offset,
+    readable_end,
+    fetches,
+    all_fetches,
+    with_records,
+    us DIV 1000000 AS seconds,
+    first_at,
+    last_at,
+    connection_id,
+    exchange
+FROM ranked
+WHERE nth = 1
+ORDER BY fetches DESC, client_id, client_address, topic, partition, offset, connection_id

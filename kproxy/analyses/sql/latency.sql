@@ -1,0 +1,88 @@
+/*
+id: latency
+title: How long requests took, and who waited for what
+severity: info
+meaning: >-
+  Time from the first byte of the request to the last of the response, as seen here: beside the client it includes the network, beside the broker
+  it does not. One row for each API, client and broker.
+columns:
+  api_name: ""
+  client_id: ""
+  p50_ms: ""
+  p99_ms: ""
+  max_ms: ""
+  requests: ""
+  kind: "waiting: the broker may hold the request by design (Fetch, unless it brought more than 64 KiB; JoinGroup, SyncGroup), or it was sent behind such a request; work: all others"
+  broker: ""
+  failed_requests: ""
+  broker_p99_ms: p99 without waiting
+  waited_ms: how long Fetch requests may have waited by their own max.wait.ms; an upper bound
+  throttled_ms: delay by quota that the broker announced (since Kafka 2.0 it answers at once and then mutes the client)
+  proxy_ms: always null, because a capture does not show the proxy's part
+action: Look at the APIs with the highest p99 that are not of the kind waiting; compare brokers.
+reference: https://kafka.apache.org/documentation/#remote_jmx
+parameters:
+  min_requests: {default: 1, meaning: Rows with fewer answered requests are left out.}
+needs: [exchanges, clients]
+verdict: "{sum requests:request/requests}; slowest: {api_name} of [{client_id}|a client without an id], 99th percentile {p99_ms:ms} of {requests:request/requests}"
+order: 30
+*/
+WITH ordered AS (
+  SELECT
+    *,
+    -- A broker answers the requests of a connection one after the other: this one waited for a held request before it.
+    max(CASE WHEN api_key IN (1, 11, 14, 78) THEN unix_micros(response_at) END) OVER (
+      PARTITION BY connection_id ORDER BY exchange ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS held_micros
+  FROM exchanges
+),
+answered AS (
+  SELECT
+    e.api_key,
+    e.api_name,
+    c.client,
+    c.client_id,
+    concat(c.broker_address, ':', CAST(c.broker_port AS STRING)) AS broker,
+    unix_micros(e.response_at) - unix_micros(e.request_at) AS micros,
+    coalesce(e.throttle_time_ms, 0) AS throttle_ms,
+    CASE
+      WHEN e.api_key IN (11, 14) OR e.held_micros > unix_micros(e.request_at) THEN 'waiting'
+      -- A broker that has min_bytes answers a Fetch at once; else it waits for records, and answers when they come. Whether records of
+      -- an answer were there already is not in the traffic. A large answer says that most of them were. KRaft holds a Fetch of the
+      -- metadata log although its min_bytes is 0. Where the request was not decoded (a capture with a snap length) nothing is known.
+      WHEN e.api_key IN (1, 78) AND coalesce(e.max_wait_ms, 1) > 0 AND (coalesce(e.min_bytes, 1) > 0 OR c.role = 'broker')
+        AND (coalesce(e.record_bytes, 0) <= greatest(coalesce(e.min_bytes, 1), 65536)
+          OR unix_micros(e.response_at) - unix_micros(e.request_at) >= CAST(e.max_wait_ms AS BIGINT) * 1000) THEN 'waiting'
+      ELSE 'work'
+    END AS kind,
+    CASE WHEN e.api_key IN (1, 78) THEN coalesce(e.max_wait_ms, 0) ELSE 0 END AS max_wait_ms,
+    greatest(coalesce(e.held_micros, 0) - unix_micros(e.request_at), 0) AS queued_micros,
+    size(e.error_codes) > 0 AS is_failed
+  FROM ordered e
+  JOIN clients c ON c.connection_id = e.connection_id
+  WHERE e.latency_ms IS NOT NULL AND e.api_key IS NOT NULL
+)
+SELECT
+  coalesce(api_name, concat('API ', CAST(api_key AS STRING))) AS api_name,
+  kind,
+  client_id,
+  broker,
+  count(*) AS requests,
+  sum(CASE WHEN is_failed THEN 1 ELSE 0 END) AS failed_requests,
+  round(round(percentile(micros, 0.5), 3) / 1000, 3) AS p50_ms,
+  round(round(percentile(micros, 0.9), 3) / 1000, 3) AS p90_ms,
+  round(round(percentile(micros, 0.95), 3) / 1000, 3) AS p95_ms,
+  round(round(percentile(micros, 0.99), 3) / 1000, 3) AS p99_ms,
+  round(max(micros) / 1000, 3) AS max_ms,
+  round(sum(micros) / count(*) / 1000, 3) AS mean_ms,
+  round(sum(CASE WHEN kind = 'waiting' THEN least(micros, CAST(max_wait_ms AS BIGINT) * 1000) ELSE 0 END) / 1000, 3) AS waited_ms,
+  round(round(percentile(
+    greatest(micros - queued_micros - CASE WHEN kind = 'waiting' THEN least(micros, CAST(max_wait_ms AS BIGINT) * 1000) ELSE 0 END, 0), 0.99), 3) / 1000, 3)
+    AS broker_p99_ms,
+  sum(CAST(throttle_ms AS BIGINT)) AS throttled_ms,
+  max(throttle_ms) AS max_throttle_ms,
+  sum(CASE WHEN throttle_ms > 0 THEN 1 ELSE 0 END) AS throttled_requests,
+  CAST(NULL AS DOUBLE) AS proxy_ms
+FROM answered
+GROUP BY api_key, coalesce(api_name, concat('API ', CAST(api_key AS STRING))), kind, client, client_id, broker
+HAVING count(*) >= :min_requests
+ORDER BY CASE WHEN kind = 'work' THEN 0 ELSE 1 END, p99_ms DESC, api_name, client_id, client, broker

@@ -1,0 +1,309 @@
+/*
+id: readiness
+title: Who survives an upgrade of the brokers, and of the clients
+severity: info
+meaning: >-
+  Whether brokers of the release answer what each client asks for, and whether clients of that release can talk to each broker
+  seen here. Only requests that were seen are judged.
+columns:
+  verdict: >-
+    will break: it asks for what the release does not answer, and cannot ask for more; may break: its library is not known, or the
+    capture does not show enough; fine: what it asked for is answered, or its library is known to ask for more
+  asker: >-
+    client; broker to broker: traffic inside the cluster, which is upgraded with the brokers; broker: whether clients of the release can
+    talk to it, client_id is its address
+  client_id: ""
+  software_version: ""
+  reason: ""
+  software: ""
+  breaks_first: the refused request that it sent first
+  problems: each API and version that is refused
+  addresses: ""
+  requests: ""
+action: Upgrade clients that will break before the brokers; ask the owners of those that may break which library they use.
+reference: https://cwiki.apache.org/confluence/display/KAFKA/KIP-896
+parameters:
+  target: {default: "", meaning: "A Kafka release: 4.0, 3.9.1, 4 or 4.x for the newest of them; empty: the newest that is known."}
+needs: [exchanges, clients, broker_versions, client_abilities, api_versions, releases, client_versions]
+verdict: "[{rows where verdict=will break} of {rows:client or broker/clients and brokers} will break with Kafka {target}[, {rows where verdict=may break} may]; first: {client_id}[ ({software})], {reason:200}|[{rows where verdict=may break} of {rows:client or broker/clients and brokers} may break with Kafka {target}; first: {client_id}[ ({software})], {reason:200}|all {rows} clients and brokers are fine with Kafka {target}, as far as seen]]"
+order: 38
+gate: critical
+*/
+WITH target AS (
+  SELECT max_by(release, release_order) AS release, max(release_order) AS release_order
+  FROM releases
+  WHERE coalesce(:target, '') = ''
+    OR release = :target
+    OR :target LIKE concat(release, '.%')
+    OR release LIKE concat(regexp_replace(:target, '[.]x$', ''), '.%')
+),
+answered AS (  -- by brokers of the target
+  SELECT v.api_key, v.api_name, v.min_version AS lowest, v.max_version AS highest
+  FROM api_versions v JOIN target t ON v.release = t.release
+),
+known AS (  -- APIs of any release: one that is not among them says nothing
+  SELECT api_key, min_by(r.release, r.release_order) AS first_release, min(r.release_order) AS first_order
+  FROM api_versions v JOIN releases r ON r.release = v.release
+  GROUP BY api_key
+),
+-- What each client asked each API for.
+asked AS (
+  SELECT
+    c.client,
+    c.client_id,
+    c.principal,
+    c.software,
+    c.software_version,
+    e.api_key,
+    max(e.api_name) AS api_name,
+    min(e.api_version) AS least,
+    max(e.api_version) AS most,
+    count(*) AS requests,
+    min(unix_micros(e.request_at)) AS first_micros,
+    max(o.highest) AS offered,
+    min(c.inferred) AS inferred,
+    min(c.role) AS role,
+    min(CASE WHEN c.library = 'apache-kafka-java' THEN c.library_order END) AS java_order,
+    collect_set(c.client_address) AS addresses,
+    max(CASE WHEN e.exchange = 1 AND e.correlation_id <= 1 THEN 1 ELSE 0 END) AS begins
+  FROM exchanges e
+  JOIN clients c ON c.connection_id = e.connection_id
+  LEFT JOIN broker_versions o
+    ON o.broker_address = c.broker_address AND o.broker_port = c.broker_port AND o.api_key = e.api_key
+  WHERE e.request_at IS NOT NULL AND e.api_version IS NOT NULL
+  GROUP BY c.client, c.client_id, c.principal, c.software, c.software_version, e.api_key
+),
+-- Whether it asks brokers for their versions: seen, else as its library is known to do, else no where a beginning was seen.
+facts AS (
+  SELECT
+    a.*,
+    t.release AS target,
+    t.release_order AS target_order,
+    k.first_release,
+    k.first_order,
+    r.lowest AS target_lowest,
+    r.highest AS target_highest,
+    r.api_key IS NOT NULL AS exists,
+    b.highest AS able,
+    b.floor,
+    coalesce(a.java_order > n.last_order, false) AS is_newer_java,
+    CASE
+      WHEN max(CASE WHEN a.api_key = 18 THEN 1 ELSE 0 END) OVER (PARTITION BY a.client) = 1 THEN 'yes'
+      WHEN b.negotiates THEN 'yes'
+      WHEN b.negotiates = false OR max(a.begins) OVER (PARTITION BY a.client) = 1 THEN 'no'
+      ELSE 'unknown'
+    END AS negotiates
+  FROM asked a
+  CROSS JOIN target t
+  CROSS JOIN (SELECT max(last_order) AS last_order FROM client_versions WHERE library = 'apache-kafka-java') n
+  JOIN known k ON k.api_key = a.api_key
+  LEFT JOIN answered r ON r.api_key = a.api_key
+  LEFT JOIN client_abilities b ON b.client = a.client AND b.api_key = a.api_key
+),
+judged AS (
+  SELECT
+    f.*,
+    CASE
+      WHEN NOT exists AND first_order > target_order THEN 'is newer'
+      WHEN NOT exists THEN 'is gone'
+      WHEN negotiates = 'no' AND least < target_lowest THEN 'fixed, too old'
+      WHEN negotiates = 'no' AND most > target_highest THEN 'fixed, too new'
+      WHEN most BETWEEN target_lowest AND target_highest THEN 'answered'
+      WHEN most > target_highest AND floor > target_highest THEN 'too new'
+      WHEN most > target_highest AND (floor IS NOT NULL OR is_newer_java) THEN 'steps down'
+      WHEN most > target_highest THEN 'may step down'
+      WHEN able < target_lowest THEN 'library too old'
+      WHEN able >= target_lowest OR is_newer_java THEN 'library goes higher'
+      WHEN negotiates = 'yes' AND most < offered THEN 'own limit'
+      ELSE 'held down'
+    END AS finding
+  FROM facts f
+  WHERE api_key <> 18
+),
+worded AS (
+  SELECT
+    j.*,
+    CASE
+      WHEN finding IN ('is gone', 'fixed, too old', 'fixed, too new', 'too new', 'library too old', 'own limit') THEN 2
+      WHEN finding IN ('is newer', 'may step down', 'held down') THEN 1
+      ELSE 0
+    END AS badness,
+    concat(
+      api_name, ' v', CAST(most AS STRING),
+      CASE finding
+        WHEN 'is newer' THEN concat(': Kafka ', target, ' does not have this API, which came with ', first_release)
+        WHEN 'is gone' THEN concat(': Kafka ', target, ' no longer has this API')
+        WHEN 'fixed, too old' THEN concat(
+          ': Kafka ', target, ' answers v', CAST(target_lowest AS STRING), ' and later; the client does not negotiate')
+        WHEN 'fixed, too new' THEN concat(
+          ': Kafka ', target, ' answers up to v', CAST(target_highest AS STRING), '; the client does not negotiate')
+        WHEN 'too new' THEN concat(
+          ': Kafka ', target, ' answers up to v', CAST(target_highest AS STRING), ', the client speaks v', CAST(floor AS STRING),
+          ' and later')
+        WHEN 'may step down' THEN concat(
+          ': Kafka ', target, ' answers up to v', CAST(target_highest AS STRING), '; the client has to step down')
+        WHEN 'library too old' THEN concat(
+          ': Kafka ', target, ' answers v', CAST(target_lowest AS STRING), ' and later; the library goes to v', CAST(able AS STRING))
+        WHEN 'own limit' THEN concat(
+          ': Kafka ', target, ' answers v', CAST(target_lowest AS STRING), ' and later; the broker here offered up to v',
+          CAST(offered AS STRING), ', and the client asked for no more')
+        WHEN 'held down' THEN concat(
+          ': Kafka ', target, ' answers v', CAST(target_lowest AS STRING), ' and later; ',
+          CASE
+            WHEN offered IS NULL THEN 'what the broker here offers was not seen'
+            ELSE concat('the broker here offers no more than v', CAST(offered AS STRING))
+          END,
+          ', and what the library can is not known')
+        WHEN 'library goes higher' THEN concat(
+          ': held down by the broker here; the library ',
+          coalesce(concat('goes to v', CAST(able AS STRING)), 'is newer than what kproxy knows'))
+        ELSE ' is answered'
+      END,
+      CASE
+        WHEN api_key = 0 AND most < 3 AND target_lowest >= 3 THEN ' (message format 0 or 1, which it does not take: KIP-724)'
+        WHEN api_key = 1 AND most < 4 AND target_lowest >= 4 THEN ' (message format 0 or 1, which it does not send: KIP-724)'
+        ELSE ''
+      END
+    ) AS words
+  FROM judged j
+),
+ranked AS (
+  SELECT w.*, max(badness) OVER (PARTITION BY client) AS worst FROM worded w
+),
+client_rows AS (
+  SELECT
+    CASE WHEN min(d.role) = 'broker' THEN 'broker to broker' ELSE 'client' END AS asker,
+    d.client_id,
+    d.principal,
+    sort_array(array_distinct(flatten(collect_list(d.addresses)))) AS addresses,
+    d.software,
+    d.software_version,
+    min(d.inferred) AS inferred,
+    d.worst AS badness,
+    min_by(CASE WHEN d.badness = d.worst THEN concat(d.api_name, ' v', CAST(d.most AS STRING)) END,
+      CASE WHEN d.badness = d.worst AND d.worst > 0 THEN struct(d.first_micros, d.api_key) END) AS breaks_first,
+    coalesce(
+      min_by(CASE WHEN d.badness = d.worst THEN d.words END,
+        CASE WHEN d.badness = d.worst AND d.worst > 0 THEN struct(d.first_micros, d.api_key) END),
+      min_by(CASE WHEN d.finding = 'library goes higher' THEN d.words END,
+        CASE WHEN d.finding = 'library goes higher' THEN struct(d.first_micros, d.api_key) END),
+      concat('every API that it asked for is answered (', CAST(count(*) AS STRING), ')')
+    ) AS reason,
+    sort_array(collect_set(CASE WHEN d.badness > 0 THEN d.words END)) AS problems,
+    d.target,
+    CAST(count(*) AS BIGINT) AS apis,
+    CAST(sum(d.requests) AS BIGINT) AS requests
+  FROM ranked d
+  GROUP BY d.client, d.client_id, d.principal, d.software, d.software_version, d.worst, d.target
+),
+-- Brokers behind Java clients of the target: the APIs that clients ask them for.
+broker_asked AS (
+  SELECT
+    c.broker_address,
+    c.broker_port,
+    e.api_key,
+    max(e.api_name) AS api_name,
+    max(CASE WHEN e.response_at IS NOT NULL AND NOT array_contains(e.error_codes, CAST(35 AS SMALLINT)) THEN e.api_version END) AS most,
+    count(*) AS requests,
+    min(unix_micros(e.request_at)) AS first_micros
+  FROM exchanges e JOIN clients c ON c.connection_id = e.connection_id
+  WHERE c.role = 'client' AND e.request_at IS NOT NULL AND e.api_version IS NOT NULL AND e.api_key NOT IN (17, 18, 36)
+  GROUP BY c.broker_address, c.broker_port, e.api_key
+),
+broker_judged AS (
+  SELECT
+    b.*,
+    t.release AS target,
+    r.lowest AS client_lowest,
+    coalesce(o.highest, b.most) AS highest,
+    o.highest IS NOT NULL AS is_offered,
+    CASE
+      WHEN r.api_key IS NULL OR coalesce(o.highest, b.most) >= r.lowest THEN 0
+      WHEN o.highest IS NOT NULL THEN 2
+      ELSE 1
+    END AS badness
+  FROM broker_asked b
+  CROSS JOIN target t
+  LEFT JOIN answered r ON r.api_key = b.api_key
+  LEFT JOIN broker_versions o
+    ON o.broker_address = b.broker_address AND o.broker_port = b.broker_port AND o.api_key = b.api_key
+),
+broker_words AS (
+  SELECT
+    j.*,
+    max(j.badness) OVER (PARTITION BY j.broker_address, j.broker_port) AS worst,
+    concat(
+      api_name, ': Java clients of ', target, ' speak v', CAST(client_lowest AS STRING), ' and later; the broker ',
+      CASE WHEN is_offered THEN 'offers' ELSE 'was not seen to offer versions, and answered' END,
+      ' no more than v', coalesce(CAST(highest AS STRING), '?')
+    ) AS words
+  FROM broker_judged j
+),
+broker_rows AS (
+  SELECT
+    'broker' AS asker,
+    concat(broker_address, ':', CAST(broker_port AS STRING)) AS client_id,
+    CAST(NULL AS STRING) AS principal,
+    array(broker_address) AS addresses,
+    CAST(NULL AS STRING) AS software,
+    CAST(NULL AS STRING) AS software_version,
+    false AS inferred,
+    worst AS badness,
+    min_by(CASE WHEN badness = worst THEN api_name END,
+      CASE WHEN badness = worst AND worst > 0 THEN struct(first_micros, api_key) END) AS breaks_first,
+    coalesce(
+      min_by(CASE WHEN badness = worst THEN words END,
+        CASE WHEN badness = worst AND worst > 0 THEN struct(first_micros, api_key) END),
+      concat('it speaks every API that it was asked for as Java clients of ', target, ' do (', CAST(count(*) AS STRING), ')')
+    ) AS reason,
+    sort_array(collect_set(CASE WHEN badness > 0 THEN words END)) AS problems,
+    target,
+    CAST(count(*) AS BIGINT) AS apis,
+    CAST(sum(requests) AS BIGINT) AS requests
+  FROM broker_words
+  GROUP BY broker_address, broker_port, worst, target
+),
+unknown_target AS (
+  SELECT
+    'release' AS asker,
+    :target AS client_id,
+    CAST(NULL AS STRING) AS principal,
+    sort_array(collect_set(CAST(NULL AS STRING))) AS addresses,
+    CAST(NULL AS STRING) AS software,
+    CAST(NULL AS STRING) AS software_version,
+    false AS inferred,
+    1 AS badness,
+    CAST(NULL AS STRING) AS breaks_first,
+    concat('no such release; known are ', min_by(release, release_order), ' to ', max_by(release, release_order)) AS reason,
+    sort_array(collect_set(CAST(NULL AS STRING))) AS problems,
+    :target AS target,
+    CAST(0 AS BIGINT) AS apis,
+    CAST(0 AS BIGINT) AS requests
+  FROM releases
+  WHERE (SELECT release FROM target) IS NULL
+  HAVING count(*) > 0
+)
+SELECT
+  asker,
+  client_id,
+  principal,
+  addresses,
+  software,
+  software_version,
+  inferred,
+  CASE badness WHEN 2 THEN 'will break' WHEN 1 THEN 'may break' ELSE 'fine' END AS verdict,
+  breaks_first,
+  reason,
+  problems,
+  target,
+  apis,
+  requests,
+  CASE badness WHEN 2 THEN 'critical' WHEN 1 THEN 'warning' ELSE 'info' END AS severity
+FROM (
+  SELECT * FROM client_rows WHERE target IS NOT NULL
+  UNION ALL
+  SELECT * FROM broker_rows WHERE target IS NOT NULL
+  UNION ALL
+  SELECT * FROM unknown_target
+) every
+ORDER BY badness DESC, asker DESC, requests DESC, client_id, principal, software, software_version

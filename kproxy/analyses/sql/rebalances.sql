@@ -1,0 +1,215 @@
+/*
+id: rebalances
+title: What made groups rebalance
+severity: info
+meaning: >-
+  Why each rebalance happened, who caused it, how long nobody consumed, and which partitions moved.
+columns:
+  began_at: ""
+  group_id: ""
+  generation_to: ""
+  cause: "what happened to the member that is named; deployment: several members were restarted one after the other; follow-up: the second step of a cooperative rebalance"
+  client_id: the member that caused it
+  client_address: ""
+  duration_ms: ""
+  pause_ms: how long no member of the group consumed
+  partition_pause_ms: the longest time that a moved partition had no consumer
+  moved: partitions that went from one member to another
+  members_after: ""
+  evidence: ""
+action: >-
+  session timeout: look for a process that died, stood still or was cut off, at the member's address. poll timeout: processing took
+  longer than max.poll.interval.ms; fetch less at a time (max.poll.records), or process elsewhere. deployment: use static members
+  (group.instance.id) or KIP-848. metadata change: partitions were added, or topics that a pattern matches.
+reference: https://cwiki.apache.org/confluence/display/KAFKA/KIP-848%3A+The+Next+Generation+of+the+Consumer+Rebalance+Protocol
+parameters:
+  restart_gap_ms: {default: 120000, meaning: Members that leave and join with less time between them belong to one deployment.}
+needs: [group_events, group_spells, group_generations, group_changes, group_owners, connections]
+verdict: "{rows:rebalance/rebalances} of {count group_id:group/groups}[, {rows where cause=session timeout} by session timeout][, {rows where cause=poll timeout} by poll timeout][, {rows where cause=deployment} by deployment][; longest pause {max pause_ms:ms}]"
+otherwise: No group rebalanced.
+order: 20
+*/
+WITH generations AS (
+  SELECT * FROM group_generations WHERE formed
+), membership AS (
+  SELECT g.group_id, g.generation,
+    count(DISTINCT CASE WHEN s.first_generation <= g.previous_generation AND s.last_generation >= g.previous_generation
+      AND s.first_micros < g.formed_micros THEN s.identity END) AS members_before,
+    count(DISTINCT CASE WHEN s.first_generation <= g.generation AND s.last_generation >= g.generation THEN s.identity END)
+      AS members_after,
+    count(DISTINCT CASE WHEN s.first_generation <= g.previous_generation AND s.last_generation >= g.generation
+      THEN s.identity END) AS members_kept
+  FROM generations g JOIN group_spells s ON s.group_id = g.group_id
+  GROUP BY g.group_id, g.generation
+), departures AS (
+  SELECT group_id, generation, member_id, client_id, micros FROM group_changes WHERE how IN ('left', 'session timeout')
+), arrivals AS (
+  SELECT group_id, generation, member_id, client_id, micros FROM group_changes WHERE how = 'joined'
+), late_joins AS (
+  -- a static member that comes back while its place is still kept: the generation stays as it is
+  SELECT e.group_id, e.group_type, e.response_generation AS generation, e.member_id, e.client_id, e.connection_id,
+    e.group_instance_id, e.protocol, unix_micros(e.request_at) AS micros, unix_micros(e.at) AS known,
+    row_number() OVER (PARTITION BY e.group_id, e.member_id ORDER BY e.request_at, e.exchange) AS place
+  FROM group_events e
+  JOIN generations g ON g.group_id = e.group_id AND g.generation = e.response_generation
+  WHERE e.event = 'join' AND e.error_code = 0 AND e.group_instance_id IS NOT NULL
+    AND unix_micros(e.request_at) > g.formed_micros
+    AND EXISTS (
+      SELECT 1 FROM group_spells s WHERE s.group_id = e.group_id AND s.identity = e.group_instance_id
+        AND s.first_micros < unix_micros(e.request_at) AND (s.member_id <> e.member_id OR e.group_type <> 'classic'))
+), restarts AS (
+  -- members that went and came back: the same client id, or the same instance
+  SELECT d.group_id, d.member_id AS went, a.member_id AS came, d.micros AS from_micros, a.micros AS to_micros,
+    row_number() OVER (PARTITION BY d.group_id, d.member_id ORDER BY a.micros, a.member_id) AS nearest
+  FROM departures d
+  JOIN arrivals a ON a.group_id = d.group_id AND a.client_id = d.client_id AND a.micros > d.micros AND a.member_id <> d.member_id
+    AND a.micros - d.micros <= :restart_gap_ms * 1000
+  UNION ALL
+  SELECT group_id, group_instance_id AS went, member_id AS came, micros AS from_micros, known AS to_micros, 1 AS nearest
+  FROM late_joins WHERE place = 1
+  UNION ALL
+  SELECT group_id, client_id AS went, member_id AS came, micros AS from_micros, micros AS to_micros, 1 AS nearest
+  FROM group_changes WHERE how = 'static member back'
+), restart_gaps AS (
+  SELECT *, CASE WHEN from_micros - max(to_micros) OVER (
+    PARTITION BY group_id ORDER BY from_micros, came ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+  ) <= :restart_gap_ms * 1000 THEN 0 ELSE 1 END AS begins
+  FROM restarts WHERE nearest = 1
+), restart_series AS (
+  SELECT *, sum(begins) OVER (PARTITION BY group_id ORDER BY from_micros, came ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
+    AS series
+  FROM restart_gaps
+), deployments AS (
+  SELECT group_id, min(from_micros) AS from_micros, max(to_micros) AS to_micros, count(DISTINCT went) AS members
+  FROM restart_series GROUP BY group_id, series
+  HAVING count(DISTINCT went) >= 2 AND count(DISTINCT came) >= 2
+), ends AS (
+  -- when a member of the generation before stopped consuming
+  SELECT g.group_id, g.generation, s.identity, max(CASE
+      WHEN l.how IN ('left', 'poll timeout', 'removed by an administrator') AND l.rank = 1 THEN l.micros
+      WHEN l.how IN ('session timeout', 'poll timeout') THEN s.last_micros
+    END) AS gone_micros
+  FROM generations g
+  JOIN group_changes l ON l.group_id = g.group_id AND l.generation = g.generation AND l.rank IN (1, 4)
+  JOIN group_spells s ON s.group_id = g.group_id AND s.member_id = l.member_id
+    AND s.first_generation <= g.previous_generation AND s.last_generation >= g.previous_generation
+  GROUP BY g.group_id, g.generation, s.identity
+), rejoins AS (
+  SELECT e.group_id, e.response_generation AS generation, s.identity, min(unix_micros(e.request_at)) AS micros,
+    max(size(e.owned)) AS owned
+  FROM group_events e
+  JOIN group_spells s ON s.group_id = e.group_id AND s.member_id = e.member_id
+  WHERE e.event = 'join' AND e.group_type = 'classic' AND e.error_code = 0
+  GROUP BY e.group_id, e.response_generation, s.identity
+), cooperative AS (
+  SELECT g.group_id, g.generation, max(CASE WHEN g.group_type <> 'classic' OR r.owned > 0 THEN 1 ELSE 0 END) AS keeps
+  FROM generations g LEFT JOIN rejoins r ON r.group_id = g.group_id AND r.generation = g.generation
+  GROUP BY g.group_id, g.generation
+), stops AS (
+  SELECT g.group_id, g.generation, max(coalesce(n.gone_micros, r.micros)) AS micros
+  FROM generations g
+  JOIN group_spells s ON s.group_id = g.group_id AND s.first_generation <= g.previous_generation
+    AND s.last_generation >= g.previous_generation AND s.first_micros < g.formed_micros
+  LEFT JOIN ends n ON n.group_id = g.group_id AND n.generation = g.generation AND n.identity = s.identity
+  LEFT JOIN rejoins r ON r.group_id = g.group_id AND r.generation = g.generation AND r.identity = s.identity
+    AND r.micros <= g.formed_micros
+  GROUP BY g.group_id, g.generation
+), resumed AS (
+  SELECT group_id, generation, min(started_micros) AS micros FROM group_owners GROUP BY group_id, generation
+), moved AS (
+  SELECT o.group_id, o.generation, o.partition, o.started_micros,
+    coalesce(n.gone_micros, CASE WHEN c.keeps = 0 THEN r.micros END) AS stopped_micros
+  FROM group_owners o
+  JOIN cooperative c ON c.group_id = o.group_id AND c.generation = o.generation
+  LEFT JOIN ends n ON n.group_id = o.group_id AND n.generation = o.generation AND n.identity = o.previous_identity
+  LEFT JOIN rejoins r ON r.group_id = o.group_id AND r.generation = o.generation AND r.identity = o.previous_identity
+  WHERE o.previous_identity IS NOT NULL AND o.previous_identity <> o.identity
+), moves AS (
+  SELECT group_id, generation, count(*) AS moved, array_join(slice(sort_array(collect_list(partition)), 1, 10), ', ') AS first_moved,
+    max(CASE WHEN started_micros > stopped_micros THEN started_micros - stopped_micros END) AS longest_micros
+  FROM moved GROUP BY group_id, generation
+), added AS (
+  SELECT group_id, generation, count(*) AS added FROM group_owners
+  WHERE previous_identity IS NULL AND place > 1 GROUP BY group_id, generation
+), protocols AS (
+  SELECT group_id, response_generation AS generation, max(protocol) AS protocol
+  FROM group_events WHERE event IN ('join', 'sync') AND error_code = 0 GROUP BY group_id, response_generation
+), others AS (
+  SELECT group_id, generation, array_join(slice(sort_array(collect_set(concat(coalesce(client_id, 'a member'), ' ', how))), 1, 3), ', ')
+    AS more
+  FROM group_changes WHERE place > 1 GROUP BY group_id, generation
+), causes AS (
+  SELECT g.group_id, g.generation, r.member_id, r.client_id, r.connection_id,
+    CASE WHEN r.how IS NOT NULL THEN r.how WHEN coalesce(a.added, 0) > 0 THEN 'metadata change' ELSE 'unknown' END AS trigger,
+    CASE WHEN r.evidence IS NOT NULL THEN r.evidence
+      WHEN coalesce(a.added, 0) > 0 THEN 'partitions were assigned that no member had before'
+      ELSE 'what began it was not seen' END AS evidence
+  FROM generations g
+  LEFT JOIN group_changes r ON r.group_id = g.group_id AND r.generation = g.generation AND r.place = 1
+  LEFT JOIN added a ON a.group_id = g.group_id AND a.generation = g.generation
+), timeline AS (
+  SELECT g.group_id, g.group_type, g.began_micros, g.last_micros, g.previous_generation AS generation_from,
+    g.generation AS generation_to, c.trigger, c.client_id, c.member_id, c.connection_id, c.evidence,
+    CASE WHEN m.members_before = 0 THEN NULL
+      WHEN k.keeps = 1 AND m.members_kept > 0 THEN 0
+      ELSE greatest(w.micros - s.micros, 0) END AS pause_micros,
+    coalesce(v.moved, 0) AS moved, v.first_moved, v.longest_micros, coalesce(a.added, 0) AS added,
+    m.members_before, m.members_after, p.protocol, o.more
+  FROM generations g
+  JOIN causes c ON c.group_id = g.group_id AND c.generation = g.generation
+  JOIN cooperative k ON k.group_id = g.group_id AND k.generation = g.generation
+  LEFT JOIN membership m ON m.group_id = g.group_id AND m.generation = g.generation
+  LEFT JOIN stops s ON s.group_id = g.group_id AND s.generation = g.generation
+  LEFT JOIN resumed w ON w.group_id = g.group_id AND w.generation = g.generation
+  LEFT JOIN moves v ON v.group_id = g.group_id AND v.generation = g.generation
+  LEFT JOIN added a ON a.group_id = g.group_id AND a.generation = g.generation
+  LEFT JOIN protocols p ON p.group_id = g.group_id AND p.generation = g.generation
+  LEFT JOIN others o ON o.group_id = g.group_id AND o.generation = g.generation
+  UNION ALL
+  SELECT j.group_id, j.group_type, j.micros AS began_micros, j.known AS last_micros, j.generation AS generation_from,
+    j.generation AS generation_to, 'static member back' AS trigger, j.client_id, j.member_id, j.connection_id,
+    concat('instance ', j.group_instance_id, ' joined again while its place was kept') AS evidence,
+    CAST(0 AS BIGINT) AS pause_micros, 0 AS moved, CAST(NULL AS STRING) AS first_moved, CAST(NULL AS BIGINT) AS longest_micros,
+    0 AS added, m.members_after AS members_before, m.members_after, j.protocol, CAST(NULL AS STRING) AS more
+  FROM late_joins j
+  LEFT JOIN membership m ON m.group_id = j.group_id AND m.generation = j.generation
+  WHERE j.place = 1
+  UNION ALL
+  SELECT x.group_id, CAST(NULL AS STRING) AS group_type, x.began_micros, x.micros AS last_micros, x.generation AS generation_from,
+    x.generation AS generation_to, 'coordinator moved' AS trigger, CAST(NULL AS STRING) AS client_id,
+    CAST(NULL AS STRING) AS member_id, CAST(NULL AS STRING) AS connection_id, x.evidence, CAST(0 AS BIGINT) AS pause_micros,
+    0 AS moved, CAST(NULL AS STRING) AS first_moved, CAST(NULL AS BIGINT) AS longest_micros, 0 AS added,
+    CAST(NULL AS BIGINT) AS members_before, CAST(NULL AS BIGINT) AS members_after, CAST(NULL AS STRING) AS protocol, CAST(NULL AS STRING) AS more
+  FROM group_coordinator_moves x WHERE NOT x.rebalanced
+)
+SELECT
+  t.group_id,
+  t.group_type,
+  timestamp_micros(t.began_micros) AS began_at,
+  timestamp_micros(t.last_micros) AS ended_at,
+  round((t.last_micros - t.began_micros) / 1000, 3) AS duration_ms,
+  t.generation_from,
+  t.generation_to,
+  CASE WHEN d.group_id IS NOT NULL AND t.trigger IN ('left', 'session timeout', 'joined', 'static member back', 'follow-up', 'unknown')
+    THEN 'deployment' ELSE t.trigger END AS cause,
+  t.trigger,
+  t.client_id,
+  t.member_id,
+  c.client_address,
+  c.client_port,
+  round(t.pause_micros / 1000, 3) AS pause_ms,
+  round(t.longest_micros / 1000, 3) AS partition_pause_ms,
+  t.moved,
+  t.first_moved,
+  t.added,
+  t.members_before,
+  t.members_after,
+  t.protocol,
+  concat(t.evidence,
+    CASE WHEN t.more <> '' THEN concat('; also: ', t.more) ELSE '' END,
+    CASE WHEN d.group_id IS NOT NULL THEN concat('; ', CAST(d.members AS STRING), ' members were restarted in ',
+      CAST((d.to_micros - d.from_micros) DIV 1000000 AS STRING), ' s') ELSE '' END) AS evidence
+FROM timeline t
+LEFT JOIN connections c ON c.connection_id = t.connection_id
+LEFT JOIN deployments d ON d.group_id = t.group_id AND t.began_micros >= d.from_micros AND t.began_micros <= d.to_micros
+ORDER BY t.group_id, began_at, t.generation_to, t.trigger, t.member_id

@@ -1,0 +1,105 @@
+/*
+id: topics
+title: What is in the topics and how it comes
+severity: info
+meaning: >-
+  Records, bytes and rates of each topic, how records are batched and compressed, and how evenly they are spread over partitions.
+columns:
+  topic: ""
+  direction: ""
+  records: ""
+  bytes: on the wire
+  records_per_second: ""
+  records_per_batch: ""
+  bytes_per_batch: ""
+  codecs: ""
+  skew: "share of the busiest partition, times the number of partitions seen: 1 is even"
+  partitions: ""
+  compression_ratio: "bytes of a record in compressed batches against uncompressed ones of the same topic and direction, where both were seen"
+  median_gap_ms: time between two batches of a partition
+  format_old: batches of message format 0 or 1
+  refused_records: ""
+action: Small batches of busy topics cost the broker most; raise linger.ms, compress, choose another key where skew is high.
+parameters: {}
+needs: [record_batches, clients, connections]
+verdict: "{count topic:topic/topics}; busiest: {topic}, {records:,} records, {bytes:bytes} ({direction}), {records_per_batch:.1f} records a batch"
+order: 45
+*/
+WITH span AS (
+  SELECT max(unix_micros(last_seen_at)) - min(unix_micros(first_seen_at)) AS micros FROM connections
+),
+batches AS (
+  SELECT
+    coalesce(b.topic, b.topic_id) AS topic,
+    CASE WHEN b.direction = 'produce' THEN 'produce' WHEN c.role = 'broker' THEN 'replicate' ELSE 'fetch' END AS direction,
+    b.partition,
+    coalesce(b.count, 0) AS records,
+    b.size,
+    coalesce(b.codec, 'unknown') AS codec,
+    b.magic,
+    c.client,
+    b.is_transactional,
+    b.error_code,
+    unix_micros(b.at) - lag(unix_micros(b.at)) OVER (
+      PARTITION BY coalesce(b.topic, b.topic_id), b.direction, c.role, b.partition
+      ORDER BY unix_micros(b.at), b.connection_id, b.exchange
+    ) AS gap_micros,
+    unix_micros(b.at) AS micros
+  FROM record_batches b
+  JOIN clients c ON c.connection_id = b.connection_id
+  WHERE NOT coalesce(b.is_control, false) AND b.magic IS NOT NULL
+),
+partitions AS (
+  SELECT
+    topic,
+    direction,
+    count(*) AS partitions,
+    max(records) AS most_records,
+    max_by(partition, struct(records, -CAST(partition AS BIGINT))) AS busiest_partition
+  FROM (SELECT topic, direction, partition, sum(records) AS records FROM batches GROUP BY topic, direction, partition) p
+  GROUP BY topic, direction
+),
+codecs AS (
+  SELECT
+    topic,
+    direction,
+    sort_array(collect_list(concat(codec, ' ', CAST(batches AS STRING)))) AS codecs
+  FROM (SELECT topic, direction, codec, count(*) AS batches FROM batches GROUP BY topic, direction, codec) k
+  GROUP BY topic, direction
+)
+SELECT
+  b.topic,
+  b.direction,
+  count(DISTINCT b.client) AS clients,
+  p.partitions,
+  sum(b.records) AS records,
+  sum(CASE WHEN b.direction = 'produce' AND b.error_code <> 0 THEN b.records ELSE 0 END) AS refused_records,
+  sum(b.size) AS bytes,
+  count(*) AS batches,
+  round(sum(b.records) * 1e6 / nullif(s.micros, 0), 3) AS records_per_second,
+  round(sum(b.size) * 1e6 / nullif(s.micros, 0), 3) AS bytes_per_second,
+  round(sum(b.records) / count(*), 3) AS records_per_batch,
+  round(sum(b.size) / count(*), 3) AS bytes_per_batch,
+  CAST(min(b.size) AS BIGINT) AS least_batch_bytes,
+  round(percentile(b.size, 0.5), 3) AS median_batch_bytes,
+  CAST(max(b.size) AS BIGINT) AS most_batch_bytes,
+  round(sum(b.size) / nullif(sum(b.records), 0), 3) AS bytes_per_record,
+  k.codecs,
+  round(sum(CASE WHEN b.codec NOT IN ('none', 'unknown') THEN b.size ELSE 0 END) / sum(b.size), 3) AS compressed_share,
+  round(
+    (sum(CASE WHEN b.codec = 'none' THEN b.size END) / nullif(sum(CASE WHEN b.codec = 'none' THEN b.records END), 0))
+    / nullif(sum(CASE WHEN b.codec NOT IN ('none', 'unknown') THEN b.size END)
+      / nullif(sum(CASE WHEN b.codec NOT IN ('none', 'unknown') THEN b.records END), 0), 0), 3) AS compression_ratio,
+  round(p.most_records * p.partitions / nullif(sum(b.records), 0), 3) AS skew,
+  p.busiest_partition,
+  round(percentile(b.gap_micros, 0.5) / 1000, 3) AS median_gap_ms,
+  sum(CASE WHEN b.is_transactional THEN 1 ELSE 0 END) AS transactional_batches,
+  sum(CASE WHEN b.magic < 2 THEN 1 ELSE 0 END) AS format_old,
+  min(b.micros) AS first_micros,
+  max(b.micros) AS last_micros
+FROM batches b
+CROSS JOIN span s
+JOIN partitions p ON p.topic = b.topic AND p.direction = b.direction
+JOIN codecs k ON k.topic = b.topic AND k.direction = b.direction
+GROUP BY b.topic, b.direction, p.partitions, p.most_records, p.busiest_partition, k.codecs, s.micros
+ORDER BY bytes DESC, b.topic, b.direction

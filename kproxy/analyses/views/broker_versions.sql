@@ -1,0 +1,20 @@
+/*
+meaning: The versions of each API that brokers offer, as ApiVersions responses have them; one row for each address and API.
+stored: true
+*/
+WITH ranges AS (
+  SELECT
+    c.broker_address,
+    c.broker_port,
+    try_cast(split_part(text, ':', 1) AS SMALLINT) AS api_key,
+    try_cast(regexp_extract(text, ':(-?[0-9]+)-(-?[0-9]+)$', 1) AS SMALLINT) AS lowest,
+    try_cast(regexp_extract(text, ':(-?[0-9]+)-(-?[0-9]+)$', 2) AS SMALLINT) AS highest
+  FROM (
+    SELECT connection_id, text FROM exchanges LATERAL VIEW explode(offered_versions) offered AS text
+  ) o
+  JOIN connections c ON c.connection_id = o.connection_id
+)
+SELECT broker_address, broker_port, api_key, min(lowest) AS lowest, max(highest) AS highest
+FROM ranges
+WHERE api_key IS NOT NULL AND highest IS NOT NULL
+GROUP BY broker_address, broker_port, api_key

@@ -1,0 +1,15 @@
+/*
+meaning: Each record batch with who produced or fetched it, and what that request asked for.
+*/
+SELECT
+    b.*,
+    e.client_id,
+    e.client_address,
+    e.software,
+    e.broker,
+    e.acks,
+    e.replica_id,
+    e.transactional_id,
+    unix_micros(b.at) AS at_us
+FROM record_batches AS b
+JOIN client_exchanges AS e ON e.connection_id = b.connection_id AND e.exchange = b.exchange

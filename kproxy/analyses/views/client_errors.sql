@@ -1,0 +1,23 @@
+/*
+meaning: Each row of errors with who was told so, and by which broker.
+*/
+SELECT
+    r.connection_id,
+    r.exchange,
+    r.at,
+    unix_micros(r.at) AS at_us,
+    r.api_key,
+    r.api_name,
+    r.client_id,
+    c.client_address,
+    c.software,
+    c.broker,
+    r.error_code,
+    r.error_name,
+    r.message,
+    r.resource_type,
+    r.resource,
+    r.partition,
+    r.count
+FROM errors AS r
+JOIN client_connections AS c ON c.connection_id = r.connection_id

@@ -1,0 +1,11 @@
+/*
+meaning: Each row of group_events with who sent it, and its time in microseconds.
+*/
+SELECT
+    g.*,
+    c.client_address,
+    c.software,
+    c.broker,
+    unix_micros(g.at) AS at_us
+FROM group_events AS g
+JOIN client_connections AS c ON c.connection_id = g.connection_id

@@ -1,0 +1,269 @@
+/*
+meaning: >-
+  The client of each connection. role is broker for brokers and controllers that talk to each other. software is as the client names
+  itself in ApiVersions (KIP-511); with inferred it is not: it was taken from another connection of this client id and address,
+  from a default client id, or from the versions of the APIs that were asked for (client_versions), which evidence says.
+  library and library_order say which line of client_versions knows the software: confluent-kafka-python is librdkafka.
+  client is the same for connections with the same client id, principal and software.
+stored: true
+*/
+WITH conn AS (
+  SELECT
+    connection_id,
+    capture,
+    coalesce(try_element_at(filter(client_ids, each -> each <> ''), 1), try_element_at(client_ids, 1)) AS client_id,
+    client_address,
+    broker_address,
+    broker_port,
+    coalesce(user_name, tls_client_certificate) AS principal,
+    client_software_name AS said_name,
+    client_software_version AS said_version
+  FROM connections
+),
+-- Brokers and controllers: by requests that only they make, else by the ids that they give themselves.
+inter_broker AS (
+  SELECT connection_id
+  FROM exchanges
+  WHERE replica_id >= 0
+    OR api_key IN (4, 5, 6, 7, 52, 53, 54, 56, 58, 59, 62, 63, 67, 70, 73, 82, 83, 84, 85, 86, 87)
+    OR (api_key = 24 AND api_version >= 4)
+  GROUP BY connection_id
+),
+works AS (  -- what only clients do
+  SELECT connection_id FROM exchanges
+  WHERE api_key IN (0, 8, 9, 11, 12, 14, 26, 28, 68, 76, 78, 79, 88) GROUP BY connection_id
+),
+marked AS (
+  SELECT
+    c.*,
+    w.connection_id IS NOT NULL AS works,
+    max(CASE WHEN b.connection_id IS NOT NULL THEN 1 ELSE 0 END) OVER (PARTITION BY c.client_address, c.client_id) AS of_broker,
+    b.connection_id IS NOT NULL AS is_broker
+  FROM conn c
+  LEFT JOIN inter_broker b ON b.connection_id = c.connection_id
+  LEFT JOIN works w ON w.connection_id = c.connection_id
+),
+roles AS (
+  SELECT
+    m.*,
+    CASE
+      WHEN is_broker THEN 'broker'
+      WHEN works THEN 'client'
+      WHEN of_broker = 1 AND client_id IS NOT NULL THEN 'broker' -- a connection of it that says nothing else
+      WHEN client_id RLIKE '^(broker-[0-9]+-.*|raft-client-[0-9]+|controller-[0-9]+-.*|AddPartitionsManager-client-[0-9]+)$'
+        THEN 'broker'
+      ELSE 'client'
+    END AS role
+  FROM marked m
+),
+-- What other connections of the same client say: of the same capture, or to the same broker in another one. Not for a connection
+-- that asked for versions without a name: software that has one says it each time that it asks.
+named AS (
+  SELECT concat('capture ', capture) AS scope, client_address, coalesce(client_id, '') AS id, said_name, said_version
+  FROM conn
+  WHERE said_name IS NOT NULL
+  UNION ALL
+  SELECT concat('broker ', broker_address, ':', CAST(broker_port AS STRING)), client_address, coalesce(client_id, ''), said_name,
+    said_version
+  FROM conn
+  WHERE said_name IS NOT NULL
+),
+neighbours AS (
+  SELECT scope, client_address, id, min(said_name) AS name, min(said_version) AS version
+  FROM named
+  GROUP BY scope, client_address, id
+  HAVING count(DISTINCT said_name) = 1 AND count(DISTINCT coalesce(said_version, '')) = 1
+),
+nameless AS (
+  SELECT connection_id FROM exchanges WHERE api_key = 18 AND request_at IS NOT NULL
+  GROUP BY connection_id
+  HAVING max(api_version) < 3
+),
+-- Fingerprints: the versions that each unnamed client asks for, against those that libraries ask for. Of each capture: two of them
+-- can be of different machines with the same addresses and default client ids.
+used AS (
+  SELECT
+    c.capture,
+    c.client_address,
+    coalesce(c.client_id, '') AS id,
+    e.api_key,
+    e.api_version,
+    min(o.highest) AS offered,
+    max(e.api_version) OVER (PARTITION BY c.capture, c.client_address, coalesce(c.client_id, ''), e.api_key) AS newest
+  FROM roles c
+  JOIN exchanges e ON e.connection_id = c.connection_id
+  LEFT JOIN broker_versions o
+    ON o.broker_address = c.broker_address AND o.broker_port = c.broker_port AND o.api_key = e.api_key
+  WHERE c.said_name IS NULL AND c.role = 'client' AND e.request_at IS NOT NULL AND e.api_version IS NOT NULL
+  GROUP BY c.capture, c.client_address, coalesce(c.client_id, ''), e.api_key, e.api_version
+),
+used_apis AS (
+  SELECT capture, client_address, id, count(DISTINCT api_key) AS apis FROM used GROUP BY capture, client_address, id
+),
+fits AS (
+  SELECT
+    u.capture,
+    u.client_address,
+    u.id,
+    v.library,
+    v.first_version,
+    v.last_version,
+    v.first_order,
+    v.last_order,
+    count(DISTINCT u.api_key) AS known,
+    count(DISTINCT CASE WHEN u.api_key NOT IN (17, 18, 36) THEN u.api_key END) AS telling
+  FROM used u
+  JOIN client_versions v ON v.api_key = u.api_key
+  GROUP BY u.capture, u.client_address, u.id, v.library, v.first_version, v.last_version, v.first_order, v.last_order
+  HAVING min(
+    CASE
+      WHEN u.api_version BETWEEN v.lowest AND v.highest THEN 1
+      WHEN u.api_key = 18 AND u.api_version < u.newest THEN 1 -- asked again with a lower version
+      WHEN u.api_key <> 18 AND v.negotiates AND u.api_version < v.lowest AND u.api_version = u.offered THEN 1
+      ELSE 0
+    END
+  ) = 1
+),
+hinted AS (
+  SELECT
+    f.*,
+    CASE
+      WHEN f.library = 'librdkafka' AND f.id = 'rdkafka' THEN 1
+      WHEN f.library IN ('sarama', 'kafkajs', 'kgo') AND f.id = f.library THEN 1
+      WHEN f.library = 'kafka-node' AND f.id LIKE 'kafka-node-client%' THEN 1
+      WHEN f.library IN ('kafka-python', 'aiokafka') AND f.id LIKE concat(f.library, '-%') THEN 1
+      WHEN f.library = 'kafka-go' AND f.id LIKE '%(github.com/segmentio/kafka-go)' THEN 1
+      WHEN f.library = 'apache-kafka-java' AND f.id RLIKE '^(producer|consumer|adminclient)-([^ ]+-)?[0-9]+$' THEN 1
+      ELSE 0
+    END AS is_default_id
+  FROM fits f
+),
+ranked AS (
+  SELECT
+    h.*,
+    rank() OVER (PARTITION BY h.capture, h.client_address, h.id ORDER BY h.is_default_id DESC, h.known DESC) AS place
+  FROM hinted h
+  JOIN used_apis a ON a.capture = h.capture AND a.client_address = h.client_address AND a.id = h.id
+  WHERE (h.telling >= 3 OR (h.is_default_id = 1 AND h.telling >= 1)) AND h.known + 1 >= a.apis
+),
+fingerprints AS (
+  SELECT
+    capture,
+    client_address,
+    id,
+    array_join(sort_array(collect_set(library)), ' or ') AS name,
+    CASE
+      WHEN count(DISTINCT library) > 1 THEN CAST(NULL AS STRING)
+      WHEN min_by(first_version, first_order) = max_by(coalesce(last_version, ''), last_order) THEN min_by(first_version, first_order)
+      WHEN max_by(coalesce(last_version, ''), last_order) = '' THEN concat(min_by(first_version, first_order), ' or later')
+      ELSE concat(min_by(first_version, first_order), ' to ', max_by(coalesce(last_version, ''), last_order))
+    END AS version,
+    CASE WHEN count(DISTINCT library) = 1 THEN min(library) END AS library,
+    CASE WHEN count(DISTINCT library) = 1 THEN min(first_order) END AS library_order
+  FROM ranked
+  WHERE place = 1
+  GROUP BY capture, client_address, id
+),
+-- kafka-python-2.0.2, app@host (github.com/segmentio/kafka-go)
+default_ids AS (
+  SELECT
+    connection_id,
+    CASE
+      WHEN client_id LIKE '%(github.com/segmentio/kafka-go)' THEN 'kafka-go'
+      ELSE nullif(regexp_extract(client_id, '^(kafka-python|aiokafka)-[0-9]+[.][0-9]+[.][0-9]+$', 1), '')
+    END AS name,
+    nullif(regexp_extract(client_id, '^(kafka-python|aiokafka)-([0-9]+[.][0-9]+[.][0-9]+)$', 2), '') AS version
+  FROM conn
+  WHERE said_name IS NULL
+),
+known AS (
+  SELECT
+    c.*,
+    CASE WHEN l.connection_id IS NULL THEN coalesce(n.name, b.name) END AS near_name,
+    CASE WHEN l.connection_id IS NULL THEN CASE WHEN n.name IS NOT NULL THEN n.version ELSE b.version END END AS near_version
+  FROM roles c
+  LEFT JOIN nameless l ON l.connection_id = c.connection_id
+  LEFT JOIN neighbours n
+    ON n.scope = concat('capture ', c.capture) AND n.client_address = c.client_address AND n.id = coalesce(c.client_id, '')
+  LEFT JOIN neighbours b
+    ON b.scope = concat('broker ', c.broker_address, ':', CAST(c.broker_port AS STRING))
+    AND b.client_address = c.client_address AND b.id = coalesce(c.client_id, '')
+),
+found AS (
+  SELECT
+    c.connection_id,
+    c.client_id,
+    c.client_address,
+    c.broker_address,
+    c.broker_port,
+    c.role,
+    c.principal,
+    coalesce(c.said_name, c.near_name, d.name, f.name) AS software,
+    CASE
+      WHEN c.said_name IS NOT NULL THEN c.said_version
+      WHEN c.near_name IS NOT NULL THEN c.near_version
+      WHEN d.name IS NOT NULL THEN d.version
+      ELSE f.version
+    END AS software_version,
+    CASE
+      WHEN c.said_name IS NOT NULL THEN 'ApiVersions'
+      WHEN c.near_name IS NOT NULL THEN 'another connection'
+      WHEN d.name IS NOT NULL THEN 'client id'
+      WHEN f.name IS NOT NULL THEN 'API versions'
+    END AS evidence,
+    f.library AS fitting,
+    f.library_order AS fitting_order
+  FROM known c
+  LEFT JOIN default_ids d ON d.connection_id = c.connection_id
+  LEFT JOIN fingerprints f ON f.capture = c.capture AND f.client_address = c.client_address AND f.id = coalesce(c.client_id, '')
+),
+parts AS (
+  SELECT
+    f.*,
+    CASE
+      WHEN evidence = 'API versions' THEN fitting
+      WHEN software_version RLIKE 'rdkafka-[0-9]' OR software LIKE '%rdkafka%' THEN 'librdkafka'
+      WHEN software = 'franz-go' THEN 'kgo'
+      ELSE software
+    END AS library,
+    CASE
+      WHEN software_version RLIKE 'rdkafka-[0-9]' THEN regexp_extract(software_version, 'rdkafka-([0-9.]+)', 1)
+      ELSE regexp_extract(software_version, '([0-9]+[.][0-9.]+)', 1)
+    END AS number
+  FROM found f
+),
+numbers AS (
+  SELECT
+    p.*,
+    try_cast(nullif(split_part(number, '.', 1), '') AS BIGINT) AS major,
+    try_cast(nullif(split_part(number, '.', 2), '') AS BIGINT) AS minor,
+    try_cast(nullif(split_part(number, '.', 3), '') AS BIGINT) AS patch
+  FROM parts p
+)
+SELECT
+  connection_id,
+  concat_ws(' / ', coalesce(client_id, '-'), coalesce(principal, '-'), coalesce(software, '-'), coalesce(software_version, '-'))
+    AS client,
+  client_id,
+  client_address,
+  broker_address,
+  broker_port,
+  role,
+  principal,
+  software,
+  software_version,
+  software IS NOT NULL AND evidence <> 'ApiVersions' AS inferred,
+  evidence,
+  library,
+  CASE
+    WHEN evidence = 'API versions' THEN fitting_order
+    -- Confluent's builds have their own numbers: 7.6.0-ccs is Kafka 3.6
+    WHEN major >= 1000 OR minor >= 1000 THEN NULL
+    WHEN library = 'apache-kafka-java' AND software_version RLIKE '-(ccs|ce)' THEN CASE major
+      WHEN 5 THEN 2000000 + minor * 1000
+      WHEN 6 THEN 2006000 + minor * 1000
+      ELSE (major - 4) * 1000000 + minor * 1000
+    END
+    ELSE major * 1000000 + minor * 1000 + CASE WHEN patch < 1000 THEN patch ELSE 0 END
+  END AS library_order
+FROM numbers

@@ -1,0 +1,183 @@
+/*
+meaning: >-
+  What happened to members of groups, and to their coordinators, between one generation and the next: how ("joined", "left",
+  "session timeout", ...), which member, when, and what says so; place 1 is what began the rebalance. A member that leaves without
+  a reason, and whose connection goes on two seconds later, or stays open for ten, did not poll; a coordinator that is found anew
+  within a minute belongs to one move.
+stored: true
+*/
+WITH generations AS (
+  SELECT * FROM group_generations WHERE formed
+), members_before AS (
+  SELECT g.group_id, g.generation, s.member_id, s.spell, s.identity
+  FROM generations g JOIN group_spells s ON s.group_id = g.group_id
+  WHERE s.first_generation <= g.previous_generation AND s.last_generation >= g.previous_generation
+    AND s.first_micros < g.formed_micros
+), members_after AS (
+  SELECT g.group_id, g.generation, s.member_id, s.spell, s.identity
+  FROM generations g JOIN group_spells s ON s.group_id = g.group_id
+  WHERE s.first_generation <= g.generation AND s.last_generation >= g.generation
+), leaves AS (
+  -- a leave without a reason, of a member whose process goes on, is that of a client whose application did not poll
+  SELECT e.group_id, e.member_id, e.group_instance_id, e.client_id, e.connection_id, e.generation, e.group_type, e.error_code,
+    unix_micros(coalesce(e.request_at, e.at)) AS micros, e.reason,
+    CASE
+      WHEN e.reason LIKE '%poll timeout%' THEN 'poll timeout'
+      WHEN e.reason LIKE '%removed by an admin%' THEN 'removed by an administrator'
+      WHEN e.reason IS NOT NULL THEN 'left'
+      WHEN unix_micros(c.last_seen_at) - unix_micros(coalesce(e.request_at, e.at)) <= 2000000 AND (c.closed_at IS NULL
+        OR unix_micros(c.closed_at) - unix_micros(coalesce(e.request_at, e.at)) <= 10000000) THEN 'left'
+      ELSE 'poll timeout'
+    END AS how
+  FROM group_events e JOIN connections c ON c.connection_id = e.connection_id
+  WHERE e.event = 'leave'
+), errors_seen AS (
+  -- what tells a member that a rebalance is on
+  SELECT group_id, generation, min(unix_micros(at)) AS micros FROM group_events
+  WHERE event IN ('heartbeat', 'commit', 'sync') AND error_code = 27 GROUP BY group_id, generation
+), joins AS (
+  SELECT e.group_id, e.response_generation AS generation, e.member_id, e.client_id, e.connection_id, e.group_instance_id,
+    e.reason, e.is_leader, size(e.owned) AS owned, array_join(sort_array(e.subscribed_topics), ',') AS subscribed,
+    unix_micros(coalesce(e.request_at, e.at)) AS micros, unix_micros(e.at) AS known
+  FROM group_events e
+  WHERE e.event = 'join' AND e.error_code = 0 AND e.response_generation IS NOT NULL
+), attempts AS (
+  -- the first that a member asked to join, also where it was sent back for a member id
+  SELECT group_id, member_id, min(unix_micros(coalesce(request_at, at))) AS micros
+  FROM group_events WHERE event = 'join' GROUP BY group_id, member_id
+), gone AS (
+  SELECT b.group_id, b.generation, b.member_id, b.spell, b.identity
+  FROM members_before b
+  LEFT JOIN members_after a ON a.group_id = b.group_id AND a.generation = b.generation AND a.member_id = b.member_id
+    AND a.spell = b.spell
+  LEFT JOIN members_after t ON t.group_id = b.group_id AND t.generation = b.generation AND t.identity = b.identity
+  WHERE a.member_id IS NULL AND t.identity IS NULL
+), come AS (
+  SELECT a.group_id, a.generation, a.member_id, a.spell, a.identity, max(b.member_id) AS replaced
+  FROM members_after a
+  LEFT JOIN members_before s ON s.group_id = a.group_id AND s.generation = a.generation AND s.member_id = a.member_id
+    AND s.spell = a.spell
+  LEFT JOIN members_before b ON b.group_id = a.group_id AND b.generation = a.generation AND b.identity = a.identity
+  WHERE s.member_id IS NULL
+  GROUP BY a.group_id, a.generation, a.member_id, a.spell, a.identity
+), busy AS (
+  -- clients whose client id no other member has at that address: what their other connections did
+  SELECT s.group_id, s.member_id, s.spell, max(unix_micros(e.request_at)) AS micros
+  FROM gone n
+  JOIN group_spells s ON s.group_id = n.group_id AND s.member_id = n.member_id AND s.spell = n.spell
+  JOIN generations g ON g.group_id = n.group_id AND g.generation = n.generation
+  JOIN connections c ON c.client_address = s.client_address
+  JOIN exchanges e ON e.connection_id = c.connection_id AND e.client_id = s.client_id
+  WHERE unix_micros(e.request_at) <= g.formed_micros AND NOT EXISTS (
+    SELECT 1 FROM group_spells o WHERE o.client_id = s.client_id AND o.client_address = s.client_address
+      AND o.member_id <> s.member_id AND o.first_micros <= g.formed_micros AND o.last_micros >= s.last_micros)
+  GROUP BY s.group_id, s.member_id, s.spell
+), evicted AS (
+  SELECT n.group_id, n.generation, n.member_id, s.client_id, s.connection_id, s.last_micros, s.closed_micros, s.identity,
+    CASE
+      -- it was heard of until the end: it did not join again in time
+      WHEN g.group_type = 'classic' AND g.formed_micros - s.last_micros < coalesce(s.session_timeout_ms, 10000) * 500 THEN 'poll timeout'
+      WHEN busy.micros > s.last_micros + 1000000 THEN 'poll timeout'
+      WHEN late.group_id IS NOT NULL THEN 'poll timeout'
+      ELSE 'session timeout'
+    END AS how
+  FROM gone n
+  JOIN generations g ON g.group_id = n.group_id AND g.generation = n.generation
+  JOIN group_spells s ON s.group_id = n.group_id AND s.member_id = n.member_id AND s.spell = n.spell
+  LEFT JOIN busy ON busy.group_id = n.group_id AND busy.member_id = n.member_id AND busy.spell = n.spell
+  LEFT JOIN (SELECT DISTINCT group_id, member_id, connection_id FROM leaves WHERE error_code = 25) late
+    ON late.group_id = n.group_id AND late.member_id = n.member_id AND late.connection_id = s.connection_id
+  WHERE NOT EXISTS (
+    SELECT 1 FROM leaves l WHERE l.group_id = n.group_id AND l.micros > g.previous_micros AND l.micros <= g.formed_micros
+      AND coalesce(l.error_code, 0) = 0 AND coalesce(l.generation, 0) <> -2
+      AND (l.member_id = n.member_id OR (l.member_id = '' AND l.group_instance_id = s.group_instance_id)))
+), subscriptions AS (
+  SELECT group_id, generation, member_id, client_id, connection_id, reason, is_leader, owned, micros, subscribed,
+    lag(subscribed) OVER (PARTITION BY group_id, member_id ORDER BY micros, known) AS subscribed_before,
+    lag(owned) OVER (PARTITION BY group_id, member_id ORDER BY micros, known) AS owned_before
+  FROM joins
+), assigned AS (
+  SELECT group_id, response_generation AS generation, member_id, size(assignment) AS given, unix_micros(at) AS micros
+  FROM group_events WHERE event = 'sync' AND error_code = 0
+), asks AS (
+  -- members that join again by themselves, of groups of the classic protocol
+  SELECT s.group_id, s.generation, s.member_id, s.client_id, s.connection_id, s.micros, s.reason,
+    CASE
+      WHEN s.reason LIKE 'cached metadata has changed%' THEN 'metadata change'
+      WHEN s.reason LIKE '%subscription has changed%' THEN 'subscription changed'
+      WHEN s.reason LIKE 'need to revoke partitions%' THEN 'follow-up'
+      WHEN s.reason LIKE 'rebalance enforced%' THEN 'asked for by the application'
+      WHEN s.reason LIKE 'group is already rebalancing%' OR s.reason LIKE 'need to re-join with the given member-id%'
+        OR s.reason LIKE 'rebalance failed%' OR s.reason LIKE 'encountered%' THEN NULL
+      WHEN s.reason IS NOT NULL THEN 'asked for by the application'
+      WHEN s.subscribed <> s.subscribed_before THEN 'subscription changed'
+      WHEN s.owned > 0 AND a.given < s.owned_before THEN 'follow-up'
+      WHEN s.is_leader THEN 'metadata change'
+    END AS how
+  FROM subscriptions s
+  JOIN generations g ON g.group_id = s.group_id AND g.generation = s.generation
+  JOIN members_before b ON b.group_id = s.group_id AND b.generation = s.generation AND b.member_id = s.member_id
+  LEFT JOIN errors_seen e ON e.group_id = g.group_id AND e.generation = g.previous_generation
+  LEFT JOIN assigned a ON a.group_id = s.group_id AND a.generation = g.previous_generation AND a.member_id = s.member_id
+  WHERE g.group_type = 'classic' AND (s.reason IS NOT NULL OR e.micros IS NULL OR s.micros < e.micros)
+), changed_subscriptions AS (
+  SELECT group_id, member_id, client_id, connection_id, micros, said, said_before
+  FROM (
+    SELECT group_id, member_id, client_id, connection_id, unix_micros(coalesce(request_at, at)) AS micros,
+      concat(coalesce(array_join(sort_array(subscribed_topics), ','), ''), ' ', coalesce(subscribed_regex, '')) AS said,
+      lag(concat(coalesce(array_join(sort_array(subscribed_topics), ','), ''), ' ', coalesce(subscribed_regex, ''))) OVER (
+        PARTITION BY group_id, member_id ORDER BY at, exchange) AS said_before
+    FROM group_events
+    WHERE group_type <> 'classic' AND event IN ('join', 'heartbeat')
+      AND (subscribed_topics IS NOT NULL OR subscribed_regex IS NOT NULL)
+  ) all_said
+  WHERE said <> said_before
+), candidates AS (
+  SELECT g.group_id, g.generation, l.micros, 1 AS rank, l.how, l.member_id, l.client_id, l.connection_id,
+    concat('it left', CASE WHEN l.reason IS NULL THEN
+      CASE WHEN l.how = 'left' THEN ' and closed its connection' ELSE ' without a reason, and its connection stayed open' END
+      ELSE concat(': ', l.reason) END) AS evidence
+  FROM generations g JOIN leaves l ON l.group_id = g.group_id AND l.micros > g.previous_micros AND l.micros <= g.formed_micros
+  WHERE coalesce(l.error_code, 0) = 0 AND coalesce(l.generation, 0) <> -2
+  UNION ALL
+  SELECT n.group_id, n.generation, g.began_micros AS micros, 4 AS rank, n.how, n.member_id, n.client_id, n.connection_id,
+    concat('not heard of for ', CAST((g.formed_micros - n.last_micros) DIV 1000 AS STRING), ' ms, ', CASE
+      WHEN n.how = 'poll timeout' THEN 'while its process went on'
+      WHEN n.closed_micros IS NULL OR n.closed_micros > g.formed_micros THEN 'its connection stayed open: it stood still or was cut off'
+      ELSE 'its connection was closed without leaving' END) AS evidence
+  FROM evicted n
+  JOIN generations g ON g.group_id = n.group_id AND g.generation = n.generation
+  UNION ALL
+  SELECT m.group_id, m.generation, coalesce(a.micros, s.first_micros) AS micros, 2 AS rank,
+    CASE WHEN m.replaced IS NOT NULL AND m.replaced <> m.member_id THEN 'static member back'
+      WHEN m.replaced IS NOT NULL AND s.group_instance_id IS NOT NULL THEN 'static member back' ELSE 'joined' END AS how,
+    m.member_id, s.client_id, s.connection_id,
+    CASE WHEN m.replaced IS NOT NULL THEN concat('instance ', m.identity, ' under a new member id')
+      WHEN g.previous_generation IS NULL THEN 'the first that was seen of the group'
+      WHEN s.spell > 1 THEN 'it had been in the group before'
+      ELSE 'a new member' END AS evidence
+  FROM come m
+  JOIN generations g ON g.group_id = m.group_id AND g.generation = m.generation
+  JOIN group_spells s ON s.group_id = m.group_id AND s.member_id = m.member_id AND s.spell = m.spell
+  LEFT JOIN attempts a ON a.group_id = m.group_id AND a.member_id = m.member_id AND s.spell <= 1
+    AND a.micros > g.previous_micros
+  UNION ALL
+  SELECT group_id, generation, micros, 3 AS rank, how, member_id, client_id, connection_id,
+    coalesce(concat('it joined again: ', reason), 'it joined again by itself') AS evidence
+  FROM asks WHERE how IS NOT NULL
+  UNION ALL
+  SELECT g.group_id, g.generation, c.micros, 3 AS rank, 'subscription changed' AS how, c.member_id, c.client_id, c.connection_id,
+    concat('from ', trim(c.said_before), ' to ', trim(c.said)) AS evidence
+  FROM generations g JOIN changed_subscriptions c ON c.group_id = g.group_id
+    AND c.micros > g.previous_micros AND c.micros <= g.formed_micros
+  UNION ALL
+  SELECT g.group_id, g.generation, m.began_micros AS micros, 0 AS rank, 'coordinator moved' AS how, CAST(NULL AS STRING) AS member_id,
+    CAST(NULL AS STRING) AS client_id, CAST(NULL AS STRING) AS connection_id,
+    m.evidence
+  FROM generations g JOIN group_coordinator_moves m ON m.group_id = g.group_id
+    AND m.rebalanced AND m.micros > g.previous_micros AND m.began_micros <= g.formed_micros
+    AND g.began_micros >= m.began_micros AND g.formed_micros <= m.micros + 60000000
+  WHERE g.previous_generation IS NOT NULL
+)
+SELECT *, row_number() OVER (PARTITION BY group_id, generation ORDER BY micros, rank, member_id) AS place
+FROM candidates

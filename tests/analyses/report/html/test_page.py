@@ -1,0 +1,181 @@
+"""The HTML report: hostile names execute nothing and stay text, in a parser and in Chromium; it fits a phone; it is small."""
+
+import re
+import struct
+import zlib
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from kproxy.analyses.analysis import Analysis, Header
+from kproxy.analyses.report.charts.drawing import NARROW, WIDE, draw
+from kproxy.analyses.report.charts.gallery import Drawing
+from kproxy.analyses.report.charts.map_graph import map_graph
+from kproxy.analyses.report.charts.over_time import lag, rebalances, traffic
+from kproxy.analyses.report.html.page import LARGEST, html_page
+from kproxy.analyses.report.verdicts import Answer, Report, Summary
+from tests.support import chromium
+
+HOSTILE = [
+    "<script>document.title='run'</script>",
+    "<img src=x onerror=\"document.title='run'\">",
+    "</style></svg></title><script>document.title='run'</script>",
+    '"><svg onload="document.title=\'run\'">',
+    "{{ 7*7 }}{% raw %}",
+    "javascript:document.title='run'",
+    "a\u202egnp.exe\x1b[31m\x00\n\u2028b",
+    "&lt;b&gt;",
+]
+TAGS = {
+    "html", "head", "meta", "title", "style", "body", "header", "main", "footer", "section", "p", "h1", "h2", "div", "strong",
+    "ul", "li", "span", "a", "figure", "figcaption", "details", "summary", "table", "thead", "tbody", "tr", "th", "td", "b",
+    "svg", "g", "path", "line", "rect", "text", "circle", "defs", "clippath", "tspan",
+}  # fmt: skip
+SPAN = (0, 10_000)
+
+
+class Page(HTMLParser):
+    """What a parser makes of the page: its tags, its attributes, its text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.attributes: set[tuple[str, str]] = set()
+        self.texts: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.attributes |= {(name, value or "") for name, value in attrs}
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+
+def answer(name: str, number: int) -> Answer:
+    header = Header(id=f"an_id_{number}", title="A title", severity="warning", meaning="m", reference=name)
+    rows = pa.table({"client_id": [name], name.replace("\x00", ""): [1]})
+    return Answer(Analysis(header=header, sql="", path=""), {}, rows, "warning", f"{name} did it")
+
+
+def drawings(names: list[str]) -> list[Drawing]:
+    moved = [
+        {"direction": way, "party": name, "topic": name, "records": 5} for name in names for way in ("produce", "fetch")
+    ]
+    group = [
+        {"group_id": name, "client": name, "member_id": name, "at_ms": 5, "event": event}
+        for name in names
+        for event in ("join", "leave", "error")
+    ]
+    rates = [{"client": name, "at_ms": at, "micros": 1000, "bytes": 5} for name in names for at in (1, 5000)]
+    behind = [{"client": name, "topic": name, "at_ms": 5, "lag": 7} for name in names]
+    made = []
+    for build, rows in ((map_graph, moved), (rebalances, group), (traffic, rates), (lag, behind)):
+        wide, narrow = (draw(build(rows, width, SPAN) or {}, width) for width in (WIDE, NARROW))
+        made.append(Drawing("A chart", "note", wide, narrow))
+    return made
+
+
+def report(names: list[str]) -> Report:
+    summary = Summary(names, 1, 1, 1, 5, 0, 1, 0, 1, {})
+    return Report(summary, [answer(name, number) for number, name in enumerate(names)], names)
+
+
+@pytest.fixture(scope="module")
+def hostile() -> str:
+    return html_page(report(HOSTILE), drawings(HOSTILE))
+
+
+def test_no_name_becomes_markup(hostile: str) -> None:
+    page = Page(hostile)
+    assert page.tags <= TAGS
+    assert not [name for name, _ in page.attributes if name.startswith("on")]
+    links = {value for name, value in page.attributes if name in ("href", "src", "xlink:href")}
+    assert all(link.startswith("#an_id_") for link in links)
+    text = "".join(page.texts)
+    assert all(name in text for name in HOSTILE[:6])
+
+
+def test_what_would_reorder_or_hide_text_is_escaped(hostile: str) -> None:
+    assert not re.search(r"[\u202a-\u202e\u2066-\u2069\u2028\x00-\x08\x1b]", hostile)
+    assert "\\u202e" in hostile
+
+
+def test_the_page_forbids_scripts_and_loads_nothing(hostile: str) -> None:
+    assert "Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'" in hostile
+    assert not re.search(r"<(script|link|iframe|object|img)|@import|url\((?!#)", hostile)
+
+
+def test_nothing_runs_in_a_browser(hostile: str, tmp_path: Path, require: Callable[[str, object, str], None]) -> None:
+    require("chromium", chromium.found(), "no chromium")
+    path = tmp_path / "page.html"
+    path.write_text(hostile, encoding="utf-8")
+    shown = chromium.dom(path)
+    title = re.search(r"<title>(.*?)</title>", shown, re.DOTALL)
+    assert title is not None and title[1].startswith("Kafka traffic: &lt;script&gt;")
+    assert "<script" not in shown.replace("&lt;script", "")
+    # the same without the policy: escaping alone has to be enough
+    path.write_text(hostile.replace("Content-Security-Policy", "x"), encoding="utf-8")
+    title = re.search(r"<title>(.*?)</title>", chromium.dom(path), re.DOTALL)
+    assert title is not None and title[1].startswith("Kafka traffic: ")
+
+
+def pixels(picture: Path) -> tuple[int, int, list[bytes]]:
+    """Width, height and the lines of an 8-bit RGB or RGBA PNG."""
+    data = picture.read_bytes()
+    width, height, _, kind = struct.unpack(">IIBB", data[16:26])
+    size, at, packed = {2: 3, 6: 4}[kind], 8, b""
+    while at < len(data):
+        length, name = struct.unpack(">I4s", data[at : at + 8])
+        packed += data[at + 8 : at + 8 + length] if name == b"IDAT" else b""
+        at += length + 12
+    raw, lines, before = zlib.decompress(packed), [], bytes(width * size)
+    for line in range(height):
+        begin = line * (width * size + 1)
+        before = unfiltered(raw[begin], raw[begin + 1 : begin + 1 + width * size], before, size)
+        lines.append(before)
+    return width, size, lines
+
+
+def unfiltered(kind: int, line: bytes, above: bytes, size: int) -> bytes:
+    out = bytearray(line)
+    for at in range(len(out)):
+        left = out[at - size] if at >= size else 0
+        corner = above[at - size] if at >= size else 0
+        up = above[at]
+        guess = left + up - corner
+        paeth = min((abs(guess - left), 0, left), (abs(guess - up), 1, up), (abs(guess - corner), 2, corner))[2]
+        out[at] = (out[at] + (0, left, up, (left + up) // 2, paeth)[kind]) & 255
+    return bytes(out)
+
+
+@pytest.mark.parametrize(("dark", "lightness"), [(False, range(200, 256)), (True, range(60))])
+def test_a_phone_shows_it_light_and_dark(
+    dark: bool, lightness: range, hostile: str, tmp_path: Path, require: Callable[[str, object, str], None]
+) -> None:
+    require("chromium", chromium.found(), "no chromium")
+    path, picture = tmp_path / "page.html", tmp_path / "page.png"
+    path.write_text(hostile, encoding="utf-8")
+    chromium.screenshot(path, picture, 500, 300, *(["--blink-settings=preferredColorScheme=0"] if dark else []))
+    width, size, lines = pixels(picture)
+    assert width == 500
+    assert all(max(line[:3]) in lightness for line in lines[::50])
+    assert all(line[-size:][:3] == lines[0][:3] for line in lines), "something reaches over the right edge"
+
+
+def test_a_page_is_cut_to_its_limit() -> None:
+    rows = pa.table({f"column_{number}": ["x" * 190] * 500 for number in range(30)})
+    header = Header(id="a", title="T", severity="info", meaning="m", reference="https://kafka.apache.org/x")
+    one = Answer(Analysis(header=header, sql="", path=""), {}, rows, "info", "v")
+    page = html_page(Report(Summary(["s"], 1, 1, 1, 1, 0, 1, 0, 1, {}), [one], []), [], most=500)
+    assert len(page.encode()) <= LARGEST
+    assert re.search(r"and \d+ more rows", page)
+    assert '<a href="https://kafka.apache.org/x" rel="noreferrer noopener">' in page
+
+
+def test_without_kafka_it_says_so() -> None:
+    page = html_page(Report(Summary(["s"], 0, 0, 0, 0, 0, 0, None, None, {}), [], []), [])
+    assert "no Kafka traffic, and no other TCP connection with data, was found." in page

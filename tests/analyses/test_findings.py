@@ -1,0 +1,101 @@
+"""Every finding fires in a scene that shows what it looks for, and not in one that is nearly the same."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from kproxy.analyses import library
+from kproxy.analyses.duck import Database
+from kproxy.analyses.report.templates import fields_of, fill
+from kproxy.analyses.translate import to_duckdb
+from kproxy.output.tables import TABLES
+from tests.support.scenes import SCENES, Rows, Scene
+
+FINDINGS = {name: analysis for name, analysis in library.load().items() if analysis.is_finding}
+EACH_SCENE = pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.finding)
+EACH_FINDING = pytest.mark.parametrize("name", sorted(FINDINGS))
+
+
+class Stage:
+    """One database, emptied and filled again for each scene: to open one takes longer than most findings."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        database.make_all()
+        self._stored = [view for view in library.load_views().values() if view.stored]
+
+    def play(self, scene: Scene, *, bad: bool) -> list[dict[str, Any]]:
+        """The rows of the finding after the scene."""
+        tables = Rows()
+        scene.play(tables, bad)
+        connection = self._database.connection
+        for name in TABLES:
+            connection.execute(f"DELETE FROM {name}")
+            if tables.tables[name]:
+                connection.from_arrow(tables.arrow(name)).insert_into(name)
+        for view in self._stored:
+            connection.execute(f"DELETE FROM {view.name}")
+            connection.execute(f"INSERT INTO {view.name} {to_duckdb(view.sql, view.path)}")
+        found: list[dict[str, Any]] = self._database.run(FINDINGS[scene.finding]).to_pylist()
+        return found
+
+
+@pytest.fixture(scope="module")
+def stage() -> Iterator[Stage]:
+    with Database([], wanted=TABLES) as database:
+        yield Stage(database)
+
+
+@EACH_SCENE
+def test_it_fires_with_the_evidence_of_the_scene(scene: Scene, stage: Stage) -> None:
+    rows = stage.play(scene, bad=True)
+    assert len(rows) == scene.rows
+    assert {name: rows[0][name] for name in scene.first} == scene.first
+    assert fill(FINDINGS[scene.finding].header.verdict, rows)
+
+
+@EACH_SCENE
+def test_it_does_not_fire_on_what_is_nearly_the_same(scene: Scene, stage: Stage) -> None:
+    assert stage.play(scene, bad=False) == []
+
+
+@EACH_FINDING
+def test_every_finding_has_a_scene(name: str) -> None:
+    assert name in {scene.finding for scene in SCENES}
+
+
+def test_there_are_as_many_findings_as_promised() -> None:
+    assert len(FINDINGS) >= 25
+
+
+WHO = ["client_id", "client_address", "software"]
+WHEN_AND_WHERE = ["first_at", "last_at", "connection_id", "exchange"]
+
+
+@pytest.fixture(scope="module")
+def nothing() -> Iterator[Database]:
+    """Tables without a row."""
+    with Database([]) as database:
+        yield database
+
+
+@EACH_FINDING
+def test_its_rows_say_who_when_and_where_to_look_it_up(name: str, nothing: Database) -> None:
+    finding = FINDINGS[name]
+    columns = nothing.run(finding).schema.names
+    assert [column for column in columns if column in WHO] == WHO
+    assert columns[-4:] == WHEN_AND_WHERE
+    assert fields_of(finding.header.verdict) <= set(columns)
+
+
+@EACH_FINDING
+def test_it_tells_what_it_means_what_to_do_and_where_that_is_written(name: str) -> None:
+    header = FINDINGS[name].header
+    assert header.reference.startswith(
+        ("https://kafka.apache.org/", "https://cwiki.apache.org/confluence/display/KAFKA/KIP-")
+    )
+    assert header.meaning.strip().endswith((".", ")"))
+    assert header.action.strip().endswith(".")
+    assert header.parameters, "its thresholds are parameters"
+    assert header.verdict.endswith("."), "it ends with what to do"

@@ -1,0 +1,404 @@
+"""map, inventory, topics, latency, lag, explain, diff: over the shared captures against their manifest, and other references."""
+
+import functools
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kproxy.analyses import library
+from kproxy.analyses.duck import Database
+from kproxy.protocol import ApiKey
+from tests.support.scenes import Rows
+from tests.support.scenes.rows import moment
+from tests.support.tables import MANIFEST
+
+CAPTURES = Path(__file__).parents[2] / "captures"
+CLIENTS = Path(__file__).parent / "clients"
+ENTRIES = pytest.mark.parametrize("entry", MANIFEST, ids=lambda entry: entry["file"])
+Found = list[dict[str, Any]]
+
+
+@functools.cache
+def everything(name: str) -> dict[str, Found]:
+    """The rows of these analyses of a capture."""
+    found = {}
+    with Database([CAPTURES / name]) as database:
+        for wanted in ("map", "inventory", "topics", "latency", "lag", "explain"):
+            found[wanted] = database.run(library.load()[wanted]).to_pylist()
+    return found
+
+
+def settings(name: str, client_id: str) -> dict[str, str]:
+    rows = everything(name)["explain"]
+    return {row["setting"]: row["value"] for row in rows if row["client_id"] == client_id}
+
+
+# map
+
+
+def check_the_map_has_the_records_that_were_produced(entry: dict[str, Any]) -> None:
+    produced: Counter[str] = Counter()
+    for row in everything(entry["file"])["map"]:
+        if row["direction"] == "produce" and not row["topic"].startswith("__"):
+            produced[row["topic"]] += row["records"]
+    assert produced == entry.get("expect", {"records_produced_acked": {}})["records_produced_acked"]
+
+
+def check_the_map_has_the_records_that_groups_read(entry: dict[str, Any]) -> None:
+    read: Counter[str] = Counter()
+    for row in everything(entry["file"])["map"]:
+        if row["direction"] == "fetch":
+            for group in row["groups"] or ():
+                read[f"{group}/{row['topic']}"] += row["records"]
+    for name, records in entry.get("expect", {}).get("records_consumed_by_group_and_topic", {}).items():
+        assert read[name] == records
+
+
+def check_brokers_are_never_called_consumers(entry: dict[str, Any]) -> None:
+    """Of all files only 04, 08, 09 and 10 have traffic of brokers among themselves; these are the client ids in it."""
+    of_brokers = {
+        "04": {"AddPartitionsManager-client-1", "broker-1-txn-marker-sender"},
+        "08": {"1"},
+        "09": {"1"},
+        "10": {"1", "2", "3", "raft-client-1", "raft-client-3"} | {f"broker-{n}-fetcher-0" for n in (1, 2, 3)},
+    }.get(entry["file"][:2], set())
+    rows = everything(entry["file"])
+    assert {row["client_id"] for row in rows["inventory"] if row["role"] == "broker"} == of_brokers
+    assert not of_brokers & {
+        row["client_id"] for row in rows["map"] if row["direction"] in ("fetch", "subscribe", "produce")
+    }
+
+
+def test_what_is_not_used() -> None:
+    rows = everything("05-admin.pcap")["map"]
+    use = {row["topic"]: row["topic_use"] for row in rows}
+    assert use["adm-a"] == "only written"  # Admin set offsets of a group on it, which reads nothing
+    assert use["adm-b"] == "only administered"
+    assert {row["topic"] for row in rows if row["direction"] == "subscribe"} == set()
+    untouched = {row["topic"]: row["topic_use"] for row in everything("09-old-broker-0.10-format1.pcap")["map"]}
+    assert untouched["t10b"] == "written and read"
+
+
+def test_who_followed_is_not_who_read() -> None:
+    rows = everything("10-kraft-interbroker.pcap")["map"]
+    assert {row["topic_use"] for row in rows if row["topic"] == "rep"} == {"only written"}
+    assert {row["direction"] for row in rows if row["client_id"] == "broker-2-fetcher-0"} == {"replicate"}
+
+
+def test_members_are_on_the_map_where_no_fetch_of_theirs_was_seen() -> None:
+    row = next(r for r in everything("12-midstream-start.pcap")["map"] if r["client_id"] == "member-0")
+    assert (row["direction"], row["groups"]) == ("subscribe", ["g-coop"])
+
+
+# inventory
+
+
+def check_the_inventory_has_every_client_id_and_software(entry: dict[str, Any]) -> None:
+    rows = everything(entry["file"])["inventory"]
+    if "client_ids" in entry:
+        assert {row["client_id"] for row in rows} == set(entry["client_ids"])
+        assert sum(row["requests"] for row in rows) == sum(entry["client_ids"].values())
+        said = {
+            f"{r['software']} {r['software_version']}" for r in rows if r["software"] and "ApiVersions" in r["evidence"]
+        }
+        assert said == set(entry["client_software"])
+
+
+def test_the_inventory_has_principals_and_what_protects_them() -> None:
+    rows = everything("06-sasl-scram.pcap")["inventory"]
+    assert {(row["principal"], *row["sasl_mechanisms"]) for row in rows} == {("alice", "SCRAM-SHA-256")}
+    assert {tuple(row["tls_versions"]) for row in everything("07-tls13-dsb.pcapng")["inventory"]} == {("TLS 1.3",)}
+
+
+def test_the_inventory_has_apis_with_their_versions() -> None:
+    row = next(r for r in everything("08-old-broker-0.9-format0.pcap")["inventory"] if r["client_id"] == "producer-1")
+    assert row["uses"] == ["Produce v1", "Metadata v0"]
+    assert (row["software"], row["software_version"], row["inferred"]) == ("apache-kafka-java", "0.9.0", True)
+
+
+# topics
+
+
+def check_topics_have_the_records_that_were_produced(entry: dict[str, Any]) -> None:
+    rows = [
+        r
+        for r in everything(entry["file"])["topics"]
+        if r["direction"] == "produce" and not r["topic"].startswith("__")
+    ]
+    known = entry.get("expect", {"records_produced_acked": {}})["records_produced_acked"]
+    assert {row["topic"]: row["records"] - row["refused_records"] for row in rows} == known
+
+
+def test_shape_of_a_topic() -> None:
+    """50 records each with zstd, snappy, gzip and none, in two batches each; 104 of the 200 in one of two partitions."""
+    row = next(r for r in everything("02-librdkafka-codecs-kip848.pcap")["topics"] if r["direction"] == "produce")
+    assert row["codecs"] == ["gzip 2", "none 2", "snappy 2", "zstd 2"]
+    assert (row["partitions"], row["busiest_partition"], row["skew"]) == (2, 1, 1.04)
+    assert (row["batches"], row["records_per_batch"]) == (8, 25.0)
+    assert row["compression_ratio"] > 10
+
+
+# latency
+
+
+def check_every_answered_request_has_its_latency(entry: dict[str, Any]) -> None:
+    rows = everything(entry["file"])["latency"]
+    with Database([CAPTURES / entry["file"]], wanted={"exchanges"}) as database:
+        answered = database.connection.sql(
+            "SELECT count(*), max(latency_ms) FROM exchanges WHERE latency_ms IS NOT NULL AND api_key IS NOT NULL"
+        ).fetchall()[0]
+    assert sum(row["requests"] for row in rows) == answered[0]
+    assert max(row["max_ms"] for row in rows) == pytest.approx(answered[1], abs=0.002)
+
+
+def test_a_fetch_without_records_waits_and_is_not_slow() -> None:
+    rows = {(r["api_name"], r["kind"]): r for r in everything("01-java-produce-consume-group.pcap")["latency"]}
+    waiting = rows["Fetch", "waiting"]
+    assert waiting["requests"] == 3
+    assert 1000.0 <= waiting["waited_ms"] < 1500.0  # twice the client's max.wait.ms, and less for the one with records
+    assert not {("Produce", "waiting"), ("Fetch", "work")} & rows.keys()
+
+
+def test_a_request_behind_a_held_fetch_is_not_slow() -> None:
+    """librdkafka asks for metadata on the connection on which a Fetch waits, here for up to five seconds."""
+    with Database([Path(__file__).parent / "rebalances" / "static.pcap.zst"]) as database:
+        rows = database.run(library.load()["latency"]).to_pylist()
+    asked = [row for row in rows if row["api_name"] == "Metadata"]
+    assert max(row["max_ms"] for row in asked if row["kind"] == "waiting") > 4000
+    assert max(row["max_ms"] for row in asked if row["kind"] == "work") < 1000
+    assert max(row["broker_p99_ms"] for row in asked) < 1000
+
+
+def test_brokers_that_wait_for_the_metadata_log_are_not_slow() -> None:
+    """KRaft's Fetch has min_bytes 0 and is held for up to 500 ms all the same."""
+    rows = everything("10-kraft-interbroker.pcap")["latency"]
+    assert {row["kind"] for row in rows if row["api_name"] == "Fetch"} == {"waiting"}
+    assert rows[0]["api_name"] != "Fetch"
+
+
+# lag
+
+
+@pytest.mark.parametrize(
+    ("name", "group", "topic"),
+    [
+        ("01-java-produce-consume-group.pcap", "orders-group", "orders"),
+        ("02-librdkafka-codecs-kip848.pcap", "rd-848", "rdtx"),
+        ("03-classic-rebalance-range.pcap", "g-range", "rebal"),
+        ("06-sasl-scram.pcap", "sec-group", "secure"),
+        ("08-old-broker-0.9-format0.pcap", "g09c", "t09c"),
+        ("09-old-broker-0.10-format1.pcap", "g10b", "t10b"),
+        ("11-lossy-network.pcap", "net_lossy_sender-g", "lossy"),
+    ],
+)
+def test_a_group_that_read_everything_has_no_lag_at_the_end(name: str, group: str, topic: str) -> None:
+    last = [row for row in everything(name)["lag"] if row["is_last"]]
+    assert {(row["group_id"], row["topic"]) for row in last} == {(group, topic)}
+    assert {row["lag"] for row in last} == {0}
+    entry = next(entry for entry in MANIFEST if entry["file"] == name)
+    read = entry["expect"]["records_consumed_by_group_and_topic"][f"{group}/{topic}"]
+    assert sum(row["committed_offset"] for row in last) == read  # the topics were new
+
+
+def test_lag_is_unknown_where_no_end_was_seen() -> None:
+    rows = everything("12-midstream-start.pcap")["lag"]
+    assert {row["lag"] for row in rows if row["seen"] == "no end seen"} == {None}
+
+
+# explain
+
+
+def test_settings_of_javas_defaults() -> None:
+    """As its documentation has them; the assignors are the default of partition.assignment.strategy."""
+    name = "01-java-produce-consume-group.pcap"
+    producer, consumer = settings(name, "orders-producer"), settings(name, "orders-consumer")
+    assert (producer["acks"], producer["enable.idempotence"], producer["compression.type"]) == ("all", "true", "none")
+    assert producer["request.timeout.ms"] == "30000"
+    assert consumer["session.timeout.ms"] == "45000"
+    assert consumer["max.poll.interval.ms"] == "300000"
+    assert consumer["fetch.max.bytes"] == "52428800"
+    assert consumer["fetch.max.wait.ms (fetch.wait.max.ms)"] == "500"
+    assert consumer["partition.assignment.strategy"] == "range, cooperative-sticky"
+    assert consumer["isolation.level"] == "read_uncommitted"
+    assert consumer["auto.offset.reset"] == "earliest"
+
+
+def test_settings_that_a_workload_chose() -> None:
+    name = "02-librdkafka-codecs-kip848.pcap"
+    chosen = {client: settings(name, client) for client in ("rd-zstd", "rd-snappy", "rd-gzip", "rd-none", "rdkafka")}
+    assert [chosen[f"rd-{codec}"]["acks"] for codec in ("zstd", "snappy", "gzip", "none")] == ["all", "1", "0", "0"]
+    assert [chosen[f"rd-{codec}"]["compression.type"] for codec in ("zstd", "snappy", "gzip")] == [
+        "zstd",
+        "snappy",
+        "gzip",
+    ]
+    assert chosen["rdkafka"]["group.protocol"] == "consumer"
+    assert settings("06-sasl-scram.pcap", "sec-producer")["sasl.mechanism"] == "SCRAM-SHA-256"
+    transactional = settings("04-transactions.pcap", "producer-tx-1")
+    assert transactional["transactional.id"] == "tx-1"
+    assert settings("04-transactions.pcap", "consumer-g-read_committed-1")["isolation.level"] == "read_committed"
+
+
+def test_no_secret_is_a_setting() -> None:
+    text = json.dumps(everything("06-sasl-scram.pcap"))
+    assert "throwaway" not in text
+
+
+# diff
+
+
+def test_diff_of_a_client_and_its_newer_version() -> None:
+    """aiokafka 0.13 and 0.14 differ in one API of these: 0.14 fetches with v11 (tests/analyses/clients)."""
+    pair = [CLIENTS / f"aiokafka-{version}-on-3.9.2.pcap.zst" for version in ("0.13.0", "0.14.0")]
+    with Database(pair, compare=True) as database:
+        rows = database.run(library.load()["diff"]).to_pylist()
+    versions = {
+        (r["client_id"], r["api_name"], r["before_text"], r["after_text"]) for r in rows if r["aspect"] == "version"
+    }
+    assert versions == set()  # what fetches has another client id, for its version is in it
+    clients = {(row["client_id"], row["change_kind"]) for row in rows if row["aspect"] == "client"}
+    assert clients == {("aiokafka-0.13.0", "lost"), ("aiokafka-0.14.0", "new")}
+
+
+def test_diff_of_versions() -> None:
+    pair = [CLIENTS / f"librdkafka-{version}-on-3.9.2.pcap.zst" for version in ("2.0.2", "2.6.1")]
+    with Database(pair, compare=True) as database:
+        rows = database.run(library.load()["diff"]).to_pylist()
+    changed = {r["api_name"]: (r["before_text"], r["after_text"]) for r in rows if r["aspect"] == "version"}
+    assert changed == {  # client_versions.txt
+        "Produce": ("v7", "v10"),
+        "Fetch": ("v11", "v16"),
+        "ListOffsets": ("v2", "v7"),
+        "Metadata": ("v4", "v12"),
+        "OffsetCommit": ("v7", "v9"),
+        "OffsetFetch": ("v7", "v9"),
+    }
+    software = next(row for row in rows if row["aspect"] == "software")
+    assert software["words"] == (
+        "rdkafka was confluent-kafka-python 2.0.2-rdkafka-2.0.2, is confluent-kafka-python 2.6.1-rdkafka-2.6.1"
+    )
+
+
+def test_significance_is_that_of_scipy(tmp_path: Path) -> None:
+    """scipy 1.16: mannwhitneyu(after, before, method="asymptotic", use_continuity=False); two proportions from norm.sf."""
+    rows = Rows()
+    client = rows.client("app")
+    for i in range(40):
+        client.ask(i, ApiKey.METADATA, seconds=(10 + i % 7) / 1000, error_codes=[5] if i < 2 else [])
+    for i in range(30):
+        client.ask(100 + i, ApiKey.METADATA, seconds=(12 + i % 9) / 1000, error_codes=[5] if i < 9 else [])
+    with Database([rows.write(tmp_path / "tables")]) as database:
+        found = {row["aspect"]: row for row in database.run(library.load()["diff"]).to_pylist()}
+    latency, errors, size = found["latency"], found["errors"], found["size"]
+    assert (latency["p"], latency["superiority"]) == (round(4.395317503995671e-05, 4), 0.785)
+    assert (latency["before_value"], latency["after_value"], latency["is_significant"]) == (
+        13.0,
+        15.5,
+        True,
+    )  # statistics.median
+    assert (errors["z"], errors["p"]) == (2.84, 0.0045)
+    assert (errors["before_value"], errors["after_value"]) == (0.05, 0.3)
+    assert (size["z"], size["p"], size["is_significant"]) == (0.0, 1.0, False)
+    assert found["rate"]["is_significant"] is False
+
+
+def test_lag_grows_with_what_others_show_of_the_end(tmp_path: Path) -> None:
+    """A group commits 50; a Fetch of another client shows 80; the group commits 80."""
+    rows = Rows()
+    group, other = rows.client("group"), rows.client("other")
+    rows.add(
+        "offsets",
+        connection_id=group.id,
+        exchange=1,
+        at=moment(0),
+        kind="commit",
+        group_id="g",
+        topic="t",
+        partition=0,
+        offset=50,
+    )
+    rows.add(
+        "offsets",
+        connection_id=other.id,
+        exchange=1,
+        at=moment(5),
+        kind="fetch",
+        topic="t",
+        partition=0,
+        offset=0,
+        high_watermark=80,
+    )
+    rows.add(
+        "offsets",
+        connection_id=group.id,
+        exchange=2,
+        at=moment(9),
+        kind="commit",
+        group_id="g",
+        topic="t",
+        partition=0,
+        offset=80,
+    )
+    with Database([rows.write(tmp_path / "tables")]) as database:
+        found = database.run(library.load()["lag"]).to_pylist()
+    assert [(row["committed_offset"], row["end_offset"], row["lag"], row["since_commit_ms"]) for row in found] == [
+        (80, 80, 0, 0),
+        (50, 80, 30, 5000),
+        (50, None, None, 0),
+    ]
+
+
+def test_numbers_of_an_attacker_break_no_analysis(tmp_path: Path) -> None:
+    """Least and greatest values of their columns, which 32 or 64 bits do not hold after a sum or a product."""
+    rows = Rows()
+    version = "9223372036854775807.9223372036854775807.1-ccs"
+    client = rows.client("app", client_software_name="apache-kafka-java", client_software_version=version)
+    client.ask(0, ApiKey.API_VERSIONS, offered_versions=["32767:-32768-32767"])
+    client.ask(
+        1,
+        ApiKey.FETCH,
+        api_version=32767,
+        max_wait_ms=2**31 - 1,
+        min_bytes=2**31 - 1,
+        max_bytes=2**31 - 1,
+        throttle_time_ms=2**31 - 1,
+    )
+    exchange = client.produce(2, "t", -(2**31), count=2**31 - 1)
+    rows.tables["record_batches"][-1] |= {"appended_offset": 2**63 - 2, "error_code": 0, "count": 2**31 - 1}
+    for at, kind, offset in ((3, "commit", 2**63 - 1), (4, "fetch", 0), (5, "commit", 0)):
+        rows.add(
+            "offsets",
+            connection_id=client.id,
+            exchange=exchange,
+            at=moment(at),
+            kind=kind,
+            group_id="g",
+            topic="t",
+            partition=-(2**31),
+            offset=offset,
+            high_watermark=2**63 - 1 if kind == "fetch" else None,
+        )
+    with Database([rows.write(tmp_path / "tables")]) as database:
+        for name in ("map", "inventory", "topics", "latency", "lag", "explain", "diff", "readiness"):
+            assert database.run(library.load()[name]).num_rows >= (0 if name == "diff" else 1), name
+
+
+# All of them over every capture: in one test each, so that a capture is decoded once
+
+CHECKS = (
+    check_the_map_has_the_records_that_were_produced,
+    check_the_map_has_the_records_that_groups_read,
+    check_brokers_are_never_called_consumers,
+    check_the_inventory_has_every_client_id_and_software,
+    check_topics_have_the_records_that_were_produced,
+    check_every_answered_request_has_its_latency,
+)
+
+
+@ENTRIES
+def test_a_capture_is_what_its_manifest_says(entry: dict[str, Any]) -> None:
+    for check in CHECKS:
+        check(entry)

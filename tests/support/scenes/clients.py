@@ -1,0 +1,94 @@
+"""Scenes of clients of any kind: how they connect, who they say they are, which versions they speak."""
+
+from kproxy.protocol import ApiKey
+from kproxy.protocol.error_codes import ErrorCode
+from tests.support.scenes.rows import Rows
+from tests.support.scenes.scene import scene
+
+
+@scene(
+    "metadata_storm", client_id="loop", requests=150, requests_in_busiest_minute=150, connections=1, without_topics=150,
+    response_bytes=15_000,
+)  # fmt: skip
+def _(tables: Rows, bad: bool) -> None:
+    client = tables.client("loop")
+    for number in range(150):
+        client.ask(number * (0.3 if bad else 300), ApiKey.METADATA)
+
+
+@scene(
+    "connection_churn", client_id="job", connections=40, connections_in_busiest_minute=40, requests_per_connection=2.0,
+    broker="10.0.0.9:9092",
+)  # fmt: skip
+def _(tables: Rows, bad: bool) -> None:
+    one = tables.client("job")
+    for number in range(40):
+        client = tables.client("job") if bad else one
+        client.ask(number, ApiKey.API_VERSIONS)
+        client.produce(number + 0.1, "jobs")
+
+
+@scene(
+    "reconnect_loop", client_id="app", connections=12, errors=12, closed_by_broker=12, user_name="bob", sasl_mechanism="PLAIN",
+    error_name="SASL_AUTHENTICATION_FAILED", connections_in_busiest_five_minutes=12,
+)  # fmt: skip
+def _(tables: Rows, bad: bool) -> None:
+    for number in range(12):
+        client = tables.client("app", sasl_mechanism="PLAIN", user_name="bob", closed_by="broker")
+        client.ask(number * 10, ApiKey.API_VERSIONS)
+        if bad:
+            client.error(number * 10 + 0.1, ApiKey.SASL_AUTHENTICATE, ErrorCode.SASL_AUTHENTICATION_FAILED, kind="none")
+        else:
+            client.produce(number * 10 + 0.1, "jobs")
+
+
+@scene("reconnect_loop", client_id="app", connections=10, errors=0, closed_by_broker=0)
+def _(tables: Rows, bad: bool) -> None:
+    for number in range(10):  # asks for versions and goes; the healthy one does so once an hour
+        client = tables.client("app", closed_by="client")
+        client.ask(number * (10 if bad else 3600), ApiKey.API_VERSIONS)
+
+
+@scene(
+    "deprecated_versions", rows=2, client_id="old", api_name="Fetch", lowest_version=2, highest_version=2, min_version=4,
+    requests=3, release="4.0",
+)  # fmt: skip
+def _(tables: Rows, bad: bool) -> None:
+    client = tables.client("old")
+    for second in range(3):
+        client.ask(second, ApiKey.FETCH, api_version=2 if bad else 4)
+    client.ask(5, ApiKey.OFFSET_FETCH, api_version=0 if bad else 1)
+
+
+@scene("anonymous_clients", client_id="rdkafka", requests=3, addresses=2, connections=2, shown_client_id="rdkafka")
+def _(tables: Rows, bad: bool) -> None:
+    name = "rdkafka" if bad else "rdkafka-of-orders"
+    tables.client(name, "10.0.0.5").ask(0, ApiKey.METADATA)
+    other = tables.client(name, "10.0.0.6")
+    other.ask(1, ApiKey.METADATA)
+    other.ask(2, ApiKey.METADATA)
+
+
+@scene("anonymous_clients", rows=9, client_id=None, shown_client_id="empty")
+def _(tables: Rows, bad: bool) -> None:
+    defaults = (
+        "sarama",
+        "kafka-python-2.0.2",
+        "kafka-python-producer-1",
+        "consumer-1",
+        "producer-12",
+        "aiokafka-0.14.0",
+        "",
+    )
+    for name in (None, *defaults, "kgo"):
+        client = tables.client(name if bad else f"orders-{name or 'x'}-service")
+        client.ask(0, ApiKey.METADATA)
+        if name is None:
+            client.ask(1, ApiKey.METADATA)
+
+
+@scene("not_kafka", client_address="10.0.0.7", not_kafka="tls", connections=3, broker="10.0.0.9:9092")
+def _(tables: Rows, bad: bool) -> None:
+    tables.client("app").ask(0, ApiKey.METADATA)
+    for _number in range(3):  # the healthy one is none of Kafka's business: nobody speaks Kafka to that port
+        tables.client(None, "10.0.0.7", not_kafka="tls", broker_port=9092 if bad else 443)

@@ -1,0 +1,254 @@
+"""Scenes of consumers: commits and fetches."""
+
+from kproxy.protocol import ApiKey
+from kproxy.protocol.error_codes import ErrorCode
+from tests.support.scenes.rows import Rows
+from tests.support.scenes.scene import scene
+
+
+@scene(
+    "commit_per_record", client_id="mailer", group_id="mail", topic="letters", commits=199, records=199,
+    records_per_commit=1.0, commits_in_busiest_minute=199,
+)  # fmt: skip
+def _(tables: Rows, bad: bool) -> None:
+    consumer = tables.client("mailer")
+    for number in range(200):  # the healthy one commits as often, but a batch at a time
+        consumer.commit(number * 0.2, "mail", "letters", number * (1 if bad else 500))
+
+
+@scene("commit_per_record", records_per_commit=2.0)
+def _(tables: Rows, bad: bool) -> None:
+    consumer = tables.client("mailer")  # as few records a commit, but one commit in five seconds
+    for number in range(200):
+        consumer.commit(number * (0.2 if bad else 5), "mail", "letters", number * 2)
+
+
+@scene(
+    "commit_storm",
+    client_id="poller",
+    group_id="polls",
+    commits=400,
+    commits_in_busiest_minute=400,
+    repeated_percent=99,
+)
+def _(tables: Rows, bad: bool) -> None:
+    consumer = tables.client("poller")
+    for number in range(400):
+        consumer.commit(number * (0.1 if bad else 5), "polls", "votes", 77)
+
+
+@scene(
+    "stuck_fetch_loop", client_id="worker", topic="jobs", partition=0, offset=41, readable_end=100, fetches=30,
+    with_records=30, seconds=29,
+)  # fmt: skip
+def _(tables: Rows, bad: bool) -> None:
+    consumer = tables.client("worker")
+    for number in range(30):
+        consumer.fetch(number, "jobs", 41 if bad else 41 + number, end=100, count=1)
+
+
+@scene("stuck_fetch_loop", offset=41, fetches=25, with_records=0, seconds=24)
+def _(tables: Rows, bad: bool) -> None:
+    consumer = tables.client("worker")  # in a fetch session an offset that stays is left out (KIP-227)
+    for number in range(25):  # the healthy one stands at the end and waits
+        consumer.fetch(number, "jobs", None if number else 41, end=100 if bad else 41)
+
+
+@scene("stuck_fetch_loop", offset=0, fetches=25, all_fetches=49, with_records=25)
+def _(tables: Rows, bad: bool) -> None:
+    consumer = tables.client(
+        "worker"
+    )  # goes back after each record; the healthy one reads the whole topic again and again
+    for number in range(25):
+        for at, offset in enumerate((0, 1) if bad else range(5)):
+            consumer.fetch(number + at / 10, "jobs", offset, end=100, count=1)
+
+
+@scene("stuck_fetch_loop", offset=41, fetches=20)
+def _(tables: Rows, bad: bool) -> None:
+    consumer = tables.client("worker")  # read_committed: what is behind an open transaction is not there yet
+    for number in range(20):
+        consumer.fetch(number, "jobs", 41, end=100, stable=60 if bad else 41)
+
+
+@scene(
+    "empty_fetch_loop",
+    client_id="spinner",
+    fetches=700,
+    empty=700,
+    empty_in_busiest_minute=700,
+    max_wait_ms=0,
+    min_bytes=1,
+)
+def _(tables: Rows, bad: bool) -> None:
+    consumer = tables.client("spinner")  # the healthy one waits half a second for each empty answer
+    for number in range(700):
+        consumer.fetch(number * (0.05 if bad else 0.5), "jobs", 5, end=5, max_wait_ms=0 if bad else 500, min_bytes=1)
+
+
+@scene("offset_out_of_range_loop", client_id="slow", topic="logs", partition=2, errors=8, seconds=7)
+def _(tables: Rows, bad: bool) -> None:
+    consumer = tables.client("slow")  # the healthy one is told once, and resets
+    for second in range(8 if bad else 1):
+        consumer.error(second, ApiKey.FETCH, ErrorCode.OFFSET_OUT_OF_RANGE, "logs", 2)
+
+
+@scene(
+    "offset_reset", client_id="slow", topic="logs", partition=0, from_offset=100, to_offset=5000, records=4900,
+    direction="skipped",
+)  # fmt: skip
+def _(tables: Rows, bad: bool) -> None:
+    consumer = tables.client("slow")
+    consumer.fetch(0, "logs", 100, error_code=1 if bad else 0, end=-1 if bad else 9000, count=0 if bad else 4900)
+    consumer.fetch(1, "logs", 5000, end=9000, count=10)
+
+
+@scene("offset_reset", from_offset=5000, to_offset=0, records=5000, direction="reread")
+def _(tables: Rows, bad: bool) -> None:
+    consumer = tables.client("slow")  # the topic was made anew, so that it begins at 0
+    consumer.fetch(0, "logs", 5000, error_code=1 if bad else 0)
+    consumer.fetch(1, "logs", 0, end=10, count=10)
+
+
+@scene(
+    "read_committed_blocked", client_id="reader", topic="facts", partition=0, last_stable_offset=50, high_watermark=80,
+    waiting=30, seconds=90, fetches=10,
+)  # fmt: skip
+def _(tables: Rows, bad: bool) -> None:
+    consumer = tables.client("reader")
+    for number in range(10):
+        consumer.fetch(number * 10, "facts", 50, end=80 if bad else 50, stable=50)
+
+
+@scene("too_many_partitions", client_id="giant", requests=1, partitions=2000)
+def _(tables: Rows, bad: bool) -> None:
+    tables.client("giant").fetch(0, "all", 0, end=1, partitions=2000 if bad else 200)
+
+
+@scene("too_many_partitions", partitions=2000)
+def _(tables: Rows, bad: bool) -> None:
+    tables.client("follower").fetch(0, "all", 0, end=1, partitions=2000, replica_id=-1 if bad else 3)
+
+
+@scene("group_without_commits", client_id="reader", group_id="readers", records=6500, seconds=64)
+def _(tables: Rows, bad: bool) -> None:
+    coordinator, leader = tables.client("reader"), tables.client("reader")
+    coordinator.group(0, "join", "readers", member_id="reader-1", protocol_type="consumer")
+    for second in range(65):
+        leader.fetch(second + 1, "jobs", second * 100, end=100_000, count=100)
+    if not bad:
+        coordinator.commit(60, "readers", "jobs", 5000)
+
+
+@scene("small_fetches", client_id="lagging", fetches=60, bytes_per_fetch=1000, lag=1_000_000, max_bytes=1024)
+def _(tables: Rows, bad: bool) -> None:
+    consumer = tables.client("lagging")
+    for number in range(60):
+        size, end = (1000, 1_000_000) if bad else (1000, number * 10 + 10)  # the healthy one is up to date
+        consumer.fetch(number, "jobs", number * 10, end=end, count=10, size=size, max_bytes=1024)
+
+
+@scene("small_fetches", bytes_per_fetch=12_000, lag=100_000)
+def _(tables: Rows, bad: bool) -> None:
+    consumer = tables.client("reader")  # the healthy one gets all there is each time: 1,000 records of 12 bytes
+    for number in range(60):
+        begin = number * 1000
+        consumer.fetch(number, "jobs", begin, end=begin + (100_000 if bad else 1000), count=1000, size=12_000)
+
+
+@scene("small_fetches", bytes_per_fetch=16_000)
+def _(tables: Rows, bad: bool) -> None:
+    consumer = tables.client("lagging")  # as far behind, but a megabyte at a time
+    for number in range(60):
+        size = 16_000 if bad else 1_000_000
+        consumer.fetch(number, "jobs", number * 10, end=1_000_000, count=10, size=size)
+
+
+@scene(
+    "stale_leader", client_id="stuck", topic="jobs", partition=1, errors=12, seconds=11, broker="10.0.0.9:9092",
+    error_name="NOT_LEADER_OR_FOLLOWER", api_name="Fetch",
+)  # fmt: skip
+def _(tables: Rows, bad: bool) -> None:
+    consumer = tables.client("stuck")  # the healthy one tries elsewhere each time, as leaders move
+    for second in range(12):
+        where = consumer if bad else tables.client("stuck", broker_address=f"10.0.1.{second}")
+        where.error(second, ApiKey.FETCH, ErrorCode.NOT_LEADER_OR_FOLLOWER, "jobs", 1)
+
+
+@scene(
+    "refused_commits",
+    client_id="worker",
+    group_id="jobs",
+    member_id="worker-1",
+    commits=2,
+    error_name="UNKNOWN_MEMBER_ID",
+)
+def _(tables: Rows, bad: bool) -> None:
+    consumer = tables.client("worker")  # STALE_MEMBER_EPOCH is tried again by itself (KIP-848)
+    code = ErrorCode.UNKNOWN_MEMBER_ID if bad else ErrorCode.STALE_MEMBER_EPOCH
+    for second in range(2):
+        consumer.group(second, "commit", "jobs", api=ApiKey.OFFSET_COMMIT, member_id="worker-1", error_code=code)
+
+
+@scene("idle_connections", client_id="web", connections=50, longest_idle_seconds=600)
+def _(tables: Rows, bad: bool) -> None:
+    for number in range(50):
+        closed = "end of capture" if bad else "finished"
+        tables.client("web", closed=closed).ask(number, ApiKey.METADATA, seconds=0)
+    tables.client("other", closed="end of capture").ask(600, ApiKey.METADATA, seconds=0)
+
+
+@scene(
+    "slow_broker",
+    broker="10.0.0.9:9092",
+    api_name="Produce",
+    requests=100,
+    slow=10,
+    percent=10,
+    longest_ms=3000,
+    clients=1,
+)
+def _(tables: Rows, bad: bool) -> None:
+    producer = tables.client("orders")
+    for number in range(100):
+        slow = number % 10 == 0
+        throttled = 2900 if slow and not bad else 0  # by quota: not the broker's fault
+        producer.ask(number * 5, ApiKey.PRODUCE, seconds=3 if slow else 0.005, throttle_time_ms=throttled)
+
+
+@scene("slow_broker", api_name="Metadata", requests=100, slow=100, percent=100, longest_ms=2900, clients=1)
+def _(tables: Rows, bad: bool) -> None:
+    consumer = tables.client("reader")
+    fetcher = (
+        tables.client("reader") if bad else consumer
+    )  # behind a held Fetch of its own connection, it is answered at once
+    for number in range(100):
+        fetcher.ask(number * 5, ApiKey.FETCH, seconds=3)
+        consumer.ask(number * 5 + 0.1, ApiKey.METADATA, seconds=2.9)
+
+
+@scene(
+    "unanswered_requests",
+    client_id="orders",
+    requests=5,
+    connections=5,
+    closed_by_broker=0,
+    apis=["OffsetCommit", "Produce"],
+)
+def _(tables: Rows, bad: bool) -> None:
+    words = "the client closed the connection before the response"
+    for number in range(5):  # the healthy one ends with all that it has
+        other = tables.client("orders")
+        other.ask(number * 30 - 1, ApiKey.METADATA)
+        client = tables.client("orders", closed_by="client")
+        api = ApiKey.PRODUCE if number else ApiKey.OFFSET_COMMIT
+        client.ask(number * 30, api, unanswered=words)
+        client.ask(number * 30 + 0.1, ApiKey.FETCH, unanswered=words)  # in flight whenever a consumer closes
+        other.ask(number * 30 + (15 if bad else 0.1), ApiKey.HEARTBEAT)
+
+
+@scene("unanswered_requests", requests=5, connections=1, closed_by_broker=1)
+def _(tables: Rows, bad: bool) -> None:
+    client = tables.client("orders", closed="reset", closed_by="broker" if bad else "client")
+    for number in range(5):
+        client.ask(number, ApiKey.PRODUCE, unanswered="the broker reset the connection before the response")

@@ -1,0 +1,127 @@
+"""Scenes of consumer groups."""
+
+from kproxy.protocol import ApiKey
+from kproxy.protocol.error_codes import ErrorCode
+from tests.support.scenes.rows import Rows
+from tests.support.scenes.scene import scene
+
+
+@scene(
+    "max_poll_exceeded", client_id="worker", group_id="jobs", evidence="stated", rebalance_timeout_ms=300_000,
+    reason="consumer poll timeout has expired.",
+)  # fmt: skip
+def _(tables: Rows, bad: bool) -> None:
+    member = tables.client("worker")
+    member.group(0, "join", "jobs", member_id="worker-1", rebalance_timeout_ms=300_000)
+    reason = "consumer poll timeout has expired." if bad else "the consumer is being closed"
+    member.group(301, "leave", "jobs", api=ApiKey.LEAVE_GROUP, member_id="worker-1", reason=reason)
+
+
+@scene("max_poll_exceeded", client_id="rd", evidence="inferred", away_ms=8000)
+def _(tables: Rows, bad: bool) -> None:
+    member = tables.client("rd")  # librdkafka gives no reason
+    member.group(0, "join", "jobs", member_id="rd-1", rebalance_timeout_ms=6000)
+    member.group(6, "leave", "jobs", api=ApiKey.LEAVE_GROUP, member_id="rd-1")
+    back = member if bad else tables.client("rd")  # a restart connects anew
+    back.group(14, "join", "jobs", member_id="rd-2", rebalance_timeout_ms=6000)
+
+
+@scene(
+    "session_expired", client_id="paused", group_id="jobs", member_id="paused-1", session_timeout_ms=10_000, silence_ms=15_002,
+    error_name="UNKNOWN_MEMBER_ID",
+)  # fmt: skip
+def _(tables: Rows, bad: bool) -> None:
+    member = tables.client("paused")
+    member.group(0, "join", "jobs", member_id="paused-1", session_timeout_ms=10_000)
+    member.ask(5, ApiKey.HEARTBEAT, group_id="jobs", member_id="paused-1")
+    if not bad:  # a heartbeat may cross the member's own leaving
+        member.group(19, "leave", "jobs", api=ApiKey.LEAVE_GROUP, member_id="paused-1")
+    code = ErrorCode.UNKNOWN_MEMBER_ID
+    member.group(20, "heartbeat", "jobs", api=ApiKey.HEARTBEAT, member_id="paused-1", error_code=code)
+
+
+@scene(
+    "static_member_flapping",
+    client_id="a",
+    group_id="jobs",
+    group_instance_id="worker-0",
+    conflicts=1,
+    addresses=2,
+    joins=2,
+)
+def _(tables: Rows, bad: bool) -> None:
+    first, second = tables.client("a", "10.0.0.5"), tables.client("b", "10.0.0.6")
+    first.group(0, "join", "jobs", group_instance_id="worker-0", member_id="m-1")
+    second.group(5, "join", "jobs", group_instance_id="worker-0" if bad else "worker-1", member_id="m-2")
+    code = ErrorCode.FENCED_INSTANCE_ID if bad else ErrorCode.REBALANCE_IN_PROGRESS
+    first.group(
+        8, "heartbeat", "jobs", api=ApiKey.HEARTBEAT, group_instance_id="worker-0", member_id="m-1", error_code=code
+    )
+
+
+@scene("static_member_flapping", group_instance_id="worker-0", conflicts=0, joins=5, addresses=1)
+def _(tables: Rows, bad: bool) -> None:
+    for number in range(5):  # a restart a minute; the healthy one, one an hour
+        member = tables.client("a")
+        member.group(
+            number * (60 if bad else 3600), "join", "jobs", group_instance_id="worker-0", member_id=f"m-{number}"
+        )
+
+
+@scene("rebalance_storm", group_id="jobs", group_type="classic", generations=10, members=2, seconds=90)
+def _(tables: Rows, bad: bool) -> None:
+    members = tables.client("a"), tables.client("b")
+    for generation in range(1, 11):
+        for number, member in enumerate(members):
+            at = (generation - 1) * (10 if bad else 100)
+            member.group(at, "join", "jobs", member_id=f"m-{number}", response_generation=generation)
+
+
+@scene(
+    "coordinator_errors",
+    client_id="worker",
+    resource="jobs",
+    errors=20,
+    seconds=19,
+    error_name="NOT_COORDINATOR",
+    brokers=1,
+)
+def _(tables: Rows, bad: bool) -> None:
+    member = tables.client("worker")  # the healthy one asks as often, for two seconds after a broker's restart
+    for number in range(20):
+        at = number * (1 if bad else 0.1)
+        member.error(at, ApiKey.OFFSET_COMMIT, ErrorCode.NOT_COORDINATOR, "jobs", kind="group", group_id="jobs")
+
+
+@scene(
+    "mixed_subscriptions", group_id="shared", client_id="bill", topics="bills", other_client_id="mail", other_topics="letters",
+    seconds=90,
+)  # fmt: skip
+def _(tables: Rows, bad: bool) -> None:
+    one, other = tables.client("bill"), tables.client("mail")
+    one.group(0, "join", "shared", member_id="m-1", subscribed_topics=["bills"])
+    others = ["letters"] if bad else ["bills", "letters"]  # the one has not heard of a new topic yet
+    other.group(10, "join", "shared", member_id="m-2", subscribed_topics=others)
+    for client in (one, other):
+        client.ask(100.0, ApiKey.HEARTBEAT, group_id="shared", seconds=0.0)
+    # least of both ends, 100 s, less the later of both beginnings, 10.002 s: 89.998 s, and 0.002 s that the join took
+    tables.tables["group_events"][1]["at"] = tables.tables["group_events"][1]["request_at"]
+
+
+@scene("assignor_mismatch", client_id="new", group_id="jobs", offered="cooperative-sticky", in_use="range", errors=1)
+def _(tables: Rows, bad: bool) -> None:
+    old, new = tables.client("old"), tables.client("new")
+    old.group(0, "join", "jobs", member_id="m-1", protocol="range", protocols=["range"])
+    code = ErrorCode.INCONSISTENT_GROUP_PROTOCOL if bad else ErrorCode.MEMBER_ID_REQUIRED
+    new.group(1, "join", "jobs", member_id="", protocols=["cooperative-sticky"], error_code=code)
+
+
+@scene("idle_members", group_id="jobs", generation=2, members=3, idle=1, partitions=2)
+def _(tables: Rows, bad: bool) -> None:
+    leader = tables.client("a")
+    first = leader.ask(0, ApiKey.SYNC_GROUP, group_id="jobs")  # an assignment before the last does not count
+    leader.event(0, first, "assign", "jobs", member_id="m-9", generation=1, assignment=[])
+    last = leader.ask(1, ApiKey.SYNC_GROUP, group_id="jobs")
+    for number in range(3 if bad else 2):
+        given = [f"jobs-{number}"] if number < 2 else []
+        leader.event(1, last, "assign", "jobs", member_id=f"m-{number}", generation=2, assignment=given)

@@ -1,0 +1,237 @@
+"""Scenes of producers."""
+
+import datetime
+
+from kproxy.protocol import ApiKey
+from kproxy.protocol.error_codes import ErrorCode
+from tests.support.scenes.rows import Rows, moment
+from tests.support.scenes.scene import scene
+
+
+@scene("acks_below_all", client_id="orders", topic="invoices", acks=1, batches=3, records=60, severity="notice")
+def _(tables: Rows, bad: bool) -> None:
+    producer = tables.client("orders")
+    for second in range(3):
+        producer.produce(second, "invoices", count=20, acks=1 if bad else -1)
+
+
+@scene("acks_below_all", rows=2, client_id="metrics", acks=0, records=5, severity="warning")
+def _(tables: Rows, bad: bool) -> None:
+    tables.client("metrics").produce(0, "points", count=5, acks=0 if bad else -1)
+    tables.client("orders").produce(1, "invoices", count=900, acks=1 if bad else -1)
+
+
+@scene(
+    "tiny_batches",
+    client_id="sensor",
+    topic="readings",
+    batches=1200,
+    records=1200,
+    records_per_batch=1.0,
+    bytes_per_batch=100,
+    batches_in_busiest_minute=1200,
+)
+def _(tables: Rows, bad: bool) -> None:
+    producer = tables.client("sensor")  # the healthy one sends as much in a hundredth of the requests
+    for number in range(1200 if bad else 12):
+        producer.produce(number * 0.04, "readings", count=1 if bad else 100)
+
+
+@scene("tiny_batches", records_per_batch=2.0)
+def _(tables: Rows, bad: bool) -> None:
+    producer = tables.client("sensor")  # as tiny, but so slow that waiting would bring nothing
+    for number in range(1000):
+        producer.produce(number * (0.05 if bad else 0.5), "readings", count=2)
+
+
+@scene("no_compression", client_id="logs", topic="lines", batches=100, bytes=6_000_000, bytes_per_batch=60_000)
+def _(tables: Rows, bad: bool) -> None:
+    producer = tables.client("logs")
+    for number in range(100):
+        producer.produce(number, "lines", count=300, size=60_000, codec="none" if bad else "zstd")
+
+
+@scene("auto_created_topic", client_id="app", topic="oders", ms_until_it_was_there=500.0)
+def _(tables: Rows, bad: bool) -> None:
+    if not bad:
+        tables.client("admin").ask(9.9, ApiKey.CREATE_TOPICS, topics=["oders"])
+    client = tables.client("app")
+    client.error(10, ApiKey.METADATA, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "oders", topics=["oders"])
+    client.ask(10.502, ApiKey.METADATA, topics=["oders"], described_topics=["oders"])
+
+
+@scene(
+    "unknown_topic_loop", client_id="app", topic="gone", errors=40, error_name="UNKNOWN_TOPIC_OR_PARTITION", seconds=19
+)
+def _(tables: Rows, bad: bool) -> None:
+    client = tables.client("app")  # the healthy one asks as often, until the new topic is there
+    for number in range(40):
+        missing = bad or number < 9
+        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if missing:
+            client.error(number * 0.5, ApiKey.METADATA, code, "gone", topics=["gone"])
+        else:
+            client.ask(number * 0.5, ApiKey.METADATA, topics=["gone"], described_topics=["gone"])
+
+
+@scene("message_too_large", client_id="images", topic="scans", errors=1, largest_request_bytes=1_200_000)
+def _(tables: Rows, bad: bool) -> None:
+    producer = tables.client("images")
+    if bad:
+        code = ErrorCode.MESSAGE_TOO_LARGE
+        producer.error(0, ApiKey.PRODUCE, code, "scans", 0, request_size=1_200_000)
+    else:
+        producer.produce(0, "scans", size=1_000_000)
+
+
+@scene("near_max_message", client_id="images", topic="scans", largest_bytes=1_000_000, percent_of_max=95, batches=1)
+def _(tables: Rows, bad: bool) -> None:
+    tables.client("images").produce(0, "scans", count=1 if bad else 1000, size=1_000_000)
+
+
+@scene(
+    "throttled", client_id="batch", api_name="Produce", throttled=10, exchanges=20, throttled_ms=2500, longest_ms=250
+)
+def _(tables: Rows, bad: bool) -> None:
+    producer = tables.client("batch")
+    for number in range(20):
+        producer.ask(number, ApiKey.PRODUCE, throttle_time_ms=250 if bad and number % 2 else 0)
+
+
+@scene(
+    "skewed_partitions", topic="clicks", partition=2, client_id="web", records=9000, topic_records=12_000, percent=75,
+    times_others=9.0, other_partitions=3,
+)  # fmt: skip
+def _(tables: Rows, bad: bool) -> None:
+    producer = tables.client("web")
+    for number in range(100):
+        count = (360 if number % 4 == 2 else 40) if bad else 120
+        producer.produce(number, "clicks", number % 4, count=count)
+
+
+@scene("skewed_partitions", times_others=19.0, topic_records=25_000)
+def _(tables: Rows, bad: bool) -> None:
+    producer = tables.client("web")  # without keys, few large batches fall on partitions by chance
+    for number in range(100 if bad else 5):
+        producer.produce(number, "clicks", 2 if number % 20 else 0, count=250 if bad else 5000)
+
+
+@scene(
+    "hot_keys", topic="clicks", partition=1, key_hex="626F74", key_bytes=3, records=600, topic_records=1200, percent=50,
+    keys=601, client_id="web",
+)  # fmt: skip
+def _(tables: Rows, bad: bool) -> None:
+    producer = tables.client("web")
+    exchange = producer.produce(0, "clicks", 1, count=1200)
+    for number in range(1200):
+        hot = bad and number % 2
+        producer.record(exchange, "clicks", b"bot" if hot else b"user-%d" % number, partition=1 if hot else number % 3)
+
+
+@scene(
+    "open_transaction", client_id="etl", transactional_id="etl-1", topics=["facts"], records=20, seconds=120,
+    outcome="committed",
+    severity="notice",
+)  # fmt: skip
+def _(tables: Rows, bad: bool) -> None:
+    producer = tables.client("etl")
+    _write(tables, producer, 0)
+    _write(tables, producer, 30)
+    if not bad:
+        producer.ask(31, ApiKey.END_TXN, producer_id=7, producer_epoch=0, committed=True, transactional_id="etl-1")
+    producer.ask(120, ApiKey.END_TXN, producer_id=7, producer_epoch=0, committed=True, transactional_id="etl-1")
+
+
+@scene("open_transaction", outcome="unfinished", severity="critical", seconds=300, records=10)
+def _(tables: Rows, bad: bool) -> None:
+    producer = tables.client("etl")
+    _write(tables, producer, 0)
+    if not bad:
+        producer.ask(5, ApiKey.END_TXN, producer_id=7, producer_epoch=0, committed=False, transactional_id="etl-1")
+    tables.client("other").ask(300, ApiKey.METADATA, seconds=0)
+
+
+def _write(tables: Rows, producer: "object", at: float) -> None:
+    producer.produce(at, "facts", count=10, is_transactional=True, producer_id=7, producer_epoch=0)  # type: ignore[attr-defined]
+    tables.tables["exchanges"][-1]["transactional_id"] = "etl-1"
+
+
+@scene("producer_fenced", client_id="etl", transactional_id="etl-1", errors=1, error_name="PRODUCER_FENCED")
+def _(tables: Rows, bad: bool) -> None:
+    code = ErrorCode.PRODUCER_FENCED if bad else ErrorCode.CONCURRENT_TRANSACTIONS
+    tables.client("etl").error(0, ApiKey.END_TXN, code, kind="none", transactional_id="etl-1")
+
+
+@scene("producer_fenced", error_name="INVALID_PRODUCER_EPOCH")
+def _(tables: Rows, bad: bool) -> None:
+    producer = tables.client("etl")  # from version 4 on a broker asks, for a producer that is told so itself
+    version = 3 if bad else 4
+    code = ErrorCode.INVALID_PRODUCER_EPOCH
+    producer.error(0, ApiKey.ADD_PARTITIONS_TO_TXN, code, "facts", 0, transactional_id="etl-1", api_version=version)
+
+
+@scene(
+    "sequence_errors", client_id="orders", topic="invoices", partition=3, producer_id=42, errors=1, base_sequence=17,
+    error_name="OUT_OF_ORDER_SEQUENCE_NUMBER",
+)  # fmt: skip
+def _(tables: Rows, bad: bool) -> None:
+    producer = tables.client("orders")
+    code = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER if bad else ErrorCode.NOT_LEADER_OR_FOLLOWER
+    exchange = producer.error(0, ApiKey.PRODUCE, code, "invoices", 3)
+    tables.add(
+        "record_batches", connection_id=producer.id, exchange=exchange, at=moment(0), direction="produce", topic="invoices",
+        partition=3, error_code=code, count=1, size=100, producer_id=42, base_sequence=17,
+    )  # fmt: skip
+
+
+@scene("old_message_format", client_id="legacy", topic="lines", magic=1, batches=2, records=6)
+def _(tables: Rows, bad: bool) -> None:
+    producer = tables.client("legacy")
+    for second in range(2):
+        producer.produce(second, "lines", count=3, magic=1 if bad else 2)
+
+
+@scene("late_records", client_id="replay", topic="events", batches=6, records=60, most_seconds_late=3605)
+def _(tables: Rows, bad: bool) -> None:
+    tables.client("live").produce(0, "events", max_timestamp=moment(0))
+    producer = tables.client("replay")
+    for second in range(6):  # each an hour behind, and one second more than the one before
+        late = moment(-3600 - second) if bad else moment(second - 10)
+        producer.produce(second + 1, "events", count=10, max_timestamp=late)
+
+
+@scene("future_timestamps", client_id="edge", topic="events", batches=2, records=2, most_seconds_ahead=7200)
+def _(tables: Rows, bad: bool) -> None:
+    producer = tables.client("edge")
+    for second in range(2):
+        ahead = datetime.timedelta(hours=2) if bad else datetime.timedelta(seconds=1)
+        producer.produce(second, "events", max_timestamp=moment(second) + ahead)
+
+
+@scene(
+    "not_enough_replicas",
+    client_id="orders",
+    topic="invoices",
+    partition=0,
+    errors=4,
+    seconds=3,
+    error_name="NOT_ENOUGH_REPLICAS",
+)
+def _(tables: Rows, bad: bool) -> None:
+    producer = tables.client("orders")
+    for second in range(4):
+        code = ErrorCode.NOT_ENOUGH_REPLICAS if bad else ErrorCode.NOT_LEADER_OR_FOLLOWER
+        producer.error(second, ApiKey.PRODUCE, code, "invoices", 0)
+
+
+@scene("corrupt_batches", client_id="orders", topic="invoices", partition=0, batches=1, direction="produced", refused=1)
+def _(tables: Rows, bad: bool) -> None:
+    producer = tables.client("orders")
+    producer.produce(0, "invoices", crc_valid=not bad, error_code=2 if bad else 0)
+    producer.produce(1, "invoices")
+
+
+@scene("corrupt_batches", direction="fetched", batches=1, refused=0)
+def _(tables: Rows, bad: bool) -> None:
+    tables.client("reader").fetch(0, "invoices", 0, end=5, count=5)
+    tables.tables["record_batches"][0]["crc_valid"] = not bad

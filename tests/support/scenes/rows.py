@@ -1,0 +1,276 @@
+"""Rows of the tables, made by hand: what clients do, in the words of Kafka. Times are seconds after START."""
+
+import datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kproxy.output.tables import TABLES, schema_of
+from kproxy.protocol import ApiKey
+from kproxy.protocol.error_codes import error_codes
+
+START = datetime.datetime(2026, 1, 5, 12, tzinfo=datetime.UTC)
+BROKER = "10.0.0.9"
+EMPTY = {"string": "", "int64": 0, "int32": 0, "int16": 0, "bool": False}  # else a list
+
+
+def moment(at: float) -> datetime.datetime:
+    """*at* seconds after START."""
+    return START + datetime.timedelta(microseconds=round(at * 1_000_000))
+
+
+class Rows:
+    """The rows of every table so far."""
+
+    def __init__(self) -> None:
+        self.tables: dict[str, list[dict[str, Any]]] = {name: [] for name in TABLES}
+
+    def client(self, client_id: str | None = "app", address: str = "10.0.0.5", **connection: Any) -> "Client":
+        """A connection of a client; *connection* are columns of ``connections``."""
+        return Client(self, client_id, address, connection)
+
+    def add(self, table: str, **columns: Any) -> dict[str, Any]:
+        """A row; what is not given is null, or empty where the contract has no null."""
+        known = {column.name: column for column in TABLES[table].columns}
+        assert columns.keys() <= known.keys(), columns.keys() - known.keys()
+        row: dict[str, Any] = {
+            name: None if column.nullable else EMPTY.get(column.type, []) for name, column in known.items()
+        }
+        row.update(columns)
+        self.tables[table].append(row)
+        return row
+
+    def arrow(self, name: str) -> pa.Table:
+        """A table with its rows."""
+        return pa.Table.from_pylist(self.tables[name], schema_of(TABLES[name]))
+
+    def write(self, folder: Path) -> Path:
+        """Write all tables as Parquet into *folder*."""
+        for name in self.tables:
+            (folder / name).mkdir(parents=True)
+            pq.write_table(self.arrow(name), folder / name / "part-0.parquet")
+        return folder
+
+
+class Client:
+    """One connection. Every method takes the time of its request, and returns the number of the exchange."""
+
+    def __init__(self, rows: Rows, client_id: str | None, address: str, connection: dict[str, Any]) -> None:
+        self._rows = rows
+        self._number = len(rows.tables["connections"]) + 1
+        self._exchanges = 0
+        self.client_id, self.id = client_id, f"c{self._number}"
+        self._connection = rows.add(
+            "connections",
+            **{
+                "connection_id": self.id,
+                "connection": self._number,
+                "capture": "made by hand",
+                "client_address": address,
+                "client_port": 50_000 + self._number,
+                "broker_address": BROKER,
+                "broker_port": 9092,
+                "client_ids": [] if client_id is None else [client_id],
+                "closed": "finished",
+                **connection,
+            },
+        )
+
+    def ask(self, at: float, api: ApiKey, *, seconds: float = 0.002, **columns: Any) -> int:
+        """An exchange that takes *seconds*; *columns* are those of ``exchanges``."""
+        self._exchanges += 1
+        seen = self._connection
+        seen["first_seen_at"] = min(seen["first_seen_at"] or moment(at), moment(at))
+        seen["last_seen_at"] = max(seen["last_seen_at"] or moment(at), moment(at + seconds))
+        seen["requests"] += 1
+        unanswered = columns.get("unanswered") is not None
+        groups = [columns["group_id"]] if "group_id" in columns else []
+        row = {
+            "connection_id": self.id,
+            "exchange": self._exchanges,
+            "request_at": moment(at),
+            "response_at": None if unanswered else moment(at + seconds),
+            "latency_ms": None if unanswered else seconds * 1000,
+            "api_key": int(api),
+            "api_name": "".join(part.title() for part in api.name.split("_")),
+            "api_version": 9,
+            "client_id": self.client_id,
+            "request_size": 100,
+            "response_size": None if unanswered else 100,
+            "expects_response": True,
+            "groups": groups,
+            "error_name": name_of(columns["error_codes"][0]) if columns.get("error_codes") else None,
+        }
+        self._rows.add("exchanges", **{**row, **columns})
+        return self._exchanges
+
+    def error(
+        self,
+        at: float,
+        api: ApiKey,
+        code: int,
+        resource: str | None = None,
+        partition: int | None = None,
+        *,
+        kind: str = "topic",
+        **columns: Any,
+    ) -> int:
+        """An exchange whose response has an error code for a resource."""
+        exchange = self.ask(at, api, error_codes=[code], **columns)
+        self._rows.add(
+            "errors",
+            connection_id=self.id,
+            exchange=exchange,
+            at=moment(at + 0.002),
+            api_key=int(api),
+            api_name=self._rows.tables["exchanges"][-1]["api_name"],
+            client_id=self.client_id,
+            error_code=code,
+            error_name=name_of(code),
+            resource_type=kind,
+            resource=resource,
+            partition=partition,
+            count=1,
+        )
+        return exchange
+
+    def produce(
+        self, at: float, topic: str, partition: int = 0, *, acks: int = -1, count: int = 1, **batch: Any
+    ) -> int:
+        """A Produce request with one batch; *batch* are columns of ``record_batches``."""
+        exchange = self.ask(at, ApiKey.PRODUCE, acks=acks, topics=[topic], records=count, record_batches=1)
+        self._batch(at, exchange, "produce", topic, partition, count, batch)
+        return exchange
+
+    def fetch(
+        self,
+        at: float,
+        topic: str,
+        offset: int | None,
+        partition: int = 0,
+        *,
+        end: int = -1,
+        stable: int = -1,
+        count: int = 0,
+        error_code: int = 0,
+        **columns: Any,
+    ) -> int:
+        """A Fetch of one partition whose high watermark is *end*; it brings *count* records in one batch, if any."""
+        size = columns.pop("size", 100 * count)
+        exchange = self.ask(
+            at,
+            ApiKey.FETCH,
+            **{
+                "topics": [topic],
+                "partitions": 1,
+                "replica_id": -1,
+                "records": count,
+                "record_batches": min(count, 1),
+                "record_bytes": size,
+                **columns,
+            },
+        )
+        self._rows.add(
+            "offsets",
+            connection_id=self.id,
+            exchange=exchange,
+            at=moment(at + 0.002),
+            kind="fetch",
+            client_id=self.client_id,
+            replica_id=-1,
+            topic=topic,
+            partition=partition,
+            offset=offset,
+            high_watermark=end,
+            last_stable_offset=stable,
+            log_start_offset=0,
+            error_code=error_code,
+        )
+        if count:
+            self._batch(at + 0.002, exchange, "fetch", topic, partition, count, {"size": size})
+        return exchange
+
+    def commit(self, at: float, group: str, topic: str, offset: int, partition: int = 0) -> int:
+        """An OffsetCommit of one partition."""
+        exchange = self.ask(at, ApiKey.OFFSET_COMMIT, group_id=group, topics=[topic])
+        self._rows.add(
+            "offsets",
+            connection_id=self.id,
+            exchange=exchange,
+            at=moment(at + 0.002),
+            kind="commit",
+            client_id=self.client_id,
+            group_id=group,
+            topic=topic,
+            partition=partition,
+            offset=offset,
+            error_code=0,
+        )
+        return exchange
+
+    def group(self, at: float, event: str, group: str, *, api: ApiKey = ApiKey.JOIN_GROUP, **columns: Any) -> int:
+        """An exchange with a row of ``group_events``."""
+        code = columns.setdefault("error_code", 0)
+        exchange = self.ask(
+            at, api, group_id=group, member_id=columns.get("member_id"), error_codes=[code] if code else []
+        )
+        self.event(at, exchange, event, group, **columns)
+        return exchange
+
+    def event(self, at: float, exchange: int, event: str, group: str, **columns: Any) -> None:
+        """A further row of ``group_events`` of an exchange."""
+        row = {
+            "connection_id": self.id,
+            "exchange": exchange,
+            "request_at": moment(at),
+            "at": moment(at + 0.002),
+            "group_type": "classic",
+            "group_id": group,
+            "event": event,
+            "client_id": self.client_id,
+            "error_name": name_of(columns.get("error_code", 0)),
+        }
+        self._rows.add("group_events", **{**row, **columns})
+
+    def record(self, exchange: int, topic: str, key: bytes | None, *, partition: int = 0) -> None:
+        """A record of a Produce request."""
+        self._rows.add(
+            "records",
+            connection_id=self.id,
+            exchange=exchange,
+            direction="produce",
+            topic=topic,
+            partition=partition,
+            key=key,
+        )
+
+    def _batch(
+        self, at: float, exchange: int, direction: str, topic: str, partition: int, count: int, batch: dict[str, Any]
+    ) -> None:
+        row = {
+            "connection_id": self.id,
+            "exchange": exchange,
+            "at": moment(at),
+            "direction": direction,
+            "topic": topic,
+            "partition": partition,
+            "error_code": 0,
+            "count": count,
+            "size": 100 * count,
+            "codec": "none",
+            "magic": 2,
+            "timestamp_type": "CreateTime",
+            "max_timestamp": moment(at),
+            "producer_id": -1,
+            "is_transactional": False,
+            "is_control": False,
+            "crc_valid": True,
+        }
+        self._rows.add("record_batches", **{**row, **batch})
+
+
+def name_of(code: int) -> str:
+    """Kafka's name of an error code."""
+    return error_codes()[code].name
