@@ -1,0 +1,6 @@
+"""What spark-submit runs on a cluster: ``spark-submit ... deploy/spark/job.py ingest -o DIR INPUT...``. See README.md."""
+
+from kproxy.cli.spark import main
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,90 @@
+"""Spark: captures and decoded logs to tables on many machines. The same rows as ``kproxy decode --format parquet``.
+
+    source.py       spark.read.format("kproxy"): one table of files, one file (or a share of its connections) a partition
+    ingest.py       files to Parquet, by cluster and day; what is there already is not read again
+    catalog.py      the output directory: which file is in it, whole or not at all; the quarantine
+    divided.py      one large capture on all executors: the stages below
+    files.py        inputs: paths, patterns, object stores
+    whole.py        one file to rows in one task
+    connection.py   one connection to rows, from blocks of its segments
+    facts.py        what connections must know of each other: names of topics, roles, numbers
+    head.py         the head of a capture, in one piece: which events wait for names
+    shuffle.py      blocks of connections through files of the staging folder
+    parts.py        rows to Parquet files by table and day
+
+Seams
+
+    source.register(spark)
+    ingest.ingest(spark, inputs, output, options=..., cluster=...)   -> Report
+    divided.decode_divided(context, file, options, staging, parts)   -> Result, or Undividable
+    whole.read_rows(path, name, options, share)                      -> (table, rows) ...
+
+A large capture, stage by stage (divided.py). B is its size, P the number of parts (128 MiB each), C its connections.
+
+    stage     tasks  reads                    gives                                         memory of a task
+    survey    P      the packet headers of    where packets begin and end, connections,     1 MiB of the file, 65,536 keys
+                     its range of bytes       times, interfaces, TLS secrets (KBs)
+    settle    driver what the survey gave     parts that hold together; a part that rests   the surveys: 40 bytes for each
+                                              on a wrong guess is surveyed again            part and connection in it
+    head      1      the first 32 MiB         names of topics, and which events wait        as kproxy decode
+    scan      P      its range of bytes       blocks of up to 64 KiB of segments of one     32 MiB of blocks, 1 MiB of file
+                                              connection: in all B + 36 bytes a packet
+    shuffle   P      blocks into files of     an index by partition: large connections by   57 bytes for each block
+                     the staging folder       size, the rest by hash
+    decode    P      blocks, by connection    Parquet files, and what was learned           one block, one session, and a row
+                     and first packet                                                       group a table
+    commit    driver                          files to their places; numbers of connections a row group
+
+The key of the shuffle is the unordered pair of endpoints, 12 bytes for IPv4. As the blocks of a connection come one after the
+other, a connection may live as long as the capture: its session holds what is in flight, not what it has sent. A connection is
+decoded by one task: it cannot be faster than that. Nothing is sorted but the index, so that nothing spills. The staging folder
+needs room for B once more while a capture is read.
+
+What connections tell each other. Since Kafka 3.1 requests name topics by id, and the response that tells the name is on another
+connection, mostly. The decode knows the names of the head, and reports those that a connection asked for in vain. If another
+connection learned one of them before that packet, all are decoded again with all names: the shuffle's files are still there, so
+that this costs one decode more. Roles of connections without SYN, and times that go back, come from the survey. So every event is
+read with what was shown by packets before it, as in one run.
+
+What was compared. (a) A data source whose partitions are ranges of bytes and whose rows are segments, then a grouped map
+(applyInArrow): holds a whole connection in memory. (b) Spark's shuffle of sorted blocks (``sorted_by_spark``): bounded, as the
+sort spills, but every byte is pickled twice and goes through the JVM twice, twice the CPU of the decode. (c) Files in the
+staging folder, which all tasks see anyway: two copies, and what was written serves a second round, too. (d) Each of N tasks reads
+the whole file and decodes its own connections: no shuffle, N times the reading. That is what the data source does with the option
+``partitions``, as a data source has no shuffle, and what suits compressed files. (c) is the one that is used.
+
+Not divided, read by one task: gzip and zstd (they have no places to begin at), captures with IP fragments (a datagram belongs to
+no connection until it is whole) and pcapng with packets without times. ``ingest`` says so, and reads files side by side.
+
+Where it differs from ``kproxy decode``: that gives up the connection that was silent longest when more than 32,768 are open
+(``closed`` is "evicted"); here none is given up. It waits for late names at any place, here in the first 32 MiB.
+
+What it costs. ``python -m tests.bench.spark`` on two cores that other programs kept busy (load 15), so in CPU seconds of all
+processes, on captures of a generated cluster (tests/bench: 96 long connections, thousands of short ones, MTU 1500, 12 KB an
+exchange):
+
+    capture     ingest on local[2]            largest JVM, worker    kproxy decode --format parquet, one process
+     256 MiB    24.9 s                        335 MiB, 148 MiB         3.1 s
+    1024 MiB    35.1 and 38.1 s (JVM 19.7)    385 MiB, 152 MiB         9.8 s
+
+About 21 s are the start of the JVM and of the Python workers. What each further GiB takes is 14 to 18 s, and 9 s in kproxy
+decode: per core 0.5 to 0.66 of it, and memory does not grow. In one process, without the JVM, the stages take (of 128 MiB, in
+s) survey 0.07, scan and write 0.18, read 0.03, decode 0.97, where kproxy decode takes 0.93. With Spark's own shuffle a further
+GiB took 36 s.
+
+10 TB a day. 10 TB are 9,300 GiB; at 16 s a GiB that is 149,000 CPU seconds: 1.7 cores that are never idle. Sized for a busy
+hour with three times the mean, and half of it kept free: 12 cores, as three executors of four. Of memory 1 GiB for the JVM of
+each executor, and 0.5 GiB for each core's Python worker: 3 GiB an executor. Traffic of small requests costs more, because rows
+cost, not bytes: at the 17 MB/s that kproxy decode has for connections of a dozen requests (tests/bench, shape "tiny"), 10 TB
+are 590,000 s for it and about 800,000 here, or 10 cores at the mean and 60 for that busy hour. The network: each byte is read
+twice (survey, scan), written to the staging folder once and read again: 4 x 10 TB a day are 0.46 GB/s at the mean, 1.4 GB/s in
+the busy hour, of which half is the staging folder's. Where captures are rotated below 256 MiB no capture is divided: then a
+byte is read once, and nothing is staged but rows. The tables of the
+capture above take 1 % of its size.
+
+To add
+    a table         nothing here: kproxy.output.tables makes the rows. If it has no column of TIMES (parts.py), its rows go by
+                    the day of their exchange
+    an option       Options in whole.py, Settings.read in source.py, kproxy/cli/spark.py
+    an input        kproxy.pipeline.decoded_log.open_stream
+"""

@@ -1,0 +1,304 @@
+"""One large capture on all executors: survey, scan, shuffle, decode. What each stage does is in the package's docstring.
+
+With ``sorted_by_spark`` the shuffle is Spark's own: of RDDs, because the shuffle's order (by connection, then by packet) is
+what bounds memory: a task reads one connection after the other, block by block. A second round reuses the shuffle's files:
+Spark does not scan again.
+"""
+
+import shutil
+import zlib
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
+from pyspark import TaskContext
+
+from kproxy.capture.segments import BlockWriter
+from kproxy.capture.splitting import Part, PartReader, PartSurvey, Start, begin, divide, settle, survey_part
+from kproxy.errors import CaptureError
+from kproxy.pipeline.run import Run
+from kproxy.spark.connection import ConnectionReader, Learned
+from kproxy.spark.facts import Names, answers, gather, merge
+from kproxy.spark.files import InputFile, open_raw
+from kproxy.spark.head import HEAD, Head, read_head
+from kproxy.spark.parts import PartFile, PartWriter, day_of
+from kproxy.spark.shuffle import Block, BlockFiles, Key
+from kproxy.spark.whole import Options, Rows
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+PARTITION_SIZE = 128 << 20  # bytes of the capture that a partition is made of
+FRAGMENTS = b""  # in place of a key: the part has IP fragments
+LARGE = 0.02  # a connection with more than this share of a partition is given to one by its size
+
+
+class Undividable(Exception):
+    """The capture has to be read in one piece."""
+
+
+class Decoded(Struct):
+    """What a task gives to the driver, besides its files."""
+
+    partition: int
+    files: list[PartFile]
+    learned: Learned
+    damages: list[str]
+    undividable: str | None = None
+
+
+class Result(Struct):
+    """What became of a capture. ``connections`` still have the number of their first packet: see ``numbers``."""
+
+    files: list[PartFile] = field(default_factory=list)
+    damages: list[str] = field(default_factory=list)
+    cluster_ids: set[str] = field(default_factory=set)
+    numbers: list[int] | None = None  # first packets of all flows, in order; None: connections have their numbers
+
+
+def decode_divided(
+    context: "SparkContext",
+    file: InputFile,
+    options: Options,
+    staging: str,
+    parts: int | None = None,
+    *,
+    head: int = HEAD,
+    sorted_by_spark: bool = False,
+) -> Result:
+    """Decode a capture on all executors, its rows into files in *staging*.
+
+    Args:
+        context: Spark's.
+        file: a plain pcap or pcapng.
+        options: what rows.
+        staging: a folder that the driver and all executors see.
+        parts: how many, of the file and of its connections; by default one for each PARTITION_SIZE.
+        head: see kproxy.spark.head.
+        sorted_by_spark: shuffle through Spark instead of the staging folder; see kproxy.spark.shuffle.
+
+    Raises Undividable, if the capture has to be read in one piece.
+    """
+    plan = plan_capture(context, file, parts)
+    default_day = day_of(min((survey.minima[0][1] for survey in plan.surveys if survey.minima), default=0))
+    shared = gather(plan.surveys)
+    found = _on_one(context, partial(_head, file, plan.start, options, shared.secrets, head))
+    shared.names, shared.waits = found.names, found.waits
+    files = BlockFiles(f"{staging}/blocks-{file.key}", len(plan.surveys), plan.partitions)
+    try:
+        blocks = _by_spark(context, file, plan) if sorted_by_spark else _by_files(context, file, plan, files)
+        while True:
+            task = partial(
+                decode,
+                file,
+                options,
+                staging,
+                default_day,
+                context.broadcast(shared),
+                None if sorted_by_spark else files,
+            )
+            decoded: list[Decoded] = blocks.mapPartitionsWithIndex(task).collect()
+            for each in decoded:
+                if each.undividable is not None:
+                    raise Undividable(each.undividable)
+            learned = merge(each.learned.names for each in decoded)
+            if not any(_lacks(each.learned, shared.names, learned) for each in decoded):
+                return _result(file, plan, decoded)
+            shared.names = merge([learned, shared.names])
+    finally:
+        shutil.rmtree(files.folder, ignore_errors=True)
+
+
+def _by_spark(context: "SparkContext", file: InputFile, plan: "Plan") -> Any:
+    return (
+        context.parallelize(plan.surveys, len(plan.surveys))
+        .flatMap(partial(scan_pairs, file, plan.start))
+        .repartitionAndSortWithinPartitions(plan.partitions, partial(partition_of, plan.owners, plan.partitions))
+    )
+
+
+def _by_files(context: "SparkContext", file: InputFile, plan: "Plan", files: BlockFiles) -> Any:
+    surveys = list(enumerate(plan.surveys))
+    context.parallelize(surveys, len(surveys)).foreach(partial(scan_to_files, file, plan.start, plan.owners, files))
+    return context.parallelize(range(plan.partitions), plan.partitions)
+
+
+def _lacks(own: Learned, known: Names, learned: Names) -> bool:
+    return answers(known, learned, own.missed)
+
+
+def _result(file: InputFile, plan: "Plan", decoded: list[Decoded]) -> Result:
+    last = plan.surveys[-1]
+    damages = [f"{file.path}: byte {last.end}: {last.problem}"] if last.problem is not None else []
+    return Result(
+        [part for each in decoded for part in each.files],
+        [*damages, *(damage for each in decoded for damage in each.damages)],
+        {cluster_id for each in decoded for cluster_id in each.learned.cluster_ids},
+        sorted(number for each in decoded for number in each.learned.flows),
+    )
+
+
+# The plan
+
+
+class Plan(Struct):
+    """How a capture is divided."""
+
+    start: Start
+    surveys: list[PartSurvey]
+    partitions: int  # of the shuffle
+    owners: dict[bytes, int]  # the partitions of large connections; the others go by a hash of their key
+
+
+def plan_capture(context: "SparkContext", file: InputFile, parts: int | None) -> Plan:
+    """Find the packet boundaries of a capture, and what its parts have shown. Raises Undividable, CaptureError."""
+    raw = open_raw(file.path)
+    try:
+        start = begin(raw)
+        if start is None:
+            raise Undividable("it is compressed, or damaged at its beginning")
+        number = parts or max(context.defaultParallelism, -(-file.size // PARTITION_SIZE))
+        divided = divide(start, file.size, number)
+        given: list[PartSurvey] = context.parallelize(divided, len(divided)).map(partial(survey, file, start)).collect()
+        settled = settle(given, lambda part: survey_part(raw, part, start))
+    finally:
+        raw.close()
+    reason = next((each.unsplittable for each in settled if each.unsplittable is not None), None)
+    if reason is not None:
+        raise Undividable(reason)
+    return Plan(start, settled, number, _owners(settled, number))
+
+
+def _owners(surveys: list[PartSurvey], partitions: int) -> dict[bytes, int]:
+    """Give the largest connections to different partitions, so that all partitions become about equally large."""
+    sizes: dict[bytes, int] = {}
+    for survey_ in surveys:
+        for key, (_, _, size) in survey_.connections.items():
+            sizes[key] = sizes.get(key, 0) + size
+    least = LARGE * sum(sizes.values()) / partitions
+    rest = sum(size for size in sizes.values() if size < least)
+    loads = [rest // partitions] * partitions
+    owners = {}
+    for key, size in sorted(sizes.items(), key=lambda item: (-item[1], item[0])):
+        if size < least:
+            break
+        owners[key] = loads.index(min(loads))
+        loads[owners[key]] += size
+    return owners
+
+
+# Tasks
+
+
+def survey(file: InputFile, start: Start, part: Part) -> PartSurvey:
+    """A task: look at the headers of a part."""
+    raw = open_raw(file.path)
+    try:
+        return survey_part(raw, part, start)
+    finally:
+        raw.close()
+
+
+def scan(file: InputFile, start: Start, surveyed: PartSurvey) -> Iterator[Block]:
+    """The blocks of a part."""
+    if surveyed.start is None:
+        return
+    raw = open_raw(file.path)
+    try:
+        reader, writer = PartReader(raw, surveyed.start, surveyed.part.stop, surveyed.part.preamble), BlockWriter()
+        number = surveyed.first_number
+        for batch in reader.batches():
+            yield from writer.receive(batch, number)
+            number += batch.count
+        yield from writer.flush()
+        if number != surveyed.first_number + surveyed.packets:
+            raise CaptureError(f"{file.path}: it changed while it was being read")
+        if writer.fragments:
+            yield FRAGMENTS, 0, b""
+    finally:
+        raw.close()
+
+
+def scan_pairs(file: InputFile, start: Start, surveyed: PartSurvey) -> Iterator[tuple[Key, bytes]]:
+    """A task: the blocks of a part, with their keys for Spark's shuffle."""
+    for key, first, block in scan(file, start, surveyed):
+        yield (key, first), block
+
+
+def scan_to_files(
+    file: InputFile, start: Start, owners: dict[bytes, int], files: BlockFiles, numbered: tuple[int, PartSurvey]
+) -> None:
+    """A task: the blocks of a part into files."""
+    part, surveyed = numbered
+    where = partial(partition_of, owners, files.partitions)
+    files.write(part, scan(file, start, surveyed), where, prefix_of(file, part))
+
+
+def partition_of(owners: dict[bytes, int], partitions: int, key: Key) -> int:
+    """The partition of a block."""
+    owner = owners.get(key[0])
+    return zlib.crc32(key[0]) % partitions if owner is None else owner
+
+
+def decode(
+    file: InputFile,
+    options: Options,
+    staging: str,
+    default_day: str,
+    shared: Any,
+    files: BlockFiles | None,
+    partition: int,
+    given: Iterator[Any],
+) -> Iterator[Decoded]:
+    """A task: the connections of a partition, one after the other, to files."""
+    blocks: Iterator[tuple[Key, bytes]] = given if files is None else files.read(partition)
+    writer = PartWriter(staging, prefix_of(file, partition), default_day)
+    output = Rows(lambda table, rows: write_rows(writer, output, table, rows), options)
+    with Run(options.run_options(), [output]) as run:
+        reader = ConnectionReader(run, file.name, shared.value)
+        for key, some in groupby(blocks, key=_connection):
+            if key == FRAGMENTS:
+                yield Decoded(partition, [], Learned(), [], "IP fragments inside a tunnel")
+                return
+            for _ in reader.read(key, (block for _, block in some)):
+                pass
+        output.tables.flush()
+        faults = [
+            f"{file.path}: {count} connections could not be decoded ({fault}), which is a bug of kproxy"
+            for fault, count in run.faults.items()
+        ]
+    yield Decoded(partition, writer.close(), reader.learned, faults)
+
+
+def prefix_of(file: InputFile, partition: int) -> str:
+    """For the files of a task; each attempt has its own, because Spark may run two at a time."""
+    context = TaskContext.get()
+    return f"{file.key}-{partition:05d}-{0 if context is None else context.taskAttemptId()}"
+
+
+def write_rows(writer: PartWriter, output: Rows, table: Any, rows: Any) -> None:
+    """What Rows calls."""
+    writer.day = day_of(output.at)
+    writer.write(table, rows)
+
+
+def _connection(item: tuple[Key, bytes]) -> bytes:
+    return item[0][0]
+
+
+def _head(
+    file: InputFile, start: Start, options: Options, secrets: list[tuple[int, bytes]], head: int, _: object
+) -> Head:
+    raw = open_raw(file.path)
+    try:
+        with Run(options.run_options()) as run:
+            return read_head(raw, start, file.size, run, secrets, head=head)
+    finally:
+        raw.close()
+
+
+def _on_one(context: "SparkContext", task: Callable[[object], Head]) -> Head:
+    found: Head = context.parallelize([None], 1).map(task).collect()[0]
+    return found

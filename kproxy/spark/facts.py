@@ -1,0 +1,167 @@
+"""What connections of a capture must know of each other, where each is decoded by itself.
+
+An undivided run reads packets in their order, so that at each packet it knows what the ones before it showed. A connection that
+is decoded by itself gets the same from ``Shared``, where every fact has the number of the packet that shows it:
+
+    names       topic id -> (packet, name): the first ones from the head of the capture (head.py), the rest from other
+                connections, which report what they have learned
+    waits       packets whose events an undivided run holds back until later packets have named their topics (late_names.py)
+    servers     endpoints that accepted a connection, and flows: how many each has, for the client of a connection without SYN
+    shuffled    from which packet the times of the capture go back
+    secrets     of TLS, from all of the capture
+
+``SharedView`` is asked for a name and notes what it could not answer. If another connection turns out to know the answer, the
+connections are decoded again, with all names: see divided.py.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable
+
+from msgspec import Struct
+
+from kproxy.capture.roles import KAFKA_PORTS, Endpoints
+from kproxy.capture.splitting import PartSurvey, first_disorder
+from kproxy.protocol.ids import METADATA_TOPIC, METADATA_TOPIC_ID
+from kproxy.session import ClusterView, Frame
+
+END = 1 << 62  # the number of a packet behind all
+Names = dict[str, tuple[int, str]]
+Position = Callable[[], int]
+MOST_NAMES = 1_000_000
+
+
+class Shared(Struct):
+    """See above; plain values, sent to every executor once."""
+
+    names: Names = {}
+    waits: dict[int, int] = {}  # packet -> the packet at which its events are written
+    servers: dict[bytes, int] = {}
+    flows: dict[bytes, list[int]] = {}  # of endpoints that need it
+    shuffled_from: int = 0
+    secrets: list[tuple[int, bytes]] = []
+
+
+def gather(surveys: list[PartSurvey]) -> Shared:
+    """What the parts of a capture have shown together."""
+    servers: dict[bytes, int] = {}
+    first: dict[bytes, int] = {}
+    joined: set[bytes] = set()
+    for survey in surveys:
+        before = survey.first_number - 1
+        for end, number in survey.servers.items():
+            servers[end] = min(servers.get(end, END), before + number)
+        for key, (number, is_syn, _) in survey.connections.items():
+            if key not in first:
+                first[key] = before + number
+                if not is_syn:
+                    joined.add(key)
+    asked = {end for key in joined for end in _ends(key)}
+    flows: dict[bytes, list[int]] = {end: [] for end in asked}
+    for key, number in sorted(first.items(), key=lambda item: item[1]):
+        for end in _ends(key):
+            if end in asked:
+                flows[end].append(number)
+    secrets = [secret for survey in surveys for secret in survey.secrets]
+    return Shared(servers=servers, flows=flows, shuffled_from=first_disorder(surveys), secrets=secrets)
+
+
+def _ends(key: bytes) -> tuple[bytes, bytes]:
+    return key[: len(key) // 2], key[len(key) // 2 :]
+
+
+class SharedEndpoints(Endpoints):
+    """What all connections have shown of endpoints before a packet.
+
+    Args:
+        shared: what is known.
+        position: the number of the packet that is being read.
+        on_flow: called for each new flow.
+    """
+
+    def __init__(self, shared: Shared, position: Position, on_flow: Callable[[], None]) -> None:
+        super().__init__()
+        self._shared = shared
+        self._position = position
+        self._on_flow = on_flow
+
+    def count(self, key: bytes) -> None:
+        """See Endpoints."""
+        self._on_flow()
+
+    def _evidence(self, end: bytes) -> tuple[bool, bool, int, int]:
+        port, position = int.from_bytes(end[-2:], "big"), self._position()
+        serves = end in self._servers or self._shared.servers.get(end, END) <= position
+        flows = bisect_right(self._shared.flows.get(end, []), position)
+        return serves, port in KAFKA_PORTS, flows, -port
+
+
+class View(ClusterView):
+    """A ClusterView that remembers at which packet it learned a name, and all cluster ids that it saw."""
+
+    def __init__(self, position: Position) -> None:
+        self.cluster_ids: set[str] = set()
+        self.learned: Names = {}
+        self._position = position
+        super().__init__()
+        super().learn_topic(METADATA_TOPIC_ID, METADATA_TOPIC)
+
+    def note(self, frame: Frame) -> None:
+        """See ClusterView; read at once, so that the position is right."""
+        super().note(frame)
+        self.read_all()
+
+    def learn_topic(self, topic_id: str, name: str) -> None:
+        """See ClusterView."""
+        super().learn_topic(topic_id, name)
+        if topic_id not in self.learned and len(self.learned) < MOST_NAMES:
+            self.learned[topic_id] = self._position(), name
+
+    def read_all(self) -> None:
+        """See ClusterView."""
+        super().read_all()
+        if self._cluster_id is not None and len(self.cluster_ids) < MOST_NAMES:
+            self.cluster_ids.add(self._cluster_id)
+
+
+class SharedView(View):
+    """The view of one connection, which knows what others have shown, too.
+
+    Args:
+        shared: what is known.
+        position: the number of the packet that is being read.
+    """
+
+    def __init__(self, shared: Shared, position: Position) -> None:
+        super().__init__(position)
+        self.missed: dict[str, int] = {}  # id -> up to which packet its name was asked for, and not known
+        self._shared = shared
+
+    def topic_name(self, topic_id: str) -> str | None:
+        """See ClusterView."""
+        name = super().topic_name(topic_id)
+        if name is not None:
+            return name
+        position = self._position()
+        known_until = self._shared.waits.get(position, position)
+        number, found = self._shared.names.get(topic_id, (END, None))
+        if found is not None and number <= known_until:
+            return found
+        self.missed[topic_id] = max(self.missed.get(topic_id, 0), known_until)
+        return None
+
+
+def merge(names: Iterable[Names]) -> Names:
+    """The earliest of each."""
+    merged: Names = {}
+    for some in names:
+        for topic_id, found in some.items():
+            if topic_id not in merged or found < merged[topic_id]:
+                merged[topic_id] = found
+    return merged
+
+
+def answers(known: Names, learned: Names, missed: dict[str, int]) -> bool:
+    """Whether what was learned would have answered what was asked, or contradicts what was taken as known."""
+    if any(topic_id in known and found[1] != known[topic_id][1] for topic_id, found in learned.items()):
+        return True
+    return any(learned.get(topic_id, (END, ""))[0] <= until for topic_id, until in missed.items())

@@ -1,0 +1,145 @@
+"""Input files of a job: names with wildcards to files, and files to streams of bytes, on local disks and in object stores.
+
+A name without a scheme, or with ``file:``, is a path that every executor can open (a shared disk, or local mode). Any other
+scheme (s3://, gs://, hdfs://, abfss://) goes through pyarrow.fs, with the credentials of the executor's environment.
+"""
+
+import glob
+import os
+from collections.abc import Iterable
+from fnmatch import fnmatchcase
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from kproxy.capture import Capture
+from kproxy.capture.files import RawFile, see_through
+from kproxy.errors import CaptureError, UsageError
+from kproxy.pipeline.decoded_log import DecodedLog, open_stream
+
+WILDCARDS = "*?["
+
+
+class InputFile(Struct, frozen=True, order=True):
+    """A file as it was found; plain values, so that it can be sent to an executor."""
+
+    path: str
+    size: int
+    modified_ns: int
+
+    @property
+    def name(self) -> str:
+        """Its base name."""
+        return self.path.rpartition("/")[2]
+
+    @property
+    def identity(self) -> str:
+        """Names this file with this content, as far as its size and its time of change tell."""
+        text = f"{self.path}\0{self.size}\0{self.modified_ns}"
+        return blake2b(text.encode("utf-8", "surrogateescape"), digest_size=12).hexdigest()
+
+    @property
+    def key(self) -> str:
+        """Names this file, whatever is in it."""
+        return blake2b(self.path.encode("utf-8", "surrogateescape"), digest_size=12).hexdigest()
+
+
+def find_files(names: Iterable[str]) -> list[InputFile]:
+    """The files that *names* stand for, in order of their paths: files, folders (all files in them) or patterns (``*?[``).
+
+    Files whose names begin with ``_`` or ``.`` are left out of folders, as Spark does. Raises UsageError for a name without
+    files.
+    """
+    found: set[InputFile] = set()
+    for name in names:
+        some = (
+            _find_remote(name) if _is_remote(name) else _find_local(name.removeprefix("file://").removeprefix("file:"))
+        )
+        if not some:
+            raise UsageError(f"{name}: no such file")
+        found.update(some)
+    return sorted(found)
+
+
+def open_file(path: str) -> Capture | DecodedLog:
+    """Open a capture or a decoded log, compressed or not. Raises CaptureError for anything else, or if it cannot be opened."""
+    return open_stream(see_through(open_raw(path), path), path)
+
+
+def open_raw(path: str) -> Any:
+    """The bytes of a file as they are: readinto(), seek() and close(). Raises CaptureError."""
+    try:
+        if _is_remote(path):
+            system, inside = _file_system(path)
+            return _Remote(system.open_input_file(inside))
+        return open(path, "rb", buffering=0)  # noqa: PTH123 - the caller closes it
+    except (OSError, ValueError) as error:
+        raise CaptureError(f"{path}: cannot be opened: {getattr(error, 'strerror', None) or error}") from error
+
+
+class _Remote:
+    """A file of pyarrow.fs; its errors are OSErrors already."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+
+    def readinto(self, buffer: memoryview, /) -> int:
+        return int(self._file.readinto(buffer))
+
+    def seek(self, position: int, whence: int = os.SEEK_SET) -> int:
+        return int(self._file.seek(position, whence))
+
+    def close(self) -> None:
+        self._file.close()
+
+
+_: type[RawFile] = _Remote
+
+
+def _is_remote(name: str) -> bool:
+    return "://" in name and not name.startswith("file://")
+
+
+def _find_local(name: str) -> list[InputFile]:
+    if Path(name).exists():
+        paths = [name]
+    elif any(letter in name for letter in WILDCARDS):
+        paths = glob.glob(name, recursive=True)  # noqa: PTH207 - patterns are absolute, too
+    else:
+        return []
+    return [_local(path) for each in paths for path in (_inside(each) if Path(each).is_dir() else [each])]
+
+
+def _inside(folder: str) -> list[str]:
+    return [str(path) for path in sorted(Path(folder).iterdir()) if path.is_file() and path.name[0] not in "_."]
+
+
+def _local(path: str) -> InputFile:
+    path = os.path.abspath(path)  # noqa: PTH100 - links stay as they are
+    state = os.stat(path)  # noqa: PTH116
+    return InputFile(path, state.st_size, state.st_mtime_ns)
+
+
+def _file_system(name: str) -> tuple[Any, str]:
+    from pyarrow import fs  # noqa: PLC0415
+
+    system, inside = fs.FileSystem.from_uri(name)
+    return system, inside
+
+
+def _find_remote(name: str) -> list[InputFile]:
+    from pyarrow import fs  # noqa: PLC0415
+
+    fixed = name[: min((at for at in map(name.find, WILDCARDS) if at >= 0), default=len(name))]
+    system, inside = _file_system(fixed if fixed == name else fixed.rpartition("/")[0])
+    base = name[: len(name) - len(inside)] if fixed == name else fixed.rpartition("/")[0].removesuffix(inside)
+    here = system.get_file_info(inside)
+    if fixed == name and here.type == fs.FileType.File:
+        infos = [here]
+    else:
+        infos = system.get_file_info(fs.FileSelector(inside, recursive=fixed != name, allow_not_found=True))
+    files = [info for info in infos if info.type == fs.FileType.File and info.base_name[0] not in "_."]
+    found = [InputFile(f"{base}{info.path}", info.size or 0, info.mtime_ns or 0) for info in files]
+    return found if fixed == name else [file for file in found if fnmatchcase(file.path, name)]

@@ -1,0 +1,103 @@
+"""Rows of one task to Parquet files in a staging folder, a file for each table and day; ingest.py moves them to their places.
+
+    STAGING/<table>/day=<YYYY-MM-DD>/<prefix>.parquet
+
+The day is that of the row's own time (UTC). A row without one, and all rows beyond MOST_DAYS different days (a damaged capture
+can have any), get the day *default_day*.
+"""
+
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from kproxy.output.tables import Table
+from kproxy.output.tables.parquet import TableFile
+
+if TYPE_CHECKING:
+    import pyarrow
+
+TIMES = ("request_at", "at", "response_at", "minute", "first_seen_at")  # the first of them that a row has
+MOST_DAYS = 32
+EPOCH = date(1970, 1, 1)
+
+
+class PartFile(Struct, frozen=True):
+    """A file that is complete."""
+
+    table: str
+    day: str
+    path: str
+    rows: int
+
+
+class PartWriter:
+    """Writes rows; ``close`` gives the files. Memory: one row group a table and day.
+
+    Args:
+        staging: a folder that all tasks see.
+        prefix: of the names of files, of this task alone.
+        default_day: of rows that have none.
+    """
+
+    def __init__(self, staging: str, prefix: str, default_day: str) -> None:
+        self.default_day = default_day
+        self.day: str | None = None  # of rows whose table has no time
+        self._staging = Path(staging)
+        self._prefix = prefix
+        self._files: dict[tuple[str, str], TableFile] = {}
+        self._days: set[str] = {default_day}
+
+    def write(self, table: Table, rows: "pyarrow.RecordBatch") -> None:
+        """Add rows of a table."""
+        for day, some in self._by_day(rows):
+            self._file(table, day).write(some)
+
+    def close(self) -> list[PartFile]:
+        """Finish all files."""
+        done = []
+        for (table, day), file in sorted(self._files.items()):
+            file.close()
+            done.append(PartFile(table, day, str(file.path), file.rows))
+        return done
+
+    def _file(self, table: Table, day: str) -> TableFile:
+        if day not in self._days:
+            day = self.default_day if len(self._days) >= MOST_DAYS else day
+            self._days.add(day)
+        file = self._files.get((table.name, day))
+        if file is None:
+            folder = self._staging / table.name / f"day={day}"
+            folder.mkdir(parents=True, exist_ok=True)
+            file = self._files[table.name, day] = TableFile(table, folder / f"{self._prefix}.parquet")
+        return file
+
+    def _by_day(self, rows: "pyarrow.RecordBatch") -> list[tuple[str, "pyarrow.RecordBatch"]]:
+        import pyarrow as pa  # noqa: PLC0415 - heavy, and an extra
+        from pyarrow import compute  # noqa: PLC0415
+
+        names = [name for name in TIMES if name in rows.schema.names]
+        if not names:
+            return [(self.day or self.default_day, rows)]
+        times = [rows.column(name).cast(pa.timestamp("us", "UTC")) for name in names]
+        days = compute.coalesce(*times).cast(pa.date32()).cast(pa.int32())
+        different: list[Any] = compute.unique(days).to_pylist()
+        if len(different) == 1:
+            return [(self._name(different[0]), rows)]
+        by_day = []
+        for each in different:
+            mask = compute.is_null(days) if each is None else compute.equal(days, each)
+            by_day.append((self._name(each), rows.filter(mask)))
+        return by_day
+
+    def _name(self, day: int | None) -> str:
+        return self.default_day if day is None else (EPOCH + timedelta(days=day)).isoformat()
+
+
+def day_of(time_ns: int) -> str:
+    """The day of a time of a capture; any 64-bit number is one."""
+    try:
+        return datetime.fromtimestamp(time_ns // 1_000_000_000, UTC).date().isoformat()
+    except (ValueError, OverflowError, OSError):
+        return EPOCH.isoformat()

@@ -1,0 +1,101 @@
+"""One capture on two cores: 1, 2, 7 and 64 parts give the tables of `kproxy decode`, whatever is wrong with it."""
+
+import random
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kproxy.spark.divided import Undividable, decode_divided, partition_of, plan_capture
+from kproxy.spark.files import find_files
+from kproxy.spark.ingest import ingest
+from kproxy.spark.whole import Options
+from tests.support.split_captures import altered, decoded, differences, packets_of, rowset
+from tests.support.traffic import CAPTURES
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+
+def ingested(spark: "SparkSession", capture: Path, output: Path, parts: int) -> dict[str, list[str]]:
+    notes: list[str] = []
+    ingest(
+        spark, [str(capture)], str(output), options=Options(records=True), split_from=0, parts=parts, note=notes.append
+    )
+    assert notes == []
+    return rowset(output)
+
+
+@pytest.mark.parametrize("parts", [1, 2, 7, 64])
+def test_parts_give_the_tables_of_one_run(spark: "SparkSession", tmp_path: Path, parts: int) -> None:
+    """10: connections between brokers, some of which begin before the capture; they span all parts."""
+    capture = CAPTURES / "10-kraft-interbroker.pcap"
+    found = ingested(spark, capture, tmp_path / "out", parts)
+    assert differences(decoded(capture, tmp_path, "--records"), found) == {}
+    assert len(found["connections"]) == 19
+
+
+@pytest.mark.parametrize(
+    ("name", "how"),
+    [
+        ("07-tls13-dsb.pcapng", None),
+        ("12-midstream-start.pcap", "cut"),
+        ("03-classic-rebalance-range.pcap", "shuffled"),
+    ],
+)
+def test_so_do_those_of_pcapng_cut_and_shuffled_captures(
+    spark: "SparkSession", tmp_path: Path, name: str, how: str | None
+) -> None:
+    capture = CAPTURES / name
+    if how is not None:
+        capture = tmp_path / name
+        capture.write_bytes(altered(name, how, 1))
+    expected = decoded(capture, tmp_path, "--records")
+    assert len(expected["exchanges"]) > 5
+    assert differences(expected, ingested(spark, capture, tmp_path / "out", 7)) == {}
+
+
+def test_names_that_another_connection_learns_behind_the_head_are_found(spark: "SparkSession", tmp_path: Path) -> None:
+    """Without a head, no name is known at first: connections that ask for one are decoded again; with Spark's own shuffle."""
+    capture = CAPTURES / "01-java-produce-consume-group.pcap"
+    [file] = find_files([str(capture)])
+    result = decode_divided(
+        spark.sparkContext, file, Options(records=True), str(tmp_path / "out"), 3, head=0, sorted_by_spark=True
+    )
+    files = {part.path for part in result.files}
+    for path in (tmp_path / "out").rglob("*.parquet"):
+        if str(path) not in files:
+            path.unlink()  # of the first round
+    found, expected = rowset(tmp_path / "out"), decoded(capture, tmp_path, "--records")
+    for table in ("exchanges", "record_batches", "records", "offsets"):
+        assert found[table] == expected[table]
+    assert result.numbers is not None
+    assert len(result.numbers) == len(expected["connections"])
+
+
+def test_large_connections_have_partitions_of_their_own(spark: "SparkSession") -> None:
+    [file] = find_files([str(CAPTURES / "11-lossy-network.pcap")])
+    plan = plan_capture(spark.sparkContext, file, 3)
+    sizes: dict[bytes, int] = {}
+    for survey in plan.surveys:
+        for key, (_, _, size) in survey.connections.items():
+            sizes[key] = sizes.get(key, 0) + size
+    first, second, *_ = sorted(sizes, key=lambda key: -sizes[key])
+    assert plan.owners[first] != plan.owners[second]
+    assert partition_of(plan.owners, 3, (first, 99)) == plan.owners[first]
+    small = random.Random(1).randbytes(12)
+    assert partition_of(plan.owners, 3, (small, 1)) == partition_of(plan.owners, 3, (small, 2))
+
+
+def test_compressed_captures_and_fragments_are_not_divided(spark: "SparkSession", tmp_path: Path) -> None:
+    (packed := tmp_path / "a.pcap.gz").write_bytes(b"\x1f\x8b" + bytes(50))
+    header, records = packets_of("01-java-produce-consume-group.pcap")
+    fragment = bytearray(records[0])
+    fragment[16 + 14 + 6 : 16 + 14 + 8] = b"\x20\x00"  # more fragments
+    (fragmented := tmp_path / "b.pcap").write_bytes(header + bytes(fragment) + b"".join(records[1:]))
+    for path, reason in ((packed, "compressed"), (fragmented, "IP fragments")):
+        [file] = find_files([str(path)])
+        with pytest.raises(Undividable, match=reason):
+            decode_divided(spark.sparkContext, file, Options(), str(tmp_path / "staging"), 2)

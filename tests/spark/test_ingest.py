@@ -1,0 +1,106 @@
+"""The job: folders of captures and logs to Parquet that Spark and DuckDB read; run again, it adds nothing."""
+
+import gzip
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import duckdb
+import pytest
+
+from kproxy.spark.files import find_files
+from kproxy.spark.ingest import Report, decode_whole, ingest
+from kproxy.spark.whole import Options
+from tests.support.split_captures import decoded, differences, rowset
+from tests.support.traffic import CAPTURES
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.xdist_group("spark")
+GOOD = "01-java-produce-consume-group.pcap"
+
+
+@pytest.fixture
+def inputs(tmp_path: Path) -> Path:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    data = (CAPTURES / GOOD).read_bytes()
+    (folder / "a.pcap").write_bytes(data)
+    (folder / "b.pcap.gz").write_bytes(gzip.compress(data))
+    (folder / "cut.pcap").write_bytes(data[:60_000])
+    (folder / "odd.pcap").write_bytes(b"this is no capture")
+    return folder
+
+
+def run(spark: "SparkSession", inputs: Path, output: Path, **options: object) -> Report:
+    return ingest(spark, [str(inputs)], str(output), **options)  # type: ignore[arg-type]
+
+
+def test_bad_files_cost_themselves_and_are_quarantined(spark: "SparkSession", inputs: Path, tmp_path: Path) -> None:
+    report = run(spark, inputs, tmp_path / "out")
+    assert (report.read, report.skipped) == (4, 0)
+    rows = rowset(tmp_path / "out")
+    alone = {name: decoded(inputs / name, _folder(tmp_path / name)) for name in ("a.pcap", "b.pcap.gz", "cut.pcap")}
+    together = {table: sorted(row for each in alone.values() for row in each[table]) for table in rows}
+    assert differences(together, rows) == {}
+    assert len(alone["a.pcap"]["exchanges"]) == 23
+    assert 0 < len(alone["cut.pcap"]["exchanges"]) < 23
+    quarantine = [json.loads(path.read_text()) for path in (tmp_path / "out/_kproxy/quarantine").iterdir()]
+    reasons = {Path(each["path"]).name: each["reasons"][0].partition(": ")[2] for each in quarantine}
+    assert sorted(reasons) == ["cut.pcap", "odd.pcap"]
+    assert "neither pcap nor pcapng" in reasons["odd.pcap"]
+    assert "the file ends within a packet" in reasons["cut.pcap"]
+
+
+def _folder(path: Path) -> Path:
+    path = path.with_name(path.name + ".tables")
+    path.mkdir()
+    return path
+
+
+def test_only_what_is_new_or_changed_is_read(spark: "SparkSession", inputs: Path, tmp_path: Path) -> None:
+    run(spark, inputs, tmp_path / "out")
+    before = rowset(tmp_path / "out")
+    assert run(spark, inputs, tmp_path / "out") == Report(skipped=4)
+    assert rowset(tmp_path / "out") == before
+    (inputs / "cut.pcap").write_bytes((CAPTURES / GOOD).read_bytes()[:80_000])
+    assert run(spark, inputs, tmp_path / "out").read == 1
+    assert run(spark, inputs, tmp_path / "out", again=True).read == 4
+    after = rowset(tmp_path / "out")
+    assert len(after["connections"]) >= len(before["connections"])
+    assert len(set(after["records"])) == len(after["records"])
+    assert len(query_partitioned(tmp_path / "out", "exchanges")) == len(after["exchanges"])
+
+
+def query_partitioned(output: Path, table: str) -> list[tuple[object, ...]]:
+    with duckdb.connect() as database:
+        return database.sql(f"from read_parquet('{output}/{table}/**/*.parquet', hive_partitioning = true)").fetchall()
+
+
+def test_spark_reads_partitions_by_cluster_and_day(spark: "SparkSession", inputs: Path, tmp_path: Path) -> None:
+    run(spark, inputs, tmp_path / "out", cluster="blue/1")
+    frame = spark.read.parquet(str(tmp_path / "out" / "exchanges"))
+    found = frame.groupBy("cluster", "day").count().collect()
+    [(cluster, day, count)] = [(row["cluster"], str(row["day"]), row["count"]) for row in found]
+    assert (cluster, day) == ("blue/1", "2026-11-21")  # as the manifest dates the recording
+    assert count == len(rowset(tmp_path / "out")["exchanges"])
+
+
+def test_the_cluster_is_the_one_that_the_traffic_names(tmp_path: Path) -> None:
+    """Divided or not: every cluster id that any connection showed, and the first of them by name."""
+    [file] = find_files([str(CAPTURES / GOOD)])
+    result = decode_whole(Options(), str(tmp_path), file)
+    log = (CAPTURES / "broker-log" / "01-java-produce-consume-group.jsonl.gz").read_bytes()
+    assert len(result.cluster_ids) == 1
+    assert next(iter(result.cluster_ids)) in gzip.decompress(log).decode()
+
+
+def test_a_decoded_log_is_read(spark: "SparkSession", tmp_path: Path) -> None:
+    from tests.support.command import decode  # noqa: PLC0415 - the other decode
+
+    (tmp_path / "in").mkdir()
+    decode("--format", "jsonl", "-o", tmp_path / "in" / "kafka.jsonl", CAPTURES / GOOD)
+    report = run(spark, tmp_path / "in", tmp_path / "out")
+    assert (report.read, report.problems) == (1, [])
+    assert report.rows["exchanges"] == 23

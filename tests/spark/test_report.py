@@ -1,0 +1,126 @@
+"""Every analysis gives the same rows, in the same order, on DuckDB and on Spark: on all captures, with all thresholds at
+0."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kproxy.analyses import library
+from kproxy.analyses.analysis import Value
+from kproxy.analyses.duck import Database
+from kproxy.errors import UsageError
+from kproxy.output.tables import TABLES
+from kproxy.spark.ingest import ingest
+from kproxy.spark.report import SparkTables, make_report
+from kproxy.spark.whole import Options
+from tests.bench.shapes import SHAPES
+from tests.support.tables import decode
+from tests.support.traffic import CAPTURES
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.xdist_group("spark")
+ANALYSES = library.load()
+CAPTURED = sorted(CAPTURES.glob("*.pcap*"))
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """All captures, and two generated ones, as one directory of tables."""
+    folder = tmp_path_factory.mktemp("analyses")
+    for shape in ("tiny", "mixed"):
+        SHAPES[shape](folder / f"{shape}.pcap", 100_000)
+    made = [folder / "tiny.pcap", folder / "mixed.pcap"]
+    assert decode("--records", "-o", folder / "tables", *CAPTURED, *made) == 0
+    return folder / "tables"
+
+
+@pytest.fixture(scope="module")
+def on_spark(spark: "SparkSession", tables: Path) -> Iterator[SparkTables]:
+    spark.conf.set("spark.sql.shuffle.partitions", "1")
+    opened = SparkTables(spark, [str(tables)])
+    for name in TABLES:
+        spark.table(name).cache()
+    yield opened
+    opened.close()
+    for name in TABLES:
+        spark.table(name).unpersist()
+    spark.conf.set("spark.sql.shuffle.partitions", "2")
+
+
+@pytest.fixture(scope="module")
+def on_duckdb(tables: Path) -> Iterator[Database]:
+    with Database([tables], wanted=TABLES) as database:
+        yield database
+
+
+def plain(value: Any) -> Any:
+    """A value as both engines can have it."""
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).isoformat()
+    if isinstance(value, Decimal):
+        return int(value) if value == value.to_integral_value() else float(value)
+    if isinstance(value, list):
+        return [plain(each) for each in value]
+    if isinstance(value, dict):
+        return {name: plain(each) for name, each in value.items()}
+    return value
+
+
+def rows(found: Any) -> list[Any]:
+    return [plain(row) for row in found.to_pylist()]
+
+
+def loosened(name: str) -> dict[str, Value]:
+    """Every threshold that is a number at 0, so that as many rows as possible are compared."""
+    numbers = {key: value for key, value in ANALYSES[name].parameters.items() if type(value) in (int, float)}
+    return {key: type(value)(0) for key, value in numbers.items() if value is not None}
+
+
+@pytest.mark.parametrize("name", ANALYSES)
+def test_an_analysis_is_the_same_on_both(on_spark: SparkTables, on_duckdb: Database, name: str) -> None:
+    expected = on_duckdb.run(ANALYSES[name], **loosened(name))
+    found = on_spark.run(ANALYSES[name], **loosened(name))
+    assert found.column_names == expected.column_names
+    assert rows(found) == rows(expected)
+
+
+def test_most_of_them_had_rows_to_compare(on_duckdb: Database) -> None:
+    found = [name for name in ANALYSES if on_duckdb.run(ANALYSES[name], **loosened(name)).num_rows]
+    assert len(found) >= len(ANALYSES) * 0.5, sorted(set(ANALYSES) - set(found))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("capture", CAPTURED, ids=lambda path: path.name)
+def test_they_are_the_same_on_each_capture(spark: "SparkSession", tmp_path: Path, capture: Path) -> None:
+    assert decode("--records", "-o", tmp_path / "tables", capture) == 0
+    ours = SparkTables(spark, [str(tmp_path / "tables")])
+    with Database([tmp_path / "tables"], wanted=TABLES) as database:
+        for analysis in ANALYSES.values():
+            assert rows(ours.run(analysis)) == rows(database.run(analysis)), analysis.id
+    ours.close()
+
+
+def test_a_report_of_what_ingest_wrote_is_that_of_the_captures(spark: "SparkSession", tmp_path: Path) -> None:
+    """Clusters and days are partitions, which the analyses do not see."""
+    chosen = [ANALYSES["map"], ANALYSES["latency"]]
+    out = str(tmp_path / "out")
+    ingest(spark, [str(CAPTURED[0])], out, cluster="one", options=Options())
+    ingest(spark, [str(CAPTURED[2])], out, cluster="two", options=Options())
+    alone = make_report(SparkTables(spark, [out], cluster="two", days=("2026-11-01", "2026-11-30")), chosen, {})
+    nothing = make_report(SparkTables(spark, [out], days=("2026-12-01", None)), chosen, {})
+    direct = make_report(SparkTables(spark, [str(CAPTURED[2])]), chosen, {})
+    assert (alone.summary.requests, nothing.summary.requests) == (126, 0)
+    assert [rows(answer.rows) for answer in alone.answers] == [rows(answer.rows) for answer in direct.answers]
+    assert [answer.verdict for answer in alone.answers] == [answer.verdict for answer in direct.answers]
+    assert {answer.analysis.id for answer in alone.answers} == {"map", "latency"}
+
+
+def test_clusters_are_those_of_tables(spark: "SparkSession") -> None:
+    with pytest.raises(UsageError, match="clusters and days are those of a directory of tables"):
+        SparkTables(spark, [str(CAPTURED[0])], cluster="x")

@@ -1,0 +1,105 @@
+"""Files that appear in a folder: each exactly once, also over a restart; never one that is still being written."""
+
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kproxy.spark.files import find_files
+from kproxy.spark.ingest import Report
+from kproxy.spark.source import Settings, register, spark_schema
+from kproxy.spark.stream import FolderReader, complete, follow, offset, paths_of
+from tests.support.command import decode
+from tests.support.split_captures import rowset
+from tests.support.traffic import CAPTURES
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.xdist_group("spark")
+OLD = time.time() - 1_000
+
+
+def put(folder: Path, name: str, capture: str) -> None:
+    folder.mkdir(exist_ok=True)
+    (folder / f".{name}").write_bytes((CAPTURES / capture).read_bytes())
+    (folder / f".{name}").rename(folder / name)
+    os.utime(folder / name, (OLD, OLD))
+
+
+def reader(folder: Path, **options: str) -> FolderReader:
+    settings = Settings.read({"path": str(folder), **options})
+    return FolderReader(settings, spark_schema(settings.contract))
+
+
+def names(given: dict[str, object]) -> list[str]:
+    return [Path(path).name for path in paths_of(given)]
+
+
+def test_a_batch_is_what_came_since(tmp_path: Path) -> None:
+    stream = reader(tmp_path / "in")
+    start = stream.latestOffset(stream.initialOffset(), None)
+    assert start == stream.initialOffset() == offset([])
+    put(tmp_path / "in", "a.pcap", "01-java-produce-consume-group.pcap")
+    first = stream.latestOffset(start, None)
+    put(tmp_path / "in", "b.pcap", "06-sasl-scram.pcap")
+    second = stream.latestOffset(first, None)
+    assert (names(first), names(second)) == (["a.pcap"], ["a.pcap", "b.pcap"])
+    found = [partition.file.name for partition in reader(tmp_path / "in").partitions(first, second)]  # type: ignore[attr-defined]
+    assert found == ["b.pcap"]
+    assert stream.latestOffset(second, None) == second
+
+
+def test_files_that_are_gone_are_forgotten_and_batches_bounded(tmp_path: Path) -> None:
+    stream = reader(tmp_path, maxFilesPerTrigger="2")
+    for number in range(5):
+        put(tmp_path, f"{number}.pcap", "06-sasl-scram.pcap")
+    first = stream.latestOffset(stream.initialOffset(), None)
+    assert names(first) == ["0.pcap", "1.pcap"]
+    (tmp_path / "0.pcap").unlink()
+    assert names(stream.latestOffset(first, None)) == ["1.pcap", "2.pcap", "3.pcap"]
+
+
+def test_the_part_that_is_being_written_is_not_taken(tmp_path: Path) -> None:
+    for name in ("kafka.jsonl", "kafka.000001.jsonl.gz", "kafka.000002.jsonl", "other.jsonl", "young.pcap"):
+        (tmp_path / name).touch()
+        if name not in ("young.pcap", "kafka.000002.jsonl"):
+            os.utime(tmp_path / name, (OLD, OLD))
+    found = [file.name for file in complete(find_files([str(tmp_path)]), 60)]
+    assert found == ["kafka.000001.jsonl.gz", "kafka.000002.jsonl", "other.jsonl"]
+    assert "young.pcap" in [file.name for file in complete(find_files([str(tmp_path)]), 0)]
+
+
+def test_rows_come_exactly_once_into_parquet(spark: "SparkSession", tmp_path: Path) -> None:
+    """Three runs of one query with a checkpoint, files added between them: rotated logs and captures."""
+    register(spark)
+    folder, out = tmp_path / "in", tmp_path / "out"
+    put(folder, "kafka.000001.pcap", "01-java-produce-consume-group.pcap")
+    decode("--format", "jsonl", "-o", tmp_path / "log.jsonl", CAPTURES / "06-sasl-scram.pcap")
+    counts = []
+    for step in range(3):
+        if step == 1:
+            (tmp_path / "log.jsonl").rename(folder / "kafka.000001.jsonl")
+            (folder / "kafka.jsonl").write_text('{"event":"exch')
+        frame = spark.readStream.format("kproxy").option("table", "exchanges").load(str(folder))
+        writer = frame.writeStream.format("parquet").option("path", str(out))
+        query = writer.option("checkpointLocation", str(tmp_path / "check")).trigger(availableNow=True).start()
+        query.awaitTermination(120)
+        assert query.exception() is None
+        counts.append(spark.read.parquet(str(out)).count())
+    assert counts == [23, 23 + 41, 23 + 41]  # exchanges of the captures, as their manifests count them
+
+
+def test_a_followed_folder_becomes_tables(spark: "SparkSession", tmp_path: Path) -> None:
+    folder, out, reports = tmp_path / "in", tmp_path / "out", list[Report]()
+    put(folder, "a.pcap", "01-java-produce-consume-group.pcap")
+    for step in range(2):
+        if step:
+            put(folder, "b.pcap", "06-sasl-scram.pcap")
+        query = follow(spark, [str(folder)], str(out), str(tmp_path / "check"), once=True, on_batch=reports.append)
+        query.awaitTermination(120)
+        assert query.exception() is None
+    assert [report.read for report in reports] == [1, 1]
+    assert len(rowset(out)["exchanges"]) == 23 + 41
