@@ -12,10 +12,14 @@ Packages, each above those that import it (extract is apart); the docstring of e
     pipeline    the engine: byte streams to sessions to events to outputs; one Run, one Output; kproxy.read
     config      the configuration of `kproxy run`: the file, its types and its checks
     proxy       sockets: workers that forward, the supervisor that starts them, the analyzer that reads the tap
-    cli         one module per command: decode, demo, api, run, check
+    analyses    answers: analyses in Spark SQL, run on DuckDB; reports
+    spark       the same tables and analyses on Spark: a data source, jobs, streams
+    cli         one module per command: decode, report, sql, demo, api, run, check
+    testing     for tests of programs that use Kafka: brokers that fail as the test says; a fixture of pytest
     extract     makes the facts file from Kafka's own jars; nothing imports it at run time
 
-Imports go one way: errors <- protocol <- session <- capture | output | filters <- pipeline <- config <- proxy <- cli.
+Imports go one way: errors <- protocol <- session <- capture | output | filters <- pipeline <- config <- proxy | analyses
+<- spark <- cli.
 
 Where to add: a link type, capture; a codec of records, protocol.records; an event, session; an output or a source, pipeline; a
 metric or a close cause, proxy.tap; a filter, filters; a setting, config; a command or an option, cli.

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.leftovers import Leftovers
 
-pytest_plugins = ["tests.support.kafka.fixtures", "tests.support.scheduling"]
+pytest_plugins = ["tests.support.kafka.fixtures", "tests.support.scheduling", "tests.support.spark"]
 
 Require = Callable[[str, object, str], None]
 COLLECT_AFTER = gc.get_threshold()

@@ -22,13 +22,29 @@ MAY_IMPORT = {
     "pipeline": {"errors", "protocol", "session", "filters", "capture", "output"},
     "config": {"errors", "protocol", "filters"},
     "proxy": {"errors", "protocol", "session", "filters", "capture", "output", "pipeline", "config"},
-    "cli": {"errors", "protocol", "session", "filters", "capture", "output", "pipeline", "config", "proxy"},
+    "analyses": {"errors", "protocol", "session", "filters", "capture", "output", "pipeline", "config"},
+    "cli": {
+        "errors",
+        "protocol",
+        "session",
+        "filters",
+        "capture",
+        "output",
+        "pipeline",
+        "config",
+        "proxy",
+        "analyses",
+        "spark",
+    },
+    "testing": {"errors", "protocol", "filters", "config", "proxy"},
+    "spark": {"errors", "protocol", "session", "filters", "capture", "output", "pipeline", "config", "analyses"},
     "extract": {"errors", "protocol"},
 }
 WAITS_OR_ASKS_THE_TIME = {"asyncio", "selectors", "select", "socket", "socketserver", "ssl", "time", "uvloop"}
-MAY_WAIT = {"proxy", "cli"}
+MAY_WAIT = {"proxy", "cli", "spark", "testing"}
 READS_CERTIFICATES = ("config", "ssl")  # the one module of these that it may import: it opens no connection
 INPUT_OUTPUT = {"http", "os", "pathlib", "shutil", "subprocess", "tempfile", "threading", "urllib"}
+ONLY_IN = {"pyspark": "spark", "duckdb": "analyses", "sqlglot": "analyses"}
 NO_INPUT_OUTPUT = {"protocol", "session", "filters"}
 
 CYTHON_IMPORT = re.compile(r"^\s*(?:from\s+([\w.]+)\s+c?import\s+\(?([\w ,]*)|c?import\s+([\w.]+))", re.MULTILINE)
@@ -62,6 +78,8 @@ def forbidden(room: str, name: str) -> bool:
         return other in MAY_IMPORT and other != room and other not in MAY_IMPORT[room]
     if top in WAITS_OR_ASKS_THE_TIME:
         return room not in MAY_WAIT and (room, top) != READS_CERTIFICATES
+    if top in ONLY_IN:
+        return room != ONLY_IN[top]
     return top in INPUT_OUTPUT and room in NO_INPUT_OUTPUT
 
 

@@ -55,7 +55,7 @@ def docstrings(source: Path) -> str:
 
 
 def test_every_module_that_docstrings_and_readme_name_exists() -> None:
-    folders = (PACKAGE, ROOT / "tests", ROOT / "captures")
+    folders = (PACKAGE, ROOT / "tests", ROOT / "captures", ROOT / "deploy")
     files = ["/" + shown(path) for folder in folders for suffix in ("*.py", "*.pyx") for path in folder.rglob(suffix)]
     named = {(shown(at), name) for at in (*SOURCES, ROOT / "README.md") for name in NAMED_FILE.findall(docstrings(at))}
     assert len(named) > 100

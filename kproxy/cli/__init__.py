@@ -10,6 +10,8 @@
     protocol_text.py  fields and differences as text
     run.py            kproxy run: options to a configuration, then this process becomes the supervisor of kproxy.proxy
     check.py          kproxy check: the mistakes of a configuration, or what it would run; its JSON Schema
+    filters.py        kproxy filters: the filters there are, and the reference of one
+    spark.py          kproxy-spark: ingest, report
     demo.py           kproxy demo: a mock cluster, kproxy run in front of it, clients at work
     demo_workload.py  the cluster and the clients
     demo_proxy.py     the proxy, and its capture as text while it is written
@@ -47,7 +49,7 @@ def main(arguments: list[str] | None = None) -> None:
 
         app.main(arguments)
     except SystemExit as end:
-        if is_process and arguments[:1] == ["decode"] and isinstance(end.code, int):
+        if is_process and arguments[:1] in (["decode"], ["report"], ["sql"]) and isinstance(end.code, int):
             _leave(end.code)
         raise
     finally:

@@ -4,6 +4,7 @@
 1    kproxy could not continue (an output that cannot be written, for instance)
 2    wrong usage: an option, a file that does not exist, or is neither capture nor decoded log, an expression
 3    a capture is damaged: everything before the damage was decoded; or a decoded log: its whole lines were shown
+4    kproxy report: an analysis that was asked for found what it looks for
 130  interrupted; everything before was decoded
 """
 
@@ -20,10 +21,13 @@ DONE, FAILED, USAGE, DAMAGED, INTERRUPTED = 0, 1, 2, 3, 130  # the last two are 
 # Command -> its line in `kproxy --help`. The command is the function of this name in kproxy/cli/NAME.py.
 COMMANDS = {
     "decode": "Decode captures of Kafka traffic.",
+    "report": "Report what matters in captures, decoded logs and tables.",
+    "sql": "Query Kafka traffic with SQL.",
     "demo": "Run a cluster, kproxy and clients, and show their traffic.",
     "api": "Look up Kafka's protocol: APIs, versions, fields, error codes.",
     "run": "Forward Kafka traffic, and analyze it.",
     "check": "Check a configuration file of kproxy run.",
+    "filters": "List the filters, or show one and its options.",
 }
 CLICK_WORDS = {  # as Click words it, and as we do
     "not a valid integer range": "not a whole number",
@@ -66,10 +70,10 @@ def kproxy() -> None:
     """
 
 
-def main(arguments: list[str]) -> None:
-    """Run the command line; exits with one of the codes above."""
+def main(arguments: list[str], command: click.Command | None = None, name: str = "kproxy") -> None:
+    """Run the command line; exits with one of the codes above. *command*: that of another program, *name*; None: kproxy's."""
     try:
-        code = kproxy(args=arguments, prog_name="kproxy", standalone_mode=False)
+        code = (command or kproxy)(args=arguments, prog_name=name, standalone_mode=False)
     except (KeyboardInterrupt, click.Abort):
         code = INTERRUPTED
     except OutputClosed:

@@ -67,7 +67,7 @@ def decode(
     """Decode captures of Kafka traffic.
 
     FILE is a capture: pcap or pcapng, plain, gzip or zstd; - is standard input. Kafka is found by content, on any port.
-    Decoded logs (what --format jsonl and kproxy run --log write) are read too, for text and jsonl.
+    Decoded logs (what --format jsonl and kproxy run --log write) are read too, for text, jsonl and parquet.
     Credentials are withheld from every output. The summary goes to standard error.
 
     \b
@@ -83,8 +83,8 @@ def decode(
     kproxy decode --format pcapng --anonymize -o report.pcapng trace.pcapng
 
     --format parquet writes a folder for each table: connections, exchanges,
-    record_batches, offsets and, with --records, records. Existing tables are
-    replaced.
+    record_batches, offsets, group_events, topic_activity, errors and, with
+    --records, records. Existing tables are replaced.
 
     TLS 1.2 and 1.3 are decrypted with the session keys: those in the pcapng
     itself (Decryption Secrets Block), or a key log that a client or the broker

@@ -31,7 +31,7 @@ class Format(StrEnum):
     @property
     def needs_frames(self) -> bool:
         """Whether it needs the bytes of frames, which a decoded log does not have."""
-        return self in (Format.PCAPNG, Format.PARQUET)
+        return self is Format.PCAPNG
 
 
 class OutputOptions(Struct, frozen=True):

@@ -213,9 +213,8 @@ class _Parent:
         child.kept += zip(message.positions, message.lines, strict=True)
         child.kept_size += sum(map(len, message.lines))
         for fact in message.facts:
-            self.failed |= (
-                self._values.setdefault(fact.key, fact.value) != fact.value
-            )  # connections contradict each other
+            if self._values.setdefault(fact.key, fact.value) != fact.value:  # connections contradict each other
+                self.failed = True
             self._facts.append((child, fact))
 
     def _write(self) -> None:
@@ -287,7 +286,7 @@ class _Task:
             source.map_file(self._file)  # if that kills this task, the parent decodes it all
             try:
                 for _ in run.read_part(source, self._division, name=self._file.name):
-                    self._note_notes()
+                    self._collect_notes()
                     self._check_interrupt()
             except KeyboardInterrupt:
                 run.interrupt()
@@ -303,7 +302,7 @@ class _Task:
             self._run.add_output(self._summary)
         self._counts = True
 
-    def _note_notes(self) -> None:
+    def _collect_notes(self) -> None:
         condition = self._run.condition
         if condition is not None:
             fresh = condition.notes[self._notes_before + len(self._notes) :]

@@ -17,6 +17,10 @@ from kproxy.proxy.supervisor.processes import become_supervisor
 @click.option("--log", metavar="PATH", help="Write the decoded log here: JSON lines, rotated.")
 @click.option("--capture", metavar="PATH", help="Write a capture of the decrypted traffic here: pcapng, rotated.")
 @click.option("--outlive", is_flag=True, help="When stopped, serve until no client is connected (sidecar).")
+@click.option(
+    "--fault", metavar="WORDS", multiple=True, help="Fail on purpose: 'api=Produce error=... times=2'; repeatable."
+)
+@click.option("--reload-filters", is_flag=True, help="Load filters again when their files change: for development.")
 def run(
     listen: str | None,
     bootstrap: str | None,
@@ -28,12 +32,15 @@ def run(
     log: str | None,
     capture: str | None,
     outlive: bool,
+    fault: tuple[str, ...],
+    reload_filters: bool,
 ) -> None:
     """Forward Kafka traffic, and analyze it.
 
     \b
     kproxy run --listen :19092 --bootstrap kafka:9092
     kproxy run -c kproxy.yaml
+    kproxy run --listen :19092 --bootstrap kafka:9092 --fault leader_moved
 
     SIGTERM or Ctrl-C: answer the requests in flight, then end; a second one ends at once. SIGHUP or a change of the file
     loads the configuration again; if it has mistakes, they are logged and the previous configuration stays.
@@ -49,6 +56,8 @@ def run(
         outlive=outlive,
         log=log,
         capture=capture,
+        faults=list(fault),
+        reload_filters=reload_filters,
     )
     config_from_options(options)  # raises ConfigError
     become_supervisor(options)

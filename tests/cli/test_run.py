@@ -36,6 +36,13 @@ def started(*words: str) -> Iterator[Supervised]:
     [
         ((), ["kproxy: --listen: it is missing (or -c FILE)", "kproxy: --bootstrap: it is missing (or -c FILE)"]),
         (("--listen", ":1", "--bootstrap", "b"), ['kproxy: --bootstrap: "b": it has no port: write "host:port"']),
+        (
+            ("--listen", ":1", "--bootstrap", "b:1", "--fault", "api=Produce error=NOT_LEADER"),
+            [
+                'kproxy: the fault "api=Produce error=NOT_LEADER": there is no error "NOT_LEADER": '
+                "did you mean NOT_LEADER_OR_FOLLOWER?"
+            ],
+        ),
         (("-c", "/no/such.yaml"), ["/no/such.yaml: No such file or directory"]),
         (("--listen", ":1", "-c", "x.yaml"), ["x.yaml: No such file or directory"]),
     ],

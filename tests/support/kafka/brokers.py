@@ -1,6 +1,6 @@
 """Real Kafka clusters in KRaft mode: brokers started from Kafka's jars, each listener behind a gate.
 
-A cluster has these listeners, of which clients are told the gate's address:
+A cluster has these listeners, for which Metadata gives the gate's address:
 
     PLAIN    PLAINTEXT
     OPEN     PLAINTEXT without a gate: the tests' own way in

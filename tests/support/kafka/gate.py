@@ -2,7 +2,8 @@
 
 Its first line of output is the list of ports it listens on, one a target. Then it answers commands, one line of JSON each:
 ``visitors`` gives the mark of every process that has connected since the last time (the environment variable
-KPROXY_TEST_MARK it was started with, "" for none) with its number and command line; ``cut`` resets all connections.
+KPROXY_TEST_MARK it was started with, "" for none) with its number and command line; ``cut`` resets all connections; ``freeze``
+lets no byte through any more, as a network that is gone, until ``thaw``.
 """
 
 import asyncio
@@ -75,16 +76,21 @@ class Gate:
     def __init__(self) -> None:
         self.visitors: list[dict[str, object]] = []
         self.writers: set[asyncio.StreamWriter] = set()
+        self.passes = asyncio.Event()
+        self.passes.set()
 
     async def relay(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError):
             while data := await source.read(_CHUNK):
+                await self.passes.wait()
                 sink.write(data)
                 await sink.drain()
+            await self.passes.wait()
             sink.write_eof()
 
     async def opened(self, target: tuple[str, int], reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.visitors.append(visitor(writer.get_extra_info("peername"), writer.get_extra_info("sockname")))
+        await self.passes.wait()
         try:
             inner_reader, inner_writer = await asyncio.open_connection(*target, limit=_CHUNK)
         except OSError:  # as a broker that is not there: refused, as near as one can come
@@ -108,6 +114,9 @@ class Gate:
     def command(self, name: str) -> object:
         if name == "cut":
             return self.cut()
+        if name in ("freeze", "thaw"):
+            (self.passes.clear if name == "freeze" else self.passes.set)()
+            return 0
         seen, self.visitors = self.visitors, []
         return seen
 

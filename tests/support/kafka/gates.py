@@ -50,6 +50,14 @@ class Gates:
         """Reset all connections, both ends. Returns how many ends there were."""
         return int(self._ask("cut"))
 
+    def freeze(self) -> None:
+        """Let no byte through, and close nothing."""
+        self._ask("freeze")
+
+    def thaw(self) -> None:
+        """Let through what came meanwhile, and everything from now on."""
+        self._ask("thaw")
+
     def close(self) -> None:
         stop(self._process)
         for pipe in (self._process.stdin, self._process.stdout):

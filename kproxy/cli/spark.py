@@ -1,0 +1,186 @@
+"""``kproxy-spark``: ingest and report as Spark jobs; on this machine, or by spark-submit on a cluster."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kproxy import __version__
+from kproxy.errors import UsageError
+from kproxy.output.escaping import printable
+
+if TYPE_CHECKING:
+    from kproxy.spark.ingest import Report as IngestReport
+
+DONE, DAMAGED = 0, 3  # exit status, see app.py
+MOST_SHOWN = 20
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="kproxy-spark", message="%(prog)s %(version)s")
+def kproxy_spark() -> None:
+    """Kafka traffic on Spark: captures to tables, tables to answers.
+
+    \b
+    kproxy-spark ingest -o tables 'captures/*.pcapng'
+    kproxy-spark ingest -o tables --follow --checkpoint check /var/log/kproxy
+    kproxy-spark report tables
+
+    On a cluster: spark-submit --archives kproxy.tar.gz#environment ...; see README.md.
+    """
+
+
+@kproxy_spark.command()
+@click.argument("inputs", metavar="INPUT...", nargs=-1, required=True)
+@click.option("-o", "--output", metavar="DIR", required=True, help="The tables; on a disk that all executors see.")
+@click.option("--cluster", metavar="NAME", help="Whose traffic it is; by default the cluster id in it.")
+@click.option("--records", is_flag=True, help="Fill the table records, too.")
+@click.option("--bodies", is_flag=True, help="Add both bodies of each exchange, as JSON.")
+@click.option("--where", metavar="CEL", help="Only exchanges that match; as kproxy decode --where.")
+@click.option("--keylog", metavar="FILE", help="Session keys of TLS; a path that all executors see.")
+@click.option("--split-from", metavar="MIB", type=click.IntRange(min=0), default=256, show_default=True)
+@click.option("--parts", metavar="N", type=click.IntRange(min=1), help="Divide each large capture into N parts.")
+@click.option("--again", is_flag=True, help="Read files that are in the tables already.")
+@click.option("--follow", is_flag=True, help="Go on: read files as they appear.")
+@click.option("--once", is_flag=True, help="With --follow: end when what is there was read.")
+@click.option("--checkpoint", metavar="DIR", help="With --follow: where Spark keeps which files were read.")
+@click.option("--master", metavar="URL", help="Spark's master; by default that of spark-submit, else local[*].")
+def ingest(
+    inputs: tuple[str, ...],
+    output: str,
+    cluster: str | None,
+    records: bool,
+    bodies: bool,
+    where: str | None,
+    keylog: str | None,
+    split_from: int,
+    parts: int | None,
+    again: bool,
+    follow: bool,
+    once: bool,
+    checkpoint: str | None,
+    master: str | None,
+) -> int:
+    """Read captures and decoded logs into Parquet tables, by cluster and day.
+
+    INPUT is a file, a folder, or a pattern in quotes. Run it again, and only files that are new or have changed are read. One
+    that cannot be read to its end is in DIR/_kproxy/quarantine, with the reason.
+
+    \b
+    Exit status: 0 all was read; 3 something could not be read, all else was.
+    """
+    if follow and checkpoint is None:
+        raise UsageError("--follow needs --checkpoint DIR")
+    if once and not follow:
+        raise UsageError("--once is for --follow")
+    from kproxy.spark.session import open_session  # noqa: PLC0415 - an extra
+
+    spark = open_session("kproxy ingest", master)
+    from kproxy.spark import ingest as job  # noqa: PLC0415 - needs pyspark
+    from kproxy.spark.whole import Options  # noqa: PLC0415
+
+    options: dict[str, Any] = {
+        "options": Options(bodies=bodies, records=records, where=where, keylog=keylog),
+        "cluster": cluster,
+        "split_from": split_from << 20,
+        "parts": parts,
+        "again": again,
+        "note": _note,
+    }
+    if checkpoint is not None and follow:
+        from kproxy.spark.stream import follow as start  # noqa: PLC0415
+
+        start(spark, inputs, output, checkpoint, once=once, on_batch=_tell, **options).awaitTermination()
+        return DONE
+    report = job.ingest(spark, inputs, output, **options)
+    _tell(report)
+    return DAMAGED if report.problems else DONE
+
+
+@kproxy_spark.command()
+@click.argument("sources", metavar="SOURCE...", nargs=-1, required=True)
+@click.option("--only", metavar="ID", multiple=True, help="Run this analysis and show its rows; may be repeated.")
+@click.option("--param", "parameters", metavar="NAME=VALUE", multiple=True, help="Set a parameter.")
+@click.option("--analyses", "folders", metavar="DIR", multiple=True, type=Path, help="Add the analyses of this folder.")
+@click.option("--cluster", metavar="NAME", help="Only this cluster.")
+@click.option("--from", "first", metavar="DAY", help="Only from this day on: 2026-11-21.")
+@click.option("--to", "last", metavar="DAY", help="Only up to this day.")
+@click.option(
+    "--format", "format_name", type=click.Choice(["text", "json", "markdown"]), default="text", show_default=True
+)
+@click.option("-o", "--output", metavar="FILE", type=Path, help="Write to this file.")
+@click.option("--master", metavar="URL", help="Spark's master; by default that of spark-submit, else local[*].")
+def report(
+    sources: tuple[str, ...],
+    only: tuple[str, ...],
+    parameters: tuple[str, ...],
+    folders: tuple[Path, ...],
+    cluster: str | None,
+    first: str | None,
+    last: str | None,
+    format_name: str,
+    output: Path | None,
+    master: str | None,
+) -> int:
+    """Run the analyses of kproxy report on Spark, over directories of tables, or over captures and decoded logs."""
+    from kproxy.analyses import library  # noqa: PLC0415 - needs sqlglot
+
+    analyses = library.load(folders)
+    chosen = [library.find(analyses, wanted) for wanted in dict.fromkeys(only)]
+    chosen = chosen or [analysis for analysis in analyses.values() if analysis.header.default]
+    pairs = [text.partition("=") for text in parameters]
+    if not all(name and equals for name, equals, _ in pairs):
+        raise UsageError("--param wants NAME=VALUE")
+    from kproxy.spark.session import open_session  # noqa: PLC0415 - an extra
+
+    spark = open_session("kproxy report", master)
+    from kproxy.spark.report import SparkTables, make_report  # noqa: PLC0415
+
+    tables = SparkTables(spark, sources, folders=folders, cluster=cluster, days=(first, last))
+    made = make_report(tables, chosen, {name: value for name, _, value in pairs})
+    text = _rendered(made, format_name, " ".join(sources), shows_rows=bool(only))
+    if output is None:
+        print(text, end="")
+    else:
+        output.write_text(text, encoding="utf-8")
+    return DONE
+
+
+def _rendered(made: object, format_name: str, ask: str, *, shows_rows: bool) -> str:
+    from kproxy.analyses.report.json_page import json_page  # noqa: PLC0415 - needs sqlglot, as above
+    from kproxy.analyses.report.markdown import markdown_page  # noqa: PLC0415
+    from kproxy.analyses.report.text import answer_lines, summary_lines  # noqa: PLC0415
+    from kproxy.analyses.report.verdicts import Report  # noqa: PLC0415
+
+    assert isinstance(made, Report)
+    if format_name == "json":
+        return json_page(made).decode() + "\n"
+    if format_name == "markdown":
+        return markdown_page(made)
+    lines = (
+        [line for answer in made.answers for line in answer_lines(answer)] if shows_rows else summary_lines(made, ask)
+    )
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _note(sentence: str) -> None:
+    print(f"kproxy-spark: {printable(sentence, 400)}", file=sys.stderr)
+
+
+def _tell(done: "IngestReport") -> None:
+    for problem in done.problems[:MOST_SHOWN]:
+        _note(problem)
+    if len(done.problems) > MOST_SHOWN:
+        _note(f"and {len(done.problems) - MOST_SHOWN} more; all are in _kproxy/quarantine")
+    rows = ", ".join(f"{count:,} {table}" for table, count in done.rows.items())
+    print(
+        f"{done.read} files read, {done.skipped} were there already: {rows or 'no rows'}", file=sys.stderr, flush=True
+    )
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """The command line of kproxy-spark; exits with the codes of app.py."""
+    from kproxy.cli.app import main as run  # noqa: PLC0415 - it imports this module's neighbours
+
+    run(sys.argv[1:] if arguments is None else arguments, kproxy_spark, "kproxy-spark")

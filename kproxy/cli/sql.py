@@ -1,0 +1,250 @@
+"""``kproxy sql``: queries over the tables of captures, decoded logs and Parquet directories."""
+
+import csv
+import io
+import itertools
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kproxy.cli.progress import progress
+from kproxy.errors import UsageError
+from kproxy.output.escaping import printable
+from kproxy.output.text.styles import PLAIN, style_for
+from kproxy.pipeline.run import Input, Options
+from kproxy.pipeline.sink import Sink
+
+if TYPE_CHECKING:
+    import pyarrow
+
+DONE, DAMAGED = 0, 3  # exit status, see app.py
+MOST_ROWS = 1_000  # of a table
+WIDEST_CELL = 80
+
+
+class Format(StrEnum):
+    """The forms of rows."""
+
+    TABLE = "table"
+    CSV = "csv"
+    JSON = "json"
+
+
+@click.command()
+@click.argument("arguments", metavar="SOURCE... [QUERY]", nargs=-1)
+@click.option(
+    "--format",
+    "format_name",
+    type=click.Choice([known.value for known in Format]),
+    default=Format.TABLE.value,
+    show_default=True,
+    help="table for people (at most 1,000 rows), csv, or json: an array with an object a row.",
+)
+@click.option("--records", is_flag=True, help="Fill the table records, too.")
+@click.option("--analyses", "folders", metavar="DIR", multiple=True, type=Path, help="Add the views of this folder.")
+@click.option(
+    "--keylog", metavar="FILE", type=Path, help="Session keys of TLS (NSS key log); see kproxy decode --help."
+)
+@click.option("-q", "--quiet", is_flag=True, help="Show no progress bar.")
+def sql(
+    arguments: tuple[str, ...],
+    format_name: str,
+    records: bool,
+    folders: tuple[Path, ...],
+    keylog: Path | None,
+    quiet: bool,
+) -> int:
+    """Query Kafka traffic with SQL.
+
+    SOURCE is a capture, a decoded log, or a directory of tables, as for kproxy report. QUERY is DuckDB's SQL over the
+    tables (connections, exchanges, record_batches, offsets, group_events, topic_activity, errors, records), the facts
+    (api_versions, releases, error_codes) and the views of the analyses. Without QUERY there is a prompt with completion;
+    where standard input is no terminal, the query is read from it.
+
+    \b
+    kproxy sql trace.pcapng "SELECT topic, records FROM topic_activity LIMIT 9"
+    kproxy sql trace.pcapng
+    kproxy sql trace.pcapng "DESCRIBE exchanges"
+    kproxy sql tables/ "FROM offsets LIMIT 5" --format csv > offsets.csv
+
+    A query reads the tables and nothing else: no other files, no network.
+
+    \b
+    Exit status:
+      0  done
+      2  wrong usage: a source that cannot be read, a mistake in the query
+      3  a source is damaged: everything before the damage is in the tables
+    130  interrupted
+    """
+    from kproxy.analyses.duck import Database, check_available  # noqa: PLC0415 - only this command and report
+
+    check_available(extra="sql")
+    from kproxy.analyses.queries import Queries, check_query  # noqa: PLC0415 - needs what was just looked for
+
+    sources, query = _split(arguments)
+    if query is None and not sys.stdin.isatty() and Path("-") not in sources:
+        query = sys.stdin.read()
+    if query is None:
+        check_available(extra="sql", more=("prompt_toolkit", "pygments"))
+    wanted = None if query is None else _wanted(check_query(query), folders)
+    if records:
+        wanted = _all_tables() if wanted is None else wanted | {"records"}
+    with Database(
+        sources,
+        folders=folders,
+        wanted=wanted,
+        options=Options(keylog=keylog, records=wanted is not None and "records" in wanted),
+        watch=_watch(wanted=not quiet),
+    ) as database:
+        queries = Queries(database)
+        show = _shower(queries.run, Format(format_name))
+        if query is not None:
+            show(query)
+        else:
+            _prompt(queries, show)
+        for damage in database.damages:
+            print(f"kproxy: {printable(damage, 400)}", file=sys.stderr)
+        return DAMAGED if database.damages else DONE
+
+
+def _split(arguments: tuple[str, ...]) -> tuple[list[Path], str | None]:
+    """The sources, and the query: the last argument where it is no path."""
+    if not arguments:
+        raise UsageError('name a capture, a decoded log or a directory of tables: kproxy sql trace.pcapng "SELECT 1"')
+    *others, last = arguments
+    if others and last != "-" and (";" in last or len(last.split()) > 1) and not _is_path(last):
+        return [Path(one) for one in others], last
+    return [Path(one) for one in arguments], None
+
+
+def _is_path(text: str) -> bool:
+    try:
+        return Path(text).exists()
+    except OSError:  # a query is longer than names of files may be
+        return False
+
+
+def _wanted(names: set[str], folders: tuple[Path, ...]) -> set[str]:
+    """The tables that a query needs, itself or by views; all of them where it names none (SHOW TABLES, a mistake)."""
+    from kproxy.analyses import library  # noqa: PLC0415 - needs sqlglot
+    from kproxy.output.tables import TABLES  # noqa: PLC0415
+
+    views = library.load_views(folders)
+    needed = {table for name in names & views.keys() for table in library.tables_needed(views[name], views)}
+    return (names & TABLES.keys()) | needed or _all_tables() - {"records"}
+
+
+def _all_tables() -> set[str]:
+    from kproxy.output.tables import TABLES  # noqa: PLC0415 - needs pyarrow
+
+    return set(TABLES)
+
+
+def _watch(*, wanted: bool) -> Callable[[Path, Input, Iterator[None]], None]:
+    def watch(path: Path, source: Input, steps: Iterator[None]) -> None:
+        with progress(path, source, wanted=wanted) as advance:
+            for _ in steps:
+                if advance is not None:
+                    advance()
+
+    return watch
+
+
+def _prompt(queries: Any, show: Callable[[str], None]) -> None:
+    from kproxy.analyses.prompt import run_prompt  # noqa: PLC0415 - an extra
+
+    run_prompt(queries.columns(), queries.functions(), show, lambda text: print(printable_lines(text), file=sys.stderr))
+
+
+def printable_lines(text: str) -> str:
+    """Lines of text without anything that a terminal would obey."""
+    return "\n".join(printable(line, 500) for line in text.splitlines())
+
+
+# Rows
+
+
+def _shower(run: "Callable[[str], pyarrow.RecordBatchReader]", form: Format) -> Callable[[str], None]:
+    write = {Format.TABLE: _write_table, Format.CSV: _write_csv, Format.JSON: _write_json}[form]
+
+    def show(query: str) -> None:
+        with Sink(None, live=False) as sink:
+            write(run(query), sink)
+
+    return show
+
+
+def _write_table(reader: "pyarrow.RecordBatchReader", sink: Sink) -> None:
+    import pyarrow as pa  # noqa: PLC0415 - heavy, and an extra
+
+    from kproxy.analyses.queries import rows_of  # noqa: PLC0415
+    from kproxy.analyses.report.text import row_lines  # noqa: PLC0415
+
+    rows = rows_of(reader)
+    if reader.schema.names == ["explain_key", "explain_value"]:  # a drawing
+        for row in rows:
+            sink.write(f"{printable_lines(row['explain_value'])}\n".encode())
+        return
+    table = pa.Table.from_pylist(list(itertools.islice(rows, MOST_ROWS)), reader.schema)
+    on_terminal = sys.stdout.isatty()
+    style = style_for(sys.stdout, dict(os.environ)) if on_terminal else PLAIN
+    width = shutil.get_terminal_size((100, 24)).columns if on_terminal else 10_000
+    for line in row_lines(table, style=style, width=width, most=MOST_ROWS, widest=WIDEST_CELL):
+        sink.write(f"{line}\n".encode())
+    more = sum(1 for _ in rows)
+    if more:
+        sink.write(f"... {more:,} more rows: --format csv has all\n".encode())
+
+
+def _write_csv(reader: "pyarrow.RecordBatchReader", sink: Sink) -> None:
+    from kproxy.analyses.queries import rows_of  # noqa: PLC0415
+    from kproxy.analyses.report.json_page import plain  # noqa: PLC0415
+
+    safe = _safe_on_terminal()
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(reader.schema.names)
+    for row in rows_of(reader):
+        writer.writerow([safe(_text(plain(value))) for value in row.values()])
+        sink.write(buffer.getvalue().encode("utf-8", "backslashreplace"))
+        buffer.seek(0)
+        buffer.truncate()
+    sink.write(buffer.getvalue().encode("utf-8", "backslashreplace"))
+
+
+def _write_json(reader: "pyarrow.RecordBatchReader", sink: Sink) -> None:
+    import msgspec  # noqa: PLC0415
+
+    from kproxy.analyses.queries import rows_of  # noqa: PLC0415
+    from kproxy.analyses.report.json_page import plain  # noqa: PLC0415
+
+    before = b"[\n"
+    for row in rows_of(reader):
+        values = {name: plain(value) for name, value in row.items()}
+        sink.write(before + msgspec.json.encode(values, enc_hook=str))
+        before = b",\n"
+    sink.write(b"[]\n" if before == b"[\n" else b"\n]\n")
+
+
+def _text(value: Any) -> Any:
+    """A value as a field of CSV: numbers and text as they are, bytes as hexadecimal, lists and structs as JSON."""
+    import msgspec  # noqa: PLC0415
+
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, bool):
+        return str(value).lower()
+    return msgspec.json.encode(value, enc_hook=str).decode() if isinstance(value, list | dict) else value
+
+
+def _safe_on_terminal() -> Callable[[Any], Any]:
+    """Return what prepares a value for standard output: on a terminal, control characters are escaped."""
+    if not sys.stdout.isatty():
+        return lambda value: value
+    return lambda value: printable(value, len(value)) if isinstance(value, str) else value

@@ -1,0 +1,186 @@
+"""kproxy report: verdicts, rows, forms, exit codes, and what is said of wrong usage."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kproxy.cli import main
+from tests.support.traffic import CAPTURES
+
+ORDERS = CAPTURES / "01-java-produce-consume-group.pcap"
+MANIFEST: dict[str, Any] = {
+    row["file"]: row for row in map(json.loads, (CAPTURES / "MANIFEST.jsonl").read_text("utf-8").splitlines())
+}
+ANALYSIS = """\
+/*
+id: mine
+title: Requests of each API
+severity: {severity}
+meaning: How often each API was called.
+parameters:
+  most: {{default: 3, meaning: How many rows.}}
+verdict: "{{rows:API/APIs}}, {{api_name}} most: {{requests:,}}"
+gate: warning
+*/
+SELECT api_name, count(*) AS requests FROM exchanges GROUP BY api_name ORDER BY requests DESC, api_name LIMIT :most
+"""
+
+
+class Report:
+    """Runs ``kproxy report`` in this process; gives exit code, output, what went to standard error."""
+
+    def __init__(self, capture: pytest.CaptureFixture[bytes]) -> None:
+        self._capture = capture
+
+    def __call__(self, *words: object) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as exit_:
+            main(["report", *map(str, words)])
+        out, err = self._capture.readouterr()
+        return int(exit_.value.code or 0), out.decode(), err.decode()
+
+
+@pytest.fixture
+def report(capsysbinary: pytest.CaptureFixture[bytes]) -> Report:
+    return Report(capsysbinary)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "ours").mkdir()
+    (tmp_path / "ours" / "mine.sql").write_text(ANALYSIS.format(severity="critical"), encoding="utf-8")
+    return tmp_path / "ours"
+
+
+def test_the_summary_is_short_and_has_the_numbers_of_the_manifest(report: Report) -> None:
+    code, out, err = report(ORDERS)
+    requests = sum(MANIFEST[ORDERS.name]["requests_by_api_and_version"].values())
+    assert (code, err) == (0, "")
+    assert f"{requests} requests, 5 connections, 2 client ids" in out.replace("\n", " ")
+    lines = out.splitlines()
+    assert len(lines) <= 25
+    assert max(len(line) for line in lines if "kproxy report" not in line) <= 100
+    assert "kproxy report --only " in out
+
+
+def test_only_shows_the_rows(report: Report, folder: Path) -> None:
+    code, out, _ = report("--analyses", folder, "--only", "mine", "--param", "most=1", ORDERS)
+    assert code == 4
+    assert "1 API, ApiVersions most: 5" in out
+    assert [line.split() for line in out.splitlines() if line.startswith("ApiVersions")] == [["ApiVersions", "5"]]
+
+
+def test_a_diff_says_what_it_compares(report: Report) -> None:
+    other = CAPTURES / "03-classic-rebalance-range.pcap"
+    _, out, _ = report("--only", "diff", ORDERS)
+    assert f"Compared: the first half of the time of {ORDERS} with the second half." in out.replace("\n", " ")
+    _, out, _ = report("--only", "diff", ORDERS, other)
+    assert f"Compared: before is {ORDERS}, after is {other}." in out.replace("\n", " ")
+    _, out, _ = report("--only", "diff", "--before", "/", "--after", "2026-11-21T00:00Z/", "--format", "json", ORDERS)
+    assert json.loads(out)["compared"] == f"Compared: before is /, after is 2026-11-21T00:00Z/ of {ORDERS}."
+
+
+def test_the_summary_names_the_errors_of_the_brokers_log(report: Report) -> None:
+    """Of the manifest: FindCoordinator with 15, JoinGroup with 79, InitProducerId with 14."""
+    _, out, _ = report(ORDERS)
+    named = "1 COORDINATOR_LOAD_IN_PROGRESS, 1 COORDINATOR_NOT_AVAILABLE, 1 MEMBER_ID_REQUIRED"
+    assert f"3 answers with errors ({named})" in out.replace("\n", " ")
+
+
+def test_json_has_everything(report: Report, folder: Path) -> None:
+    _, out, _ = report("--analyses", folder, "--only", "mine", "--format", "json", ORDERS)
+    page = json.loads(out)
+    expected = MANIFEST[ORDERS.name]["requests_by_api_and_version"]
+    assert page["summary"]["requests"] == sum(expected.values())
+    assert page["analyses"]["mine"]["rows"][0] == {"api_name": "ApiVersions", "requests": 5}
+    assert page["verdicts"][0]["id"] == "mine"
+
+
+def test_markdown_is_tables(report: Report, folder: Path, tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    code, out, _ = report("--analyses", folder, "--only", "mine", "--format", "markdown", "-o", page, ORDERS)
+    assert (code, out) == (4, "")
+    text = page.read_text(encoding="utf-8")
+    assert "| **critical** | 3 APIs, ApiVersions most\\: 5 (mine) |" in text
+    assert "| api\\_name | requests |\n|---|---:|\n| ApiVersions | 5 |" in text
+
+
+def test_the_exit_status_is_4_where_it_was_asked_for(report: Report, folder: Path) -> None:
+    assert report("--analyses", folder, ORDERS)[0] == 0
+    assert report("--analyses", folder, "--only", "mine", ORDERS)[0] == 4
+    assert report("--analyses", folder, "--fail-on", "critical", ORDERS)[0] == 4
+    (folder / "mine.sql").write_text(ANALYSIS.format(severity="notice"), encoding="utf-8")
+    assert report("--analyses", folder, "--only", "mine", ORDERS)[0] == 0
+    assert report("--analyses", folder, "--only", "mine", "--fail-on", "notice", ORDERS)[0] == 4
+
+
+def test_the_list_names_parameters(report: Report, folder: Path) -> None:
+    code, out, _ = report("--list", "--analyses", folder)
+    assert code == 0
+    assert "    most=3  How many rows.\n" in out
+    assert any(line.startswith("latency ") for line in out.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ((), "name a capture, a decoded log or a directory of tables"),
+        (("gone.pcap",), "gone.pcap: no such file"),
+        (("--only", "latncy", ORDERS), "there is no analysis 'latncy'; did you mean latency"),
+        (("--param", "x", ORDERS), "--param wants NAME=VALUE, not 'x'"),
+        (("--param", "nonsense=1", ORDERS), "no parameter of the analyses that are run is called 'nonsense'"),
+        (("--only", "latency", "--param", "min_requests=few", ORDERS), "min_requests is a whole number, not 'few'"),
+        (("--analyses", "gone", ORDERS), "gone is not there; --analyses wants a folder"),
+        (("-o", ORDERS, ORDERS), "is read and written at once"),
+        (("-", "-"), "standard input can be read only once"),
+        (("--before", "/", ORDERS), "--before and --after go together"),
+    ],
+)
+def test_wrong_usage_is_one_sentence(
+    report: Report, words: tuple[object, ...], sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, out, err = report(*words)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith("kproxy: ") and sentence in err
+
+
+def test_a_mistake_in_a_users_file_has_its_place(report: Report, folder: Path) -> None:
+    path = folder / "mine.sql"
+    path.write_text(ANALYSIS.format(severity="critical").replace("count(*)", "cuont(*)"), encoding="utf-8")
+    code, out, err = report("--analyses", folder, "--only", "mine", ORDERS)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"{path}:11:") and "cuont" in err
+
+
+def test_damage_is_told_after_the_report(report: Report, tmp_path: Path) -> None:
+    cut = tmp_path / "cut.pcap"
+    cut.write_bytes(ORDERS.read_bytes()[:-1000])
+    code, out, err = report("--only", "latency", cut)
+    assert code == 3
+    assert "Fetch" in out
+    assert err.startswith("kproxy: ") and "cut.pcap" in err
+
+
+def test_a_capture_without_kafka_says_so(report: Report, tmp_path: Path) -> None:
+    empty = tmp_path / "empty.pcap"
+    empty.write_bytes(ORDERS.read_bytes()[:24])
+    code, out, _ = report(empty)
+    assert code == 0
+    assert "no Kafka traffic, and no other TCP connection with data, was found" in out.replace("\n", " ")
+    assert "Evidence" not in out
+
+
+def test_a_directory_of_captures_is_named_as_such(report: Report) -> None:
+    code, _, err = report(CAPTURES)
+    assert code == 2
+    assert "is a directory without tables; name captures or logs, for instance" in err
+
+
+def test_without_an_optional_package_it_names_the_extra(report: Report, monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys  # noqa: PLC0415
+
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    code, _, err = report(ORDERS)
+    assert (code, err) == (2, "kproxy: this needs duckdb: pip install 'kproxy[report]'\n")

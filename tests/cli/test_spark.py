@@ -1,0 +1,61 @@
+"""kproxy-spark: options, sentences and exit codes; the jobs have tests of their own in tests/spark."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kproxy.cli.spark import main
+from tests.support.traffic import CAPTURES
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+GOOD = CAPTURES / "01-java-produce-consume-group.pcap"
+
+
+def run(*words: object) -> int:
+    with pytest.raises(SystemExit) as ended:
+        main([*map(str, words)])
+    return int(ended.value.code or 0)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["ingest", "--follow", "-o", "x", "in"], "kproxy-spark: --follow needs --checkpoint DIR"),
+        (["ingest", "--once", "-o", "x", "in"], "--once is for --follow"),
+        (["ingest", "in"], "missing option '-o' / '--output'"),
+        (["report", "--only", "mapp", "x"], "there is no analysis 'mapp'; did you mean map"),
+        (["report", "--param", "x", "t"], "--param wants NAME=VALUE"),
+    ],
+)
+def test_wrong_usage_is_one_sentence(words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(*words) == 2
+    assert sentence.removeprefix("kproxy-spark: ") in capsys.readouterr().err
+
+
+def test_help_needs_no_spark() -> None:
+    code = (
+        "import sys; from kproxy.cli.spark import main\ntry: main(['--help'])\nfinally: print('pyspark' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.endswith("False\n")
+    assert "ingest" in done.stdout
+
+
+@pytest.mark.xdist_group("spark")
+def test_captures_to_tables_to_answers(
+    spark: "SparkSession", tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (bad := tmp_path / "bad.pcap").write_bytes(b"nothing")
+    assert run("ingest", "-o", tmp_path / "out", GOOD, bad) == 3
+    told = capsys.readouterr().err
+    assert f"kproxy-spark: {bad}: byte 0: neither pcap nor pcapng" in told
+    assert "2 files read, 0 were there already: 5 connections, 23 exchanges" in told
+    assert run("report", "--only", "map", "-o", tmp_path / "map.txt", tmp_path / "out") == 0
+    assert "orders" in (tmp_path / "map.txt").read_text()
+    assert run("report", "--only", "map", "--format", "json", tmp_path / "out") == 0
+    assert '"orders"' in capsys.readouterr().out

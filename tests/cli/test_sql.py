@@ -1,0 +1,118 @@
+"""kproxy sql: rows in each form, exit codes, and what is said of wrong usage."""
+
+import csv
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kproxy.cli import main
+from tests.support.traffic import CAPTURES, ROOT
+
+ORDERS = CAPTURES / "01-java-produce-consume-group.pcap"
+COUNT = "SELECT api_name, count(*) AS n FROM exchanges GROUP BY ALL ORDER BY n DESC, api_name LIMIT 2"
+
+
+class Sql:
+    """Runs ``kproxy sql`` in this process; gives exit code, output, what went to standard error."""
+
+    def __init__(self, capture: pytest.CaptureFixture[bytes]) -> None:
+        self._capture = capture
+
+    def __call__(self, *words: object) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as exit_:
+            main(["sql", *map(str, words)])
+        out, err = self._capture.readouterr()
+        return int(exit_.value.code or 0), out.decode(), err.decode()
+
+
+@pytest.fixture
+def sql(capsysbinary: pytest.CaptureFixture[bytes]) -> Sql:
+    return Sql(capsysbinary)
+
+
+def test_a_table(sql: Sql) -> None:
+    assert sql(ORDERS, COUNT) == (0, "api_name     n\nApiVersions  5\nFetch        3\n", "")
+
+
+def test_a_query_may_be_longer_than_the_name_of_a_file(sql: Sql) -> None:
+    assert sql(ORDERS, f"{COUNT} -- {'x' * 5000}") == sql(ORDERS, COUNT)
+    assert sql(ORDERS, "SELECT\n1\nAS\nn") == (0, "n\n1\n", "")
+
+
+def test_csv(sql: Sql) -> None:
+    _, out, _ = sql(
+        "--format", "csv", ORDERS, "SELECT client_ids, requests, user_name, true AS t FROM connections LIMIT 1"
+    )
+    (row,) = csv.DictReader(io.StringIO(out))
+    assert (json.loads(row["client_ids"]), row["user_name"], row["t"]) == (["orders-producer"], "", "true")
+    assert int(row["requests"]) > 0
+
+
+def test_json_is_an_array(sql: Sql) -> None:
+    assert json.loads(sql("--format", "json", ORDERS, COUNT)[1]) == [
+        {"api_name": "ApiVersions", "n": 5},
+        {"api_name": "Fetch", "n": 3},
+    ]
+    assert json.loads(sql("--format", "json", ORDERS, "SELECT 1 AS a WHERE false")[1]) == []
+
+
+def test_explain_is_a_drawing(sql: Sql) -> None:
+    code, out, _ = sql(ORDERS, "EXPLAIN SELECT 1")
+    assert code == 0 and len(out.splitlines()) > 3
+
+
+def test_records_are_filled_where_they_are_asked_for(sql: Sql) -> None:
+    _, out, _ = sql("--format", "csv", ORDERS, "SELECT count(*) AS n FROM records WHERE direction = 'produce'")
+    assert out == "n\n200\n"
+
+
+def test_several_sources(sql: Sql) -> None:
+    _, out, _ = sql(
+        "--format", "csv", ORDERS, CAPTURES / "05-admin.pcap", "SELECT count(DISTINCT capture) AS n FROM connections"
+    )
+    assert out == "n\n2\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ((), "name a capture, a decoded log or a directory of tables"),
+        (("gone.pcap", "SELECT 1"), "gone.pcap: no such file"),
+        ((ORDERS, "SELECT nope FROM exchanges"), 'line 1, column 8: Binder Error: Referenced column "nope"'),
+        ((ORDERS, "SELECT 1 +"), "line 1, column 10: Parser Error"),
+        ((ORDERS, "DROP TABLE exchanges"), "DROP is not run"),
+        ((ORDERS, "SELECT * FROM read_text('/etc/hostname')"), "disabled by configuration"),
+    ],
+)
+def test_a_mistake_is_one_sentence(
+    sql: Sql, words: tuple[object, ...], sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, out, err = sql(*words)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith("kproxy: ") and sentence in err
+
+
+def test_damage_is_told_after_the_rows(sql: Sql, tmp_path: Path) -> None:
+    cut = tmp_path / "cut.pcap"
+    cut.write_bytes(ORDERS.read_bytes()[:-1000])
+    code, out, err = sql(cut, "SELECT count(*) > 10 AS enough FROM exchanges")
+    assert (code, out) == (3, "enough\nyes\n")
+    assert err.startswith("kproxy: ") and "cut.pcap" in err
+
+
+def test_without_a_terminal_the_query_is_read_from_standard_input() -> None:
+    program = [sys.executable, "-c", "from kproxy.cli import main; main()", "sql", str(ORDERS), "--format", "csv"]
+    done = subprocess.run(
+        program, input=b"SELECT count(*) AS n FROM exchanges;", capture_output=True, check=False, cwd=ROOT
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"n\n23\n", b"")
+
+
+def test_without_an_optional_package_it_names_the_extra(sql: Sql, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "sqlglot", None)
+    assert sql(ORDERS, "SELECT 1") == (2, "", "kproxy: this needs sqlglot: pip install 'kproxy[sql]'\n")

@@ -1,0 +1,298 @@
+"""The built-in filters before a real broker, with Java's client and librdkafka: what each promises happens, and nothing else."""
+
+import json
+import os
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, Message, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.interop.clients import Java, Librdkafka
+from tests.support.kafka.brokers import PASSWORD, USER, Cluster
+from tests.support.kafka.fixtures import Entrance
+from tests.support.kafka.jars import NEWEST
+from tests.support.kafka.processes import children, command_line, eventually
+from tests.support.kafka.proxies import Proxy
+from tests.support.kafka.proxies import cluster as virtual_cluster
+from tests.support.kafka.security import PLAINTEXT, Security
+from tests.support.kafka.tools import properties_file, run_tool
+from tests.support.kafka.wire import end_offsets
+
+SCRAM = Security("SASL_PLAINTEXT", "SCRAM-SHA-256")
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+Behind = Callable[..., Entrance]
+
+pytestmark = pytest.mark.parametrize("single", [NEWEST], indirect=True)
+
+
+@pytest.fixture
+def behind(single: Cluster, tmp_path: Path) -> Iterator[Behind]:
+    """Starts a proxy with filters before the broker; returns the way in."""
+    started: list[Proxy] = []
+
+    def start(*filters: dict[str, Any], security: Security = PLAINTEXT, **settings: Any) -> Entrance:
+        listener = "SASL" if security.mechanism else "PLAIN"
+        served = virtual_cluster(single.bootstrap(listener), filters=list(filters))
+        proxy = Proxy(tmp_path / f"proxy-{len(started)}", [served], **settings)
+        started.append(proxy)
+        proxy.start()
+        return Entrance(single, proxy.bootstrap(), security, proxy)
+
+    yield start
+    for proxy in started:
+        proxy.close()
+
+
+def lines(folder: Path) -> list[dict[str, Any]]:
+    """Every line of every worker and part."""
+    parts = sorted(folder.glob("audit-*.jsonl"))
+    return [json.loads(line) for part in parts for line in part.read_text(encoding="ascii").splitlines()]
+
+
+def admin(entrance: Entrance, **settings: Any) -> AdminClient:
+    return AdminClient({"bootstrap.servers": entrance.bootstrap, **entrance.security.librdkafka(), **settings})
+
+
+def create(entrance: Entrance, *names: str) -> list[str | None]:
+    """Create topics with librdkafka; returns the error of each, or None."""
+    found: list[str | None] = []
+    client = admin(entrance)
+    for future in client.create_topics([NewTopic(name, 1) for name in names]).values():
+        try:
+            future.result(30)
+            found.append(None)
+        except KafkaException as error:
+            found.append(error.args[0].name())
+    return found
+
+
+def test_audit_says_who_did_what(behind: Behind, tmp_path: Path, topic_name: str) -> None:
+    file = {"path": str(tmp_path / "audit.jsonl")}
+    entrance = behind({"use": "audit", "with": {"file": file}}, security=SCRAM)
+    assert create(entrance, topic_name) == [None]
+    assert create(entrance, topic_name) == ["TOPIC_ALREADY_EXISTS"]
+    with properties_file(entrance.security.java()) as properties:
+        words = (
+            "--bootstrap-server",
+            entrance.bootstrap,
+            "--command-config",
+            properties,
+            "--delete",
+            "--topic",
+            topic_name,
+        )
+        run_tool(entrance.release, "org.apache.kafka.tools.TopicCommand", *words)
+    told = [line for line in lines(tmp_path) if line["event"] == "request"]
+    did = [line for line in told if line["api"] in ("CreateTopics", "DeleteTopics")]
+    assert [(line["api"], line["outcome"], line["errors"]) for line in did] == [
+        ("CreateTopics", "done", {}),
+        ("CreateTopics", "failed", {"TOPIC_ALREADY_EXISTS": 1}),
+        ("DeleteTopics", "done", {}),
+    ]
+    assert {(line["principal"], line["mechanism"]) for line in did} == {(USER, "SCRAM-SHA-256")}
+    assert [line["software"] for line in did] == [
+        "confluent-kafka-python",
+        "confluent-kafka-python",
+        "apache-kafka-java",
+    ]
+    assert all({"type": "topic", "name": topic_name} in line["resources"] for line in did)
+    logins = [line for line in told if line["api"] == "SaslAuthenticate"]
+    assert Counter(line["outcome"] for line in logins)["done"] >= 6, "three clients, each with two steps"
+    text = "".join(part.read_text("ascii") for part in tmp_path.glob("audit*.jsonl"))
+    assert PASSWORD not in text
+
+
+def test_audit_counts_exactly_when_workers_are_killed(behind: Behind, tmp_path: Path, topic_name: str) -> None:
+    """Each topic that a client knows to be created has a line; seen = written + dropped by the files of both workers."""
+    file = {"path": str(tmp_path / "audit.jsonl")}
+    entrance = behind({"use": "audit", "with": {"file": file}}, workers=2)
+    assert entrance.proxy is not None
+    done: list[str] = []
+    for round_ in range(2):
+        names = [f"{topic_name}-{round_}-{number}" for number in range(10)]
+        client = admin(entrance)
+        futures = [client.create_topics([NewTopic(name, 1)], request_timeout=5)[name] for name in names]
+        for at, (name, future) in enumerate(zip(names, futures, strict=True)):
+            if at == 3 + round_:
+                for worker in workers(entrance.proxy):
+                    os.kill(worker, signal.SIGKILL)
+            try:
+                future.result(30)
+                done.append(name)
+            except KafkaException:
+                pass
+    eventually(
+        lambda: create(entrance, f"{topic_name}-last") in ([None], ["TOPIC_ALREADY_EXISTS"]), what="a new worker"
+    )
+    entrance.proxy.close()
+    told = lines(tmp_path)
+    created = {each["name"] for line in told if line.get("outcome") == "done" for each in line["resources"]}
+    assert set(done) <= created
+    assert done
+    for worker in (0, 1):
+        seen, written, dropped = counts(tmp_path / f"audit-{worker}.jsonl.counts")
+        numbers = [line["sequence"] for line in told if "sequence" in line and line["worker"] == worker]
+        missing = sum(
+            line["count"] for line in told if line["event"] in ("lost", "dropped") and line["worker"] == worker
+        )
+        assert len(numbers) == len(set(numbers)) == written
+        assert (missing, written + dropped) == (dropped, seen)
+
+
+def workers(proxy: Proxy) -> list[int]:
+    return [pid for pid in children(proxy.process.pid) if "worker" in command_line(pid)]
+
+
+def counts(path: Path) -> tuple[int, int, int]:
+    """seen, written, dropped."""
+    words = path.read_bytes()
+    seen, written, dropped = (int.from_bytes(words[at : at + 8], "little") for at in (8, 16, 24))
+    return seen, written, dropped
+
+
+def test_a_policy_that_fails_gives_clients_an_error_that_they_understand(behind: Behind, topic_name: str) -> None:
+    """librdkafka and Java's tool are told UNKNOWN_SERVER_ERROR, and nothing reaches the broker; the rest goes on."""
+    entrance = behind({"use": "tests.interop.faulty_filter:Raising"})
+    assert create(entrance, topic_name) == ["UNKNOWN"]
+    words = ("--bootstrap-server", entrance.bootstrap, "--create", "--topic", topic_name)
+    assert "The server experienced an unexpected error" in run_tool(
+        entrance.release, "org.apache.kafka.tools.TopicCommand", *words, expect=None
+    )
+    entrance.cluster.topic(topic_name)
+    assert Java().produce(entrance, topic_name, 10) == 10
+
+
+def test_deny_refuses_as_a_broker_does(behind: Behind, topic_name: str) -> None:
+    """librdkafka and Java's tools get the error that is said; topics that no rule names are as they were."""
+    closed, open_ = f"closed-{topic_name}", f"open-{topic_name}"
+    rules = [
+        {"when": 'topic.startsWith("closed")', "apis": ["Produce", "Metadata", "Fetch", "CreateTopics"]},
+        {
+            "when": 'api == "DeleteTopics"',
+            "error": "POLICY_VIOLATION",
+            "message": "nobody deletes",
+            "apis": ["DeleteTopics"],
+        },
+    ]
+    entrance = behind({"use": "deny", "with": {"rules": rules}})
+    assert create(entrance, closed, open_) == ["TOPIC_AUTHORIZATION_FAILED", None]
+    entrance.cluster.topic(closed)
+    errors: dict[str, str | None] = {}
+    producer = Producer({"bootstrap.servers": entrance.bootstrap, "message.timeout.ms": 20_000})
+    for topic in (closed, open_):
+        producer.produce(topic, b"x", on_delivery=lambda error, it: errors.update({it.topic(): error and error.name()}))
+    producer.flush(30)
+    assert errors == {closed: "TOPIC_AUTHORIZATION_FAILED", open_: None}
+    assert end_offsets(entrance.cluster.open, closed) == {0: 0}
+    words = ("--bootstrap-server", entrance.bootstrap, "--delete", "--topic", open_)
+    said = run_tool(entrance.release, "org.apache.kafka.tools.TopicCommand", *words, expect=None)
+    assert "nobody deletes" in said
+    settings = {"bootstrap.servers": entrance.bootstrap, "group.id": topic_name, "auto.offset.reset": "earliest"}
+    consumer = Consumer(settings)
+    consumer.subscribe([closed])
+    found: list[str] = []
+    eventually(
+        lambda: (it := consumer.poll(1)) is not None and found.append(it.error().name()) is None, what="an error"
+    )
+    consumer.close()
+    assert found == ["TOPIC_AUTHORIZATION_FAILED"]
+
+
+def consumed(bootstrap: str, topic: str, count: int) -> list[Message]:
+    """The first records of a topic, read by librdkafka."""
+    consumer = Consumer(
+        {"bootstrap.servers": bootstrap, "group.id": f"reads-{topic}-{bootstrap}", "auto.offset.reset": "earliest"}
+    )
+    consumer.subscribe([topic])
+    found: list[Message] = []
+
+    def more() -> bool:
+        found.extend(it for it in consumer.consume(count - len(found), 1) if it.error() is None)
+        return len(found) == count
+
+    eventually(more, what=f"{count} records of {topic}")
+    consumer.close()
+    return found
+
+
+def test_headers_on_what_is_produced(behind: Behind, topic_name: str) -> None:
+    """As a consumer past the proxy reads it; Java's producer is idempotent, and all is acknowledged."""
+    entrance = behind({"use": "headers", "with": {"trace": "traceparent", "cluster": "via"}})
+    clients = ((Java(), "none"), (Java(), "zstd"), *((Librdkafka(), codec) for codec in CODECS))
+    for client, codec in clients:
+        topic = entrance.cluster.topic(f"{topic_name}-{client.name}-{codec}")
+        assert client.produce(entrance, topic, 50, compression_type=codec) == 50
+        records = consumed(entrance.cluster.open, topic, 50)
+        assert sorted(int(record.value() or b"") for record in records) == list(range(50))
+        for record in records:
+            headers = dict(record.headers() or [])
+            assert set(headers) == {"kproxy-origin", "kproxy-client-id", "traceparent", "via"}
+            assert headers["via"] == b"default"
+
+
+def test_mask_hides_fields_from_consumers(behind: Behind, topic_name: str) -> None:
+    """Two clients read "***"; the broker has what was produced; another topic is as it was."""
+    rules = [{"topics": ["people-*"], "fields": ["$.email"]}]
+    entrance = behind({"use": "mask", "with": {"rules": rules}})
+    people, other = (entrance.cluster.topic(f"{kind}-{topic_name}") for kind in ("people", "other"))
+    for codec in CODECS:
+        producer = Producer({"bootstrap.servers": entrance.cluster.open, "compression.type": codec, "linger.ms": 50})
+        for topic in (people, other):
+            for number in range(20):
+                value = {"number": number, "email": f"canary{number}@example.com"}
+                producer.produce(topic, json.dumps(value).encode(), key=b"k")
+        producer.flush(30)
+    count = 20 * len(CODECS)
+    for number, record in enumerate(consumed(entrance.bootstrap, people, count)):
+        assert json.loads(record.value() or b"") == {"number": number % 20, "email": "***"}
+        assert (record.key(), record.offset()) == (b"k", number)
+    words = (
+        "--bootstrap-server",
+        entrance.bootstrap,
+        "--topic",
+        people,
+        "--from-beginning",
+        "--max-messages",
+        str(count),
+    )
+    read = run_tool(
+        entrance.release, "org.apache.kafka.tools.consumer.ConsoleConsumer", *words, "--timeout-ms", "30000"
+    )
+    assert [json.loads(line) for line in read.splitlines()] == [
+        {"number": n % 20, "email": "***"} for n in range(count)
+    ]
+    past, through = consumed(entrance.cluster.open, other, count), consumed(entrance.bootstrap, other, count)
+    assert [record.value() for record in through] == [record.value() for record in past]
+    assert b"canary19" in (consumed(entrance.cluster.open, people, count)[-1].value() or b"")
+
+
+def test_throttle_slows_a_client_as_a_quota_does(behind: Behind, topic_name: str) -> None:
+    """librdkafka sees the throttle time of its broker; 300 KB at 100 KB/s take as long as they must; others are not slowed."""
+    limits = [{"by": "client_id", "match": "slow", "produce_bytes": "100KB"}]
+    entrance = behind({"use": "throttle", "with": {"limits": limits}})
+    topic = entrance.cluster.topic(topic_name)
+
+    def took(client_id: str) -> tuple[float, list[int]]:
+        told: list[int] = []
+        settings = {"bootstrap.servers": entrance.bootstrap, "client.id": client_id, "batch.num.messages": 10}
+        producer = Producer({**settings, "throttle_cb": lambda event: told.append(int(event.throttle_time * 1_000))})
+        began = time.monotonic()
+        for _ in range(40):
+            producer.produce(topic, os.urandom(10_000))
+        assert producer.flush(60) == 0
+        producer.poll(0)
+        return time.monotonic() - began, told
+
+    slow, told = took("slow")
+    assert slow >= 1.9, "400 KB: 100 KB are a burst, and the last 100 KB are waited for afterwards"
+    assert told and max(told) > 0
+    _, told = took("fast")
+    assert told == []
+    assert Java().produce(entrance, entrance.cluster.topic(f"{topic_name}-java"), 100, client_id="slow") == 100
+    assert end_offsets(entrance.cluster.open, topic) == {0: 80}

@@ -1,0 +1,58 @@
+"""The fixture, in a pytest of its own, as the tests of a program that uses Kafka have it."""
+
+import os
+import subprocess
+import sys
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+
+from kproxy.testing import plugin
+from tests.support.traffic import ROOT
+
+TESTS = """
+from confluent_kafka import Producer
+
+def test_two_lines(kproxy_proxy):
+    owner = Producer({"test.mock.num.brokers": 1, "bootstrap.servers": "mock", "log_level": 0})
+    (broker,) = owner.list_topics(timeout=60).brokers.values()
+    proxy = kproxy_proxy(f"{broker.host}:{broker.port}")
+    moved = proxy.fault(api="Produce", error="NOT_LEADER_OR_FOLLOWER", times=2)
+    client = Producer({"bootstrap.servers": proxy.bootstrap, "log_level": 0})
+    said = []
+    client.produce("orders", b"x", on_delivery=lambda error, _: said.append(error))
+    assert client.flush(60) == 0
+    assert (said, moved.fired) == ([None], 2)
+"""
+
+
+def test_the_fixture_gives_a_cluster_with_faults_in_two_lines(tmp_path: Path) -> None:
+    (tmp_path / "test_program.py").write_text(TESTS, encoding="utf-8")
+    words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "kproxy.testing.plugin", "."]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_ADDOPTS": "", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert "1 passed" in done.stdout, done.stdout + done.stderr
+
+
+def test_it_is_registered_under_a_name_that_pytest_looks_for() -> None:
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    entry = EntryPoint("kproxy", "kproxy.testing.plugin", "pytest11")
+    assert f'[project.entry-points.{entry.group}]\n{entry.name} = "{entry.value}"\n' in text
+    assert entry.load() is plugin
+
+
+def test_pytest_loads_nothing_of_kproxy_that_its_start_would_notice() -> None:
+    code = "import sys, kproxy.testing.plugin; print(*[name for name in sys.modules if name.startswith('kproxy')])"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["kproxy", "kproxy.testing", "kproxy.testing.plugin"]
+
+
+@pytest.mark.parametrize("name", ["Proxy", "InjectedFault"])
+def test_the_package_gives_its_names_when_they_are_asked_for(name: str) -> None:
+    import kproxy.testing  # noqa: PLC0415
+
+    assert getattr(kproxy.testing, name).__module__ == "kproxy.testing.proxy"
+    with pytest.raises(AttributeError):
+        kproxy.testing.other  # noqa: B018

@@ -1,0 +1,112 @@
+"""A proxy of a test, before librdkafka's mock cluster of three brokers. The client is librdkafka: what it says is asserted."""
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, Producer
+
+from kproxy.errors import KproxyError, UsageError
+from kproxy.testing import Proxy
+
+PATIENCE_S = 60
+QUIET = {"log_level": 0}
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[str]:
+    """Bootstrap addresses of a mock cluster; it lives as long as its producer."""
+    owner = Producer({"test.mock.num.brokers": 3, "bootstrap.servers": "mock", **QUIET})
+    yield ",".join(f"{broker.host}:{broker.port}" for broker in owner.list_topics(timeout=PATIENCE_S).brokers.values())
+    del owner
+
+
+@pytest.fixture(scope="module")
+def proxy(cluster: str) -> Iterator[Proxy]:
+    with Proxy(cluster) as running:
+        yield running
+
+
+def produce(proxy: Proxy, topic: str = "orders", count: int = 1, **settings: Any) -> list[int | None]:
+    """Produce; the error code of each record, None for one that was acknowledged."""
+    client = Producer({"bootstrap.servers": proxy.bootstrap, "message.timeout.ms": 60_000, **QUIET, **settings})
+    codes: list[int | None] = []
+
+    def delivered(error: KafkaError | None, _: object) -> None:
+        codes.append(error.code() if error else None)
+
+    for number in range(count):
+        client.produce(topic, str(number).encode(), partition=0, on_delivery=delivered)
+        assert client.flush(PATIENCE_S) == 0
+    return codes
+
+
+def test_faults_come_and_go_while_it_runs_and_count_what_fired(proxy: Proxy) -> None:
+    moved = proxy.fault(api="Produce", error="NOT_LEADER_OR_FOLLOWER", times=2)
+    assert produce(proxy) == [None]
+    assert (moved.fired, moved.calls) == (2, 3)
+    refused = proxy.fault(api="Produce", topic="refused", error="INVALID_RECORD", name="refused")
+    assert produce(proxy, "refused", count=2) == [87, 87]
+    assert produce(proxy) == [None]
+    assert (proxy.fired("refused"), refused.calls) == (2, 2)
+    refused.remove()
+    assert produce(proxy, "refused") == [None]
+    proxy.clear()
+    assert produce(proxy) == [None]
+    assert (moved.fired, refused.fired) == (2, 2)
+
+
+def test_a_lost_connection_is_one_of_the_calls(proxy: Proxy) -> None:
+    lost = proxy.fault(api="Produce", disconnect=True, call=2)
+    cut = proxy.fault(api="Produce", truncate=9, skip=3, times=1)
+    assert produce(proxy, count=4) == [None] * 4
+    assert (lost.fired, cut.fired) == (1, 1)
+    proxy.clear()
+
+
+def test_a_response_that_never_comes_times_out_and_is_asked_for_again(proxy: Proxy) -> None:
+    silent = proxy.fault("half_open_connection", api="Produce")
+    assert produce(proxy, **{"socket.timeout.ms": 1_000, "request.timeout.ms": 1_000}) == [None]
+    assert (silent.fired, silent.calls) == (1, 2)
+    proxy.clear()
+
+
+def test_the_same_seed_makes_the_same_calls_fail(proxy: Proxy) -> None:
+    runs = []
+    for _ in range(2):
+        chance = proxy.fault(api="Produce", error="INVALID_RECORD", probability=0.5, seed=3)
+        runs.append(produce(proxy, count=12))
+        assert chance.fired == runs[-1].count(87)
+        proxy.clear()
+    assert runs[0] == runs[1]
+    assert {None, 87} == set(runs[0])
+
+
+def test_mistakes_of_options_are_said_where_they_are_made(proxy: Proxy) -> None:
+    with pytest.raises(UsageError, match='there is no API "Product": did you mean Produce'):
+        proxy.fault(api="Product", error="NONE")
+    with pytest.raises(KproxyError, match="there is no fault 'none'"):
+        proxy.fired("none")
+    proxy.fault(api="EndTxn", delay=1, name="twice")
+    with pytest.raises(KproxyError, match="there is a fault 'twice' already"):
+        proxy.fault(api="EndTxn", delay=1, name="twice")
+    proxy.clear()
+
+
+def test_a_proxy_that_cannot_start_says_why_and_leaves_nothing(cluster: str) -> None:
+    wrong = Proxy(cluster, addresses={"mode": "port"})
+    with pytest.raises(KproxyError, match=r"port .* is where the admin server listens"):
+        wrong.__enter__()
+    assert wrong._process is None
+
+
+def test_it_ends_with_its_block(cluster: str) -> None:
+    with Proxy(cluster) as running:
+        assert running._process is not None
+        pid = running._process.pid
+        folder = running._file.parent
+        assert "serving" in "".join(running.log())
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+    assert not folder.exists()
