@@ -1,11 +1,13 @@
 """Run inside a network namespace that redirects port 9092 to kproxy: a broker, `kproxy run` in transparent mode, a client.
 
-`python -m tests.support.redirected CONFIG BROKER-HOST CLIENT-HOST` prints what came of it as JSON: the response read (hex; ""
-for none), how many connections the broker saw, and kproxy's log.
+`python -m tests.support.redirected CONFIG BROKER-HOST CLIENT-HOST [USER]` prints what came of it as JSON: the response read
+(hex; "" for none), how many connections the broker saw, and kproxy's log. USER: the user id to which the client's socket belongs.
 """
 
 import contextlib
+import encodings.idna  # noqa: F401 - of getaddrinfo, imported before this is another user
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -46,7 +48,7 @@ def _until_serving(process: "subprocess.Popen[str]", log: list[dict[str, Any]]) 
             return
 
 
-def main(config: str, broker: str, client: str) -> None:
+def main(config: str, broker: str, client: str, user: str = "0") -> None:
     """See above."""
     seen: list[str] = []
     family = socket.AF_INET6 if ":" in broker else socket.AF_INET
@@ -58,7 +60,9 @@ def main(config: str, broker: str, client: str) -> None:
         watchdog.start()
         log: list[dict[str, Any]] = []
         _until_serving(process, log)
+        os.seteuid(int(user))
         answer = _ask(broker, client)
+        os.seteuid(0)
         process.send_signal(signal.SIGTERM)
         assert process.stderr is not None
         log.extend(json.loads(line) for line in process.stderr)
