@@ -4,15 +4,17 @@
     {rows}                how many rows there are
     {count column}        how many different values; NULL is none
     {sum column}          also max, min; NULL is passed over
+    {counts column}       each value with its number of rows, the most frequent first: 3 joined, 1 left
     {... where c=value}   of the rows whose column c has that value, as in {rows where breaks=true}
     {...:format}          ``,`` 1,234; bytes 1.2 KB; ms 12.5 ms; % 12 % of a share; client/clients 3 clients; ? nothing;
                           200 at most so many characters of a text; else as in Python
     [text|otherwise]      text, or otherwise (which may be left out) where the first field of text is 0, empty, false or NULL
 
-A name from the traffic is escaped and shortened. What is NULL is shown as "unknown".
+A name from the traffic is escaped and shortened. What is NULL is shown as "unknown", an empty client_id as "(no client id)".
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from string import Formatter
 from typing import Any, NamedTuple, TypeAlias
@@ -22,11 +24,12 @@ from kproxy.output.times import render_size
 
 Row: TypeAlias = Mapping[str, Any]
 FIELD = re.compile(
-    r"(?:(?P<function>count|sum|max|min) +)?(?P<column>[a-z_][a-z0-9_]*)(?: +where +(?P<key>[a-z_][a-z0-9_]*)=(?P<value>.*))?"
+    r"(?:(?P<function>counts|count|sum|max|min) +)?(?P<column>[a-z_][a-z0-9_]*)(?: +where +(?P<key>[a-z_][a-z0-9_]*)=(?P<value>.*))?"
 )
 MARKS = re.compile(r"([\[\]|])")
 PLURAL = re.compile(r"[^/]+/[^/]+")
 UNKNOWN = "unknown"
+NO_CLIENT_ID = "(no client id)"  # null in the request header, or empty
 LONGEST = 80  # characters of a name or a reason
 
 
@@ -127,9 +130,14 @@ def _value(field: re.Match[str], rows: Sequence[Row]) -> Any:
         return len(rows)
     if rows and column not in rows[0]:
         raise TemplateError(f"the rows have no column {column!r}")
+    if column == "client_id":
+        rows = [{column: row[column] or NO_CLIENT_ID} for row in rows]
     if function is None:
         return rows[0][column] if rows else None
     values = [row[column] for row in rows if row[column] is not None]
+    if function == "counts":
+        counted = sorted(Counter(map(str, values)).items(), key=lambda each: (-each[1], each[0]))
+        return ", ".join(f"{count:,} {value}" for value, count in counted)
     if function == "count":
         return len({str(value) for value in values})
     if function == "sum":
@@ -185,5 +193,5 @@ def _split(template: str) -> list[tuple[str, str | None, str | None, str | None]
 def _parse(field: str) -> re.Match[str]:
     match = FIELD.fullmatch(field.strip())
     if match is None:
-        raise TemplateError(f"{{{field[:60]}}} is not a column, rows, or count, sum, max, min of a column")
+        raise TemplateError(f"{{{field[:60]}}} is not a column, rows, or count, counts, sum, max, min of a column")
     return match

@@ -19,10 +19,11 @@ columns:
   first_micros: ""
   last_micros: ""
   refused_records: ""
+  cluster: its id, else the first address of its brokers
 action: A topic that is only written or untouched for as long as its retention may not be needed; ask its owner.
 parameters:
   topic: {default: "", meaning: Only this topic.}
-needs: [record_batches, offsets, exchanges, group_events, connections, clients]
+needs: [record_batches, offsets, exchanges, group_events, connections, clients, connection_clusters]
 verdict: "{count client_id:client/clients}, {count topic:topic/topics}[; most records: {records:,}, {client_id} ({direction} {topic})]"
 order: 10
 */
@@ -31,6 +32,7 @@ WITH span AS (
 ),
 batches AS (
   SELECT
+    k.cluster,
     c.client,
     CASE WHEN b.direction = 'produce' THEN 'produce' WHEN c.role = 'broker' THEN 'replicate' ELSE 'fetch' END AS direction,
     coalesce(b.topic, b.topic_id) AS topic,
@@ -41,12 +43,14 @@ batches AS (
     max(unix_micros(b.at)) AS last_micros
   FROM record_batches b
   JOIN clients c ON c.connection_id = b.connection_id
+  JOIN connection_clusters k ON k.connection_id = b.connection_id
   WHERE NOT coalesce(b.is_control, false)
-  GROUP BY c.client, CASE WHEN b.direction = 'produce' THEN 'produce' WHEN c.role = 'broker' THEN 'replicate' ELSE 'fetch' END,
+  GROUP BY k.cluster, c.client, CASE WHEN b.direction = 'produce' THEN 'produce' WHEN c.role = 'broker' THEN 'replicate' ELSE 'fetch' END,
     coalesce(b.topic, b.topic_id)
 ),
 fetches AS (
   SELECT
+    k.cluster,
     c.client,
     CASE WHEN c.role = 'broker' OR o.replica_id >= 0 THEN 'replicate' ELSE 'fetch' END AS direction,
     coalesce(o.topic, o.topic_id) AS topic,
@@ -54,11 +58,13 @@ fetches AS (
     max(unix_micros(o.at)) AS last_micros
   FROM offsets o
   JOIN clients c ON c.connection_id = o.connection_id
+  JOIN connection_clusters k ON k.connection_id = o.connection_id
   WHERE o.kind = 'fetch' AND coalesce(o.error_code, 0) = 0
-  GROUP BY c.client, CASE WHEN c.role = 'broker' OR o.replica_id >= 0 THEN 'replicate' ELSE 'fetch' END, coalesce(o.topic, o.topic_id)
+  GROUP BY k.cluster, c.client, CASE WHEN c.role = 'broker' OR o.replica_id >= 0 THEN 'replicate' ELSE 'fetch' END, coalesce(o.topic, o.topic_id)
 ),
 named AS (  -- topics in requests whose rows are not in the other tables
   SELECT
+    k.cluster,
     c.client,
     CASE
       WHEN e.api_key = 78 THEN 'fetch'
@@ -74,6 +80,7 @@ named AS (  -- topics in requests whose rows are not in the other tables
     LATERAL VIEW explode(CASE WHEN size(topics) > 0 THEN topics ELSE array(CAST(NULL AS STRING)) END) named AS topic
   ) e
   JOIN clients c ON c.connection_id = e.connection_id
+  JOIN connection_clusters k ON k.connection_id = e.connection_id
   WHERE c.role = 'client'
     AND (
       e.api_key IN (15, 16, 19, 20, 21, 29, 30, 31, 32, 33, 34, 35, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 50, 51,
@@ -83,6 +90,7 @@ named AS (  -- topics in requests whose rows are not in the other tables
 ),
 administered AS (
   SELECT
+    cluster,
     client,
     direction,
     topic,
@@ -91,10 +99,10 @@ administered AS (
     min(micros) AS first_micros,
     max(micros) AS last_micros
   FROM named
-  GROUP BY client, direction, topic
+  GROUP BY cluster, client, direction, topic
 ),
 memberships AS (
-  SELECT c.client, m.group_id, m.topic, m.micros, m.is_member
+  SELECT k.cluster, c.client, m.group_id, m.topic, m.micros, m.is_member
   FROM (
     SELECT
       o.connection_id,
@@ -111,10 +119,12 @@ memberships AS (
     WHERE event IN ('sync', 'heartbeat', 'join') AND coalesce(group_type, '') <> 'streams'
   ) m
   JOIN clients c ON c.connection_id = m.connection_id
+  JOIN connection_clusters k ON k.connection_id = m.connection_id
   WHERE c.role = 'client'
 ),
 groups AS (
   SELECT
+    cluster,
     client,
     topic,
     sort_array(collect_set(group_id)) AS group_ids,
@@ -122,27 +132,29 @@ groups AS (
     max(micros) AS last_micros,
     max(is_member) AS is_member
   FROM memberships
-  GROUP BY client, topic
+  GROUP BY cluster, client, topic
 ),
 described AS (
-  SELECT topic, min(unix_micros(response_at)) AS first_micros, max(unix_micros(response_at)) AS last_micros
-  FROM (SELECT response_at, topic FROM exchanges LATERAL VIEW explode(described_topics) described AS topic) d
+  SELECT k.cluster, topic, min(unix_micros(response_at)) AS first_micros, max(unix_micros(response_at)) AS last_micros
+  FROM (SELECT connection_id, response_at, topic FROM exchanges LATERAL VIEW explode(described_topics) described AS topic) d
+  JOIN connection_clusters k ON k.connection_id = d.connection_id
   WHERE NOT startswith(topic, '__')
-  GROUP BY topic
+  GROUP BY k.cluster, topic
 ),
 every AS (
-  SELECT client, direction, topic, records, refused_records, bytes, first_micros, last_micros FROM batches
+  SELECT cluster, client, direction, topic, records, refused_records, bytes, first_micros, last_micros FROM batches
   UNION ALL
-  SELECT client, direction, topic, 0, 0, 0, first_micros, last_micros FROM fetches
+  SELECT cluster, client, direction, topic, 0, 0, 0, first_micros, last_micros FROM fetches
   UNION ALL
-  SELECT client, direction, topic, 0, 0, 0, first_micros, last_micros FROM administered
+  SELECT cluster, client, direction, topic, 0, 0, 0, first_micros, last_micros FROM administered
   UNION ALL
-  SELECT client, 'subscribe', topic, 0, 0, 0, first_micros, last_micros FROM groups WHERE is_member = 1
+  SELECT cluster, client, 'subscribe', topic, 0, 0, 0, first_micros, last_micros FROM groups WHERE is_member = 1
   UNION ALL
-  SELECT CAST(NULL AS STRING), 'none', topic, 0, 0, 0, first_micros, last_micros FROM described
+  SELECT cluster, CAST(NULL AS STRING), 'none', topic, 0, 0, 0, first_micros, last_micros FROM described
 ),
 summed AS (
   SELECT
+    cluster,
     client,
     direction,
     topic,
@@ -152,16 +164,16 @@ summed AS (
     min(first_micros) AS first_micros,
     max(last_micros) AS last_micros
   FROM every
-  GROUP BY client, direction, topic
+  GROUP BY cluster, client, direction, topic
 ),
 used AS (
   SELECT
     s.*,
-    max(CASE WHEN direction = 'produce' THEN 1 ELSE 0 END) OVER (PARTITION BY topic) AS is_written,
-    max(CASE WHEN direction IN ('fetch', 'subscribe') THEN 1 ELSE 0 END) OVER (PARTITION BY topic) AS is_read,
-    max(CASE WHEN direction = 'fetch' THEN 1 ELSE 0 END) OVER (PARTITION BY client, topic) AS is_fetched_by_it,
-    max(CASE WHEN direction = 'administer' THEN 1 ELSE 0 END) OVER (PARTITION BY topic) AS is_administered,
-    count(*) OVER (PARTITION BY topic) AS rows_of_it
+    max(CASE WHEN direction = 'produce' THEN 1 ELSE 0 END) OVER (PARTITION BY cluster, topic) AS is_written,
+    max(CASE WHEN direction IN ('fetch', 'subscribe') THEN 1 ELSE 0 END) OVER (PARTITION BY cluster, topic) AS is_read,
+    max(CASE WHEN direction = 'fetch' THEN 1 ELSE 0 END) OVER (PARTITION BY cluster, client, topic) AS is_fetched_by_it,
+    max(CASE WHEN direction = 'administer' THEN 1 ELSE 0 END) OVER (PARTITION BY cluster, topic) AS is_administered,
+    count(*) OVER (PARTITION BY cluster, topic) AS rows_of_it
   FROM summed s
 ),
 who AS (
@@ -203,14 +215,15 @@ SELECT
   round(u.records * 1e6 / nullif(s.micros, 0), 3) AS records_per_second,
   round(u.bytes * 1e6 / nullif(s.micros, 0), 3) AS bytes_per_second,
   u.first_micros,
-  u.last_micros
+  u.last_micros,
+  u.cluster
 FROM used u
 CROSS JOIN span s
 LEFT JOIN who w ON w.client = u.client
-LEFT JOIN groups g ON g.client = u.client AND g.topic = u.topic
+LEFT JOIN groups g ON g.cluster = u.cluster AND g.client = u.client AND g.topic = u.topic
 LEFT JOIN administered a
-  ON a.client = u.client AND a.direction = u.direction AND u.direction = 'administer' AND coalesce(a.topic, '') = coalesce(u.topic, '')
+  ON a.cluster = u.cluster AND a.client = u.client AND a.direction = u.direction AND u.direction = 'administer' AND coalesce(a.topic, '') = coalesce(u.topic, '')
 WHERE (u.direction <> 'none' OR u.rows_of_it = 1)
   AND (u.direction <> 'subscribe' OR u.is_fetched_by_it = 0)
   AND (:topic = '' OR u.topic = :topic)
-ORDER BY u.records DESC, u.direction, u.topic, w.client_id, w.principal, w.software, w.software_version
+ORDER BY u.records DESC, u.direction, u.topic, w.client_id, w.principal, w.software, w.software_version, u.cluster

@@ -7,8 +7,8 @@ meaning: >-
 columns:
   began_at: ""
   group_id: ""
-  generation_to: ""
-  cause: "what happened to the member that is named; deployment: several members were restarted one after the other; follow-up: the second step of a cooperative rebalance"
+  generation_to: generation, or epoch, that was formed; empty where all members left
+  cause: "what happened to the member that is named; deployment: several members were restarted one after the other; restart loop: one member was, again and again; follow-up: the second step of the rebalance before (cooperative assignors revoke first, then assign)"
   client_id: the member that caused it
   client_address: ""
   duration_ms: ""
@@ -17,6 +17,7 @@ columns:
   moved: partitions that went from one member to another
   members_after: ""
   evidence: ""
+  cluster: its id, else the first address of its brokers
 action: >-
   session timeout: look for a process that died, stood still or was cut off, at the member's address. poll timeout: processing took
   longer than max.poll.interval.ms; fetch less at a time (max.poll.records), or process elsewhere. deployment: use static members
@@ -24,158 +25,219 @@ action: >-
 reference: https://cwiki.apache.org/confluence/display/KAFKA/KIP-848%3A+The+Next+Generation+of+the+Consumer+Rebalance+Protocol
 parameters:
   restart_gap_ms: {default: 120000, meaning: Members that leave and join with less time between them belong to one deployment.}
-needs: [group_events, group_spells, group_generations, group_changes, group_owners, connections]
-verdict: "{rows:rebalance/rebalances} of {count group_id:group/groups}[, {rows where cause=session timeout} by session timeout][, {rows where cause=poll timeout} by poll timeout][, {rows where cause=deployment} by deployment][; longest pause {max pause_ms:ms}]"
+needs: [keyed_group_events, group_spells, group_generations, group_changes, group_owners, connections]
+verdict: "{rows:rebalance/rebalances} of {count group_id:group/groups}: {counts cause:200}[; longest pause {max pause_ms:ms}]"
 otherwise: No group rebalanced.
 order: 20
 */
 WITH generations AS (
   SELECT * FROM group_generations WHERE formed
 ), membership AS (
-  SELECT g.group_id, g.generation,
+  SELECT g.group_key, g.generation,
     count(DISTINCT CASE WHEN s.first_generation <= g.previous_generation AND s.last_generation >= g.previous_generation
       AND s.first_micros < g.formed_micros THEN s.identity END) AS members_before,
     count(DISTINCT CASE WHEN s.first_generation <= g.generation AND s.last_generation >= g.generation THEN s.identity END)
       AS members_after,
     count(DISTINCT CASE WHEN s.first_generation <= g.previous_generation AND s.last_generation >= g.generation
       THEN s.identity END) AS members_kept
-  FROM generations g JOIN group_spells s ON s.group_id = g.group_id
-  GROUP BY g.group_id, g.generation
+  FROM generations g JOIN group_spells s ON s.group_key = g.group_key
+  GROUP BY g.group_key, g.generation
 ), departures AS (
-  SELECT group_id, generation, member_id, client_id, micros FROM group_changes WHERE how IN ('left', 'session timeout')
+  -- a member that died is gone from when it was last heard of
+  SELECT c.group_key, c.generation, c.member_id, c.client_id, min(least(c.micros, coalesce(s.last_micros, c.micros))) AS micros,
+    max(c.micros) AS known_micros
+  FROM group_changes c
+  LEFT JOIN group_spells s ON c.how = 'session timeout' AND s.group_key = c.group_key AND s.member_id = c.member_id
+    AND s.first_micros <= c.micros
+  WHERE c.how IN ('left', 'session timeout')
+  GROUP BY c.group_key, c.generation, c.member_id, c.client_id
 ), arrivals AS (
-  SELECT group_id, generation, member_id, client_id, micros FROM group_changes WHERE how = 'joined'
+  SELECT group_key, generation, member_id, client_id, micros FROM group_changes WHERE how = 'joined'
 ), late_joins AS (
   -- a static member that comes back while its place is still kept: the generation stays as it is
-  SELECT e.group_id, e.group_type, e.response_generation AS generation, e.member_id, e.client_id, e.connection_id,
+  SELECT e.group_key, e.group_type, e.response_generation AS generation, e.member_id, e.client_id, e.connection_id,
     e.group_instance_id, e.protocol, unix_micros(e.request_at) AS micros, unix_micros(e.at) AS known,
-    row_number() OVER (PARTITION BY e.group_id, e.member_id ORDER BY e.request_at, e.exchange) AS place
-  FROM group_events e
-  JOIN generations g ON g.group_id = e.group_id AND g.generation = e.response_generation
+    row_number() OVER (PARTITION BY e.group_key, e.member_id ORDER BY e.request_at, e.exchange) AS place,
+    EXISTS (
+      SELECT 1 FROM keyed_group_events f WHERE f.group_key = e.group_key AND f.error_code = 82 AND f.member_id <> e.member_id
+        AND f.group_instance_id = e.group_instance_id AND f.at >= e.request_at) AS fences
+  FROM keyed_group_events e
+  JOIN generations g ON g.group_key = e.group_key AND g.generation = e.response_generation
   WHERE e.event = 'join' AND e.error_code = 0 AND e.group_instance_id IS NOT NULL
     AND unix_micros(e.request_at) > g.formed_micros
     AND EXISTS (
-      SELECT 1 FROM group_spells s WHERE s.group_id = e.group_id AND s.identity = e.group_instance_id
+      SELECT 1 FROM group_spells s WHERE s.group_key = e.group_key AND s.identity = e.group_instance_id
         AND s.first_micros < unix_micros(e.request_at) AND (s.member_id <> e.member_id OR e.group_type <> 'classic'))
 ), restarts AS (
   -- members that went and came back: the same client id, or the same instance
-  SELECT d.group_id, d.member_id AS went, a.member_id AS came, d.micros AS from_micros, a.micros AS to_micros,
-    row_number() OVER (PARTITION BY d.group_id, d.member_id ORDER BY a.micros, a.member_id) AS nearest
+  SELECT d.group_key, d.member_id AS went, a.member_id AS came, d.micros AS from_micros, greatest(a.micros, d.known_micros) AS to_micros,
+    row_number() OVER (PARTITION BY d.group_key, d.member_id ORDER BY a.micros, a.member_id) AS nearest
   FROM departures d
-  JOIN arrivals a ON a.group_id = d.group_id AND a.client_id = d.client_id AND a.micros > d.micros AND a.member_id <> d.member_id
+  JOIN arrivals a ON a.group_key = d.group_key AND a.client_id = d.client_id AND a.micros > d.micros AND a.member_id <> d.member_id
     AND a.micros - d.micros <= :restart_gap_ms * 1000
   UNION ALL
-  SELECT group_id, group_instance_id AS went, member_id AS came, micros AS from_micros, known AS to_micros, 1 AS nearest
+  SELECT group_key, group_instance_id AS went, member_id AS came, micros AS from_micros, known AS to_micros, 1 AS nearest
   FROM late_joins WHERE place = 1
   UNION ALL
-  SELECT group_id, client_id AS went, member_id AS came, micros AS from_micros, micros AS to_micros, 1 AS nearest
+  SELECT group_key, client_id AS went, member_id AS came, micros AS from_micros, micros AS to_micros, 1 AS nearest
   FROM group_changes WHERE how = 'static member back'
 ), restart_gaps AS (
   SELECT *, CASE WHEN from_micros - max(to_micros) OVER (
-    PARTITION BY group_id ORDER BY from_micros, came ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+    PARTITION BY group_key ORDER BY from_micros, came ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
   ) <= :restart_gap_ms * 1000 THEN 0 ELSE 1 END AS begins
   FROM restarts WHERE nearest = 1
 ), restart_series AS (
-  SELECT *, sum(begins) OVER (PARTITION BY group_id ORDER BY from_micros, came ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
+  SELECT *, sum(begins) OVER (PARTITION BY group_key ORDER BY from_micros, came ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
     AS series
   FROM restart_gaps
+), chains AS (
+  -- whether a member that went had itself come in place of another
+  SELECT s.*, c.came IS NOT NULL AS came_itself
+  FROM restart_series s
+  LEFT JOIN (SELECT DISTINCT group_key, series, came FROM restart_series) c
+    ON c.group_key = s.group_key AND c.series = s.series AND c.came = s.went
+), restart_sums AS (
+  SELECT group_key, min(from_micros) AS from_micros, max(to_micros) AS to_micros,
+    count(DISTINCT CASE WHEN NOT came_itself THEN went END) AS members, count(DISTINCT came) AS came,
+    count(DISTINCT CASE WHEN came_itself THEN went END) AS again
+  FROM chains GROUP BY group_key, series
 ), deployments AS (
-  SELECT group_id, min(from_micros) AS from_micros, max(to_micros) AS to_micros, count(DISTINCT went) AS members
-  FROM restart_series GROUP BY group_id, series
-  HAVING count(DISTINCT went) >= 2 AND count(DISTINCT came) >= 2
+  SELECT group_key, from_micros, to_micros, members, 'deployment' AS cause,
+    concat(CAST(members AS STRING), ' members were restarted in ', CAST((to_micros - from_micros) DIV 1000000 AS STRING), ' s') AS words
+  FROM restart_sums WHERE members >= 2 AND came >= 2
+  UNION ALL
+  SELECT group_key, from_micros, to_micros, members, 'restart loop' AS cause,
+    concat('one member was restarted ', CAST(again + 1 AS STRING), ' times in ',
+      CAST((to_micros - from_micros) DIV 1000000 AS STRING), ' s') AS words
+  FROM restart_sums WHERE members < 2 AND again >= 2
 ), ends AS (
   -- when a member of the generation before stopped consuming
-  SELECT g.group_id, g.generation, s.identity, max(CASE
+  SELECT g.group_key, g.generation, s.identity, max(CASE
       WHEN l.how IN ('left', 'poll timeout', 'removed by an administrator') AND l.rank = 1 THEN l.micros
       WHEN l.how IN ('session timeout', 'poll timeout') THEN s.last_micros
     END) AS gone_micros
   FROM generations g
-  JOIN group_changes l ON l.group_id = g.group_id AND l.generation = g.generation AND l.rank IN (1, 4)
-  JOIN group_spells s ON s.group_id = g.group_id AND s.member_id = l.member_id
+  JOIN group_changes l ON l.group_key = g.group_key AND l.generation = g.generation AND l.rank IN (1, 4)
+  JOIN group_spells s ON s.group_key = g.group_key AND s.member_id = l.member_id
     AND s.first_generation <= g.previous_generation AND s.last_generation >= g.previous_generation
-  GROUP BY g.group_id, g.generation, s.identity
+  GROUP BY g.group_key, g.generation, s.identity
 ), rejoins AS (
-  SELECT e.group_id, e.response_generation AS generation, s.identity, min(unix_micros(e.request_at)) AS micros,
+  SELECT e.group_key, e.response_generation AS generation, s.identity, min(unix_micros(e.request_at)) AS micros,
     max(size(e.owned)) AS owned
-  FROM group_events e
-  JOIN group_spells s ON s.group_id = e.group_id AND s.member_id = e.member_id
+  FROM keyed_group_events e
+  JOIN group_spells s ON s.group_key = e.group_key AND s.member_id = e.member_id
   WHERE e.event = 'join' AND e.group_type = 'classic' AND e.error_code = 0
-  GROUP BY e.group_id, e.response_generation, s.identity
+  GROUP BY e.group_key, e.response_generation, s.identity
 ), cooperative AS (
-  SELECT g.group_id, g.generation, max(CASE WHEN g.group_type <> 'classic' OR r.owned > 0 THEN 1 ELSE 0 END) AS keeps
-  FROM generations g LEFT JOIN rejoins r ON r.group_id = g.group_id AND r.generation = g.generation
-  GROUP BY g.group_id, g.generation
+  SELECT g.group_key, g.generation, max(CASE WHEN g.group_type <> 'classic' OR r.owned > 0 THEN 1 ELSE 0 END) AS keeps
+  FROM generations g LEFT JOIN rejoins r ON r.group_key = g.group_key AND r.generation = g.generation
+  GROUP BY g.group_key, g.generation
 ), stops AS (
-  SELECT g.group_id, g.generation, max(coalesce(n.gone_micros, r.micros)) AS micros
+  SELECT g.group_key, g.generation, max(coalesce(n.gone_micros, r.micros)) AS micros
   FROM generations g
-  JOIN group_spells s ON s.group_id = g.group_id AND s.first_generation <= g.previous_generation
+  JOIN group_spells s ON s.group_key = g.group_key AND s.first_generation <= g.previous_generation
     AND s.last_generation >= g.previous_generation AND s.first_micros < g.formed_micros
-  LEFT JOIN ends n ON n.group_id = g.group_id AND n.generation = g.generation AND n.identity = s.identity
-  LEFT JOIN rejoins r ON r.group_id = g.group_id AND r.generation = g.generation AND r.identity = s.identity
+  LEFT JOIN ends n ON n.group_key = g.group_key AND n.generation = g.generation AND n.identity = s.identity
+  LEFT JOIN rejoins r ON r.group_key = g.group_key AND r.generation = g.generation AND r.identity = s.identity
     AND r.micros <= g.formed_micros
-  GROUP BY g.group_id, g.generation
+  GROUP BY g.group_key, g.generation
 ), resumed AS (
-  SELECT group_id, generation, min(started_micros) AS micros FROM group_owners GROUP BY group_id, generation
+  SELECT group_key, generation, min(started_micros) AS micros FROM group_owners GROUP BY group_key, generation
 ), moved AS (
-  SELECT o.group_id, o.generation, o.partition, o.started_micros,
+  SELECT o.group_key, o.generation, o.partition, o.started_micros,
     coalesce(n.gone_micros, CASE WHEN c.keeps = 0 THEN r.micros END) AS stopped_micros
   FROM group_owners o
-  JOIN cooperative c ON c.group_id = o.group_id AND c.generation = o.generation
-  LEFT JOIN ends n ON n.group_id = o.group_id AND n.generation = o.generation AND n.identity = o.previous_identity
-  LEFT JOIN rejoins r ON r.group_id = o.group_id AND r.generation = o.generation AND r.identity = o.previous_identity
-  WHERE o.previous_identity IS NOT NULL AND o.previous_identity <> o.identity
+  JOIN cooperative c ON c.group_key = o.group_key AND c.generation = o.generation
+  LEFT JOIN ends n ON n.group_key = o.group_key AND n.generation = o.generation AND n.identity = o.previous_identity
+  LEFT JOIN rejoins r ON r.group_key = o.group_key AND r.generation = o.generation AND r.identity = o.previous_identity
+  WHERE o.previous_identity IS NOT NULL AND o.previous_identity <> o.identity AND NOT EXISTS (
+    SELECT 1 FROM group_generations z WHERE z.group_key = o.group_key AND z.emptied
+      AND z.place > o.previous_place AND z.place < o.place)
 ), moves AS (
-  SELECT group_id, generation, count(*) AS moved, array_join(slice(sort_array(collect_list(partition)), 1, 10), ', ') AS first_moved,
+  SELECT group_key, generation, count(*) AS moved, array_join(slice(sort_array(collect_list(partition)), 1, 10), ', ') AS first_moved,
     max(CASE WHEN started_micros > stopped_micros THEN started_micros - stopped_micros END) AS longest_micros
-  FROM moved GROUP BY group_id, generation
+  FROM moved GROUP BY group_key, generation
 ), added AS (
-  SELECT group_id, generation, count(*) AS added FROM group_owners
-  WHERE previous_identity IS NULL AND place > 1 GROUP BY group_id, generation
+  SELECT group_key, generation, count(*) AS added FROM group_owners
+  WHERE previous_identity IS NULL AND place > 1 GROUP BY group_key, generation
 ), protocols AS (
-  SELECT group_id, response_generation AS generation, max(protocol) AS protocol
-  FROM group_events WHERE event IN ('join', 'sync') AND error_code = 0 GROUP BY group_id, response_generation
+  SELECT group_key, response_generation AS generation, max(protocol) AS protocol
+  FROM keyed_group_events WHERE event IN ('join', 'sync') AND error_code = 0 GROUP BY group_key, response_generation
 ), others AS (
-  SELECT group_id, generation, array_join(slice(sort_array(collect_set(concat(coalesce(client_id, 'a member'), ' ', how))), 1, 3), ', ')
+  SELECT group_key, generation, array_join(slice(sort_array(collect_set(concat(coalesce(client_id, 'a member'), ' ', how))), 1, 3), ', ')
     AS more
-  FROM group_changes WHERE place > 1 GROUP BY group_id, generation
-), causes AS (
-  SELECT g.group_id, g.generation, r.member_id, r.client_id, r.connection_id,
-    CASE WHEN r.how IS NOT NULL THEN r.how WHEN coalesce(a.added, 0) > 0 THEN 'metadata change' ELSE 'unknown' END AS trigger,
-    CASE WHEN r.evidence IS NOT NULL THEN r.evidence
-      WHEN coalesce(a.added, 0) > 0 THEN 'partitions were assigned that no member had before'
-      ELSE 'what began it was not seen' END AS evidence
+  FROM group_changes WHERE place > 1 GROUP BY group_key, generation
+), assignments_known AS (
+  -- whether it is known what every member had before; it is not where the capture began in the middle of the group
+  SELECT g.group_key, g.generation, min(CASE WHEN EXISTS (
+      SELECT 1 FROM keyed_group_events a WHERE a.group_key = s.group_key AND a.member_id = s.member_id AND a.assignment IS NOT NULL
+        AND unix_micros(a.at) < g.formed_micros) THEN 1 ELSE 0 END) AS known,
+    max(CASE WHEN EXISTS (SELECT 1 FROM group_owners o WHERE o.group_key = g.group_key AND o.place < g.place) THEN 1 ELSE 0 END)
+      AS had_some
   FROM generations g
-  LEFT JOIN group_changes r ON r.group_id = g.group_id AND r.generation = g.generation AND r.place = 1
-  LEFT JOIN added a ON a.group_id = g.group_id AND a.generation = g.generation
+  JOIN group_spells s ON s.group_key = g.group_key AND s.first_generation <= g.previous_generation
+    AND s.last_generation >= g.previous_generation AND s.first_micros < g.formed_micros
+  GROUP BY g.group_key, g.generation
+), untold_alone AS (
+  -- generations before which nothing was seen to happen to a member
+  SELECT g.group_key, g.generation, g.group_type, g.place, CASE
+      WHEN coalesce(a.added, 0) = 0 OR coalesce(k.known, 0) = 0 THEN 'unknown'
+      WHEN k.had_some = 0 THEN 'follow-up'
+      ELSE 'metadata change' END AS how
+  FROM generations g
+  LEFT JOIN added a ON a.group_key = g.group_key AND a.generation = g.generation
+  LEFT JOIN assignments_known k ON k.group_key = g.group_key AND k.generation = g.generation
+  WHERE NOT EXISTS (SELECT 1 FROM group_changes c WHERE c.group_key = g.group_key AND c.generation = g.generation)
+), untold AS (
+  -- share groups have an epoch for the topic's new partitions, and assign them in the next one
+  SELECT u.group_key, u.generation,
+    CASE WHEN u.how = 'unknown' AND n.how = 'metadata change' THEN 'metadata change'
+      WHEN u.how = 'metadata change' AND b.how = 'unknown' THEN 'follow-up' ELSE u.how END AS how,
+    CASE WHEN u.how = 'unknown' AND n.how = 'metadata change' THEN 'the next epoch assigns partitions that no member had before'
+      WHEN u.how = 'metadata change' AND b.how = 'unknown' THEN 'the partitions that were new in the epoch before'
+      WHEN u.how = 'metadata change' THEN 'partitions were assigned that no member had before'
+      WHEN u.how = 'follow-up' THEN 'the first assignment, after members had joined'
+      ELSE 'what began it was not seen' END AS evidence
+  FROM untold_alone u
+  LEFT JOIN untold_alone n ON n.group_key = u.group_key AND n.place = u.place + 1 AND u.group_type = 'share'
+  LEFT JOIN untold_alone b ON b.group_key = u.group_key AND b.place = u.place - 1 AND u.group_type = 'share'
+), causes AS (
+  SELECT g.group_key, g.generation, r.member_id, r.client_id, r.connection_id, coalesce(r.how, u.how) AS trigger,
+    coalesce(r.evidence, u.evidence) AS evidence
+  FROM generations g
+  LEFT JOIN untold u ON u.group_key = g.group_key AND u.generation = g.generation
+  LEFT JOIN group_changes r ON r.group_key = g.group_key AND r.generation = g.generation AND r.place = 1
 ), timeline AS (
-  SELECT g.group_id, g.group_type, g.began_micros, g.last_micros, g.previous_generation AS generation_from,
-    g.generation AS generation_to, c.trigger, c.client_id, c.member_id, c.connection_id, c.evidence,
-    CASE WHEN m.members_before = 0 THEN NULL
+  SELECT g.group_key, g.group_type, g.began_micros, g.last_micros, g.previous_generation AS generation_from,
+    CASE WHEN NOT g.emptied THEN g.generation END AS generation_to, c.trigger, c.client_id, c.member_id, c.connection_id, c.evidence,
+    CASE WHEN m.members_before = 0 OR g.emptied THEN NULL
       WHEN k.keeps = 1 AND m.members_kept > 0 THEN 0
-      ELSE greatest(w.micros - s.micros, 0) END AS pause_micros,
+      WHEN w.micros IS NOT NULL THEN greatest(w.micros - s.micros, 0) END AS pause_micros,
     coalesce(v.moved, 0) AS moved, v.first_moved, v.longest_micros, coalesce(a.added, 0) AS added,
     m.members_before, m.members_after, p.protocol, o.more
   FROM generations g
-  JOIN causes c ON c.group_id = g.group_id AND c.generation = g.generation
-  JOIN cooperative k ON k.group_id = g.group_id AND k.generation = g.generation
-  LEFT JOIN membership m ON m.group_id = g.group_id AND m.generation = g.generation
-  LEFT JOIN stops s ON s.group_id = g.group_id AND s.generation = g.generation
-  LEFT JOIN resumed w ON w.group_id = g.group_id AND w.generation = g.generation
-  LEFT JOIN moves v ON v.group_id = g.group_id AND v.generation = g.generation
-  LEFT JOIN added a ON a.group_id = g.group_id AND a.generation = g.generation
-  LEFT JOIN protocols p ON p.group_id = g.group_id AND p.generation = g.generation
-  LEFT JOIN others o ON o.group_id = g.group_id AND o.generation = g.generation
+  JOIN causes c ON c.group_key = g.group_key AND c.generation = g.generation
+  JOIN cooperative k ON k.group_key = g.group_key AND k.generation = g.generation
+  LEFT JOIN membership m ON m.group_key = g.group_key AND m.generation = g.generation
+  LEFT JOIN stops s ON s.group_key = g.group_key AND s.generation = g.generation
+  LEFT JOIN resumed w ON w.group_key = g.group_key AND w.generation = g.generation
+  LEFT JOIN moves v ON v.group_key = g.group_key AND v.generation = g.generation
+  LEFT JOIN added a ON a.group_key = g.group_key AND a.generation = g.generation
+  LEFT JOIN protocols p ON p.group_key = g.group_key AND p.generation = g.generation
+  LEFT JOIN others o ON o.group_key = g.group_key AND o.generation = g.generation
   UNION ALL
-  SELECT j.group_id, j.group_type, j.micros AS began_micros, j.known AS last_micros, j.generation AS generation_from,
-    j.generation AS generation_to, 'static member back' AS trigger, j.client_id, j.member_id, j.connection_id,
-    concat('instance ', j.group_instance_id, ' joined again while its place was kept') AS evidence,
+  SELECT j.group_key, j.group_type, j.micros AS began_micros, j.known AS last_micros, j.generation AS generation_from,
+    j.generation AS generation_to, CASE WHEN j.fences THEN 'static member replaced' ELSE 'static member back' END AS trigger,
+    j.client_id, j.member_id, j.connection_id,
+    concat('instance ', j.group_instance_id, CASE WHEN j.fences THEN ' joined while another process had that instance id'
+      ELSE ' joined again while its place was kept' END) AS evidence,
     CAST(0 AS BIGINT) AS pause_micros, 0 AS moved, CAST(NULL AS STRING) AS first_moved, CAST(NULL AS BIGINT) AS longest_micros,
     0 AS added, m.members_after AS members_before, m.members_after, j.protocol, CAST(NULL AS STRING) AS more
   FROM late_joins j
-  LEFT JOIN membership m ON m.group_id = j.group_id AND m.generation = j.generation
+  LEFT JOIN membership m ON m.group_key = j.group_key AND m.generation = j.generation
   WHERE j.place = 1
   UNION ALL
-  SELECT x.group_id, CAST(NULL AS STRING) AS group_type, x.began_micros, x.micros AS last_micros, x.generation AS generation_from,
+  SELECT x.group_key, CAST(NULL AS STRING) AS group_type, x.began_micros, x.micros AS last_micros, x.generation AS generation_from,
     x.generation AS generation_to, 'coordinator moved' AS trigger, CAST(NULL AS STRING) AS client_id,
     CAST(NULL AS STRING) AS member_id, CAST(NULL AS STRING) AS connection_id, x.evidence, CAST(0 AS BIGINT) AS pause_micros,
     0 AS moved, CAST(NULL AS STRING) AS first_moved, CAST(NULL AS BIGINT) AS longest_micros, 0 AS added,
@@ -183,15 +245,15 @@ WITH generations AS (
   FROM group_coordinator_moves x WHERE NOT x.rebalanced
 )
 SELECT
-  t.group_id,
+  l.group_id,
   t.group_type,
   timestamp_micros(t.began_micros) AS began_at,
   timestamp_micros(t.last_micros) AS ended_at,
   round((t.last_micros - t.began_micros) / 1000, 3) AS duration_ms,
   t.generation_from,
   t.generation_to,
-  CASE WHEN d.group_id IS NOT NULL AND t.trigger IN ('left', 'session timeout', 'joined', 'static member back', 'follow-up', 'unknown')
-    THEN 'deployment' ELSE t.trigger END AS cause,
+  CASE WHEN d.group_key IS NOT NULL AND t.trigger IN ('left', 'session timeout', 'joined', 'static member back', 'follow-up', 'unknown')
+    THEN d.cause ELSE t.trigger END AS cause,
   t.trigger,
   t.client_id,
   t.member_id,
@@ -207,9 +269,10 @@ SELECT
   t.protocol,
   concat(t.evidence,
     CASE WHEN t.more <> '' THEN concat('; also: ', t.more) ELSE '' END,
-    CASE WHEN d.group_id IS NOT NULL THEN concat('; ', CAST(d.members AS STRING), ' members were restarted in ',
-      CAST((d.to_micros - d.from_micros) DIV 1000000 AS STRING), ' s') ELSE '' END) AS evidence
+    CASE WHEN d.group_key IS NOT NULL THEN concat('; ', d.words) ELSE '' END) AS evidence,
+  l.cluster
 FROM timeline t
+JOIN group_lives l ON l.group_key = t.group_key
 LEFT JOIN connections c ON c.connection_id = t.connection_id
-LEFT JOIN deployments d ON d.group_id = t.group_id AND t.began_micros >= d.from_micros AND t.began_micros <= d.to_micros
-ORDER BY t.group_id, began_at, t.generation_to, t.trigger, t.member_id
+LEFT JOIN deployments d ON d.group_key = t.group_key AND t.began_micros >= d.from_micros AND t.began_micros <= d.to_micros
+ORDER BY l.group_id, t.group_key, began_at, t.generation_to, t.trigger, t.member_id

@@ -19,9 +19,10 @@ columns:
   median_gap_ms: time between two batches of a partition
   format_old: batches of message format 0 or 1
   refused_records: ""
+  cluster: its id, else the first address of its brokers
 action: Small batches of busy topics cost the broker most; raise linger.ms, compress, choose another key where skew is high.
 parameters: {}
-needs: [record_batches, clients, connections]
+needs: [record_batches, clients, connections, connection_clusters]
 verdict: "{count topic:topic/topics}; busiest: {topic}, {records:,} records, {bytes:bytes} ({direction}), {records_per_batch:.1f} records a batch"
 order: 45
 */
@@ -30,6 +31,7 @@ WITH span AS (
 ),
 batches AS (
   SELECT
+    n.cluster,
     coalesce(b.topic, b.topic_id) AS topic,
     CASE WHEN b.direction = 'produce' THEN 'produce' WHEN c.role = 'broker' THEN 'replicate' ELSE 'fetch' END AS direction,
     b.partition,
@@ -41,31 +43,34 @@ batches AS (
     b.is_transactional,
     b.error_code,
     unix_micros(b.at) - lag(unix_micros(b.at)) OVER (
-      PARTITION BY coalesce(b.topic, b.topic_id), b.direction, c.role, b.partition
+      PARTITION BY n.cluster, coalesce(b.topic, b.topic_id), b.direction, c.role, b.partition
       ORDER BY unix_micros(b.at), b.connection_id, b.exchange
     ) AS gap_micros,
     unix_micros(b.at) AS micros
   FROM record_batches b
   JOIN clients c ON c.connection_id = b.connection_id
+  JOIN connection_clusters n ON n.connection_id = b.connection_id
   WHERE NOT coalesce(b.is_control, false) AND b.magic IS NOT NULL
 ),
 partitions AS (
   SELECT
+    cluster,
     topic,
     direction,
     count(*) AS partitions,
     max(records) AS most_records,
     max_by(partition, struct(records, -CAST(partition AS BIGINT))) AS busiest_partition
-  FROM (SELECT topic, direction, partition, sum(records) AS records FROM batches GROUP BY topic, direction, partition) p
-  GROUP BY topic, direction
+  FROM (SELECT cluster, topic, direction, partition, sum(records) AS records FROM batches GROUP BY cluster, topic, direction, partition) p
+  GROUP BY cluster, topic, direction
 ),
 codecs AS (
   SELECT
+    cluster,
     topic,
     direction,
     sort_array(collect_list(concat(codec, ' ', CAST(batches AS STRING)))) AS codecs
-  FROM (SELECT topic, direction, codec, count(*) AS batches FROM batches GROUP BY topic, direction, codec) k
-  GROUP BY topic, direction
+  FROM (SELECT cluster, topic, direction, codec, count(*) AS batches FROM batches GROUP BY cluster, topic, direction, codec) k
+  GROUP BY cluster, topic, direction
 )
 SELECT
   b.topic,
@@ -96,10 +101,11 @@ SELECT
   sum(CASE WHEN b.is_transactional THEN 1 ELSE 0 END) AS transactional_batches,
   sum(CASE WHEN b.magic < 2 THEN 1 ELSE 0 END) AS format_old,
   min(b.micros) AS first_micros,
-  max(b.micros) AS last_micros
+  max(b.micros) AS last_micros,
+  b.cluster
 FROM batches b
 CROSS JOIN span s
-JOIN partitions p ON p.topic = b.topic AND p.direction = b.direction
-JOIN codecs k ON k.topic = b.topic AND k.direction = b.direction
-GROUP BY b.topic, b.direction, p.partitions, p.most_records, p.busiest_partition, k.codecs, s.micros
-ORDER BY bytes DESC, b.topic, b.direction
+JOIN partitions p ON p.cluster = b.cluster AND p.topic = b.topic AND p.direction = b.direction
+JOIN codecs k ON k.cluster = b.cluster AND k.topic = b.topic AND k.direction = b.direction
+GROUP BY b.cluster, b.topic, b.direction, p.partitions, p.most_records, p.busiest_partition, k.codecs, s.micros
+ORDER BY bytes DESC, b.topic, b.direction, b.cluster

@@ -9,99 +9,118 @@ stored: true
 WITH generations AS (
   SELECT * FROM group_generations WHERE formed
 ), members_before AS (
-  SELECT g.group_id, g.generation, s.member_id, s.spell, s.identity
-  FROM generations g JOIN group_spells s ON s.group_id = g.group_id
+  SELECT g.group_key, g.generation, s.member_id, s.spell, s.identity
+  FROM generations g JOIN group_spells s ON s.group_key = g.group_key
   WHERE s.first_generation <= g.previous_generation AND s.last_generation >= g.previous_generation
     AND s.first_micros < g.formed_micros
 ), members_after AS (
-  SELECT g.group_id, g.generation, s.member_id, s.spell, s.identity
-  FROM generations g JOIN group_spells s ON s.group_id = g.group_id
+  SELECT g.group_key, g.generation, s.member_id, s.spell, s.identity
+  FROM generations g JOIN group_spells s ON s.group_key = g.group_key
   WHERE s.first_generation <= g.generation AND s.last_generation >= g.generation
+), members AS (
+  SELECT group_key, member_id, max(group_instance_id) AS group_instance_id, max(client_id) AS client_id
+  FROM keyed_group_events WHERE event IN ('join', 'sync', 'heartbeat') AND member_id <> '' GROUP BY group_key, member_id
+), latest_instances AS (
+  SELECT group_key, group_instance_id, max_by(member_id, last_micros) AS member_id
+  FROM group_spells WHERE group_instance_id IS NOT NULL AND last_micros IS NOT NULL GROUP BY group_key, group_instance_id
+), leaves_sent AS (
+  -- of static members that an administrator removes, only the instance is named
+  SELECT e.group_key, coalesce(nullif(e.member_id, ''), i.member_id, '') AS member_id, e.group_instance_id, e.connection_id,
+    e.generation, e.group_type, e.error_code, e.request_at, e.at, e.reason, e.client_id AS sender
+  FROM keyed_group_events e
+  LEFT JOIN latest_instances i ON i.group_key = e.group_key AND i.group_instance_id = e.group_instance_id
+  WHERE e.event = 'leave'
 ), leaves AS (
   -- a leave without a reason, of a member whose process goes on, is that of a client whose application did not poll
-  SELECT e.group_id, e.member_id, e.group_instance_id, e.client_id, e.connection_id, e.generation, e.group_type, e.error_code,
-    unix_micros(coalesce(e.request_at, e.at)) AS micros, e.reason,
+  SELECT e.group_key, e.member_id, e.group_instance_id, coalesce(m.client_id, e.sender) AS client_id, e.connection_id, e.generation,
+    e.group_type, e.error_code, unix_micros(coalesce(e.request_at, e.at)) AS micros, e.reason, e.sender, c.client_address,
     CASE
+      WHEN e.reason LIKE '%removed by an admin%' OR (m.client_id IS NOT NULL AND NOT (e.sender <=> m.client_id))
+        THEN 'removed by an administrator'
       WHEN e.reason LIKE '%poll timeout%' THEN 'poll timeout'
-      WHEN e.reason LIKE '%removed by an admin%' THEN 'removed by an administrator'
       WHEN e.reason IS NOT NULL THEN 'left'
       WHEN unix_micros(c.last_seen_at) - unix_micros(coalesce(e.request_at, e.at)) <= 2000000 AND (c.closed_at IS NULL
         OR unix_micros(c.closed_at) - unix_micros(coalesce(e.request_at, e.at)) <= 10000000) THEN 'left'
       ELSE 'poll timeout'
     END AS how
-  FROM group_events e JOIN connections c ON c.connection_id = e.connection_id
-  WHERE e.event = 'leave'
+  FROM leaves_sent e
+  JOIN connections c ON c.connection_id = e.connection_id
+  LEFT JOIN members m ON m.group_key = e.group_key AND m.member_id = e.member_id
+), fenced AS (
+  -- FENCED_INSTANCE_ID tells a member that lives that another one has its group.instance.id now
+  SELECT group_key, member_id, min(unix_micros(at)) AS micros
+  FROM keyed_group_events WHERE error_code = 82 AND member_id <> '' GROUP BY group_key, member_id
 ), errors_seen AS (
   -- what tells a member that a rebalance is on
-  SELECT group_id, generation, min(unix_micros(at)) AS micros FROM group_events
-  WHERE event IN ('heartbeat', 'commit', 'sync') AND error_code = 27 GROUP BY group_id, generation
+  SELECT group_key, generation, min(unix_micros(at)) AS micros FROM keyed_group_events
+  WHERE event IN ('heartbeat', 'commit', 'sync') AND error_code = 27 GROUP BY group_key, generation
 ), joins AS (
-  SELECT e.group_id, e.response_generation AS generation, e.member_id, e.client_id, e.connection_id, e.group_instance_id,
-    e.reason, e.is_leader, size(e.owned) AS owned, array_join(sort_array(e.subscribed_topics), ',') AS subscribed,
+  SELECT e.group_key, e.response_generation AS generation, e.member_id, e.client_id, e.connection_id, e.group_instance_id,
+    e.reason, e.is_leader, e.protocol_type, size(e.owned) AS owned, array_join(sort_array(e.subscribed_topics), ',') AS subscribed,
     unix_micros(coalesce(e.request_at, e.at)) AS micros, unix_micros(e.at) AS known
-  FROM group_events e
+  FROM keyed_group_events e
   WHERE e.event = 'join' AND e.error_code = 0 AND e.response_generation IS NOT NULL
 ), attempts AS (
   -- the first that a member asked to join, also where it was sent back for a member id
-  SELECT group_id, member_id, min(unix_micros(coalesce(request_at, at))) AS micros
-  FROM group_events WHERE event = 'join' GROUP BY group_id, member_id
+  SELECT group_key, member_id, min(unix_micros(coalesce(request_at, at))) AS micros
+  FROM keyed_group_events WHERE event = 'join' GROUP BY group_key, member_id
 ), gone AS (
-  SELECT b.group_id, b.generation, b.member_id, b.spell, b.identity
+  SELECT b.group_key, b.generation, b.member_id, b.spell, b.identity
   FROM members_before b
-  LEFT JOIN members_after a ON a.group_id = b.group_id AND a.generation = b.generation AND a.member_id = b.member_id
+  LEFT JOIN members_after a ON a.group_key = b.group_key AND a.generation = b.generation AND a.member_id = b.member_id
     AND a.spell = b.spell
-  LEFT JOIN members_after t ON t.group_id = b.group_id AND t.generation = b.generation AND t.identity = b.identity
+  LEFT JOIN members_after t ON t.group_key = b.group_key AND t.generation = b.generation AND t.identity = b.identity
   WHERE a.member_id IS NULL AND t.identity IS NULL
 ), come AS (
-  SELECT a.group_id, a.generation, a.member_id, a.spell, a.identity, max(b.member_id) AS replaced
+  SELECT a.group_key, a.generation, a.member_id, a.spell, a.identity, max(b.member_id) AS replaced
   FROM members_after a
-  LEFT JOIN members_before s ON s.group_id = a.group_id AND s.generation = a.generation AND s.member_id = a.member_id
+  LEFT JOIN members_before s ON s.group_key = a.group_key AND s.generation = a.generation AND s.member_id = a.member_id
     AND s.spell = a.spell
-  LEFT JOIN members_before b ON b.group_id = a.group_id AND b.generation = a.generation AND b.identity = a.identity
+  LEFT JOIN members_before b ON b.group_key = a.group_key AND b.generation = a.generation AND b.identity = a.identity
   WHERE s.member_id IS NULL
-  GROUP BY a.group_id, a.generation, a.member_id, a.spell, a.identity
+  GROUP BY a.group_key, a.generation, a.member_id, a.spell, a.identity
 ), busy AS (
   -- clients whose client id no other member has at that address: what their other connections did
-  SELECT s.group_id, s.member_id, s.spell, max(unix_micros(e.request_at)) AS micros
+  SELECT s.group_key, s.member_id, s.spell, max(unix_micros(e.request_at)) AS micros
   FROM gone n
-  JOIN group_spells s ON s.group_id = n.group_id AND s.member_id = n.member_id AND s.spell = n.spell
-  JOIN generations g ON g.group_id = n.group_id AND g.generation = n.generation
+  JOIN group_spells s ON s.group_key = n.group_key AND s.member_id = n.member_id AND s.spell = n.spell
+  JOIN generations g ON g.group_key = n.group_key AND g.generation = n.generation
   JOIN connections c ON c.client_address = s.client_address
   JOIN exchanges e ON e.connection_id = c.connection_id AND e.client_id = s.client_id
   WHERE unix_micros(e.request_at) <= g.formed_micros AND NOT EXISTS (
     SELECT 1 FROM group_spells o WHERE o.client_id = s.client_id AND o.client_address = s.client_address
       AND o.member_id <> s.member_id AND o.first_micros <= g.formed_micros AND o.last_micros >= s.last_micros)
-  GROUP BY s.group_id, s.member_id, s.spell
+  GROUP BY s.group_key, s.member_id, s.spell
 ), evicted AS (
-  SELECT n.group_id, n.generation, n.member_id, s.client_id, s.connection_id, s.last_micros, s.closed_micros, s.identity,
+  SELECT n.group_key, n.generation, n.member_id, s.client_id, s.connection_id, s.last_micros, s.closed_micros, s.identity,
     CASE
       -- it was heard of until the end: it did not join again in time
       WHEN g.group_type = 'classic' AND g.formed_micros - s.last_micros < coalesce(s.session_timeout_ms, 10000) * 500 THEN 'poll timeout'
       WHEN busy.micros > s.last_micros + 1000000 THEN 'poll timeout'
-      WHEN late.group_id IS NOT NULL THEN 'poll timeout'
+      WHEN late.group_key IS NOT NULL THEN 'poll timeout'
       ELSE 'session timeout'
     END AS how
   FROM gone n
-  JOIN generations g ON g.group_id = n.group_id AND g.generation = n.generation
-  JOIN group_spells s ON s.group_id = n.group_id AND s.member_id = n.member_id AND s.spell = n.spell
-  LEFT JOIN busy ON busy.group_id = n.group_id AND busy.member_id = n.member_id AND busy.spell = n.spell
-  LEFT JOIN (SELECT DISTINCT group_id, member_id, connection_id FROM leaves WHERE error_code = 25) late
-    ON late.group_id = n.group_id AND late.member_id = n.member_id AND late.connection_id = s.connection_id
+  JOIN generations g ON g.group_key = n.group_key AND g.generation = n.generation
+  JOIN group_spells s ON s.group_key = n.group_key AND s.member_id = n.member_id AND s.spell = n.spell
+  LEFT JOIN busy ON busy.group_key = n.group_key AND busy.member_id = n.member_id AND busy.spell = n.spell
+  LEFT JOIN (SELECT DISTINCT group_key, member_id, connection_id FROM leaves WHERE error_code = 25) late
+    ON late.group_key = n.group_key AND late.member_id = n.member_id AND late.connection_id = s.connection_id
   WHERE NOT EXISTS (
-    SELECT 1 FROM leaves l WHERE l.group_id = n.group_id AND l.micros > g.previous_micros AND l.micros <= g.formed_micros
+    SELECT 1 FROM leaves l WHERE l.group_key = n.group_key AND l.micros > g.previous_micros AND l.micros <= g.formed_micros
       AND coalesce(l.error_code, 0) = 0 AND coalesce(l.generation, 0) <> -2
       AND (l.member_id = n.member_id OR (l.member_id = '' AND l.group_instance_id = s.group_instance_id)))
 ), subscriptions AS (
-  SELECT group_id, generation, member_id, client_id, connection_id, reason, is_leader, owned, micros, subscribed,
-    lag(subscribed) OVER (PARTITION BY group_id, member_id ORDER BY micros, known) AS subscribed_before,
-    lag(owned) OVER (PARTITION BY group_id, member_id ORDER BY micros, known) AS owned_before
+  SELECT group_key, generation, member_id, client_id, connection_id, reason, is_leader, protocol_type, owned, micros, subscribed,
+    lag(subscribed) OVER (PARTITION BY group_key, member_id ORDER BY micros, known) AS subscribed_before,
+    lag(owned) OVER (PARTITION BY group_key, member_id ORDER BY micros, known) AS owned_before
   FROM joins
 ), assigned AS (
-  SELECT group_id, response_generation AS generation, member_id, size(assignment) AS given, unix_micros(at) AS micros
-  FROM group_events WHERE event = 'sync' AND error_code = 0
+  SELECT group_key, response_generation AS generation, member_id, size(assignment) AS given, unix_micros(at) AS micros
+  FROM keyed_group_events WHERE event = 'sync' AND error_code = 0
 ), asks AS (
   -- members that join again by themselves, of groups of the classic protocol
-  SELECT s.group_id, s.generation, s.member_id, s.client_id, s.connection_id, s.micros, s.reason,
+  SELECT s.group_key, s.generation, s.member_id, s.client_id, s.connection_id, s.micros, s.reason,
     CASE
       WHEN s.reason LIKE 'cached metadata has changed%' THEN 'metadata change'
       WHEN s.reason LIKE '%subscription has changed%' THEN 'subscription changed'
@@ -112,72 +131,81 @@ WITH generations AS (
       WHEN s.reason IS NOT NULL THEN 'asked for by the application'
       WHEN s.subscribed <> s.subscribed_before THEN 'subscription changed'
       WHEN s.owned > 0 AND a.given < s.owned_before THEN 'follow-up'
-      WHEN s.is_leader THEN 'metadata change'
+      WHEN s.is_leader AND o.group_key IS NULL AND s.protocol_type = 'consumer' THEN 'metadata change'
+      WHEN s.is_leader AND o.group_key IS NULL THEN 'asked for by the application'
     END AS how
   FROM subscriptions s
-  JOIN generations g ON g.group_id = s.group_id AND g.generation = s.generation
-  JOIN members_before b ON b.group_id = s.group_id AND b.generation = s.generation AND b.member_id = s.member_id
-  LEFT JOIN errors_seen e ON e.group_id = g.group_id AND e.generation = g.previous_generation
-  LEFT JOIN assigned a ON a.group_id = s.group_id AND a.generation = g.previous_generation AND a.member_id = s.member_id
+  JOIN generations g ON g.group_key = s.group_key AND g.generation = s.generation
+  JOIN members_before b ON b.group_key = s.group_key AND b.generation = s.generation AND b.member_id = s.member_id
+  LEFT JOIN errors_seen e ON e.group_key = g.group_key AND e.generation = g.previous_generation
+  LEFT JOIN assigned a ON a.group_key = s.group_key AND a.generation = g.previous_generation AND a.member_id = s.member_id
+  -- a leader that gives no reason joins again because of others, where others came or went
+  LEFT JOIN (SELECT DISTINCT group_key, generation FROM come UNION SELECT DISTINCT group_key, generation FROM gone) o
+    ON o.group_key = s.group_key AND o.generation = s.generation
   WHERE g.group_type = 'classic' AND (s.reason IS NOT NULL OR e.micros IS NULL OR s.micros < e.micros)
 ), changed_subscriptions AS (
-  SELECT group_id, member_id, client_id, connection_id, micros, said, said_before
+  SELECT group_key, member_id, client_id, connection_id, micros, said, said_before
   FROM (
-    SELECT group_id, member_id, client_id, connection_id, unix_micros(coalesce(request_at, at)) AS micros,
+    SELECT group_key, member_id, client_id, connection_id, unix_micros(coalesce(request_at, at)) AS micros,
       concat(coalesce(array_join(sort_array(subscribed_topics), ','), ''), ' ', coalesce(subscribed_regex, '')) AS said,
       lag(concat(coalesce(array_join(sort_array(subscribed_topics), ','), ''), ' ', coalesce(subscribed_regex, ''))) OVER (
-        PARTITION BY group_id, member_id ORDER BY at, exchange) AS said_before
-    FROM group_events
+        PARTITION BY group_key, member_id ORDER BY at, exchange) AS said_before
+    FROM keyed_group_events
     WHERE group_type <> 'classic' AND event IN ('join', 'heartbeat')
       AND (subscribed_topics IS NOT NULL OR subscribed_regex IS NOT NULL)
   ) all_said
   WHERE said <> said_before
 ), candidates AS (
-  SELECT g.group_id, g.generation, l.micros, 1 AS rank, l.how, l.member_id, l.client_id, l.connection_id,
-    concat('it left', CASE WHEN l.reason IS NULL THEN
+  SELECT g.group_key, g.generation, l.micros, 1 AS rank, l.how, l.member_id, l.client_id, l.connection_id,
+    CASE WHEN l.how = 'removed by an administrator'
+        THEN concat('by ', coalesce(nullif(l.sender, ''), '(no client id)'), ' at ', l.client_address, coalesce(concat(': ', l.reason), ''))
+      ELSE concat('it left', CASE WHEN l.reason IS NULL THEN
       CASE WHEN l.how = 'left' THEN ' and closed its connection' ELSE ' without a reason, and its connection stayed open' END
-      ELSE concat(': ', l.reason) END) AS evidence
-  FROM generations g JOIN leaves l ON l.group_id = g.group_id AND l.micros > g.previous_micros AND l.micros <= g.formed_micros
+      ELSE concat(': ', l.reason) END) END AS evidence
+  FROM generations g JOIN leaves l ON l.group_key = g.group_key AND l.micros > g.previous_micros AND l.micros <= g.formed_micros
   WHERE coalesce(l.error_code, 0) = 0 AND coalesce(l.generation, 0) <> -2
   UNION ALL
-  SELECT n.group_id, n.generation, g.began_micros AS micros, 4 AS rank, n.how, n.member_id, n.client_id, n.connection_id,
+  SELECT n.group_key, n.generation, g.began_micros AS micros, 4 AS rank, n.how, n.member_id, n.client_id, n.connection_id,
     concat('not heard of for ', CAST((g.formed_micros - n.last_micros) DIV 1000 AS STRING), ' ms, ', CASE
       WHEN n.how = 'poll timeout' THEN 'while its process went on'
       WHEN n.closed_micros IS NULL OR n.closed_micros > g.formed_micros THEN 'its connection stayed open: it stood still or was cut off'
       ELSE 'its connection was closed without leaving' END) AS evidence
   FROM evicted n
-  JOIN generations g ON g.group_id = n.group_id AND g.generation = n.generation
+  JOIN generations g ON g.group_key = n.group_key AND g.generation = n.generation
   UNION ALL
-  SELECT m.group_id, m.generation, coalesce(a.micros, s.first_micros) AS micros, 2 AS rank,
-    CASE WHEN m.replaced IS NOT NULL AND m.replaced <> m.member_id THEN 'static member back'
+  SELECT m.group_key, m.generation, coalesce(a.micros, s.first_micros) AS micros, 2 AS rank,
+    CASE WHEN f.member_id IS NOT NULL THEN 'static member replaced'
+      WHEN m.replaced IS NOT NULL AND m.replaced <> m.member_id THEN 'static member back'
       WHEN m.replaced IS NOT NULL AND s.group_instance_id IS NOT NULL THEN 'static member back' ELSE 'joined' END AS how,
     m.member_id, s.client_id, s.connection_id,
-    CASE WHEN m.replaced IS NOT NULL THEN concat('instance ', m.identity, ' under a new member id')
+    CASE WHEN f.member_id IS NOT NULL THEN concat('instance ', m.identity, ' joined while another process had that instance id')
+      WHEN m.replaced IS NOT NULL THEN concat('instance ', m.identity, ' under a new member id')
       WHEN g.previous_generation IS NULL THEN 'the first that was seen of the group'
       WHEN s.spell > 1 THEN 'it had been in the group before'
       ELSE 'a new member' END AS evidence
   FROM come m
-  JOIN generations g ON g.group_id = m.group_id AND g.generation = m.generation
-  JOIN group_spells s ON s.group_id = m.group_id AND s.member_id = m.member_id AND s.spell = m.spell
-  LEFT JOIN attempts a ON a.group_id = m.group_id AND a.member_id = m.member_id AND s.spell <= 1
+  JOIN generations g ON g.group_key = m.group_key AND g.generation = m.generation
+  JOIN group_spells s ON s.group_key = m.group_key AND s.member_id = m.member_id AND s.spell = m.spell
+  LEFT JOIN fenced f ON f.group_key = m.group_key AND f.member_id = m.replaced AND m.replaced <> m.member_id
+  LEFT JOIN attempts a ON a.group_key = m.group_key AND a.member_id = m.member_id AND s.spell <= 1
     AND a.micros > g.previous_micros
   UNION ALL
-  SELECT group_id, generation, micros, 3 AS rank, how, member_id, client_id, connection_id,
+  SELECT group_key, generation, micros, 3 AS rank, how, member_id, client_id, connection_id,
     coalesce(concat('it joined again: ', reason), 'it joined again by itself') AS evidence
   FROM asks WHERE how IS NOT NULL
   UNION ALL
-  SELECT g.group_id, g.generation, c.micros, 3 AS rank, 'subscription changed' AS how, c.member_id, c.client_id, c.connection_id,
+  SELECT g.group_key, g.generation, c.micros, 3 AS rank, 'subscription changed' AS how, c.member_id, c.client_id, c.connection_id,
     concat('from ', trim(c.said_before), ' to ', trim(c.said)) AS evidence
-  FROM generations g JOIN changed_subscriptions c ON c.group_id = g.group_id
+  FROM generations g JOIN changed_subscriptions c ON c.group_key = g.group_key
     AND c.micros > g.previous_micros AND c.micros <= g.formed_micros
   UNION ALL
-  SELECT g.group_id, g.generation, m.began_micros AS micros, 0 AS rank, 'coordinator moved' AS how, CAST(NULL AS STRING) AS member_id,
+  SELECT g.group_key, g.generation, m.began_micros AS micros, 0 AS rank, 'coordinator moved' AS how, CAST(NULL AS STRING) AS member_id,
     CAST(NULL AS STRING) AS client_id, CAST(NULL AS STRING) AS connection_id,
     m.evidence
-  FROM generations g JOIN group_coordinator_moves m ON m.group_id = g.group_id
+  FROM generations g JOIN group_coordinator_moves m ON m.group_key = g.group_key
     AND m.rebalanced AND m.micros > g.previous_micros AND m.began_micros <= g.formed_micros
     AND g.began_micros >= m.began_micros AND g.formed_micros <= m.micros + 60000000
   WHERE g.previous_generation IS NOT NULL
 )
-SELECT *, row_number() OVER (PARTITION BY group_id, generation ORDER BY micros, rank, member_id) AS place
+SELECT *, row_number() OVER (PARTITION BY group_key, generation ORDER BY micros, rank, member_id) AS place
 FROM candidates

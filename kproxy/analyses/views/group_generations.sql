@@ -2,122 +2,148 @@
 meaning: >-
   The generations (epochs of KIP-848 and its kin) of each group that were seen, in their order; formed is true where it was seen
   to begin. began_micros is the first sign of it, formed_micros when its members knew of it (of epochs: the first), last_micros
-  when the last one had its assignment; place counts them.
+  when the last one had its assignment; place counts them. emptied is true where all members left: the coordinator then counts one
+  more generation, which no member is told of.
 stored: true
 */
 WITH classic AS (
-  SELECT group_id, response_generation AS generation, unix_micros(request_at) AS asked, unix_micros(at) AS known, member_id
-  FROM group_events
+  SELECT group_key, response_generation AS generation, unix_micros(request_at) AS asked, unix_micros(at) AS known, member_id
+  FROM keyed_group_events
   WHERE event = 'join' AND group_type = 'classic' AND error_code = 0 AND response_generation IS NOT NULL
 ), syncs AS (
-  SELECT group_id, response_generation AS generation, member_id, unix_micros(at) AS known, size(assignment) AS given
-  FROM group_events
+  SELECT group_key, response_generation AS generation, member_id, unix_micros(at) AS known, size(assignment) AS given
+  FROM keyed_group_events
   WHERE event = 'sync' AND error_code = 0 AND response_generation IS NOT NULL
 ), first_syncs AS (
-  SELECT group_id, generation, min(known) AS first_synced FROM syncs GROUP BY group_id, generation
+  SELECT group_key, generation, min(known) AS first_synced FROM syncs GROUP BY group_key, generation
 ), in_time AS (
   -- a join after the assignments were made is that of a static member that is back: it changes nothing
   SELECT c.* FROM classic c
-  LEFT JOIN first_syncs f ON f.group_id = c.group_id AND f.generation = c.generation
+  LEFT JOIN first_syncs f ON f.group_key = c.group_key AND f.generation = c.generation
   WHERE f.first_synced IS NULL OR c.asked <= f.first_synced
 ), synced AS (
-  SELECT s.group_id, s.generation, max(s.known) AS last_synced, min(CASE WHEN s.given > 0 THEN s.known END) AS resumed
+  SELECT s.group_key, s.generation, max(s.known) AS last_synced, min(CASE WHEN s.given > 0 THEN s.known END) AS resumed
   FROM syncs s
-  JOIN in_time c ON c.group_id = s.group_id AND c.generation = s.generation AND c.member_id = s.member_id
-  GROUP BY s.group_id, s.generation
+  JOIN in_time c ON c.group_key = s.group_key AND c.generation = s.generation AND c.member_id = s.member_id
+  GROUP BY s.group_key, s.generation
 ), classic_generations AS (
-  SELECT group_id, generation, 'classic' AS group_type, min(asked) AS asked_micros, max(known) AS formed_micros
-  FROM in_time GROUP BY group_id, generation
+  SELECT group_key, generation, 'classic' AS group_type, min(asked) AS asked_micros, max(known) AS formed_micros
+  FROM in_time GROUP BY group_key, generation
 ), epochs AS (
-  SELECT group_id, group_type, response_generation AS generation, event, unix_micros(request_at) AS asked,
+  SELECT group_key, group_type, response_generation AS generation, event, unix_micros(request_at) AS asked,
     unix_micros(at) AS known, generation AS before, size(assignment) AS given, member_id, exchange, connection_id,
     array_join(sort_array(assignment), ',') AS assigned, array_join(sort_array(owned), ',') AS owned
-  FROM group_events
+  FROM keyed_group_events
   WHERE group_type <> 'classic' AND error_code = 0 AND response_generation > 0 AND event IN ('join', 'heartbeat')
 ), epochs_formed AS (
-  SELECT group_id, generation, max(group_type) AS group_type,
+  SELECT group_key, generation, max(group_type) AS group_type,
     min(CASE WHEN event = 'join' THEN asked ELSE known END) AS asked_micros, min(known) AS formed_micros,
     max(CASE WHEN before <> generation THEN 1 ELSE 0 END) AS formed
-  FROM epochs GROUP BY group_id, generation
+  FROM epochs GROUP BY group_key, generation
 ), epochs_next AS (
-  SELECT *, lead(formed_micros) OVER (PARTITION BY group_id ORDER BY formed_micros, generation) AS next_micros FROM epochs_formed
+  SELECT *, lead(formed_micros) OVER (PARTITION BY group_key ORDER BY formed_micros, generation) AS next_micros FROM epochs_formed
 ), progress AS (
   -- what brings members to an epoch; they also repeat what they own, to a coordinator that is new for instance
-  SELECT group_id, generation, known, CAST(NULL AS BIGINT) AS resumed FROM epochs
+  SELECT group_key, generation, known, CAST(NULL AS BIGINT) AS resumed FROM epochs
   WHERE before <> generation AND (event <> 'join' OR assigned IS NULL)
   UNION ALL
-  SELECT group_id, generation, known, CASE WHEN given > 0 THEN known END AS resumed FROM (
-    SELECT group_id, generation, known, given, assigned, lag(assigned) OVER (
-      PARTITION BY group_id, member_id ORDER BY known, exchange, connection_id) AS assigned_before
+  SELECT group_key, generation, known, CASE WHEN given > 0 THEN known END AS resumed FROM (
+    SELECT group_key, generation, known, given, assigned, lag(assigned) OVER (
+      PARTITION BY group_key, member_id ORDER BY known, exchange, connection_id) AS assigned_before
     FROM epochs WHERE assigned IS NOT NULL) a
   WHERE assigned_before IS NULL OR assigned <> assigned_before
   UNION ALL
-  SELECT group_id, generation, known, CAST(NULL AS BIGINT) AS resumed FROM (
-    SELECT group_id, generation, known, owned, lag(owned) OVER (
-      PARTITION BY group_id, member_id ORDER BY known, exchange, connection_id) AS owned_before
+  SELECT group_key, generation, known, CAST(NULL AS BIGINT) AS resumed FROM (
+    SELECT group_key, generation, known, owned, lag(owned) OVER (
+      PARTITION BY group_key, member_id ORDER BY known, exchange, connection_id) AS owned_before
     FROM epochs WHERE owned IS NOT NULL AND event = 'heartbeat') o
   WHERE owned_before IS NULL OR owned <> owned_before
 ), late AS (
   -- a static member that is back gets what it had
-  SELECT n.group_id, n.generation, min(j.known) AS micros
+  SELECT n.group_key, n.generation, min(j.known) AS micros
   FROM epochs_next n
-  JOIN epochs j ON j.group_id = n.group_id AND j.generation = n.generation AND j.event = 'join' AND j.asked > n.formed_micros
-  GROUP BY n.group_id, n.generation
+  JOIN epochs j ON j.group_key = n.group_key AND j.generation = n.generation AND j.event = 'join' AND j.asked > n.formed_micros
+  GROUP BY n.group_key, n.generation
 ), epoch_generations AS (
   -- what members are told of an epoch after the next one began belongs to the next
-  SELECT n.group_id, n.generation, n.group_type, n.asked_micros, n.formed_micros, n.formed,
+  SELECT n.group_key, n.generation, n.group_type, n.asked_micros, n.formed_micros, n.formed,
     greatest(n.formed_micros, coalesce(max(p.known), n.formed_micros)) AS ended_micros, min(p.resumed) AS resumed_micros
   FROM epochs_next n
-  LEFT JOIN late l ON l.group_id = n.group_id AND l.generation = n.generation
-  LEFT JOIN progress p ON p.group_id = n.group_id AND p.generation = n.generation
+  LEFT JOIN late l ON l.group_key = n.group_key AND l.generation = n.generation
+  LEFT JOIN progress p ON p.group_key = n.group_key AND p.generation = n.generation
     AND (n.next_micros IS NULL OR p.known < n.next_micros) AND (l.micros IS NULL OR p.known < l.micros)
-  GROUP BY n.group_id, n.generation, n.group_type, n.asked_micros, n.formed_micros, n.formed
+  GROUP BY n.group_key, n.generation, n.group_type, n.asked_micros, n.formed_micros, n.formed
 ), known_generations AS (
-  SELECT c.group_id, c.generation, c.group_type, c.asked_micros, c.formed_micros,
-    coalesce(s.last_synced, c.formed_micros) AS last_micros, s.resumed AS resumed_micros, true AS formed
+  SELECT c.group_key, c.generation, c.group_type, c.asked_micros, c.formed_micros,
+    coalesce(s.last_synced, c.formed_micros) AS last_micros, s.resumed AS resumed_micros, true AS formed, false AS emptied
   FROM classic_generations c
-  LEFT JOIN synced s ON s.group_id = c.group_id AND s.generation = c.generation
+  LEFT JOIN synced s ON s.group_key = c.group_key AND s.generation = c.generation
   UNION ALL
-  SELECT group_id, generation, group_type, asked_micros, formed_micros, ended_micros AS last_micros, resumed_micros,
-    formed = 1 AS formed
+  SELECT group_key, generation, group_type, asked_micros, formed_micros, ended_micros AS last_micros, resumed_micros,
+    formed = 1 AS formed, false AS emptied
   FROM epoch_generations
+), departures AS (
+  SELECT group_key, member_id, group_instance_id, unix_micros(coalesce(request_at, at)) AS asked, unix_micros(at) AS known
+  FROM keyed_group_events WHERE event = 'leave' AND coalesce(error_code, 0) = 0 AND coalesce(generation, 0) <> -2
+), followed AS (
+  SELECT group_key, generation, group_type, asked_micros, formed_micros,
+    lead(asked_micros) OVER (PARTITION BY group_key ORDER BY formed_micros, generation) AS next_asked_micros
+  FROM known_generations
+), left_behind AS (
+  -- the members of each generation, and when they left before the next one; a member may not have heard of an epoch yet
+  SELECT f.group_key, f.generation, f.group_type, s.member_id, s.spell, min(d.asked) AS asked, min(d.known) AS known
+  FROM followed f
+  JOIN group_spells s ON s.group_key = f.group_key AND s.first_generation <= f.generation
+    AND (s.last_generation >= f.generation OR (f.group_type <> 'classic' AND s.last_micros >= f.formed_micros - 5500000))
+  LEFT JOIN departures d ON d.group_key = s.group_key AND d.asked > f.asked_micros AND d.asked >= s.first_micros
+    AND (f.next_asked_micros IS NULL OR d.known < f.next_asked_micros)
+    AND (d.member_id = s.member_id OR (d.member_id = '' AND d.group_instance_id = s.group_instance_id))
+  GROUP BY f.group_key, f.generation, f.group_type, s.member_id, s.spell
+), emptied AS (
+  SELECT group_key, generation + 1 AS generation, max(group_type) AS group_type, min(asked) AS asked_micros,
+    max(known) AS formed_micros
+  FROM left_behind GROUP BY group_key, generation HAVING count(*) = count(known)
 ), found AS (
   SELECT * FROM known_generations
   UNION ALL
+  SELECT group_key, generation, group_type, asked_micros, formed_micros, formed_micros AS last_micros,
+    CAST(NULL AS BIGINT) AS resumed_micros, true AS formed, true AS emptied
+  FROM emptied
+  UNION ALL
   -- those whose beginning was not seen, only members in it
-  SELECT s.group_id, s.first_generation AS generation, CAST(NULL AS STRING) AS group_type, min(s.first_micros) AS asked_micros,
+  SELECT s.group_key, s.first_generation AS generation, CAST(NULL AS STRING) AS group_type, min(s.first_micros) AS asked_micros,
     min(s.first_micros) AS formed_micros, min(s.first_micros) AS last_micros, CAST(NULL AS BIGINT) AS resumed_micros,
-    false AS formed
+    false AS formed, false AS emptied
   FROM group_spells s
-  LEFT JOIN known_generations k ON k.group_id = s.group_id AND k.generation = s.first_generation
-  WHERE k.group_id IS NULL
-  GROUP BY s.group_id, s.first_generation
+  LEFT JOIN known_generations k ON k.group_key = s.group_key AND k.generation = s.first_generation
+  WHERE k.group_key IS NULL
+  GROUP BY s.group_key, s.first_generation
 ), in_order AS (
   SELECT *,
-    lag(generation) OVER (PARTITION BY group_id ORDER BY formed_micros, generation) AS previous_generation,
-    coalesce(lag(formed_micros) OVER (PARTITION BY group_id ORDER BY formed_micros, generation), CAST(0 AS BIGINT))
+    lag(generation) OVER (PARTITION BY group_key ORDER BY formed_micros, generation) AS previous_generation,
+    coalesce(lag(formed_micros) OVER (PARTITION BY group_key ORDER BY formed_micros, generation), CAST(0 AS BIGINT))
       AS previous_micros,
-    lead(formed_micros) OVER (PARTITION BY group_id ORDER BY formed_micros, generation) AS next_micros,
-    row_number() OVER (PARTITION BY group_id ORDER BY formed_micros, generation) AS place
+    lead(formed_micros) OVER (PARTITION BY group_key ORDER BY formed_micros, generation) AS next_micros,
+    row_number() OVER (PARTITION BY group_key ORDER BY formed_micros, generation) AS place
   FROM found
 ), signs AS (
   -- the first signs of a rebalance: a member leaves, is told of it, or asks to join, be it only to be sent back for a member id
-  SELECT group_id, unix_micros(coalesce(request_at, at)) AS micros, CAST(NULL AS INT) AS of_generation,
+  SELECT group_key, unix_micros(coalesce(request_at, at)) AS micros, CAST(NULL AS INT) AS of_generation,
     CAST(NULL AS STRING) AS member_id
-  FROM group_events WHERE event = 'leave' AND coalesce(error_code, 0) = 0 AND coalesce(generation, 0) <> -2
+  FROM keyed_group_events WHERE event = 'leave' AND coalesce(error_code, 0) = 0 AND coalesce(generation, 0) <> -2
   UNION ALL
-  SELECT group_id, unix_micros(at) AS micros, generation AS of_generation, CAST(NULL AS STRING) AS member_id
-  FROM group_events WHERE event IN ('heartbeat', 'commit', 'sync') AND error_code = 27
+  SELECT group_key, unix_micros(at) AS micros, generation AS of_generation, CAST(NULL AS STRING) AS member_id
+  FROM keyed_group_events WHERE event IN ('heartbeat', 'commit', 'sync') AND error_code = 27
   UNION ALL
-  SELECT group_id, unix_micros(coalesce(request_at, at)) AS micros, CAST(NULL AS INT) AS of_generation, member_id
-  FROM group_events WHERE event = 'join' AND group_type = 'classic' AND error_code = 79
+  SELECT group_key, unix_micros(coalesce(request_at, at)) AS micros, CAST(NULL AS INT) AS of_generation, member_id
+  FROM keyed_group_events WHERE event = 'join' AND group_type = 'classic' AND error_code = 79
 ), began AS (
-  SELECT g.group_id, g.generation, min(s.micros) AS micros
-  FROM in_order g JOIN signs s ON s.group_id = g.group_id AND s.micros > g.previous_micros AND s.micros <= g.formed_micros
+  SELECT g.group_key, g.generation, min(s.micros) AS micros
+  FROM in_order g JOIN signs s ON s.group_key = g.group_key AND s.micros > g.previous_micros AND s.micros <= g.formed_micros
   WHERE (s.of_generation IS NULL OR s.of_generation = g.previous_generation) AND (s.member_id IS NULL OR EXISTS (
-    SELECT 1 FROM group_events j WHERE j.group_id = g.group_id AND j.response_generation = g.generation
+    SELECT 1 FROM keyed_group_events j WHERE j.group_key = g.group_key AND j.response_generation = g.generation
       AND j.member_id = s.member_id))
-  GROUP BY g.group_id, g.generation
+  GROUP BY g.group_key, g.generation
 )
 SELECT g.*, least(g.asked_micros, coalesce(b.micros, g.asked_micros)) AS began_micros
-FROM in_order g LEFT JOIN began b ON b.group_id = g.group_id AND b.generation = g.generation
+FROM in_order g LEFT JOIN began b ON b.group_key = g.group_key AND b.generation = g.generation

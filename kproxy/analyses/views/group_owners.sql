@@ -6,40 +6,40 @@ meaning: >-
 stored: true
 */
 WITH identities AS (
-  SELECT group_id, member_id, max(identity) AS identity FROM group_spells GROUP BY group_id, member_id
+  SELECT group_key, member_id, max(identity) AS identity FROM group_spells GROUP BY group_key, member_id
 ), given AS (
-  SELECT e.group_id, e.group_type, e.member_id, e.response_generation, e.generation, e.event, e.assignment,
+  SELECT e.group_key, e.group_type, e.member_id, e.response_generation, e.generation, e.event, e.assignment,
     unix_micros(e.at) AS micros, e.connection_id, e.exchange
-  FROM group_events e
+  FROM keyed_group_events e
   WHERE e.event IN ('sync', 'assign', 'join', 'heartbeat') AND e.error_code = 0 AND e.assignment IS NOT NULL
 ), classic AS (
   -- the leader's word and the member's own: the later one is when the member knew
-  SELECT group_id, generation, member_id, partition, max(micros) AS micros
+  SELECT group_key, generation, member_id, partition, max(micros) AS micros
   FROM given LATERAL VIEW explode(assignment) AS partition
-  WHERE group_type = 'classic' GROUP BY group_id, generation, member_id, partition
+  WHERE group_type = 'classic' GROUP BY group_key, generation, member_id, partition
 ), latest AS (
   -- what a member was told last before the next epoch began
-  SELECT g.group_id, g.generation, h.member_id, h.assignment, h.micros, row_number() OVER (
-    PARTITION BY g.group_id, g.generation, h.member_id ORDER BY h.micros DESC, h.connection_id, h.exchange DESC) AS recency
+  SELECT g.group_key, g.generation, h.member_id, h.assignment, h.micros, row_number() OVER (
+    PARTITION BY g.group_key, g.generation, h.member_id ORDER BY h.micros DESC, h.connection_id, h.exchange DESC) AS recency
   FROM group_generations g
-  JOIN given h ON h.group_id = g.group_id AND h.group_type <> 'classic' AND (g.next_micros IS NULL OR h.micros < g.next_micros)
-  JOIN group_spells s ON s.group_id = h.group_id AND s.member_id = h.member_id
+  JOIN given h ON h.group_key = g.group_key AND h.group_type <> 'classic' AND (g.next_micros IS NULL OR h.micros < g.next_micros)
+  JOIN group_spells s ON s.group_key = h.group_key AND s.member_id = h.member_id
     AND s.first_generation <= g.generation AND s.last_generation >= g.generation AND h.micros >= s.first_micros
 ), epochs AS (
-  SELECT group_id, generation, member_id, partition, micros
+  SELECT group_key, generation, member_id, partition, micros
   FROM latest LATERAL VIEW explode(assignment) AS partition
   WHERE recency = 1
 ), owned AS (
   SELECT * FROM classic UNION ALL SELECT * FROM epochs
 ), placed AS (
-  SELECT o.group_id, o.generation, g.place, o.partition, coalesce(i.identity, o.member_id) AS identity,
+  SELECT o.group_key, o.generation, g.place, o.partition, coalesce(i.identity, o.member_id) AS identity,
     max(o.member_id) AS member_id, min(o.micros) AS started_micros
   FROM owned o
-  JOIN group_generations g ON g.group_id = o.group_id AND g.generation = o.generation
-  LEFT JOIN identities i ON i.group_id = o.group_id AND i.member_id = o.member_id
-  GROUP BY o.group_id, o.generation, g.place, o.partition, coalesce(i.identity, o.member_id)
+  JOIN group_generations g ON g.group_key = o.group_key AND g.generation = o.generation
+  LEFT JOIN identities i ON i.group_key = o.group_key AND i.member_id = o.member_id
+  GROUP BY o.group_key, o.generation, g.place, o.partition, coalesce(i.identity, o.member_id)
 )
 SELECT *,
-  lag(identity) OVER (PARTITION BY group_id, partition ORDER BY place, started_micros, identity) AS previous_identity,
-  lag(place) OVER (PARTITION BY group_id, partition ORDER BY place, started_micros, identity) AS previous_place
+  lag(identity) OVER (PARTITION BY group_key, partition ORDER BY place, started_micros, identity) AS previous_identity,
+  lag(place) OVER (PARTITION BY group_key, partition ORDER BY place, started_micros, identity) AS previous_place
 FROM placed

@@ -8,70 +8,73 @@ stored: true
 WITH heard AS (
   -- every request that a member sends in its own name; a leave on behalf of others comes without a member's generation
   SELECT
-    e.connection_id, e.group_id, e.member_id, e.api_name, unix_micros(e.request_at) AS micros,
+    e.connection_id, l.group_key, e.member_id, e.api_name, unix_micros(e.request_at) AS micros,
     CASE WHEN e.api_name LIKE '%GroupHeartbeat' THEN e.response_generation_id ELSE e.generation_id END AS generation,
     CASE WHEN e.api_name LIKE '%GroupHeartbeat' AND e.generation_id = 0 AND size(e.error_codes) = 0 THEN 1 ELSE 0 END AS begins,
     CASE WHEN size(e.error_codes) = 0 AND e.response_at IS NOT NULL THEN 1 ELSE 0 END AS succeeded,
     -- 27 is REBALANCE_IN_PROGRESS; other errors tell a member that it is in the group no more
     CASE WHEN size(e.error_codes) = 0 OR array_contains(e.error_codes, CAST(27 AS SMALLINT)) THEN 1 ELSE 0 END AS itself
   FROM exchanges e
-  WHERE e.group_id IS NOT NULL AND e.member_id <> '' AND e.request_at IS NOT NULL
+  JOIN connection_clusters k ON k.connection_id = e.connection_id
+  JOIN group_lives l ON l.cluster = k.cluster AND l.group_id = e.group_id AND unix_micros(e.request_at) >= l.since_micros
+    AND (l.until_micros IS NULL OR unix_micros(e.request_at) < l.until_micros)
+  WHERE e.member_id <> '' AND e.request_at IS NOT NULL
     AND e.api_name IN (
       'Heartbeat', 'SyncGroup', 'OffsetCommit', 'ConsumerGroupHeartbeat', 'ShareGroupHeartbeat', 'StreamsGroupHeartbeat')
 ), joined AS (
-  SELECT connection_id, group_id, member_id, unix_micros(coalesce(request_at, at)) AS micros,
+  SELECT connection_id, group_key, member_id, unix_micros(coalesce(request_at, at)) AS micros,
     CASE WHEN error_code = 0 THEN response_generation END AS generation
-  FROM group_events WHERE event = 'join' AND group_type = 'classic' AND member_id <> ''
+  FROM keyed_group_events WHERE event = 'join' AND group_type = 'classic' AND member_id <> ''
 ), owned AS (
   -- the generation that a member says it was in before; where the capture begins late, nothing else tells
-  SELECT e.connection_id, e.group_id, e.member_id, unix_micros(coalesce(e.request_at, e.at)) AS micros, e.generation
-  FROM group_events e
+  SELECT e.connection_id, e.group_key, e.member_id, unix_micros(coalesce(e.request_at, e.at)) AS micros, e.generation
+  FROM keyed_group_events e
   WHERE e.event = 'join' AND e.group_type = 'classic' AND e.error_code = 0 AND e.generation > 0 AND NOT EXISTS (
-    SELECT 1 FROM group_events f WHERE f.group_id = e.group_id AND f.member_id = e.member_id AND f.error_code = 79)
+    SELECT 1 FROM keyed_group_events f WHERE f.group_key = e.group_key AND f.member_id = e.member_id AND f.error_code = 79)
 ), listed AS (
   -- the leader is told all members, also those whose own connections were not seen
-  SELECT group_id, member AS member_id, unix_micros(at) AS micros, response_generation AS generation
-  FROM group_events LATERAL VIEW explode(members) AS member
+  SELECT group_key, member AS member_id, unix_micros(at) AS micros, response_generation AS generation
+  FROM keyed_group_events LATERAL VIEW explode(members) AS member
   WHERE event = 'join' AND group_type = 'classic' AND error_code = 0 AND is_leader
 ), all_heard AS (
-  SELECT connection_id, group_id, member_id, micros, begins, itself,
+  SELECT connection_id, group_key, member_id, micros, begins, itself,
     CASE WHEN succeeded = 1 AND generation > 0 THEN generation END AS generation
   FROM heard
   UNION ALL
-  SELECT connection_id, group_id, member_id, micros, 0 AS begins, 1 AS itself, generation FROM joined
+  SELECT connection_id, group_key, member_id, micros, 0 AS begins, 1 AS itself, generation FROM joined
   UNION ALL
-  SELECT connection_id, group_id, member_id, micros, 0 AS begins, 1 AS itself, generation FROM owned
+  SELECT connection_id, group_key, member_id, micros, 0 AS begins, 1 AS itself, generation FROM owned
   UNION ALL
-  SELECT NULL AS connection_id, group_id, member_id, micros, 0 AS begins, 0 AS itself, generation FROM listed
+  SELECT NULL AS connection_id, group_key, member_id, micros, 0 AS begins, 0 AS itself, generation FROM listed
 ), numbered AS (
   SELECT *, sum(begins) OVER (
-    PARTITION BY group_id, member_id ORDER BY micros, begins DESC ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+    PARTITION BY group_key, member_id ORDER BY micros, begins DESC ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
   ) AS spell
   FROM all_heard
 ), spells AS (
-  SELECT group_id, member_id, CAST(spell AS BIGINT) AS spell,
+  SELECT group_key, member_id, CAST(spell AS BIGINT) AS spell,
     min(generation) AS first_generation, max(generation) AS last_generation,
     min(micros) AS first_micros, max(CASE WHEN itself = 1 THEN micros END) AS last_micros,
     max(connection_id) AS connection_id
-  FROM numbered GROUP BY group_id, member_id, spell
+  FROM numbered GROUP BY group_key, member_id, spell
 ), named AS (
-  SELECT group_id, member_id, max(client_id) AS client_id, max(group_instance_id) AS group_instance_id,
+  SELECT group_key, member_id, coalesce(max(CASE WHEN event <> 'leave' THEN client_id END), max(client_id)) AS client_id, max(group_instance_id) AS group_instance_id,
     max(session_timeout_ms) AS session_timeout_ms, max(rebalance_timeout_ms) AS rebalance_timeout_ms
-  FROM group_events WHERE member_id <> '' AND event IN ('join', 'sync', 'heartbeat', 'leave') GROUP BY group_id, member_id
+  FROM keyed_group_events WHERE member_id <> '' AND event IN ('join', 'sync', 'heartbeat', 'leave') GROUP BY group_key, member_id
 ), chosen AS (
   -- the connection on which it was heard of last
-  SELECT group_id, member_id, CAST(spell AS BIGINT) AS spell, connection_id, row_number() OVER (
-    PARTITION BY group_id, member_id, spell ORDER BY micros DESC, connection_id
+  SELECT group_key, member_id, CAST(spell AS BIGINT) AS spell, connection_id, row_number() OVER (
+    PARTITION BY group_key, member_id, spell ORDER BY micros DESC, connection_id
   ) AS place
   FROM numbered WHERE connection_id IS NOT NULL
 )
-SELECT s.group_id, s.member_id, s.spell, s.first_generation, s.last_generation, s.first_micros, s.last_micros,
+SELECT s.group_key, s.member_id, s.spell, s.first_generation, s.last_generation, s.first_micros, s.last_micros,
   n.client_id, n.group_instance_id, n.session_timeout_ms, n.rebalance_timeout_ms,
   coalesce(n.group_instance_id, s.member_id) AS identity,
   c.connection_id, k.client_address, k.client_port,
   unix_micros(k.closed_at) AS closed_micros, unix_micros(k.last_seen_at) AS connection_last_micros
 FROM spells s
-LEFT JOIN named n ON n.group_id = s.group_id AND n.member_id = s.member_id
-LEFT JOIN chosen c ON c.group_id = s.group_id AND c.member_id = s.member_id AND c.spell = s.spell AND c.place = 1
+LEFT JOIN named n ON n.group_key = s.group_key AND n.member_id = s.member_id
+LEFT JOIN chosen c ON c.group_key = s.group_key AND c.member_id = s.member_id AND c.spell = s.spell AND c.place = 1
 LEFT JOIN connections k ON k.connection_id = c.connection_id
 WHERE s.first_generation IS NOT NULL

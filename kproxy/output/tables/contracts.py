@@ -202,6 +202,7 @@ EXCHANGES = Table(
             TEXTS,
             "Metadata, DescribeTopicPartitions: the topics that the response describes without an error",
         ),
+        Column("cluster_id", "string", "Metadata v2 and later, DescribeCluster: the id of the cluster that answered"),
         # what its records fields hold
         Column("record_batches", "int32", "batches in it; null for an API that carries none"),
         Column("records", "int64", "records in them; control records included"),

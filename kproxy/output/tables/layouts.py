@@ -93,10 +93,12 @@ TOP_FIELDS: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
     ("throttle_time_ms", (), ("throttle_time_ms",)),
     ("offered_versions", (), ("api_keys",)),
     ("described_topics", (), ("topics",)),
+    ("cluster_id", (), ("cluster_id",)),
 )
 _ONLY_IN = {
     "offered_versions": frozenset({"ApiVersionsResponse"}),
     "described_topics": frozenset({"MetadataResponse", "DescribeTopicPartitionsResponse"}),
+    "cluster_id": frozenset({"MetadataResponse", "DescribeClusterResponse"}),
 }
 _FORMS = {"members": Form.COUNT, "offered_versions": Form.RANGES, "described_topics": Form.DESCRIBED}
 _NOTHING = (None, "", -1)

@@ -18,6 +18,7 @@ _ARTIFACTS = (
     ("org.apache.kafka", "kafka-tools", None),
     ("org.slf4j", "slf4j-simple", "1.7.36"),
 )
+_STREAMS = ("org.apache.kafka", "kafka-streams", None)  # apart: RocksDB comes with it, larger than all the rest
 
 
 def _folder() -> Path:
@@ -36,11 +37,11 @@ def missing() -> str | None:
     return None
 
 
-def _project(release: str) -> str:
+def _project(release: str, *, streams: bool) -> str:
     dependencies = "".join(
         f"<dependency><groupId>{group}</groupId><artifactId>{module}</artifactId>"
         f"<version>{version or release}</version></dependency>"
-        for group, module, version in _ARTIFACTS
+        for group, module, version in (*_ARTIFACTS, *([_STREAMS] if streams else []))
     )
     return (
         '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion><groupId>kproxy</groupId>'
@@ -49,15 +50,15 @@ def _project(release: str) -> str:
 
 
 @cache
-def jars(release: str) -> Path:
-    """The directory with everything that `java -cp 'DIRECTORY/*'` needs of *release*."""
-    kept = _folder() / release
+def jars(release: str, *, streams: bool = False) -> Path:
+    """The directory with everything that `java -cp 'DIRECTORY/*'` needs of *release*, with Kafka Streams if asked for."""
+    kept = _folder() / (f"{release}-streams" if streams else release)
     if kept.is_dir():
         return kept
     kept.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=kept.parent) as name:
         project = Path(name) / "pom.xml"
-        project.write_text(_project(release), encoding="utf-8")
+        project.write_text(_project(release, streams=streams), encoding="utf-8")
         fetched = Path(name) / "jars"
         command = ["mvn", "-q", "-B", "-f", str(project), _COPY, f"-DoutputDirectory={fetched}"]
         subprocess.run(command, check=True, timeout=_PATIENCE, stdin=subprocess.DEVNULL)
@@ -71,8 +72,13 @@ def jars(release: str) -> Path:
     return kept
 
 
-def java(release: str, main: str, *words: str, heap: str = "192m", options: Sequence[str] = ()) -> list[str]:
-    """The command that runs class *main* of *release*, or a source file; *options* are those of Java itself."""
+def java(
+    release: str, main: str, *words: str, heap: str = "192m", options: Sequence[str] = (), streams: bool = False
+) -> list[str]:
+    """The command that runs class *main* of *release*, or a source file; *options* are those of Java itself.
+
+    With *streams*, Kafka Streams is there too.
+    """
     quick = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", f"-Xmx{heap}"]
     logging = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
-    return ["java", *quick, *options, logging, "-cp", f"{jars(release)}/*", main, *words]
+    return ["java", *quick, *options, logging, "-cp", f"{jars(release, streams=streams)}/*", main, *words]

@@ -4,7 +4,8 @@ The captures in tests/analyses/rebalances are made so, without packets that only
 tcp.flags.syn==1 or tcp.flags.fin==1 or tcp.flags.reset==1' -F pcap``), and packed with ``zstd -22``.
 For each disturbance, one capture with a group of three members for each kind of client. The groups are named after the kind,
 the topics after the groups; the members' client ids are the group's name and a number. What was done is done to the last member
-(``rolling``: to one after the other; ``coordinator``: to the broker), at the time that ``record`` returns.
+(``rolling``: to one after the other; ``coordinator``: to the broker), at the time that ``record`` returns. With ``newer-`` before
+its name, a disturbance is that of share and streams groups.
 """
 
 import json
@@ -19,10 +20,12 @@ from pathlib import Path
 
 from confluent_kafka.admin import AdminClient, NewPartitions
 
+from kproxy.protocol import message
+from kproxy.protocol.structs import struct_types
 from tests.support.kafka.brokers import Cluster
 from tests.support.kafka.jars import NEWEST, java
 from tests.support.kafka.processes import eventually, spawn, stop
-from tests.support.kafka.wire import metadata
+from tests.support.kafka.wire import Wire, metadata
 
 HERE = Path(__file__).parent
 JAVA = {"fetch.max.wait.ms": "5000", "metadata.max.age.ms": "4000"}  # few requests beside those of the groups
@@ -39,6 +42,15 @@ KINDS: dict[str, tuple[str, dict[str, str]]] = {  # group -> program, settings
     "librdkafka-consumer": ("librdkafka", {"group.protocol": "consumer", **LIBRDKAFKA}),
     "kafka-python-classic": ("kafka-python", JAVA),
 }
+NEWER_KINDS: dict[str, tuple[str, dict[str, str]]] = {
+    "java-share": ("share", JAVA),
+    "java-streams": ("streams", {"group.protocol": "streams", "num.stream.threads": "1", **JAVA}),
+}
+NEWER, NEWER_DISTURBANCES = (
+    "newer-",
+    ("newer-kill", "newer-sigterm", "newer-pause", "newer-rolling", "newer-partitions"),
+)
+PROGRAMS = {"java": "Member.java", "share": "ShareMember.java", "streams": "StreamsMember.java"}
 DISTURBANCES = ("kill", "sigterm", "pause", "rolling", "partitions", "static", "cut", "coordinator")
 MEMBERS = 3
 PARTITIONS = 6
@@ -54,6 +66,16 @@ BROKER = {
     "group.min.session.timeout.ms": "1000",
     "group.consumer.min.session.timeout.ms": "1000",
     "leader.imbalance.check.interval.seconds": "3600",  # the coordinator moves when it is told to
+}
+NEWER_BROKER = {
+    f"group.{kind}.{name}": value
+    for kind in ("share", "streams")
+    for name, value in {
+        "min.session.timeout.ms": "1000",
+        "session.timeout.ms": str(SESSION_MS),
+        "min.heartbeat.interval.ms": "500",
+        "heartbeat.interval.ms": "1000",
+    }.items()
 }
 OFFSETS_PARTITIONS = 4  # of __consumer_offsets, as in tests.support.kafka.brokers
 PATIENCE = 150
@@ -87,7 +109,7 @@ class Group:
     """Three members of one kind."""
 
     def __init__(self, cluster: Cluster, name: str, *, static: bool, apart: bool) -> None:
-        self.kind, self.cluster, self.static = KINDS[name.partition(".")[0]], cluster, static
+        self.kind, self.cluster, self.static = (KINDS | NEWER_KINDS)[name.partition(".")[0]], cluster, static
         self.name = self.topic = name
         self.apart = apart  # the last member comes through the gate, which can be frozen
         self.partitions = PARTITIONS
@@ -97,15 +119,19 @@ class Group:
         """Start a member, again or for the first time."""
         listener = "PLAIN" if self.apart and number == MEMBERS - 1 else "OPEN"
         settings = {"bootstrap.servers": ",".join(self.cluster.bootstrap(listener)), "group.id": self.name}
-        settings |= {"client.id": f"{self.name}-{number}"} | SHARED | self.kind[1]
-        if self.kind[1].get("group.protocol") != "consumer":
+        settings |= {"client.id": f"{self.name}-{number}"} | self.kind[1]
+        settings |= {"max.poll.interval.ms": str(MAX_POLL_MS)} if self.is_newer else SHARED
+        if self.kind[0] == "streams":
+            settings["state.dir"] = str(self.cluster.folder / f"state-{number}")
+        if not self.is_newer and self.kind[1].get("group.protocol") != "consumer":
             settings |= {"session.timeout.ms": str(LONG_SESSION_MS if self.static else SESSION_MS)} | HEARTBEAT
             settings["max.poll.interval.ms"] = str(max(MAX_POLL_MS, int(settings["session.timeout.ms"])))
         if self.static:
             settings["group.instance.id"] = f"instance-{number}"
         words = [self.topic, *(f"{key}={value}" for key, value in settings.items())]
-        if self.kind[0] == "java":
-            command = java(NEWEST, str(HERE / "Member.java"), *words, heap="96m")
+        if self.kind[0] in PROGRAMS:
+            program = str(HERE / PROGRAMS[self.kind[0]])
+            command = java(NEWEST, program, *words, heap="96m", streams=self.kind[0] == "streams")
         else:
             command = [sys.executable, str(HERE / "member.py"), self.kind[0], *words]
         member = Member(spawn(command, self.cluster.folder / "members.log", piped=True))
@@ -113,10 +139,43 @@ class Group:
         self.members[number] = member
         return member
 
+    @property
+    def is_newer(self) -> bool:
+        """Whether the broker has to be asked what its members have."""
+        return self.kind[0] in ("share", "streams")
+
     def shares(self) -> bool:
         """Whether all partitions are assigned, and each member that runs has some."""
+        if self.is_newer:
+            self.describe()
         shares = [member.has for member in self.members.values() if member.process.poll() is None]
         return sum(shares) == self.partitions and all(shares)
+
+    def others_have_all(self) -> bool:
+        """Whether the members but the last have all partitions."""
+        if self.is_newer:
+            self.describe()
+        return sum(member.has for member in list(self.members.values())[:-1]) == PARTITIONS
+
+    def describe(self) -> None:
+        """Ask the broker what members have, past the capture: ShareGroupDescribe, StreamsGroupDescribe."""
+        api = "ShareGroupDescribe" if self.kind[0] == "share" else "StreamsGroupDescribe"
+        asked, told = message(f"{api}Request"), message(f"{api}Response")
+        version = asked.versions.highest
+        broker = next(broker for broker in self.cluster.brokers.values() if broker.running)
+        with Wire(f"127.0.0.1:{broker.ports['INNER']}") as wire:
+            body = asked.encode(version, struct_types(asked.name)[asked.name](group_ids=[self.name]))
+            answer = wire.ask(asked.api_key, version, body, tags=b"\0")
+        (group,) = told.decode(version, answer[1:]).groups
+        for number, member in self.members.items():
+            found = [each.assignment for each in group.members if each.client_id.startswith(f"{self.name}-{number}")]
+            lists = [
+                partitions
+                for each in found
+                for part in (each.topic_partitions if self.kind[0] == "share" else each.active_tasks)
+                for partitions in [part.partitions]
+            ]
+            member.counts.append(sum(map(len, lists)))
 
     def close(self) -> None:
         for member in self.members.values():
@@ -174,7 +233,7 @@ def record(folder: Path, cluster: Cluster, disturbance: str, kinds: list[str]) -
                 )
             time.sleep(4)  # a while of peace before
             at = time.time()
-            ACTIONS[disturbance](cluster, groups)
+            ACTIONS[disturbance.removeprefix(NEWER)](cluster, groups)
             time.sleep(3)  # and after
             return at
         finally:
@@ -213,11 +272,7 @@ def _sigterm(_cluster: Cluster, groups: list[Group]) -> None:
 def _pause(_cluster: Cluster, groups: list[Group]) -> None:
     for group in groups:
         _last(group).pause(MAX_POLL_MS + 8_000)
-    eventually(
-        lambda: all(sum(m.has for m in list(g.members.values())[:-1]) == PARTITIONS for g in groups),
-        what="others have all",
-        patience=PATIENCE,
-    )
+    eventually(lambda: all(group.others_have_all() for group in groups), what="others have all", patience=PATIENCE)
     settle(groups)
 
 
@@ -252,11 +307,7 @@ def _static(_cluster: Cluster, groups: list[Group]) -> None:
 
 def _cut(cluster: Cluster, groups: list[Group]) -> None:
     cluster.gates.freeze()
-    eventually(
-        lambda: all(sum(m.has for m in list(g.members.values())[:-1]) == PARTITIONS for g in groups),
-        what="others have all",
-        patience=PATIENCE,
-    )
+    eventually(lambda: all(group.others_have_all() for group in groups), what="others have all", patience=PATIENCE)
     time.sleep(3)
     cluster.gates.thaw()
     settle(groups)
@@ -286,16 +337,19 @@ def main(folder: Path, *disturbances: str) -> None:
     """Record them all."""
     folder.mkdir(parents=True, exist_ok=True)
     done: dict[str, float] = {}
-    for disturbance in disturbances or DISTURBANCES:
+    for disturbance in disturbances or (*DISTURBANCES, *NEWER_DISTURBANCES):
         nodes = 3 if disturbance == "coordinator" else 1
         inside = folder / f"cluster-{disturbance}"
         inside.mkdir()
         session = LONG_SESSION_MS if disturbance == "static" else SESSION_MS
         extra = BROKER | {"group.consumer.session.timeout.ms": str(session)}
+        kinds = KINDS
+        if disturbance.startswith(NEWER):
+            kinds, extra = NEWER_KINDS, extra | NEWER_BROKER
         cluster = Cluster(inside, NEWEST, nodes=nodes, extra=extra)
         try:
             cluster.start()
-            done[disturbance] = record(folder, cluster, disturbance, list(KINDS))
+            done[disturbance] = record(folder, cluster, disturbance, list(kinds))
             (folder / "done.json").write_text(json.dumps(done, indent=1) + "\n", encoding="utf-8")
         finally:
             cluster.close()

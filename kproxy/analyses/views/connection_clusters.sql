@@ -1,0 +1,50 @@
+/*
+meaning: >-
+  The cluster of each connection. cluster_id is as Metadata or DescribeCluster gives it: on the connection itself, else on others to the
+  same broker, of the same client, or in the same capture, where those say only one; null where none was seen. cluster is that id,
+  else the first address of the brokers that the same captures show.
+stored: true
+*/
+WITH said AS (
+  SELECT connection_id, min(cluster_id) AS cluster_id
+  FROM exchanges WHERE cluster_id <> ''
+  GROUP BY connection_id HAVING count(DISTINCT cluster_id) = 1
+), every AS (
+  SELECT c.connection_id, c.capture, c.client_address, coalesce(try_element_at(c.client_ids, 1), '') AS client_id,
+    concat(c.broker_address, ':', CAST(c.broker_port AS STRING)) AS broker, s.cluster_id
+  FROM connections c LEFT JOIN said s ON s.connection_id = c.connection_id
+), of_broker_here AS (
+  SELECT capture, broker, min(cluster_id) AS cluster_id FROM every WHERE cluster_id IS NOT NULL
+  GROUP BY capture, broker HAVING count(DISTINCT cluster_id) = 1
+), of_client AS (
+  SELECT capture, client_address, client_id, min(cluster_id) AS cluster_id FROM every WHERE cluster_id IS NOT NULL
+  GROUP BY capture, client_address, client_id HAVING count(DISTINCT cluster_id) = 1
+), of_capture AS (
+  SELECT capture, min(cluster_id) AS cluster_id FROM every WHERE cluster_id IS NOT NULL
+  GROUP BY capture HAVING count(DISTINCT cluster_id) = 1
+), of_broker AS (
+  SELECT broker, min(cluster_id) AS cluster_id FROM every WHERE cluster_id IS NOT NULL
+  GROUP BY broker HAVING count(DISTINCT cluster_id) = 1
+), known AS (
+  SELECT e.connection_id, e.capture, e.broker,
+    coalesce(e.cluster_id, h.cluster_id, c.cluster_id, f.cluster_id, b.cluster_id) AS cluster_id
+  FROM every e
+  LEFT JOIN of_broker_here h ON h.capture = e.capture AND h.broker = e.broker
+  LEFT JOIN of_client c ON c.capture = e.capture AND c.client_address = e.client_address AND c.client_id = e.client_id
+  LEFT JOIN of_capture f ON f.capture = e.capture
+  LEFT JOIN of_broker b ON b.broker = e.broker
+),
+-- Brokers without an id that share captures, and captures that share brokers, are of one cluster: the least address, passed on twice.
+pairs AS (
+  SELECT DISTINCT capture, broker FROM known WHERE cluster_id IS NULL
+), captures_1 AS (
+  SELECT capture, min(broker) AS least FROM pairs GROUP BY capture
+), brokers_1 AS (
+  SELECT p.broker, min(c.least) AS least FROM pairs p JOIN captures_1 c ON c.capture = p.capture GROUP BY p.broker
+), captures_2 AS (
+  SELECT p.capture, min(b.least) AS least FROM pairs p JOIN brokers_1 b ON b.broker = p.broker GROUP BY p.capture
+), brokers_2 AS (
+  SELECT p.broker, min(c.least) AS least FROM pairs p JOIN captures_2 c ON c.capture = p.capture GROUP BY p.broker
+)
+SELECT k.connection_id, k.cluster_id, coalesce(k.cluster_id, concat('brokers at ', b.least)) AS cluster
+FROM known k LEFT JOIN brokers_2 b ON b.broker = k.broker

@@ -1,0 +1,9 @@
+/*
+meaning: Each row of group_events with the cluster, and with the group_key of the life of the group that it belongs to (group_lives).
+*/
+SELECT e.*, l.cluster, l.group_key
+FROM group_events e
+JOIN connection_clusters c ON c.connection_id = e.connection_id
+JOIN group_lives l ON l.cluster = c.cluster AND l.group_id = e.group_id
+  AND unix_micros(coalesce(e.request_at, e.at)) >= l.since_micros
+  AND (l.until_micros IS NULL OR unix_micros(coalesce(e.request_at, e.at)) < l.until_micros)

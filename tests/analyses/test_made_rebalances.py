@@ -1,0 +1,215 @@
+"""Rebalances of groups whose traffic is made by hand: what real clients cannot be made to do at will."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kproxy.analyses import library
+from kproxy.analyses.report.templates import fill
+from tests.support.group_traffic import KEYS, GroupTraffic
+
+Rows = list[dict[str, Any]]
+
+
+def told(rows: Rows) -> list[tuple[Any, ...]]:
+    """What each row says in short."""
+    return [(row["generation_to"], row["cause"], row["client_id"], row["members_after"]) for row in rows]
+
+
+@pytest.mark.parametrize("kind", KEYS)
+def test_every_kind_of_group_has_a_timeline(tmp_path: Path, kind: str) -> None:
+    traffic = GroupTraffic("g")
+    for step in (
+        (0, "m1", 0, 1), (5, "m1", 1, 1), (6, "m2", 0, 2), (7, "m1", 1, 2), (8, "m3", 0, 3), (9, "m1", 2, 3), (9, "m2", 2, 3),
+        (20, "m2", -1, -1), (21, "m1", 3, 4), (22, "m3", 3, 4), (23, "m3", 4, 4), (60, "m1", 4, 4), (80, "m1", 4, 5),
+    ):  # fmt: skip
+        traffic.epoch(kind, *step)
+    rows = traffic.rows(tmp_path, "rebalances")
+    assert told(rows) == [
+        (1, "joined", "app-1", 1),
+        (2, "joined", "app-2", 2),
+        (3, "joined", "app-3", 3),
+        (4, "left", "app-2", 2),
+        (5, "session timeout", "app-3", 1),
+    ]
+    assert {row["group_type"] for row in rows} == {kind}
+
+
+def two_members() -> GroupTraffic:
+    traffic = GroupTraffic("g")
+    traffic.round(1, 1, "m1")
+    traffic.round(5, 2, "m1", "m2")
+    return traffic
+
+
+def test_the_last_members_that_leave_have_a_row(tmp_path: Path) -> None:
+    traffic = two_members()
+    traffic.leave(20, "m2")
+    traffic.leave(20.1, "m1")
+    rows = traffic.rows(tmp_path, "rebalances")
+    assert told(rows) == [(1, "joined", "app-1", 1), (2, "joined", "app-2", 2), (None, "left", "app-2", 0)]
+    assert (rows[2]["members_before"], rows[2]["pause_ms"], rows[2]["generation_from"]) == (2, None, 2)
+    assert "app-1 left" in rows[2]["evidence"]
+    verdict = fill(library.load()["rebalances"].header.verdict, rows)
+    assert verdict.startswith("3 rebalances of 1 group: 2 joined, 1 left")
+
+
+@pytest.mark.parametrize("kind", KEYS)
+def test_the_last_member_of_an_epoch_that_leaves_has_a_row(tmp_path: Path, kind: str) -> None:
+    traffic = GroupTraffic("g")
+    for step in ((0, "m1", 0, 1), (5, "m2", 0, 2), (6, "m1", 1, 2), (8, "m1", -1, -1), (8.2, "m2", -1, -1)):
+        traffic.epoch(kind, *step)
+    assert told(traffic.rows(tmp_path, "rebalances"))[2:] == [(None, "left", "app-1", 0)]
+
+
+def test_a_member_that_stays_keeps_the_group_from_being_empty(tmp_path: Path) -> None:
+    traffic = two_members()
+    traffic.leave(20, "m2")
+    traffic.round(21, 3, "m1")
+    assert told(traffic.rows(tmp_path, "rebalances"))[2:] == [(3, "left", "app-2", 1)]
+
+
+def test_members_of_a_group_that_was_empty_move_nothing(tmp_path: Path) -> None:
+    traffic = two_members()
+    traffic.leave(20, "m2")
+    traffic.leave(20.1, "m1")
+    traffic.round(30, 4, "m3")
+    row = traffic.rows(tmp_path, "rebalances")[-1]
+    assert (row["generation_to"], row["cause"], row["members_before"], row["moved"]) == (4, "joined", 0, 0)
+
+
+def test_a_group_that_is_deleted_and_used_again_begins_anew(tmp_path: Path) -> None:
+    traffic = two_members()
+    traffic.leave(20, "m2")
+    traffic.leave(20.1, "m1")
+    traffic.delete(30, "a9")
+    traffic.round(40, 1, "m3")
+    traffic.round(45, 2, "m3", "m4")
+    assert told(traffic.rows(tmp_path, "rebalances"))[2:] == [
+        (None, "left", "app-2", 0), (1, "joined", "app-3", 1), (2, "joined", "app-4", 2),
+    ]  # fmt: skip
+
+
+def test_a_group_that_expired_counts_from_one_again(tmp_path: Path) -> None:
+    traffic = two_members()
+    traffic.round(900_000, 1, "m3")
+    assert told(traffic.rows(tmp_path, "rebalances"))[2:] == [(1, "joined", "app-3", 1)]
+
+
+BROKERS = "10.0.0.99:9092", "10.0.1.99:9092"
+
+
+@pytest.mark.parametrize(
+    ("brokers", "ids"), [(BROKERS, ("AAAA", "BBBB")), (BROKERS, (None, None)), (BROKERS[:1] * 2, ("AAAA", "BBBB"))]
+)
+def test_groups_of_the_same_name_in_two_clusters_are_two(
+    tmp_path: Path, brokers: tuple[str, str], ids: tuple[str | None, str | None]
+) -> None:
+    found = []
+    for n, (broker, cluster) in enumerate(zip(brokers, ids, strict=True)):
+        traffic = GroupTraffic("g", capture=f"capture-{n}", broker=broker)
+        first, second = f"m{2 * n + 1}", f"m{2 * n + 2}"
+        if cluster:
+            traffic.metadata(0.5, first, cluster)
+        traffic.round(1 + n / 10, 1, first)
+        traffic.round(5 + n / 10, 2, first, second)
+        found.append(traffic)
+    rows = found[0].beside(found[1]).rows(tmp_path, "rebalances")
+    assert told(rows) == [
+        (1, "joined", "app-1", 1), (2, "joined", "app-2", 2), (1, "joined", "app-3", 1), (2, "joined", "app-4", 2),
+    ]  # fmt: skip
+    shown = [row["cluster"] for row in rows]
+    wanted = [ids[n] or f"brokers at {brokers[n]}" for n in (0, 1)]
+    assert shown == [wanted[0], wanted[0], wanted[1], wanted[1]]
+
+
+def test_one_group_in_two_captures_of_a_cluster_is_one(tmp_path: Path) -> None:
+    first, second = GroupTraffic("g", capture="1"), GroupTraffic("g", capture="2", broker="10.0.0.98:9092")
+    first.metadata(0.5, "m1", "AAAA")
+    first.round(1, 1, "m1")
+    second.metadata(5, "m2", "AAAA")
+    second.round(6, 2, "m1", "m2")
+    rows = first.beside(second).rows(tmp_path, "rebalances")
+    assert told(rows) == [(1, "joined", "app-1", 1), (2, "joined", "app-2", 2)]
+
+
+def test_a_static_member_that_another_process_replaces_is_told_so(tmp_path: Path) -> None:
+    traffic = GroupTraffic("g")
+    traffic.join(1, "m1", 1, members=["m1"], leader="m1", instance="i1")
+    traffic.sync(1.2, "m1", 1, ["t-0"], leads=True)
+    traffic.join(10, "m2", 1, members=["m2"], leader="m1", instance="i1")
+    traffic.beat(11, "m1", 1, error=82, instance="i1")  # FENCED_INSTANCE_ID
+    rows = traffic.rows(tmp_path, "rebalances")
+    assert told(rows) == [(1, "joined", "app-1", 1), (1, "static member replaced", "app-2", 1)]
+
+
+@pytest.mark.parametrize("instance", [None, "i2"])
+def test_a_member_that_an_administrator_removes_did_not_leave(tmp_path: Path, instance: str | None) -> None:
+    traffic = GroupTraffic("g")
+    traffic.join(1, "m1", 1, members=["m1", "m2"], leader="m1")
+    traffic.join(1.1, "m2", 1, instance=instance)
+    traffic.sync(2, "m1", 1, ["t-0"], leads=True)
+    traffic.sync(2.1, "m2", 1, ["t-1"])
+    traffic.leave(20, "m2", sender="a9", instance=instance)
+    traffic.round(21, 2, "m1")
+    rows = traffic.rows(tmp_path, "rebalances")
+    assert told(rows) == [(1, "joined", "app-1", 2), (2, "removed by an administrator", "app-2", 1)]
+    assert "by app-9 at 10.0.0.9" in rows[1]["evidence"]
+
+
+def crashing(restarts: int) -> GroupTraffic:
+    """m1 stays; another client comes and goes so often."""
+    traffic = GroupTraffic("g")
+    traffic.round(1, 1, "m1")
+    crashy = {"client_id": "crashy"}
+    for n in range(2, 3 + restarts):
+        second, generation, member = n * 10, n * 2, f"m{n}"
+        traffic.join(second, member, generation, leader="m1", **crashy)
+        traffic.join(second + 0.1, "m1", generation, leader="m1", members=["m1", member])
+        traffic.sync(second + 0.3, "m1", generation, ["t-0"])
+        traffic.sync(second + 0.3, member, generation, ["t-1"], **crashy)
+        traffic.leave(second + 4, member, **crashy)
+        traffic.join(second + 4.5, "m1", generation + 1, members=["m1"], leader="m1")
+        traffic.sync(second + 4.7, "m1", generation + 1, ["t-0", "t-1"])
+    return traffic
+
+
+def test_one_member_that_crashes_again_and_again_is_no_deployment(tmp_path: Path) -> None:
+    rows = crashing(4).rows(tmp_path, "rebalances")
+    causes = [row["cause"] for row in rows]
+    assert causes == ["joined", "joined", *["restart loop"] * 8, "left"]
+    assert "one member was restarted 4 times" in rows[2]["evidence"]
+
+
+def test_one_member_that_was_restarted_once_is_in_no_loop(tmp_path: Path) -> None:
+    assert {row["cause"] for row in crashing(2).rows(tmp_path, "rebalances")} == {"joined", "left"}
+
+
+def test_workers_of_connect_have_a_timeline(tmp_path: Path) -> None:
+    traffic = GroupTraffic("connect-cluster", protocol_type="connect")
+    traffic.round(1, 1, "m1")
+    traffic.round(5, 2, "m1", "m2")
+    traffic.round(30, 3, "m1", "m2")
+    traffic.leave(40, "m2")
+    traffic.round(41, 4, "m1")
+    rows = traffic.rows(tmp_path, "rebalances")
+    assert told(rows) == [
+        (1, "joined", "app-1", 1), (2, "joined", "app-2", 2), (3, "asked for by the application", "app-1", 2),
+        (4, "left", "app-2", 1),
+    ]  # fmt: skip
+    assert {row["pause_ms"] for row in rows} == {None}  # what they are assigned is not a consumer's
+
+
+def test_consumers_that_only_commit_make_no_group_rebalance(tmp_path: Path) -> None:
+    traffic = GroupTraffic("g")
+    for second in range(5):
+        traffic.commit(second, "m1", second)
+    assert traffic.rows(tmp_path, "rebalances") == []
+
+
+def test_an_epoch_of_which_the_beginning_was_not_seen_is_not_explained(tmp_path: Path) -> None:
+    traffic = GroupTraffic("g")
+    for step in ((0, "m1", 7, 7), (1, "m2", 7, 7), (5, "m1", 7, 8), (6, "m2", 7, 8)):
+        traffic.epoch("consumer", *step)
+    assert told(traffic.rows(tmp_path, "rebalances")) == [(8, "unknown", None, 2)]

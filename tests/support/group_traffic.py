@@ -1,0 +1,208 @@
+"""Traffic of groups made by hand, second by second: what no client can be made to send at will.
+
+    traffic = GroupTraffic("g")
+    traffic.join(0, "m1", 1, members=["m1"], leader="m1")      # second, member, generation that the broker answers
+    traffic.sync(1, "m1", 1, ["t-0", "t-1"], leads=True)
+    traffic.leave(9, "m1")
+    rows = traffic.rows(tmp_path, "rebalances")
+
+A member m7 is client app-7 at 10.0.0.7, on one connection, unless it is named otherwise.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from struct import pack
+from typing import Any
+
+from kproxy.analyses import library
+from kproxy.analyses.duck import Database
+from kproxy.output.tables import TABLES, Tables
+from kproxy.output.tables.parquet import ParquetDirectory
+from kproxy.protocol import ApiKey, message
+from kproxy.protocol.structs import struct_types
+from kproxy.session import Connection, Exchange, Frame
+from tests.support.frames import array, string
+
+SECOND = 10**9
+KEYS = {
+    "consumer": ApiKey.CONSUMER_GROUP_HEARTBEAT,
+    "share": ApiKey.SHARE_GROUP_HEARTBEAT,
+    "streams": ApiKey.STREAMS_GROUP_HEARTBEAT,
+}
+
+
+class GroupTraffic:
+    """The exchanges of one group; others add theirs by ``beside``."""
+
+    def __init__(
+        self, group: str, *, broker: str = "10.0.0.99:9092", capture: str = "made", protocol_type: str = "consumer"
+    ) -> None:
+        self.group, self.broker, self.capture, self.protocol_type = group, broker, capture, protocol_type
+        self.exchanges: list[tuple[Exchange, str]] = []
+        self._connections: dict[tuple[str, str], Connection] = {}
+
+    def beside(self, other: "GroupTraffic") -> "GroupTraffic":
+        """Add the exchanges of another."""
+        self.exchanges += other.exchanges
+        return self
+
+    def send(
+        self, second: float, sender: str, key: ApiKey, asked: dict[str, Any], told: dict[str, Any], **who: str
+    ) -> None:
+        """One exchange of the sender; fields of request and response by name, structs as (class, fields)."""
+        number = sender.lstrip("abcdefghijklmnopqrstuvwxyz")
+        address = who.get("address", f"10.0.0.{number}:{1000 + len(self._connections)}")
+        connection = self._connections.setdefault(
+            (sender, self.broker), Connection(hash((sender, self.broker, self.capture)) % 10**6, address, self.broker)
+        )
+        at, name = int(second * SECOND), _camel(key)
+        request, response = message(f"{name}Request"), message(f"{name}Response")
+        version = min(request.versions.highest, response.versions.highest)
+        frames = [
+            Frame(
+                layout.encode(version, _struct(layout.name, layout.name, fields)),
+                start,
+                start + 1000,
+                None,
+                0,
+                layout,
+                version,
+            )
+            for layout, fields, start in ((request, asked, at), (response, told, at + SECOND // 1000))
+        ]
+        client_id = who.get("client_id", f"app-{number}")
+        self.exchanges.append((Exchange(connection, at, key, version, 1, client_id, *frames), self.capture))
+
+    def metadata(self, second: float, sender: str, cluster_id: str) -> None:
+        """The sender is told of the cluster."""
+        self.send(second, sender, ApiKey.METADATA, {"topics": []}, {"cluster_id": cluster_id})
+
+    def join(
+        self,
+        second: float,
+        member: str,
+        generation: int,
+        *,
+        members: Sequence[str] = (),
+        leader: str = "",
+        error: int = 0,
+        instance: str | None = None,
+        **who: str,
+    ) -> None:
+        """A member asks to join and is answered a generation, or an error."""
+        protocols = [("JoinGroupRequestProtocol", {"name": "range", "metadata": _subscription()})]
+        asked = {
+            "group_id": self.group, "member_id": "" if error == 79 else member, "protocol_type": self.protocol_type,
+            "protocols": protocols, "session_timeout_ms": 10_000, "rebalance_timeout_ms": 60_000, "group_instance_id": instance,
+        }  # fmt: skip
+        told = {
+            "error_code": error, "generation_id": generation, "member_id": member, "leader": leader, "protocol_name": "range",
+            "members": [("JoinGroupResponseMember", {"member_id": each, "metadata": b""}) for each in members],
+        }  # fmt: skip
+        self.send(second, member, ApiKey.JOIN_GROUP, asked, told, **who)
+
+    def sync(
+        self, second: float, member: str, generation: int, partitions: Sequence[str], *, leads: bool = False, **who: str
+    ) -> None:
+        """A member is told its partitions of topic t."""
+        data = _assignment([int(each.rpartition("-")[2]) for each in partitions])
+        given = [("SyncGroupRequestAssignment", {"member_id": member, "assignment": data})] if leads else []
+        asked = {
+            "group_id": self.group, "generation_id": generation, "member_id": member, "protocol_type": self.protocol_type,
+            "protocol_name": "range", "assignments": given,
+        }  # fmt: skip
+        self.send(
+            second, member, ApiKey.SYNC_GROUP, asked, {"assignment": data, "protocol_type": self.protocol_type}, **who
+        )
+
+    def beat(
+        self, second: float, member: str, generation: int, *, error: int = 0, instance: str | None = None, **who: str
+    ) -> None:
+        """A heartbeat of a classic group."""
+        asked = {
+            "group_id": self.group,
+            "generation_id": generation,
+            "member_id": member,
+            "group_instance_id": instance,
+        }
+        self.send(second, member, ApiKey.HEARTBEAT, asked, {"error_code": error}, **who)
+
+    def leave(
+        self,
+        second: float,
+        member: str,
+        *,
+        sender: str | None = None,
+        instance: str | None = None,
+        reason: str | None = None,
+        **who: str,
+    ) -> None:
+        """A member leaves, or another sender removes it."""
+        identity = {"member_id": "" if instance else member, "group_instance_id": instance, "reason": reason}
+        told = {"members": [("MemberResponse", {"member_id": identity["member_id"], "group_instance_id": instance})]}
+        asked = {"group_id": self.group, "members": [("MemberIdentity", identity)]}
+        self.send(second, sender or member, ApiKey.LEAVE_GROUP, asked, told, **who)
+
+    def delete(self, second: float, sender: str) -> None:
+        """An administrator deletes the group."""
+        told = {"results": [("DeletableGroupResult", {"group_id": self.group})]}
+        self.send(second, sender, ApiKey.DELETE_GROUPS, {"groups_names": [self.group]}, told)
+
+    def commit(self, second: float, sender: str, offset: int) -> None:
+        """A commit of a client that is no member."""
+        partition = ("OffsetCommitRequestPartition", {"partition_index": 0, "committed_offset": offset})
+        topic = ("OffsetCommitRequestTopic", {"name": "t", "partitions": [partition]})
+        done = ("OffsetCommitResponseTopic", {"name": "t", "partitions": [("OffsetCommitResponsePartition", {})]})
+        asked = {"group_id": self.group, "topics": [topic], "generation_id_or_member_epoch": -1}
+        self.send(second, sender, ApiKey.OFFSET_COMMIT, asked, {"topics": [done]})
+
+    def epoch(self, kind: str, second: float, member: str, epoch: int, answer: int) -> None:
+        """A heartbeat of a group of KIP-848 or its kin."""
+        asked = {"group_id": self.group, "member_id": member, "member_epoch": epoch}
+        self.send(second, member, KEYS[kind], asked, {"member_id": member, "member_epoch": answer})
+
+    def round(self, second: float, generation: int, *members: str) -> None:
+        """All members join and are given one partition each; the first leads."""
+        for n, member in enumerate(members):
+            self.join(second + n / 100, member, generation, leader=members[0], members=members if n == 0 else ())
+        for n, member in enumerate(members):
+            self.sync(second + 0.5 + n / 100, member, generation, [f"t-{n}"])
+
+    def rows(self, folder: Path, analysis: str) -> list[dict[str, Any]]:
+        """The rows of an analysis over it."""
+        found: dict[str, list[Any]] = {}
+        tables = Tables(lambda table, rows: found.setdefault(table.name, []).append(rows))
+        for exchange, capture in sorted(self.exchanges, key=lambda each: each[0].at):
+            tables.add(exchange, capture)
+        tables.flush()
+        with ParquetDirectory(folder / "tables", tables.tables) as directory:
+            for name, batches in found.items():
+                for batch in batches:
+                    directory.write(TABLES[name], batch)
+        with Database([folder / "tables"]) as database:
+            return database.run(library.load()[analysis]).to_pylist()
+
+
+def _camel(key: ApiKey) -> str:
+    return "".join(word.capitalize() for word in key.name.split("_"))
+
+
+def _struct(layout: str, name: str, fields: dict[str, Any]) -> Any:
+    made = {key: _value(layout, value) for key, value in fields.items()}
+    return struct_types(layout)[name](**made)
+
+
+def _value(layout: str, value: Any) -> Any:
+    if isinstance(value, tuple):
+        return _struct(layout, *value)
+    return [_value(layout, each) for each in value] if isinstance(value, list) else value
+
+
+def _subscription() -> bytes:
+    """ConsumerProtocolSubscription v0 of topic t."""
+    return pack(">h", 0) + array(string("t")) + pack(">i", -1)
+
+
+def _assignment(partitions: Sequence[int]) -> bytes:
+    """ConsumerProtocolAssignment v0 of topic t."""
+    return pack(">h", 0) + array(string("t") + array(*(pack(">i", each) for each in partitions))) + pack(">i", -1)
