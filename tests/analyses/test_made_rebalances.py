@@ -124,6 +124,20 @@ def test_groups_of_the_same_name_in_two_clusters_are_two(
     assert shown == [wanted[0], wanted[0], wanted[1], wanted[1]]
 
 
+def test_groups_and_topics_of_two_clusters_are_apart_everywhere(tmp_path: Path) -> None:
+    found = []
+    for n, cluster in enumerate(("AAAA", "BBBB")):
+        traffic = GroupTraffic("g", capture=cluster)
+        traffic.metadata(1, f"m{n}", cluster)
+        traffic.commit(2, f"m{n}", 10 + n)
+        found.append(traffic)
+    both = found[0].beside(found[1])
+    lag = both.rows(tmp_path, "lag")
+    assert sorted((row["cluster"], row["committed_offset"], row["is_last"]) for row in lag) == [
+        ("AAAA", 10, True), ("BBBB", 11, True),
+    ]  # fmt: skip
+
+
 def test_one_group_in_two_captures_of_a_cluster_is_one(tmp_path: Path) -> None:
     first, second = GroupTraffic("g", capture="1"), GroupTraffic("g", capture="2", broker="10.0.0.98:9092")
     first.metadata(0.5, "m1", "AAAA")

@@ -24,7 +24,7 @@ from kproxy.output.times import render_size
 
 Row: TypeAlias = Mapping[str, Any]
 FIELD = re.compile(
-    r"(?:(?P<function>counts|count|sum|max|min) +)?(?P<column>[a-z_][a-z0-9_]*)(?: +where +(?P<key>[a-z_][a-z0-9_]*)=(?P<value>.*))?"
+    r"(?:(?P<function>counts?|sum|max|min) +)?(?P<column>[a-z_][a-z0-9_]*)(?: +where +(?P<key>[a-z_][a-z0-9_]*)=(?P<value>.*))?"
 )
 MARKS = re.compile(r"([\[\]|])")
 PLURAL = re.compile(r"[^/]+/[^/]+")

@@ -19,6 +19,7 @@ ROWS: list[dict[str, Any]] = [
         ("{client_id} to {topic}", "a to orders"),
         ("{rows} rows, {rows:client/clients}", "3 rows, 3 clients"),
         ("{count client_id:client/clients}, {count topic:topic/topics}", "2 clients, 1 topic"),
+        ("{counts client_id}; {counts breaks}", "2 a, 1 b; 2 False, 1 True"),
         ("{sum records:,} {max records} {min records}", "1,234 1,200 34"),
         ("{rows where breaks=true:client breaks/clients break} of {rows}", "1 client breaks of 3"),
         ("{topic where breaks=false}", "orders"),
@@ -39,6 +40,12 @@ ROWS: list[dict[str, Any]] = [
 def test_a_template_is_filled(template: str, text: str) -> None:
     check_template(template)
     assert fill(template, ROWS) == text
+
+
+@pytest.mark.parametrize("nothing", [None, ""])
+def test_a_client_without_an_id_is_called_so(nothing: str | None) -> None:
+    rows = [{"client_id": nothing}, {"client_id": "a"}]
+    assert fill("{client_id}, one of {count client_id}", rows) == "(no client id), one of 2"
 
 
 @pytest.mark.parametrize("name", ["a\x1b[31m", "a\nb", "a\u202eb", "x" * 500])
