@@ -20,7 +20,8 @@
     fetch_sessions.py       which fetch sessions were opened under the rules in use
     headers.py              built in: record headers on Produce: origin, client id, principal, trace
     mask.py                 built in: fields of records are hidden from those that fetch them
-    json_masks.py           JSON with the values at some paths hidden
+    json_masks.pyx          JSON with the values at some paths hidden
+    json_paths.py           paths into JSON, joined to one automaton
     topic_prefix/           built in: several tenants on one cluster, each with topics, groups and transactional ids of its own
     bounded_set.py          what the filters of a cluster know together in all workers: the part in one process
     turns.py                awaited, it gives other connections their turn

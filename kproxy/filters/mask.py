@@ -3,18 +3,22 @@
 Only Fetch and ShareFetch responses are held (and Metadata, for the names of topics by their ids).
 """
 
+from collections.abc import Iterator
 from fnmatch import fnmatchcase
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
-import msgspec
-
-from kproxy.filters.contract import Filter, Forward, Replace, Response, Verdict
-from kproxy.filters.json_masks import Mask, parse_paths
+from kproxy.filters.contract import Filter, Forward, Replace, RequestFacts, Response, Verdict
+from kproxy.filters.json_masks import JsonMask
+from kproxy.filters.json_paths import parse_paths
 from kproxy.filters.options import Options, text
 from kproxy.protocol import ApiKey
 from kproxy.protocol.error_codes import ErrorCode
-from kproxy.protocol.records import Record, read_batches
-from kproxy.protocol.records.rebatching import change_records
+from kproxy.protocol.records import Batches, read_batches
+from kproxy.protocol.records.rebatching import change_fields
+
+LARGE = 131_072  # bytes of records that take more than a millisecond
+SINCE_WHOLE = 3  # version of Fetch: of a batch that is cut off, brokers give nothing to clients of these (KIP-74)
+LOG_OVERHEAD = 12  # offset and size of a batch
 
 
 class MaskRule(Options, frozen=True):
@@ -42,7 +46,10 @@ class MaskOptions(Options, frozen=True):
     ] = "stars"
     other_values: Annotated[
         Literal["pass", "blank"],
-        text("Values that are no JSON, of topics with rules: they pass as they are, or become empty."),
+        text(
+            "Values that are no JSON (broken or cut off, too), of topics with rules: they become empty, or pass as they "
+            "are, with all that is in them."
+        ),
     ] = "blank"
     keys: Annotated[bool, text("Whether record keys that are JSON are masked as well; others are never changed.")] = (
         False
@@ -52,13 +59,29 @@ class MaskOptions(Options, frozen=True):
 REPLACEMENTS = {"stars": b'"***"', "null": b"null", "removed": None}
 
 
+class Masks(NamedTuple):
+    """What is done to the records of a topic."""
+
+    values: JsonMask
+    keys: JsonMask | None
+
+
+class Masked(NamedTuple):
+    """A records field with all hidden that is to be hidden."""
+
+    records: bytes
+    last_offset: int | None = None  # of the last batch in it, if batches behind it were left out
+    is_corrupt: bool = False  # there is no batch that could be given out
+
+
 class MaskRecords(Filter):
     """Hide fields of records, by JSON path, from those that fetch them.
 
     Changed batches keep their codec, offsets, times, producer and flags and get a right CRC; control batches and records that
-    have none of the fields stay byte for byte. A batch that cannot be read is not given out: its partition has the error
-    CORRUPT_MESSAGE. A response is held whole: limits.held_frame_size has to be at least the clients' fetch.max.bytes. Topics
-    by id are known by the Metadata responses that this worker has seen; until then all rules apply.
+    have none of the fields stay byte for byte, and so does all of a value but what is hidden. A batch that cannot be read is not
+    given out, nor what is behind it: where it is the first one, its partition has the error CORRUPT_MESSAGE. A response is held
+    whole: limits.held_frame_size has to be at least the clients' fetch.max.bytes. Topics by id are known by the Metadata
+    responses that workers have seen; until then all rules apply.
     """
 
     name = "mask"
@@ -69,69 +92,85 @@ class MaskRecords(Filter):
 
     def __init__(self, options: MaskOptions) -> None:
         self.options = options
-        self._masks: dict[str | None, Mask | None] = {}  # by topic
+        self._masks: dict[str | None, Masks | None] = {}  # by topic
         self.corrupt = 0  # batches that were not given out
 
-    def on_response(self, response: Response) -> Verdict:
+    def on_response(self, response: Response) -> Verdict | Any:
         """Mask the records of the topics that have rules."""
-        message: Any = response.message
-        names: Any = self.runtime.kept.get("topic_names", {})
-        changed = False
-        for topic in message.responses:
-            mask = self._mask_of(getattr(topic, "topic", None) or names.get(getattr(topic, "topic_id", "")))
-            for partition in topic.partitions if mask is not None else ():
-                records = partition.records
-                if records and mask is not None:
-                    partition.records = self._masked(records, mask)
-                    if partition.records is None:
-                        partition.records, partition.error_code = b"", ErrorCode.CORRUPT_MESSAGE
-                    changed |= partition.records is not records
-        return Replace(message) if changed else Forward()
+        partitions = list(self._partitions(response.message))
+        if sum(len(partition.records) for partition, _ in partitions) > LARGE:
+            return self.runtime.aside(lambda: self._mask_all(response, partitions))
+        return self._mask_all(response, partitions)
 
-    def _mask_of(self, topic: str | None) -> Mask | None:
-        """The mask of a topic; that of all rules where its name is not known."""
+    def _partitions(self, message: Any) -> Iterator[tuple[Any, Masks]]:
+        """The partitions with records of topics that have rules."""
+        names: Any = self.runtime.kept.get("topic_names", {})
+        for topic in message.responses:
+            masks = self._masks_of(getattr(topic, "topic", None) or names.get(getattr(topic, "topic_id", "")))
+            if masks is not None:
+                yield from ((partition, masks) for partition in topic.partitions if partition.records)
+
+    def _mask_all(self, response: Response, partitions: list[tuple[Any, Masks]]) -> Verdict:
+        changed = False
+        for partition, masks in partitions:
+            found = self._masked(partition.records, masks, response.request)
+            if found.is_corrupt:
+                partition.error_code = ErrorCode.CORRUPT_MESSAGE
+            if response.request.api_key == ApiKey.SHARE_FETCH and (found.is_corrupt or found.last_offset is not None):
+                partition.acquired_records = _up_to(partition.acquired_records, found.last_offset)
+            changed |= found.records is not partition.records or found.is_corrupt
+            partition.records = found.records
+        return Replace(response.message) if changed else Forward()
+
+    def _masks_of(self, topic: str | None) -> Masks | None:
+        """The masks of a topic; those of all rules where its name is not known."""
         if topic not in self._masks:
             if len(self._masks) > 10_000:
                 self._masks.clear()
             rules = [
                 rule for rule in self.options.rules if topic is None or any(fnmatchcase(topic, p) for p in rule.topics)
             ]
-            paths = [path for rule in rules for path in rule.fields]
-            self._masks[topic] = Mask(parse_paths(paths), REPLACEMENTS[self.options.replace_by]) if paths else None
+            self._masks[topic] = self._made([path for rule in rules for path in rule.fields])
         return self._masks[topic]
 
-    def _masked(self, records: bytes, mask: Mask) -> bytes | None:
-        """The records field, masked; the same object if nothing is to be hidden. None: it cannot be given out."""
+    def _made(self, paths: list[str]) -> Masks | None:
+        if not paths:
+            return None
+        states, replacement = parse_paths(paths), REPLACEMENTS[self.options.replace_by]
+        values = JsonMask(states, replacement, self.options.other_values == "blank")
+        return Masks(values, JsonMask(states, replacement) if self.options.keys else None)
+
+    def _masked(self, records: bytes, masks: Masks, request: RequestFacts) -> Masked:
+        """A records field, masked; the same object if nothing is to be hidden. Behind the last whole batch all is left out."""
         batches = read_batches(records)
-        parts = []
+        if not batches:
+            return self._without_batch(batches, records, request)
+        parts: list[bytes] = []
+        changed = batches.tail is not None
         for batch in batches:
-            new = change_records(batch, lambda record: self._mask_record(record, mask))
+            new = change_fields(batch, *masks)
             if new is None:
                 self.corrupt += 1
-                break
+                last = batches[len(parts) - 1].last_offset if parts else None
+                return Masked(b"".join(parts), last, is_corrupt=not parts)
+            changed |= len(new) != batch.size or new != batch.raw
             parts.append(new)
-        if not parts and batches:
-            return None
-        masked = b"".join(parts)  # what is behind the last whole batch is not given out
-        return records if masked == records else masked
+        return Masked(b"".join(parts) if changed else records)
 
-    def _mask_record(self, record: Record, mask: Mask) -> bool:
-        changed = False
-        if record.value:
-            value = self._mask_value(record.value, mask)
-            if value is not None:
-                record.value, changed = value, True
-        if self.options.keys and record.key:
-            try:
-                key = mask.apply(record.key)
-            except (msgspec.DecodeError, UnicodeDecodeError):
-                key = None
-            if key is not None:
-                record.key, changed = key, True
-        return changed
+    def _without_batch(self, batches: Batches, records: bytes, request: RequestFacts) -> Masked:
+        """What brokers give to clients where there is no whole batch: see ReplicaManager.readFromLog."""
+        if batches.tail is None or batches.tail.kind == "error":
+            self.corrupt += 1
+            return Masked(b"", is_corrupt=True)
+        is_old = request.api_key == ApiKey.FETCH and request.api_version < SINCE_WHOLE
+        return Masked(
+            records[:LOG_OVERHEAD] if is_old else b""
+        )  # by it, old clients see that they have to ask for more
 
-    def _mask_value(self, value: bytes, mask: Mask) -> bytes | None:
-        try:
-            return mask.apply(value)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return b"" if self.options.other_values == "blank" else None
+
+def _up_to(acquired: list[Any], last_offset: int | None) -> list[Any]:
+    """The acquired records (KIP-932) up to an offset; others would count as consumed."""
+    kept = [each for each in acquired if last_offset is not None and each.first_offset <= last_offset]
+    for each in kept:
+        each.last_offset = min(each.last_offset, last_offset)
+    return kept

@@ -1,15 +1,25 @@
-"""JSON with values hidden."""
+"""JSON with values hidden. The referees are Python's json, and texts whose writer knows what is to be hidden."""
 
 import json
+import random
+from typing import Any
 
-import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from kproxy.filters.json_masks import Mask, parse_paths
+from kproxy.filters.json_masks import JsonMask
+from kproxy.filters.json_paths import EVERY, Path, parse_path, parse_paths
+
+STARS = b'"***"'
 
 
-def masked(text: str, *paths: str, replacement: bytes | None = b'"***"') -> str | None:
-    found = Mask(parse_paths(paths), replacement).apply(text.encode())
+def mask(*paths: str, replacement: bytes | None = STARS, blanks: bool = True) -> JsonMask:
+    return JsonMask(parse_paths(paths), replacement, blanks)
+
+
+def masked(text: str, *paths: str, replacement: bytes | None = STARS) -> str | None:
+    found = mask(*paths, replacement=replacement).edited(text.encode())
     return None if found is None else found.decode()
 
 
@@ -25,38 +35,96 @@ def masked(text: str, *paths: str, replacement: bytes | None = b'"***"') -> str 
         ('{"a":1}', "$.a.b", None),
         ('"text"', "$.a", None),
         ("5", "$.a", None),
-        ('{"\\u0061":"secret"}', "$.a", '{"a":"***"}'),
-        ('{"a":"secret","a":"secret too"}', "$.a", '{"a":"***"}'),
-        (' {"a":1}', "$.a", '{"a":"***"}'),
-        ('{"a":1,"n":123456789012345678901234567890,"f":1.0e5}', "$.a", None),
+        ('{"0":1,"a":[2]}', "$[0]", None),
+        ("[1,2,3]", "$[1]", '[1,"***",3]'),
+        ("[1,2,3]", "$[3]", None),
+        ('{"\\u0061":"secret"}', "$.a", '{"\\u0061":"***"}'),
+        ('{"\\ud83d\\ude00":"secret"}', "$['😀']", '{"\\ud83d\\ude00":"***"}'),
+        ('{"\\"\\\\\\/\\b\\f\\n\\r\\t":1}', "$['\"\\/\b\f\n\r\t']", '{"\\"\\\\\\/\\b\\f\\n\\r\\t":"***"}'),
+        ('{"ключ":"secret"}', "$['ключ']", '{"ключ":"***"}'),
+        ('{"a":"secret","b":0,"a":"secret too"}', "$.a", '{"a":"***","b":0,"a":"***"}'),
+        ('{"a":"whole","a":{"b":"part"}}', "$.a.b", '{"a":"whole","a":{"b":"***"}}'),
+        (' {\n\t"a" : 1 ,\r\n"n": 1e400}  ', "$.a", ' {\n\t"a" : "***" ,\r\n"n": 1e400}  '),
+        ('\ufeff{"a":1}', "$.a", '\ufeff{"a":"***"}'),
+        ('{"n":123456789012345678901234567890,"f":-0.10e+05,"a":1}', "$.a", None),
     ],
 )
 def test_paths(text: str, path: str, expected: str | None) -> None:
-    if '"n"' in text:
-        expected = '{"a":"***","n":123456789012345678901234567890,"f":1.0e5}'
+    if '"n":1' in text:
+        expected = '{"n":123456789012345678901234567890,"f":-0.10e+05,"a":"***"}'
     assert masked(text, path) == expected
 
 
-def test_replacements() -> None:
-    assert masked('{"a":1,"b":[1,2]}', "$.a", "$.b[0]", replacement=None) == '{"b":[null,2]}'
-    assert masked('{"a":1}', "$.a", replacement=b"null") == '{"a":null}'
+def test_a_wildcard_holds_beside_a_name() -> None:
+    assert masked('{"a":{"b":1,"c":2},"z":{"c":3}}', "$.*.c", "$.a.b") == '{"a":{"b":"***","c":"***"},"z":{"c":"***"}}'
 
 
-def test_a_path_below_a_hidden_one() -> None:
-    assert masked('{"a":{"b":1}}', "$.a", "$.a.b") == '{"a":"***"}'
-    assert masked('{"a":{"b":1}}', "$.a.b", "$.a") == '{"a":"***"}'
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('{"a":1}', "{}"),
+        ('{ "a" : 1 , "b" : 2 }', '{ "b" : 2 }'),
+        ('{ "b" : 2 , "a" : 1 }', '{ "b" : 2  }'),
+        ('{"b":2,"a":1,"c":3}', '{"b":2,"c":3}'),
+        ('{"a":1,"a":2,"b":3,"a":4,"a":5}', '{"b":3}'),
+        ('{"a":1,"d":{"a":1,"e":[1,2]},"a":2}', '{"d":{"a":1,"e":[null,2]}}'),
+    ],
+)
+def test_members_that_are_removed(text: str, expected: str) -> None:
+    assert masked(text, "$.a", "$.d.e[0]", replacement=None) == expected
 
 
-@pytest.mark.parametrize("text", ["", "{", '{"a":', "not json", "{'a':1}", '{"a":1}}', "\udcff"])
+NO_JSON = [
+    *(
+        '{"a":',
+        "{",
+        "not json",
+        "{'a':1}",
+        '{"a":1}}',
+        '{"a":1}{"a":1}',
+        '{"a":1,}',
+        "[1,]",
+        "[1 2]",
+        '{"a" 1}',
+        "{1:2}",
+    ),
+    *(
+        '{"a":NaN}',
+        "01",
+        "1.",
+        ".5",
+        "-",
+        "+1",
+        "1e",
+        "tru",
+        "nul",
+        '"\\x"',
+        '"\\u12g4"',
+        '"\x1f"',
+        '"',
+        "[",
+        "]",
+        " ",
+        "{,}",
+    ),
+]
+
+
+@pytest.mark.parametrize("text", NO_JSON)
 def test_what_is_no_json(text: str) -> None:
-    with pytest.raises((msgspec.DecodeError, UnicodeDecodeError)):
-        Mask(parse_paths(["$.a"]), b"null").apply(text.encode("utf-8", "surrogateescape"))
+    assert mask("$.a").edited(text.encode()) == b""
+    assert mask("$.a", blanks=False).edited(text.encode()) is None
 
 
-@pytest.mark.parametrize("path", ["", "$", "a.b", "$.", "$..a", "$[a]", "$.a[", "$.a b"])
-def test_what_is_no_path(path: str) -> None:
-    with pytest.raises(ValueError, match="is no JSON path"):
-        parse_paths([path])
+@pytest.mark.parametrize("broken", [b"\xff", b"\xc1\xa1", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xe2\x82", b"\x80"])
+def test_text_that_is_not_utf_8(broken: bytes) -> None:
+    text = b'{"x":"%b","a":"secret"}' % broken
+    assert mask("$.a").edited(text) == b""
+    assert mask("$.a", blanks=False).edited(text) == b'{"x":"%b","a":"***"}' % broken
+
+
+def test_nothing_is_nothing() -> None:
+    assert mask("$.a").edited(b"") is None
 
 
 def test_deep_json() -> None:
@@ -65,3 +133,110 @@ def test_deep_json() -> None:
     assert found is not None
     assert "secret" not in found
     json.loads(found)
+
+
+def test_json_as_deep_as_it_is_long() -> None:
+    depth = 300_000
+    text = '{"x":' + "[" * depth + "]" * depth + ',"a":1}'
+    assert masked(text, "$.a") == text[:-2] + '"***"}'
+    text = '{"x":' + '{"y":' * depth + "0" + "}" * depth + ',"a":1}'
+    assert masked(text, "$.a") == text[:-2] + '"***"}'
+    assert masked('{"x":' + "[" * depth, "$.a") == ""
+
+
+Value = Any
+NAMES = st.sampled_from(["a", "b", "c", "é", "", "longer name"])
+LEAVES = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
+TREES: st.SearchStrategy[Value] = st.recursive(
+    LEAVES,
+    lambda below: st.lists(below, max_size=4) | st.lists(st.tuples(NAMES, below), max_size=4).map(tuple),
+    max_leaves=20,
+)
+PATHS = ["$.a", "$.b.a", "$.b.*", "$[*].c", "$.*.b", "$[0]", "$['é'][1]", "$[*][*]['']", "$.c.b.a", "$['longer name']"]
+
+
+class Writer:
+    """Writes a tree as JSON twice at once: as it is, and with what is at the paths hidden. A tuple is an object."""
+
+    def __init__(self, chance: random.Random, paths: list[Path]) -> None:
+        self.chance = chance
+        self.paths = paths
+        self.plain = self.hidden = ""
+
+    def put(self, text: str, is_hidden: bool) -> None:
+        self.plain += text
+        self.hidden += "" if is_hidden else text
+
+    def space(self, is_hidden: bool) -> None:
+        self.put("".join(self.chance.choices(" \t\r\n", k=self.chance.choice((0, 0, 1, 3)))), is_hidden)
+
+    def value(self, value: Value, at: Path, inside: bool = False) -> None:
+        leaf = any(_fits(path, at) for path in self.paths)
+        if leaf and not inside:
+            self.hidden += STARS.decode()
+        inside = inside or leaf
+        if isinstance(value, list | tuple):
+            self.group(value, at, inside)
+        else:
+            self.put(json.dumps(value, ensure_ascii=self.chance.random() < 0.5), inside)
+
+    def group(self, value: Value, at: Path, inside: bool) -> None:
+        self.put("{" if isinstance(value, tuple) else "[", inside)
+        for number, item in enumerate(value):
+            self.put("," if number else "", inside)
+            self.space(inside)
+            if isinstance(value, tuple):
+                self.put(json.dumps(item[0], ensure_ascii=self.chance.random() < 0.5), inside)
+                self.space(inside)
+                self.put(":", inside)
+                self.space(inside)
+            name, below = item if isinstance(value, tuple) else (number, item)
+            self.value(below, (*at, name), inside)
+            self.space(inside)
+        self.space(inside)
+        self.put("}" if isinstance(value, tuple) else "]", inside)
+
+
+def _fits(path: Path, at: Path) -> bool:
+    return len(path) == len(at) and all(step in (EVERY, found) for step, found in zip(path, at, strict=True))
+
+
+@given(TREES, st.lists(st.sampled_from(PATHS), min_size=1, max_size=4), st.randoms(use_true_random=False))
+def test_all_else_stays_byte_for_byte(tree: Value, paths: list[str], chance: random.Random) -> None:
+    writer = Writer(chance, [parse_path(path) for path in paths])
+    writer.value(tree, ())
+    expected = writer.hidden.encode()
+    assert (mask(*paths).edited(writer.plain.encode()) or writer.plain.encode()) == expected
+    removed = mask(*paths, replacement=None).edited(writer.plain.encode())
+    if removed is not None:
+        json.loads(removed)
+
+
+def _is_json(text: bytes) -> bool:
+    def no(name: str) -> None:
+        raise ValueError(name)
+
+    try:
+        json.loads(text.decode().removeprefix("\ufeff"), parse_constant=no, parse_int=str, parse_float=str)
+    except ValueError:
+        return False
+    return True
+
+
+@given(TREES, st.randoms(use_true_random=False))
+def test_damaged_text_is_json_where_python_says_so(tree: Value, chance: random.Random) -> None:
+    writer = Writer(chance, [])
+    writer.value(tree, ())
+    text = bytearray(writer.plain.encode())
+    for _ in range(chance.randrange(4)):
+        at = chance.randrange(len(text) + 1)
+        match chance.randrange(3):
+            case 0:
+                del text[at : at + chance.randrange(4)]
+            case 1:
+                text[at:at] = bytes([chance.choice(b'{}[]",:\\u0e-+.tfn \x00\x1f\x7f\x80\xc3\xef')])
+            case 2:
+                text[at : at + 1] = bytes([chance.randrange(256)])
+    damaged = bytes(text)
+    if damaged:
+        assert (mask("$['not there']").edited(damaged) is None) == _is_json(damaged)

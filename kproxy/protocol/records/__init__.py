@@ -20,7 +20,8 @@ One parser (shape.pxd) with three outputs: counts and headers, objects, Arrow co
     unaligned.py    where the first batch begins in a chunk of a snapshot
     objects.pyx     Record; records out of an opened batch, and back to bytes
     editing.py      RecordBatch: read_records, write_batches
-    rebatching.py   a batch with other records and the same header: change_plain, change_records
+    rebatching.py   a batch with other records and the same header: change_plain, change_fields, change_records
+    replacing.pyx   keys and values of a batch's records, replaced
     inserting.pyx   headers inserted into the records of a batch
     columns.pyx     the parser again, into Arrow's buffers
     arrow.py        to_arrow: a pyarrow.RecordBatch whose keys and values are views into the batch

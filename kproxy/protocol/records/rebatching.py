@@ -6,18 +6,20 @@ A batch whose CRC is wrong, or that cannot be read whole, is not changed: its da
 
 from collections.abc import Callable
 
-from kproxy.errors import EncodeError
+from kproxy.errors import EncodeError, Malformed
 from kproxy.protocol.records.batches import Batch
 from kproxy.protocol.records.checksum import crc32c
 from kproxy.protocol.records.compression import CODECS, Codec, compress, decompress
 from kproxy.protocol.records.editing import RecordBatch, read_batch, write_batches
 from kproxy.protocol.records.limits import DEFAULT_LIMITS, Limits
 from kproxy.protocol.records.objects import Record
+from kproxy.protocol.records.replacing import Editor, replace_fields
 
 HEADER_SIZE = 61  # of a batch of magic 2
 SIZE_AT, MAGIC_AT, CRC_AT, COVERED_AT = 8, 16, 17, 21
 LOG_OVERHEAD = 12
 CONTROL = 0x20
+MAGIC_OF_BATCHES = 2
 
 Change = Callable[[bytes], bytes | None]
 ChangeRecord = Callable[[Record], bool]
@@ -40,6 +42,34 @@ def change_plain(batch: Batch, change: Change, limits: Limits = DEFAULT_LIMITS) 
         return None
     changed = change(bytes(unpacked.data))
     return None if changed is None else with_header_of(raw, compress(Codec(batch.codec), changed))
+
+
+def change_fields(
+    batch: Batch, values: Editor | None, keys: Editor | None = None, limits: Limits = DEFAULT_LIMITS
+) -> bytes | None:
+    """A batch of any magic after its values and keys were edited; its own bytes if none was changed.
+
+    None where it cannot be read whole or its CRC is wrong. Control batches are not changed.
+    """
+    if not batch.crc_valid:
+        return None
+    if batch.magic < MAGIC_OF_BATCHES:
+        return change_records(batch, lambda record: _edit(record, values, keys), limits)
+    if batch.attributes & CONTROL:
+        return batch.raw
+    try:
+        changed = replace_fields(batch.open(limits), values, keys)
+    except Malformed:
+        return None
+    return batch.raw if changed is None else with_header_of(batch.raw, compress(Codec(batch.codec), changed))
+
+
+def _edit(record: Record, values: Editor | None, keys: Editor | None) -> bool:
+    value = values.edited(record.value) if values is not None and record.value is not None else None
+    key = keys.edited(record.key) if keys is not None and record.key is not None else None
+    record.value = record.value if value is None else value
+    record.key = record.key if key is None else key
+    return value is not None or key is not None
 
 
 def change_records(batch: Batch, change: ChangeRecord, limits: Limits = DEFAULT_LIMITS) -> bytes | None:

@@ -1,0 +1,10 @@
+# cython: language_level=3
+"""What changes the bytes of keys and values of records, without objects for them."""
+
+from libc.stdint cimport uint8_t
+
+from kproxy.protocol.wire cimport Buffer
+
+
+cdef class Editor:
+    cdef int edit(self, const uint8_t *data, size_t size, Buffer *out) except -1 nogil

@@ -1,0 +1,163 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+"""Keys and values of the records of a batch of magic 2, replaced without making objects of the records.
+
+Compiled, and without the interpreter lock: in Python a record takes 4 microseconds, which is 27 MB/s with records of 100 bytes,
+and other connections would wait for a batch of a megabyte.
+"""
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint8_t
+from libc.stdlib cimport free
+from libc.string cimport memset
+
+from kproxy.protocol.records.batches cimport OpenBatch
+from kproxy.protocol.records.shape cimport next_record, read_varint, read_varlong, RecordShape, Walker
+from kproxy.protocol.wire cimport Buffer, Cursor, put, put_uvarint
+
+from kproxy.errors import Malformed
+
+cdef enum:
+    LONGEST_FIELD = 0x7FFFFFFF
+
+
+cdef class Editor:
+    """Changes keys or values; the classes derived from it say how. This one changes none."""
+
+    cdef int edit(self, const uint8_t *data, size_t size, Buffer *out) except -1 nogil:
+        """1: *out* has what stands in place of the bytes; 0: they stay, and *out* may have anything."""
+        return 0
+
+    def edited(self, bytes data not None):
+        """The changed bytes; None: they stay."""
+        cdef Buffer out
+        memset(&out, 0, sizeof(Buffer))
+        try:
+            if not self.edit(<const uint8_t *>PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data), &out):
+                return None
+            return PyBytes_FromStringAndSize(<char *>out.data, out.size)
+        finally:
+            free(out.data)
+
+
+cdef struct Edits:
+    Buffer out  # the records so far
+    Buffer key  # of a record, changed
+    Buffer value
+    const uint8_t *copied  # what is before this is in *out*
+    const uint8_t *record  # the one that is edited: its size
+    const uint8_t *body  # its attributes
+    const uint8_t *kept_until  # where the first field begins that is replaced
+    const uint8_t *rest  # what is behind the last one
+
+
+def replace_fields(OpenBatch opened not None, Editor values, Editor keys=None):
+    """The decompressed records of a batch of magic 2 after their values and keys were edited; None: none was changed.
+
+    All else of a record stays byte for byte: headers, deltas, attributes, and varints that are longer than need be. A null key or
+    value is not edited. Raises Malformed where the records cannot be read to their end.
+    """
+    cdef Edits edits
+    cdef Walker w = opened.walker
+    cdef const uint8_t *end = w.c.limit
+    cdef int64_t count = w.left
+    cdef int status
+    memset(&edits, 0, sizeof(Edits))
+    edits.copied = w.c.at
+    if opened.batch.magic != 2:
+        raise Malformed("only records of magic 2 are edited in place", position=opened.batch.position)
+    if opened.error is not None or opened.skipped is not None or (count == 0 and w.c.at != end):
+        reason = opened.error or opened.skipped or "bytes in a batch of no records"
+        raise Malformed(reason, position=opened.batch.position)
+    try:
+        with nogil:
+            status = edit_records(&edits, &w, values, keys)
+        if status < 0:
+            raise Malformed(opened.fault(&w, count - w.left - 1), position=opened.batch.position)
+        if edits.out.size == 0:
+            return None
+        put(&edits.out, edits.copied, end - edits.copied)
+        return PyBytes_FromStringAndSize(<char *>edits.out.data, edits.out.size)
+    finally:
+        free(edits.out.data)
+        free(edits.key.data)
+        free(edits.value.data)
+
+
+cdef int edit_records(Edits *edits, Walker *w, Editor values, Editor keys) except -2 nogil:
+    """Edit each record; -1: the walker has a fault."""
+    cdef RecordShape shape
+    cdef int status
+    memset(&shape, 0, sizeof(RecordShape))
+    while True:
+        edits.record = w.c.at
+        status = next_record(w, &shape)
+        if status <= 0:
+            return status
+        if edit_record(edits, &shape, values, keys) < 0:
+            return -2
+
+
+cdef int edit_record(Edits *edits, RecordShape *shape, Editor values, Editor keys) except -1 nogil:
+    cdef bint has_key = False
+    cdef bint has_value = False
+    cdef Cursor c
+    cdef int32_t number
+    cdef int64_t delta
+    if keys is not None and shape.key_size >= 0:
+        edits.key.size = 0
+        has_key = keys.edit(shape.key, shape.key_size, &edits.key)
+    if values is not None and shape.value_size >= 0:
+        edits.value.size = 0
+        has_value = values.edit(shape.value, shape.value_size, &edits.value)
+    if not has_key and not has_value:
+        return 0
+    memset(&c, 0, sizeof(Cursor))
+    c.base = c.at = edits.record
+    c.limit = shape.end
+    read_varint(&c, &number)  # its size; the walker has read all of this
+    edits.body = c.at
+    edits.kept_until = edits.rest = shape.key + max(shape.key_size, 0)
+    if has_key:
+        c.at += 1
+        read_varlong(&c, &delta)
+        read_varint(&c, &number)
+        edits.kept_until = c.at
+    if has_value:
+        edits.rest = shape.value + max(shape.value_size, 0)
+    put_record(edits, shape.end, has_key, has_value)
+    return 0
+
+
+cdef int put_record(Edits *edits, const uint8_t *end, bint has_key, bint has_value) except -1 nogil:
+    """Write the records that stay, and the edited one behind them."""
+    cdef Buffer *out = &edits.out
+    cdef size_t size = (edits.kept_until - edits.body) + (end - edits.rest)
+    if has_key:
+        size += varint_size(edits.key.size) + edits.key.size
+    if has_value:
+        size += varint_size(edits.value.size) + edits.value.size
+    if size > LONGEST_FIELD:  # then neither of the two is too large, either
+        with gil:
+            raise Malformed("a record would be larger than 2 GiB")
+    put(out, edits.copied, edits.record - edits.copied)
+    put_uvarint(out, <uint32_t>size << 1)  # zigzag
+    put(out, edits.body, edits.kept_until - edits.body)
+    if has_key:
+        put_uvarint(out, <uint32_t>edits.key.size << 1)
+        put(out, edits.key.data, edits.key.size)
+    if has_value:
+        put_uvarint(out, <uint32_t>edits.value.size << 1)
+        put(out, edits.value.data, edits.value.size)
+    put(out, edits.rest, end - edits.rest)
+    edits.copied = end
+    return 0
+
+
+cdef inline size_t varint_size(size_t value) noexcept nogil:
+    """The bytes of a positive number as a zigzag varint."""
+    cdef size_t size = 1
+    value <<= 1
+    while value > 0x7F:
+        value >>= 7
+        size += 1
+    return size
