@@ -3,12 +3,13 @@
 Only an audited API is held; Produce and Fetch pass as if there were no audit, unless ``topics`` names some of theirs.
 """
 
+import itertools
 import json
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from typing import Annotated, Any, Literal
 
-from kproxy.errors import UsageError
+from kproxy.filters.bounded_lines import LONGEST_LIST, shortened, that_fit
 from kproxy.filters.contract import (
     Close,
     ConnectionFacts,
@@ -30,8 +31,9 @@ from kproxy.protocol.facts import facts
 
 STATE = "audit"
 MOST_LOOKED_AT = 100_000  # resources of a request among which chosen topics are looked for
-LONGEST_NAME = 1_000  # characters of a name in a line
+MOST_ERRORS = 100  # different error codes in a line
 RETRY_S = 0.05
+LATE_S = 0.01
 TOPIC_APIS = {ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.SHARE_FETCH}
 # What clients send all the time, and what only brokers and controllers send: everything else is the control plane
 DATA_PLANE = {
@@ -124,8 +126,13 @@ class Audit(Filter):
     def on_start(self) -> None:
         """Open the journal of this worker."""
         self._journal = self.runtime.journal(self.options.file)
-        if self.options.mode == "block" and not self._journal.is_writable:
-            raise UsageError(f"audit: {self.options.file.path!r} cannot be written, and the mode is block")
+        if self.options.mode == "block":
+            self.runtime.require_journal(self.options.file, True)
+
+    def on_stop(self) -> None:
+        """Let the journal be; it stays open for the requests that have its numbers."""
+        if self.options.mode == "block":
+            self.runtime.require_journal(self.options.file, False)
 
     @property
     def journal(self) -> Journal:
@@ -165,18 +172,22 @@ class Audit(Filter):
         if entry is None:
             return Forward()
         errors = errors_of(response.request.api_key, response.request.api_version, response.message)
-        if self._settle(entry, "failed" if errors else "done", errors, wait=self.options.mode == "block"):
+        if self._settle(entry, "failed" if errors else "done", errors, wait=True):
             return Forward()
         return self._wait_to_settle(entry)
 
+    def _may_wait(self, entry: "Entry") -> bool:
+        """Whether a line that could not be written is tried again before its response leaves."""
+        return self.options.mode == "block" or entry.journal.is_late
+
     async def _wait_to_settle(self, entry: "Entry") -> Verdict:
         until = self.runtime.monotonic() + self.options.patience
-        while self.runtime.monotonic() < until:
-            await self.runtime.sleep(RETRY_S)
+        while self.runtime.monotonic() < until and self._may_wait(entry):
+            await self.runtime.sleep(LATE_S if entry.journal.is_late else RETRY_S)
             if entry.journal.write(entry.number, entry.line):
                 return Forward()
         entry.journal.drop(entry.number)
-        return Close("the audit log cannot be written")
+        return Close("the audit log cannot be written") if self.options.mode == "block" else Forward()
 
     def on_close(self, connection: ConnectionFacts) -> None:
         """Write the lines of requests that got no response."""
@@ -187,17 +198,19 @@ class Audit(Filter):
     def _settle(
         self, entry: "Entry", outcome: str, errors: dict[str, int] | None = None, *, wait: bool = False
     ) -> bool:
-        """Write the line, else drop it, unless the caller is going to *wait*: then False."""
+        """Write the line, else drop it. False: neither, as the caller can *wait* and try again."""
         latency = round((self.runtime.monotonic() - entry.began) * 1_000, 3)
         # the principal as it is now: a client may send requests behind its login, before the broker has accepted it
-        who = {"principal": _clean(entry.connection.principal), "mechanism": _clean(entry.connection.mechanism)}
-        fields = {**entry.fields, **who, "outcome": outcome, "errors": dict(errors or {}), "latencyMs": latency}
+        who = {"principal": shortened(entry.connection.principal), "mechanism": shortened(entry.connection.mechanism)}
+        named = dict(itertools.islice((errors or {}).items(), MOST_ERRORS))
+        fields = {**entry.fields, **who, "outcome": outcome, "errors": named, "latencyMs": latency}
         entry.line = json.dumps(fields, separators=(",", ":")).encode("ascii")  # all that a terminal obeys is escaped
         if entry.journal.write(entry.number, entry.line):
             return True
-        if not wait:
-            entry.journal.drop(entry.number)
-        return not wait
+        if wait and self._may_wait(entry):
+            return False
+        entry.journal.drop(entry.number)
+        return True
 
     def _resources(self, request: Request) -> list[Resource] | None:
         """What the request names; None: it is not audited."""
@@ -247,14 +260,13 @@ class Audit(Filter):
             "broker": connection.broker,
             "principal": None,  # and the mechanism: when it is settled
             "mechanism": None,
-            "clientId": _clean(request.client_id),
-            "software": _clean(software[0]),
-            "softwareVersion": _clean(software[1]),
+            "clientId": shortened(request.client_id),
+            "software": shortened(software[0]),
+            "softwareVersion": shortened(software[1]),
             "api": api.name,
             "apiVersion": request.api_version,
             "correlationId": request.correlation_id,
-            "resources": [_cleaned(each) for each in resources[:MOST_RESOURCES]],
-            "allResources": len(resources) <= MOST_RESOURCES,
+            **_shown(resources),
         }
         return Entry(self.journal, connection, fields, self.runtime.monotonic())
 
@@ -278,15 +290,18 @@ def is_control_plane(name: str, listeners: tuple[str, ...]) -> bool:
     return name not in DATA_PLANE and "broker" in listeners
 
 
+def _shown(resources: list[Resource]) -> dict[str, Any]:
+    """The resources that a line has, and whether they are all."""
+    shown = that_fit([_cleaned(each) for each in resources[:MOST_RESOURCES]])
+    settings = sum(len(each.get("settings", ())) for each in shown)
+    are_all = len(shown) == len(resources) and settings == sum(len(each.get("settings", ())) for each in resources)
+    return {"resources": shown, "allResources": are_all}
+
+
 def _cleaned(resource: Resource) -> Resource:
     return {
-        name: [_clean(each) for each in value] if isinstance(value, tuple) else _clean(value)
+        name: that_fit([shortened(each) for each in value], LONGEST_LIST // 2)
+        if isinstance(value, tuple)
+        else shortened(value)
         for name, value in resource.items()
     }
-
-
-def _clean(value: Any) -> Any:
-    """Text of bounded length, with U+FFFD for bytes that were no UTF-8; other values as they are."""
-    if not isinstance(value, str):
-        return value
-    return value[:LONGEST_NAME].encode("utf-16", "surrogatepass").decode("utf-16", "replace")

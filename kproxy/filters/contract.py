@@ -49,6 +49,10 @@ class Journal(Protocol):
     def is_writable(self) -> bool:
         """Whether the last line could be written; tries to begin a part if there is none."""
 
+    @property
+    def is_late(self) -> bool:
+        """Whether the disk has not answered yet and may do so soon: what cannot be written now is worth to be tried again."""
+
     def take(self) -> int:
         """Return the next number, from 1."""
 
@@ -115,6 +119,12 @@ class Runtime(Protocol):
 
     def journal(self, file: Rotated) -> Journal:
         """Return the journal of this worker, opened at the first call: for ``audit.jsonl`` worker 0 writes ``audit-0.jsonl``."""
+
+    def require_journal(self, file: Rotated, is_required: bool) -> None:
+        """Say that requests are refused while a journal cannot be written, or, when the filter stops, no longer.
+
+        /readyz is 503 then, and says why.
+        """
 
     def shared_set(self, name: str) -> SharedSet:
         """Return the set of that name, which outlives a reload of the configuration. Begin the name with the filter's."""

@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable
 from typing import Annotated, Any
 
+from kproxy.filters.bounded_lines import shortened, that_fit
 from kproxy.filters.conditions import Condition, Subject
 from kproxy.filters.contract import (
     Close,
@@ -350,11 +351,11 @@ class Deny(Filter):
             "cluster": connection.cluster,
             "connection": connection.number,
             "client": connection.client,
-            "principal": connection.principal,
-            "clientId": request.client_id,
+            "principal": shortened(connection.principal),
+            "clientId": shortened(request.client_id),
             "api": facts().apis[request.api_key].name,
             "apiVersion": request.api_version,
-            "topics": topics[:MOST_RESOURCES],
+            "topics": that_fit([shortened(topic) for topic in topics[:MOST_RESOURCES]]),
         }
         line = json.dumps(fields, separators=(",", ":"))
         if self._journal is None:

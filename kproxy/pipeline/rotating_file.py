@@ -2,6 +2,8 @@
 
 ``path`` is the part being written. A part that is complete gets the next number before its suffixes: ``kafka.jsonl`` becomes
 ``kafka.000007.jsonl``. No name comes from traffic; no link is followed and no existing file is opened; only the owner may read.
+
+Another program may rename, remove or truncate the part being written (logrotate): the next one is begun then.
 """
 
 import os
@@ -13,7 +15,9 @@ from pathlib import Path
 
 RETRY = 1.0  # seconds until a file that could not be written is tried again
 REPORT_AGAIN = 60.0  # seconds until the failure is reported again
-FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+LOOK = 1.0  # seconds until it is looked again whether the part was renamed, removed or truncated; unbuffered: each time
+# Appended to: what another program has truncated (logrotate, copytruncate) gets no hole of zeros
+FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 OWNER_ONLY = 0o600
 
 Report = Callable[[str], None]
@@ -53,6 +57,7 @@ class RotatingFile:
         self.dropped = 0  # bytes that could not be written
         self.failures = 0
         self.flushes = 0  # times that what was buffered was written
+        self.reason = ""  # why it could not be written the last time
         self.discards = 0  # times that it was dropped
         self._most_size = most_size
         self._most_age = most_age
@@ -68,6 +73,8 @@ class RotatingFile:
         self._start_size = 0  # of what the part starts with
         self._is_empty = False  # the part holds only what it starts with
         self._began = 0.0
+        self._identity = (0, 0)  # device and inode of the part
+        self._look_at = 0.0
         self._retry_at = 0.0
         self._report_at = 0.0
         name, _, suffixes = path.name.partition(".")
@@ -79,9 +86,10 @@ class RotatingFile:
         """Whether there is a part to write to; begins the first one, or the one that is due. False after a failure."""
         now = self._clock()
         if self._fd is not None:
-            if self._size < self._most_size and now - self._began < self._most_age:
+            is_replaced = self._is_replaced(now)
+            if self._size < self._most_size and now - self._began < self._most_age and not is_replaced:
                 return True
-            if self._size == self._start_size:  # old, and nothing in it
+            if self._size == self._start_size and not is_replaced:  # old, and nothing in it
                 self._began = now
                 return True
             self.flush()
@@ -147,6 +155,22 @@ class RotatingFile:
         names = [entry.name for entry in os.scandir(self.path.parent) if self._numbered.fullmatch(entry.name)]
         return [self.path.parent / name for name in sorted(names, key=self._number)]
 
+    def _is_replaced(self, now: float) -> bool:
+        """Whether the part was renamed, removed or truncated by another program."""
+        if now < self._look_at:
+            return False
+        self._look_again(now)
+        try:
+            found = self.path.lstat()
+        except FileNotFoundError:
+            return True
+        except OSError:  # not known
+            return False
+        return (found.st_dev, found.st_ino) != self._identity or found.st_size < self._written
+
+    def _look_again(self, now: float) -> None:
+        self._look_at = now + LOOK if self._block > 1 else now
+
     def _number(self, name: str) -> int:
         found = self._numbered.fullmatch(name)
         return int(found[1]) if found is not None else 0
@@ -155,7 +179,10 @@ class RotatingFile:
         self._close()
         self._retire()
         self._fd = os.open(self.path, FLAGS, OWNER_ONLY)
+        opened = os.fstat(self._fd)
+        self._identity = (opened.st_dev, opened.st_ino)
         self._written, self._began, self._is_empty = 0, now, True
+        self._look_again(now)
         try:
             self._write(self.begin_part())
         except OSError:
@@ -176,8 +203,10 @@ class RotatingFile:
             existing = None
         if existing is not None and stat.S_ISDIR(existing.st_mode):
             raise IsADirectoryError(21, "is a directory", str(self.path))
-        if existing is not None and self._is_empty:
+        if existing is not None and self._is_empty and (existing.st_dev, existing.st_ino) == self._identity:
             self.path.unlink()
+        elif existing is not None and stat.S_ISREG(existing.st_mode) and not existing.st_size:
+            self.path.unlink()  # made by who has renamed or truncated the part
         elif existing is not None:
             parts = self.parts()
             number = 1 + (self._number(parts[-1].name) if parts else 0)
@@ -198,17 +227,23 @@ class RotatingFile:
             while done < len(view):
                 done += os.write(self._fd, view[done:])
         except OSError:
-            os.ftruncate(self._fd, self._written)
+            if os.fstat(self._fd).st_size > self._written:
+                os.ftruncate(self._fd, self._written)
             raise
         self._written += done
         self.written += done
 
+    def fail(self, error: OSError) -> None:
+        """Note that writing is not possible, for a reason beside the part: it is tried again as after a failure of its own."""
+        self._failed(error)
+
     def _failed(self, error: OSError) -> None:
         now = self._clock()
         self.failures += 1
+        self.reason = error.strerror or str(error)
         self._retry_at = now + RETRY
         with suppress(OSError):
             self._close()
         if now >= self._report_at:
             self._report_at = now + REPORT_AGAIN
-            self._report(f"{error.strerror or error}; trying again every second")
+            self._report(f"{self.reason}; trying again every second")

@@ -61,6 +61,10 @@ class FilterRuntime:
         """See Runtime. Raises UsageError if another process has it."""
         return self._journals.open(file, lambda reason: self.warn(f"{file.path!r} cannot be written", reason))
 
+    def require_journal(self, file: Rotated, is_required: bool) -> None:
+        """See Runtime."""
+        self._journals.require(file.path, is_required)
+
     def shared_set(self, name: str) -> SharedSet:
         """See Runtime."""
         return self._sets.named(name)

@@ -1,94 +1,44 @@
 """Journal: an append-only file of numbered JSON lines in which every number is there, or counted as dropped, also after a kill.
 
 For the path ``audit.jsonl`` worker 0 writes ``audit-0.jsonl`` (rotated parts: ``audit-0.000001.jsonl``) and keeps its counts in
-``audit-0.jsonl.counts``, which is mapped into memory: what a process has counted stays when it is killed. Each worker has its
-own files, so no process waits for another, and the next process of the same worker goes on with the numbers.
+``audit-0.jsonl.counts`` (journal_counts.py): what a process has counted stays when it is killed. Each worker has its own files,
+so no process waits for another, and the next process of the same worker goes on with the numbers.
 
     a number is taken     ``seen`` grows
-    its line is written   the number is noted as being written, the line goes to the file by one write(2), ``written`` grows
+    its line is written   the counts say which line is being written, and where in the part; it goes to the file by one write(2);
+                          ``written`` grows
     it is dropped         ``dropped`` grows; a line {"event":"dropped"} says which, as soon as a line can be written
-    the process is killed the next one looks whether the line that was being written is the last one in the file; what is neither
-                          written nor dropped then is dropped, and a line {"event":"lost"} says how many
+    the process is killed the next one looks whether the line that was being written is in the part; what is neither written nor
+                          dropped then is dropped. A line {"event":"lost"} says how many dropped numbers no line tells of
     a part begins         its first line, {"event":"begin"}, has the three counts up to there
 
 So ``seen == written + dropped`` whenever nothing is open, and ``written`` is the number of lines with a sequence. What survives
 is the end of a process, not that of the machine: the kernel has the pages, and writes them when it likes.
+
+All that touches the disk is done in a thread, which is waited for only so long (disk_thread.py). While a call hangs nothing is
+writable; a number whose line hangs is open until that is known to be written, or not.
 """
 
-import fcntl
 import json
-import mmap
 import os
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
-from struct import Struct
 from typing import Any
 
 import msgspec
 
-from kproxy.errors import UsageError
 from kproxy.filters.options import Rotated
 from kproxy.pipeline.rotating_file import RotatingFile
+from kproxy.proxy.disk_thread import DiskThread
+from kproxy.proxy.journal_counts import JournalCounts, Memory, Pending
 
-COUNTS = Struct("<8sQQQQQ")  # magic, seen, written, dropped, the number being written, written before it
-MAGIC = b"kpcount2"
-LAST_LINES = 1 << 20  # bytes at the end of a file that are searched for its last line
+FLAGS = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
 MOST_RANGES = 1_000  # of dropped numbers that are listed in one line
-
-
-class Counts:
-    """The counts of a journal, in a file that is mapped into memory. Where that cannot be written they are in memory alone."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._fd = -1
-        self._memory: bytearray | mmap.mmap = bytearray(COUNTS.size)
-        self.seen = self.written = self.dropped = self.writing = self.written_before = 0
-        self._open()
-
-    def _open(self) -> None:
-        """Map the file. Raises UsageError if another process has it."""
-        try:
-            self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        except OSError:
-            self._read()
-            return
-        try:
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(self._fd)
-            raise UsageError(f"{str(self._path)!r} is used by another process: give each its own path") from None
-        self._read()
-        try:
-            os.posix_fallocate(self._fd, 0, COUNTS.size)  # so that a full disk is noticed here
-            self._memory = mmap.mmap(self._fd, COUNTS.size)
-        except OSError:
-            self.close()
-            return
-        self.keep()
-
-    def _read(self) -> None:
-        with suppress(OSError):
-            data = self._path.read_bytes()[: COUNTS.size]
-            if len(data) == COUNTS.size and data.startswith(MAGIC):
-                _, self.seen, self.written, self.dropped, self.writing, self.written_before = COUNTS.unpack(data)
-
-    def keep(self) -> None:
-        """Write the counts to the memory that outlives the process."""
-        words = (self.seen, self.written, self.dropped, self.writing, self.written_before)
-        self._memory[: COUNTS.size] = COUNTS.pack(MAGIC, *words)  # pack_into would write zeros first
-
-    def close(self) -> None:
-        """Release the file: another process may have it now."""
-        if isinstance(self._memory, mmap.mmap):
-            self.keep()
-            self._memory.close()
-            self._memory = bytearray(COUNTS.size)
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+HANGS = "the disk does not answer"
+MOST_CLOSE_S = 3.0  # that the disk may take when the journal is closed
 
 
 class FileJournal:
@@ -100,6 +50,9 @@ class FileJournal:
         report: called once a minute with the reason why nothing can be written.
         clock: seconds of a clock that never goes back.
         now: seconds since the epoch.
+        memory: keeps the counts while the disk cannot; at a name, as the path of the counts.
+
+    Raises UsageError if another process has it.
     """
 
     def __init__(
@@ -109,25 +62,39 @@ class FileJournal:
         report: Callable[[str], None],
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], float] = time.time,
+        memory: Callable[[str], Memory] | None = None,
     ) -> None:
         path = worker_path(Path(file.path), worker)
+        counts = path.with_name(f"{path.name}.counts")
         self.worker = worker
         self._now = now
-        self._counts = Counts(path.with_name(f"{path.name}.counts"))
+        self._report = report
+        self._counts = JournalCounts(counts, memory(str(counts)) if memory else None)
         self._open: set[int] = set()
+        self._writing = 0  # number of the line that the disk thread has, until its result is collected
+        self._is_written = False  # that line
+        self._late: set[int] = set()  # numbers written after ``write`` has said that they were not
+        self._given_up: set[int] = (
+            set()
+        )  # dropped while their lines were being written: counted once the result is known
+        self._telling = threading.Lock()  # of the next three
         self._ranges: list[list[int]] = []  # of numbers dropped that no line tells of yet
         self._untold = 0  # how many
         self._lost = 0  # by a process before, and no line tells of it yet
+        self._is_ready = False  # what the last call has found
+        self._unreported = ""
+        self._said_hanging = False
         self._file = RotatingFile(
             path,
             most_size=file.most_size,
             most_age=file.most_age,
             keep=file.keep,
             clock=clock,
-            report=report,
+            report=self._note_failure,
             begin_part=self._begin_part,
             block=1,
         )
+        self._disk = DiskThread(f"kproxy-journal-{worker}")
         self._recover(path)
 
     @property
@@ -148,64 +115,168 @@ class FileJournal:
     @property
     def is_writable(self) -> bool:
         """See Journal. Writes the lines about dropped numbers first."""
-        return self._file.is_open() and self._tell()
+        if self._is_busy():
+            return False
+        if self._is_ready and not self._untold and not self._lost:
+            return True
+        return bool(self._call(self._prepare))
+
+    @property
+    def is_late(self) -> bool:
+        """See Journal."""
+        return self._is_busy() and not self._disk.hangs
+
+    def look(self) -> str:
+        """Look whether the files can be written. Returns "" or why not."""
+        if self._is_busy():
+            return HANGS if self._disk.hangs else ""
+        return "" if self._call(self._prepare) in (True, None) else self._file.reason
 
     def take(self) -> int:
         """See Journal."""
-        self._counts.seen += 1
-        self._counts.keep()
-        self._open.add(self._counts.seen)
-        return self._counts.seen
+        number = self._counts.seen = self._counts.seen + 1
+        self._counts.remember()
+        self._open.add(number)
+        if not self._is_busy():
+            self._call(self._prepare)
+        return number
 
     def write(self, number: int, line: bytes) -> bool:
-        """See Journal; *line* is a JSON object with at least one member."""
-        if number not in self._open or not self.is_writable:
+        """See Journal; *line* is a JSON object with at least one member. A line that was late is written once."""
+        if self._is_busy():
             return False
-        counts = self._counts
-        counts.written_before = counts.written  # kept before the number is, as a kill may come between any two words
-        counts.keep()
-        counts.writing = number
-        counts.keep()
-        is_written = self._file.write(b'{"sequence":%d,%b\n' % (number, line[1:]))
-        counts.writing = 0
-        if is_written:
-            counts.written += 1
-            self._open.discard(number)
-        counts.keep()
-        return is_written
+        if number in self._late:
+            self._late.discard(number)
+            return True
+        if number not in self._open:
+            return False
+        self._writing, self._is_written = number, False
+        data = b'{"sequence":%d,%b\n' % (number, line[1:])
+        if self._call(lambda: self._write(number, data)) is None:
+            return False
+        return self._collect()
 
     def drop(self, number: int) -> None:
         """See Journal."""
-        if number not in self._open:
-            return
-        self._open.discard(number)
-        self._counts.dropped += 1
-        self._counts.keep()
-        self._untold += 1
-        if self._ranges and self._ranges[-1][1] == number - 1:
-            self._ranges[-1][1] = number
-        elif len(self._ranges) < MOST_RANGES:
-            self._ranges.append([number, number])
+        is_busy = self._is_busy()
+        self._late.discard(number)
+        if is_busy and number == self._writing:
+            self._given_up.add(number)
+        elif number in self._open:
+            self._drop(number)
+            if not is_busy:
+                self._call(self._save)
 
     def close(self) -> None:
-        """Drop what is open, tell of it, and close the files."""
-        for number in sorted(self._open):
-            self.drop(number)
-        if self._untold:
-            _ = self.is_writable
-        self._file.close()
-        self._counts.close()
+        """Drop what is open, tell of it, and close the files. What a disk that hangs does not take, the next process tells."""
+        if self._disk.settle(MOST_CLOSE_S):
+            self._is_busy()
+            for number in sorted(self._open):
+                self._drop(number)
+            self._disk.call(self._finish, MOST_CLOSE_S)
+        self._disk.end()
+
+    def _call(self, function: Callable[[], bool]) -> bool | None:
+        result = self._disk.call(function)
+        if result is not None:
+            self._report_failure()
+        return result
+
+    def _is_busy(self) -> bool:
+        """Whether the disk thread is at a call; if not, the result of the line that was late is collected."""
+        self._report_failure()
+        if self._disk.is_busy:
+            return True
+        number = self._writing
+        if number and self._collect() and number not in self._given_up:
+            self._late.add(number)
+        self._given_up.discard(number)
+        return False
+
+    def _collect(self) -> bool:
+        """Take the result of the line that the disk thread had; whether it is written."""
+        number, self._writing = self._writing, 0
+        if self._is_written:
+            self._open.discard(number)
+        elif number in self._given_up:
+            self._drop(number)
+        return self._is_written
+
+    def _drop(self, number: int) -> None:
+        self._open.discard(number)
+        with self._telling:
+            self._untold += 1
+            if self._ranges and self._ranges[-1][1] == number - 1:
+                self._ranges[-1][1] = number
+            elif len(self._ranges) < MOST_RANGES:
+                self._ranges.append([number, number])
+        self._counts.dropped += 1
+        self._counts.remember()
+
+    def _report_failure(self) -> None:
+        """Report why nothing can be written: here, as the disk thread must not."""
+        if self._disk.hangs != self._said_hanging:
+            self._said_hanging = not self._said_hanging
+            if self._said_hanging:
+                self._is_ready, self._unreported = False, HANGS
+        if self._unreported:
+            reason, self._unreported = self._unreported, ""
+            self._report(reason)
+
+    # In the disk thread
+
+    def _note_failure(self, reason: str) -> None:
+        self._unreported = reason
+
+    def _save(self) -> bool:
+        """Save the counts; a failure counts as one of the file."""
+        try:
+            self._counts.save()
+        except OSError as error:
+            self._file.fail(error)
+            return False
+        return True
+
+    def _prepare(self) -> bool:
+        """Save the counts, begin a part if there is none, write what is to be told of numbers that were dropped or lost."""
+        self._is_ready = self._save() and self._file.is_open() and self._tell()
+        return self._is_ready
+
+    def _write(self, number: int, data: bytes) -> bool:
+        self._is_written = self._prepare() and self._append(data, number)
+        return self._is_written
 
     def _tell(self) -> bool:
-        """Write what is to be told of numbers that were dropped or lost; False if it cannot be written."""
-        if self._lost:
-            if not self._file.write(self._event("lost", count=self._lost)):
-                return False
-            self._lost = 0
-        if self._untold:
-            if not self._file.write(self._event("dropped", count=self._untold, numbers=self._ranges)):
-                return False
-            self._untold, self._ranges = 0, []
+        with self._telling:
+            lost, untold, ranges = self._lost, self._untold, self._ranges
+            self._lost, self._untold, self._ranges = 0, 0, []
+        if lost and self._append(self._event("lost", count=lost), told=lost):
+            lost = 0
+        if untold and not lost and self._append(self._event("dropped", count=untold, numbers=ranges), told=untold):
+            untold, ranges = 0, []
+        with self._telling:
+            self._lost += lost
+            self._untold += untold
+            self._ranges = [*ranges, *self._ranges][:MOST_RANGES]
+        return not lost and not untold
+
+    def _append(self, data: bytes, number: int = 0, told: int = 0) -> bool:
+        """Write one line to the part that is open, so that a process after this one can tell whether it is there."""
+        inode, size = self._file.part
+        self._counts.pending = Pending(number, told, inode, size, len(data))
+        failures = self._file.failures
+        if self._save():
+            self._file.append(data)
+        is_written = self._file.failures == failures
+        self._counts.settle(is_written)
+        self._is_ready &= is_written and self._save()
+        return is_written
+
+    def _finish(self) -> bool:
+        if self._untold or self._lost:
+            self._prepare()
+        self._file.close()
+        self._counts.close()
         return True
 
     def _begin_part(self) -> bytes:
@@ -216,29 +287,20 @@ class FileJournal:
         at = round(self._now(), 3)
         return msgspec.json.encode({"event": event, "worker": self.worker, "at": at, **values}) + b"\n"
 
+    # Before the first call
+
     def _recover(self, path: Path) -> None:
         """Settle what a process before has left: a line that is not whole is cut off, what was open is dropped."""
         counts = self._counts
-        if counts.writing and counts.writing == self._last_number(path):
-            counts.written = counts.written_before + 1
-        counts.writing = 0
-        self._lost = counts.seen - counts.written - counts.dropped
-        counts.dropped += self._lost
-        counts.keep()
-
-    def _last_number(self, path: Path) -> int:
-        """The sequence in the last line that has one, in the part being written, else in the newest that is complete."""
         parts = [path]
         with suppress(OSError):
-            parts += self._file.parts()[-1:]
-        for part in parts:
-            with suppress(OSError):
-                for line in reversed(_whole_lines(part)):
-                    with suppress(ValueError):
-                        number = json.loads(line).get("sequence")
-                        if isinstance(number, int):
-                            return number
-        return 0
+            parts += reversed(self._file.parts())
+        if counts.are_new:
+            counts.seen, counts.written, counts.told = counts_of_lines(parts)
+        counts.settle(is_in_part(parts, counts.pending))
+        counts.dropped = counts.seen - counts.written
+        self._lost = max(counts.dropped - counts.told, 0)
+        counts.remember()
 
 
 def worker_path(path: Path, worker: int) -> Path:
@@ -247,13 +309,49 @@ def worker_path(path: Path, worker: int) -> Path:
     return path.with_name(f"{name}-{worker}{dot}{suffixes}")
 
 
-def _whole_lines(path: Path) -> list[bytes]:
-    """The last whole lines of a file; what follows the last line end is cut off. Raises OSError."""
-    with os.fdopen(os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC), "r+b") as file:
-        size = file.seek(0, os.SEEK_END)
-        start = file.seek(max(size - LAST_LINES, 0))
-        data = file.read(LAST_LINES)
-        end = data.rfind(b"\n") + 1
-        if end < len(data):
-            file.truncate(start + end)
-        return data[:end].splitlines()
+def is_in_part(parts: Iterable[Path], pending: Pending) -> bool:
+    """Whether the line that was to be written is in one of the parts; if only some of it is, that is cut off."""
+    if not pending.size:
+        return False
+    for part in parts:
+        with suppress(OSError), os.fdopen(os.open(part, FLAGS), "r+b") as file:
+            found = os.fstat(file.fileno())
+            if found.st_ino != pending.inode or found.st_size <= pending.offset:
+                continue
+            data = os.pread(file.fileno(), pending.size, pending.offset)
+            if len(data) == pending.size and data.endswith(b"\n"):
+                return True
+            if b"\n" not in data:
+                file.truncate(pending.offset)
+    return False
+
+
+def counts_of_lines(parts: Iterable[Path]) -> tuple[int, int, int]:
+    """What the newest part says that has anything: numbers seen, numbers written, dropped numbers that lines tell of.
+
+    For a journal whose counts were removed. What is not whole at the end of a part is cut off.
+    """
+    for part in parts:
+        counts = [0, 0, 0]
+        with suppress(OSError), os.fdopen(os.open(part, FLAGS), "r+b") as file:
+            for line in file:
+                if not line.endswith(b"\n"):
+                    file.truncate(file.tell() - len(line))
+                    break
+                _count(counts, line)
+        if any(counts):
+            seen, written, told = counts
+            return seen, written, min(told, seen - written)
+    return 0, 0, 0
+
+
+def _count(counts: list[int], line: bytes) -> None:
+    """Count one line: seen, written, told."""
+    with suppress(ValueError):
+        match json.loads(line):
+            case {"event": "begin", "seen": int(seen), "written": int(written), "dropped": int(dropped)}:
+                counts[:] = [seen, written, dropped]
+            case {"sequence": int(number)}:
+                counts[0], counts[1] = max(counts[0], number), counts[1] + 1
+            case {"event": "dropped" | "lost", "count": int(count)}:
+                counts[2] += count

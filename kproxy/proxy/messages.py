@@ -3,7 +3,7 @@
     ToWorker        Configure, Brokers, Learned, ReloadCertificates, ListConnections, Drain
     ToAnalyzer      Configure, ForgetWorker, Drain
     ToSupervisor    Ready, Failed, LogEvent, Drained, Brokers, Learned, BrokerReach, ClientMetrics, Connections,
-                    Alive, AnalyzerCounts, AnalyzerSeries
+                    JournalState, Alive, AnalyzerCounts, AnalyzerSeries
 
 A Configure is answered by Ready or Failed, in order; ListConnections by Connections. To add a message: add its Struct
 here and to the union of its receiver, and handle it there (worker.py, analyzer/process.py, supervisor/child.py and fleet.py). A
@@ -143,6 +143,13 @@ class BrokerReach(Message, frozen=True, tag="broker_reach"):
     reason: str = ""  # why not
 
 
+class JournalState(Message, frozen=True, tag="journal_state"):
+    """Whether a worker can write a journal without which requests are refused; sent when that changes."""
+
+    path: str
+    reason: str  # why it cannot be written; "": it can
+
+
 class ClusterState(Struct, frozen=True):
     """A virtual cluster, as /readyz shows it."""
 
@@ -240,6 +247,7 @@ ToSupervisor: TypeAlias = (
     | Brokers
     | Learned
     | BrokerReach
+    | JournalState
     | ClientMetrics
     | Connections
     | Alive

@@ -1,7 +1,7 @@
 """SharedCounts: numbers that the filters of all workers count together, in one memfd that supervisor and workers map.
 
     the file    slots of SLOT bytes, used from the first on: the count (8 bytes), the size of the key (8 bytes), the key
-    the key     cluster, filter, event and name, as a JSON list
+    the key     cluster, filter, event and name, as a JSON list; or of a memory: NUL and a hash of its name. Its bytes follow
 
 A process that adds has a lock of the whole file (fcntl(2)); the kernel releases it when the process dies. That takes some
 microseconds, which is enough for what is counted: not each frame, but each that a filter was told to look for. A slot is never
@@ -9,6 +9,7 @@ given back: a count outlives the reload and the worker.
 """
 
 import fcntl
+import hashlib
 import mmap
 import os
 import weakref
@@ -24,6 +25,7 @@ from kproxy.proxy.tap.sealed import create_sealed, sealed_size
 SLOT = 1_024  # bytes
 SLOTS = 4_096
 HEAD = Packing("=QQ")
+MEMORY = b"\0"
 
 
 class FilterCount(msgspec.Struct, frozen=True):
@@ -71,7 +73,18 @@ class SharedCounts:
         """All counts."""
         with self._locked():
             slots = list(self._used())
-        return [FilterCount(*msgspec.json.decode(key, type=tuple[str, str, str, str]), n) for _, n, key in slots]
+        counts = [(n, key) for _, n, key in slots if not key.startswith(MEMORY)]
+        return [FilterCount(*msgspec.json.decode(key, type=tuple[str, str, str, str]), n) for n, key in counts]
+
+    def memory(self, name: str) -> "KeptBytes":
+        """Bytes of that name, which one process at a time writes. Raises UsageError when there is no room for them."""
+        key = MEMORY + hashlib.sha256(name.encode("utf-8", "surrogateescape")).digest()
+        with self._locked():
+            slot = self._slot(key)
+        if slot is None:
+            raise UsageError(f"filters count more than {SLOTS:,} things: start kproxy anew")
+        start = HEAD.size + len(key)
+        return KeptBytes(self.fd, slot * SLOT + start, SLOT - start)
 
     def add(self, slot: int, amount: int) -> int:
         """Add to the count in a slot; return the sum."""
@@ -128,3 +141,20 @@ class Count:
     def add(self, amount: int = 1) -> int:
         """Add to it, and return the sum."""
         return self._counts.add(self._slot, amount)
+
+
+class KeptBytes:
+    """Bytes in the file, which a process writes for the one that is started after it."""
+
+    def __init__(self, fd: int, offset: int, size: int) -> None:
+        self._fd = fd
+        self._offset = offset
+        self._size = size
+
+    def read(self) -> bytes:
+        """What was written last; zeros at first."""
+        return os.pread(self._fd, self._size, self._offset)
+
+    def write(self, data: bytes) -> None:
+        """Write *data*, at most some hundred bytes, in one step: a kill does not cut pwrite(2) in two, as it may a copy."""
+        os.pwrite(self._fd, data, self._offset)

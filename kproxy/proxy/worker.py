@@ -77,7 +77,7 @@ class Forwarding:
         self._limits = limits or SharedLimits.create()
         self._worker = Worker(counters, tap, asyncio.get_running_loop(), limits=self._limits)
         self._worker.clock_offset = clock_offset()
-        self._journals = Journals(number)
+        self._journals = Journals(number, counts)
         self._clusters: dict[str, VirtualCluster] = {}
         self._retired: list[VirtualCluster] = []  # closed their listeners, still have links
         self._admission: Admission | None = None
@@ -137,6 +137,8 @@ class Forwarding:
         except (KproxyError, msgspec.MsgspecError) as error:
             await self._channel.send(Failed.because(error))
             return
+        for change in self._journals.changes():
+            await self._channel.send(change)
         await self._channel.send(Ready())
 
     async def _use(self, config: Config, reload_filters: bool) -> None:
@@ -244,6 +246,8 @@ class Forwarding:
                 alive is None or alive.done()
             ):  # a supervisor that is stopped does not read
                 alive = asyncio.ensure_future(self._channel.send(Alive()))
+                for change in self._journals.changes():
+                    self._send(change)
             await asyncio.sleep(max(due - time.monotonic(), 0.0))
             late = int(max(time.monotonic() - due, 0.0) * 1e9)
             self._own.put(Total.LOOP_LAG_MAX_NS, max(late, self._own.total_of(Total.LOOP_LAG_MAX_NS)))

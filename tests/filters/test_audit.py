@@ -4,7 +4,6 @@ import asyncio
 import json
 import random
 from collections.abc import Awaitable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -189,12 +188,16 @@ def test_drop_and_count_lets_traffic_go_on() -> None:
     assert (bench.journal.seen, bench.journal.written, bench.journal.dropped) == (10, 0, 10)
 
 
-def test_block_does_not_start_where_it_cannot_write(tmp_path: Path) -> None:
-    runtime = GivenRuntime()
-    runtime.journal(FILE).is_writable = False
-    with pytest.raises(UsageError, match="cannot be written, and the mode is block"):
-        Chain([Audit(AuditOptions(file=FILE))], runtime=runtime)
-    Chain([Audit(AuditOptions(file=FILE, mode="drop-and-count"))], runtime=runtime)
+def test_a_line_has_a_bounded_length() -> None:
+    """A thousand names of 32,000 characters, each six bytes in JSON: some are left out, and the line says so."""
+    bench = Bench(mode="drop-and-count")
+    names = [f"{number}" + "\x1b" * 32_000 for number in range(1_000)]
+    bench.ask("DeleteTopicsRequest", 4, make("DeleteTopicsRequest", topic_names=names))
+    bench.chain.on_close(bench.at)
+    (line,) = bench.journal.lines.values()
+    fields = json.loads(line)
+    assert len(line) < 1 << 16
+    assert (fields["allResources"], fields["resources"][0]["name"]) == (False, names[0][:1_000])
 
 
 def hostile(numbers: random.Random) -> str:
@@ -292,3 +295,19 @@ def test_other_topics_before_it_and_an_id_do_not_hide_a_chosen_topic() -> None:
         [{"type": "topic", "name": "orders-1"}],
         [{"type": "topic", "id": "AAAAAAAAAAAAAAAAAAAAAQ"}],
     ]
+
+
+def test_a_line_that_is_late_is_waited_for_in_both_modes() -> None:
+    """For as long as the disk may answer; a response does not leave before."""
+    bench = Bench(mode="drop-and-count")
+    bench.create("a")
+    bench.journal.is_writable, bench.journal.is_late = False, True
+    real = bench.runtime.sleep
+
+    async def sleep(seconds: float) -> None:
+        bench.journal.is_writable = bench.runtime.at > 1_000.5
+        await real(seconds)
+
+    bench.runtime.sleep = sleep  # type: ignore[method-assign]
+    assert isinstance(bench.created(0), Send)
+    assert (bench.journal.written, bench.journal.dropped) == (1, 0)

@@ -240,3 +240,29 @@ def test_attack_23_too_many_open_files(tmp_path: Path, clock: Clock, monkeypatch
         assert not file.write(b"one\n")
     clock.now += 1
     assert file.write(b"two\n")
+
+
+def test_another_program_renames_removes_or_truncates_the_part(tmp_path: Path, clock: Clock) -> None:
+    """The next one is begun at the same path; nothing is written to the old one, and there are no holes."""
+    path = tmp_path / "a.log"
+    file = rotating(path, clock, begin_part=lambda: b"begin\n")
+    file.write(b"one\n")
+    path.rename(tmp_path / "renamed")
+    file.write(b"two\n")
+    os.truncate(path, 0)
+    file.write(b"three\n")
+    path.unlink()
+    file.write(b"four\n")
+    assert contents(tmp_path) == {"a.log": b"begin\nfour\n", "renamed": b"begin\none\n"}
+
+
+def test_a_buffered_file_looks_each_second(tmp_path: Path, clock: Clock) -> None:
+    path = tmp_path / "a.log"
+    file = rotating(path, clock, block=1_000)
+    file.write(b"one\n")
+    path.rename(tmp_path / "renamed")
+    file.write(b"two\n")
+    clock.now += 1
+    file.write(b"three\n")
+    file.flush()
+    assert contents(tmp_path) == {"a.log": b"three\n", "renamed": b"one\ntwo\n"}

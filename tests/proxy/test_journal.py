@@ -14,7 +14,9 @@ import pytest
 from kproxy.errors import UsageError
 from kproxy.filters.options import Rotated
 from kproxy.proxy.journal import FileJournal, worker_path
-from tests.support.small_disk import available, fill, small_disk
+from kproxy.proxy.journal_counts import Pending
+from kproxy.proxy.shared_counts import SharedCounts
+from tests.support.small_disk import available, fill, fill_inodes, small_disk
 from tests.support.traffic import ROOT
 
 
@@ -149,8 +151,7 @@ def test_kill_9_at_any_moment(tmp_path: Path) -> None:
 def test_a_line_that_was_written_in_part_is_cut_off(tmp_path: Path) -> None:
     first = journal(tmp_path)
     first.write(first.take(), b'{"a":1}')
-    first._counts.writing = first.take()  # as if it were killed within write(2)
-    first._counts.close()
+    killed_at(first, first.take(), tmp_path, b'{"sequence":2,"a":1}\n')
     with (tmp_path / "audit-0.jsonl").open("ab") as file:
         file.write(b'{"sequence":2,"a"')
     second = journal(tmp_path)
@@ -162,20 +163,119 @@ def test_a_line_that_was_written_in_part_is_cut_off(tmp_path: Path) -> None:
 
 def test_a_line_whose_count_was_not_reached_counts(tmp_path: Path) -> None:
     first = journal(tmp_path)
-    number = first.take()
-    first.write(number, b'{"a":1}')
-    first._counts.written, first._counts.writing = 0, number  # as if it were killed after write(2)
-    first._counts.close()
-    assert totals(journal(tmp_path)) == (1, 1, 0)
-
-
-def test_a_kill_between_two_counts_counts_no_line_twice(tmp_path: Path) -> None:
-    first = journal(tmp_path)
-    for number in (first.take(), first.take()):
-        first.write(number, b'{"a":1}')
-    first._counts.writing = 2  # as if it were killed when written had its new value and writing its old one
-    first._counts.close()
+    first.write(first.take(), b'{"a":1}')
+    killed_at(first, first.take(), tmp_path, b'{"sequence":2,"a":1}\n')
+    with (tmp_path / "audit-0.jsonl").open("ab") as file:
+        file.write(b'{"sequence":2,"a":1}\n')
     assert totals(journal(tmp_path)) == (2, 2, 0)
+
+
+def test_a_line_that_tells_of_drops_and_whose_count_was_not_reached_tells_of_them(tmp_path: Path) -> None:
+    first = journal(tmp_path)
+    first.write(first.take(), b'{"a":1}')
+    first.drop(first.take())
+    line = b'{"event":"dropped","count":1,"numbers":[[2,2]]}\n'
+    killed_at(first, 0, tmp_path, line, told=1)
+    with (tmp_path / "audit-0.jsonl").open("ab") as file:
+        file.write(line)
+    second = journal(tmp_path)
+    second.write(second.take(), b'{"a":1}')
+    second.close()
+    assert said_to_be_missing(tmp_path) == second.dropped == 1
+
+
+def test_a_kill_before_a_line_tells_of_drops(tmp_path: Path) -> None:
+    """The next process says how many."""
+    first = journal(tmp_path)
+    first.write(first.take(), b'{"a":1}')
+    first.drop(first.take())
+    first.drop(first.take())
+    killed_at(first, 0, tmp_path, b"")
+    second = journal(tmp_path)
+    assert second.write(second.take(), b'{"a":1}')
+    second.close()
+    assert said_to_be_missing(tmp_path) == second.dropped == 2
+
+
+def killed_at(kept: FileJournal, number: int, folder: Path, line: bytes, told: int = 0) -> None:
+    """As if the process were killed when it was about to write a line."""
+    part = (folder / "audit-0.jsonl").stat()
+    kept._counts.pending = Pending(number, told, part.st_ino, part.st_size, len(line))
+    kept._counts.close()
+
+
+def said_to_be_missing(folder: Path) -> int:
+    return sum(line["count"] for line in lines(folder) if line.get("event") in ("dropped", "lost"))
+
+
+def test_another_program_rotates_the_file(tmp_path: Path) -> None:
+    """As logrotate: renamed, renamed with an empty one in its place, copied and truncated, removed. No number is twice."""
+    kept, path = journal(tmp_path), tmp_path / "audit-0.jsonl"
+
+    def write(count: int) -> None:
+        for _ in range(count):
+            assert kept.write(kept.take(), b'{"a":1}')
+
+    write(3)
+    path.rename(tmp_path / "renamed")
+    write(3)
+    path.rename(tmp_path / "renamed-2")
+    path.touch()
+    write(3)
+    (tmp_path / "copied").write_bytes(path.read_bytes())
+    os.truncate(path, 0)
+    write(3)
+    path.unlink()
+    write(3)
+    kept.close()
+    files = ["renamed", "renamed-2", "copied", "audit-0.jsonl"]
+    found = [
+        [json.loads(line).get("sequence") for line in (tmp_path / name).read_text().splitlines()] for name in files
+    ]
+    assert found == [[None, 1, 2, 3], [None, 4, 5, 6], [None, 7, 8, 9], [None, 13, 14, 15]]
+    assert totals(kept) == (15, 15, 0)
+
+
+def test_counts_that_are_removed_are_made_again(tmp_path: Path) -> None:
+    """Also with nobody at work: then from the newest part. Numbers go on."""
+    kept, counts = journal(tmp_path), tmp_path / "audit-0.jsonl.counts"
+    kept.write(kept.take(), b'{"a":1}')
+    counts.unlink()
+    kept.drop(kept.take())
+    kept.write(kept.take(), b'{"a":1}')
+    kept.close()
+    assert totals(journal(tmp_path)) == (3, 2, 1)
+    counts.unlink()
+    again = journal(tmp_path)
+    assert totals(again) == (3, 2, 1)
+    assert again.write(again.take(), b'{"a":1}')
+    assert numbers(tmp_path) == [1, 3, 4]
+
+
+def test_counts_that_are_truncated_do_not_end_the_process(tmp_path: Path) -> None:
+    kept = journal(tmp_path)
+    kept.write(kept.take(), b'{"a":1}')
+    os.truncate(tmp_path / "audit-0.jsonl.counts", 0)
+    assert kept.write(kept.take(), b'{"a":1}')
+    kept.close()
+    assert totals(journal(tmp_path)) == (2, 2, 0)
+
+
+def test_the_memory_of_the_supervisor_has_the_counts_without_a_disk(tmp_path: Path) -> None:
+    shared, folder = SharedCounts.create(), tmp_path / "not-there"
+    file = Rotated(path=str(folder / "audit.jsonl"))
+    for killed in range(3):
+        kept = FileJournal(file, 0, lambda reason: None, memory=shared.memory)
+        assert totals(kept) == (4 * killed, 0, 4 * killed)
+        for _ in range(2):
+            assert not kept.write(kept.take(), b'{"a":1}')
+            kept.drop(kept.take())
+    folder.mkdir()
+    last = FileJournal(file, 0, lambda reason: None, memory=shared.memory)
+    assert last.write(last.take(), b'{"a":1}')
+    last.close()
+    assert numbers(folder) == [13]
+    assert said_to_be_missing(folder) == 12
 
 
 def test_the_counts_are_one_process_s(tmp_path: Path) -> None:
@@ -209,6 +309,28 @@ def test_a_full_disk(tmp_path: Path) -> None:
         told = [line for line in lines(disk) if line.get("event") == "dropped"]
         assert sum(line["count"] for line in told) == failed
         kept.close()
+
+
+@pytest.mark.skipif(not available(), reason="file systems cannot be mounted here")
+@pytest.mark.parametrize("full", ["blocks", "inodes"])
+def test_a_disk_that_is_full_from_the_start(tmp_path: Path, full: str) -> None:
+    """The counts are exact after a kill, by the supervisor's memory, and without it where an attribute has room."""
+    with small_disk(tmp_path / "disk", 262_144, inodes=10) as disk:
+        fillers = [fill(disk)] if full == "blocks" else fill_inodes(disk)
+        shared = SharedCounts.create()
+        for killed in range(3):
+            memory = shared.memory if killed < 2 or full == "inodes" else None
+            kept = FileJournal(Rotated(path=str(disk / "audit.jsonl")), 0, lambda reason: None, memory=memory)
+            assert totals(kept) == (2 * killed, 0, 2 * killed)
+            assert not kept.write(kept.take(), b'{"a":1}')
+            kept.drop(kept.take())
+            os.close(kept._counts._fd) if kept._counts._fd >= 0 else None  # as a kill does
+        for filler in fillers:
+            filler.unlink()
+        last = FileJournal(Rotated(path=str(disk / "audit.jsonl")), 0, lambda reason: None, memory=shared.memory)
+        assert last.write(last.take(), b'{"a":1}')
+        last.close()
+        assert (numbers(disk), said_to_be_missing(disk)) == ([7], 6)
 
 
 @pytest.mark.skipif(not available(), reason="file systems cannot be mounted here")

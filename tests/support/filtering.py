@@ -124,6 +124,9 @@ class GivenRuntime:
     def journal(self, file: Rotated) -> "GivenJournal":
         return self.journals.setdefault(file.path, GivenJournal())
 
+    def require_journal(self, file: Rotated, is_required: bool) -> None:
+        pass
+
     def shared_set(self, name: str) -> BoundedSet:
         found: BoundedSet = self.kept.setdefault(f"shared {name}", BoundedSet())
         return found
@@ -149,6 +152,7 @@ class GivenJournal:
     def __init__(self) -> None:
         self.seen = self.written = self.dropped = 0
         self.is_writable = True
+        self.is_late = False
         self.lines: dict[int, bytes] = {}
 
     def take(self) -> int:

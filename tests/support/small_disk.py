@@ -20,10 +20,11 @@ def available() -> bool:
 
 
 @contextlib.contextmanager
-def small_disk(folder: Path, size: int) -> Iterator[Path]:
-    """A tmpfs of *size* bytes at *folder*."""
+def small_disk(folder: Path, size: int, inodes: int = 0) -> Iterator[Path]:
+    """A tmpfs of *size* bytes at *folder*, with at most so many files if *inodes* is not 0."""
     folder.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "none", str(folder)], check=True)
+    options = f"size={size},nr_inodes={inodes}" if inodes else f"size={size}"
+    subprocess.run(["mount", "-t", "tmpfs", "-o", options, "none", str(folder)], check=True)
     try:
         yield folder
     finally:
@@ -42,3 +43,17 @@ def fill(folder: Path) -> Path:
                 if error.errno != errno.ENOSPC:
                     raise
     return filler
+
+
+def fill_inodes(folder: Path) -> list[Path]:
+    """Make empty files until no more can be made; remove one to have room again."""
+    made: list[Path] = []
+    while True:
+        filler = folder / f"filler-{len(made)}"
+        try:
+            filler.touch()
+        except OSError as error:
+            if error.errno != errno.ENOSPC:
+                raise
+            return made
+        made.append(filler)

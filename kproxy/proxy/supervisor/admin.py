@@ -11,6 +11,7 @@
 /readyz is for the readiness of a pod, /healthz for its liveness: a proxy whose brokers are away must not be restarted. It is 503
 
     while a worker starts or the process drains
+    while a journal cannot be written without which requests are refused: a full disk under the filter audit in its mode block
     until a broker of every cluster has been reached, if attempts have failed: a rollout with a wrong address, port or
     certificate stops there. kproxy keeps trying by itself, as no client comes to a pod that is not ready
 

@@ -24,6 +24,7 @@ from kproxy.proxy.messages import (
     Connections,
     Drained,
     Failed,
+    JournalState,
     Learned,
     LogEvent,
     Message,
@@ -53,7 +54,14 @@ class ChildListener(Protocol):
     async def on_message(
         self,
         child: "Child",
-        message: Brokers | Learned | BrokerReach | ClientMetrics | Connections | AnalyzerCounts | AnalyzerSeries,
+        message: Brokers
+        | Learned
+        | BrokerReach
+        | JournalState
+        | ClientMetrics
+        | Connections
+        | AnalyzerCounts
+        | AnalyzerSeries,
     ) -> None:
         """Called for a message that Child does not handle itself."""
 

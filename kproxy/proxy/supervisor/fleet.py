@@ -18,6 +18,7 @@ from kproxy.proxy.messages import (
     Connections,
     Drain,
     ForgetWorker,
+    JournalState,
     Learned,
     Message,
 )
@@ -68,6 +69,8 @@ class Fleet:
         self.on_analyzer_ended: Callable[[], None] = lambda: None
         self.on_client_metrics: Callable[[ClientMetrics], None] = _ignore
         self.on_reach: Callable[[BrokerReach], None] = _ignore
+        self.on_journal: Callable[[int, JournalState], None] = lambda worker, message: None
+        self.on_worker_ended: Callable[[int], None] = lambda worker: None
         self.slots: list[WorkerSlot] = []
         self._modules = modules
         self._tapped = config.analysis.enabled
@@ -158,7 +161,14 @@ class Fleet:
     async def on_message(
         self,
         child: Child,
-        message: Brokers | Learned | BrokerReach | ClientMetrics | Connections | AnalyzerCounts | AnalyzerSeries,
+        message: Brokers
+        | Learned
+        | BrokerReach
+        | JournalState
+        | ClientMetrics
+        | Connections
+        | AnalyzerCounts
+        | AnalyzerSeries,
     ) -> None:
         """Pass on to the other workers what one has learned, and the rest to Overview."""
         match message:
@@ -170,6 +180,9 @@ class Fleet:
                 await self._send_others(child, message)
             case BrokerReach():
                 self.on_reach(message)
+            case JournalState():
+                if child.number is not None:
+                    self.on_journal(child.number, message)
             case ClientMetrics():
                 self.on_client_metrics(message)
             case Connections():
@@ -193,6 +206,7 @@ class Fleet:
                 self._detach_reader()
             return
         slot = next(slot for slot in self._all_slots() if slot.child is child)
+        self.on_worker_ended(child.number)
         self._limits.release_all_of(slot.counters)
         slot.counters.close_open_gauges()
         if code is None and not slot.first.done():

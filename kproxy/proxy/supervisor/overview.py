@@ -16,6 +16,7 @@ from kproxy.proxy.messages import (
     ClusterState,
     Connection,
     Connections,
+    JournalState,
     ListConnections,
 )
 from kproxy.proxy.shared_counts import FilterCount
@@ -44,9 +45,12 @@ class Overview:
         fleet.on_series = self._note_series
         fleet.on_analyzer_ended = self._end_analysis
         fleet.on_reach = self._note_reach
+        fleet.on_journal = self._note_journal
+        fleet.on_worker_ended = self._forget_journals
         fleet.on_client_metrics = self._note_client_metrics
         self._client_series = ClientSeries()
         self._reach: dict[str, ClusterReach] = {}
+        self._journals: dict[tuple[int, str], str] = {}  # worker, path -> why it cannot be written
 
     def counters(self) -> list[Counters]:
         """The counters of all workers."""
@@ -95,7 +99,8 @@ class Overview:
     def ready(self) -> tuple[bool, str]:
         """Return whether clients are served, and if not, why.
 
-        That is so while every worker serves and, once a broker was looked for, one was reached in every cluster.
+        That is so while every worker serves, can write the journals it cannot do without and, once a broker was looked for, one
+        was reached in every cluster.
         """
         if self._fleet.draining:
             return False, "draining"
@@ -104,6 +109,10 @@ class Overview:
         for state in self.clusters():
             if state.broker_reached is False:
                 reasons.append(f"no broker of {state.name} has been reached: {state.reason}")
+        reasons += [
+            f"worker {worker} cannot write {path!r}, and refuses what is audited: {why}"
+            for (worker, path), why in sorted(self._journals.items())
+        ]
         return not reasons, "; ".join(reasons)
 
     def clusters(self) -> list[ClusterState]:
@@ -137,6 +146,14 @@ class Overview:
         answer = self._answers.get(message.id)
         if answer is not None:
             answer.add(message)
+
+    def _note_journal(self, worker: int, message: JournalState) -> None:
+        self._journals.pop((worker, message.path), None)
+        if message.reason:
+            self._journals[worker, message.path] = message.reason
+
+    def _forget_journals(self, worker: int) -> None:
+        self._journals = {key: why for key, why in self._journals.items() if key[0] != worker}
 
     def _note_client_metrics(self, message: ClientMetrics) -> None:
         names = message.cluster, message.client_id, message.instance_id

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kproxy.filters.contract import ClientMetric
-from kproxy.proxy.messages import AnalyzerCounts, BrokerReach, ClientMetrics, ClusterState
+from kproxy.proxy.messages import AnalyzerCounts, BrokerReach, ClientMetrics, ClusterState, JournalState
 from kproxy.proxy.supervisor import overview as overview_module
 from kproxy.proxy.supervisor.fleet import Fleet
 from kproxy.proxy.supervisor.overview import Overview
@@ -104,3 +104,21 @@ def test_what_clients_measure_is_shown_until_it_is_too_old() -> None:
         return [(sample.name, sample.labels["client_id"], sample.value) for sample in samples]
 
     assert with_fleet(config(), test) == [("kafka_client_kept", "app", 2.5)]
+
+
+def test_a_journal_that_cannot_be_written_is_why_clients_are_not_served() -> None:
+    """By worker, until it can, or that worker is gone."""
+
+    async def test(fleet: Fleet, _: str) -> Any:
+        overview = Overview(fleet)
+        said = []
+        fleet.on_journal(1, JournalState("/var/audit.jsonl", "No space left on device"))
+        said.append(overview.ready())
+        fleet.on_journal(1, JournalState("/var/audit.jsonl", ""))
+        said.append(overview.ready())
+        fleet.on_journal(0, JournalState("/var/audit.jsonl", "Permission denied"))
+        fleet.on_worker_ended(0)
+        return [*said, overview.ready()]
+
+    why = "worker 1 cannot write '/var/audit.jsonl', and refuses what is audited: No space left on device"
+    assert with_fleet(config(workers=2), test) == [(False, why), (True, ""), (True, "")]

@@ -1,0 +1,90 @@
+"""DiskThread: calls that may hang, as a disk does that does not answer, made so that the caller waits for them only so long.
+
+One thread, one call at a time. A caller waits for a call to end: SHORT_S always, longer while it has time left for that, which is
+MOST_WAIT_S at once and in all a tenth of the time (REFILL). So a disk that hangs, or is slow each time, holds up the event loop
+little, while one that answers is as good as written to directly.
+"""
+
+import queue
+import threading
+import time
+from collections.abc import Callable
+
+SHORT_S = 0.01
+MOST_WAIT_S = 0.2  # longer than a thread waits for a processor on a machine that is busy
+REFILL = 0.1  # seconds to wait that a second gives
+HANGS_AFTER_S = 1.0
+
+Call = Callable[[], bool]
+
+
+class DiskThread:
+    """Makes calls in a thread of its own, which is started with the first call and does not keep the process from ending."""
+
+    def __init__(self, name: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._name = name
+        self._clock = clock
+        self._calls: queue.SimpleQueue[Call | None] = queue.SimpleQueue()
+        self._done = threading.Semaphore(0)
+        self._thread: threading.Thread | None = None
+        self._is_busy = False
+        self._result = False
+        self._left = MOST_WAIT_S
+        self._at = clock()
+        self._began = 0.0
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a call has not ended yet; then no other one may be made."""
+        if self._is_busy and self._done.acquire(blocking=False):
+            self._is_busy = False
+        return self._is_busy
+
+    @property
+    def hangs(self) -> bool:
+        """Whether the present call takes longer than a disk that works."""
+        return self.is_busy and self._clock() - self._began >= HANGS_AFTER_S
+
+    def call(self, function: Call, most_wait_s: float | None = None) -> bool | None:
+        """Make a call and return its result; None: it has not ended in time and goes on. An exception in it counts as False."""
+        assert not self.is_busy
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+            self._thread.start()
+        self._began = self._clock()
+        self._is_busy = True
+        self._calls.put(function)
+        self._wait(self._wait_s() if most_wait_s is None else most_wait_s)
+        return None if self._is_busy else self._result
+
+    def settle(self, most_wait_s: float) -> bool:
+        """Wait for the present call; whether it has ended."""
+        if self.is_busy:
+            self._wait(most_wait_s)
+        return not self._is_busy
+
+    def end(self) -> None:
+        """End the thread, after the call it is at."""
+        if self._thread is not None:
+            self._calls.put(None)
+            self._thread = None
+
+    def _wait(self, seconds: float) -> None:
+        if self._done.acquire(timeout=seconds):
+            self._is_busy = False
+        self._left -= max(self._clock() - self._began - SHORT_S, 0.0)
+
+    def _wait_s(self) -> float:
+        """How long the next call may be waited for."""
+        now = self._clock()
+        self._left = min(MOST_WAIT_S, self._left + (now - self._at) * REFILL)
+        self._at = now
+        return SHORT_S + max(self._left, 0.0)
+
+    def _run(self) -> None:
+        while (function := self._calls.get()) is not None:
+            try:
+                self._result = function()
+            except Exception:
+                self._result = False
+            self._done.release()

@@ -1,0 +1,163 @@
+"""JournalCounts: the counts of a journal, kept where they outlive the process at any moment, also if the disk is full.
+
+    the file        beside the journal; written by one pwrite(2), which a kill does not cut in two. Not mapped: a file that
+                    somebody truncates, or a disk without room for a page, would end the process with SIGBUS
+    its attribute   user.kproxy.counts, where the disk has no room for the file's first block
+    the memory      of the supervisor (SharedCounts.memory), which needs no disk: for the worker that is started next
+
+Each has all the counts. The newest is the one with the greatest sum, as counts only grow; of two with the same the file has what
+is being written. Without any of them the counts are made from the newest part.
+"""
+
+import errno
+import fcntl
+import os
+import threading
+from contextlib import suppress
+from pathlib import Path
+from struct import Struct
+from typing import NamedTuple, Protocol
+
+from kproxy.errors import UsageError
+
+COUNTS = Struct("<8s4QqQQQQ")
+MAGIC = b"kpcount3"
+ATTRIBUTE = "user.kproxy.counts"
+NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
+
+
+class Memory(Protocol):
+    """Bytes that outlive the process."""
+
+    def read(self) -> bytes:
+        """What was written last; zeros at first."""
+
+    def write(self, data: bytes) -> None:
+        """Write all of *data*, in one step."""
+
+
+class Pending(NamedTuple):
+    """A line that is about to be written: what it is, and where its bytes will be once it is in the file."""
+
+    number: int  # of the journal; 0: it tells of numbers that were dropped
+    told: int  # how many it tells of
+    inode: int  # of the part
+    offset: int
+    size: int
+
+
+NOTHING = Pending(0, 0, 0, 0, 0)
+
+
+class JournalCounts:
+    """The counts, loaded when it is made. Raises UsageError if another process has the file."""
+
+    def __init__(self, path: Path, memory: Memory | None = None) -> None:
+        self.seen = self.written = self.dropped = 0
+        self.told = 0  # numbers dropped of which a line says so
+        self.pending = NOTHING
+        self.are_new = True  # nothing was found
+        self._path = path
+        self._memory = memory
+        self._lock = threading.Lock()  # the disk thread saves while another one counts
+        self._fd = -1
+        self._identity = (0, 0)
+        try:
+            self._open()
+        except BlockingIOError:
+            raise UsageError(f"{str(path)!r} is used by another process: give each its own path") from None
+        except OSError:  # tried again by each save
+            pass
+        self._load()
+
+    def save(self) -> None:
+        """Write the counts to the disk. Raises OSError if they cannot be, and then they are in the memory at least."""
+        data = self.remember()
+        if self._fd < 0 or self._is_replaced():
+            self._release()
+            self._open()
+            self._check_is_not_newer()
+        try:
+            os.pwrite(self._fd, data, 0)
+        except OSError as error:
+            if error.errno not in NO_ROOM:
+                raise
+            os.setxattr(self._fd, ATTRIBUTE, data)
+
+    def remember(self) -> bytes:
+        """Write the counts to the memory, which does not need the disk; returns what was written."""
+        with self._lock:
+            data = COUNTS.pack(MAGIC, self.seen, self.written, self.dropped, self.told, *self.pending)
+            if self._memory is not None:
+                self._memory.write(data)
+            return data
+
+    def settle(self, is_written: bool) -> None:
+        """Count the line that was pending, if it is in the file now."""
+        with self._lock:
+            if is_written:
+                self.written += self.pending.number > 0
+                self.told += self.pending.told
+            self.pending = NOTHING
+
+    def close(self) -> None:
+        """Save, and release the file: another process may have it now."""
+        with suppress(OSError):
+            self.save()
+        self._release()
+
+    def _open(self) -> None:
+        """Open and lock the file. Raises OSError, BlockingIOError if another process has it."""
+        fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            found = os.fstat(fd)
+        except OSError:
+            os.close(fd)
+            raise
+        self._fd, self._identity = fd, (found.st_dev, found.st_ino)
+
+    def _release(self) -> None:
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+    def _is_replaced(self) -> bool:
+        """Whether the path has another file than ours, or none."""
+        try:
+            found = self._path.lstat()
+        except FileNotFoundError:
+            return True
+        return (found.st_dev, found.st_ino) != self._identity
+
+    def _load(self) -> None:
+        """Take the newest counts that are kept anywhere."""
+        kept = [self._in_file(), self._in_attribute(), self._memory.read() if self._memory else b""]
+        found = [COUNTS.unpack_from(data)[1:] for data in kept if data[:8] == MAGIC and len(data) >= COUNTS.size]
+        if found:
+            newest = max(found, key=lambda words: sum(words[:4]))
+            self.seen, self.written, self.dropped, self.told = newest[:4]
+            self.pending = Pending(*newest[4:])
+            self.are_new = False
+
+    def _check_is_not_newer(self) -> None:
+        """Raise OSError if the file has counts that could not be read at the start: they must not be lost."""
+        data = self._in_file()
+        if data[:8] == MAGIC and len(data) == COUNTS.size:
+            newer = sum(COUNTS.unpack(data)[1:5]) > self.seen + self.written + self.dropped + self.told
+            if newer:
+                self._release()
+                raise OSError(errno.EBUSY, "it has the counts of another run: start kproxy anew", str(self._path))
+
+    def _in_file(self) -> bytes:
+        with suppress(OSError):
+            if self._fd >= 0:
+                return os.pread(self._fd, COUNTS.size, 0)
+            with os.fdopen(os.open(self._path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:
+                return file.read(COUNTS.size)
+        return b""
+
+    def _in_attribute(self) -> bytes:
+        with suppress(OSError):
+            return os.getxattr(self._path, ATTRIBUTE, follow_symlinks=False)
+        return b""
