@@ -1009,10 +1009,11 @@ cdef class Flows:
         batch.add_packet(packet)
         return self.receive(batch)
 
-    def receive_block(self, bytes key, bytes block, Py_ssize_t start, list out):
+    def receive_block(self, bytes key, bytes block, Py_ssize_t start, list out, list numbers=None):
         """Receive segments of one connection from *start* of a block (segments.pyx) on; return where the rest begins.
 
-        It stops behind the first segment that makes items, which are added to *out*: then ``packets`` is the number of its packet.
+        Items are added to *out*. Without *numbers* it stops behind the first segment that makes some: then ``packets`` is the number
+        of its packet. With it, it reads to the end of the block, and each item's packet has its number added there.
         A flow has the number of its first packet, not one that counts flows.
         """
         cdef const uint8_t* data = <const uint8_t*><const char*>block
@@ -1026,7 +1027,7 @@ cdef class Flows:
         memcpy(segment.key, given, len(key))
         segment.key_size = <uint8_t>len(key)
         self._from_blocks = True
-        while start < size and not out:
+        while start < size and (numbers is not None or not out):
             if size - start < <Py_ssize_t>sizeof(SegmentHeader):
                 raise ValueError("a block ends within a segment")
             memcpy(&header, data + start, sizeof(SegmentHeader))
@@ -1047,6 +1048,8 @@ cdef class Flows:
                 self.budget.shuffled = True
             self._receive_segment(&segment, data + start, header.time_ns, out)
             start += header.size
+            while numbers is not None and len(numbers) < len(out):
+                numbers.append(header.number)
         return start
 
     def close(self):

@@ -55,14 +55,18 @@ class _Source:
     """The flow items of one connection (or of several, one after the other, between the same endpoints)."""
 
     def __init__(self, shared: Shared, numbers: list[int]) -> None:
-        self._ended = 0
+        self._at = 0
         self._numbers = numbers
-        endpoints = SharedEndpoints(shared, self.position, self._note_flow)
+        endpoints = SharedEndpoints(shared, self._received, self._note_flow)
         self._flows = Flows(endpoints=endpoints, shuffled_from=shared.shuffled_from)
 
     def position(self) -> int:
-        """The number of the packet that is being read."""
-        return self._ended or self._flows.packets
+        """The number of the packet that made the item in processing."""
+        return self._at
+
+    def _received(self) -> int:
+        """The number of the packet that is being reassembled: of a block, that is ahead of the items."""
+        return self._flows.packets
 
     def _note_flow(self) -> None:
         self._numbers.append(self._flows.packets)
@@ -70,15 +74,14 @@ class _Source:
     def items(self, key: bytes, blocks: Iterable[bytes]) -> Iterator[FlowItem | Data]:
         """Segments to items; ``position`` is right for each."""
         out: list[FlowItem | Data] = []
-        receive = self._flows.receive_block
+        numbers: list[int] = []
         for block in blocks:
-            at, size = 0, len(block)
-            while at < size:
-                at = receive(key, block, at, out)
-                if out:
-                    yield from out
-                    out.clear()
+            self._flows.receive_block(key, block, 0, out, numbers)
+            for item, self._at in zip(out, numbers, strict=True):
+                yield item
+            out.clear()
+            numbers.clear()
         last = self._flows.packets
         out = self._flows.close()
-        self._ended = END + last
+        self._at = END + last
         yield from out
