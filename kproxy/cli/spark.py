@@ -74,9 +74,12 @@ def ingest(
         raise UsageError("--follow needs --checkpoint DIR")
     if once and not follow:
         raise UsageError("--once is for --follow")
-    from kproxy.spark.session import open_session  # noqa: PLC0415 - an extra
+    from kproxy.spark.session import open_context, open_session  # noqa: PLC0415 - an extra
 
-    spark = open_session("kproxy ingest", master)
+    if follow:
+        spark = open_session("kproxy ingest", master)
+    else:
+        context = open_context("kproxy ingest", master)
     from kproxy.spark import ingest as job  # noqa: PLC0415 - needs pyspark
     from kproxy.spark.whole import Options  # noqa: PLC0415
 
@@ -93,7 +96,7 @@ def ingest(
 
         start(spark, inputs, output, checkpoint, once=once, on_batch=_tell, **options).awaitTermination()
         return DONE
-    report = job.ingest(spark, inputs, output, **options)
+    report = job.ingest(context, inputs, output, **options)
     _tell(report)
     return DAMAGED if report.problems else DONE
 

@@ -15,7 +15,7 @@
 Seams
 
     source.register(spark)
-    ingest.ingest(spark, inputs, output, options=..., cluster=...)   -> Report
+    ingest.ingest(context, inputs, output, options=..., cluster=...) -> Report
     divided.decode_divided(context, file, options, staging, parts)   -> Result, or Undividable
     whole.read_rows(path, name, options, share)                      -> (table, rows) ...
 

@@ -1,7 +1,7 @@
 """``kproxy-spark ingest``: captures and decoded logs to Parquet, partitioned by cluster and day. See catalog.py for what it
 leaves.
 
-    ingest(spark, ["captures/*.pcapng"], "tables")  -> Report
+    ingest(context, ["captures/*.pcapng"], "tables")  -> Report
 
 Small files, compressed ones and logs are read whole, one a task, many at a time. A capture of SPLIT_FROM bytes or more is divided
 (divided.py) over all executors. A file that is in the output already, unchanged, is not read. One that cannot be read, or not to
@@ -31,7 +31,7 @@ from kproxy.spark.parts import PartWriter, day_of
 from kproxy.spark.whole import Options, Rows
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark import SparkContext
 
 SPLIT_FROM = 256 << 20  # bytes of a capture
 FILES_AT_A_TIME = 1_000  # of those read whole: they are put into place after each such group
@@ -55,7 +55,7 @@ class Report(Struct):
 
 
 def ingest(
-    spark: "SparkSession",
+    context: "SparkContext",
     inputs: Iterable[str],
     output: str,
     *,
@@ -69,7 +69,7 @@ def ingest(
     """Read files into the tables of a directory; run it again, and only what is new is read.
 
     Args:
-        spark: the session.
+        context: Spark's; no session is needed.
         inputs: files, folders, patterns.
         output: a directory on a disk that the driver and all executors see.
         options: what rows.
@@ -102,7 +102,7 @@ def ingest(
                 whole.append(file)
                 continue
             try:
-                put(file, decode_divided(spark.sparkContext, file, options, staging, parts))
+                put(file, decode_divided(context, file, options, staging, parts))
             except Undividable as reason:
                 note(f"{file.path}: it is read in one piece: {reason}")
                 whole.append(file)
@@ -110,7 +110,7 @@ def ingest(
                 put(file, Result(damages=[str(error)]))
         for at in range(0, len(whole), FILES_AT_A_TIME):
             some = whole[at : at + FILES_AT_A_TIME]
-            results = spark.sparkContext.parallelize(some, len(some)).map(partial(decode_whole, options, staging))
+            results = context.parallelize(some, len(some)).map(partial(decode_whole, options, staging))
             for file, result in zip(some, results.toLocalIterator(), strict=True):
                 put(file, result)
     finally:

@@ -158,4 +158,4 @@ def _ingest_batch(
 ) -> None:
     paths = [row["path"] for row in frame.collect()]
     if paths:
-        on_batch(ingest(frame.sparkSession, paths, output, **options))
+        on_batch(ingest(frame.sparkSession.sparkContext, paths, output, **options))

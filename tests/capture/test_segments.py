@@ -106,3 +106,17 @@ def test_a_survey_names_connections_servers_and_times() -> None:
     assert accepted == 1
     assert survey.latest_ns == max(packet.time_ns for packet in packets)
     assert survey.disorder_at == 0
+
+
+def test_items_of_a_whole_block_have_the_numbers_that_they_have_one_by_one() -> None:
+    for key, _, block in blocks_of(1 << 20):
+        flows, at, one_by_one = Flows(), 0, list[tuple[bytes | None, int]]()
+        while at < len(block):
+            at = flows.receive_block(key, block, at, some := [])
+            one_by_one += [(getattr(item, "data", None), flows.packets) for item in some]
+        numbers: list[int] = []
+        items: list[FlowItem | Data] = []
+        assert Flows().receive_block(key, block, 0, items, numbers) == len(block)
+        assert [
+            (getattr(item, "data", None), number) for item, number in zip(items, numbers, strict=True)
+        ] == one_by_one

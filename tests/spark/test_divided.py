@@ -22,7 +22,13 @@ pytestmark = pytest.mark.xdist_group("spark")
 def ingested(spark: "SparkSession", capture: Path, output: Path, parts: int) -> dict[str, list[str]]:
     notes: list[str] = []
     ingest(
-        spark, [str(capture)], str(output), options=Options(records=True), split_from=0, parts=parts, note=notes.append
+        spark.sparkContext,
+        [str(capture)],
+        str(output),
+        options=Options(records=True),
+        split_from=0,
+        parts=parts,
+        note=notes.append,
     )
     assert notes == []
     return rowset(output)

@@ -34,7 +34,7 @@ def inputs(tmp_path: Path) -> Path:
 
 
 def run(spark: "SparkSession", inputs: Path, output: Path, **options: object) -> Report:
-    return ingest(spark, [str(inputs)], str(output), **options)  # type: ignore[arg-type]
+    return ingest(spark.sparkContext, [str(inputs)], str(output), **options)  # type: ignore[arg-type]
 
 
 def test_bad_files_cost_themselves_and_are_quarantined(spark: "SparkSession", inputs: Path, tmp_path: Path) -> None:

@@ -110,8 +110,8 @@ def test_a_report_of_what_ingest_wrote_is_that_of_the_captures(spark: "SparkSess
     """Clusters and days are partitions, which the analyses do not see."""
     chosen = [ANALYSES["map"], ANALYSES["latency"]]
     out = str(tmp_path / "out")
-    ingest(spark, [str(CAPTURED[0])], out, cluster="one", options=Options())
-    ingest(spark, [str(CAPTURED[2])], out, cluster="two", options=Options())
+    ingest(spark.sparkContext, [str(CAPTURED[0])], out, cluster="one", options=Options())
+    ingest(spark.sparkContext, [str(CAPTURED[2])], out, cluster="two", options=Options())
     alone = make_report(SparkTables(spark, [out], cluster="two", days=("2026-11-01", "2026-11-30")), chosen, {})
     nothing = make_report(SparkTables(spark, [out], days=("2026-12-01", None)), chosen, {})
     direct = make_report(SparkTables(spark, [str(CAPTURED[2])]), chosen, {})
