@@ -43,12 +43,49 @@ def test_old_clients_and_brokers(name: str) -> None:
     """KIP-896: 4.x answers clients of 2.1 and later, and its clients need brokers of 2.1 and later."""
     rows = readiness(SHARED / name, "4.0")
     assert {row["asker"] for row in rows} == {"client", "broker", "broker to broker"}
-    assert "fine" not in {row["verdict"] for row in rows}
+    judged = {row["verdict"] for row in rows if row["asker"] != "broker to broker"}
+    assert judged <= {"will break", "may break"}
+    assert [(row["verdict"], row["severity"]) for row in rows if row["asker"] == "broker to broker"] == [
+        ("inside the cluster", "info")
+    ]
     by_id = {row["client_id"]: row for row in rows}
     assert by_id["producer-1"]["breaks_first"].startswith("Produce v")
     assert "message format 0 or 1" in by_id["producer-1"]["reason"]
     assert by_id["1"]["breaks_first"].startswith("LeaderAndIsr")
     assert {row["verdict"] for row in readiness(SHARED / name, "2.0")} == {"fine"}
+
+
+def test_brokers_of_the_time_of_zookeeper_do_not_fail_a_build(tmp_path: Path) -> None:
+    """The controller and a follower of Kafka 2.x, with the requests that they alone make; KIP-500 ended the first."""
+    rows = Rows()
+    controller = rows.client("1001")
+    controller.ask(0, ApiKey.API_VERSIONS, api_version=0)
+    controller.ask(1, ApiKey.LEADER_AND_ISR, api_version=2)
+    controller.ask(1, ApiKey.UPDATE_METADATA, api_version=5)
+    rows.client("broker-1002-fetcher-0").ask(2, ApiKey.FETCH, api_version=3, replica_id=1002)
+    rows.client("1003").ask(2, ApiKey.CONTROLLED_SHUTDOWN, api_version=1)
+    with Database([rows.write(tmp_path / "tables")]) as database:
+        found = database.run(library.load()["readiness"], target="4.0").to_pylist()
+    assert {row["asker"] for row in found} == {"broker to broker"}
+    assert {(row["verdict"], row["severity"], row["is_judged"]) for row in found} == {
+        ("inside the cluster", "info", False)
+    }
+
+
+@pytest.mark.parametrize(
+    ("api", "verdict"), [(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, "fine"), (ApiKey.SHARE_FETCH, "may break")]
+)
+def test_a_client_does_without_an_optional_api_that_an_older_release_lacks(
+    tmp_path: Path, api: ApiKey, verdict: str
+) -> None:
+    rows = Rows()
+    client = rows.client("app", client_software_name="apache-kafka-java", client_software_version="4.1.0")
+    client.ask(0, ApiKey.API_VERSIONS, api_version=4)
+    client.ask(1, ApiKey.METADATA, api_version=9)
+    client.ask(2, api, api_version=0)
+    with Database([rows.write(tmp_path / "tables")]) as database:
+        found = database.run(library.load()["readiness"], target="3.5").to_pylist()
+    assert [row["verdict"] for row in found if row["asker"] == "client"] == [verdict]
 
 
 def test_requests_of_administrators_do_not_make_a_broker() -> None:

@@ -29,6 +29,7 @@ KEYS = {
     "share": ApiKey.SHARE_GROUP_HEARTBEAT,
     "streams": ApiKey.STREAMS_GROUP_HEARTBEAT,
 }
+VERSIONS = {ApiKey.OFFSET_COMMIT: 9}  # with names of topics
 
 
 class GroupTraffic:
@@ -57,7 +58,7 @@ class GroupTraffic:
         )
         at, name = int(second * SECOND), _camel(key)
         request, response = message(f"{name}Request"), message(f"{name}Response")
-        version = min(request.versions.highest, response.versions.highest)
+        version = VERSIONS.get(key, request.versions.highest)
         frames = [
             Frame(
                 layout.encode(version, _struct(layout.name, layout.name, fields)),

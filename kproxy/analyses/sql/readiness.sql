@@ -8,7 +8,8 @@ meaning: >-
 columns:
   verdict: >-
     will break: it asks for what the release does not answer, and cannot ask for more; may break: its library is not known, or the
-    capture does not show enough; fine: what it asked for is answered, or its library is known to ask for more
+    capture does not show enough; fine: what it asked for is answered, or its library is known to ask for more; inside the cluster:
+    brokers of the release do not ask each other for this, and it is upgraded with them
   asker: >-
     client; broker to broker: traffic inside the cluster, which is upgraded with the brokers; broker: whether clients of the release can
     talk to it, client_id is its address
@@ -20,12 +21,13 @@ columns:
   problems: each API and version that is refused
   addresses: ""
   requests: ""
+  is_judged: false for traffic inside the cluster
 action: Upgrade clients that will break before the brokers; ask the owners of those that may break which library they use.
 reference: https://cwiki.apache.org/confluence/display/KAFKA/KIP-896
 parameters:
   target: {default: "", meaning: "A Kafka release: 4.0, 3.9.1, 4 or 4.x for the newest of them; empty: the newest that is known."}
 needs: [exchanges, clients, broker_versions, client_abilities, api_versions, releases, client_versions]
-verdict: "[{rows where verdict=will break} of {rows:client or broker/clients and brokers} will break with Kafka {target}[, {rows where verdict=may break} may]; first: {client_id}[ ({software})], {reason:200}|[{rows where verdict=may break} of {rows:client or broker/clients and brokers} may break with Kafka {target}; first: {client_id}[ ({software})], {reason:200}|all {rows} clients and brokers are fine with Kafka {target}, as far as seen]]"
+verdict: "[{rows where verdict=will break} of {rows where is_judged=true:client or broker/clients and brokers} will break with Kafka {target}[, {rows where verdict=may break} may]; first: {client_id}[ ({software})], {reason:200}|[{rows where verdict=may break} of {rows where is_judged=true:client or broker/clients and brokers} may break with Kafka {target}; first: {client_id}[ ({software})], {reason:200}|all {rows where is_judged=true} clients and brokers are fine with Kafka {target}, as far as seen]]"
 order: 38
 gate: critical
 */
@@ -104,6 +106,9 @@ judged AS (
   SELECT
     f.*,
     CASE
+      -- optional to clients, which ask for them where the broker offers them: OffsetForLeaderEpoch, SaslAuthenticate (SaslHandshake v0
+      -- goes before it), DescribeCluster and DescribeTopicPartitions (Metadata instead), telemetry
+      WHEN NOT exists AND first_order > target_order AND negotiates <> 'no' AND api_key IN (23, 36, 60, 71, 72, 75) THEN 'does without'
       WHEN NOT exists AND first_order > target_order THEN 'is newer'
       WHEN NOT exists THEN 'is gone'
       WHEN negotiates = 'no' AND least < target_lowest THEN 'fixed, too old'
@@ -132,6 +137,7 @@ worded AS (
       api_name, ' v', CAST(most AS STRING),
       CASE finding
         WHEN 'is newer' THEN concat(': Kafka ', target, ' does not have this API, which came with ', first_release)
+        WHEN 'does without' THEN concat(': Kafka ', target, ' does not have this API, and clients do without it')
         WHEN 'is gone' THEN concat(': Kafka ', target, ' no longer has this API')
         WHEN 'fixed, too old' THEN concat(
           ': Kafka ', target, ' answers v', CAST(target_lowest AS STRING), ' and later; the client does not negotiate')
@@ -187,7 +193,7 @@ client_rows AS (
         CASE WHEN d.badness = d.worst AND d.worst > 0 THEN struct(d.first_micros, d.api_key) END),
       min_by(CASE WHEN d.finding = 'library goes higher' THEN d.words END,
         CASE WHEN d.finding = 'library goes higher' THEN struct(d.first_micros, d.api_key) END),
-      concat('every API that it asked for is answered (', CAST(count(*) AS STRING), ')')
+      concat('every API that it asked for is answered (', CAST(count(CASE WHEN d.finding <> 'does without' THEN 1 END) AS STRING), ')')
     ) AS reason,
     sort_array(collect_set(CASE WHEN d.badness > 0 THEN d.words END)) AS problems,
     d.target,
@@ -291,14 +297,17 @@ SELECT
   software,
   software_version,
   inferred,
-  CASE badness WHEN 2 THEN 'will break' WHEN 1 THEN 'may break' ELSE 'fine' END AS verdict,
+  CASE WHEN badness > 0 AND asker = 'broker to broker' THEN 'inside the cluster'
+    WHEN badness = 2 THEN 'will break' WHEN badness = 1 THEN 'may break' ELSE 'fine' END AS verdict,
   breaks_first,
   reason,
   problems,
   target,
   apis,
   requests,
-  CASE badness WHEN 2 THEN 'critical' WHEN 1 THEN 'warning' ELSE 'info' END AS severity
+  CASE WHEN asker = 'broker to broker' THEN 'info' WHEN badness = 2 THEN 'critical' WHEN badness = 1 THEN 'warning' ELSE 'info' END
+    AS severity,
+  asker <> 'broker to broker' AS is_judged
 FROM (
   SELECT * FROM client_rows WHERE target IS NOT NULL
   UNION ALL
@@ -306,4 +315,4 @@ FROM (
   UNION ALL
   SELECT * FROM unknown_target
 ) every
-ORDER BY badness DESC, asker DESC, requests DESC, client_id, principal, software, software_version
+ORDER BY CASE WHEN asker = 'broker to broker' THEN 0 ELSE badness END DESC, asker DESC, requests DESC, client_id, principal, software, software_version
