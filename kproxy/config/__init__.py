@@ -35,6 +35,7 @@ from kproxy.config.structs import (
     Metrics,
     Struct,
     Timeouts,
+    Traces,
 )
 from kproxy.filters.options import Rotated
 
@@ -51,4 +52,5 @@ __all__ = [
     "Rotated",
     "Struct",
     "Timeouts",
+    "Traces",
 ]

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from kproxy.config.structs import MOST_WORKERS, Addresses, BrokerTls, Cluster, Config, Limits, ListenerTls
 from kproxy.config.tenant_checks import check_tenants
+from kproxy.filters.otlp_endpoint import endpoint_problems
 from kproxy.filters.units import quoted
 from kproxy.protocol.addresses import parse_address, parse_host
 
@@ -40,6 +41,7 @@ def check_values(config: Config) -> Iterator[Problem]:
     yield from check_tenants(config)
     yield from _check_limits(config.limits)
     yield from _check_analysis(config)
+    yield from _check_traces(config)
 
 
 def parse_node_ids(node_ids: list[int | str]) -> list[int]:
@@ -261,7 +263,7 @@ def _check_analysis(config: Config) -> Iterator[Problem]:
     analysis = config.analysis
     if not 1 << 16 <= analysis.ring_size <= 1 << 30:
         yield "analysis.ring_size", f"{analysis.ring_size:,} is out of range: from 64KiB to 1GiB"
-    yield from _check_apis(analysis.apis)
+    yield from _check_apis("analysis.apis", analysis.apis)
     for part in ("log", "capture"):
         rotated = getattr(analysis, part)
         if rotated is not None and not rotated.path:
@@ -272,7 +274,19 @@ def _check_analysis(config: Config) -> Iterator[Problem]:
         yield "analysis.capture.path", "the log has the same path"
 
 
-def _check_apis(names: list[str]) -> Iterator[Problem]:
+def _check_traces(config: Config) -> Iterator[Problem]:
+    traces = config.traces
+    if traces is None:
+        return
+    yield from ((f"traces.{path}", message) for path, message in endpoint_problems(traces))
+    yield from _check_apis("traces.apis", traces.apis)
+    if not config.analysis.enabled:
+        yield "traces", "spans are made by the analysis: enable the analysis, or leave traces out"
+    if not traces.service_name.isprintable():
+        yield "traces.service_name", "it has characters that cannot be printed"
+
+
+def _check_apis(path: str, names: list[str]) -> Iterator[Problem]:
     if not names:
         return
     from kproxy.protocol.facts import facts  # noqa: PLC0415 - 3 MB, needed only for this check
@@ -282,4 +296,4 @@ def _check_apis(names: list[str]) -> Iterator[Problem]:
         if name not in known.values():
             meant = known.get(name.lower())
             hint = f"did you mean {meant}?" if meant else "kproxy api lists them"
-            yield f"analysis.apis[{at}]", f"there is no API {quoted(name)}: {hint}"
+            yield f"{path}[{at}]", f"there is no API {quoted(name)}: {hint}"

@@ -7,11 +7,12 @@ import os
 import ssl
 import stat
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from kproxy.config.checks import Problem
-from kproxy.config.structs import BrokerTls, Config, ListenerTls
+from kproxy.config.structs import BrokerTls, Config, ListenerTls, Traces
 from kproxy.filters.options import Rotated
 from kproxy.filters.units import quoted
 
@@ -34,6 +35,27 @@ def check_files(config: Config) -> Iterator[Problem]:
         rotated = getattr(config.analysis, part)
         if isinstance(rotated, Rotated) and rotated.path:
             yield from _check_output_path(f"analysis.{part}.path", rotated.path)
+    if config.traces is not None:
+        yield from _check_packages(config.traces)
+        if config.traces.ca is not None:
+            yield from _check_certificates("traces.ca", config.traces.ca)
+
+
+def _check_packages(traces: Traces) -> Iterator[Problem]:
+    """Check that what traces need is installed, without importing it."""
+    needed = ["opentelemetry.proto", *(["grpc"] if traces.protocol == "grpc" else [])]
+    if not all(map(_is_installed, needed)):
+        yield (
+            "traces.protocol" if len(needed) > 1 else "traces",
+            'it needs packages that are missing: pip install "kproxy[otlp]"',
+        )
+
+
+def _is_installed(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # the package that it is in
+        return False
 
 
 def watched_files(config: Config) -> list[str]:

@@ -1,7 +1,7 @@
 """The configuration as it may be shown: without what is, or may be, a secret.
 
-Withheld are passwords in URLs, options of filters whose names sound like a secret, and all options of filters that are not
-kproxy's own: what theirs mean is not known. Names of files stay, also of files that hold keys.
+Withheld are passwords in URLs, headers of traces, options of filters whose names sound like a secret, and all options of
+filters that are not kproxy's own: what theirs mean is not known. Names of files stay, also of files that hold keys.
 """
 
 import re
@@ -26,6 +26,8 @@ def redacted(config: Config, own_filters: Mapping[str, object]) -> dict[str, Any
             use["with"] = {
                 name: _without_secrets(name, value) if is_own else WITHHELD for name, value in use["with"].items()
             }
+    if shown.get("traces") is not None:
+        shown["traces"] = _without_secrets("", shown["traces"])
     return shown
 
 

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Meta
 
 from kproxy.filters.options import UNIT, Count, Rotated, Seconds, Size, text
+from kproxy.filters.otlp_endpoint import OtlpEndpoint
 from kproxy.protocol.frames import FRAME_LIMIT
 
 MOST_WORKERS = 256
@@ -213,6 +214,23 @@ class Metrics(Struct, frozen=True):
     idle: Annotated[Seconds, text("A name that sent nothing for so long has no series any more.")] = 3_600.0
 
 
+class Traces(OtlpEndpoint, frozen=True):
+    """Exchanges as spans of OpenTelemetry, exported by the analyzer."""
+
+    sample: Annotated[
+        float,
+        Meta(ge=0, le=1),
+        text(
+            "Share of the exchanges that are exported. A Produce request whose records carry a trace context (traceparent, b3) "
+            "is exported if the client has sampled that trace."
+        ),
+    ] = 0.01
+    apis: Annotated[
+        list[str], text("Names of the APIs whose exchanges are exported; empty: all that are analyzed.")
+    ] = msgspec.field(default_factory=list)
+    service_name: Annotated[str, Meta(min_length=1, max_length=255), text("service.name of the spans.")] = "kproxy"
+
+
 class Config(Struct, frozen=True):
     """The whole configuration."""
 
@@ -239,3 +257,7 @@ class Config(Struct, frozen=True):
     timeouts: Annotated[Timeouts, text("Timeouts of connections, and of the end.")] = Timeouts()
     analysis: Annotated[Analysis, text("The tap, and what the analyzer writes from it.")] = Analysis()
     metrics: Annotated[Metrics, text("Series of /metrics by names from traffic.")] = Metrics()
+    traces: Annotated[
+        Traces | None,
+        text('Exchanges as spans, exported over OTLP; null: none. Needs: pip install "kproxy[otlp]".'),
+    ] = None

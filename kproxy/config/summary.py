@@ -7,8 +7,10 @@ from kproxy.config.structs import Addresses, Analysis, Cluster, Config
 
 
 def render_summary(config: Config) -> list[str]:
-    """Return one line per cluster, then those for all clusters."""
+    """Return one line per cluster, then those for all clusters. Only for a checked configuration: URLs have no passwords."""
     lines = [_cluster_line(cluster) for cluster in config.clusters]
+    if config.traces:
+        lines.append(f"spans of {config.traces.sample:.4g} of the exchanges to {config.traces.otlp}")
     workers = "1 worker" if config.workers == 1 else f"{config.workers} workers"
     lines.append(f"{workers}, {_analysis_words(config.analysis)}")
     lines.append(f"admin on {config.admin}" if config.admin else "no admin server")

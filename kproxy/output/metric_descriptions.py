@@ -241,6 +241,12 @@ DESCRIPTIONS: Final[tuple[Description, ...]] = (
     Description("kproxy_output_bytes", "counter", "Bytes written to the analyzer's files.", ("output",)),
     Description("kproxy_output_dropped_bytes", "counter", "Bytes that could not be written to them.", ("output",)),
     Description("kproxy_output_failures", "counter", "Times that they could not be written.", ("output",)),
+    Description(
+        "kproxy_spans",
+        "counter",
+        "Spans made of exchanges, by what became of them: exported, dropped as the queue was full, or failed at the collector.",
+        ("outcome",),
+    ),
 )
 
 BY_NAME: Final = {description.name: description for description in DESCRIPTIONS}

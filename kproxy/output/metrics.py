@@ -255,6 +255,7 @@ def _of_analysis(report: Mapping[str, Any]) -> dict[str, list[Sample]]:
         values[metric] = [(tuple(row[:width]), row[width]) for row in report.get(name, ())]
     for name, metric in _OUTPUTS.items():
         values[metric] = [((output,), counts[name]) for output, counts in report.get("outputs", {}).items()]
+    values["kproxy_spans"] = [((outcome,), count) for outcome, count in report.get("spans", {}).items()]
     values["kproxy_analysis_faults"] = [((name,), count) for name, count in report.get("faults", {}).items()]
     if "most_lag_ns" in report:
         values["kproxy_analysis_lag_seconds"] = [((), report["most_lag_ns"] / NANOSECONDS)]

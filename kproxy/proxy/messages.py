@@ -228,6 +228,7 @@ class AnalyzerCounts(Message, frozen=True, tag="counts", kw_only=True):
     most_lag_ns: int = 0  # longest delay behind the traffic since the last message
     starved: int = 0  # times that the analyzer got so little of the CPU that it took a fair share (analyzer/pace.py)
     outputs: dict[str, OutputCounts] = {}  # "log", "capture"
+    spans: dict[str, int] = {}  # "exported", "dropped", "failed"
 
 
 class AnalyzerSeries(Message, frozen=True, tag="series"):

@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from kproxy.config.files import check_files, check_filters, watched_files
-from kproxy.config.structs import Analysis, BrokerTls, Cluster, Config, FilterUse, ListenerTls, Rotated
+from kproxy.config.structs import Analysis, BrokerTls, Cluster, Config, FilterUse, ListenerTls, Rotated, Traces
 from tests.support.tls import certificates
 
 PEM = serialization.Encoding.PEM
@@ -118,3 +118,17 @@ def test_filters_that_know_topics_by_id_are_listed_after_one_that_renames_topics
     assert path == "clusters[0].filters[1].use"
     assert message.startswith("mask has to be listed after topic_prefix")
     assert list(check_filters(Config(clusters=[Cluster(listen=":1", filters=[prefix, mask, by_login])]))) == []
+
+
+def test_what_traces_need_is_looked_for(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def problems(**settings: str) -> list[tuple[str, str]]:
+        traces = Traces(otlp="https://c:1", **settings)  # type: ignore[arg-type]
+        return list(check_files(Config(clusters=[Cluster(listen=":1")], traces=traces)))
+
+    assert problems(ca=str(files / "ca.pem"), protocol="grpc") == []
+    [(path, message)] = problems(ca=str(files / "missing"))
+    assert (path, "No such file" in message) == ("traces.ca", True)
+    monkeypatch.setattr("kproxy.config.files.find_spec", lambda name: None if name == "grpc" else True)
+    assert problems() == []
+    [(path, message)] = problems(protocol="grpc")
+    assert (path, 'pip install "kproxy[otlp]"' in message) == ("traces.protocol", True)

@@ -22,6 +22,7 @@ clusters:
   - use: mask
     with: {salt: "c4nary", rules: [{topic: t, api_token: "c4nary", path: "$.card"}]}
 admin: 127.0.0.1:9644
+traces: {otlp: "http://collector:4318", headers: {x-team: "c4nary", authorization: "Bearer c4nary"}}
 """
 
 
@@ -35,6 +36,7 @@ def test_secrets_are_withheld_and_the_rest_is_shown() -> None:
         {"url": WITHHELD, "limits": WITHHELD},
         {"salt": WITHHELD, "rules": [{"topic": "t", "api_token": WITHHELD, "path": "$.card"}]},
     ]
+    assert (shown["traces"]["otlp"], shown["traces"]["headers"]) == ("http://collector:4318", WITHHELD)
     assert (shown["admin"], shown["metrics"]["series"], cluster["bootstrap"]) == (
         "127.0.0.1:9644",
         1000,

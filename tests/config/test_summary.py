@@ -1,6 +1,16 @@
 """What `kproxy check` says would run."""
 
-from kproxy.config.structs import Addresses, Analysis, BrokerTls, Cluster, Config, FilterUse, ListenerTls, Rotated
+from kproxy.config.structs import (
+    Addresses,
+    Analysis,
+    BrokerTls,
+    Cluster,
+    Config,
+    FilterUse,
+    ListenerTls,
+    Rotated,
+    Traces,
+)
 from kproxy.config.summary import render_summary
 
 TLS = ListenerTls(certificate="c", key="k")
@@ -45,3 +55,10 @@ def test_the_rest() -> None:
     )
     assert render_summary(config) == ["2 workers, analysis to l and c", "no admin server"]
     assert render_summary(Config(clusters=[], analysis=Analysis(enabled=False)))[0] == "1 worker, no analysis"
+
+
+def test_traces() -> None:
+    lines = render_summary(
+        Config(clusters=[Cluster(listen=":1", bootstrap=["a:1"])], traces=Traces(otlp="http://c:4318"))
+    )
+    assert "spans of 0.01 of the exchanges to http://c:4318" in lines

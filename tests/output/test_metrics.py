@@ -35,6 +35,7 @@ SAID = {
     "connections": 3,
     "most_lag_ns": 1_500_000,
     "outputs": {"log": {"written": 10, "dropped": 20, "failures": 30}},
+    "spans": {"exported": 5, "dropped": 6, "failed": 7},
 }
 SERIES = {
     "clients": [(("c",), [1, 2, 3, 4]), (("__other__",), [10, 20, 30, 40])],

@@ -3,7 +3,7 @@
 Field names are protobuf's. ``!`` marks fields with explicit presence (optional, or member of a oneof), ``*`` repeated ones.
 """
 
-from kproxy.protocol.embedded.protobuf import EnumTable, FieldType, MessageTable
+from kproxy.protocol.embedded.protobuf import EnumTable, FieldType, MessageTable, ProtobufReader
 
 ENUMS: EnumTable = {
     "AggregationTemporality": {
@@ -47,6 +47,11 @@ AnyValue: 5 array_value ArrayValue, 6 kvlist_value KeyValueList, 7 bytes_value b
 ArrayValue: 1 values AnyValue*
 KeyValueList: 1 values KeyValue*
 """
+# ExportTraceServiceResponse and ExportMetricsServiceResponse, which have the same fields but for their names
+_RESPONSE = """
+ExportResponse: 1 partial_success PartialSuccess
+PartialSuccess: 1 rejected int64, 2 error_message string
+"""
 
 
 def _table(text: str) -> MessageTable:
@@ -61,3 +66,14 @@ def _table(text: str) -> MessageTable:
 
 
 MESSAGES = _table(_FIELDS)
+RESPONSE = _table(_RESPONSE)
+
+
+def read_rejected(response: bytes) -> int:
+    """How many items of a request a collector did not take, by its ExportTraceServiceResponse or ExportMetricsServiceResponse.
+
+    Both have the number in the same place. Raises DecodeError for bytes that are neither.
+    """
+    return int(
+        ProtobufReader(RESPONSE, {}, 100).read("ExportResponse", response).get("partial_success", {}).get("rejected", 0)
+    )

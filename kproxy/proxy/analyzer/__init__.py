@@ -5,6 +5,7 @@
     pace.py          its share of the CPU: what others leave, unless that starves it; the thread of the event loop
     tap_decoder.py   TapDecoder: tap records -> the pipeline's connections
     outputs.py       the files of the configuration (decoded log, capture) as outputs of the pipeline, rotated
+    traces.py        TraceExport: exchanges as spans, exported over OTLP (kproxy.proxy.otlp); only where they are asked for
     settling.py      what of the rings is in the log for good, for exact counts after a kill
     counts.py        AnalysisCounts: an output that counts for /metrics, bounded
     series.py        Series: numbers by client id, software, topic, group; those that send most, for a bounded number of names

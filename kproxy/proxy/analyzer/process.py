@@ -15,10 +15,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from kproxy.config import Analysis, Rotated
+from kproxy.config import Analysis, Rotated, Traces
+from kproxy.errors import UsageError
 from kproxy.pipeline.output import Output
 from kproxy.pipeline.rotating_file import Report, RotatingFile
 from kproxy.pipeline.run import Options, Run
@@ -46,6 +48,9 @@ from kproxy.proxy.messages import (
 )
 from kproxy.proxy.tap.ring import TapReader
 
+if TYPE_CHECKING:
+    from kproxy.proxy.analyzer.traces import TraceExport
+
 BATCH = 128  # records of one ring before others have their turn; each may hold thousands of frames
 QUIET, LONGER = 50, 3  # after so many looks that found nothing, each wait is so many times as long
 WAIT = 0.02  # seconds between looks at the rings: each look costs CPU, and a worker on this core its caches
@@ -57,6 +62,7 @@ STUCK_S = 3.0  # seconds of CPU on one record, after which its connection is giv
 MOST_MEMORY = 4 << 30  # bytes of address space
 MOST_MESSAGES = 100  # events for the log that wait to be sent
 NICE = 5
+FLUSH_S = 3.0  # longest time that spans take to be exported at the end
 
 
 class Stuck(BaseException):
@@ -96,6 +102,9 @@ class Analyzer:
         self._positions = [reader.position for reader in readers]  # when the main thread looked last
         self.starved: Callable[[], int] = lambda: 0
         self._reading = asyncio.Lock()  # one reads at a time, in the order of each ring
+        self.spans: dict[str, int] = {}  # what became of them, over all exporters
+        self._traces: TraceExport | None = None
+        self._ending: set[asyncio.Task[None]] = set()  # exporters that send their last
         self._behind = [min(BEHIND, size // 8) for size in sizes]
         self._most_lag = 0
 
@@ -143,6 +152,36 @@ class Analyzer:
                 self._run.add_output(output)
                 file.is_open()  # so that it exists, or is reported as missing, before traffic comes
         self.is_configured = True
+
+    def trace(self, options: Traces | None) -> None:
+        """Export spans as the configuration asks for; in the event loop. Raises UsageError, and then nothing has changed."""
+        before = self._traces
+        if options == (None if before is None else before.options):
+            return
+        made = None if options is None else self._new_traces(options)
+        if before is not None:
+            self._run.remove_output(before.output)
+            ending = asyncio.get_running_loop().create_task(before.close(FLUSH_S), name="end of traces")
+            self._ending.add(ending)
+            ending.add_done_callback(self._ending.discard)
+        self._traces = made
+        if made is not None:
+            self._run.add_output(made.output)
+
+    def _new_traces(self, options: Traces) -> "TraceExport":
+        from kproxy.proxy.analyzer.traces import TraceExport  # noqa: PLC0415 - 7 MB that few need
+
+        def report(reason: str) -> None:
+            self.report("spans cannot be exported", reason=reason)
+
+        return TraceExport(options, report, self.spans)
+
+    async def end_traces(self, seconds: float) -> None:
+        """Export what is left, for at most *seconds*."""
+        if self._traces is not None:
+            await self._traces.close(seconds)
+        if self._ending:
+            await asyncio.wait(self._ending, timeout=seconds)
 
     def _reporter(self, path: str) -> Report:
         def report(reason: str) -> None:
@@ -230,6 +269,7 @@ class Analyzer:
             waiting_bytes=sum(reader.waiting for reader in self._readers),
             most_lag_ns=lag,
             starved=self.starved(),
+            spans=dict(self.spans),
             outputs={
                 name: OutputCounts(one.file.written, one.file.dropped, one.file.failures)
                 for name, one in self.files.items()
@@ -309,9 +349,10 @@ async def _receive(analyzer: Analyzer, channel: Channel[ToAnalyzer], stop: async
 def _configure(analyzer: Analyzer, message: Configure) -> Ready | Failed:
     try:
         config = message.decode()
+        analyzer.trace(config.traces)
         analyzer.configure(config.analysis)
         analyzer.counts.limit(config.metrics.series, config.metrics.idle)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UsageError) as error:
         return Failed.because(error)
     return Ready()
 
@@ -331,6 +372,7 @@ async def _run(analyzer: Analyzer, control: int) -> None:
         await _look(analyzer, stop)
         sending.cancel()
     await analyzer.finish()
+    await analyzer.end_traces(FLUSH_S)
     await channel.send(analyzer.message())
     for series in analyzer.series():
         await channel.send(series)

@@ -34,6 +34,12 @@ async def resolve_by_system(host: str, port: int) -> list[Address]:
     return [(int(family), address) for family, _, _, _, address in found if isinstance(address[0], str)]
 
 
+def resolve_blocking(host: str, port: int) -> list[Address]:
+    """The same, for a thread."""
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
+    return [(int(family), address) for family, _, _, _, address in found if isinstance(address[0], str)]
+
+
 def _loop_time() -> float:
     return asyncio.get_running_loop().time()
 

@@ -4,9 +4,11 @@ from typing import Any
 
 from google.protobuf import json_format
 from google.protobuf.descriptor import FieldDescriptor
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceResponse
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 from opentelemetry.proto.metrics.v1.metrics_pb2 import DESCRIPTOR, MetricsData
 
-from kproxy.protocol.embedded.otlp import ENUMS, MESSAGES
+from kproxy.protocol.embedded.otlp import ENUMS, MESSAGES, RESPONSE, read_rejected
 from kproxy.protocol.embedded.protobuf import ProtobufReader
 
 TYPES = {
@@ -85,3 +87,15 @@ def numbers_as_text(value: Any, name: str = "") -> Any:
         return [numbers_as_text(inner, name) for inner in value]
     small = {"offset", "scale", "flags", "dropped_attributes_count"}
     return str(value) if type(value) is int and name not in small else value
+
+
+def test_the_number_rejected_has_its_place_in_the_responses_of_both_services() -> None:
+    for response, name in (
+        (ExportTraceServiceResponse(), "rejected_spans"),
+        (ExportMetricsServiceResponse(), "rejected_data_points"),
+    ):
+        assert read_rejected(response.SerializeToString()) == 0
+        setattr(response.partial_success, name, 7)
+        response.partial_success.error_message = "no"
+        assert read_rejected(response.SerializeToString()) == 7
+        assert len(response.DESCRIPTOR.fields) == len(RESPONSE["ExportResponse"])

@@ -1,0 +1,288 @@
+"""An exchange as a span, by OpenTelemetry's semantic conventions for messaging and for Kafka (1.36; development).
+
+    name         the API, and the topic where there is one: "Produce orders"
+    kind         CLIENT: what the client asked of the broker. kproxy is not in the trace itself
+    time         from the request's first byte to the response's last one, as the proxy saw them
+    events       "request received": its last byte; "response began": its first byte
+    parent       Produce: the span in the headers of its records, where they have one and the same
+    links        Produce: the spans in them, where they have several. Fetch, ShareFetch: those in the records that came
+    status       error where the response has an error code, or where there is none although one was due
+
+Attributes: messaging.*, server.*, client.*, network.peer.*, user_agent.original, error.type (Kafka's name of the first error) as
+the conventions have them; what they have no name for begins with ``kproxy.``. Keys, values and headers of records, and whatever
+else could be a secret, are in none.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from msgspec import Struct, field
+
+from kproxy.errors import DecodeError
+from kproxy.output.bodies import Bodies, count_errors
+from kproxy.output.escaping import well_formed
+from kproxy.output.trace_context import TraceContext, find_contexts
+from kproxy.protocol import ApiKey
+from kproxy.protocol.error_codes import error_name
+from kproxy.protocol.ids import ZERO_UUID
+from kproxy.protocol.records import count_records
+from kproxy.session import Exchange, Frame
+from kproxy.session.exchanges import peeked
+
+MOST_LINKS = 128  # of a span: the default limit of the specification
+LONGEST = 255  # characters of a value
+LARGEST = 16 << 20  # bytes of a body that is read for its topics
+MOST_ERRORS = 5  # named in the status
+OPERATIONS = {
+    ApiKey.PRODUCE: "send",
+    ApiKey.FETCH: "receive",
+    ApiKey.SHARE_FETCH: "receive",
+    ApiKey.OFFSET_COMMIT: "settle",
+    ApiKey.TXN_OFFSET_COMMIT: "settle",
+    ApiKey.SHARE_ACKNOWLEDGE: "settle",
+}
+_TOPICS = ("topic_data", "responses", "topics")  # names that messages have for the same
+_PARTITIONS = ("partition_data", "partition_responses", "partitions")
+_NAMES = ("name", "topic", "topic_name")
+_NUMBERS = ("index", "partition", "partition_index")
+_RESPONSES_WITH_RECORDS = (ApiKey.FETCH, ApiKey.SHARE_FETCH)
+
+Value = str | int
+
+
+class Span(Struct):
+    """A span; times in nanoseconds since the epoch."""
+
+    trace_id: bytes
+    span_id: bytes
+    name: str
+    start: int
+    end: int
+    parent: TraceContext | None = None
+    links: Sequence[TraceContext] = ()
+    links_dropped: int = 0
+    attributes: dict[str, Value] = field(default_factory=dict)
+    events: list[tuple[str, int]] = field(default_factory=list)
+    error: str | None = None  # for the status; None: no error
+
+
+class Brought(Struct):
+    """What an exchange says about topics."""
+
+    topics: set[str] = field(default_factory=set)
+    partitions: set[tuple[str, int]] = field(default_factory=set)
+    records: list[bytes] = field(default_factory=list)  # records fields
+
+
+def produced(exchange: Exchange) -> Brought:
+    """What a Produce request brought; nothing where it is not here to its end."""
+    return _brought(_body(exchange.request), exchange)
+
+
+def span_of(
+    exchange: Exchange,
+    bodies: Bodies | None,
+    *,
+    trace_id: bytes,
+    span_id: bytes,
+    brought: Brought | None = None,
+    contexts: Sequence[TraceContext] = (),
+) -> Span:
+    """The span of an exchange whose request was seen.
+
+    Args:
+        exchange: the exchange.
+        bodies: of it, if they were read for something else.
+        trace_id, span_id: its own; those of the parent, if it has one, are in *contexts*.
+        brought, contexts: of a Produce request: what ``produced`` and ``find_contexts`` say.
+    """
+    request, response = exchange.request, exchange.response
+    assert request is not None
+    if brought is None:
+        brought = _asked_or_answered(exchange)
+    if exchange.api_key in _RESPONSES_WITH_RECORDS:
+        contexts = find_contexts(brought.records)
+    parent = contexts[0] if len(contexts) == 1 and exchange.api_key == ApiKey.PRODUCE else None
+    links = () if parent is not None else contexts[:MOST_LINKS]
+    topic = next(iter(brought.topics)) if len(brought.topics) == 1 else None
+    api = exchange.api_name or "unknown"
+    span = Span(
+        trace_id,
+        span_id,
+        api if topic is None else f"{api} {topic}",
+        request.started_at,
+        max(request.ended_at, request.started_at) if response is None else max(response.ended_at, request.started_at),
+        parent=parent,
+        links=links,
+        links_dropped=0 if parent is not None else len(contexts) - len(links),
+        events=[("request received", request.ended_at)],
+    )
+    if response is not None:
+        span.events.append(("response began", response.started_at))
+    _describe(span.attributes, exchange, brought, api, topic)
+    _note_errors(span, exchange, bodies)
+    return span
+
+
+def _describe(attributes: dict[str, Value], exchange: Exchange, brought: Brought, api: str, topic: str | None) -> None:
+    request, response = exchange.request, exchange.response
+    assert request is not None
+    attributes["messaging.system"] = "kafka"
+    attributes["messaging.operation.name"] = api
+    operation = OPERATIONS.get(ApiKey(exchange.api_key)) if exchange.api_key in OPERATIONS else None
+    if operation is not None:
+        attributes["messaging.operation.type"] = operation
+    if topic is not None:
+        attributes["messaging.destination.name"] = topic
+    if len(brought.partitions) == 1:
+        attributes["messaging.destination.partition.id"] = str(next(iter(brought.partitions))[1])
+    if brought.records:
+        count = sum(map(count_records, brought.records))
+        attributes["messaging.batch.message_count"] = count
+        if count == 1 and (offset := _offset(exchange, brought)) is not None:
+            attributes["messaging.kafka.offset"] = offset
+    if (group := _group(exchange)) is not None:
+        attributes["messaging.consumer.group.name"] = group
+    if exchange.client_id:
+        attributes["messaging.client.id"] = shown(exchange.client_id)
+    _describe_peers(attributes, exchange)
+    for name, value in (
+        ("kproxy.api_key", exchange.api_key),
+        ("kproxy.api_version", exchange.api_version),
+        ("kproxy.correlation_id", exchange.correlation_id),
+        ("kproxy.request_bytes", request.wire_size),
+        ("kproxy.response_bytes", None if response is None else response.wire_size),
+        ("kproxy.throttle_time_ms", (peeked(response, "throttle_time_ms") if response is not None else 0) or None),
+        ("kproxy.acks", peeked(request, "acks") if exchange.api_key == ApiKey.PRODUCE else None),
+    ):
+        if value is not None:
+            attributes[name] = value
+
+
+def _describe_peers(attributes: dict[str, Value], exchange: Exchange) -> None:
+    peer = exchange.connection
+    for address, names in (
+        (peer.broker, ("server.address", "server.port", "network.peer.address", "network.peer.port")),
+        (peer.client, ("client.address", "client.port")),
+    ):
+        host, colon, port = address.rpartition(":")
+        if colon and port.isdecimal():
+            host = host.removeprefix("[").removesuffix("]")
+            attributes.update(zip(names, (host, int(port), host, int(port)), strict=False))
+    if peer.client_software_name:
+        version = peer.client_software_version
+        software = f"{peer.client_software_name}/{version}" if version else peer.client_software_name
+        attributes["user_agent.original"] = shown(software)
+
+
+def _note_errors(span: Span, exchange: Exchange, bodies: Bodies | None) -> None:
+    if exchange.unanswered is not None:
+        span.attributes["error.type"] = "unanswered"
+        span.error = exchange.unanswered[:LONGEST]
+        return
+    counts = _errors(exchange.response, bodies)
+    if counts:
+        names = {error_name(code): count for code, count in counts.items()}
+        span.attributes["error.type"] = next(iter(names))
+        told = [name if count == 1 else f"{name} ({count} times)" for name, count in names.items()]
+        span.error = ", ".join(told[:MOST_ERRORS]) + (
+            f" and {len(told) - MOST_ERRORS} others" * (len(told) > MOST_ERRORS)
+        )
+
+
+def _errors(response: Frame | None, bodies: Bodies | None) -> Counter[int]:
+    if bodies is not None and bodies.response is not None:
+        return count_errors(bodies.response)
+    if response is None or response.message is None or response.error is not None or response.cut:
+        return Counter()
+    try:
+        return count_errors(response.to_json())
+    except DecodeError:
+        return Counter()
+
+
+def _asked_or_answered(exchange: Exchange) -> Brought:
+    """Of a Fetch what came, else what the request names."""
+    if exchange.api_key == ApiKey.PRODUCE:
+        return produced(exchange)
+    if exchange.api_key in _RESPONSES_WITH_RECORDS:
+        answered = _brought(_body(exchange.response), exchange, only_with_records=True)
+        if answered.records:
+            return answered
+    return _brought(_body(exchange.request), exchange)
+
+
+def _body(frame: Frame | None) -> Any:
+    return None if frame is None or frame.cut or len(frame.data) > LARGEST else frame.body()
+
+
+def _brought(body: Any, exchange: Exchange, *, only_with_records: bool = False) -> Brought:
+    found = Brought()
+    for topic in _list(body, _TOPICS):
+        name = _topic_name(topic, exchange)
+        if name is None:
+            continue
+        partitions = _list(topic, _PARTITIONS)
+        records = [data for partition in partitions if (data := getattr(partition, "records", None))]
+        found.records += records
+        if only_with_records and not records:
+            continue
+        found.topics.add(name)
+        for partition in partitions:
+            number = partition if isinstance(partition, int) else _first(partition, _NUMBERS)
+            if isinstance(number, int) and (not only_with_records or getattr(partition, "records", None)):
+                found.partitions.add((name, number))
+    return found
+
+
+def _list(value: Any, names: Iterable[str]) -> Sequence[Any]:
+    found = _first(value, names)
+    return found if isinstance(found, list) else ()
+
+
+def _first(value: Any, names: Iterable[str]) -> Any:
+    """The first of these attributes that is there and not empty."""
+    return next((found for name in names if (found := getattr(value, name, None)) not in (None, "", [])), None)
+
+
+def _topic_name(topic: Any, exchange: Exchange) -> str | None:
+    name = topic if isinstance(topic, str) else _first(topic, _NAMES)
+    if name is None:
+        topic_id = getattr(topic, "topic_id", ZERO_UUID)
+        name = None if topic_id == ZERO_UUID else exchange.topic_names.get(topic_id, topic_id)
+    return shown(name) if isinstance(name, str) else None
+
+
+def _group(exchange: Exchange) -> str | None:
+    """The group that a request names, if it is one."""
+    if exchange.api_key in (ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.METADATA, ApiKey.API_VERSIONS):
+        return None
+    body = _body(exchange.request)
+    group = getattr(body, "group_id", None)
+    if not group:
+        groups = _list(body, ("groups", "groups_names", "group_ids"))
+        group = (
+            (groups[0] if isinstance(groups[0], str) else getattr(groups[0], "group_id", None))
+            if len(groups) == 1
+            else None
+        )
+    return shown(group) if isinstance(group, str) and group else None
+
+
+def _offset(exchange: Exchange, brought: Brought) -> int | None:
+    """The offset of a single record: as the broker gave it for Produce, or as it was fetched."""
+    if exchange.api_key == ApiKey.PRODUCE:
+        topics = _list(_body(exchange.response), _TOPICS)
+        answers = [partition for topic in topics for partition in _list(topic, _PARTITIONS)]
+        offset = answers[0].base_offset if len(answers) == 1 and answers[0].error_code == 0 else -1
+        return offset if offset >= 0 else None
+    from kproxy.protocol.records import read_batches  # noqa: PLC0415
+
+    batches = [batch for data in brought.records for batch in read_batches(data)]
+    return batches[0].base_offset if len(batches) == 1 else None
+
+
+def shown(text: str) -> str:
+    """Text of peers as OTLP can carry it: UTF-8, not too long."""
+    return well_formed(text)[:LONGEST]

@@ -1,0 +1,98 @@
+"""SpanOutput: exchanges as spans, sampled, to whatever exports them.
+
+Which exchanges become spans
+
+    Produce whose records carry trace contexts   as the client has decided: if one of them is sampled. Where their sender left
+                                                 it to others (B3), by the trace id and the share
+    all others                                   by the share, with a trace id of their own
+
+The decision by a trace id is that of OpenTelemetry's TraceIdRatioBased sampler: each program that has the same share
+decides the same. An exchange that is not chosen costs a random number; of a Produce request the records' headers are read.
+"""
+
+import random
+from collections.abc import Callable, Collection, Sequence
+
+from kproxy.output.bodies import Bodies
+from kproxy.output.spans import Brought, Span, produced, span_of
+from kproxy.output.trace_context import TraceContext, find_contexts
+from kproxy.pipeline.output import Observer
+from kproxy.protocol import ApiKey
+from kproxy.session import Event, Exchange
+
+LOWER = (1 << 64) - 1
+
+
+class SpanOutput(Observer):
+    """Makes spans.
+
+    Args:
+        give: takes each span.
+        sample: share of the exchanges without a decision of the client's, from 0 to 1.
+        api_keys: of the exchanges that become spans; None: all.
+        bits: random bits for ids.
+    """
+
+    def __init__(
+        self,
+        give: Callable[[Span], None],
+        *,
+        sample: float,
+        api_keys: Collection[int] | None = None,
+        bits: Callable[[int], int] = random.Random().getrandbits,  # noqa: B008 - seeded by the system
+    ) -> None:
+        self._give = give
+        self._bound = round(sample * (1 << 64))
+        self._api_keys = api_keys
+        self._bits = bits
+
+    def write(self, event: Event, bodies: Bodies | None, *, shown: bool = True, line: bytes | None = None) -> None:
+        """See Output."""
+        if type(event) is not Exchange or event.request is None:
+            return
+        if self._api_keys is not None and event.api_key not in self._api_keys:
+            return
+        if event.api_key == ApiKey.PRODUCE:
+            self._write_produced(event, bodies)
+        elif (trace_id := self._new_trace()) is not None:
+            self._write(event, bodies, trace_id)
+
+    def _write_produced(self, exchange: Exchange, bodies: Bodies | None) -> None:
+        brought = produced(exchange)
+        contexts = find_contexts(brought.records)
+        if contexts and not self._is_sampled(contexts):
+            return
+        if len(contexts) == 1:
+            self._write(exchange, bodies, contexts[0].trace_id, brought, contexts)
+        elif contexts:
+            self._write(exchange, bodies, self._random_id(128), brought, contexts)
+        elif (trace_id := self._new_trace()) is not None:
+            self._write(exchange, bodies, trace_id, brought)
+
+    def _write(
+        self,
+        exchange: Exchange,
+        bodies: Bodies | None,
+        trace_id: bytes,
+        brought: Brought | None = None,
+        contexts: Sequence[TraceContext] = (),
+    ) -> None:
+        span_id = self._random_id(64)
+        self._give(span_of(exchange, bodies, trace_id=trace_id, span_id=span_id, brought=brought, contexts=contexts))
+
+    def _is_sampled(self, contexts: Sequence[TraceContext]) -> bool:
+        return any(
+            self._chooses(context.trace_id) if context.sampled is None else context.sampled for context in contexts
+        )
+
+    def _chooses(self, trace_id: bytes) -> bool:
+        return int.from_bytes(trace_id, "big") & LOWER < self._bound
+
+    def _new_trace(self) -> bytes | None:
+        """The id of a new trace; None if it is not sampled."""
+        trace_id = self._random_id(128)
+        return trace_id if self._chooses(trace_id) else None
+
+    def _random_id(self, bits: int) -> bytes:
+        """Random, and not 0, which no id is."""
+        return (self._bits(bits) or 1).to_bytes(bits // 8, "big")

@@ -1,0 +1,72 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False, auto_pickle=False
+"""Headers of given names in the records of an opened batch, without making objects of the records.
+
+Compiled, as it looks at every record that is produced: objects of all of them would cost ten times as much.
+"""
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from libc.stdint cimport int32_t, uint8_t
+from libc.string cimport memset
+
+from kproxy.protocol.records.batches cimport OpenBatch
+from kproxy.protocol.records.shape cimport HeaderShape, next_record, read_header, RecordShape, Walker
+from kproxy.protocol.wire cimport Cursor
+
+cdef enum:
+    LONGEST_VALUE = 512  # longer ones are not what is looked for
+
+
+cdef bint same(const uint8_t *found, const uint8_t *name, Py_ssize_t size) noexcept nogil:
+    """Whether a name is *name*, which is in small letters; ASCII letters may be large in the one found."""
+    cdef Py_ssize_t at
+    cdef uint8_t letter
+    for at in range(size):
+        letter = found[at]
+        if 0x41 <= letter <= 0x5A:
+            letter += 0x20
+        if letter != name[at]:
+            return False
+    return True
+
+
+cdef object name_of(HeaderShape *header, tuple names):
+    """The one of *names* that a header has, or None."""
+    cdef bytes name
+    for name in names:
+        if PyBytes_GET_SIZE(name) == header.key_size and same(header.key, <const uint8_t *>PyBytes_AS_STRING(name), header.key_size):
+            return name
+    return None
+
+
+def find_headers(OpenBatch opened not None, tuple names not None, Py_ssize_t most):
+    """The headers with one of *names* (bytes, in small letters): [{name: value}, ...], an entry for each record that has any.
+
+    At most *most* entries; values of null or of more than 512 bytes are passed over, of several of a name the last one counts.
+    Where the records are broken, what stands before the fault is returned.
+    """
+    cdef Walker w = opened.walker
+    cdef RecordShape shape
+    cdef HeaderShape header
+    cdef Cursor c
+    cdef int32_t _
+    cdef list out = []
+    cdef dict found
+    memset(&shape, 0, sizeof(RecordShape))
+    memset(&c, 0, sizeof(Cursor))
+    while len(out) < most and next_record(&w, &shape) > 0:
+        if shape.header_count == 0:
+            continue
+        found = {}
+        c.at = c.base = shape.headers
+        c.limit = shape.end
+        for _ in range(shape.header_count):
+            if read_header(&c, &header) < 0:  # not after next_record has walked them
+                break
+            if not 0 <= header.value_size <= LONGEST_VALUE:
+                continue
+            name = name_of(&header, names)
+            if name is not None:
+                found[name] = PyBytes_FromStringAndSize(<const char *>header.value, header.value_size)
+        if found:
+            out.append(found)
+    return out

@@ -1,0 +1,163 @@
+"""Exporter: a bounded queue of encoded items that a task of the event loop sends in batches.
+
+What becomes of an item, each counted once:
+
+    dropped    the queue is full, or the process ends before there was time to send it
+    exported   the collector took it
+    failed     the collector refused it, or was unavailable MOST_ATTEMPTS times
+
+While a batch waits for another attempt, the queue fills: that is the memory an unavailable collector costs.
+"""
+
+import asyncio
+import random
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, MutableMapping
+from contextlib import suppress
+
+from kproxy.proxy.otlp.transport import Delivered, Refused, Transport, Unavailable
+
+EXPORTED, DROPPED, FAILED = "exported", "dropped", "failed"
+OUTCOMES = (EXPORTED, DROPPED, FAILED)
+MOST_ITEMS = 4_096  # in the queue
+MOST_BYTES = 8 << 20
+BATCH_ITEMS = 512
+BATCH_BYTES = 1 << 20
+DELAY_S = 1.0  # after the first item of a batch, to wait for others
+MOST_ATTEMPTS = 5
+FIRST_BACKOFF_S, MOST_BACKOFF_S = 1.0, 30.0
+REPORT_EVERY_S = 60.0
+
+Item = tuple[bytes, int]  # encoded; how many it counts for
+
+
+class Exporter:
+    """Exports until it is closed.
+
+    Args:
+        transport: sends requests; closed with the exporter.
+        request_of: makes a request of encoded items.
+        report: called with why items could not be exported, at most every REPORT_EVERY_S.
+        counts: where outcomes are counted (OUTCOMES); it may have counts of exporters before.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        request_of: Callable[[Iterable[bytes]], bytes],
+        report: Callable[[str], None],
+        counts: MutableMapping[str, int] | None = None,
+        *,
+        delay: float = DELAY_S,
+        first_backoff: float = FIRST_BACKOFF_S,
+    ) -> None:
+        self.counts = Counter() if counts is None else counts
+        self._transport = transport
+        self._request_of = request_of
+        self._report = report
+        self._delay = delay
+        self._first_backoff = first_backoff
+        self._queue: deque[Item] = deque()
+        self._queued_bytes = 0
+        self._in_flight = 0  # items of the batch that is being sent
+        self._filled = asyncio.Event()  # there is an item
+        self._batch_ready = asyncio.Event()  # a batch is full, or the end has come
+        self._closing = False
+        self._reported_at = -REPORT_EVERY_S
+        self._task = asyncio.get_running_loop().create_task(self._run(), name="export")
+
+    def offer(self, encoded: bytes, count: int = 1) -> bool:
+        """Queue an item, which counts for *count*; False if it is dropped. Never waits."""
+        if self._closing or len(self._queue) >= MOST_ITEMS or self._queued_bytes + len(encoded) > MOST_BYTES:
+            self._count(DROPPED, count)
+            return False
+        self._queue.append((encoded, count))
+        self._queued_bytes += len(encoded)
+        self._filled.set()
+        if len(self._queue) >= BATCH_ITEMS or self._queued_bytes >= BATCH_BYTES:
+            self._batch_ready.set()
+        return True
+
+    async def close(self, seconds: float) -> None:
+        """Send what is queued, for at most *seconds*; what is left then is dropped."""
+        self._closing = True
+        self._filled.set()
+        self._batch_ready.set()
+        await asyncio.wait([self._task], timeout=seconds)
+        self._task.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._task
+        self._count(DROPPED, self._in_flight + sum(count for _, count in self._queue))
+        self._in_flight = 0
+        self._queue.clear()
+        self._transport.close()
+
+    async def _run(self) -> None:
+        while self._queue or not self._closing:
+            await self._filled.wait()
+            if not self._closing:
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._batch_ready.wait(), self._delay)
+            batch = self._take()
+            if batch:
+                self._in_flight = sum(count for _, count in batch)
+                await self._export(batch)
+                self._in_flight = 0
+
+    def _take(self) -> list[Item]:
+        batch: list[Item] = []
+        size = 0
+        while self._queue and len(batch) < BATCH_ITEMS and (not batch or size + len(self._queue[0][0]) <= BATCH_BYTES):
+            batch.append(self._queue.popleft())
+            size += len(batch[-1][0])
+        self._queued_bytes -= size
+        if not self._closing:
+            if not self._queue:
+                self._filled.clear()
+            if len(self._queue) < BATCH_ITEMS and self._queued_bytes < BATCH_BYTES:
+                self._batch_ready.clear()
+        return batch
+
+    async def _export(self, batch: list[Item]) -> None:
+        """Send a batch, several times if need be. No error gets out: the next batch has its own."""
+        try:
+            body = self._request_of(encoded for encoded, _ in batch)
+            await self._send(body)
+        except Exception as error:  # a fault here must not end the exporter; its text may quote what was sent
+            self._fail(type(error).__name__)
+
+    async def _send(self, body: bytes) -> None:
+        reason = ""
+        for attempt in range(MOST_ATTEMPTS):
+            outcome = await self._transport.send(body)
+            match outcome:
+                case Delivered(rejected):
+                    rejected = min(max(rejected, 0), self._in_flight)
+                    self._count(EXPORTED, self._in_flight - rejected)
+                    self._in_flight = rejected
+                    if rejected:
+                        self._fail(f"the collector rejected {rejected:,}")
+                    return
+                case Refused(reason):
+                    break
+                case Unavailable(reason, after):
+                    self._tell(reason)
+            if attempt + 1 < MOST_ATTEMPTS:
+                backoff = min(self._first_backoff * 2**attempt, MOST_BACKOFF_S) * random.uniform(0.5, 1.5)
+                await asyncio.sleep(max(backoff, after))
+        self._fail(reason)
+
+    def _fail(self, reason: str) -> None:
+        self._count(FAILED, self._in_flight)
+        self._in_flight = 0
+        self._tell(reason)
+
+    def _tell(self, reason: str) -> None:
+        now = asyncio.get_running_loop().time()
+        if now - self._reported_at >= REPORT_EVERY_S:
+            self._reported_at = now
+            self._report(reason)
+
+    def _count(self, outcome: str, count: int) -> None:
+        if count:
+            self.counts[outcome] = self.counts.get(outcome, 0) + count

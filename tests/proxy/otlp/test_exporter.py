@@ -1,0 +1,190 @@
+"""Exporter: every item is exported, dropped or failed, once, whatever the collector does; and it is bounded."""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Iterable
+
+import pytest
+
+from kproxy.proxy.otlp.exporter import BATCH_BYTES, BATCH_ITEMS, MOST_ATTEMPTS, MOST_BYTES, MOST_ITEMS, Exporter
+from kproxy.proxy.otlp.transport import Delivered, Outcome, Refused, Unavailable
+from tests.support.loops import LOOPS, run
+
+Act = Callable[[bytes], Awaitable[Outcome]]
+
+
+class Scripted:
+    """A transport that does what it is told, and keeps what it was sent."""
+
+    def __init__(self, act: Act) -> None:
+        self.bodies: list[bytes] = []
+        self.closed = False
+        self._act = act
+
+    async def send(self, body: bytes) -> Outcome:
+        self.bodies.append(body)
+        return await self._act(body)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def always(outcome: Outcome) -> Act:
+    async def act(body: bytes) -> Outcome:
+        await asyncio.sleep(0)
+        return outcome
+
+    return act
+
+
+def joined(items: Iterable[bytes]) -> bytes:
+    return b"".join(items)
+
+
+async def exported(transport: Scripted, items: Iterable[bytes], reports: list[str] | None = None) -> Exporter:
+    """Offer all at once, and end when all of it is decided."""
+    told = [] if reports is None else reports
+    exporter = Exporter(transport, joined, told.append, delay=0.01, first_backoff=0.001)
+    count = sum(1 for item in items if exporter.offer(item) or True)
+    while sum(exporter.counts.values()) < count:
+        await asyncio.sleep(0.001)
+    await exporter.close(10)
+    assert sum(exporter.counts.values()) == count
+    assert transport.closed
+    return exporter
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_items_are_sent_in_their_order_in_batches(loop: str) -> None:
+    transport = Scripted(always(Delivered()))
+    items = [f"{number},".encode() for number in range(2 * BATCH_ITEMS + 10)]
+    exporter = run(loop, exported(transport, items))
+    assert exporter.counts == {"exported": len(items)}
+    assert b"".join(transport.bodies) == b"".join(items)
+    assert len(transport.bodies) == 3
+
+
+def test_a_batch_is_bounded_by_bytes() -> None:
+    transport = Scripted(always(Delivered()))
+    run("asyncio", exported(transport, [bytes(BATCH_BYTES // 2 + 1)] * 5))
+    assert [len(body) for body in transport.bodies] == [BATCH_BYTES // 2 + 1] * 5
+
+
+@pytest.mark.parametrize(
+    ("outcome", "counts", "attempts"),
+    [
+        (Delivered(3), {"exported": 7, "failed": 3}, 1),
+        (Delivered(99), {"failed": 10}, 1),
+        (Delivered(-5), {"exported": 10}, 1),
+        (Refused("HTTP 400"), {"failed": 10}, 1),
+        (Unavailable("down"), {"failed": 10}, MOST_ATTEMPTS),
+    ],
+)
+def test_what_is_not_taken_is_counted(outcome: Outcome, counts: dict[str, int], attempts: int) -> None:
+    transport, reports = Scripted(always(outcome)), list[str]()
+    exporter = run("asyncio", exported(transport, [b"x"] * 10, reports))
+    assert exporter.counts == counts
+    assert transport.bodies == [b"x" * 10] * attempts
+    assert len(reports) == ("failed" in counts)
+
+
+def test_one_that_is_back_gets_the_same_batch() -> None:
+    answers = iter([Unavailable("down"), Unavailable("down", 0.01), Delivered()])
+
+    async def act(body: bytes) -> Outcome:
+        return next(answers)
+
+    transport = Scripted(act)
+    assert run("asyncio", exported(transport, [b"x"] * 10)).counts == {"exported": 10}
+    assert transport.bodies == [b"x" * 10] * 3
+
+
+def test_a_fault_of_a_transport_costs_its_batch_alone() -> None:
+    async def act(body: bytes) -> Outcome:
+        if b"bad" in body:
+            raise ValueError("secret")
+        return Delivered()
+
+    async def main() -> None:
+        reports: list[str] = []
+        exporter = Exporter(Scripted(act), joined, reports.append, delay=0.0)
+        for item in (b"bad", b"good"):
+            exporter.offer(item)
+            before = sum(exporter.counts.values())
+            while sum(exporter.counts.values()) == before:
+                await asyncio.sleep(0.001)
+        await exporter.close(1)
+        assert exporter.counts == {"failed": 1, "exported": 1}
+        assert reports == ["ValueError"]
+
+    run("asyncio", main())
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_a_collector_that_hangs_costs_the_queue_and_no_more(loop: str) -> None:
+    async def hang(body: bytes) -> Outcome:
+        await asyncio.Event().wait()
+        return Delivered()
+
+    async def main() -> None:
+        transport = Scripted(hang)
+        exporter = Exporter(transport, joined, [].append, delay=0.0)
+        exporter.offer(b"x", 2)
+        while not transport.bodies:
+            await asyncio.sleep(0)
+        taken = [exporter.offer(b"x") for _ in range(MOST_ITEMS + 100)]
+        assert taken == [True] * MOST_ITEMS + [False] * 100
+        assert exporter.counts == {"dropped": 100}
+        await exporter.close(0.05)
+        assert exporter.counts == {"dropped": 100 + MOST_ITEMS + 2}
+        assert not exporter.offer(b"x")
+        assert transport.closed
+
+    run(loop, main())
+
+
+def test_the_queue_is_bounded_by_bytes_too() -> None:
+    async def main() -> None:
+        exporter = Exporter(Scripted(always(Delivered())), joined, [].append, delay=60)
+        assert exporter.offer(bytes(MOST_BYTES))
+        assert not exporter.offer(b"x")
+        await exporter.close(10)
+        assert exporter.counts == {"dropped": 1, "exported": 1}
+
+    run("asyncio", main())
+
+
+def test_at_the_end_what_is_queued_is_sent() -> None:
+    async def main() -> None:
+        exporter = Exporter(Scripted(always(Delivered())), joined, [].append, {"exported": 5}, delay=60)
+        for _ in range(3 * BATCH_ITEMS):
+            exporter.offer(b"x")
+        await exporter.close(30)
+        assert exporter.counts == {"exported": 5 + 3 * BATCH_ITEMS}
+
+    run("asyncio", main())
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_whatever_happens_each_item_is_counted_once(seed: int) -> None:
+    rng = random.Random(seed)
+
+    async def act(body: bytes) -> Outcome:
+        await asyncio.sleep(rng.random() * 0.002)
+        if rng.random() < 0.1:
+            raise RuntimeError
+        return rng.choice([Delivered(), Delivered(rng.randrange(9)), Refused("no"), Unavailable("no")])
+
+    async def main() -> None:
+        exporter = Exporter(Scripted(act), joined, [].append, delay=0.001, first_backoff=0.0001)
+        offered = 0
+        for _ in range(300):
+            for _ in range(rng.randrange(40)):
+                count = rng.randrange(1, 4)
+                offered += count
+                exporter.offer(bytes(rng.randrange(20_000)), count)
+            await asyncio.sleep(rng.random() * 0.001)
+        await exporter.close(rng.random() * 0.1)
+        assert sum(exporter.counts.values()) == offered
+
+    run("asyncio", main())
