@@ -35,13 +35,15 @@ MAY_IMPORT = {
         "proxy",
         "analyses",
         "spark",
+        "doctor",
     },
+    "doctor": {"errors", "protocol", "filters", "config", "proxy"},
     "testing": {"errors", "protocol", "filters", "config", "proxy"},
     "spark": {"errors", "protocol", "session", "filters", "capture", "output", "pipeline", "config", "analyses"},
     "extract": {"errors", "protocol"},
 }
 WAITS_OR_ASKS_THE_TIME = {"asyncio", "selectors", "select", "socket", "socketserver", "ssl", "time", "uvloop"}
-MAY_WAIT = {"proxy", "cli", "spark", "testing"}
+MAY_WAIT = {"proxy", "cli", "spark", "testing", "doctor"}
 READS_CERTIFICATES = ("config", "ssl")  # the one module of these that it may import: it opens no connection
 INPUT_OUTPUT = {"http", "os", "pathlib", "shutil", "subprocess", "tempfile", "threading", "urllib"}
 ONLY_IN = {"pyspark": "spark", "duckdb": "analyses", "sqlglot": "analyses"}

@@ -10,6 +10,7 @@
     protocol_text.py  fields and differences as text
     run.py            kproxy run: options to a configuration, then this process becomes the supervisor of kproxy.proxy
     check.py          kproxy check: the mistakes of a configuration, or what it would run; its JSON Schema
+    doctor.py         kproxy doctor: what kproxy.doctor finds, as lines
     filters.py        kproxy filters: the filters there are, and the reference of one
     spark.py          kproxy-spark: ingest, report
     demo.py           kproxy demo: a mock cluster, kproxy run in front of it, clients at work

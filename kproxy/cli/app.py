@@ -4,7 +4,7 @@
 1    kproxy could not continue (an output that cannot be written, for instance)
 2    wrong usage: an option, a file that does not exist, or is neither capture nor decoded log, an expression
 3    a capture is damaged: everything before the damage was decoded; or a decoded log: its whole lines were shown
-4    kproxy report: an analysis that was asked for found what it looks for
+4    kproxy report: an analysis that was asked for found what it looks for; kproxy doctor: it found a problem
 130  interrupted; everything before was decoded
 """
 
@@ -27,6 +27,7 @@ COMMANDS = {
     "api": "Look up Kafka's protocol: APIs, versions, fields, error codes.",
     "run": "Forward Kafka traffic, and analyze it.",
     "check": "Check a configuration file of kproxy run.",
+    "doctor": "Say what is wrong with a set-up, and what to do.",
     "filters": "List the filters, or show one and its options.",
 }
 CLICK_WORDS = {  # as Click words it, and as we do

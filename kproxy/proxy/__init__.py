@@ -35,6 +35,7 @@ One cluster in one worker
     advertised.py         AdvertisedAddresses: the host and port that responses give clients for each broker
     reachability.py       whether a broker has been reached, for /readyz
     memory_reserve.py     what a worker gives up when it gets no more memory
+    asking.py             Asking: a few requests of kproxy's own to a broker; used by discovery.py and kproxy.doctor
     discovery.py, admission.py, link_description.py, raw_sasl.py, foreign_protocol.py    (see their first lines)
 
 What processes share

@@ -9,7 +9,8 @@ import pytest
 from kproxy.config import BrokerTls, ListenerTls
 from kproxy.errors import UpstreamError
 from kproxy.protocol import request_message
-from kproxy.proxy.discovery import MOST_ANSWER, discover
+from kproxy.proxy.asking import MOST_ANSWER
+from kproxy.proxy.discovery import discover
 from kproxy.proxy.network.tls import broker_context, listener_context
 from kproxy.proxy.network.upstream import Upstream
 from tests.support.certificates import certificates

@@ -1,0 +1,108 @@
+"""``kproxy doctor``: what is wrong with a set-up, and what to do about it."""
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator
+from typing import Any
+
+import click
+
+from kproxy.config import Config
+from kproxy.config.reading import Options, config_from_options
+from kproxy.doctor.examine import examine, examine_admin
+from kproxy.doctor.findings import Finding, State, count, problem
+from kproxy.doctor.running import look_for
+from kproxy.errors import ConfigError, UsageError
+from kproxy.output.escaping import printable
+
+FOUND = 4  # also in app.py
+MARKS = {State.GOOD: "ok", State.NOTE: "note", State.WARNING: "warning", State.PROBLEM: "PROBLEM"}
+COLOURS = {State.GOOD: "green", State.NOTE: "cyan", State.WARNING: "yellow", State.PROBLEM: "red"}
+LONGEST = 400  # characters of a part of a line; names come from other machines
+
+
+@click.command()
+@click.option("-c", "--config", metavar="FILE", help="The configuration of kproxy run.")
+@click.option("--listen", metavar="HOST:PORT", help="As in kproxy run, in place of -c.")
+@click.option("--bootstrap", metavar="HOST:PORT[,...]", help="As in kproxy run, in place of -c.")
+@click.option("--admin", metavar="HOST:PORT", help="Where kproxy runs; alone: only what its pages say.")
+@click.option("--timeout", metavar="SECONDS", type=click.FloatRange(0.1, 300), default=5.0, help="For each answer (5).")
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", help="json: one object a line.")
+def doctor(
+    config: str | None, listen: str | None, bootstrap: str | None, admin: str | None, timeout: float, form: str
+) -> int:
+    """Say what is wrong with a set-up, and what to do.
+
+    \b
+    kproxy doctor -c kproxy.yaml
+    kproxy doctor --listen :19092 --bootstrap kafka:9092
+    kproxy doctor --admin localhost:9644
+
+    Looks at brokers, the addresses that they advertise, TLS, certificates, logins, clocks, ports, limits and space, and at
+    kproxy itself where it runs already. Nothing is changed. Run it where kproxy runs, as the same user.
+
+    Exit status: 0 without problems (warnings are none), 4 with a problem, 2 for wrong usage.
+    """
+    if admin is not None and config is None and listen is None and bootstrap is None:
+        running = look_for(admin, timeout)
+        if running is None:
+            raise UsageError(
+                f"no kproxy answers at {admin}: name its admin address, or give -c FILE to examine a configuration"
+            )
+        return asyncio.run(_show(examine_admin(running, timeout), form))
+    options = Options(
+        file=config,
+        listen=listen,
+        bootstrap=[part.strip() for part in (bootstrap or "").split(",") if part.strip()],
+        admin=admin,
+    )
+    try:
+        found: Config = config_from_options(options)
+    except ConfigError as error:
+        if not error.source:
+            raise
+        return asyncio.run(_show(_mistakes(error), form))
+    return asyncio.run(_show(examine(found, timeout), form))
+
+
+async def _mistakes(error: ConfigError) -> AsyncIterator[Finding]:
+    advice = "correct it; kproxy check --schema has every setting"
+    for line in error.lines():
+        yield problem("configuration", line, advice)
+
+
+async def _show(findings: AsyncIterator[Finding], form: str) -> int:
+    """Print each finding as it comes; the exit status."""
+    seen = []
+    async for finding in findings:
+        seen.append(finding)
+        if form == "json":
+            print(json.dumps(_object(finding)), flush=True)
+        else:
+            _print_lines(finding)
+    problems, warnings = count(seen, State.PROBLEM), count(seen, State.WARNING)
+    if form == "text":
+        print(f"\n{_number(problems, 'problem')}, {_number(warnings, 'warning')}")
+    return FOUND if problems else 0
+
+
+def _object(finding: Finding) -> dict[str, Any]:
+    return {
+        "state": finding.state.value,
+        "subject": finding.subject,
+        "what": finding.what,
+        "advice": finding.advice or None,
+    }
+
+
+def _print_lines(finding: Finding) -> None:
+    colour = COLOURS[finding.state] if sys.stdout.isatty() else None
+    mark = click.style(f"{MARKS[finding.state]:8}", fg=colour, bold=finding.state is State.PROBLEM)
+    click.echo(f"{mark} {printable(finding.subject, LONGEST)}: {printable(finding.what, LONGEST)}")
+    if finding.advice:
+        click.echo(f"{'':8} → {printable(finding.advice, LONGEST)}")
+
+
+def _number(count: int, what: str) -> str:
+    return f"{count or 'no'} {what}{'' if count == 1 else 's'}"

@@ -1,0 +1,214 @@
+"""One broker as kproxy would reach it: name, port, TLS, what it speaks, whether it wants a login, and its clock."""
+
+import asyncio
+import socket
+import ssl
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from kproxy.config import BrokerTls, Cluster
+from kproxy.doctor.tls_words import PLAIN_REASONS, Words, certificate_names, explain_handshake
+from kproxy.errors import DecodeError, UpstreamError
+from kproxy.protocol import ApiKey
+from kproxy.protocol.addresses import join_address
+from kproxy.protocol.error_codes import ErrorCode
+from kproxy.protocol.facts import releases
+from kproxy.proxy.asking import Asking
+from kproxy.proxy.network.tls import broker_context, server_name
+from kproxy.proxy.network.upstream import Upstream
+
+NO_MECHANISM = '{"mechanism": "kproxy-doctor"}'  # no broker has it: its answer lists those that it has
+QUORUM = '{"topics": [{"topicName": "__cluster_metadata", "partitions": [{"partitionIndex": 0}]}]}'
+Connect = Callable[[], "asyncio.Future[socket.socket]"]
+
+
+@dataclass
+class Broker:
+    """What was found out about a broker. *failure*: why nothing more was, and what to do; then the rest is empty."""
+
+    address: str
+    host: str
+    port: int
+    failure: Words | None = None
+    release: str = ""  # of Kafka, at least
+    versions: dict[int, int] = field(default_factory=dict)
+    mechanisms: list[str] = field(default_factory=list)  # of SASL; empty: it wants no login, or none was asked for
+    wants_login: bool = False
+    brokers: list[tuple[int, str, int]] = field(default_factory=list)
+    clock_ahead_s: float | None = None  # of the broker, of this machine's; None: it does not tell
+
+
+class NoTls(Exception):
+    """The peer does not speak TLS."""
+
+
+async def ask_broker(cluster: Cluster, host: str, port: int, patience: float, *, questions: bool = True) -> Broker:
+    """Connect to a broker as kproxy would, and ask it what it is. With *questions* false: only whether it answers as Kafka."""
+    found = Broker(join_address(host, port), host, port)
+    try:
+        async with asyncio.timeout(patience * 2):
+            await _look_at(found, cluster, patience, questions)
+    except TimeoutError:
+        found.failure = found.failure or Words(
+            f"no answer within {patience * 2:g} s", "is it overloaded, or a firewall between?"
+        )
+    return found
+
+
+async def _look_at(found: Broker, cluster: Cluster, patience: float, questions: bool) -> None:
+    upstream = Upstream.of(cluster, patience)
+    try:
+        asking = await _open(upstream, found, cluster.broker_tls, patience)
+    except UpstreamError as error:
+        found.failure = _explain_connect(str(error), found)
+        return
+    except NoTls:
+        plain = await _speaks(upstream, found, None, patience)
+        what = "it does not speak TLS" + (", but Kafka without TLS" if plain else "")
+        found.failure = Words(
+            what, "remove broker_tls, or connect to the port of a listener with TLS (SSL or SASL_SSL)"
+        )
+        return
+    except OSError as error:
+        names = await _names(upstream, found, patience)
+        name = server_name(cluster.broker_tls, found.host) if cluster.broker_tls else found.host
+        found.failure = explain_handshake(error, name, names)
+        return
+    try:
+        await _ask(asking, found, questions)
+    except (OSError, EOFError, DecodeError, asyncio.IncompleteReadError) as error:
+        found.failure = await _explain_silence(error, upstream, found, cluster, patience)
+    finally:
+        asking.abort()
+
+
+async def _open(upstream: Upstream, found: Broker, tls: BrokerTls | None, patience: float) -> Asking:
+    """A connection to ask on. Raises UpstreamError (no connection), NoTls, or OSError (no handshake)."""
+    connected = await upstream.connect(found.host, found.port)
+    options = {}
+    try:
+        await asyncio.get_running_loop().sock_sendall(connected, upstream.own_proxy_header())
+        if tls:
+            options = {
+                "ssl": broker_context(tls),
+                "server_hostname": server_name(tls, found.host),
+                "ssl_handshake_timeout": patience,
+            }
+        reader, writer = await asyncio.open_connection(sock=connected, **options)  # type: ignore[arg-type]
+    except ssl.SSLCertVerificationError:
+        connected.close()
+        raise
+    except (ConnectionError, ssl.SSLError) as error:
+        connected.close()
+        if tls and (not isinstance(error, ssl.SSLError) or error.reason in PLAIN_REASONS):
+            raise NoTls from error
+        raise
+    return Asking(reader, writer)
+
+
+async def _speaks(upstream: Upstream, found: Broker, tls: BrokerTls | None, patience: float) -> bool:
+    """Whether it answers ApiVersions so."""
+    try:
+        asking = await _open(upstream, found, tls, patience)
+    except (UpstreamError, NoTls, OSError):
+        return False
+    try:
+        await asking.versions()
+    except (OSError, EOFError, DecodeError, asyncio.IncompleteReadError):
+        return False
+    finally:
+        asking.abort()
+    return True
+
+
+async def _has_tls(upstream: Upstream, found: Broker, patience: float) -> bool:
+    try:
+        asking = await _open(upstream, found, BrokerTls(verify=False), patience)
+    except NoTls:
+        return False
+    except UpstreamError:
+        return False
+    except ssl.SSLError:  # it may want a certificate of us
+        return True
+    except OSError:
+        return False
+    asking.abort()
+    return True
+
+
+async def _names(upstream: Upstream, found: Broker, patience: float) -> list[str]:
+    """The names of its certificate, whoever signed it."""
+    try:
+        connected = await upstream.connect(found.host, found.port)
+        options = {
+            "ssl": broker_context(BrokerTls(verify=False)),
+            "server_hostname": server_name(BrokerTls(), found.host),
+        }
+        _, writer = await asyncio.open_connection(sock=connected, ssl_handshake_timeout=patience, **options)  # type: ignore[arg-type]
+    except (UpstreamError, OSError):
+        return []
+    encoded = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+    writer.transport.abort()
+    return certificate_names(encoded)
+
+
+async def _ask(asking: Asking, found: Broker, questions: bool) -> None:
+    found.versions = await asking.versions()
+    found.release = _release(found.versions)
+    if not questions or ApiKey.METADATA not in found.versions:
+        return
+    if ApiKey.SASL_HANDSHAKE in found.versions:
+        shaken = await asking.ask(ApiKey.SASL_HANDSHAKE, min(found.versions[ApiKey.SASL_HANDSHAKE], 1), NO_MECHANISM)
+        if shaken.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
+            found.mechanisms, found.wants_login = list(shaken.mechanisms), True
+            return
+    found.brokers = await asking.brokers(found.versions)
+    if found.versions.get(ApiKey.DESCRIBE_QUORUM, 0) >= 1:
+        found.clock_ahead_s = await _clock(asking)
+
+
+async def _clock(asking: Asking) -> float | None:
+    """Seconds that the clock of the quorum's leader is ahead of ours (KIP-836); None where it may not be asked."""
+    before = time.time()
+    response = await asking.ask(ApiKey.DESCRIBE_QUORUM, 1, QUORUM)
+    after = time.time()
+    partitions = [partition for topic in response.topics for partition in topic.partitions]
+    for partition in partitions:
+        for replica in partition.current_voters:
+            # what the leader says of itself is the time at which it answers
+            if replica.replica_id == partition.leader_id and replica.last_caught_up_timestamp > 0:
+                return float(replica.last_caught_up_timestamp / 1000 - (before + after) / 2)
+    return None
+
+
+def _release(versions: dict[int, int]) -> str:
+    """The oldest release of Kafka that has all these versions: the newest of their first releases; "" where none is known."""
+    first = releases()
+    known = [first[api] for api in versions.items() if api in first]
+    return max(known, key=lambda release: [int(part) for part in release.split(".")], default="")
+
+
+async def _explain_silence(
+    error: Exception, upstream: Upstream, found: Broker, cluster: Cluster, patience: float
+) -> Words:
+    """It was connected to, and does not answer as Kafka."""
+    if cluster.broker_tls is None and await _has_tls(upstream, found, patience):
+        return Words(
+            "it speaks TLS, and kproxy would not", "set broker_tls for the cluster: {} with the system's authorities"
+        )
+    reason = str(error) or type(error).__name__
+    return Words(f"it does not answer as Kafka: {reason}", "is this the port of a broker's listener for clients?")
+
+
+def _explain_connect(reason: str, found: Broker) -> Words:
+    what = reason.removeprefix(f"no connection to {found.address}: ").removeprefix(f"{found.host}: ")
+    if reason.startswith(f"{found.host}: "):
+        if "emporary failure" in reason or "in time" in reason:
+            return Words(
+                f"the name was not resolved: {what}", "does the name server of this machine answer (/etc/resolv.conf)?"
+            )
+        return Words(f"the name is not known: {what}", "correct the name, or add it to DNS or /etc/hosts")
+    if "refused" in what.lower():
+        return Words("nothing listens on that port", "correct the port, or start the broker")
+    return Words(f"no connection: {what}", "is there a route, and does no firewall stand between?")

@@ -1,0 +1,213 @@
+"""A cluster: its bootstrap brokers, all that they advertise, whether passwords are safe on the way, and loops."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+
+from kproxy.config import Cluster, Config
+from kproxy.config.checks import parse_node_ids
+from kproxy.config.ports import broker_ports, first_broker_port
+from kproxy.doctor.broker import Broker, ask_broker
+from kproxy.doctor.findings import Finding, good, note, problem, warning
+from kproxy.protocol import ApiKey
+from kproxy.protocol.addresses import ANY_HOSTS, join_address, parse_address, parse_ip, split_address
+
+AT_A_TIME = 32  # brokers
+MOST_NAMED = 5  # of a list in one sentence
+IN_THE_CLEAR = {"PLAIN", "OAUTHBEARER"}  # mechanisms that send what opens the door
+NEARLY = 0.99  # of a day is a day
+CLOCK_S = 60.0  # brokers and clients bear less: transactions and retention by time go wrong by as much
+SASL_PLAIN_ADVICE = "use a listener with TLS (SASL_SSL) and set broker_tls, or a mechanism such as SCRAM-SHA-512"
+
+
+async def examine_cluster(config: Config, cluster: Cluster, patience: float) -> AsyncIterator[Finding]:
+    """Ask every bootstrap broker, then all brokers that the first of them advertises."""
+    if cluster.addresses.mode == "transparent":
+        yield note(
+            cluster.name, "transparent mode: each connection goes where its client wanted, so no broker is known here"
+        )
+        return
+    listening = Listening(config)
+    looping = [address for address in cluster.bootstrap if listening.is_own(*split_address(address))]
+    for address in looping:
+        yield problem(
+            f"{cluster.name}: {address}",
+            "kproxy itself listens there: it would connect to itself",
+            "set bootstrap to the address of a broker",
+        )
+    others = [split_address(address) for address in cluster.bootstrap if address not in looping]
+    asked = await _all(cluster, others, patience, questions=True)
+    for broker in asked:
+        yield _answer(cluster, broker)
+    answering = [broker for broker in asked if broker.failure is None]
+    if answering:
+        first = next((broker for broker in answering if broker.brokers), answering[0])
+        for finding in _about_cluster(config, cluster, first):
+            yield finding
+        async for finding in _advertised(cluster, first, listening, patience):
+            yield finding
+
+
+def _answer(cluster: Cluster, broker: Broker) -> Finding:
+    subject = f"{cluster.name}: {broker.address}"
+    if broker.failure:
+        return problem(subject, *broker.failure)
+    if ApiKey.METADATA not in broker.versions:
+        return problem(
+            subject, "it is a controller's listener, which serves no client", "use a port of a broker's listener"
+        )
+    tls = "TLS, " if cluster.broker_tls else ""
+    return good(subject, f"answers ({tls}Kafka {broker.release or 'of an unknown release'} or later)")
+
+
+def _about_cluster(config: Config, cluster: Cluster, broker: Broker) -> Iterator[Finding]:
+    subject = f"{cluster.name}: login"
+    if broker.wants_login:
+        offered = ", ".join(broker.mechanisms)
+        clear = [one for one in broker.mechanisms if one in IN_THE_CLEAR]
+        if clear and cluster.broker_tls is None:
+            what = f"{' and '.join(clear)} without TLS towards the brokers: passwords cross the network in the clear"
+            yield problem(subject, what, SASL_PLAIN_ADVICE)
+        elif clear and cluster.listener_tls is None and not _is_loopback(cluster.listen):
+            what = f"{' and '.join(clear)} without TLS from clients: passwords cross the network in the clear"
+            yield warning(subject, what, "set listener_tls, or listen on localhost, as a sidecar does")
+        else:
+            yield good(subject, f"clients log in ({offered})")
+        if not parse_node_ids(cluster.addresses.node_ids) and cluster.addresses.mode == "port":
+            yield note(
+                f"{cluster.name}: brokers",
+                "they are not listed before a login; kproxy learns them from its clients' Metadata",
+                "set addresses.node_ids to the ids of all brokers, so that their ports are bound from the start",
+            )
+    yield from _about_clock(cluster, broker)
+
+
+def _about_clock(cluster: Cluster, broker: Broker) -> Iterator[Finding]:
+    ahead = broker.clock_ahead_s
+    if ahead is None:
+        return
+    subject = f"{cluster.name}: clock"
+    if abs(ahead) > CLOCK_S:
+        what = f"the brokers' clock is {_duration(abs(ahead))} {'ahead of' if ahead > 0 else 'behind'} the clock of this machine"
+        yield problem(subject, what, "find out which of them is wrong, and let NTP (chrony, timesyncd) set it")
+    else:
+        yield good(subject, "brokers and this machine agree")
+
+
+async def _advertised(
+    cluster: Cluster, first: Broker, listening: "Listening", patience: float
+) -> AsyncIterator[Finding]:
+    """Each broker that is advertised has to be reached from here, as clients reach it through kproxy."""
+    own = [(node, host, port) for node, host, port in first.brokers if listening.is_own(host, port)]
+    for node, host, port in own:
+        yield problem(
+            f"{cluster.name}: broker {node}",
+            f"it advertises {join_address(host, port)}, where kproxy itself listens: kproxy would connect to itself",
+            "set advertised.listeners of the broker to its own address; kproxy replaces it for clients",
+        )
+    for finding in _about_ports(cluster, first.brokers):
+        yield finding
+    others = [(host, port) for node, host, port in first.brokers if (node, host, port) not in own]
+    nodes = {(host, port): node for node, host, port in first.brokers}
+    asked = await _all(cluster, others, patience, questions=False)
+    for broker in asked:
+        if broker.failure:
+            subject = f"{cluster.name}: broker {nodes[broker.host, broker.port]}"
+            what = f"it advertises {broker.address}, which kproxy cannot use: {broker.failure.what}"
+            advice = f"{broker.failure.advice}; or set advertised.listeners of the broker to an address that this machine reaches"
+            yield problem(subject, what, advice)
+    fine = sum(broker.failure is None for broker in asked)
+    if fine and fine == len(first.brokers):
+        yield good(f"{cluster.name}: brokers", f"all {fine} are reached at the addresses that they advertise")
+
+
+def _about_ports(cluster: Cluster, brokers: Iterable[tuple[int, str, int]]) -> Iterator[Finding]:
+    """Ports of brokers, in port mode: every node id has one, and those named exist."""
+    if cluster.addresses.mode != "port":
+        return
+    subject = f"{cluster.name}: node ids"
+    there = {node for node, _, _ in brokers}
+    named = set(broker_ports(cluster))
+    if named and (missing := sorted(there - named)):
+        what = f"addresses.node_ids lacks {_listed(missing)}, which the cluster has"
+        yield warning(subject, what, "add them, so that a firewall or Service in front has their ports")
+    if named and there and (gone := sorted(named - there)):
+        yield note(subject, f"addresses.node_ids has {_listed(gone)}, which the cluster does not have now")
+    highest = max(there, default=0)
+    if first_broker_port(cluster) + highest > 65_535:
+        what = f"broker {highest} would get port {first_broker_port(cluster) + highest}, above 65535"
+        yield problem(subject, what, "set addresses.first_port lower, or use mode sni")
+
+
+async def _all(
+    cluster: Cluster, endpoints: Sequence[tuple[str, int]], patience: float, *, questions: bool
+) -> list[Broker]:
+    turns = asyncio.Semaphore(AT_A_TIME)
+
+    async def one(host: str, port: int) -> Broker:
+        async with turns:
+            return await ask_broker(cluster, host, port, patience, questions=questions)
+
+    return list(await asyncio.gather(*(one(host, port) for host, port in dict.fromkeys(endpoints))))
+
+
+class Listening:
+    """The addresses on which this configuration listens."""
+
+    def __init__(self, config: Config) -> None:
+        self._own: list[tuple[str, set[int]]] = []
+        for cluster in config.clusters:
+            listen = parse_address(cluster.listen, any_host=True)
+            ports = set(broker_ports(cluster).values()) if cluster.addresses.mode == "port" else set()
+            self._own.append((listen.host, {listen.port, *ports}))
+
+    def is_own(self, host: str, port: int) -> bool:
+        """Whether a connection to that address would reach kproxy itself."""
+        candidates = [listen for listen, ports in self._own if port in ports]
+        if not candidates:
+            return False
+        try:
+            numbers = {str(found[4][0]) for found in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)}
+        except OSError:
+            return False
+        return any(
+            _is_local(number) if listen in ANY_HOSTS else number in _numbers(listen)
+            for listen in candidates
+            for number in numbers
+        )
+
+
+def _numbers(host: str) -> set[str]:
+    try:
+        return {str(found[4][0]) for found in socket.getaddrinfo(host, None)}
+    except OSError:
+        return set()
+
+
+def _is_local(number: str) -> bool:
+    """Whether an IP address is one of this machine: only those can be bound."""
+    family = socket.AF_INET6 if ":" in number else socket.AF_INET
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.bind((number, 0))
+        except OSError:
+            return False
+    return True
+
+
+def _is_loopback(address: str) -> bool:
+    host = parse_address(address, any_host=True).host
+    number = parse_ip(host)
+    return host == "localhost" or (number is not None and number.is_loopback)
+
+
+def _listed(nodes: list[int]) -> str:
+    more = f" and {len(nodes) - MOST_NAMED} more" if len(nodes) > MOST_NAMED else ""
+    return ", ".join(map(str, nodes[:MOST_NAMED])) + more
+
+
+def _duration(seconds: float) -> str:
+    for unit, size in (("days", 86_400), ("hours", 3_600), ("minutes", 60)):
+        if seconds >= size * NEARLY:
+            return f"{seconds / size:.1f} {unit}"
+    return f"{seconds:.0f} s"

@@ -1,0 +1,44 @@
+"""All checks, in the order in which a person would look: the running kproxy, this machine, then each cluster."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+from kproxy.config import Config
+from kproxy.config.redaction import redacted
+from kproxy.doctor.cluster import examine_cluster
+from kproxy.doctor.findings import Finding, note
+from kproxy.doctor.machine import examine_machine
+from kproxy.doctor.running import Running, examine_running, examine_through, look_for
+from kproxy.filters.loading import BUILT_IN
+
+
+async def examine(config: Config, patience: float) -> AsyncIterator[Finding]:
+    """Examine what *config* would run, or does run already where its admin server answers.
+
+    *patience*: seconds to wait for one answer; a whole broker has twice as much.
+    """
+    running = look_for(config.admin, patience) if config.admin else None
+    if running:
+        for finding in examine_running(running, _shown(config)):
+            yield finding
+    else:
+        where = f"at {config.admin}" if config.admin else "here (no admin address)"
+        yield note("kproxy", f"none runs {where}; its configuration is examined as if it would start now")
+    for finding in examine_machine(config, running=running is not None):
+        yield finding
+    for cluster in config.clusters:
+        async for finding in examine_cluster(config, cluster, patience):
+            yield finding
+    if running:
+        async for finding in examine_through(config, patience):
+            yield finding
+
+
+async def examine_admin(running: Running, patience: float) -> AsyncIterator[Finding]:
+    """Examine a running kproxy by its admin pages alone."""
+    for finding in examine_running(running, None):
+        yield finding
+
+
+def _shown(config: Config) -> dict[str, Any]:
+    return redacted(config, BUILT_IN)

@@ -1,0 +1,175 @@
+"""This machine: open files, space for outputs, free ports, certificates that clients are shown, and the clock."""
+
+import ctypes
+import datetime
+import os
+import resource
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from kproxy.config import Cluster, Config
+from kproxy.doctor.findings import Finding, good, note, problem, warning
+from kproxy.doctor.tls_words import certificate_names, date_problems, is_for
+from kproxy.filters.options import OptionMistakes, Rotated, read_options
+from kproxy.proxy.network.address_check import check_addresses_are_free
+
+FILES_OF_A_CLIENT = 2  # its connection and that to a broker
+FILES_BESIDE = 64  # listeners, logs, pipes, memory that is shared
+NEARLY = 0.9  # of all connections at a time is enough
+TRIED = 65_536  # bytes written to see whether there is space
+FULL = 64 << 20  # bytes
+STA_UNSYNC = 0x0040  # adjtimex(2)
+
+
+def examine_machine(config: Config, *, running: bool) -> Iterator[Finding]:
+    """All checks that ask no other machine. *running*: kproxy runs with this configuration, so that its ports are in use."""
+    yield _open_files(config)
+    yield from _outputs(config)
+    if not running:
+        yield _ports(config)
+    for cluster in config.clusters:
+        yield from _listener_certificate(cluster)
+    yield from _clock()
+
+
+def _open_files(config: Config) -> Finding:
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)  # kproxy run raises its own limit up to this
+    wanted = config.limits.connections * FILES_OF_A_CLIENT + FILES_BESIDE
+    if most == resource.RLIM_INFINITY or most >= wanted * NEARLY:
+        return good(
+            "open files", f"{_number(most)} allowed, {wanted:,} needed for {config.limits.connections:,} clients"
+        )
+    clients = max((most - FILES_BESIDE) // FILES_OF_A_CLIENT, 0)
+    allowed = f"limits.connections allows {config.limits.connections:,}"
+    what = f"the limit of {most:,} is enough for about {clients:,} clients, and {allowed}"
+    advice = f"allow {wanted:,} (ulimit -Hn, LimitNOFILE= in systemd, --ulimit nofile= in Docker), or lower limits.connections"
+    return (problem if clients < 1_000 else warning)("open files", what, advice)
+
+
+def _number(limit: int) -> str:
+    return "any number" if limit == resource.RLIM_INFINITY else f"{limit:,}"
+
+
+def _outputs(config: Config) -> Iterator[Finding]:
+    outputs = [rotated for rotated in (config.analysis.log, config.analysis.capture) if rotated and rotated.path]
+    for rotated in outputs:
+        yield _space(Path(rotated.path), rotated.most_size * rotated.keep)
+    for cluster in config.clusters:
+        for use in cluster.filters:
+            file = _file_of(use.with_)
+            if file:
+                yield _space(Path(file.path), file.most_size * file.keep * config.workers)
+
+
+def _file_of(options: dict[str, Any]) -> Rotated | None:
+    """The file of a filter that writes one, as audit and deny do."""
+    file = options.get("file")
+    try:
+        return read_options(Rotated, file) if isinstance(file, dict) else None
+    except OptionMistakes:  # a filter of the user's own, whose option means something else
+        return None
+
+
+def _space(path: Path, wanted: int) -> Finding:
+    """Whether parts of *wanted* bytes in all fit beside what is there."""
+    subject = f"space for {path}"
+    folder = path.parent
+    try:
+        free = shutil.disk_usage(folder).free
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(bytes(TRIED))
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        return problem(
+            subject, f"nothing can be written to {folder}: {error.strerror}", "make space, or choose another folder"
+        )
+    parts = sum(part.stat().st_size for part in folder.glob(f"{path.stem}*") if part.is_file())
+    if free < min(FULL, wanted):
+        return problem(subject, f"{_size(free)} are free in {folder}", "make space, or choose another folder")
+    if free + parts < wanted:
+        what = f"{_size(free)} are free in {folder}, and the parts that are kept may have {_size(wanted)}"
+        return warning(subject, what, "lower most_size or keep, or make space")
+    return good(subject, f"{_size(free)} free, {_size(wanted)} at the most")
+
+
+def _size(count: int) -> str:
+    for unit, size in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if count >= size:
+            return f"{count / size:.1f} {unit}"
+    return f"{count} bytes"
+
+
+def _ports(config: Config) -> Finding:
+    try:
+        check_addresses_are_free(config)
+    except OSError as error:
+        what = f"{error.filename} cannot be listened on: {error.strerror}"
+        return problem("ports", what, "does another program, or another kproxy, have it? See ss -ltnp")
+    return good("ports", "all addresses to listen on are free")
+
+
+def _listener_certificate(cluster: Cluster) -> Iterator[Finding]:
+    if cluster.listener_tls is None:
+        return
+    subject = f"{cluster.name}: certificate for clients"
+    encoded = Path(cluster.listener_tls.certificate).read_bytes()
+    for words in date_problems(encoded, datetime.datetime.now(datetime.UTC)):
+        yield (warning if words.startswith("expires") else problem)(
+            subject, f"{cluster.listener_tls.certificate} {words}", "renew it"
+        )
+    names = _pem_names(encoded)
+    wanted = _advertised_names(cluster)
+    if missing := [name for name in wanted if not is_for(names, name)]:
+        has = ", ".join(names) or "none"
+        what = f"it is not for {', '.join(missing)}, where clients are told to connect; its names are: {has}"
+        yield problem(
+            subject, what, "issue it with these names, or change addresses.advertise or addresses.broker_name"
+        )
+    elif wanted:
+        yield good(subject, f"is for {', '.join(wanted)}")
+
+
+def _pem_names(encoded: bytes) -> list[str]:
+    import ssl  # noqa: PLC0415 - of the standard library; the certificate's text is all that is needed of it
+
+    start, end = encoded.find(b"-----BEGIN CERTIFICATE-----"), encoded.find(b"-----END CERTIFICATE-----")
+    text = encoded[start : end + len(b"-----END CERTIFICATE-----")].decode("ascii", "replace")
+    try:
+        return certificate_names(ssl.PEM_cert_to_DER_cert(text))
+    except ValueError:
+        return []
+
+
+def _advertised_names(cluster: Cluster) -> list[str]:
+    """The names by which clients are told to connect, as far as the configuration has them."""
+    patterns = [cluster.addresses.broker_name, cluster.addresses.advertise]
+    return [pattern.replace("{node_id}", "0") for pattern in patterns if pattern]
+
+
+class _Timex(ctypes.Structure):
+    """struct timex of adjtimex(2), as far as it is read."""
+
+    _fields_ = (
+        ("modes", ctypes.c_uint),
+        ("offset", ctypes.c_long),
+        ("freq", ctypes.c_long),
+        ("maxerror", ctypes.c_long),
+        ("esterror", ctypes.c_long),
+        ("status", ctypes.c_int),
+        ("rest", ctypes.c_char * 512),
+    )
+
+
+def _clock() -> Iterator[Finding]:
+    """Whether the kernel says that the clock is kept by NTP; containers are told that of their host."""
+    timex = _Timex()
+    try:
+        state = ctypes.CDLL(None, use_errno=True).adjtimex(ctypes.byref(timex))
+    except (OSError, AttributeError):  # no Linux
+        return
+    if state >= 0 and timex.status & STA_UNSYNC:
+        yield note("clock", "the kernel does not know of NTP keeping the clock", "see timedatectl or chronyc tracking")

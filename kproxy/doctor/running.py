@@ -1,0 +1,192 @@
+"""A kproxy that runs already: what its admin pages say, and its clusters as a client meets them."""
+
+import asyncio
+import email.utils
+import json
+import ssl
+import time
+import urllib.error
+import urllib.request
+from collections.abc import AsyncIterator, Iterator
+from typing import Any, NamedTuple
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from kproxy import __version__
+from kproxy.config import Cluster, Config
+from kproxy.doctor.findings import Finding, good, note, problem, warning
+from kproxy.errors import DecodeError
+from kproxy.protocol.addresses import ANY_HOSTS, join_address, parse_address
+from kproxy.proxy.asking import Asking
+
+MOST_PAGE = 64 << 20  # bytes
+CLOCK_S = 60.0
+BEHIND_S = 5.0
+
+
+class Running(NamedTuple):
+    """The pages of a running kproxy."""
+
+    address: str
+    ready: dict[str, Any]
+    config: dict[str, Any]
+    values: dict[str, float]  # of metrics, summed over their labels
+    version: str
+    clock_ahead_s: float | None  # of its machine's clock, of ours
+
+
+def look_for(address: str, patience: float) -> Running | None:
+    """Fetch the admin pages; None if there is no kproxy at that address."""
+    try:
+        ready, _ = _get(address, "/readyz?format=json", patience)
+        config, _ = _get(address, "/config", patience)
+        metrics, date = _get(address, "/metrics", patience)
+        parsed, settings = json.loads(ready), json.loads(config)
+    except (OSError, ValueError):
+        return None
+    values: dict[str, float] = {}
+    version = ""
+    for family in text_string_to_metric_families(metrics.decode("utf-8", "replace")):
+        for sample in family.samples:
+            values[sample.name] = values.get(sample.name, 0.0) + sample.value
+            if sample.name == "kproxy_build_info":
+                version = sample.labels.get("version", "")
+    return Running(address, parsed, settings, values, version, _ahead(date))
+
+
+def _get(address: str, path: str, patience: float) -> tuple[bytes, str]:
+    request = urllib.request.Request(f"http://{address}{path}", headers={"Accept": "text/plain, application/json"})
+    opener = urllib.request.build_opener(
+        urllib.request.ProxyHandler({})
+    )  # the page is near: no proxy of the environment
+    try:
+        with opener.open(request, timeout=patience) as response:
+            return response.read(MOST_PAGE), response.headers.get("Date", "")
+    except urllib.error.HTTPError as error:
+        if error.code == 503:  # /readyz says why
+            return error.read(MOST_PAGE), error.headers.get("Date", "")
+        raise
+
+
+def _ahead(date: str) -> float | None:
+    try:
+        return email.utils.parsedate_to_datetime(date).timestamp() - time.time()
+    except ValueError:
+        return None
+
+
+def examine_running(running: Running, shown: dict[str, Any] | None) -> Iterator[Finding]:
+    """What its pages say. *shown*: the configuration that was given, as /config would show it; None: none was."""
+    subject = f"kproxy at {running.address}"
+    yield good(subject, f"runs (version {running.version or 'unknown'})")
+    if running.version and running.version != __version__:
+        what = f"it is version {running.version}, and this is {__version__}"
+        yield warning(subject, what, "restart it, if it was upgraded")
+    if not running.ready.get("ready"):
+        yield problem(
+            f"{subject}: ready", str(running.ready.get("reason", "it is not")), "see what is said of its clusters"
+        )
+    if shown is not None and (changed := sorted(_differences(running.config, shown))):
+        what = f"it runs with another configuration than the file: {', '.join(changed[:5])} differ"
+        advice = (
+            "send it SIGHUP, and look in its log for mistakes; workers, admin and analysis.ring_size need a restart"
+        )
+        yield problem(f"{subject}: configuration", what, advice)
+    if running.clock_ahead_s is not None and abs(running.clock_ahead_s) > CLOCK_S:
+        what = f"its clock is {abs(running.clock_ahead_s):,.0f} s {'ahead of' if running.clock_ahead_s > 0 else 'behind'} ours"
+        yield problem(f"{subject}: clock", what, "let NTP (chrony, timesyncd) set both clocks")
+    yield from _analyzer(running)
+
+
+def _analyzer(running: Running) -> Iterator[Finding]:
+    subject = f"kproxy at {running.address}: analyzer"
+    values = running.values
+    if not running.config.get("analysis", {}).get("enabled", True):
+        yield note(subject, "analysis is off: no log, no captures, no metrics by client")
+        return
+    if not values.get("kproxy_analysis_up"):
+        yield problem(subject, "it does not run, or does not answer", "see the log of kproxy for why it ended")
+        return
+    left_out, requests = values.get("kproxy_exchanges_left_out_total", 0.0), values.get("kproxy_requests_total", 0.0)
+    bodies = values.get("kproxy_bodies_left_out_total", 0.0)
+    advice = "give it more CPU, analyze fewer APIs (analysis.apis, snaplen, sample), or write less"
+    if left_out:
+        yield warning(
+            subject, f"{left_out:,.0f} of {requests:,.0f} exchanges were left out: it does not keep up", advice
+        )
+    elif bodies:
+        yield warning(subject, f"the ends of {bodies:,.0f} bodies were left out: it does not always keep up", advice)
+    elif values.get("kproxy_analysis_lag_seconds", 0.0) > BEHIND_S:
+        yield warning(subject, f"it is {values['kproxy_analysis_lag_seconds']:.0f} s behind", advice)
+    else:
+        yield good(subject, f"keeps up: nothing left out of {requests:,.0f} requests")
+    if failures := values.get("kproxy_output_failures_total", 0.0):
+        what = f"{failures:,.0f} writes of logs or captures failed"
+        yield warning(subject, what, "is there space, and may it write there? See the log of kproxy")
+
+
+def _differences(running: Any, given: Any, path: str = "") -> Iterator[str]:
+    """Paths at which two configurations differ."""
+    if isinstance(running, dict) and isinstance(given, dict):
+        for name in running.keys() | given.keys():
+            yield from _differences(running.get(name), given.get(name), f"{path}.{name}" if path else name)
+    elif isinstance(running, list) and isinstance(given, list) and len(running) == len(given):
+        for at, (one, other) in enumerate(zip(running, given, strict=True)):
+            yield from _differences(one, other, f"{path}[{at}]")
+    elif running != given:
+        yield path
+
+
+async def examine_through(config: Config, patience: float) -> AsyncIterator[Finding]:
+    """Connect as a client would, and follow what kproxy advertises."""
+    for cluster in config.clusters:
+        if cluster.addresses.mode in ("port", "fixed"):
+            yield await _as_client(cluster, patience)
+
+
+async def _as_client(cluster: Cluster, patience: float) -> Finding:
+    listen = parse_address(cluster.listen, any_host=True)
+    host = "localhost" if listen.host in ANY_HOSTS else listen.host
+    subject = f"{cluster.name}: clients at {join_address(host, listen.port)}"
+    if cluster.proxy_protocol:
+        return note(subject, "not tried: connections begin with a PROXY header of the load balancer")
+    if cluster.listener_tls and cluster.listener_tls.client_auth == "required":
+        return note(subject, "not tried: clients need a certificate")
+    try:
+        brokers = await _brokers(cluster, host, listen.port, patience)
+    except (OSError, EOFError, DecodeError, asyncio.IncompleteReadError, TimeoutError) as error:
+        reason = str(error) or f"no answer within {patience:g} s"
+        if isinstance(error, EOFError):
+            return note(subject, "connected; brokers are listed only to clients that log in")
+        return problem(
+            subject, f"no answer through kproxy: {reason}", "see what is said of its brokers, and the log of kproxy"
+        )
+    refused = []
+    for node, name, port in brokers:
+        try:
+            await _brokers(cluster, name, port, patience)
+        except (OSError, EOFError, DecodeError, asyncio.IncompleteReadError, TimeoutError):
+            refused.append(f"broker {node} at {join_address(name, port)}")
+    if refused:
+        what = f"kproxy advertises {', '.join(refused[:3])}, where this machine gets no answer"
+        advice = (
+            "set addresses.advertise to a name that clients reach; behind a load balancer addresses.advertise_port too"
+        )
+        return problem(subject, what, advice)
+    return good(subject, f"all {len(brokers)} brokers answer at the addresses that kproxy advertises")
+
+
+async def _brokers(cluster: Cluster, host: str, port: int, patience: float) -> list[tuple[int, str, int]]:
+    context = None
+    if cluster.listener_tls:
+        context = ssl.create_default_context()  # its names and dates are looked at elsewhere; here: does it work at all
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    async with asyncio.timeout(patience):
+        reader, writer = await asyncio.open_connection(
+            host, port, ssl=context, server_hostname=host if context else None
+        )
+        asking = Asking(reader, writer)
+        try:
+            return await asking.brokers(await asking.versions())
+        finally:
+            asking.abort()

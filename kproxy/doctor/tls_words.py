@@ -1,0 +1,111 @@
+"""Why a TLS handshake with a broker fails, in words with the setting to change; the dates and names of a certificate."""
+
+import datetime
+import ssl
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from cryptography import x509
+from cryptography.x509.oid import NameOID
+
+from kproxy.protocol.addresses import parse_ip
+
+# Reasons of OpenSSL (X509_V_ERR_*), by number: openssl-verification-options(1), "DIAGNOSTICS".
+NOT_YET_VALID, EXPIRED, SELF_SIGNED, SELF_SIGNED_IN_CHAIN, NO_ISSUER, NO_LEAF_ISSUER = 9, 10, 18, 19, 20, 21
+WRONG_NAME, WRONG_IP = 62, 64
+SOON = datetime.timedelta(days=14)
+PLAIN_REASONS = {
+    "WRONG_VERSION_NUMBER",
+    "RECORD_LAYER_FAILURE",
+    "PACKET_LENGTH_TOO_LONG",
+    "UNEXPECTED_EOF_WHILE_READING",
+}
+WANTS_CERTIFICATE = {"CERTIFICATE_REQUIRED", "TLSV13_ALERT_CERTIFICATE_REQUIRED", "SSLV3_ALERT_BAD_CERTIFICATE"}
+
+
+class Words(NamedTuple):
+    """What is wrong, and what to do."""
+
+    what: str
+    advice: str
+
+
+def explain_handshake(error: OSError, name: str, names: list[str]) -> Words:
+    """Explain why the handshake with a broker whose certificate must have *name* failed; *names*: those that it has."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return _explain_certificate(error, name, names)
+    if isinstance(error, ssl.SSLError) and (error.reason or "") in WANTS_CERTIFICATE:
+        return Words(
+            "it wants a certificate of its clients",
+            "set broker_tls.certificate and broker_tls.key to one that it accepts",
+        )
+    reason = (error.reason if isinstance(error, ssl.SSLError) else error.strerror) or str(error) or type(error).__name__
+    return Words(
+        f"no TLS handshake: {reason.replace('_', ' ').lower()}", "compare TLS versions and ciphers of both sides"
+    )
+
+
+def _explain_certificate(error: ssl.SSLCertVerificationError, name: str, names: list[str]) -> Words:
+    match error.verify_code:
+        case code if code == EXPIRED:
+            return Words(
+                "its certificate has expired", "renew the broker's certificate, or set the clock of this machine"
+            )
+        case code if code == NOT_YET_VALID:
+            return Words(
+                "its certificate is not valid yet", "is the clock of this machine right? See the check of the clock"
+            )
+        case code if code in (WRONG_NAME, WRONG_IP):
+            has = ", ".join(names) or "none"
+            return Words(
+                f"its certificate is not for {name}; its names are: {has}",
+                f"connect by one of these names, set broker_tls.server_name to one, or issue it with {name}",
+            )
+        case code if code in (SELF_SIGNED, SELF_SIGNED_IN_CHAIN, NO_ISSUER, NO_LEAF_ISSUER):
+            return Words(
+                f"its certificate is signed by an unknown authority ({error.verify_message})",
+                "set broker_tls.ca to the file with the authority's certificate",
+            )
+    return Words(
+        f"its certificate is not accepted: {error.verify_message}", "look at it with openssl s_client -showcerts"
+    )
+
+
+def certificate_names(encoded: bytes | None) -> list[str]:
+    """The names of a certificate (DER): its subject alternative names, else its common name."""
+    if encoded is None:
+        return []
+    try:
+        certificate = x509.load_der_x509_certificate(encoded)
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        return [*names.get_values_for_type(x509.DNSName), *map(str, names.get_values_for_type(x509.IPAddress))]
+    except x509.ExtensionNotFound:
+        return [str(one.value) for one in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
+    except ValueError:
+        return []
+
+
+def is_for(names: list[str], host: str) -> bool:
+    """Whether a certificate with these names is for *host* (RFC 6125: a wildcard stands for one label)."""
+    if parse_ip(host):
+        return host in names
+    wanted = host.rstrip(".").lower()
+    _, _, parent = wanted.partition(".")
+    return any(name.lower() in (wanted, f"*.{parent}") for name in names)
+
+
+def date_problems(encoded: bytes, now: datetime.datetime) -> Iterator[str]:
+    """What is wrong with the dates of a certificate (DER or PEM)."""
+    try:
+        load = (
+            x509.load_pem_x509_certificate if encoded.lstrip().startswith(b"-----") else x509.load_der_x509_certificate
+        )
+        certificate = load(encoded)
+    except ValueError:
+        return
+    if now > certificate.not_valid_after_utc:
+        yield f"has expired ({certificate.not_valid_after_utc:%Y-%m-%d %H:%M} UTC)"
+    elif now < certificate.not_valid_before_utc:
+        yield f"is not valid before {certificate.not_valid_before_utc:%Y-%m-%d %H:%M} UTC"
+    elif now + SOON > certificate.not_valid_after_utc:
+        yield f"expires on {certificate.not_valid_after_utc:%Y-%m-%d}"

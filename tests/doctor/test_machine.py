@@ -1,0 +1,77 @@
+"""Limits of open files, full disks, ports in use, and certificates that clients are shown."""
+
+import os
+import resource
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from kproxy.doctor.findings import Finding, State
+from kproxy.doctor.machine import examine_machine
+from tests.conftest import Require
+from tests.support import small_disk
+from tests.support.certificates import certificates
+from tests.support.doctored import config_of, problems
+
+
+def examined(folder: Path, **parts: Any) -> list[Finding]:
+    return list(examine_machine(config_of(folder, "kafka.test:9092", **parts), running=False))
+
+
+def test_a_limit_of_256_files(tmp_path: Path) -> None:
+    script = (
+        "import sys; from kproxy.cli import main; main(['doctor', '--listen', ':19092', '--bootstrap', '127.0.0.1:1'])"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256)),
+        env=environment,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 4
+    assert "PROBLEM  open files: the limit of 256 is enough for about 96 clients" in done.stdout
+
+
+def test_few_clients_need_few_files(tmp_path: Path) -> None:
+    files = examined(tmp_path, limits={"connections": 10})[0]
+    assert (files.subject, files.state) == ("open files", State.GOOD)
+
+
+def test_a_full_disk(require: Require, tmp_path: Path) -> None:
+    require("netns", small_disk.available(), "file systems cannot be mounted here")
+    with small_disk.small_disk(tmp_path / "disk", 1 << 20) as folder:
+        log = {"log": {"path": str(folder / "kafka.jsonl"), "most_size": "100KiB", "keep": 2}}
+        assert problems(examined(tmp_path, analysis=log)) == []
+        filler = small_disk.fill(folder)
+        [problem] = problems(examined(tmp_path, analysis=log))
+        assert "nothing can be written to" in problem and "No space left on device" in problem
+        filler.unlink()
+        audit = [{"use": "audit", "with": {"file": {"path": str(folder / "audit.jsonl"), "most_size": "1GiB"}}}]
+        [problem] = problems(examined(tmp_path, cluster_filters=audit))
+        assert "are free in" in problem
+
+
+def test_a_port_in_use(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        [problem] = problems(examined(tmp_path, cluster_listen=f"127.0.0.1:{port}"))
+    assert problem == f"ports: 127.0.0.1:{port} cannot be listened on: Address already in use"
+
+
+def test_the_certificate_for_clients(tmp_path: Path) -> None:
+    expired, server = certificates().expired, certificates().server
+    tls = {"certificate": expired.certificate, "key": expired.key}
+    [problem] = problems(examined(tmp_path, cluster_listener_tls=tls))
+    assert "has expired" in problem
+    tls = {"certificate": server.certificate, "key": server.key}
+    addresses = {"advertise": "broker.test"}
+    assert problems(examined(tmp_path, cluster_listener_tls=tls, cluster_addresses=addresses)) == []
+    addresses = {"advertise": "kafka.example.com"}
+    [problem] = problems(examined(tmp_path, cluster_listener_tls=tls, cluster_addresses=addresses))
+    assert "it is not for kafka.example.com" in problem and "broker.test" in problem
