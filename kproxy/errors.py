@@ -11,6 +11,7 @@
     ├── CaptureError              a capture file that cannot be read further; says where
     ├── OutputClosed              the reader of the output (a pipe) has closed it; nothing more can be written
     ├── ProxyProtocolError        a connection that does not begin with the PROXY header expected of it
+    ├── NoRoom                the temporary directory is full, or cannot be written
     ├── UpstreamError             a broker that cannot be reached: one sentence with its address
     └── UsageError                bad input from a person: one sentence with its position
         ├── OptionError           an option of a run that is wrong; begins with the option's name
@@ -100,6 +101,10 @@ class OutputClosed(KproxyError):
 
 class ProxyProtocolError(KproxyError):
     """A connection that does not begin with a PROXY protocol header, or with a wrong one; the text says what is wrong with it."""
+
+
+class NoRoom(KproxyError):
+    """The temporary directory is full, or cannot be written; one sentence with its path, the cause, and what to do."""
 
 
 class UpstreamError(KproxyError):

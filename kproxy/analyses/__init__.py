@@ -3,6 +3,7 @@
     analysis.py     one analysis: a file of SQL with a header in YAML
     library.py      the built-in analyses and views, users' folders; what an analysis needs
     translate.py    Spark SQL to DuckDB's
+    rewriting.py    how, with sqlglot
     translation_cache.py   translations kept between runs
     parameters.py   values for ``:name``
     facts.py        tables of facts: versions of each Kafka release, of client libraries, error codes

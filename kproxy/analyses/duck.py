@@ -8,8 +8,11 @@ than ``memory``. Parquet directories are read where they are.
 """
 
 import re
+import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -17,11 +20,11 @@ from typing import TYPE_CHECKING, Self
 from kproxy.analyses import library
 from kproxy.analyses.analysis import Analysis, Value, View
 from kproxy.analyses.facts import FACTS_TABLES, arrow_table
-from kproxy.analyses.loading import Loader, Span, Watch, quoted
+from kproxy.analyses.loading import Loader, Reading, Span, Watch, quoted
 from kproxy.analyses.parameters import bind
-from kproxy.analyses.sources import look_at
+from kproxy.analyses.sources import Source, look_at
 from kproxy.analyses.translate import MACROS, save_translations, to_duckdb
-from kproxy.errors import ConfigError, Mistake, UsageError
+from kproxy.errors import ConfigError, Mistake, NoRoom, UsageError
 from kproxy.output.tables import TABLES
 from kproxy.pipeline.run import Options
 
@@ -32,6 +35,13 @@ if TYPE_CHECKING:
 MEMORY = "256MB"
 MORE_MEMORY = "2GB"  # for an analysis that needs more than that, which few do
 QUOTED = re.compile(r"""["']([^"']+)["']|with name (\w+)""")
+DISK_CAUSES = (
+    "No space left on device",
+    "File too large",
+    "Disk quota exceeded",
+    "Read-only file system",
+    "Permission denied",
+)
 SAFE: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
@@ -41,11 +51,15 @@ SAFE: dict[str, str | bool | int | float | list[str]] = {
 
 def check_available(*, extra: str = "report", more: Iterable[str] = ()) -> None:
     """Raise UsageError where DuckDB, pyarrow, sqlglot, or one of *more*, is not installed."""
-    for name in ("duckdb", "pyarrow", "pytz", "sqlglot", *more):
-        try:
-            __import__(name)
-        except ImportError:
-            raise UsageError(f"this needs {name}: pip install 'kproxy[{extra}]'") from None
+    for name in (
+        "duckdb",
+        "pyarrow",
+        "pytz",
+        "sqlglot",
+        *more,
+    ):  # not imported here: together they take a third of a second
+        if sys.modules.get(name, True) is None or (name not in sys.modules and find_spec(name) is None):
+            raise UsageError(f"this needs {name}: pip install 'kproxy[{extra}]'")
 
 
 class Database:
@@ -60,10 +74,11 @@ class Database:
         memory: how much DuckDB may use, as it writes it.
         compare: the two sources are the sides of a diff.
         spans: two ranges of time in microseconds since the epoch, the sides of a diff.
+        reading: what the caller may change while the sources are read.
 
     ``damages`` has a sentence for each source that could not be read to its end.
 
-    Raises UsageError for a source that cannot be read, ConfigError for a view with mistakes.
+    Raises UsageError for a source that cannot be read, ConfigError for a view with mistakes, NoRoom where the disk is full.
     """
 
     def __init__(
@@ -77,36 +92,55 @@ class Database:
         memory: str = MEMORY,
         compare: bool = False,
         spans: tuple[Span, Span] | None = None,
+        reading: Reading | None = None,
     ) -> None:
         check_available()
-        import duckdb  # noqa: PLC0415 - heavy, and an extra
-
         self._views = library.load_views(folders)
         self._made: set[str] = set()  # views and facts that the connection has
+        self._memory = memory
+        self._reading = Reading() if reading is None else reading
+        self._directory: tempfile.TemporaryDirectory[str] | None = None
         looked_at = [look_at(Path(source)) for source in sources]
         tables = {name for name, table in TABLES.items() if not table.optional} if wanted is None else set(wanted)
-        self._directory = tempfile.TemporaryDirectory(prefix="kproxy-")
         try:
-            self._connection = duckdb.connect(config=SAFE)
-            self._connection.execute(f"SET memory_limit = '{memory}'")
-            self._connection.execute(f"SET temp_directory = '{self._directory.name}'")
-            self._connection.execute("SET TimeZone = 'UTC'")
-            for macro in MACROS:
-                self._connection.execute(macro)
-            loader = Loader(self._connection, tables | {"connections"}, options, watch)
-            if compare:
-                before, after = looked_at
-                loader.load_sides(before, after)
-            else:
-                loader.load(looked_at)
-            if spans is not None:
-                loader.divide(*spans)
-            self._made |= {"sides"} if compare or spans is not None else set()
-            self.damages = loader.damages
-            self._parquet = loader.parquet
+            with self._names_the_disk():
+                self._load(
+                    looked_at,
+                    Loader(self._connect, tables | {"connections"}, options, watch, self._reading),
+                    compare,
+                    spans,
+                )
         except BaseException:
             self.close()
             raise
+
+    def _load(self, sources: list[Source], loader: Loader, compare: bool, spans: tuple[Span, Span] | None) -> None:
+        if compare:
+            before, after = sources
+            loader.load_sides(before, after)
+        else:
+            loader.load(sources)
+        if spans is not None:
+            loader.divide(*spans)
+        self._made |= {"sides"} if compare or spans is not None else set()
+        self.damages = loader.damages
+        self._parquet = loader.parquet
+
+    def _connect(self) -> "duckdb.DuckDBPyConnection":
+        """Begin DuckDB: in a file of a temporary directory, compressed; of the beginning of the sources, in memory."""
+        import duckdb  # noqa: PLC0415 - heavy, and an extra
+
+        if self._reading.is_part:
+            self._connection = duckdb.connect(config=SAFE | {"threads": 1})
+        else:
+            self._directory = _temporary_directory()
+            self._connection = duckdb.connect(Path(self._directory.name, "tables"), config=SAFE)
+            self._connection.execute(f"SET temp_directory = '{self._directory.name}'")
+        self._connection.execute(f"SET memory_limit = '{self._memory}'")
+        self._connection.execute("SET TimeZone = 'UTC'")
+        for macro in MACROS:
+            self._connection.execute(macro)
+        return self._connection
 
     @property
     def connection(self) -> "duckdb.DuckDBPyConnection":
@@ -141,7 +175,8 @@ class Database:
         save_translations()
         if hasattr(self, "_connection"):
             self._connection.close()
-        self._directory.cleanup()
+        if self._directory is not None:
+            self._directory.cleanup()
 
     def __enter__(self) -> Self:
         return self
@@ -157,14 +192,29 @@ class Database:
         self._make_views(source)
         query = to_duckdb(source.sql, source.path)
         try:
-            try:
-                rows = self._connection.sql(query, params=values).to_arrow_table()
-            except duckdb.OutOfMemoryException:
-                self._connection.execute(f"SET memory_limit = '{MORE_MEMORY}'")
-                rows = self._connection.sql(query, params=values).to_arrow_table()
+            with self._names_the_disk():
+                try:
+                    rows = self._connection.sql(query, params=values).to_arrow_table()
+                except duckdb.OutOfMemoryException:
+                    self._connection.execute(f"SET memory_limit = '{MORE_MEMORY}'")
+                    rows = self._connection.sql(query, params=values).to_arrow_table()
         except duckdb.Error as error:
             raise _refused(source, error) from None
         return whole_numbers(rows)
+
+    @contextmanager
+    def _names_the_disk(self) -> Iterator[None]:
+        """Raise NoRoom for what DuckDB cannot write to the temporary directory."""
+        import duckdb  # noqa: PLC0415 - as above
+
+        try:
+            yield
+        except duckdb.Error as error:
+            message = str(error).strip().splitlines()[0]
+            if self._directory is None or self._directory.name not in message:
+                raise
+            cause = next((words for words in DISK_CAUSES if words.lower() in message.lower()), message[:200])
+            raise NoRoom(_no_room(Path(self._directory.name).parent, cause)) from None
 
     # Views and facts, when they are asked for
 
@@ -195,11 +245,26 @@ class Database:
     def _execute_view(self, view: View) -> None:
         import duckdb  # noqa: PLC0415 - as above
 
-        kind = "TABLE" if view.stored else "VIEW"
+        kind = "TABLE" if view.stored or self._reading.is_part else "VIEW"  # few rows: to plan a view takes longer
         try:
-            self._connection.execute(f"CREATE {kind} {view.name} AS {to_duckdb(view.sql, view.path)}")
+            with self._names_the_disk():
+                self._connection.execute(f"CREATE {kind} {view.name} AS {to_duckdb(view.sql, view.path)}")
         except duckdb.Error as error:
             raise _refused(view, error) from None
+
+
+def _temporary_directory() -> "tempfile.TemporaryDirectory[str]":
+    try:
+        return tempfile.TemporaryDirectory(prefix="kproxy-")
+    except OSError as error:
+        raise NoRoom(_no_room(Path(tempfile.gettempdir()), error.strerror or str(error))) from None
+
+
+def _no_room(directory: Path, cause: str) -> str:
+    return (
+        f"{directory}: {cause[:1].lower()}{cause[1:]}: the tables of the sources are kept there meanwhile; "
+        "set TMPDIR to a directory with more room"
+    )
 
 
 def whole_numbers(table: "pyarrow.Table") -> "pyarrow.Table":

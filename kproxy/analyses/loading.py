@@ -1,5 +1,6 @@
 """Sources into DuckDB: captures and logs decoded into tables, Parquet directories as views; two side by side for a diff."""
 
+import functools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -17,35 +18,64 @@ SIDES = ("before", "after")
 Span: TypeAlias = tuple[int, int]  # microseconds since the epoch: from, and until
 ALWAYS: Span = (-2_208_988_800_000_000, 253_402_300_799_000_000)  # 1900 to 9999, the times that tables hold
 Watch: TypeAlias = Callable[[Path, Input, Iterator[None]], None]
+Connect: TypeAlias = Callable[[], "duckdb.DuckDBPyConnection"]
+
+
+class Reading:
+    """How sources are read; the caller may change it while they are.
+
+    ``holds``: rows are kept in memory and DuckDB is not started, since its threads would not survive a fork.
+    ``ended``: no other source is opened.
+    ``is_part``: only the beginning of the sources was read, so that there are few rows; this process is one of several.
+    """
+
+    def __init__(self, *, holds: bool = False) -> None:
+        self.holds = holds
+        self.ended = False
+        self.is_part = False
 
 
 class Loader:
     """Fills the tables of one connection to DuckDB.
 
     Args:
-        connection: DuckDB's.
+        connect: gives DuckDB's connection; called when the first rows are written.
         wanted: the tables to fill; the others exist and are empty.
         options: of the decoding.
         watch: reads a source to its end, and shows how far it is.
+        reading: what the caller may change meanwhile.
 
     ``damages`` has a sentence for each place where a source could not be read, ``parquet`` the files that views read.
     """
 
     def __init__(
-        self, connection: "duckdb.DuckDBPyConnection", wanted: set[str], options: Options, watch: Watch | None
+        self, connect: Connect, wanted: set[str], options: Options, watch: Watch | None, reading: Reading
     ) -> None:
         self.damages: list[str] = []
         self.parquet: list[Path] = []  # the files that are read where they are
-        self._connection = connection
+        self._connect = connect
         self._wanted = wanted
         self._options = options
         self._watch = watch or _read_all
+        self._reading = reading
+
+    @functools.cached_property
+    def _connection(self) -> "duckdb.DuckDBPyConnection":
+        return self._connect()
 
     def load(self, sources: list[Source], prefix: str = "") -> None:
         """Create all tables, named with the prefix, and fill them from the sources."""
         directories = [source.path for source in sources if source.kind is Kind.TABLES]
         files = [source.path for source in sources if source.kind is Kind.EVENTS]
         decoded = f"{prefix}_decoded_" if directories else prefix
+        inserted = _Inserted(
+            lambda: self._connection, decoded, lambda: self._create_all(directories, prefix, decoded), self._reading
+        )
+        if files:
+            self._decode(files, inserted)
+        inserted.finish()
+
+    def _create_all(self, directories: list[Path], prefix: str, decoded: str) -> None:
         for name, table in TABLES.items():
             self._create(table, decoded + name)
             if directories:
@@ -54,8 +84,6 @@ class Loader:
                 ]
                 every = " UNION ALL BY NAME ".join([f"SELECT * FROM {decoded}{name}", *filter(None, parts)])
                 self._connection.execute(f"CREATE VIEW {prefix}{name} AS {every}")
-        if files:
-            self._decode(files, decoded)
 
     def load_sides(self, before: Source, after: Source) -> None:
         """Create all tables with the rows of both sources, and the table ``sides``, which tells them apart.
@@ -87,10 +115,11 @@ class Loader:
     def _create_sides(self, select: str) -> None:
         self._connection.execute(f"CREATE TABLE sides AS {select}")
 
-    def _decode(self, files: list[Path], prefix: str) -> None:
-        output = _DuckOutput(self._connection, self._wanted, prefix)
-        with Run(self._options, [output]) as run:
+    def _decode(self, files: list[Path], inserted: "_Inserted") -> None:
+        with Run(self._options, [_Rows(inserted, self._wanted)]) as run:
             for path in files:
+                if self._reading.ended:
+                    break
                 with open_input(path) as source:
                     self._watch(path, source, run.read(source))
             self.damages += run.damages
@@ -113,20 +142,59 @@ class Loader:
         return f"SELECT {', '.join(columns)} FROM {reader}"
 
 
-class _DuckOutput(TableOutput):
+class _Inserted:
+    """Batches of rows on their way into the tables, in one transaction: DuckDB writes what is large as it comes.
+
+    Args:
+        connection: gives DuckDB's.
+        prefix: of the names of the tables.
+        create: makes the tables.
+        reading: while it holds, batches are only kept.
+    """
+
+    def __init__(self, connection: Connect, prefix: str, create: Callable[[], None], reading: Reading) -> None:
+        self._connection = connection
+        self._prefix = prefix
+        self._create = create
+        self._reading = reading
+        self._held: list[tuple[str, Any]] = []
+        self._begun = False
+
+    def add(self, name: str, batch: Any) -> None:
+        """Take rows of the table *name*."""
+        self._held.append((name, batch))
+        if not self._reading.holds:
+            self._write()
+
+    def finish(self) -> None:
+        """Write what is left; the tables exist now."""
+        self._write()
+        self._connection().commit()
+
+    def _write(self) -> None:
+        connection = self._connection()
+        if not self._begun:
+            self._begun = True
+            connection.begin()
+            self._create()
+        for name, batch in self._held:
+            connection.from_arrow(batch).insert_into(self._prefix + name)
+        self._held.clear()
+
+
+class _Rows(TableOutput):
     """Rows of the wanted tables into DuckDB."""
 
     needs_frames = False
 
-    def __init__(self, connection: "duckdb.DuckDBPyConnection", wanted: set[str], prefix: str) -> None:
+    def __init__(self, inserted: _Inserted, wanted: set[str]) -> None:
         super().__init__(self._insert, records="records" in wanted)
-        self._connection = connection
+        self._inserted = inserted
         self._wanted = wanted
-        self._prefix = prefix
 
     def _insert(self, table: Table, batch: Any) -> None:
         if table.name in self._wanted:
-            self._connection.from_arrow(batch).insert_into(self._prefix + table.name)
+            self._inserted.add(table.name, batch)
 
 
 def _read_all(path: Path, source: Input, steps: Iterator[None]) -> None:

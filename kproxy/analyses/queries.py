@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from kproxy.analyses.duck import Database, check_available, place_of
-from kproxy.analyses.translate import tables_in_duckdb
+from kproxy.analyses.rewriting import tables_in_duckdb
 from kproxy.errors import UsageError
 from kproxy.output.escaping import printable
 

@@ -60,6 +60,7 @@ class Capture:
         self._start = 0  # start of the bytes that are not yet scanned
         self._stop = 0
         self._at_end = False
+        self._stopped = False
         self._map: mmap | None = None
         self._scanner = self._detect()
 
@@ -86,7 +87,7 @@ class Capture:
     def batches(self) -> Iterator[PacketBatch]:
         """Yield packets many at a time; each batch is valid until the next one."""
         batch = PacketBatch()
-        while self.damage is None:
+        while self.damage is None and not self._stopped:
             batch.lend(self._buffer)
             self._start = self._scanner.scan(batch, self._start, self._stop)
             if batch.count:
@@ -102,6 +103,10 @@ class Capture:
     def __iter__(self) -> Iterator[Packet]:
         for batch in self.batches():
             yield from batch
+
+    def stop(self) -> None:
+        """Read no further: the capture ends at *position*, as if the file did, once what comes before it was delivered."""
+        self._stopped = True
 
     def map_file(self, path: Path) -> None:
         """Map the file that is being read, so that bytes which are never looked at are never loaded; not if it is compressed.

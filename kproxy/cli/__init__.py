@@ -6,6 +6,8 @@
     formats.py        --format: the output of each format
     anonymizing.py    --anonymize: the key of the pseudonyms
     progress.py       the progress bar on a terminal
+    reading.py        sources read for kproxy report: bar, first answer, Ctrl-C
+    first_answer.py   the process that gives the first answer
     api.py            kproxy api: the protocol reference
     protocol_text.py  fields and differences as text
     run.py            kproxy run: options to a configuration, then this process becomes the supervisor of kproxy.proxy

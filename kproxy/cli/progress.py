@@ -34,7 +34,7 @@ def progress(file: Path, capture: Positioned, *, wanted: bool) -> Iterator[Calla
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task(printable(file.name, 40).replace("[", "\\["), total=_size(file))
+        task = bar.add_task(printable(file.name, 40).replace("[", "\\["), total=plain_size(file))
         seen, last = 0, time.monotonic()
 
         def advance() -> None:
@@ -47,7 +47,7 @@ def progress(file: Path, capture: Positioned, *, wanted: bool) -> Iterator[Calla
         yield advance
 
 
-def _size(file: Path) -> int | None:
+def plain_size(file: Path) -> int | None:
     """Return the size of a plain file; None for a pipe or a compressed file, whose size is not known."""
     if not file.is_file():
         return None

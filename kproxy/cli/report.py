@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kproxy.cli.progress import progress
+from kproxy.cli.first_answer import FirstAnswer
+from kproxy.cli.reading import SourceReader
 from kproxy.errors import UsageError
 from kproxy.output.escaping import printable
-from kproxy.output.text.styles import PLAIN, style_for
-from kproxy.pipeline.run import Input, Options
+from kproxy.output.text.styles import PLAIN, Style, style_for
+from kproxy.pipeline.run import Options
 from kproxy.pipeline.sink import Sink, check_output
 
 if TYPE_CHECKING:
@@ -23,9 +24,11 @@ if TYPE_CHECKING:
     from kproxy.analyses.duck import Database
     from kproxy.analyses.report.verdicts import Report
 
-DONE, DAMAGED, GATE = 0, 3, 4  # exit status, see app.py
+DONE, DAMAGED, GATE, INTERRUPTED = 0, 3, 4, 130  # exit status, see app.py
 SEVERITIES = ("notice", "warning", "critical")
 WIDEST = 120
+FIRST_ANALYSES_S = 0.5  # CPU time for the analyses of the first answer
+BEFORE_METER_S = 0.5  # of analyses, until it is shown which one is run
 STILL_GROWING = "the file ends within this line"
 
 
@@ -141,25 +144,38 @@ def report(
 
         check_available(more=("jinja2", "vl_convert"))
         wanted |= tables_of_charts(only or None)
-    meter = _Meter(wanted=not quiet)
-    with Database(
+    shown = _Shown(form, output, quiet=quiet)
+    reader = SourceReader(
         sources,
-        folders=folders,
-        wanted=wanted,
-        options=Options(keylog=keylog, records=records),
-        watch=meter.read,
-        compare="diff" in only and len(sources) == 2,
-        spans=spans,
-    ) as database:
+        bar=not quiet,
+        first=FirstAnswer() if _wants_first_answer(sources, only, keylog, quiet=quiet) else None,
+        show=shown.show_first,
+    )
+    with (
+        reader.contained(),
+        Database(
+            sources,
+            folders=folders,
+            wanted=wanted,
+            options=Options(keylog=keylog, records=records),
+            watch=reader.read,
+            compare="diff" in only and len(sources) == 2,
+            spans=spans,
+            reading=reader.state,
+        ) as database,
+    ):
+        if reader.is_first_answer:
+            reader.send(_first_answer(database, chosen, values, reader.part, shown))
         growing = [damage for damage in database.damages if damage.endswith(STILL_GROWING)]
         database.damages = [damage for damage in database.damages if damage not in growing]
-        with meter:
+        with _Meter(reader, wanted=not quiet) as meter:
             made = make_report(
                 database,
                 chosen,
                 values,
                 sources=map(str, sources),
                 compared=_compared(sources, only, before, after),
+                part=reader.part if reader.interrupted else "",
                 watch=meter.analyse,
             )
             page = _html(database, made, only, rows) if form is Format.HTML else ""
@@ -168,9 +184,19 @@ def report(
     _write(output, page)
     for damage in made.damages:
         print(f"kproxy: {printable(damage, 400)}", file=sys.stderr)
+    if reader.interrupted:
+        return INTERRUPTED
     if _is_gated(made, only, target, fail_on):
         return GATE
     return DAMAGED if made.damages else DONE
+
+
+def _wants_first_answer(sources: tuple[Path, ...], only: tuple[str, ...], keylog: Path | None, *, quiet: bool) -> bool:
+    """Whether there is a first answer: not of directories, where nothing is decoded; not of a comparison, which needs all.
+
+    A key log is read as far as it is needed, by one process.
+    """
+    return not quiet and keylog is None and "diff" not in only and not any(source.is_dir() for source in sources)
 
 
 # What to run
@@ -318,11 +344,9 @@ def _rendered(
         from kproxy.analyses.report.markdown import markdown_page  # noqa: PLC0415
 
         return markdown_page(made, most=rows)
-    from kproxy.analyses.report.text import answer_lines, summary_lines  # noqa: PLC0415
+    from kproxy.analyses.report.text import answer_lines, part_lines, summary_lines  # noqa: PLC0415
 
-    on_terminal = output is None and sys.stdout is not None and sys.stdout.isatty()
-    style = style_for(sys.stdout, dict(os.environ)) if on_terminal else PLAIN
-    width = min(shutil.get_terminal_size((100, 24)).columns, WIDEST) if on_terminal else 100
+    style, width = _Shown(form, output, quiet=False).look()
     if not only:
         ask = " ".join(_shell_word(str(source)) for source in sources)
         lines = summary_lines(made, ask, style=style, width=width, everything=everything)
@@ -331,7 +355,8 @@ def _rendered(
         "\n".join(answer_lines(one, style=style, width=width, most=rows, long=long, compared=made.compared))
         for one in made.answers
     ]
-    return "\n\n".join(blocks) + "\n"
+    part = "".join(f"{line}\n" for line in part_lines(made, style, width))
+    return part + "\n\n".join(blocks) + "\n"
 
 
 def _shell_word(text: str) -> str:
@@ -352,32 +377,61 @@ def _write(output: Path | None, page: str) -> None:
         sink.write(page.encode("utf-8", "backslashreplace"))
 
 
-class _Meter:
-    """Progress on standard error: a bar for each source, and one for the analyses once they take a second."""
+def _first_answer(
+    database: "Database", analyses: "list[Analysis]", values: "dict[str, Value]", part: str, shown: "_Shown"
+) -> str:
+    from kproxy.analyses.report.text import first_lines  # noqa: PLC0415
+    from kproxy.analyses.report.verdicts import make_first_report  # noqa: PLC0415
 
-    def __init__(self, *, wanted: bool) -> None:
+    made = make_first_report(database, analyses, values, seconds=FIRST_ANALYSES_S, part=part)
+    style, width = shown.look()
+    return "".join(f"{line}\n" for line in first_lines(made, len(analyses), style=style, width=width))
+
+
+class _Shown:
+    """Where the report goes, and how it looks there."""
+
+    def __init__(self, form: Format, output: Path | None, *, quiet: bool) -> None:
+        self._on_terminal = form is Format.TEXT and output is None and sys.stdout is not None and sys.stdout.isatty()
+
+    def look(self) -> tuple[Style, int]:
+        """Colors, and columns."""
+        if not self._on_terminal:
+            return PLAIN, 100
+        return style_for(sys.stdout, dict(os.environ)), min(shutil.get_terminal_size((100, 24)).columns, WIDEST)
+
+    def show_first(self, text: str) -> None:
+        """Show the first answer: above the report on a terminal, else on standard error, so that the report is alone."""
+        if self._on_terminal:
+            _write(None, text)
+        elif sys.stderr is not None:
+            print(text, end="", file=sys.stderr, flush=True)
+
+
+class _Meter:
+    """On standard error, which analysis is run, once reading and analyses together take a second."""
+
+    def __init__(self, reader: SourceReader, *, wanted: bool) -> None:
+        self._reader = reader
         self._wanted = wanted and sys.stderr is not None and sys.stderr.isatty()
         self._began = time.monotonic()
-        self._bar: object = None
-
-    def read(self, path: Path, source: Input, steps: Iterator[None]) -> None:
-        """Read a source to its end."""
-        with progress(path, source, wanted=self._wanted) as advance:
-            for _ in steps:
-                if advance is not None:
-                    advance()
+        self._is_shown = False
 
     def analyse(self, done: int, total: int, name: str) -> None:
         """Say which analysis is next."""
-        if self._wanted and time.monotonic() - self._began > 1:
-            print(
-                f"\r\x1b[2Kanalysis {done + 1} of {total}: {printable(name, 40)}", end="", file=sys.stderr, flush=True
-            )
-            self._bar = True
+        self._clear()
+        self._reader.poll()
+        if self._wanted and time.monotonic() - self._began > BEFORE_METER_S:
+            self._is_shown = True
+            line = f"analysis {done + 1} of {total}: {printable(name, 40)}"
+            print(f"\r\x1b[2K{line}", end="", file=sys.stderr, flush=True)
+
+    def _clear(self) -> None:
+        if self._is_shown:
+            print("\r\x1b[2K", end="", file=sys.stderr, flush=True)
 
     def __enter__(self) -> "_Meter":
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._bar:
-            print("\r\x1b[2K", end="", file=sys.stderr, flush=True)
+        self._clear()

@@ -32,6 +32,7 @@ class DecodedLog:
         self._source = source
         self._buffer = bytearray(READ)
         self._number = 0  # of the line given last
+        self._stopped = False
         self._unended = False  # that line is the last one, and its newline is missing
         self._pieces: list[bytes] = []
         self._line_size = 0
@@ -40,15 +41,22 @@ class DecodedLog:
         self._damage: CaptureError | None = None
 
     def __iter__(self) -> Iterator[bytes]:
-        while chunk := self._read():
+        while not self._stopped and (chunk := self._read()):
             *ends, rest = chunk.split(b"\n")
             for end in ends:
                 self._add(end + b"\n")
                 yield from self._line()
             self._add(rest)
+        if self._stopped:
+            self.position -= self._line_size
+            return
         self._unended = self._line_size > 0
         if self._damage is None:
             yield from self._line()
+
+    def stop(self) -> None:
+        """Read no further: the log ends at *position*, as if the file did, once the lines before it were given."""
+        self._stopped = True
 
     def refuse(self, reason: str) -> None:
         """Remember that the line given last cannot be read."""

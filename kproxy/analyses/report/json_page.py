@@ -26,6 +26,7 @@ def json_page(report: Report) -> bytes:
         "analyses": {one.analysis.id: _answer(one) for one in report.answers},
         "damages": report.damages,
         **({"compared": report.compared} if report.compared else {}),
+        **({"part": report.part} if report.part else {}),
     }
     return msgspec.json.format(msgspec.json.encode(page, enc_hook=_hook), indent=1) + b"\n"
 

@@ -25,6 +25,8 @@ def escaped(text: str) -> str:
 def _lines(report: Report, most: int) -> Iterator[str]:
     yield f"# {escaped(source_names(report.summary))}"
     yield ""
+    if report.part:
+        yield from [f"**Interrupted: this is from {escaped(report.part)}, not from all.**", ""]
     yield escaped(overview(report.summary)) + "."
     if report.verdicts:
         yield from ["", "| | |", "|---|---|"]

@@ -12,6 +12,7 @@ from kproxy.output.text.styles import PLAIN, Style, cut
 MOST_VERDICTS = 8
 MOST_ROWS = 20
 WIDEST_CELL = 40
+MOST_FIRST = 5  # verdicts of the first answer
 LINES = 2  # of a verdict
 FIRST = 3  # verdicts that may have a line more
 LEAST_LAST_CELL = 24  # what is left of the width for the last column, at the least
@@ -21,6 +22,7 @@ def summary_lines(
     report: Report, ask: str, *, style: Style = PLAIN, width: int = 100, everything: bool = False
 ) -> Iterator[str]:
     """What matters first, in about ten lines. *ask*: the sources, as on the command line."""
+    yield from part_lines(report, style, width)
     yield from textwrap.wrap(
         f"{source_names(report.summary)}: {overview(report.summary)}", width, break_on_hyphens=False
     )
@@ -40,6 +42,29 @@ def summary_lines(
     first = shown[0].analysis.id
     for wish, option in (("Evidence", f"--only {first}"), ("A page for a ticket", "--format html -o report.html")):
         yield style.paint(style.dim, f"{wish}: kproxy report {option} {ask}")  # not wrapped: people copy it
+
+
+def first_lines(report: Report, analyses: int, *, style: Style = PLAIN, width: int = 100) -> Iterator[str]:
+    """The first answer, while the sources are still read, and what it is worth. *analyses*: how many there will be in the end."""
+    yield style.paint(style.name, f"First answer, from {report.part}")
+    yield from textwrap.wrap(f"{overview(report.summary)}", width, break_on_hyphens=False)
+    verdicts = report.verdicts[:MOST_FIRST] if report.summary.requests else []
+    if verdicts:
+        yield ""
+    for answer in verdicts:
+        yield from _verdict(answer, style, width, lines=LINES)
+    yield ""
+    ran = f"{len(report.answers)} of {counted(analyses, 'analysis', 'analyses')} ran so far, over that part only"
+    for line in textwrap.wrap(f"{ran}: numbers will grow, verdicts may change. The rest is being read.", width):
+        yield style.paint(style.dim, line)
+    yield ""
+
+
+def part_lines(report: Report, style: Style = PLAIN, width: int = 100) -> Iterator[str]:
+    """That not all of the sources was read, where it was not."""
+    if report.part:
+        for line in textwrap.wrap(f"Interrupted: this is from {report.part}, not from all.", width):
+            yield style.paint(style.warning, line)
 
 
 def answer_lines(

@@ -1,5 +1,6 @@
 """Analyses over a database, and what each comes to: one sentence, ordered by how much it matters."""
 
+import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -58,6 +59,7 @@ class Report(Struct, frozen=True):
     answers: list[Answer]
     damages: list[str]
     compared: str = ""  # which two sides a diff compares
+    part: str = ""  # which part of the sources was read, in words; "": all of them
 
     @property
     def verdicts(self) -> list[Answer]:
@@ -72,6 +74,7 @@ def make_report(
     *,
     sources: Iterable[str] = (),
     compared: str = "",
+    part: str = "",
     watch: Watch | None = None,
 ) -> Report:
     """Run the analyses, each with those of the parameters that it knows. Raises as Database.run does."""
@@ -81,7 +84,26 @@ def make_report(
         if watch is not None:
             watch(at, len(wanted), analysis.id)
         answers.append(answer(database, analysis, known_to(analysis, parameters)))
-    return Report(summarize(database, sources), sorted(answers, key=place), list(database.damages), compared)
+    return Report(summarize(database, sources), sorted(answers, key=place), list(database.damages), compared, part)
+
+
+def make_first_report(
+    database: "Database",
+    analyses: Iterable[Analysis],
+    parameters: Mapping[str, Value],
+    *,
+    seconds: float,
+    sources: Iterable[str] = (),
+    part: str = "",
+) -> Report:
+    """As ``make_report``, of those analyses that fit in so many seconds of this process, the most serious ones first."""
+    began = time.process_time()
+    answers: list[Answer] = []
+    for analysis in sorted(analyses, key=lambda one: (-SEVERITIES.index(one.severity), one.header.order, one.id)):
+        if answers and time.process_time() - began > seconds:
+            break
+        answers.append(answer(database, analysis, known_to(analysis, parameters)))
+    return Report(summarize(database, sources), sorted(answers, key=place), list(database.damages), part=part)
 
 
 def answer(database: "Database", analysis: Analysis, parameters: Mapping[str, Value]) -> Answer:

@@ -59,6 +59,7 @@ def _page(report: Report, drawings: list[Drawing], most: int) -> str:
         when=when(facts).lstrip(", "),
         numbers=_numbers(report),
         verdicts=report.verdicts if facts.requests else [],
+        part=report.part,
         damages=[cell(damage, 400) for damage in report.damages],
         drawings=drawings,
         sections=[_section(answer, most) for answer in report.answers if answer.fires],

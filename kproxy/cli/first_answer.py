@@ -1,0 +1,100 @@
+"""A first answer while a large source is read: a process forked from the one that reads answers for what was read until then.
+
+The forked process goes on as if the sources ended there, so that its numbers are those of a capture that is cut at that place; it
+sends its text over a pipe. The process that reads never waits for it, and shows the text when it comes.
+"""
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import NoReturn
+
+AFTER_S = 0.25  # of reading, on a processor
+AFTER_WAITING_S = 2.0  # of reading where the source or the processor is slow
+LEAST_LEFT_S = 1.0  # of reading: where less is left, the whole answer comes soon enough
+
+
+class FirstAnswer:
+    """The process, as both see it. ``is_here``: this is the one that was forked."""
+
+    def __init__(self) -> None:
+        self.is_here = False
+        self.was_asked = False  # the process was forked, or none is worth it
+        self._began = time.monotonic(), time.process_time()
+        self._process: int | None = None
+        self._pipe = -1
+        self._text: list[bytes] = []
+
+    def is_due(self, read: int, total: int | None) -> bool:
+        """Whether it is time to fork, when so many bytes of the sources were read."""
+        if self.was_asked:
+            return False
+        spent, worked = time.monotonic() - self._began[0], time.process_time() - self._began[1]
+        if worked < AFTER_S and spent < AFTER_WAITING_S:
+            return False
+        self.was_asked = True
+        return total is None or (total - read) * spent > LEAST_LEFT_S * read
+
+    def fork(self) -> None:
+        """Fork; ``is_here`` says afterwards which of both this is. Without memory for another process there is no answer."""
+        self.was_asked = True
+        if not hasattr(os, "fork"):
+            return
+        ours, theirs = os.pipe()
+        try:
+            self._process = os.fork()
+        except OSError:
+            os.close(ours)
+            os.close(theirs)
+            return
+        self.is_here = self._process == 0
+        self._pipe = theirs if self.is_here else ours
+        os.close(ours if self.is_here else theirs)
+        if self.is_here:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that reads ends this one
+        else:
+            os.set_blocking(ours, False)
+
+    def send(self, text: str) -> NoReturn:
+        """Send the answer, and end the forked process."""
+        with open(self._pipe, "wb") as pipe:  # noqa: PTH123 - a descriptor
+            pipe.write(text.encode("utf-8", "backslashreplace"))
+        os._exit(0)
+
+    def received(self) -> str:
+        """The answer, once, when all of it is there; "" before, afterwards, and where the process failed."""
+        while self._process:
+            try:
+                data = os.read(self._pipe, 65_536)
+            except BlockingIOError:
+                return ""
+            if not data:
+                self._forget()
+                return b"".join(self._text).decode("utf-8", "replace")
+            self._text.append(data)
+        return ""
+
+    @contextmanager
+    def contained(self) -> Iterator[None]:
+        """The forked process never leaves the block, whatever happens in it; the other one leaves none behind."""
+        try:
+            yield
+        except BaseException:
+            if self.is_here:
+                os._exit(1)
+            raise
+        finally:
+            if self.is_here:
+                os._exit(0)
+            if self._process:
+                with suppress(ProcessLookupError):
+                    os.kill(self._process, signal.SIGKILL)
+                self._forget()
+
+    def _forget(self) -> None:
+        os.close(self._pipe)
+        if self._process:
+            os.waitpid(self._process, 0)
+        self._process = None

@@ -1,0 +1,147 @@
+"""Sources read to their end for ``kproxy report``: a bar, the moment of the first answer, and Ctrl-C, which ends the reading."""
+
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+from types import FrameType
+from typing import NoReturn
+
+from kproxy.analyses.loading import Reading
+from kproxy.cli.first_answer import FirstAnswer
+from kproxy.cli.progress import plain_size, progress
+from kproxy.output.times import render_size
+from kproxy.pipeline.run import Input
+
+EVENTS = 64  # between two looks at the clock
+POLL_S = 0.05  # between two looks for the first answer
+
+
+class SourceReader:
+    """Reads sources one after the other; ``read`` is what a Database wants as *watch*, ``state`` as *reading*.
+
+    Args:
+        sources: all of them.
+        bar: show a bar where standard error is a terminal.
+        first: the first answer; None where none is wanted.
+        show: shows it.
+    """
+
+    def __init__(
+        self, sources: Sequence[Path], *, bar: bool, first: FirstAnswer | None, show: Callable[[str], None]
+    ) -> None:
+        self.state = Reading(holds=first is not None)
+        self.interrupted = False
+        self.first = first
+        sizes = [plain_size(source) for source in sources]
+        self._sources = len(sources)
+        self._total = None if None in sizes else sum(size for size in sizes if size is not None)
+        self._bar = bar
+        self._show = show
+        self._polled = 0.0
+        self._before = 0  # bytes of the sources before
+        self._source: Input | None = None
+
+    @property
+    def part(self) -> str:
+        """How much was read, in words."""
+        what = f" of {self._sources} sources" if self._sources > 1 else ""
+        if self._total is None:
+            return f"the first {render_size(self._read)}{what}, after decompression"
+        percent = self._read * 100 // max(self._total, 1)
+        return f"the first {render_size(self._read)} of {render_size(self._total)}{what} ({percent}%)"
+
+    @property
+    def _read(self) -> int:
+        return self._before + (0 if self._source is None else self._source.position)
+
+    def read(self, path: Path, source: Input, steps: Iterator[None]) -> None:
+        """Read a source to its end, or to where it is interrupted."""
+        self._source = source
+        with self._ends_at_interrupt(source):
+            if self.state.holds:
+                self._read_first_part(source, steps)
+            while not self._read_on(path, source, steps):
+                pass
+        self._before, self._source = self._read, None
+
+    @property
+    def is_first_answer(self) -> bool:
+        """Whether this is the process that gives the first answer."""
+        return self.first is not None and self.first.is_here
+
+    def send(self, text: str) -> NoReturn:
+        """Give the first answer, and end its process."""
+        assert self.first is not None
+        self.first.send(text)
+
+    def poll(self) -> None:
+        """Show the first answer if it has come."""
+        text = "" if self.first is None else self.first.received()
+        if text:
+            self._show(text)
+
+    def contained(self) -> AbstractContextManager[None]:
+        """See FirstAnswer."""
+        return nullcontext() if self.first is None else self.first.contained()
+
+    def _read_first_part(self, source: Input, steps: Iterator[None]) -> None:
+        """Read until the first answer is due, fork, and in the forked process end the source there."""
+        first = self.first
+        assert first is not None
+        for count, _ in enumerate(steps):
+            if count % EVENTS == 0 and first.is_due(self._read, self._total):
+                first.fork()
+            if first.was_asked or self.interrupted:
+                break
+        else:
+            return
+        self.state.holds = False
+        if first.is_here:
+            self.state.is_part = self.state.ended = True
+            source.stop()
+            for _ in steps:
+                pass
+
+    def _read_on(self, path: Path, source: Input, steps: Iterator[None]) -> bool:
+        """Read with a bar to the end of the source, or until the first answer is there; return whether the end was reached."""
+        text = ""
+        with progress(path, source, wanted=self._bar) as advance:
+            for count, _ in enumerate(steps):
+                if advance is not None:
+                    advance()
+                if count % EVENTS == 0 and (text := self._polled_text()):
+                    break
+            else:
+                return True
+        self._show(text)  # where no bar is
+        return False
+
+    def _polled_text(self) -> str:
+        now = time.monotonic()
+        if self.first is None or now - self._polled < POLL_S:
+            return ""
+        self._polled = now
+        return self.first.received()
+
+    @contextmanager
+    def _ends_at_interrupt(self, source: Input) -> Iterator[None]:
+        """While the block runs, Ctrl-C ends the source where it is; the second one ends the program."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+
+        def stop(number: int, frame: FrameType | None) -> None:
+            signal.signal(signal.SIGINT, before)
+            self.interrupted = self.state.ended = True
+            source.stop()
+            print("\rkproxy: interrupted; Ctrl-C again to leave without an answer", file=sys.stderr)
+
+        before = signal.signal(signal.SIGINT, stop)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, before)
