@@ -10,12 +10,12 @@ than ``memory``. Parquet directories are read where they are.
 import re
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from kproxy.analyses import library
 from kproxy.analyses.analysis import Analysis, Value, View
@@ -32,8 +32,9 @@ if TYPE_CHECKING:
     import duckdb
     import pyarrow
 
-MEMORY = "256MB"
-MORE_MEMORY = "2GB"  # for an analysis that needs more than that, which few do
+Result = TypeVar("Result")
+MEMORY = "96MB"  # beside some 90 MB of Python, pyarrow and DuckDB themselves
+MORE_MEMORY = ("256MB", "2GB")  # for an analysis that needs more than that, which few do
 QUOTED = re.compile(r"""["']([^"']+)["']|with name (\w+)""")
 DISK_CAUSES = (
     "No space left on device",
@@ -163,7 +164,11 @@ class Database:
             self._make_view(view)
 
     def seal(self) -> None:
-        """Cut DuckDB off from files and network, for good. It still reads the Parquet files of the sources."""
+        """Cut DuckDB off from files and network, for good. It still reads the Parquet files of the sources.
+
+        A person's query may use more memory than an analysis, since it is not run again where that is too little.
+        """
+        self._connection.execute(f"SET memory_limit = '{MORE_MEMORY[-1]}'")
         listed = ", ".join(quoted(str(path)) for path in self._parquet)
         self._connection.execute(f"SET allowed_paths = [{listed}]")
         self._connection.execute("SET python_enable_replacements = false")
@@ -193,14 +198,23 @@ class Database:
         query = to_duckdb(source.sql, source.path)
         try:
             with self._names_the_disk():
-                try:
-                    rows = self._connection.sql(query, params=values).to_arrow_table()
-                except duckdb.OutOfMemoryException:
-                    self._connection.execute(f"SET memory_limit = '{MORE_MEMORY}'")
-                    rows = self._connection.sql(query, params=values).to_arrow_table()
+                rows = self._with_more_memory(lambda: self._connection.sql(query, params=values).to_arrow_table())
         except duckdb.Error as error:
             raise _refused(source, error) from None
         return whole_numbers(rows)
+
+    def _with_more_memory(self, run: Callable[[], Result]) -> Result:
+        """Run it; again with more memory, for this once, where it needs more than there is."""
+        import duckdb  # noqa: PLC0415 - as above
+
+        try:
+            for more in MORE_MEMORY:
+                with suppress(duckdb.OutOfMemoryException):
+                    return run()
+                self._connection.execute(f"SET memory_limit = '{more}'")
+            return run()
+        finally:
+            self._connection.execute(f"SET memory_limit = '{self._memory}'")
 
     @contextmanager
     def _names_the_disk(self) -> Iterator[None]:
@@ -248,7 +262,8 @@ class Database:
         kind = "TABLE" if view.stored or self._reading.is_part else "VIEW"  # few rows: to plan a view takes longer
         try:
             with self._names_the_disk():
-                self._connection.execute(f"CREATE {kind} {view.name} AS {to_duckdb(view.sql, view.path)}")
+                create = f"CREATE {kind} {view.name} AS {to_duckdb(view.sql, view.path)}"
+                self._with_more_memory(lambda: self._connection.execute(create))
         except duckdb.Error as error:
             raise _refused(view, error) from None
 

@@ -26,6 +26,7 @@ class FirstAnswer:
         self._process: int | None = None
         self._pipe = -1
         self._text: list[bytes] = []
+        self._is_cancelled = False
 
     def is_due(self, read: int, total: int | None) -> bool:
         """Whether it is time to fork, when so many bytes of the sources were read."""
@@ -64,17 +65,21 @@ class FirstAnswer:
         os._exit(0)
 
     def received(self) -> str:
-        """The answer, once, when all of it is there; "" before, afterwards, and where the process failed."""
+        """The answer, once, when all of it is there; "" before, afterwards, and where the process failed or was cancelled."""
         while self._process:
             try:
                 data = os.read(self._pipe, 65_536)
             except BlockingIOError:
                 return ""
             if not data:
-                self._forget()
-                return b"".join(self._text).decode("utf-8", "replace")
+                worked = self._reap() == 0
+                return b"".join(self._text).decode("utf-8", "replace") if worked and not self._is_cancelled else ""
             self._text.append(data)
         return ""
+
+    def cancel(self) -> None:
+        """Give no answer any more; may be called in a signal handler."""
+        self.was_asked = self._is_cancelled = True
 
     @contextmanager
     def contained(self) -> Iterator[None]:
@@ -91,10 +96,10 @@ class FirstAnswer:
             if self._process:
                 with suppress(ProcessLookupError):
                     os.kill(self._process, signal.SIGKILL)
-                self._forget()
+                self._reap()
 
-    def _forget(self) -> None:
+    def _reap(self) -> int:
+        """Wait for the end of the process, which is near; its status."""
         os.close(self._pipe)
-        if self._process:
-            os.waitpid(self._process, 0)
-        self._process = None
+        process, self._process = self._process, None
+        return 0 if process is None else os.waitpid(process, 0)[1]

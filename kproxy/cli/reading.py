@@ -138,6 +138,8 @@ class SourceReader:
             signal.signal(signal.SIGINT, before)
             self.interrupted = self.state.ended = True
             source.stop()
+            if self.first is not None:
+                self.first.cancel()
             print("\rkproxy: interrupted; Ctrl-C again to leave without an answer", file=sys.stderr)
 
         before = signal.signal(signal.SIGINT, stop)

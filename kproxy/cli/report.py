@@ -383,7 +383,8 @@ def _first_answer(
     from kproxy.analyses.report.text import first_lines  # noqa: PLC0415
     from kproxy.analyses.report.verdicts import make_first_report  # noqa: PLC0415
 
-    made = make_first_report(database, analyses, values, seconds=FIRST_ANALYSES_S, part=part)
+    until = time.process_time() + FIRST_ANALYSES_S
+    made = make_first_report(database, analyses, values, enough=lambda: time.process_time() > until, part=part)
     style, width = shown.look()
     return "".join(f"{line}\n" for line in first_lines(made, len(analyses), style=style, width=width))
 

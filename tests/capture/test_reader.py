@@ -117,6 +117,20 @@ def test_compressed_or_not_it_is_the_same_capture(file: bytes, pack: type[bytes]
 
 
 @pytest.mark.parametrize("file", [FILE, NG_FILE])
+def test_stopped_it_ends_as_if_the_file_did(file: bytes) -> None:
+    copies = 3 * BUFFER_SIZE // len(file) + 1
+    capture = in_memory(file + file[24:] * copies if file is FILE else file * copies)
+    packets = []
+    for packet in capture:
+        packets.append(packet)
+        capture.stop()
+    assert 0 < capture.position < capture.counters.file_bytes
+    whole = file + file[24:] * copies if file is FILE else file * copies
+    assert packets == list(in_memory(whole[: capture.position]))
+    assert capture.damage is None
+
+
+@pytest.mark.parametrize("file", [FILE, NG_FILE])
 def test_cut_at_any_byte_everything_before_is_given_and_the_place_said(file: bytes) -> None:
     whole = list(in_memory(file))
     for size in range(0, len(file), 13):

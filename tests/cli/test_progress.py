@@ -39,6 +39,6 @@ def test_on_a_terminal_it_tells_the_file_and_leaves_nothing_behind(
 def test_the_size_is_known_of_plain_files_only(tmp_path: Path) -> None:
     packed = tmp_path / "a.pcap.gz"
     packed.write_bytes(gzip.compress(FIRST.read_bytes()))
-    assert module._size(FIRST) == FIRST.stat().st_size
-    assert module._size(packed) is None
-    assert module._size(Path("-")) is None
+    assert module.plain_size(FIRST) == FIRST.stat().st_size
+    assert module.plain_size(packed) is None
+    assert module.plain_size(Path("-")) is None

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import tracemalloc
+from io import BytesIO
 from pathlib import Path
 
 import pytest
@@ -242,3 +243,16 @@ def test_what_a_file_is_is_told_by_its_content(tmp_path: Path) -> None:
     ordered.write_text('{"client": "a:1", "event": "gap"}\n', encoding="utf-8")
     with open_input(ordered) as log:
         assert isinstance(log, DecodedLog)
+
+
+def test_stopped_it_ends_as_if_the_file_did() -> None:
+    line = b'{"event":"gap"}\n'
+    whole = line * (2 * READ // len(line))
+    log = DecodedLog(BytesIO(whole), "x")
+    lines = []
+    for each in log:
+        lines.append(each)
+        log.stop()
+    assert log.damages == []
+    assert 0 < log.position < len(whole)
+    assert b"".join(lines) == whole[: log.position]

@@ -1,6 +1,5 @@
 """Analyses over a database, and what each comes to: one sentence, ordered by how much it matters."""
 
-import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -92,15 +91,14 @@ def make_first_report(
     analyses: Iterable[Analysis],
     parameters: Mapping[str, Value],
     *,
-    seconds: float,
+    enough: Callable[[], bool],
     sources: Iterable[str] = (),
     part: str = "",
 ) -> Report:
-    """As ``make_report``, of those analyses that fit in so many seconds of this process, the most serious ones first."""
-    began = time.process_time()
+    """As ``make_report``, of the most serious analyses, one after the other until it is *enough*."""
     answers: list[Answer] = []
     for analysis in sorted(analyses, key=lambda one: (-SEVERITIES.index(one.severity), one.header.order, one.id)):
-        if answers and time.process_time() - began > seconds:
+        if enough():
             break
         answers.append(answer(database, analysis, known_to(analysis, parameters)))
     return Report(summarize(database, sources), sorted(answers, key=place), list(database.damages), part=part)
