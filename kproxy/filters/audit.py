@@ -13,6 +13,7 @@ from kproxy.filters.bounded_lines import LONGEST_LIST, shortened, that_fit
 from kproxy.filters.contract import (
     Close,
     ConnectionFacts,
+    Direction,
     Filter,
     Forward,
     Journal,
@@ -25,7 +26,7 @@ from kproxy.filters.contract import (
 from kproxy.filters.error_responses import error_response
 from kproxy.filters.named_resources import MOST_RESOURCES, Resource, errors_of, resources_of
 from kproxy.filters.options import Options, Rotated, Seconds, text
-from kproxy.protocol import ApiKey
+from kproxy.protocol import ApiKey, MessageStruct
 from kproxy.protocol.error_codes import ErrorCode
 from kproxy.protocol.facts import facts
 
@@ -165,6 +166,23 @@ class Audit(Filter):
         else:
             self._pending(request.connection).setdefault(request.correlation_id, []).append(entry)
         return Forward()
+
+    def on_too_large(
+        self, connection: ConnectionFacts, direction: Direction, api_key: int, api_version: int, size: int
+    ) -> None:
+        """Write the line of a request that is forwarded without being read, or that of one whose response is not read."""
+        reason = f"the {direction} of {size} bytes is too large to be read"
+        if direction == Direction.REQUEST:
+            asked = Request(connection, api_key, api_version, -1, None, MessageStruct())
+            self._settle(self._entry(asked, []), reason)
+            return
+        name = facts().apis[api_key].name
+        for correlation_id, entries in self._pending(connection).items():  # responses come in order: it is the oldest
+            if entries[0].fields["api"] == name:
+                taken = self._taken(connection, RequestFacts(api_key, api_version, correlation_id))
+                assert taken is not None
+                self._settle(taken, reason)
+                return
 
     def on_response(self, response: Response) -> Verdict | Any:
         """Write the line before the response leaves."""

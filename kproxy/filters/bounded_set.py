@@ -1,9 +1,10 @@
 """BoundedSet: texts, of which the ones that were added longest ago are forgotten when there are too many."""
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 
 MOST_VALUES = 200_000
-LONGEST_VALUE = 200  # characters
+LONGEST_VALUE = 300  # characters: a topic id with a name of 249, which is the longest
 
 
 class BoundedSet:
@@ -16,6 +17,7 @@ class BoundedSet:
 
     def __init__(self, most: int = MOST_VALUES, on_new: Callable[[str], None] = lambda value: None) -> None:
         self._values: dict[str, None] = {}
+        self._changes = 0
         self._most = most
         self._on_new = on_new
 
@@ -27,6 +29,11 @@ class BoundedSet:
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._values)
+
+    def added_since(self, change: int) -> tuple[int, list[str]]:
+        """The number of the last change, and what was added after the one of that number and is still there, the newest last."""
+        newest = list(islice(reversed(self._values), self._changes - change))
+        return self._changes, newest[::-1]
 
     def add(self, value: str) -> None:
         """Add a value; one that is there already is as if added now. Raises ValueError for one that is too long."""
@@ -46,6 +53,7 @@ class BoundedSet:
         if not is_new:
             del self._values[value]
         self._values[value] = None
+        self._changes += 1
         if len(self._values) > self._most:
             del self._values[next(iter(self._values))]
         return is_new

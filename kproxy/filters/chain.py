@@ -81,7 +81,7 @@ class Chain:
         runtime: Runtime | None = None,
     ) -> None:
         listed = tuple(filters)
-        self.narrows = any(filter_.required for filter_ in listed)
+        self.narrows = any(filter_.required or filter_.refuses for filter_ in listed)
         first = (NarrowApiVersions(listed),) if self.narrows else ()
         self.filters: tuple[Filter, ...] = (*first, *listed, *identifying(listed))
         self.built_in = sum(isinstance(filter_, BUILT_IN) for filter_ in self.filters)
@@ -123,6 +123,8 @@ class Chain:
         """Return what to do with frames of an API at a version."""
         if not is_known(api_key, api_version):
             return self.unknown(direction, api_key)
+        if direction == Direction.REQUEST and any(api_key in filter_.refuses for filter_ in self.filters):
+            return Want.REFUSE
         return _strongest(filter_.wants(direction, api_key, api_version) for filter_ in self.filters)
 
     def unknown(self, direction: Direction, api_key: int) -> Want:
@@ -159,6 +161,17 @@ class Chain:
             return Want.REFUSE
         return _strongest(want for _, want in wants if want is not Want.HOLD)
 
+    def note_too_large(
+        self, connection: ConnectionFacts, direction: Direction, api_key: int, api_version: int, size: int
+    ) -> None:
+        """Tell the filters that want a frame that it passes, too large to be held."""
+        for filter_ in self.filters_for(direction, api_key, api_version):
+            if filter_.wants(direction, api_key, api_version) is Want.HOLD:
+                try:
+                    filter_.on_too_large(connection, direction, api_key, api_version, size)
+                except Exception as error:
+                    self.note_fault(filter_, f"a large {direction} of api_key {api_key}", error)
+
     def on_request(self, connection: ConnectionFacts, frame: bytes) -> Outcome | Awaitable[Outcome]:
         """Run a whole request frame, size field included, through the filters that want it."""
         if len(frame) < SMALLEST_REQUEST:
@@ -166,6 +179,8 @@ class Chain:
         api_key, api_version, correlation_id = unpack_from(">hhi", frame, 4)
         if not is_known(api_key, api_version):
             return self._unknown(Direction.REQUEST, api_key, api_version, frame)
+        if any(api_key in filter_.refuses for filter_ in self.filters):
+            return Close(f"api_key {api_key}: a filter refuses it, as its requests would pass it by")
         request = RequestFacts(api_key, api_version, correlation_id)
         filters = self.filters_for(Direction.REQUEST, api_key, api_version)
         return Passage(self, connection, Direction.REQUEST, request, frame, filters).go() if filters else Send(frame)

@@ -66,11 +66,14 @@ class Journal(Protocol):
 class SharedSet(Protocol):
     """Texts that the filters of a cluster know together, in all workers: what one adds the others have moments later.
 
-    At most 200,000 of at most 200 characters; those added longest ago are forgotten.
+    At most 200,000 of at most 300 characters; those added longest ago are forgotten.
     """
 
     def add(self, value: str) -> None:
         """Add a value."""
+
+    def added_since(self, change: int) -> tuple[int, list[str]]:
+        """Return the number of the last change, and what was added after the one of that number; 0: all, the newest last."""
 
     def __contains__(self, value: str) -> bool: ...
     def __iter__(self) -> Iterator[str]: ...
@@ -287,6 +290,9 @@ class Filter:
         UNKNOWN_SERVER_ERROR  # after a fault of others the client gets this error; None: it is disconnected
     )
     required: bool = False  # frames of its APIs at versions that are not in the facts must not pass
+    refuses: Collection[
+        int
+    ] = ()  # API keys that clients must not use, as they would pass it by; they are not offered, either
     names_topics: bool = False  # needs Runtime.kept["topic_names"]: names by topic ids (identify.TopicNames)
     renames_topics: bool = (
         False  # names of topics before it are not those of Metadata, so no filter before it may need these
@@ -309,6 +315,11 @@ class Filter:
         None, the default: it cannot do without the whole frame, and that is a fault.
         """
         return None
+
+    def on_too_large(
+        self, connection: "ConnectionFacts", direction: Direction, api_key: int, api_version: int, size: int
+    ) -> None:
+        """Note a frame that it wants to HOLD and that passes, as it is above limits.held_frame_size; *size* is its own."""
 
     def on_start(self) -> None:
         """Prepare: ``runtime`` is set. Called once, before the first frame; raise UsageError to refuse the configuration."""

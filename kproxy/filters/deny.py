@@ -20,6 +20,8 @@ from kproxy.filters.contract import (
     Reply,
     Request,
     Response,
+    Runtime,
+    SharedCount,
     Verdict,
 )
 from kproxy.filters.error_responses import Filled, error_places, error_response
@@ -35,6 +37,9 @@ from kproxy.protocol.facts import facts
 STATE = "deny"
 CLOSE = "CLOSE"
 AT_ONCE = 500  # topics that are asked about before other connections have their turn
+LOG_EVERY_S = 1.0  # for each rule
+LONGEST_LOGGED = 500  # characters of a decision
+LONGEST_COUNTED = 100  # characters of a rule's name, where its decisions are counted
 LOGIN_S = 0.005  # between looks whether a login is answered
 HANDSHAKES = {"ApiVersions", "SaslHandshake", "SaslAuthenticate"}
 SESSIONS = {ApiKey.FETCH, ApiKey.SHARE_FETCH}  # whose requests name only what is new in a session
@@ -104,6 +109,9 @@ class Compiled:
         self.message = rule.message or "denied by a rule of the proxy"
         self.name = rule.name or rule.when
         self.dry_run = rule.dry_run or dry_run
+        self._counts: dict[str, SharedCount] = {}  # by event
+        self._logged_at = -LOG_EVERY_S
+        self._left_out = 0  # decisions since then that were not logged
         names = set(rule.apis)
         apis = facts().apis.items()
         self.apis = frozenset(
@@ -113,6 +121,20 @@ class Compiled:
     def holds(self, subject: Subject, topic: str | None = None) -> bool:
         """Whether it forbids; a dry run says so also where that cannot be answered, which otherwise is a fault."""
         return self.condition.holds(subject, topic, unclear=True if self.dry_run else None)
+
+    def count(self, runtime: Runtime, event: str) -> None:
+        """Count a decision."""
+        if event not in self._counts:
+            self._counts[event] = runtime.shared_count("deny", event, self.name[:LONGEST_COUNTED])
+        self._counts[event].add()
+
+    def may_log(self, now: float) -> int | None:
+        """How many decisions were left out since the last that was logged; None: this one is, too."""
+        if now - self._logged_at < LOG_EVERY_S:
+            self._left_out += 1
+            return None
+        left_out, self._left_out, self._logged_at = self._left_out, 0, now
+        return left_out
 
     def code(self, subject: Subject) -> int:
         """The error code for a request."""
@@ -137,12 +159,17 @@ class Deny(Filter):
     A condition that cannot be answered refuses the request: a value is null or of a wrong type, this version of the request
     lacks the field (others have it), or more than 100,000 things are named. Write clientId != null && clientId.startsWith("a").
 
-    APIs at versions that kproxy does not know are not offered to clients, as no rule could read them.
+    APIs at versions that kproxy does not know are not offered to clients, as no rule could read them, nor is Envelope, in which
+    brokers send requests of their clients to controllers.
+
+    Without a file, each rule logs its first decision and then one line a second at most, with how many it left out. All are
+    counted at /metrics and /filters of the admin port, by rule.
     """
 
     name = "deny"
     identifies = True
     required = True
+    refuses = (ApiKey.ENVELOPE,)  # it has requests of others in it (KIP-590): what brokers send to controllers
     fault_error = ErrorCode.POLICY_VIOLATION
     Options = DenyOptions
 
@@ -358,8 +385,12 @@ class Deny(Filter):
             "topics": that_fit([shortened(topic) for topic in topics[:MOST_RESOURCES]]),
         }
         line = json.dumps(fields, separators=(",", ":"))
+        rule.count(self.runtime, event)
         if self._journal is None:
-            self.runtime.warn(event, line[:500])
+            left_out = rule.may_log(self.runtime.monotonic())
+            if left_out is not None:
+                more = f"{left_out} more since the last line; " if left_out else ""
+                self.runtime.warn(event, f"{more}{line[:LONGEST_LOGGED]}")
             return
         number = self._journal.take()
         if not self._journal.write(number, line.encode("ascii")):

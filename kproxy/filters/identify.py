@@ -23,13 +23,16 @@ IDS_FROM = 10  # version of Metadata
 MOST_TOPICS = 200_000
 TOPIC_NAMES = "topic_names"
 ZERO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
-LONGEST_SHARED = 177  # characters of a name that workers share: with its id, what a SharedSet takes
+LONGEST_SHARED = 249  # characters of a name that workers share: Kafka has none that is longer
 LONGEST = 1_024  # characters of a name
 STATE = "identify"
 
 
 class TopicNames:
-    """Topic id -> name. Beyond MOST_TOPICS the oldest are forgotten.
+    """Topic id -> name. Beyond MOST_TOPICS those are forgotten that were not asked for, or learned, for the longest time.
+
+    A client that uses a topic that was forgotten is told UNKNOWN_TOPIC_ID by filters that need its name; it asks for Metadata
+    then, by which the name is learned again.
 
     Args:
         shared: what all workers know, "id name" each; None: this one knows for itself.
@@ -38,25 +41,29 @@ class TopicNames:
     def __init__(self, shared: SharedSet | None = None) -> None:
         self._names: dict[str, str] = {}
         self._shared = shared
-        self._read = 0  # how many were shared when they were last read
+        self._read = 0  # number of the last change of *shared* that was read
 
     def get(self, topic_id: str, otherwise: str | None = None) -> str | None:
         """The name of a topic, if any worker has seen it in a Metadata response."""
-        if topic_id not in self._names and self._shared is not None and len(self._shared) != self._read:
-            self._read = len(self._shared)
-            for value in list(self._shared):
+        if topic_id not in self._names and self._shared is not None:
+            self._read, added = self._shared.added_since(self._read)
+            for value in added:
                 known, _, name = value.partition(" ")
                 self._put(known, name)
-        return self._names.get(topic_id, otherwise)
+        if topic_id not in self._names:
+            return otherwise
+        name = self._names.pop(topic_id)
+        self._names[topic_id] = name  # as the one used last
+        return name
 
     def __setitem__(self, topic_id: str, name: str) -> None:
-        if self._names.get(topic_id) == name:
-            return
+        is_new = self._names.get(topic_id) != name
         self._put(topic_id, name)
-        if self._shared is not None and len(name) <= LONGEST_SHARED:
+        if is_new and self._shared is not None and len(name) <= LONGEST_SHARED:
             self._shared.add(f"{topic_id} {name}")
 
     def _put(self, topic_id: str, name: str) -> None:
+        self._names.pop(topic_id, None)
         self._names[topic_id] = name
         if len(self._names) > MOST_TOPICS:
             del self._names[next(iter(self._names))]

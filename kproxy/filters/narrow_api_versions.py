@@ -79,9 +79,11 @@ class NarrowApiVersions(Filter):
         return limits is None or max(api.min_version, limits[0]) <= min(api.max_version, limits[1])
 
     def _limit(self, api_key: int) -> tuple[int, int] | None:
-        """The versions that a required filter can read; None: no required filter wants the API."""
+        """The versions that a required filter can read, none of an API that a filter refuses; None: no such filter wants it."""
         if api_key not in self._limits:
-            self._limits[api_key] = self._readable(api_key) if is_refused(self._filters, api_key) else None
+            refused = any(api_key in filter_.refuses for filter_ in self._filters)
+            readable = self._readable(api_key) if is_refused(self._filters, api_key) else None
+            self._limits[api_key] = (0, -1) if refused else readable
         return self._limits[api_key]
 
     def _readable(self, api_key: int) -> tuple[int, int]:

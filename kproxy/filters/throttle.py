@@ -94,8 +94,8 @@ class Throttle(Filter):
 
     A client that is too fast gets its response at once, with the time to wait in throttle_time_ms, and its next requests are not
     read before that time is over. Where the version of a response has no such field the response is delayed instead. What is
-    produced or fetched above the rate is passed, and waited for afterwards. Responses above limits.held_frame_size are not
-    counted.
+    produced or fetched above the rate is passed, and waited for afterwards. Frames above limits.held_frame_size pass; their whole
+    size is counted for the client and the principal, and nothing for topics, which are not read.
     """
 
     name = "throttle"
@@ -115,8 +115,19 @@ class Throttle(Filter):
         ]
 
     def wants_of_large(self, direction: Direction, api_key: int, api_version: int) -> Want:
-        """PASS: a frame that is too large to be held is forwarded without being counted."""
+        """PASS: a frame that is too large to be held is forwarded, and its size counted (``on_too_large``)."""
         return Want.PASS
+
+    def on_too_large(
+        self, connection: ConnectionFacts, direction: Direction, api_key: int, api_version: int, size: int
+    ) -> None:
+        """Count a frame that cannot be held by its size, for the client and the principal: its topics are not known."""
+        kinds = {"requests", "produce"} if direction == Direction.REQUEST else {"fetch"}
+        counts = (
+            api_key == ApiKey.PRODUCE if direction == Direction.REQUEST else api_key in WITH_RECORDS - {ApiKey.PRODUCE}
+        )
+        wait = self._take(connection, _client_id(connection), {None: size if counts else 0}, kinds)
+        connection.mute_s = max(connection.mute_s, wait)
 
     def on_request(self, request: Request) -> Verdict:
         """Count the request and what it produces."""
@@ -180,7 +191,7 @@ class Throttle(Filter):
     def _named(self, topics: dict[Any, int]) -> dict[str, int]:
         """The sizes by names; a topic by an id that no Metadata response has told yet goes by its id."""
         known: Any = self.runtime.kept.get("topic_names", {})
-        return {known.get(key, key): size for key, size in topics.items()}
+        return {known.get(key, key): size for key, size in topics.items() if key is not None}
 
 
 def _rates(limit: Limit) -> dict[str, float | None]:

@@ -88,8 +88,12 @@ class FilterDispatch:
 
     def on_too_large_to_hold(self, link: Link, side: int, api_key: int, api_version: int, size: int) -> Want:
         """Return what to do with a frame that is too large to be held."""
-        direction = Direction(side)
-        return self.chain.when_too_large_to_hold(direction, api_key, api_version)
+        frame = Direction(side), api_key, api_version
+        want = self.chain.when_too_large_to_hold(*frame)
+        if want is not Want.REFUSE:
+            self.chain.note_too_large(self._facts_of(link), *frame, size)
+            self._mute_if_asked(link)
+        return want
 
     def _apply_when_ready(self, link: Link, side: int, outcome: Outcome | Awaitable[Outcome], frame: bytes) -> bool:
         if isinstance(outcome, Awaitable):

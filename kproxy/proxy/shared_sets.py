@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from kproxy.filters.bounded_set import BoundedSet
 from kproxy.proxy.messages import Learned, Message
 
-VALUES_A_MESSAGE = 1_000
+VALUES_A_MESSAGE = 500  # of the longest, in four bytes a character, so many fit a line of the channel
 
 
 class SharedSets:

@@ -311,3 +311,19 @@ def test_a_line_that_is_late_is_waited_for_in_both_modes() -> None:
     bench.runtime.sleep = sleep  # type: ignore[method-assign]
     assert isinstance(bench.created(0), Send)
     assert (bench.journal.written, bench.journal.dropped) == (1, 0)
+
+
+def test_what_is_too_large_to_be_held_has_a_line_with_its_number() -> None:
+    bench = Bench(mode="drop-and-count")
+    bench.chain.note_too_large(bench.at, Direction.REQUEST, 19, 7, 5_000)
+    bench.create("a", correlation_id=1)
+    bench.create("b", correlation_id=2)
+    bench.chain.note_too_large(bench.at, Direction.RESPONSE, 19, 7, 6_000)
+    bench.created(0, correlation_id=2)
+    lines = bench.journal.fields()
+    assert [(line["api"], line["correlationId"], line["outcome"]) for line in lines] == [
+        ("CreateTopics", -1, "the request of 5000 bytes is too large to be read"),
+        ("CreateTopics", 1, "the response of 6000 bytes is too large to be read"),
+        ("CreateTopics", 2, "done"),
+    ]
+    assert (bench.journal.seen, bench.journal.written, bench.journal.dropped) == (3, 3, 0)

@@ -151,6 +151,31 @@ def test_attack_22_a_frame_too_big_to_be_held() -> None:
     assert Chain([RewriteAddresses()]).when_too_large_to_hold(RESPONSE, 10, 2) is Want.REFUSE
 
 
+def test_filters_are_told_of_what_they_wanted_and_is_too_big_to_be_held() -> None:
+    told: list[tuple[object, ...]] = []
+
+    class Counting(Asking):
+        def on_too_large(self, *frame: object) -> None:
+            told.append(frame)
+            raise RuntimeError("canary")
+
+    chain = Chain(
+        [Counting(forward, responses=(1,), name="a"), Counting(forward, requests=(1,), name="b"), RewriteAddresses()]
+    )
+    at = connection()
+    chain.note_too_large(at, RESPONSE, 1, 18, 5_000)
+    assert told == [(at, RESPONSE, 1, 18, 5_000)]
+    assert chain.faults == {"a": 1}
+
+
+def test_an_api_that_a_filter_refuses() -> None:
+    chain = Chain([Asking(forward, requests=(3,), refuses=(58,))])
+    assert chain.wanted(Direction.REQUEST, 58, 0) is Want.REFUSE
+    assert chain.narrows
+    assert isinstance(chain.on_request(connection(), request(58, 0, 1, b"")), Close)
+    assert Chain([Asking(forward, requests=(3,))]).wanted(Direction.REQUEST, 58, 0) is Want.PASS
+
+
 def test_a_response_too_big_to_be_held_is_rewritten_in_part_where_that_is_enough() -> None:
     observer = Asking(forward, responses=(3, 55), fails_open=True, name="observer")
     policy = Asking(forward, responses=(3, 55), name="policy")

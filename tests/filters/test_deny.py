@@ -328,3 +328,33 @@ def test_a_dry_run_refuses_nothing_that_it_cannot_answer() -> None:
     bench = Bench({"when": "!principal.startsWith('a')", "dry_run": True})
     assert bench.create("a") == Send(bench.frame)
     assert [event for event, _ in bench.runtime.warnings] == ["would be denied"]
+
+
+def test_what_is_denied_again_and_again_is_counted_and_seldom_logged() -> None:
+    bench = Bench(
+        {"when": 'api == "CreateTopics"', "name": "none", "dry_run": True}, {"when": 'topic == "x"', "name": "x"}
+    )
+    for _ in range(80):
+        bench.create("x")
+        bench.runtime.at += 0.125
+    # 10 s of it: a line of each rule a second
+    assert [event for event, _ in bench.runtime.warnings] == ["would be denied", "denied"] * 10
+    assert bench.runtime.warnings[2][1].startswith("7 more since the last line; {")
+    assert {key: count.value for key, count in bench.runtime.counts.items()} == {
+        ("deny", "would be denied", "none"): 80,
+        ("deny", "denied", "x"): 80,
+    }
+
+
+def test_envelopes_are_refused_as_what_is_in_them_would_pass() -> None:
+    bench = Bench({"when": 'api == "CreateTopics"', "apis": ["CreateTopics"]})
+    envelope = make("EnvelopeRequest", request_data=b"", client_host_address=b"\x7f\0\0\1")
+    assert isinstance(bench.ask("EnvelopeRequest", 0, envelope), Close)
+    apis = [part("ApiVersionsResponse", "ApiVersion", api_key=key, max_version=0) for key in (3, 58)]
+    offered = response_frame(
+        18, 0, message("ApiVersionsResponse").encode(0, make("ApiVersionsResponse", api_keys=apis))
+    )
+    narrowed = bench.chain.on_response(bench.at, RequestFacts(18, 0, 7), offered)
+    assert isinstance(narrowed, Send)
+    answer: Any = message("ApiVersionsResponse").decode(0, narrowed.frame[8:])
+    assert [api.api_key for api in answer.api_keys] == [3]

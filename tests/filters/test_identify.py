@@ -139,10 +139,23 @@ def test_topic_names_that_another_worker_has_seen() -> None:
     assert here.get("id1") is None
     TopicNames(shared)["id1"] = "a"
     assert here.get("id1") == "a"
-    long = TopicNames(shared)
-    long["id2"] = "x" * 249
-    assert long.get("id2") == "x" * 249
-    assert here.get("id2", "unknown") == "unknown"
+    TopicNames(shared)["id2"] = "x" * 249  # the longest that Kafka has
+    assert here.get("id2") == "x" * 249
+    TopicNames(shared)["id3"] = "x" * 250
+    assert here.get("id3", "unknown") == "unknown"
+
+
+def test_topics_are_learned_also_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kproxy.filters.identify.MOST_TOPICS", 3)
+    shared = BoundedSet(most=3)
+    here, there = TopicNames(shared), TopicNames(shared)
+    for number in range(10):
+        there[f"id{number}"] = f"topic {number}"
+        assert here.get(f"id{number}") == f"topic {number}"
+        assert number < 3 or here.get("id1") == "topic 1"  # it is in use
+        assert number < 3 or here.get(f"id{number - 2}", "forgotten") == ("topic 1" if number == 3 else "forgotten")
+    here["id2"] = "topic 2"
+    assert here.get("id2") == "topic 2"
 
 
 def test_only_what_is_asked_for_is_held() -> None:

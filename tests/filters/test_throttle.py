@@ -133,3 +133,21 @@ def test_a_million_names_take_bounded_memory() -> None:
 def test_a_limit_that_limits_nothing() -> None:
     with pytest.raises(UsageError, match="it limits nothing"):
         load_filter("throttle", {"limits": [{"by": "topic"}]})
+
+
+def test_frames_that_are_too_large_to_be_held_count_with_their_size() -> None:
+    bench = Bench(
+        {"by": "client_id", "produce_bytes": 1_000, "fetch_bytes": 1_000, "requests": 100},
+        {"by": "topic", "requests": 1},
+    )
+    bench.produce(0)  # by which the client id is known
+    for direction, api_key, waited in (
+        (Direction.REQUEST, 0, 2.0),
+        (Direction.RESPONSE, 0, 0.0),
+        (Direction.RESPONSE, 1, 2.0),
+        (Direction.REQUEST, 19, 2.0),  # what is produced is due still
+        (Direction.RESPONSE, 78, 5.0),
+    ):
+        bench.at.mute_s = 0.0
+        bench.chain.note_too_large(bench.at, direction, api_key, 1 if api_key == 78 else 4, 3_000)
+        assert (direction, api_key, bench.at.mute_s) == (direction, api_key, waited)

@@ -111,6 +111,7 @@ class GivenRuntime:
         self.at = 1_000.0
         self.journals: dict[str, GivenJournal] = {}
         self.warnings: list[tuple[str, str]] = []
+        self.counts: dict[tuple[str, str, str], GivenCount] = {}
 
     def now(self) -> float:
         return self.at
@@ -131,8 +132,8 @@ class GivenRuntime:
         found: BoundedSet = self.kept.setdefault(f"shared {name}", BoundedSet())
         return found
 
-    def shared_count(self, filter_name: str, event: str, name: str) -> Any:
-        raise AssertionError("no filter of these tests counts")
+    def shared_count(self, filter_name: str, event: str, name: str) -> "GivenCount":
+        return self.counts.setdefault((filter_name, event, name), GivenCount())
 
     def show_client_metrics(
         self, client_id: str, instance_id: str, metrics: Sequence[ClientMetric], keep_s: float
@@ -144,6 +145,17 @@ class GivenRuntime:
 
     def warn(self, event: str, reason: str) -> None:
         self.warnings.append((event, reason))
+
+
+class GivenCount:
+    """A SharedCount of one process."""
+
+    def __init__(self) -> None:
+        self.value = 0
+
+    def add(self, amount: int = 1) -> int:
+        self.value += amount
+        return self.value
 
 
 class GivenJournal:
