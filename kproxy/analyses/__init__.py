@@ -1,6 +1,7 @@
 """Answers: analyses in Spark SQL, run on DuckDB here and on Spark by kproxy.spark.
 
     analysis.py     one analysis: a file of SQL with a header in YAML
+    columns.py      what columns mean that many analyses have
     library.py      the built-in analyses and views, users' folders; what an analysis needs
     translate.py    Spark SQL to DuckDB's
     rewriting.py    how, with sqlglot

@@ -9,6 +9,9 @@
     reference: https://kafka.apache.org/documentation/#producerconfigs_acks
     parameters:
       min_requests: {default: 10, meaning: Clients with fewer requests are not listed.}
+    columns:
+      client_id: ""
+      requests: with acks below all
     verdict: "{rows:client/clients} with acks below all, {client_id} most: {requests:,} requests"
     */
     SELECT client_id, count(*) AS requests FROM exchanges ... HAVING count(*) >= :min_requests
@@ -25,6 +28,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import Meta
 
+from kproxy.analyses.columns import MEANINGS
 from kproxy.analyses.report.templates import TemplateError, check_template
 from kproxy.config.convert import Conversion, Place
 from kproxy.config.structs import Struct
@@ -54,7 +58,7 @@ class Header(Struct, frozen=True):
     title: Annotated[str, Meta(min_length=1, max_length=120)]
     severity: Severity  # of its verdict; a column "severity" in its rows says it row by row instead
     meaning: str
-    columns: dict[str, str] = {}  # noqa: RUF012 - msgspec copies it; what its columns mean, the most telling first
+    columns: dict[str, str] = {}  # noqa: RUF012 - msgspec copies it; what each means, the most telling first; empty: as elsewhere
     action: str = ""
     reference: str = ""
     parameters: dict[str, Parameter] = {}  # noqa: RUF012 - msgspec copies it
@@ -104,6 +108,11 @@ class Analysis(Struct, frozen=True):
     def parameters(self) -> dict[str, Value]:
         """Parameter -> default."""
         return {name: parameter.default for name, parameter in self.header.parameters.items()}
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """Column -> what it means and its unit: as its header says, else as it does in all analyses."""
+        return {name: meaning or MEANINGS.get(name, "") for name, meaning in self.header.columns.items()}
 
     @property
     def needs(self) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ class Stage:
     def __init__(self, database: Database) -> None:
         self._database = database
         database.make_all()
-        self._stored = [view for view in library.load_views().values() if view.stored]
+        self._views = library.load_views()
 
     def play(self, scene: Scene, *, bad: bool) -> list[dict[str, Any]]:
         """The rows of the finding after the scene."""
@@ -34,7 +34,9 @@ class Stage:
             connection.execute(f"DELETE FROM {name}")
             if tables.tables[name]:
                 connection.from_arrow(tables.arrow(name)).insert_into(name)
-        for view in self._stored:
+        for view in library.views_needed(FINDINGS[scene.finding], self._views):
+            if not view.stored:
+                continue
             connection.execute(f"DELETE FROM {view.name}")
             connection.execute(f"INSERT INTO {view.name} {to_duckdb(view.sql, view.path)}")
         found: list[dict[str, Any]] = self._database.run(FINDINGS[scene.finding]).to_pylist()

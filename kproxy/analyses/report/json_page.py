@@ -38,7 +38,7 @@ def _answer(answer: Answer) -> dict[str, Any]:
         "severity": answer.severity,
         "verdict": answer.verdict,
         "meaning": header.meaning,
-        "columns": header.columns,
+        "columns": answer.analysis.columns,
         "action": header.action,
         "reference": header.reference,
         "parameters": answer.parameters,

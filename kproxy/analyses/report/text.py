@@ -88,7 +88,8 @@ def answer_lines(
         yield from textwrap.wrap(answer.verdict, width)
     if answer.fires or not answer.verdict:
         yield ""
-        yield from row_lines(answer.rows, style=style, width=width, most=most, telling=header.columns, long=long)
+        telling = answer.analysis.columns if long else header.columns
+        yield from row_lines(answer.rows, style=style, width=width, most=most, telling=telling, long=long)
     notes = [("Do", header.action), ("See", header.reference), ("Parameters", _parameters(answer))]
     if any(text for _, text in notes):
         yield ""

@@ -10,16 +10,22 @@ columns:
   aspect: "rate: requests a second; errors: share of requests with an error code; size: bytes of request and response; latency: without requests that the broker holds by design"
   client_id: ""
   api_name: ""
-  before_text: ""
-  after_text: ""
-  before_value: ""
-  after_value: ""
-  unit: ""
-  change: ""
+  before_text: software or versions before
+  after_text: software or versions after
+  before_value: in the unit
+  after_value: in the unit
+  unit: of before_value and after_value
+  change: "relative to before: 0.1 is a tenth more"
   p: how probable such a difference would be without a change
   is_significant: p below alpha, min_requests on both sides, and a change of at least min_change
   method: "errors: two proportions; rate: two Poisson rates; size and latency: Mann-Whitney U"
   superiority: probability that a value after is greater than one before
+  change_kind: new, lost, changed, lower, more, less, same
+  principal: ""
+  before_requests: requests compared, before
+  after_requests: requests compared, after
+  z: statistic of the test, in standard deviations
+  words: the row in one sentence
 action: Look at lost clients and lower versions first, then at significant changes of errors and latency.
 parameters:
   alpha: {default: 0.01, meaning: p below which a difference counts.}

@@ -7,11 +7,15 @@ meaning: >-
   where they differ.
 columns:
   client_id: ""
-  setting: ""
-  value: ""
+  setting: name of the setting
+  value: its value
   certainty: "sent: the client sends the value; at least: the traffic shows only a bound; inferred: it follows from behaviour"
-  evidence: ""
+  evidence: requests that show it
   others: "values that were sent less often: several applications share the client id, or the setting was changed"
+  principal: ""
+  software: ""
+  software_version: ""
+  addresses: ""
 action: Compare with what you think you configured.
 reference: https://kafka.apache.org/documentation/#configuration
 parameters:

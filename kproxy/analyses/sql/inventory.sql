@@ -6,17 +6,25 @@ meaning: >-
   Every client (client id, principal and software), its library, and the APIs that it uses.
 columns:
   client_id: ""
-  software: "as the client names it in ApiVersions (KIP-511), or inferred"
+  software: as the client names it in ApiVersions (KIP-511), or inferred
   software_version: ""
-  inferred: "the software was worked out; evidence says from what"
-  addresses: ""
-  connections: ""
-  requests: ""
-  failed_requests: ""
+  inferred: the software was worked out; evidence says from what
+  addresses: client addresses
+  connections: number of them
+  requests: number of them
+  failed_requests: answered with an error code
   principal: ""
   role: "broker: traffic of brokers among themselves"
-  evidence: ""
+  evidence: "where the software is from: ApiVersions, another connection, client id, API versions"
   uses: APIs and the versions asked for
+  library: the line of client_versions that knows the software
+  brokers: host:port of the brokers it talks to
+  sasl_mechanisms: SASL mechanisms it uses
+  tls_versions: "TLS versions it uses; empty: none"
+  request_bytes: bytes of requests
+  response_bytes: bytes of responses
+  first_micros: ""
+  last_micros: ""
 action: Give each application a client.id of its own, and bring software without a name up to date.
 reference: https://cwiki.apache.org/confluence/display/KAFKA/KIP-511
 parameters: {}

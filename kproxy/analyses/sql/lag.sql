@@ -13,9 +13,10 @@ columns:
   lag: end_offset - committed_offset; 0 where the commit is ahead of every end that was seen
   committed_offset: from a commit, or from an answer to OffsetFetch
   end_offset: from Fetch and Produce responses and ListOffsets
-  since_commit_ms: ""
+  since_commit_ms: milliseconds since the last commit
   is_last: the last row of the partition
   cluster: its id, else the first address of its brokers
+  seen: "as seen here; no end seen: lag is then empty"
 action: Where lag grows, add consumers (up to the number of partitions) or look at what they do for each record.
 parameters:
   bucket_ms: {default: 1000, meaning: Length of the times of which the last moment is kept.}

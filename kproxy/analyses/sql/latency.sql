@@ -8,17 +8,22 @@ meaning: >-
 columns:
   api_name: ""
   client_id: ""
-  p50_ms: ""
-  p99_ms: ""
-  max_ms: ""
-  requests: ""
+  p50_ms: median, in milliseconds
+  p99_ms: 99th percentile, in milliseconds
+  max_ms: longest, in milliseconds
+  requests: answered requests
   kind: "waiting: the broker may hold the request by design (Fetch, unless it brought more than 64 KiB; JoinGroup, SyncGroup), or it was sent behind such a request; work: all others"
   broker: ""
-  failed_requests: ""
-  broker_p99_ms: p99 without waiting
-  waited_ms: how long Fetch requests may have waited by their own max.wait.ms; an upper bound
-  throttled_ms: delay by quota that the broker announced (since Kafka 2.0 it answers at once and then mutes the client)
-  proxy_ms: always null, because a capture does not show the proxy's part
+  failed_requests: answered with an error code
+  broker_p99_ms: p99 without waiting, in milliseconds
+  waited_ms: how long Fetch requests may have waited by their own max.wait.ms, in milliseconds; an upper bound
+  throttled_ms: delay by quota that the broker announced (since Kafka 2.0 it answers at once and then mutes the client), in milliseconds
+  proxy_ms: in milliseconds; always null, because a capture does not show the proxy's part
+  p90_ms: 90th percentile, in milliseconds
+  p95_ms: 95th percentile, in milliseconds
+  mean_ms: average, in milliseconds
+  max_throttle_ms: longest throttling, in milliseconds
+  throttled_requests: number of throttled answers
 action: Look at the APIs with the highest p99 that are not of the kind waiting; compare brokers.
 reference: https://kafka.apache.org/documentation/#remote_jmx
 parameters:

@@ -9,17 +9,21 @@ columns:
   direction: "fetch: also an idle consumer; replicate: a broker; subscribe: a group member that was assigned the topic but was not seen to fetch; none: only Metadata names the topic"
   topic: ""
   groups: groups by which the client reads the topic
-  records: ""
-  bytes: ""
+  records: accepted or fetched
+  bytes: of the record batches, as on the wire
   topic_use: what all clients together do with the topic, as far as seen here
   software: ""
   software_version: ""
-  addresses: ""
-  records_per_second: ""
+  addresses: client addresses
+  records_per_second: over the whole capture
   first_micros: ""
   last_micros: ""
-  refused_records: ""
+  refused_records: records that the broker refused
   cluster: its id, else the first address of its brokers
+  principal: ""
+  inferred: ""
+  apis: APIs by which it administers
+  bytes_per_second: over the whole capture
 action: A topic that is only written or untouched for as long as its retention may not be needed; ask its owner.
 parameters:
   topic: {default: "", meaning: Only this topic.}

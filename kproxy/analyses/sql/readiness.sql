@@ -6,22 +6,22 @@ meaning: >-
   Whether brokers of the release answer what each client asks for, and whether clients of that release can talk to each broker
   seen here. Only requests that were seen are judged.
 columns:
-  verdict: >-
-    will break: it asks for what the release does not answer, and cannot ask for more; may break: its library is not known, or the
-    capture does not show enough; fine: what it asked for is answered, or its library is known to ask for more; inside the cluster:
-    brokers of the release do not ask each other for this, and it is upgraded with them
-  asker: >-
-    client; broker to broker: traffic inside the cluster, which is upgraded with the brokers; broker: whether clients of the release can
-    talk to it, client_id is its address
-  client_id: ""
+  verdict: "will break: it asks for what the release does not answer, and cannot ask for more; may break: its library is not known, or the capture does not show enough; fine: what it asked for is answered, or its library is known to ask for more; inside the cluster: brokers of the release do not ask each other for this, and it is upgraded with them"
+  asker: "client; broker to broker: traffic inside the cluster, which is upgraded with the brokers; broker: whether clients of the release can talk to it, client_id is its address"
+  client_id: of a client; of a broker its address
   software_version: ""
-  reason: ""
+  reason: why, in words
   software: ""
   breaks_first: the refused request that it sent first
   problems: each API and version that is refused
-  addresses: ""
-  requests: ""
+  addresses: client addresses
+  requests: requests that were judged
   is_judged: false for traffic inside the cluster
+  principal: ""
+  inferred: ""
+  target: release that is asked about
+  apis: number of APIs that were judged
+  severity: ""
 action: Upgrade clients that will break before the brokers; ask the owners of those that may break which library they use.
 reference: https://cwiki.apache.org/confluence/display/KAFKA/KIP-896
 parameters:

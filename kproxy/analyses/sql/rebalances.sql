@@ -5,19 +5,29 @@ severity: info
 meaning: >-
   Why each rebalance happened, who caused it, how long nobody consumed, and which partitions moved.
 columns:
-  began_at: ""
+  began_at: first sign of it (UTC)
   group_id: ""
   generation_to: generation, or epoch, that was formed; empty where all members left
   cause: "what happened to the member that is named; deployment: several members were restarted one after the other; restart loop: one member was, again and again; follow-up: the second step of the rebalance before (cooperative assignors revoke first, then assign)"
   client_id: the member that caused it
   client_address: ""
-  duration_ms: ""
-  pause_ms: how long no member of the group consumed
-  partition_pause_ms: the longest time that a moved partition had no consumer
+  duration_ms: milliseconds from the one to the other
+  pause_ms: milliseconds for which no member of the group consumed
+  partition_pause_ms: longest time that a moved partition had no consumer, in milliseconds
   moved: partitions that went from one member to another
-  members_after: ""
-  evidence: ""
+  members_after: number of members after
+  evidence: what the traffic shows, in words
   cluster: its id, else the first address of its brokers
+  group_type: classic, consumer (KIP-848), share or streams
+  ended_at: when the last member had its assignment (UTC)
+  generation_from: generation, or epoch, before
+  trigger: what began it, also where cause is a deployment
+  member_id: the member that caused it
+  client_port: port of that member's connection
+  first_moved: up to ten of the partitions that moved
+  added: partitions that no member had before
+  members_before: number of members before
+  protocol: assignor in use
 action: >-
   session timeout: look for a process that died, stood still or was cut off, at the member's address. poll timeout: processing took
   longer than max.poll.interval.ms; fetch less at a time (max.poll.records), or process elsewhere. deployment: use static members

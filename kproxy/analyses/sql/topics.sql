@@ -6,20 +6,32 @@ meaning: >-
   Records, bytes and rates of each topic, how records are batched and compressed, and how evenly they are spread over partitions.
 columns:
   topic: ""
-  direction: ""
-  records: ""
+  direction: produce, fetch (by clients), replicate (by brokers)
+  records: number of records
   bytes: on the wire
-  records_per_second: ""
-  records_per_batch: ""
-  bytes_per_batch: ""
-  codecs: ""
+  records_per_second: over the whole capture
+  records_per_batch: average
+  bytes_per_batch: average, in bytes
+  codecs: number of batches of each codec
   skew: "share of the busiest partition, times the number of partitions seen: 1 is even"
-  partitions: ""
-  compression_ratio: "bytes of a record in compressed batches against uncompressed ones of the same topic and direction, where both were seen"
-  median_gap_ms: time between two batches of a partition
+  partitions: number of partitions seen
+  compression_ratio: bytes of a record in compressed batches against uncompressed ones of the same topic and direction, where both were seen
+  median_gap_ms: median time between two batches of a partition, in milliseconds
   format_old: batches of message format 0 or 1
-  refused_records: ""
+  refused_records: produced records that the broker refused
   cluster: its id, else the first address of its brokers
+  clients: number of clients
+  batches: ""
+  bytes_per_second: over the whole capture
+  least_batch_bytes: size of the smallest batch
+  median_batch_bytes: median size of a batch
+  most_batch_bytes: size of the largest batch
+  bytes_per_record: average, overhead of batches included
+  compressed_share: share of bytes in compressed batches
+  busiest_partition: partition with most records
+  transactional_batches: batches of transactions
+  first_micros: ""
+  last_micros: ""
 action: Small batches of busy topics cost the broker most; raise linger.ms, compress, choose another key where skew is high.
 parameters: {}
 needs: [record_batches, clients, connections, connection_clusters]

@@ -5,6 +5,18 @@ severity: info
 meaning: >
   The client id is the one that the library gives to every program, or empty. Logs, metrics, quotas and this report cannot tell such
   programs from each other.
+columns:
+  client_id: ""
+  shown_client_id: the client id, or the word empty
+  client_address: ""
+  software: ""
+  requests: ""
+  addresses: ""
+  connections: ""
+  first_at: ""
+  last_at: ""
+  connection_id: ""
+  exchange: ""
 action: Set client.id to the name of the application.
 reference: https://kafka.apache.org/documentation/#producerconfigs_client.id
 parameters:

@@ -5,6 +5,18 @@ severity: critical
 meaning: >
   INCONSISTENT_GROUP_PROTOCOL: the member offers no assignor that all others of its group offer too (or another protocol type). It cannot
   join; a rolling change from an eager to the cooperative assignor in one step looks like this.
+columns:
+  client_id: ""
+  client_address: ""
+  software: ""
+  group_id: ""
+  offered: assignors that the member offers
+  in_use: assignors that the group has used
+  errors: times that it was refused
+  first_at: ""
+  last_at: ""
+  connection_id: ""
+  exchange: ""
 action: Give all members of the group at least one assignor in common; change assignors in two rolling restarts, both listed in the first.
 reference: https://kafka.apache.org/documentation/#consumerconfigs_partition.assignment.strategy
 parameters:

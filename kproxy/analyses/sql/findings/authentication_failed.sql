@@ -5,6 +5,19 @@ severity: warning
 meaning: >
   SASL failed: a wrong password or token, an unknown user, or a mechanism that the listener does not offer. Clients that retry keep the
   broker busy; guessing looks the same.
+columns:
+  client_id: ""
+  client_address: ""
+  software: ""
+  user_name: ""
+  sasl_mechanism: ""
+  broker: ""
+  failures: logins that the broker refused
+  error_name: ""
+  first_at: ""
+  last_at: ""
+  connection_id: ""
+  exchange: ""
 action: Correct the credentials or sasl.mechanism of that client; many users tried from one address may be an attack.
 reference: https://kafka.apache.org/documentation/#security_sasl
 parameters:

@@ -5,6 +5,17 @@ severity: notice
 meaning: >
   A client asked for the topic, was told that it does not exist, and shortly afterwards it did, while no CreateTopics request for
   it was seen. Such topics have the broker's default partitions, replication and retention; many of them are spelling mistakes.
+columns:
+  client_id: ""
+  client_address: ""
+  software: ""
+  broker: ""
+  topic: ""
+  ms_until_it_was_there: milliseconds from the first answer that it does not exist to the first that describes it
+  first_at: ""
+  last_at: ""
+  connection_id: ""
+  exchange: ""
 action: >
   Create topics on purpose, with the partitions and replicas that they need, and set auto.create.topics.enable=false on the brokers.
 reference: https://kafka.apache.org/documentation/#brokerconfigs_auto.create.topics.enable

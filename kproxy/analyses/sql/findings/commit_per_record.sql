@@ -5,6 +5,20 @@ severity: warning
 meaning: >
   Each commit is a write to __consumer_offsets with all its replicas. A consumer that commits one record at a time spends its time
   waiting for commits, and makes one topic of the cluster busier than all others.
+columns:
+  client_id: ""
+  client_address: ""
+  software: ""
+  group_id: ""
+  topic: ""
+  commits: commits that moved a partition on
+  records: offsets by which they moved it on
+  records_per_commit: records / commits
+  commits_in_busiest_minute: of those commits
+  first_at: ""
+  last_at: ""
+  connection_id: ""
+  exchange: ""
 action: Commit once per poll() or every few seconds, not per record; records handled twice after a crash have to be harmless anyway.
 reference: https://kafka.apache.org/documentation/#consumerconfigs_auto.commit.interval.ms
 parameters:

@@ -5,6 +5,18 @@ severity: warning
 meaning: >
   A group of ordinary consumers commits every five seconds for each member. Hundreds of commits a minute from one member load the
   coordinator and its log; other groups on that broker feel it. Commits that repeat an offset do nothing at all.
+columns:
+  client_id: ""
+  client_address: ""
+  software: ""
+  group_id: ""
+  commits: OffsetCommit requests
+  commits_in_busiest_minute: of those requests
+  repeated_percent: percent of the committed offsets that had been committed before
+  first_at: ""
+  last_at: ""
+  connection_id: ""
+  exchange: ""
 action: Raise auto.commit.interval.ms, or commit in the application by time and not by record; skip the commit when nothing was read.
 reference: https://kafka.apache.org/documentation/#consumerconfigs_auto.commit.interval.ms
 parameters:

@@ -5,6 +5,18 @@ severity: warning
 meaning: >
   Many short connections in a minute, each with work on it: a client object is made for each record, request or job. Each costs the
   broker a handshake, a login and a metadata answer, and the producer its batching.
+columns:
+  client_id: ""
+  client_address: ""
+  software: ""
+  broker: ""
+  connections: connections that did some work and lived shorter than max_seconds
+  connections_in_busiest_minute: of those, that were opened in it
+  requests_per_connection: average of those connections
+  first_at: ""
+  last_at: ""
+  connection_id: ""
+  exchange: ""
 action: Make one client when the process starts and keep it; a producer is safe for all threads of a process.
 reference: https://kafka.apache.org/documentation/#producerapi
 parameters:

@@ -5,6 +5,19 @@ severity: critical
 meaning: >
   NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE or COORDINATOR_LOAD_IN_PROGRESS for longer than a restart takes. The group cannot commit
   or rebalance meanwhile. Either __consumer_offsets (or __transaction_state) has no leader, or brokers restart again and again.
+columns:
+  client_id: ""
+  client_address: ""
+  software: ""
+  resource: group or transactional id
+  errors: ""
+  error_name: ""
+  brokers: number of brokers that answered so
+  seconds: ""
+  first_at: ""
+  last_at: ""
+  connection_id: ""
+  exchange: ""
 action: Look at the leaders of __consumer_offsets and __transaction_state (kafka-topics.sh --describe --unavailable-partitions) and at restarts of brokers.
 reference: https://kafka.apache.org/documentation/#design_offsetmanagement
 parameters:

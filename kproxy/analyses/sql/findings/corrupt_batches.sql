@@ -5,6 +5,21 @@ severity: critical
 meaning: >
   The checksum of a record batch does not match its bytes, or the broker said so (CORRUPT_MESSAGE). In a Produce request: the client or
   the network damaged it. In a Fetch response: the broker's disk did, and consumers cannot get past it.
+columns:
+  client_id: ""
+  client_address: ""
+  software: ""
+  broker: ""
+  topic: ""
+  partition: ""
+  direction: produced or fetched
+  batches: batches with a wrong checksum, or refused as corrupt
+  refused: of those, refused by the broker
+  base_offset: the lowest in these batches; of produced ones as the producer wrote it
+  first_at: ""
+  last_at: ""
+  connection_id: ""
+  exchange: ""
 action: >
   Produced: update the client, check that host's memory and network. Fetched: check the broker's disk; let the leader move to a replica
   whose copy is good.

@@ -5,6 +5,22 @@ severity: warning
 meaning: >
   Kafka 4.0 dropped old versions of its APIs (KIP-896). These clients use some of them, and stop working when the brokers are upgraded.
   What brokers say to each other is left out: it is upgraded with them.
+columns:
+  client_id: ""
+  client_address: ""
+  software: ""
+  release: release that is asked about
+  api_key: Kafka's number of the API
+  api_name: ""
+  lowest_version: lowest version that the client asked for
+  highest_version: highest version that the client asked for
+  min_version: "lowest version that the release answers; empty: it does not have the API"
+  taken: the same in words
+  requests: with a version that the release refuses
+  first_at: ""
+  last_at: ""
+  connection_id: ""
+  exchange: ""
 action: Update these clients before the brokers; see the analysis readiness for all of them and for other releases.
 reference: https://cwiki.apache.org/confluence/display/KAFKA/KIP-896%3A+Remove+old+client+protocol+API+versions+in+Kafka+4.0
 parameters:

@@ -5,6 +5,20 @@ severity: warning
 meaning: >
   A fetch waits at the broker until there is something, by default up to half a second. This client's fetches return empty at once, many
   times a second: they cost both sides processor time and bring nothing.
+columns:
+  client_id: ""
+  client_address: ""
+  software: ""
+  broker: ""
+  fetches: Fetch requests that were answered without an error
+  empty: of those, without records
+  empty_in_busiest_minute: of the empty ones
+  max_wait_ms: least fetch.max.wait.ms, in milliseconds
+  min_bytes: least fetch.min.bytes, in bytes
+  first_at: ""
+  last_at: ""
+  connection_id: ""
+  exchange: ""
 action: Set fetch.max.wait.ms back to 500 and fetch.min.bytes to at least 1; do not poll partitions that another thread has paused or closed.
 reference: https://kafka.apache.org/documentation/#consumerconfigs_fetch.max.wait.ms
 parameters:

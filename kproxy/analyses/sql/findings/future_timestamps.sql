@@ -6,6 +6,18 @@ meaning: >
   The producer's time stamp (CreateTime) is later than the time at which the record was sent: its clock is wrong, or it writes seconds or
   microseconds where milliseconds belong. Retention by time keeps such segments for as long; brokers from 4.0 on refuse what is more
   than an hour ahead.
+columns:
+  client_id: ""
+  client_address: ""
+  software: ""
+  topic: ""
+  batches: batches with a time stamp too far ahead
+  records: records in those batches
+  most_seconds_ahead: farthest time stamp ahead of its request, in seconds
+  first_at: ""
+  last_at: ""
+  connection_id: ""
+  exchange: ""
 action: Correct the clock of that host (NTP), or the unit of the time stamps that the application sets.
 reference: https://kafka.apache.org/documentation/#topicconfigs_message.timestamp.after.max.ms
 parameters:

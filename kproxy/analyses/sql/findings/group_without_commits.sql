@@ -6,6 +6,17 @@ meaning: >
   Members of the group fetched records for a good while, and no commit of the group was seen. After a restart they begin where
   auto.offset.reset says: everything again, or nothing of what came meanwhile. Groups that keep their offsets elsewhere (Flink, some
   connectors) are right to do so.
+columns:
+  client_id: ""
+  client_address: ""
+  software: ""
+  group_id: ""
+  records: that the client fetched
+  seconds: for which it fetched as a member
+  first_at: ""
+  last_at: ""
+  connection_id: ""
+  exchange: ""
 action: Set enable.auto.commit=true or commit in the application; where offsets are kept elsewhere on purpose, leave it.
 reference: https://kafka.apache.org/documentation/#consumerconfigs_enable.auto.commit
 parameters:

@@ -6,6 +6,23 @@ meaning: >
   All records of a key go to one partition, and one consumer handles them. A key with a large share of the records limits the whole
   topic to the speed of that consumer. Keys are shown as hexadecimal bytes, their first 32. Without the table records (decode with
   --records) this finds nothing.
+columns:
+  client_id: ""
+  client_address: ""
+  software: ""
+  topic: ""
+  partition: lowest partition with the key
+  key_hex: first 32 bytes of the key, in hexadecimal
+  key_bytes: length of the key in bytes
+  direction: produce, or fetch where no produced record was seen
+  records: with this key
+  topic_records: with any key in this topic
+  keys: different keys in this topic
+  percent: records as percent of topic_records
+  first_at: ""
+  last_at: ""
+  connection_id: ""
+  exchange: ""
 action: Add something to the key that spreads it (a sub-key, a bucket number) if order within it is not needed, or send such records without a key.
 reference: https://kafka.apache.org/documentation/#intro_concepts_and_terms
 parameters:

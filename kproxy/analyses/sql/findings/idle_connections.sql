@@ -5,6 +5,17 @@ severity: notice
 meaning: >
   Many connections of one client to one broker are open at the end and have been idle for a while: clients are made and never closed.
   Each costs memory on both sides; brokers have a limit (max.connections.per.ip), and close idle ones after ten minutes.
+columns:
+  client_id: ""
+  client_address: ""
+  software: ""
+  broker: ""
+  connections: open at the end of the capture without a request for min_idle_seconds
+  longest_idle_seconds: seconds from its last frame to the end of the capture
+  first_at: ""
+  last_at: ""
+  connection_id: ""
+  exchange: ""
 action: Close producers, consumers and admin clients that are no longer used, or better, make one and keep it.
 reference: https://kafka.apache.org/documentation/#brokerconfigs_connections.max.idle.ms
 parameters:

@@ -5,6 +5,19 @@ severity: info
 meaning: >
   The last assignment seen of the group leaves members without a partition. They take part in each rebalance and do nothing; more of
   them do not make the group faster.
+columns:
+  client_id: ""
+  client_address: ""
+  software: ""
+  group_id: ""
+  generation: the last that was seen
+  members: members of it
+  idle: of those, without a partition
+  partitions: partitions that were assigned
+  first_at: ""
+  last_at: ""
+  connection_id: ""
+  exchange: ""
 action: Add partitions to the topic, or run no more members than partitions (spare ones for failover are fine).
 reference: https://kafka.apache.org/documentation/#intro_consumers
 parameters:

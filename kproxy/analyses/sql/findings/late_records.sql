@@ -5,6 +5,18 @@ severity: notice
 meaning: >
   The time stamps (CreateTime) of a partition go back by minutes or more. Windows of stream processing drop late records, searching by
   time (offsetsForTimes) finds the wrong place, and retention by time deletes too late.
+columns:
+  client_id: ""
+  client_address: ""
+  software: ""
+  topic: ""
+  batches: batches whose latest time stamp is behind an earlier one
+  records: records in those batches
+  most_seconds_late: farthest behind, in seconds
+  first_at: ""
+  last_at: ""
+  connection_id: ""
+  exchange: ""
 action: >
   Look for a producer that replays or buffers old records, or whose clock is behind; send such records to a topic of their own, or set
   message.timestamp.type=LogAppendTime on the topic.

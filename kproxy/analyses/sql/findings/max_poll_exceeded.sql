@@ -6,6 +6,21 @@ meaning: >
   The application took longer than max.poll.interval.ms (5 minutes by default) between two polls, so the client left the group by
   itself. Its partitions moved, and what it was handling will be handled again. Java's consumer says so when it leaves; of others it is
   inferred: they leave and, on the same connection, join again a while later.
+columns:
+  client_id: ""
+  client_address: ""
+  software: ""
+  group_id: ""
+  member_id: ""
+  group_instance_id: of a static member (KIP-345)
+  evidence: "stated: the client gave the reason; inferred: it left without one and came back on the same connection"
+  reason: as the client gave it
+  rebalance_timeout_ms: max.poll.interval.ms, in milliseconds
+  away_ms: milliseconds from leaving to joining again
+  first_at: ""
+  last_at: ""
+  connection_id: ""
+  exchange: ""
 action: >
   Take fewer records per poll (max.poll.records), handle them faster or on another thread, or raise max.poll.interval.ms.
 reference: https://kafka.apache.org/documentation/#consumerconfigs_max.poll.interval.ms

@@ -5,6 +5,18 @@ severity: critical
 meaning: >
   The broker refused the batch (MESSAGE_TOO_LARGE or RECORD_LIST_TOO_LARGE). The producer gives these records up: they are lost
   unless the application notices the error.
+columns:
+  client_id: ""
+  client_address: ""
+  software: ""
+  topic: ""
+  errors: refused Produce requests for this topic
+  error_name: ""
+  largest_request_bytes: size of the largest such request, in bytes
+  first_at: ""
+  last_at: ""
+  connection_id: ""
+  exchange: ""
 action: >
   Send less per record (a reference to a large object instead of the object), compress, or raise max.message.bytes of the topic
   together with max.request.size of the producer and fetch limits of the consumers.

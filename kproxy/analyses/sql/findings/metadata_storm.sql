@@ -5,6 +5,19 @@ severity: warning
 meaning: >
   A client needs metadata when it starts, every five minutes, and after a change of leaders. One that asks all the time either
   looks for a topic that does not exist, is made anew for each record, or asks for every topic of the cluster by mistake.
+columns:
+  client_id: ""
+  client_address: ""
+  software: ""
+  requests: Metadata requests
+  requests_in_busiest_minute: of those
+  without_topics: "of those, without a topic: they ask for all or none"
+  connections: ""
+  response_bytes: bytes of their answers
+  first_at: ""
+  last_at: ""
+  connection_id: ""
+  exchange: ""
 action: >
   Keep one client for the life of the process, name topics that exist, and leave metadata.max.age.ms at its default of five minutes.
 reference: https://kafka.apache.org/documentation/#producerconfigs_metadata.max.age.ms

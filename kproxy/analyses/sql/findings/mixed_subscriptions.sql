@@ -6,6 +6,21 @@ meaning: >
   At the same time, members of one group subscribe to different topics, each to some that the other does not read. Mostly two applications share a group id by mistake: each
   restart of one rebalances the other, and lag of the group says nothing about either. While a release with other topics is rolled out
   it is as it should be.
+columns:
+  client_id: ""
+  client_address: ""
+  software: ""
+  group_id: ""
+  topics: what these members subscribe to
+  connections: of members with this subscription
+  other_client_id: a member with the other subscription
+  other_client_address: its address
+  other_topics: what it subscribes to
+  seconds: for which both were in use
+  first_at: ""
+  last_at: ""
+  connection_id: ""
+  exchange: ""
 action: Give each application its own group.id.
 reference: https://kafka.apache.org/documentation/#consumerconfigs_group.id
 parameters:

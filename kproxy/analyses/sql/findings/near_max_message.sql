@@ -5,6 +5,19 @@ severity: notice
 meaning: >
   One record takes up almost all that the broker accepts in a batch (message.max.bytes, by default 1 MiB). The next one that is a
   little larger is refused and lost. Batches of many records do not count: producers make those as large as they may.
+columns:
+  client_id: ""
+  client_address: ""
+  software: ""
+  topic: ""
+  batches: batches near the limit
+  largest_bytes: size of the largest of them, in bytes
+  percent_of_max: the same as percent of max_message_bytes
+  max_message_bytes: the limit assumed, in bytes
+  first_at: ""
+  last_at: ""
+  connection_id: ""
+  exchange: ""
 action: Send less per record, compress, or raise max.message.bytes of the topic before it happens.
 reference: https://kafka.apache.org/documentation/#brokerconfigs_message.max.bytes
 parameters:

@@ -5,12 +5,25 @@ severity: info
 meaning: >
   Text and JSON usually shrink to a third or less. Without compression they cost that much more network, disk, replication and
   page cache, on every broker and for every consumer. Records that are compressed already (images, encrypted values) gain nothing.
+columns:
+  client_id: ""
+  client_address: ""
+  software: ""
+  topic: ""
+  batches: without compression
+  records: in those batches
+  bytes: of those batches, as on the wire
+  bytes_per_batch: average
+  first_at: ""
+  last_at: ""
+  connection_id: ""
+  exchange: ""
 action: Set compression.type=zstd or lz4 on the producer, unless the values are compressed or encrypted already.
 reference: https://kafka.apache.org/documentation/#producerconfigs_compression.type
 parameters:
   min_bytes: {default: 5000000, meaning: "Bytes sent without compression below which a client and topic are not listed."}
   min_batch_bytes: {default: 1000, meaning: "Bytes per batch, on average, below which compression would gain little."}
-needs: [client_batches]
+needs: [produced_minutes]
 verdict: "{count client_id:producer sends/producers send} much without compression. Most: {client_id} to {topic}, {bytes:bytes}. Set compression.type=zstd or lz4, unless the values are compressed or encrypted already."
 order: 50
 */
@@ -18,17 +31,17 @@ WITH found AS (
     SELECT
         client_id,
         client_address,
-        coalesce(topic, topic_id) AS topic,
+        topic,
         max(software) AS software,
-        count(*) AS batches,
-        CAST(sum(count) AS BIGINT) AS records,
-        CAST(sum(size) AS BIGINT) AS bytes,
-        min(at) AS first_at,
-        max(at) AS last_at,
-        min(struct(at_us, connection_id, exchange)) AS example
-    FROM client_batches
-    WHERE direction = 'produce' AND codec = 'none'
-    GROUP BY client_id, client_address, coalesce(topic, topic_id)
+        CAST(sum(batches) AS BIGINT) AS batches,
+        CAST(sum(records) AS BIGINT) AS records,
+        CAST(sum(bytes) AS BIGINT) AS bytes,
+        min(first_at) AS first_at,
+        max(last_at) AS last_at,
+        min(example) AS example
+    FROM produced_minutes
+    WHERE codec = 'none'
+    GROUP BY client_id, client_address, topic
 )
 SELECT
     client_id,

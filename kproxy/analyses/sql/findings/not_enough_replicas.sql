@@ -5,6 +5,20 @@ severity: critical
 meaning: >
   Fewer replicas are in sync than min.insync.replicas asks for, so the broker refuses records with acks=all. Producers retry until
   delivery.timeout.ms, then the records are lost to them.
+columns:
+  client_id: ""
+  client_address: ""
+  software: ""
+  broker: ""
+  topic: ""
+  partition: ""
+  errors: Produce requests refused for this partition
+  error_name: ""
+  seconds: ""
+  first_at: ""
+  last_at: ""
+  connection_id: ""
+  exchange: ""
 action: Bring the missing brokers back; look for under-replicated partitions (kafka-topics.sh --describe --under-min-isr-partitions).
 reference: https://kafka.apache.org/documentation/#topicconfigs_min.insync.replicas
 parameters:

@@ -5,6 +5,17 @@ severity: notice
 meaning: >
   Clients spoke TLS, HTTP or something else to a port where others speak Kafka in the clear. A client with security.protocol=SSL on a PLAINTEXT
   listener, a health check of a load balancer, or a scan.
+columns:
+  client_id: ""
+  client_address: ""
+  software: ""
+  broker: ""
+  not_kafka: "what it looks like: tls, http, ssh, unknown"
+  connections: ""
+  first_at: ""
+  last_at: ""
+  connection_id: ""
+  exchange: ""
 action: Correct security.protocol or the port of that client; let health checks open a connection and send nothing.
 reference: https://kafka.apache.org/documentation/#producerconfigs_security.protocol
 parameters:

@@ -5,6 +5,18 @@ severity: critical
 meaning: >
   The broker answers OFFSET_OUT_OF_RANGE again and again: the records at these offsets were deleted by retention (or the offset is
   beyond the end) and the consumer does not move to one that exists.
+columns:
+  client_id: ""
+  client_address: ""
+  software: ""
+  topic: ""
+  partition: ""
+  errors: OFFSET_OUT_OF_RANGE answers for the partition
+  seconds: ""
+  first_at: ""
+  last_at: ""
+  connection_id: ""
+  exchange: ""
 action: >
   Set the group's offsets to ones that exist (kafka-consumer-groups.sh --reset-offsets) or set auto.offset.reset; if it comes back, the
   consumer is slower than retention.ms or retention.bytes allow.

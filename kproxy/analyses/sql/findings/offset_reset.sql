@@ -5,6 +5,20 @@ severity: critical
 meaning: >
   The consumer asked for an offset that does not exist (OFFSET_OUT_OF_RANGE) and went on at another one, as auto.offset.reset says.
   Records in between were skipped (a jump forward), or are read again (a jump backward).
+columns:
+  client_id: ""
+  client_address: ""
+  software: ""
+  topic: ""
+  partition: ""
+  from_offset: asked for, and gone
+  to_offset: asked for next
+  records: offsets between the two
+  direction: "skipped: forward; reread: backward"
+  first_at: ""
+  last_at: ""
+  connection_id: ""
+  exchange: ""
 action: >
   A jump forward is lost work: find out whether retention deleted the records before they were read, and raise retention.ms or
   speed the consumer up. A jump backward: make handling twice harmless.

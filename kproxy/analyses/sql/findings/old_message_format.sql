@@ -5,11 +5,23 @@ severity: warning
 meaning: >
   Records are written in message format 0 or 1. They have no headers, no idempotence and no transactions, cost the broker a conversion,
   and brokers of Kafka 4 do not take them (KIP-724).
+columns:
+  client_id: ""
+  client_address: ""
+  software: ""
+  topic: ""
+  magic: message format, 0 or 1
+  batches: messages or compressed wrappers
+  records: ""
+  first_at: ""
+  last_at: ""
+  connection_id: ""
+  exchange: ""
 action: Update the client; with librdkafka, do not set broker.version.fallback or api.version.request=false.
 reference: https://cwiki.apache.org/confluence/display/KAFKA/KIP-724%3A+Drop+support+for+message+formats+v0+and+v1
 parameters:
   min_batches: {default: 1, meaning: "Fewer such messages of a client to a topic are not listed."}
-needs: [client_batches]
+needs: [produced_minutes]
 verdict: "{count client_id:producer writes/producers write} an old message format. Most: {client_id} at {client_address} to {topic}, {records:record/records} in format {magic}. Kafka 4 refuses it: update the client."
 order: 46
 */
@@ -17,17 +29,18 @@ WITH found AS (
     SELECT
         client_id,
         client_address,
-        coalesce(topic, topic_id) AS topic,
+        topic,
         magic,
         max(software) AS software,
-        count(*) AS batches,
-        CAST(sum(count) AS BIGINT) AS records,
-        min(at) AS first_at,
-        max(at) AS last_at,
-        min(struct(at_us, connection_id, exchange)) AS example
-    FROM client_batches
-    WHERE direction = 'produce' AND magic < 2
-    GROUP BY client_id, client_address, coalesce(topic, topic_id), magic
+        CAST(sum(batches) AS BIGINT) AS batches,
+        CAST(sum(records) AS BIGINT) AS records,
+        CAST(sum(bytes) AS BIGINT) AS bytes,
+        min(first_at) AS first_at,
+        max(last_at) AS last_at,
+        min(example) AS example
+    FROM produced_minutes
+    WHERE magic < 2
+    GROUP BY client_id, client_address, topic, magic
 )
 SELECT
     client_id,

@@ -3,6 +3,17 @@ id: old_tls
 title: Connections with a version of TLS that is no longer safe
 severity: warning
 meaning: TLS 1.0 and 1.1 were withdrawn in 2021 (RFC 8996), SSL 3.0 in 2015. Java disables them by default, so these clients stop working at an update too.
+columns:
+  client_id: ""
+  client_address: ""
+  software: ""
+  broker: ""
+  tls_version: negotiated version
+  connections: ""
+  first_at: ""
+  last_at: ""
+  connection_id: ""
+  exchange: ""
 action: Update the client's TLS library and set ssl.enabled.protocols=TLSv1.2,TLSv1.3 on client and broker.
 reference: https://kafka.apache.org/documentation/#brokerconfigs_ssl.enabled.protocols
 parameters:

@@ -5,6 +5,22 @@ severity: critical
 meaning: >
   Between the first record of the transaction and its commit or abort passed more than the limit, or neither was seen (unfinished). Until then no
   read_committed consumer gets any later record of these partitions, of any producer; the broker ends it after transaction.timeout.ms.
+columns:
+  severity: "critical: not ended when the capture ended; warning: aborted; notice: committed, late"
+  client_id: ""
+  client_address: ""
+  software: ""
+  transactional_id: transactional.id
+  producer_id: as the coordinator gave it
+  producer_epoch: likewise
+  topics: topics that were written to
+  records: written in the transaction
+  seconds: from its first record to its end, or to the end of the capture
+  outcome: committed, aborted, restarted (another InitProducerId), unfinished
+  first_at: ""
+  last_at: ""
+  connection_id: ""
+  exchange: ""
 action: >
   Commit more often, and see to it that the producer aborts when it fails; hanging ones are found and ended by kafka-transactions.sh
   find-hanging and abort.

@@ -5,6 +5,18 @@ severity: critical
 meaning: >
   SASL PLAIN sends the password as it is, OAUTHBEARER a token that works for whoever has it, and these connections have no TLS. Anyone
   on the path can read and use them. (A capture that was decrypted before it came here, as kproxy run --capture writes it, looks so too.)
+columns:
+  client_id: ""
+  client_address: ""
+  software: ""
+  user_name: ""
+  sasl_mechanism: ""
+  broker: ""
+  connections: with a login in the clear
+  first_at: ""
+  last_at: ""
+  connection_id: ""
+  exchange: ""
 action: Use security.protocol=SASL_SSL on this listener, then change the passwords that were sent; SCRAM without TLS is only a little better.
 reference: https://kafka.apache.org/documentation/#security_sasl_plain_production
 parameters:

@@ -5,6 +5,22 @@ severity: warning
 meaning: >
   A read_committed consumer has read everything up to the last stable offset. Later records are there, but a transaction before them is
   still open, so that it may not see them: its lag grows although nothing is wrong with it.
+columns:
+  client_id: ""
+  client_address: ""
+  software: ""
+  broker: ""
+  topic: ""
+  partition: ""
+  last_stable_offset: first offset of the open transaction
+  high_watermark: end of the partition
+  waiting: offsets between the two
+  fetches: fetches answered in that state
+  seconds: between the first and the last of them
+  first_at: ""
+  last_at: ""
+  connection_id: ""
+  exchange: ""
 action: Find the producer of the open transaction (finding open_transaction, or kafka-transactions.sh find-hanging) and end it.
 reference: https://kafka.apache.org/documentation/#consumerconfigs_isolation.level
 parameters:

@@ -5,6 +5,20 @@ severity: critical
 meaning: >
   The group began generation after generation within a few minutes. During each rebalance of the eager protocol nobody consumes;
   members that are too slow to keep up are thrown out, which begins the next one.
+columns:
+  client_id: ""
+  client_address: ""
+  software: ""
+  group_id: ""
+  group_type: classic, consumer (KIP-848), share or streams
+  generations: generations, or epochs, that were formed in the period
+  members: different member ids in the period
+  addresses: ""
+  seconds: length of the storm
+  first_at: ""
+  last_at: ""
+  connection_id: ""
+  exchange: ""
 action: >
   See the analysis rebalances for who caused each; usual causes are max.poll.interval.ms, crashing members, rolling restarts without
   group.instance.id, and eager assignors (use CooperativeStickyAssignor or group.protocol=consumer).

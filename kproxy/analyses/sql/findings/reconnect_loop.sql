@@ -5,6 +5,23 @@ severity: warning
 meaning: >
   Connection after connection ends within seconds with nothing but the opening on it (ApiVersions, SASL), while few or none
   of this client get any further. The login fails, or the two sides do not agree on a protocol.
+columns:
+  client_id: ""
+  client_address: ""
+  software: ""
+  user_name: ""
+  sasl_mechanism: ""
+  broker: ""
+  connections: that did nothing but log in, or try to
+  connections_in_busiest_five_minutes: of those
+  errors: of those, with an error
+  error_name: Kafka's name of one of the errors; none
+  closed_by_broker: of those, closed by the broker first
+  connections_that_worked: other connections of the client, which did some work
+  first_at: ""
+  last_at: ""
+  connection_id: ""
+  exchange: ""
 action: >
   Look at the last exchange of the example connection and at the broker's log: wrong credentials or mechanism, a
   listener of another security protocol.

@@ -5,6 +5,18 @@ severity: warning
 meaning: >
   The group refused the commit because the member no longer belongs to it (UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION, FENCED_...): it was
   away too long, or a rebalance took its partitions. What it had handled since its last commit is handled again by another member.
+columns:
+  client_id: ""
+  client_address: ""
+  software: ""
+  group_id: ""
+  member_id: ""
+  commits: commits that the coordinator refused
+  error_name: ""
+  first_at: ""
+  last_at: ""
+  connection_id: ""
+  exchange: ""
 action: >
   Lower max.poll.records or raise max.poll.interval.ms so that handling ends before the group gives up; commit in the rebalance
   listener when partitions are revoked.

@@ -5,6 +5,20 @@ severity: critical
 meaning: >
   The broker refused a batch with OUT_OF_ORDER_SEQUENCE_NUMBER, DUPLICATE_SEQUENCE_NUMBER or UNKNOWN_PRODUCER_ID: batches before it
   are missing, or the broker no longer knows the producer. Records were lost, or will be if the application goes on.
+columns:
+  client_id: ""
+  client_address: ""
+  software: ""
+  topic: ""
+  partition: ""
+  producer_id: of the refused batch
+  errors: refused batches
+  error_name: ""
+  base_sequence: lowest sequence number that was refused
+  first_at: ""
+  last_at: ""
+  connection_id: ""
+  exchange: ""
 action: >
   Update the client, and look for records that expired in the producer (delivery.timeout.ms) or were deleted quickly by retention;
   close and reopen the producer, and send again what was not acknowledged.

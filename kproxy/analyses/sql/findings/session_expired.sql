@@ -6,6 +6,19 @@ meaning: >
   A heartbeat was answered with UNKNOWN_MEMBER_ID or FENCED_MEMBER_EPOCH although the member had not left: no heartbeat had arrived
   within session.timeout.ms, or it did not join a rebalance in time, so the group went on without it. Its process stood still (garbage collection, a paused container, a busy
   processor), or the network was cut.
+columns:
+  client_id: ""
+  client_address: ""
+  software: ""
+  group_id: ""
+  member_id: ""
+  error_name: ""
+  session_timeout_ms: session.timeout.ms, in milliseconds; empty where it was not seen, or the broker sets it
+  silence_ms: milliseconds from the member's request before to the refused one
+  first_at: ""
+  last_at: ""
+  connection_id: ""
+  exchange: ""
 action: Look at pauses of that process and at its network at this time; raise session.timeout.ms (45 s by default) if pauses are normal there.
 reference: https://kafka.apache.org/documentation/#consumerconfigs_session.timeout.ms
 parameters:

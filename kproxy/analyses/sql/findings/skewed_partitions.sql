@@ -5,6 +5,23 @@ severity: notice
 meaning: >
   One partition takes several times what the others take. One broker, one disk and one consumer carry the topic, however many
   partitions and consumers it has.
+columns:
+  client_id: ""
+  client_address: ""
+  software: ""
+  clients: that produce to the partition; the named one most
+  topic: ""
+  partition: ""
+  records: produced to the partition
+  bytes: of its record batches, as on the wire
+  topic_records: produced to the topic
+  other_partitions: number of other partitions that were written to
+  percent: records as percent of topic_records
+  times_others: records as a multiple of the other partitions' average
+  first_at: ""
+  last_at: ""
+  connection_id: ""
+  exchange: ""
 action: Look at the keys (see hot_keys, which needs --records) and at custom partitioners; a key that is the same for most records belongs elsewhere.
 reference: https://kafka.apache.org/documentation/#producerconfigs_partitioner.class
 parameters:

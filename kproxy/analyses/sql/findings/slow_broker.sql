@@ -6,6 +6,22 @@ meaning: >
   A considerable share of the requests that a broker ought to answer at once took longer than the limit. Waiting by design is left
   out (Fetch, JoinGroup, SyncGroup, throttled answers), and so is waiting behind an earlier request of the connection. If one broker is slow and the others are not, its disk or its network is; if
   all are, look at replication (acks=all waits for the slowest in-sync replica).
+columns:
+  client_id: of the slowest answer
+  client_address: ""
+  software: ""
+  broker: ""
+  api_name: ""
+  requests: answers of the API, without those that wait by design
+  slow: of those, slower than slow_ms
+  percent: slow as percent of requests
+  slow_ms: the threshold, in milliseconds
+  longest_ms: milliseconds that the slowest took, without the wait for earlier requests of its connection
+  clients: number of clients that asked
+  first_at: ""
+  last_at: ""
+  connection_id: ""
+  exchange: ""
 action: See the analysis latency for the API and the time; look at the broker's disk, garbage collection, request queue and at under-replicated partitions.
 reference: https://kafka.apache.org/documentation/#monitoring
 parameters:

@@ -5,6 +5,20 @@ severity: warning
 meaning: >
   The consumer is far behind the end of its partitions, and each fetch brings only a little, although the broker could give more. Its
   fetch limits (fetch.max.bytes, max.partition.fetch.bytes) are too small, so it spends its time waiting for requests.
+columns:
+  client_id: ""
+  client_address: ""
+  software: ""
+  broker: ""
+  fetches: answers with records while at least min_lag behind
+  records: in those answers
+  bytes_per_fetch: average bytes of records
+  lag: most offsets behind in one answer, over its partitions
+  max_bytes: fetch.max.bytes, in bytes
+  first_at: ""
+  last_at: ""
+  connection_id: ""
+  exchange: ""
 action: Set max.partition.fetch.bytes and fetch.max.bytes back to their defaults (1 MiB and 50 MiB) or above.
 reference: https://kafka.apache.org/documentation/#consumerconfigs_max.partition.fetch.bytes
 parameters:

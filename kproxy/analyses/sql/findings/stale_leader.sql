@@ -5,6 +5,21 @@ severity: critical
 meaning: >
   A broker answers NOT_LEADER_OR_FOLLOWER (or FENCED_LEADER_EPOCH) on the same connection for the same partition again and again. The
   client ought to ask for metadata and go to the new leader; it did not, or gets old metadata.
+columns:
+  client_id: ""
+  client_address: ""
+  software: ""
+  broker: ""
+  topic: ""
+  partition: ""
+  api_name: ""
+  error_name: ""
+  errors: answers that the broker does not lead the partition
+  seconds: ""
+  first_at: ""
+  last_at: ""
+  connection_id: ""
+  exchange: ""
 action: Restart this client now; then update it, and check that each broker's advertised.listeners can be reached from there.
 reference: https://kafka.apache.org/protocol#protocol_error_codes
 parameters:

@@ -5,6 +5,19 @@ severity: warning
 meaning: >
   Two processes use the same group.instance.id, so that each throws the other out (FENCED_INSTANCE_ID, UNRELEASED_INSTANCE_ID), or one
   process restarts all the time. Static membership then causes the rebalances that it is meant to save.
+columns:
+  client_id: ""
+  client_address: ""
+  software: ""
+  group_id: ""
+  group_instance_id: group.instance.id
+  conflicts: answers that another process has the id (FENCED_INSTANCE_ID, UNRELEASED_INSTANCE_ID)
+  joins: different member ids that joined with it
+  addresses: ""
+  first_at: ""
+  last_at: ""
+  connection_id: ""
+  exchange: ""
 action: Give each process its own group.instance.id (the pod's ordinal, the host's name); find out why it restarts.
 reference: https://cwiki.apache.org/confluence/display/KAFKA/KIP-345%3A+Introduce+static+membership+protocol+to+reduce+consumer+rebalances
 parameters:

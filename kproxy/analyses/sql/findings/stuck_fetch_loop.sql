@@ -5,6 +5,23 @@ severity: critical
 meaning: >
   The consumer asks for the same offset over and over while the partition has records from there on. Either it gets them each time and
   goes back (a record that it cannot handle, retried for ever), or the broker returns nothing although there is something.
+columns:
+  client_id: ""
+  client_address: ""
+  software: ""
+  broker: ""
+  topic: ""
+  partition: ""
+  offset: asked for again and again
+  readable_end: offset up to which the partition can be read
+  fetches: that asked for it
+  all_fetches: of the partition meanwhile
+  with_records: of the repeated ones, answered with records
+  seconds: ""
+  first_at: ""
+  last_at: ""
+  connection_id: ""
+  exchange: ""
 action: >
   If records came back: find the record at this offset (kproxy decode --records) that the application fails on; skip it or send it to a
   dead-letter topic. If none came back: look at the broker's log for that partition, and at fetch sizes below the size of a batch.

@@ -5,6 +5,19 @@ severity: notice
 meaning: >
   The broker told the client to wait because it is over its quota of bytes or of request time. Its latency grows by that much; to
   its users it looks as if the broker were slow.
+columns:
+  client_id: ""
+  client_address: ""
+  software: ""
+  api_name: ""
+  throttled: answers that told the client to wait
+  exchanges: answers in all
+  throttled_ms: waiting in all, in milliseconds
+  longest_ms: longest single wait, in milliseconds
+  first_at: ""
+  last_at: ""
+  connection_id: ""
+  exchange: ""
 action: Raise the client's quota, or spread or lower its traffic; see which quota applies with kafka-configs.sh --describe.
 reference: https://kafka.apache.org/documentation/#design_quotas
 parameters:

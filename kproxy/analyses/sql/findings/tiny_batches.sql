@@ -5,6 +5,20 @@ severity: notice
 meaning: >
   Each request carries one or two small records, at a rate at which many would fit together. Brokers then work per request
   instead of per megabyte, compression has nothing to work with, and logs and indexes grow by the overhead of each batch.
+columns:
+  client_id: ""
+  client_address: ""
+  software: ""
+  topic: ""
+  batches: ""
+  records: ""
+  records_per_batch: average
+  bytes_per_batch: average
+  batches_in_busiest_minute: of these batches
+  first_at: ""
+  last_at: ""
+  connection_id: ""
+  exchange: ""
 action: >
   Let the producer wait a little (linger.ms=5 to 50, the default since Kafka 4.0 is 5), do not flush() or wait for each send()
   before the next.
@@ -13,7 +27,7 @@ parameters:
   min_batches_per_minute: {default: 1000, meaning: "Fewer batches of a client to a topic, in its busiest minute, are not listed: there was nothing to wait for."}
   max_records_per_batch: {default: 2, meaning: "Records per batch, on average, up to which batches are tiny."}
   max_batch_bytes: {default: 4096, meaning: "Bytes per batch, on average, up to which batches are tiny."}
-needs: [client_batches]
+needs: [produced_minutes]
 verdict: "{count client_id:producer sends/producers send} nearly every record in a batch of its own. Most: {client_id} to {topic}, {batches:,} batches of {records_per_batch:.1f} records. Raise linger.ms and do not flush after each record."
 order: 50
 */
@@ -21,18 +35,18 @@ WITH minutes AS (
     SELECT
         client_id,
         client_address,
-        coalesce(topic, topic_id) AS topic,
-        at_us DIV 60000000 AS minute,
+        topic,
+        minute,
         max(software) AS software,
-        count(*) AS batches,
-        CAST(sum(count) AS BIGINT) AS records,
-        CAST(sum(size) AS BIGINT) AS bytes,
-        min(at) AS first_at,
-        max(at) AS last_at,
-        min(struct(at_us, connection_id, exchange)) AS example
-    FROM client_batches
-    WHERE direction = 'produce' AND count IS NOT NULL
-    GROUP BY client_id, client_address, coalesce(topic, topic_id), at_us DIV 60000000
+        sum(batches) AS batches,
+        sum(records) AS records,
+        sum(bytes) AS bytes,
+        min(first_at) AS first_at,
+        max(last_at) AS last_at,
+        min(example) AS example
+    FROM produced_minutes
+    WHERE is_counted
+    GROUP BY client_id, client_address, topic, minute
 ),
 found AS (
     SELECT
@@ -43,7 +57,7 @@ found AS (
         CAST(sum(batches) AS BIGINT) AS batches,
         CAST(sum(records) AS BIGINT) AS records,
         CAST(sum(bytes) AS BIGINT) AS bytes,
-        max(batches) AS batches_in_busiest_minute,
+        CAST(max(batches) AS BIGINT) AS batches_in_busiest_minute,
         min(first_at) AS first_at,
         max(last_at) AS last_at,
         min(example) AS example

@@ -5,6 +5,18 @@ severity: notice
 meaning: >
   One consumer fetches from so many partitions of one broker that each request and answer is large for its bookkeeping alone, and the
   records of one partition wait for those of all others.
+columns:
+  client_id: ""
+  client_address: ""
+  software: ""
+  broker: ""
+  requests: Fetch requests with at least min_partitions
+  partitions: most in one of them
+  largest_request_bytes: size of the largest of them, in bytes
+  first_at: ""
+  last_at: ""
+  connection_id: ""
+  exchange: ""
 action: Add consumers to the group, or merge topics; raise fetch.max.bytes and max.partition.fetch.bytes only with memory for it.
 reference: https://kafka.apache.org/documentation/#consumerconfigs_fetch.max.bytes
 parameters:

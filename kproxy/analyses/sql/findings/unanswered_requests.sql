@@ -6,6 +6,20 @@ meaning: >
   Requests that a broker answers at once went without an answer, and the connection then ended, although the client went on working on
   others: either the broker stood still and the client gave up after request.timeout.ms, or something cut the connection. Fetch and
   JoinGroup, which wait by design, and requests in flight when a client or the capture ends are left out.
+columns:
+  client_id: ""
+  client_address: ""
+  software: ""
+  broker: ""
+  requests: without an answer
+  connections: on which that happened
+  closed_by_broker: of those connections, closed by the broker
+  apis: APIs of those requests
+  reason: as the table exchanges has it
+  first_at: ""
+  last_at: ""
+  connection_id: ""
+  exchange: ""
 action: Look at the broker's log at that time; check idle timeouts of load balancers, firewalls and NAT between client and broker.
 reference: https://kafka.apache.org/documentation/#producerconfigs_request.timeout.ms
 parameters:

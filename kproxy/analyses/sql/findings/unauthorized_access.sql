@@ -5,6 +5,20 @@ severity: warning
 meaning: >
   The broker refused the request for lack of an ACL (..._AUTHORIZATION_FAILED). A missing permission after a deployment, a wrong topic
   or group name, or somebody who tries doors.
+columns:
+  client_id: ""
+  client_address: ""
+  software: ""
+  user_name: ""
+  api_name: ""
+  resource_type: topic, group, cluster, transactional_id or none
+  resource: its name
+  errors: refusals
+  error_name: ""
+  first_at: ""
+  last_at: ""
+  connection_id: ""
+  exchange: ""
 action: Grant the operation to the principal with kafka-acls.sh, or correct the name in the client's configuration; if you do not know the client, find its owner.
 reference: https://kafka.apache.org/documentation/#security_authz
 parameters:

@@ -5,6 +5,19 @@ severity: warning
 meaning: >
   The broker says again and again that the topic or partition does not exist, and the client goes on asking. The name is wrong, the
   topic was deleted while clients still use it, or was made anew with another id.
+columns:
+  client_id: ""
+  client_address: ""
+  software: ""
+  topic: ""
+  errors: answers that the topic or partition does not exist
+  error_name: ""
+  api_name: ""
+  seconds: ""
+  first_at: ""
+  last_at: ""
+  connection_id: ""
+  exchange: ""
 action: Correct the name in the client's configuration or create the topic; restart clients that hold on to a deleted topic.
 reference: https://kafka.apache.org/protocol#protocol_error_codes
 parameters:

@@ -1,0 +1,26 @@
+/*
+meaning: >-
+  What each client produced to each topic in each minute: batches, records and bytes for each way in which it was sent (acks, codec,
+  message format), the first and last time, and the first batch as an example. is_counted is false where the number of records is
+  not known.
+stored: true
+*/
+SELECT
+    client_id,
+    client_address,
+    coalesce(topic, topic_id) AS topic,
+    acks,
+    codec,
+    magic,
+    count IS NOT NULL AS is_counted,
+    at_us DIV 60000000 AS minute,
+    max(software) AS software,
+    count(*) AS batches,
+    CAST(sum(count) AS BIGINT) AS records,
+    CAST(sum(size) AS BIGINT) AS bytes,
+    min(at) AS first_at,
+    max(at) AS last_at,
+    min(struct(at_us, connection_id, exchange)) AS example
+FROM client_batches
+WHERE direction = 'produce'
+GROUP BY client_id, client_address, coalesce(topic, topic_id), acks, codec, magic, count IS NOT NULL, at_us DIV 60000000
