@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -35,6 +36,27 @@ def test_help_fits_into_80_columns(words: tuple[str, ...]) -> None:
 def test_the_list_of_commands_says_what_each_command_says(command: str) -> None:
     first = next(line for line in run(command, "--help").stdout.decode().splitlines()[1:] if line)
     assert first.strip() == app.COMMANDS[command]
+
+
+@pytest.mark.parametrize("command", app.COMMANDS)
+def test_the_help_of_every_command_shows_how_it_is_used(command: str) -> None:
+    assert f"  kproxy {command}" in run(command, "--help").stdout.decode()
+
+
+def test_a_shell_completes_commands_options_and_their_values(tmp_path: Path) -> None:
+    """As bash does it: Click's protocol, by the name of the program on PATH."""
+    program = tmp_path / "kproxy"
+    program.write_text(f"#!{sys.executable}\nfrom kproxy.cli import main\nmain()\n", encoding="utf-8")
+    program.chmod(0o755)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "_KPROXY_COMPLETE": "bash_complete"}
+    for words, index, expected in (
+        ("kproxy de", 1, {"decode", "demo"}),
+        ("kproxy decode --form", 2, {"--format"}),
+        ("kproxy decode --format ", 3, {"text", "jsonl", "pcapng", "parquet"}),
+    ):
+        asked = {**environment, "COMP_WORDS": words, "COMP_CWORD": str(index)}
+        done = subprocess.run([program], capture_output=True, encoding="utf-8", check=True, env=asked)
+        assert {line.removeprefix("plain,") for line in done.stdout.splitlines()} >= expected
 
 
 def imported_by(*words: str) -> set[str]:
