@@ -94,6 +94,17 @@ class SharedCount(Protocol):
         """Add to it, and return the sum."""
 
 
+class SharedTimes(Protocol):
+    """A time for each of many names, which the filters of a cluster move on together, in all workers: nothing is lost.
+
+    They stay when the configuration is loaded again and when a worker dies. Of very many names, those are forgotten first whose
+    time is the earliest.
+    """
+
+    def move_on(self, name: str, seconds: float, now: float) -> float:
+        """Add *seconds* to the time of a name, or to *now*, if that is later; return the sum. *now* is of Runtime.monotonic."""
+
+
 class ClientMetric(Struct, frozen=True, array_like=True):
     """A number that a client has measured of itself: a data point of OpenTelemetry (KIP-714)."""
 
@@ -134,6 +145,9 @@ class Runtime(Protocol):
 
     def shared_count(self, filter_name: str, event: str, name: str) -> SharedCount:
         """Return what the filter counts of an event: *name* says of what. Raises UsageError when there are too many."""
+
+    def shared_times(self, name: str) -> SharedTimes:
+        """Return the times of that name. Begin it with the filter's."""
 
     def show_client_metrics(
         self, client_id: str, instance_id: str, metrics: Sequence[ClientMetric], keep_s: float
@@ -398,6 +412,7 @@ __all__ = [
     "Send",
     "SharedCount",
     "SharedSet",
+    "SharedTimes",
     "Silence",
     "Truncate",
     "Verdict",

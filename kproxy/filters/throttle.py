@@ -1,7 +1,6 @@
 """Throttle: delay clients above a rate as brokers do with quotas: throttle_time_ms, and a muted connection (KIP-13, KIP-219)."""
 
 import functools
-from collections import OrderedDict
 from fnmatch import fnmatchcase
 from typing import Annotated, Any, Literal
 
@@ -15,6 +14,7 @@ from kproxy.filters.contract import (
     Replace,
     Request,
     Response,
+    SharedTimes,
     Verdict,
     Want,
 )
@@ -24,7 +24,6 @@ from kproxy.protocol.facts import facts
 
 STATE = "throttle"
 Rate = Annotated[float, Meta(gt=0, le=1_000_000_000)]
-MOST_BUCKETS = 100_000  # of one limit; beyond it the one used longest ago is forgotten
 UNTHROTTLED = {ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE}
 WITH_RECORDS = {ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.SHARE_FETCH}
 THROTTLE_TIME = "ThrottleTimeMs"
@@ -52,41 +51,30 @@ class ThrottleOptions(Options, frozen=True):
 
     limits: Annotated[
         tuple[Limit, ...],
-        text("All limits that match apply. Each worker counts by itself: with two, a client may have twice the rate."),
+        text("All limits that match apply. A rate is that of all workers of this kproxy together."),
     ]
     burst: Annotated[Seconds, text("For how long of its rate a client may be faster after a pause.")] = 1.0
     longest: Annotated[Seconds, text("The longest that a client is told to wait at a time.")] = 30.0
 
 
-class Bucket:
-    """What is left of a rate. It may be below zero: what was taken too early is waited for."""
-
-    __slots__ = ("at", "left")
-
-    def __init__(self, left: float, at: float) -> None:
-        self.left = left
-        self.at = at
-
-
 class Meter:
-    """A rate for each name, with a bound on how many names are remembered."""
+    """A rate for each name: a bucket of tokens that is full at a time, which moves on by what is taken.
 
-    def __init__(self, rate: float, burst: float) -> None:
-        self.rate = rate
-        self.most = rate * burst
-        self._buckets: OrderedDict[str, Bucket] = OrderedDict()
+    Args:
+        rate: a second.
+        burst: seconds of the rate that the full bucket has.
+        name: of the meter among all.
+    """
 
-    def take(self, name: str, amount: float, now: float) -> float:
-        """Take *amount*; return the seconds until it is due."""
-        bucket = self._buckets.get(name)
-        if bucket is None:
-            bucket = self._buckets[name] = Bucket(self.most, now)
-            if len(self._buckets) > MOST_BUCKETS:
-                self._buckets.popitem(last=False)
-        self._buckets.move_to_end(name)
-        bucket.left = min(self.most, bucket.left + (now - bucket.at) * self.rate) - amount
-        bucket.at = now
-        return max(0.0, -bucket.left / self.rate)
+    def __init__(self, rate: float, burst: float, name: str) -> None:
+        self._rate = rate
+        self._burst = burst
+        self._name = name
+
+    def take(self, times: SharedTimes, name: str, amount: float, now: float) -> float:
+        """Take *amount*; return the seconds until it is due. There may be less in the bucket: it is waited for afterwards."""
+        full_at = times.move_on(f"{self._name} {name}", amount / self._rate, now)
+        return max(0.0, full_at - now - self._burst)
 
 
 class Throttle(Filter):
@@ -109,10 +97,12 @@ class Throttle(Filter):
         self.requests = self.responses = everything if by_client else frozenset(WITH_RECORDS)
         self.names_topics = any(limit.by == "topic" for limit in options.limits)
         self.timeout = options.longest + 10.0
-        self._limits = [
-            (limit, {kind: Meter(rate, options.burst) for kind, rate in _rates(limit).items() if rate is not None})
-            for limit in options.limits
-        ]
+        self._limits = [(limit, _meters(limit, number, options.burst)) for number, limit in enumerate(options.limits)]
+        self._times: SharedTimes
+
+    def on_start(self) -> None:
+        """Go on with what clients have taken, through any worker."""
+        self._times = self.runtime.shared_times(self.name)
 
     def wants_of_large(self, direction: Direction, api_key: int, api_version: int) -> Want:
         """PASS: a frame that is too large to be held is forwarded, and its size counted (``on_too_large``)."""
@@ -185,7 +175,9 @@ class Throttle(Filter):
             shares = by_name if limit.by == "topic" else {names[limit.by]: sum(topics.values())}
             for name, size in shares.items():
                 for kind in kinds & meters.keys() if fnmatchcase(name, limit.match) else ():
-                    longest = max(longest, meters[kind].take(name, 1.0 if kind == "requests" else size, now))
+                    longest = max(
+                        longest, meters[kind].take(self._times, name, 1.0 if kind == "requests" else size, now)
+                    )
         return min(longest, self.options.longest)
 
     def _named(self, topics: dict[Any, int]) -> dict[str, int]:
@@ -194,8 +186,14 @@ class Throttle(Filter):
         return {known.get(key, key): size for key, size in topics.items() if key is not None}
 
 
-def _rates(limit: Limit) -> dict[str, float | None]:
-    return {"produce": limit.produce_bytes, "fetch": limit.fetch_bytes, "requests": limit.requests}
+def _meters(limit: Limit, number: int, burst: float) -> dict[str, Meter]:
+    """The meters of a limit. What was taken counts on after a reload, unless the limit is another."""
+    rates = {"produce": limit.produce_bytes, "fetch": limit.fetch_bytes, "requests": limit.requests}
+    return {
+        kind: Meter(rate, burst, f"{number} {limit.by} {limit.match} {kind} {rate:g}")
+        for kind, rate in rates.items()
+        if rate is not None
+    }
 
 
 def _sizes(topics: Any, partitions: str) -> dict[Any, int]:

@@ -25,6 +25,7 @@ One cluster in one worker
     virtual_cluster.py    VirtualCluster: listeners, limits, timeouts; the owner of its links (LinkOwner). It names its parts
     filter_dispatch.py    FilterDispatch: held frames through the filter chain and back
     filter_runtime.py     FilterRuntime: the clock, the timer, the journals, the shared sets and counts that filters get
+    shared_times.py       SharedTimes: times that the filters of all workers move on together: the rates of throttle
     shared_counts.py      SharedCounts: what filters count together in all workers, for /filters and /metrics
     shared_sets.py        SharedSets: what the filters of a cluster know together in all workers
     journals.py           Journals: those of one worker, opened when they are asked for

@@ -5,7 +5,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
-from kproxy.filters.contract import ClientMetric, Journal, SharedCount, SharedSet
+from kproxy.filters.contract import ClientMetric, Journal, SharedCount, SharedSet, SharedTimes
 from kproxy.filters.options import Rotated
 from kproxy.proxy.aside import aside
 from kproxy.proxy.journals import Journals
@@ -71,9 +71,16 @@ class FilterRuntime:
 
     def shared_count(self, filter_name: str, event: str, name: str) -> SharedCount:
         """See Runtime."""
+        return self._shared().count(self.cluster, filter_name, event, name)
+
+    def shared_times(self, name: str) -> SharedTimes:
+        """See Runtime."""
+        return self._shared().times(f"{self.cluster}\0{name}")
+
+    def _shared(self) -> SharedCounts:
         if self._counts is None:
             self._counts = SharedCounts.create()
-        return self._counts.count(self.cluster, filter_name, event, name)
+        return self._counts
 
     def show_client_metrics(
         self, client_id: str, instance_id: str, metrics: Sequence[ClientMetric], keep_s: float

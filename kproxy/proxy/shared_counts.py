@@ -3,7 +3,9 @@
     the file    slots of SLOT bytes, used from the first on: the count (8 bytes), the size of the key (8 bytes), the key
     the key     cluster, filter, event and name, as a JSON list; or of a memory: NUL and a hash of its name. Its bytes follow
 
-A process that adds has a lock of the whole file (fcntl(2)); the kernel releases it when the process dies. That takes some
+    behind it   the table of SharedTimes, with locks of its own
+
+A process that adds has a lock of all slots (fcntl(2)); the kernel releases it when the process dies. That takes some
 microseconds, which is enough for what is counted: not each frame, but each that a filter was told to look for. A slot is never
 given back: a count outlives the reload and the worker.
 """
@@ -20,10 +22,13 @@ from struct import Struct as Packing
 import msgspec
 
 from kproxy.errors import UsageError
+from kproxy.proxy.shared_times import TABLE_SIZE, SharedTimes
 from kproxy.proxy.tap.sealed import create_sealed, sealed_size
 
 SLOT = 1_024  # bytes
 SLOTS = 4_096
+TIMES_START = SLOT * SLOTS
+SIZE = TIMES_START + TABLE_SIZE
 HEAD = Packing("=QQ")
 MEMORY = b"\0"
 
@@ -45,16 +50,16 @@ class SharedCounts:
     """
 
     def __init__(self, fd: int) -> None:
-        if sealed_size(fd) != SLOT * SLOTS:
-            raise ValueError(f"file descriptor {fd} holds no counts: its size is not {SLOT * SLOTS}")
+        if sealed_size(fd) != SIZE:
+            raise ValueError(f"file descriptor {fd} holds no counts: its size is not {SIZE}")
         self.fd = fd
-        self._memory = mmap.mmap(fd, SLOT * SLOTS)
+        self._memory = mmap.mmap(fd, TIMES_START)
         self._found: dict[bytes, int] = {}  # key -> slot
 
     @classmethod
     def create(cls) -> "SharedCounts":
         """Make one without counts, in a new memfd: closed on exec unless inherited explicitly, and with the object."""
-        made = cls(create_sealed("kproxy-counts", SLOT * SLOTS))
+        made = cls(create_sealed("kproxy-counts", SIZE))
         weakref.finalize(made, os.close, made.fd)
         return made
 
@@ -68,6 +73,10 @@ class SharedCounts:
         if slot is None:
             raise UsageError(f"filters count more than {SLOTS:,} things: start kproxy anew")
         return Count(self, slot)
+
+    def times(self, prefix: str) -> SharedTimes:
+        """The times of names with that prefix."""
+        return SharedTimes(self.fd, TIMES_START, prefix)
 
     def rows(self) -> list[FilterCount]:
         """All counts."""
@@ -119,11 +128,11 @@ class SharedCounts:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        fcntl.lockf(self.fd, fcntl.LOCK_EX)
+        fcntl.lockf(self.fd, fcntl.LOCK_EX, TIMES_START)
         try:
             yield
         finally:
-            fcntl.lockf(self.fd, fcntl.LOCK_UN)
+            fcntl.lockf(self.fd, fcntl.LOCK_UN, TIMES_START)
 
 
 class Count:

@@ -10,7 +10,6 @@ from kproxy.errors import UsageError
 from kproxy.filters.chain import Chain
 from kproxy.filters.contract import Direction, RequestFacts, Send, Want
 from kproxy.filters.loading import load_filter
-from kproxy.filters.throttle import MOST_BUCKETS, Meter
 from kproxy.protocol import message
 from tests.support.filtering import GivenRuntime, connection, make, part, request_frame, response_frame
 
@@ -59,7 +58,7 @@ class Bench:
 
     def _muted(self) -> float:
         seconds, self.at.mute_s = self.at.mute_s, 0.0
-        return seconds
+        return round(seconds, 9)
 
 
 def test_bytes_above_the_rate_are_waited_for() -> None:
@@ -123,11 +122,18 @@ def test_only_what_is_limited_is_held() -> None:
     assert every.wants(Direction.REQUEST, 19, 1) is Want.HOLD
 
 
-def test_a_million_names_take_bounded_memory() -> None:
-    meter = Meter(1.0, 1.0)
-    for number in range(MOST_BUCKETS + 1_000):
-        meter.take(f"client-{number}", 1.0, 0.0)
-    assert len(meter._buckets) == MOST_BUCKETS
+def test_workers_count_together_and_a_reload_forgets_nothing() -> None:
+    limit = {"by": "client_id", "produce_bytes": 1_000}
+    here, there = Bench(limit), Bench(limit)
+    there.chain = Chain([there.filter], runtime=here.runtime)
+    assert here.produce(1_000) == (0, 0.0)
+    assert there.produce(500) == (500, 0.5)
+    assert here.produce(500) == (1_000, 1.0)
+    again, other = Bench(limit), Bench({**limit, "produce_bytes": 2_000})
+    again.chain = Chain([again.filter], runtime=here.runtime)
+    other.chain = Chain([other.filter], runtime=here.runtime)
+    assert again.produce(0) == (1_000, 1.0)
+    assert other.produce(0) == (0, 0.0)
 
 
 def test_a_limit_that_limits_nothing() -> None:

@@ -112,6 +112,7 @@ class GivenRuntime:
         self.journals: dict[str, GivenJournal] = {}
         self.warnings: list[tuple[str, str]] = []
         self.counts: dict[tuple[str, str, str], GivenCount] = {}
+        self.times: dict[str, GivenTimes] = {}
 
     def now(self) -> float:
         return self.at
@@ -135,6 +136,9 @@ class GivenRuntime:
     def shared_count(self, filter_name: str, event: str, name: str) -> "GivenCount":
         return self.counts.setdefault((filter_name, event, name), GivenCount())
 
+    def shared_times(self, name: str) -> "GivenTimes":
+        return self.times.setdefault(name, GivenTimes())
+
     def show_client_metrics(
         self, client_id: str, instance_id: str, metrics: Sequence[ClientMetric], keep_s: float
     ) -> None:
@@ -145,6 +149,17 @@ class GivenRuntime:
 
     def warn(self, event: str, reason: str) -> None:
         self.warnings.append((event, reason))
+
+
+class GivenTimes:
+    """SharedTimes of one process."""
+
+    def __init__(self) -> None:
+        self.at: dict[str, float] = {}
+
+    def move_on(self, name: str, seconds: float, now: float) -> float:
+        self.at[name] = max(now, self.at.get(name, now)) + seconds
+        return self.at[name]
 
 
 class GivenCount:
