@@ -11,6 +11,7 @@ from kproxy.analyses.report.templates import fields_of, fill
 from kproxy.analyses.translate import to_duckdb
 from kproxy.output.tables import TABLES
 from tests.support.scenes import SCENES, Rows, Scene
+from tests.support.scenes.scene import example_fits
 
 FINDINGS = {name: analysis for name, analysis in library.load().items() if analysis.is_finding}
 EACH_SCENE = pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.finding)
@@ -27,7 +28,7 @@ class Stage:
 
     def play(self, scene: Scene, *, bad: bool) -> list[dict[str, Any]]:
         """The rows of the finding after the scene."""
-        tables = Rows()
+        self.tables = tables = Rows()
         scene.play(tables, bad)
         connection = self._database.connection
         for name in TABLES:
@@ -55,6 +56,7 @@ def test_it_fires_with_the_evidence_of_the_scene(scene: Scene, stage: Stage) -> 
     assert len(rows) == scene.rows
     assert {name: rows[0][name] for name in scene.first} == scene.first
     assert fill(FINDINGS[scene.finding].header.verdict, rows)
+    assert all(example_fits(row, stage.tables) for row in rows)
 
 
 @EACH_SCENE

@@ -440,28 +440,30 @@ def anonymous_clients(entrance: Entrance) -> dict[str, Any]:
     return {"topic": topic}
 
 
-WORKLOADS: tuple[Workload, ...] = (
+QUICK: tuple[Workload, ...] = (  # what takes a few seconds each
+    reconnect_loop,
+    empty_fetch_loop,
+    offset_reset,
+    connection_churn,
+    commit_storm,
+    metadata_storm,
+    sane_kafka_python,
+    acks_below_all,
+    message_too_large,
+    producer_fenced,
+    time_order,
+    anonymous_clients,
+)
+SLOW: tuple[Workload, ...] = (  # what waits, or sends much
     max_poll_exceeded,
     stuck_fetch_loop,
-    empty_fetch_loop,
     open_transaction,
     static_member_flapping,
     idle_members,
     mixed_subscriptions,
-    reconnect_loop,
     tiny_batches,
-    connection_churn,
     commit_per_record,
-    commit_storm,
-    metadata_storm,
     sane_librdkafka,
-    sane_kafka_python,
-    acks_below_all,
     no_compression,
-    message_too_large,
-    offset_reset,
-    producer_fenced,
     skewed_partitions,
-    time_order,
-    anonymous_clients,
 )

@@ -4,8 +4,10 @@ Thresholds of rates are lower here than by default, since a busy machine makes e
 faster than kproxy can write them are recorded without their records, so that counts of those are at most what was sent.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +16,7 @@ from kproxy.analyses import library
 from kproxy.analyses.duck import Database
 from kproxy.output.tables import TABLES
 from tests.interop.clients import Java
-from tests.interop.misconfigured import WORKLOADS
+from tests.interop.misconfigured import QUICK, SLOW, Workload
 from tests.support.kafka.brokers import Cluster
 from tests.support.kafka.fixtures import Entrance
 from tests.support.kafka.jars import NEWEST
@@ -46,21 +48,21 @@ class Report:
         return {row["client_id"] or "" for row in self.database.run(FINDINGS[finding]).to_pylist()}
 
 
-@pytest.fixture(scope="module")
-def report(single: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Report]:
+@contextmanager
+def recorded(single: Cluster, folder: Path, workloads: Sequence[Workload], *, java: bool = False) -> Iterator[Report]:
     """All workloads at once, through a proxy that writes a capture; then the tables of the capture."""
-    folder = tmp_path_factory.mktemp("misconfigured")
     listeners = [cluster(single.bootstrap("PLAIN")), cluster(single.bootstrap("SASL"), name="sasl")]
     capture = {"path": str(folder / "traffic.pcapng")}
     proxy = Proxy(folder / "proxy", listeners, analysis={"capture": capture}).start().analyzing()
     try:
         plain, sasl = Entrance(single, proxy.bootstrap(0)), Entrance(single, proxy.bootstrap(1))
-        with ThreadPoolExecutor(6) as pool:
+        with ThreadPoolExecutor(len(workloads)) as pool:
             ran = {
                 each.__name__: pool.submit(each, sasl if each.__name__ == "reconnect_loop" else plain)
-                for each in WORKLOADS
+                for each in workloads
             }
-            _java(plain)
+            if java:
+                _java(plain)
     finally:
         proxy.stop(patience=60)
         proxy.close()
@@ -68,6 +70,20 @@ def report(single: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     with Database(captures, wanted=list(TABLES)) as database:
         assert database.damages == []
         yield Report(database, ran)
+
+
+@pytest.fixture(scope="module")
+def report(single: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Report]:
+    """Of the quick workloads."""
+    with recorded(single, tmp_path_factory.mktemp("misconfigured"), QUICK) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def long_report(single: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Report]:
+    """Of the others, and of Java."""
+    with recorded(single, tmp_path_factory.mktemp("misconfigured-long"), SLOW, java=True) as found:
+        yield found
 
 
 def _java(entrance: Entrance) -> None:
@@ -96,9 +112,10 @@ def _java(entrance: Entrance) -> None:
     assert len(Java().consume(entrance, sane, 2_000, **settings)) == 2_000
 
 
-def test_tiny_batches(report: Report) -> None:
-    (row,) = report.rows("tiny_batches", min_batches_per_minute=100)
-    counted = report.counted("tiny_batches")
+@pytest.mark.long
+def test_tiny_batches(long_report: Report) -> None:
+    (row,) = long_report.rows("tiny_batches", min_batches_per_minute=100)
+    counted = long_report.counted("tiny_batches")
     assert (row["topic"], row["batches"], row["records"]) == (counted["topic"], counted["records"], counted["records"])
 
 
@@ -108,15 +125,17 @@ def test_acks_below_all(report: Report) -> None:
     assert (row["topic"], row["acks"], row["records"]) == (counted["topic"], 1, counted["records"])
 
 
-def test_no_compression(report: Report) -> None:
-    (row,) = report.rows("no_compression", min_bytes=300_000)
-    counted = report.counted("no_compression")
+@pytest.mark.long
+def test_no_compression(long_report: Report) -> None:
+    (row,) = long_report.rows("no_compression", min_bytes=300_000)
+    counted = long_report.counted("no_compression")
     assert (row["topic"], row["records"] <= counted["records"]) == (counted["topic"], True)
 
 
-def test_commit_per_record(report: Report) -> None:
-    (row,) = report.rows("commit_per_record", min_commits_per_minute=20)
-    counted = report.counted("commit_per_record")
+@pytest.mark.long
+def test_commit_per_record(long_report: Report) -> None:
+    (row,) = long_report.rows("commit_per_record", min_commits_per_minute=20)
+    counted = long_report.counted("commit_per_record")
     assert (row["group_id"], row["topic"], row["commits"]) == ("mail", counted["topic"], counted["commits"] - 1)
     assert row["records_per_commit"] == 1.0
 
@@ -144,13 +163,15 @@ def test_message_too_large(report: Report) -> None:
     assert (row["topic"], row["errors"], row["largest_request_bytes"] > 20_000) == (counted["topic"], 3, True)
 
 
-def test_unknown_topic_loop(report: Report) -> None:
-    (row,) = report.rows("unknown_topic_loop")
+@pytest.mark.long
+def test_unknown_topic_loop(long_report: Report) -> None:
+    (row,) = long_report.rows("unknown_topic_loop")
     assert (row["topic"], row["software"].split()[0]) == ("no-such-topic", "apache-kafka-java")
 
 
-def test_throttled(report: Report) -> None:
-    rows = report.rows("throttled")
+@pytest.mark.long
+def test_throttled(long_report: Report) -> None:
+    rows = long_report.rows("throttled")
     assert "Produce" in {row["api_name"] for row in rows}
 
 
@@ -160,9 +181,10 @@ def test_offset_reset(report: Report) -> None:
     assert (row["from_offset"], row["to_offset"], row["records"], row["direction"]) == (0, 60, 60, "skipped")
 
 
-def test_stuck_fetch_loop(report: Report) -> None:
-    (row,) = report.rows("stuck_fetch_loop")
-    counted = report.counted("stuck_fetch_loop")
+@pytest.mark.long
+def test_stuck_fetch_loop(long_report: Report) -> None:
+    (row,) = long_report.rows("stuck_fetch_loop")
+    counted = long_report.counted("stuck_fetch_loop")
     assert (row["topic"], row["offset"], row["readable_end"]) == (counted["topic"], 20, 50)
     assert row["fetches"] >= 20
 
@@ -172,14 +194,16 @@ def test_empty_fetch_loop(report: Report) -> None:
     assert row["max_wait_ms"] == 0
 
 
-def test_max_poll_exceeded(report: Report) -> None:
-    (row,) = report.rows("max_poll_exceeded")
+@pytest.mark.long
+def test_max_poll_exceeded(long_report: Report) -> None:
+    (row,) = long_report.rows("max_poll_exceeded")
     assert (row["group_id"], row["rebalance_timeout_ms"]) == ("slow-jobs", 1_500)
 
 
-def test_static_member_flapping(report: Report) -> None:
-    (row,) = report.rows("static_member_flapping")
-    assert "_FENCED" in report.counted("static_member_flapping")["errors"] or row["conflicts"] >= 1
+@pytest.mark.long
+def test_static_member_flapping(long_report: Report) -> None:
+    (row,) = long_report.rows("static_member_flapping")
+    assert "_FENCED" in long_report.counted("static_member_flapping")["errors"] or row["conflicts"] >= 1
     assert (row["group_instance_id"], row["joins"]) == ("worker-0", 2)
 
 
@@ -189,11 +213,12 @@ def test_producer_fenced(report: Report) -> None:
     assert row["transactional_id"] == "etl-1"
 
 
-def test_open_transaction_and_who_waits_for_it(report: Report) -> None:
-    (row,) = report.rows("open_transaction", min_seconds=4)
-    counted = report.counted("open_transaction")
+@pytest.mark.long
+def test_open_transaction_and_who_waits_for_it(long_report: Report) -> None:
+    (row,) = long_report.rows("open_transaction", min_seconds=4)
+    counted = long_report.counted("open_transaction")
     assert (row["topics"], row["records"], row["outcome"]) == ([counted["topic"]], counted["records"], "aborted")
-    (row,) = report.rows("read_committed_blocked", min_seconds=3)
+    (row,) = long_report.rows("read_committed_blocked", min_seconds=3)
     assert (row["topic"], row["last_stable_offset"], row["waiting"]) == (counted["topic"], 0, 5)
 
 
@@ -207,11 +232,12 @@ def test_reconnect_loop_and_refused_login_in_the_clear(report: Report) -> None:
     assert (row["user_name"], row["sasl_mechanism"]) == ("mallory", "PLAIN")
 
 
-def test_skewed_partitions_and_the_hot_key(report: Report) -> None:
-    (row,) = report.rows("skewed_partitions", min_batches=1, min_records=1_000)
-    counted = report.counted("skewed_partitions")
+@pytest.mark.long
+def test_skewed_partitions_and_the_hot_key(long_report: Report) -> None:
+    (row,) = long_report.rows("skewed_partitions", min_batches=1, min_records=1_000)
+    counted = long_report.counted("skewed_partitions")
     assert (row["topic"], row["topic_records"] <= counted["records"]) == (counted["topic"], True)
-    (key,) = report.rows("hot_keys", "skewed_partitions")
+    (key,) = long_report.rows("hot_keys", "skewed_partitions")
     assert (bytes.fromhex(key["key_hex"]), key["partition"]) == (b"bot", row["partition"])
     assert (key["records"] <= counted["hot"], 80 <= key["percent"] <= 97) == (True, True)
 
@@ -223,17 +249,19 @@ def test_future_and_late_timestamps(report: Report) -> None:
     assert (row["batches"], row["most_seconds_late"]) == (6, 3_600)
 
 
-def test_idle_members_and_a_member_without_a_common_assignor(report: Report) -> None:
-    (row,) = report.rows("idle_members")
+@pytest.mark.long
+def test_idle_members_and_a_member_without_a_common_assignor(long_report: Report) -> None:
+    (row,) = long_report.rows("idle_members")
     assert (row["members"], row["idle"], row["partitions"]) == (2, 1, 1)
-    (row,) = report.rows("assignor_mismatch")
-    assert report.counted("idle_members")["error"] == "INCONSISTENT_GROUP_PROTOCOL"
+    (row,) = long_report.rows("assignor_mismatch")
+    assert long_report.counted("idle_members")["error"] == "INCONSISTENT_GROUP_PROTOCOL"
     assert (row["offered"], row["in_use"]) == ("cooperative-sticky", "range")
 
 
-def test_mixed_subscriptions(report: Report) -> None:
-    (row,) = report.rows("mixed_subscriptions", "mixed_subscriptions-1", min_seconds=1)
-    counted = report.counted("mixed_subscriptions")
+@pytest.mark.long
+def test_mixed_subscriptions(long_report: Report) -> None:
+    (row,) = long_report.rows("mixed_subscriptions", "mixed_subscriptions-1", min_seconds=1)
+    counted = long_report.counted("mixed_subscriptions")
     assert (row["topics"], row["other_topics"]) == (counted["bills"], counted["letters"])
     assert row["other_client_id"] == "mixed_subscriptions-2"
 
@@ -244,13 +272,33 @@ def test_anonymous_clients(report: Report) -> None:
     assert [each for each in found if each.startswith("aiokafka-producer-")]
 
 
+def fail(report: Report) -> dict[str, BaseException | None]:
+    """The workloads that did not come to their end."""
+    return {name: future.exception() for name, future in report.ran.items() if future.exception()}
+
+
+def accused(report: Report) -> dict[str, set[str]]:
+    """The findings about clients that are called sane."""
+    named = {name: {each for each in report.everyone(name) if each.startswith("sane")} for name in FINDINGS}
+    return {name: ids for name, ids in named.items() if ids}
+
+
 def test_every_workload_ran_to_its_end(report: Report) -> None:
-    assert {name: future.exception() for name, future in report.ran.items() if future.exception()} == {}
+    assert fail(report) == {}
+
+
+@pytest.mark.long
+def test_every_long_workload_ran_to_its_end(long_report: Report) -> None:
+    assert fail(long_report) == {}
 
 
 def test_clients_with_good_settings_set_off_nothing(report: Report) -> None:
-    named = {name: {each for each in report.everyone(name) if each.startswith("sane")} for name in FINDINGS}
-    assert {name: ids for name, ids in named.items() if ids} == {}
+    assert accused(report) == {}
+
+
+@pytest.mark.long
+def test_busier_clients_with_good_settings_set_off_nothing(long_report: Report) -> None:
+    assert accused(long_report) == {}
 
 
 def test_the_evidence_is_where_the_capture_has_it(report: Report) -> None:

@@ -17,6 +17,21 @@ class Scene(NamedTuple):
     first: Mapping[str, Any]
 
 
+def example_fits(row: Mapping[str, Any], tables: Rows) -> bool:
+    """Whether the exchange that a row names as its example is there, and lies between the first and the last time of the row."""
+    if not row["first_at"] <= row["last_at"]:
+        return False
+    if row["exchange"] is None:
+        return any(each["connection_id"] == row["connection_id"] for each in tables.tables["connections"])
+    found = (each for each in tables.tables["exchanges"] if each["exchange"] == row["exchange"])
+    return any(
+        each["connection_id"] == row["connection_id"]
+        and each["request_at"] <= row["last_at"]
+        and (each["response_at"] or each["request_at"]) >= row["first_at"]
+        for each in found
+    )
+
+
 SCENES: list[Scene] = []
 
 
