@@ -8,6 +8,8 @@ import json
 from collections.abc import Callable
 from typing import Annotated, Any
 
+from msgspec import Meta
+
 from kproxy.filters.bounded_lines import shortened, that_fit
 from kproxy.filters.conditions import Condition, Subject
 from kproxy.filters.contract import (
@@ -27,9 +29,10 @@ from kproxy.filters.contract import (
 from kproxy.filters.error_responses import Filled, error_places, error_response
 from kproxy.filters.fetch_sessions import OpenedSessions
 from kproxy.filters.identify import is_logging_in
-from kproxy.filters.named_resources import MOST_RESOURCES
-from kproxy.filters.options import Options, Rotated, text
+from kproxy.filters.named_resources import MOST_RESOURCES, names_topics
+from kproxy.filters.options import OptionMistakes, Options, Rotated, did_you_mean, text
 from kproxy.filters.turns import Turn
+from kproxy.filters.units import quoted
 from kproxy.protocol import ApiKey
 from kproxy.protocol.error_codes import ErrorCode
 from kproxy.protocol.facts import facts
@@ -37,6 +40,7 @@ from kproxy.protocol.facts import facts
 STATE = "deny"
 CLOSE = "CLOSE"
 AT_ONCE = 500  # topics that are asked about before other connections have their turn
+HOW_TO_LIST = {"error": "kproxy api --errors lists them", "api": "kproxy api lists them"}
 LOG_EVERY_S = 1.0  # for each rule
 LONGEST_LOGGED = 500  # characters of a decision
 LONGEST_COUNTED = 100  # characters of a rule's name, where its decisions are counted
@@ -78,19 +82,37 @@ class Rule(Options, frozen=True):
     dry_run: Annotated[bool, text("Only say what would be denied.")] = False
 
     def __post_init__(self) -> None:
-        Condition(self.when)  # raises ValueError
+        problems: list[tuple[str, str]] = []
+        is_for_each_topic = False
+        try:
+            is_for_each_topic = Condition(self.when).is_for_each_topic
+        except ValueError as error:
+            problems.append(("when", str(error)))
         if self.error not in (None, CLOSE, *ErrorCode.__members__):
-            raise ValueError(f"error: there is no error {self.error!r}; kproxy api --errors lists them")
-        known = {api.name for api in facts().apis.values()}
-        for api in self.apis:
+            meant = did_you_mean(self.error, ErrorCode.__members__) if self.error else ""
+            problems.append(
+                ("error", f"there is no error {quoted(str(self.error))}{_only_close(meant)}; {HOW_TO_LIST['error']}")
+            )
+        known = {api.name: api_key for api_key, api in facts().apis.items()}
+        for number, api in enumerate(self.apis):
             if api not in known:
-                raise ValueError(f"apis: there is no API {api!r}; kproxy api lists them")
+                meant = _only_close(did_you_mean(api, known))
+                problems.append((f"apis[{number}]", f"there is no API {quoted(api)}{meant}; {HOW_TO_LIST['api']}"))
+            elif is_for_each_topic and not names_topics(known[api]):
+                problems.append(
+                    (f"apis[{number}]", f"{api} names no topic: the rule, which is about topic, would never hold")
+                )
+        if problems:
+            raise OptionMistakes(problems)
 
 
 class DenyOptions(Options, frozen=True):
     """Options of deny."""
 
-    rules: Annotated[tuple[Rule, ...], text("The first rule that holds decides; without one a request is allowed.")]
+    rules: Annotated[
+        Annotated[tuple[Rule, ...], Meta(min_length=1)],
+        text("The first rule that holds decides; without one a request is allowed."),
+    ]
     dry_run: Annotated[bool, text("Only say what would be denied, by any rule.")] = False
     file: Annotated[
         Rotated | None,
@@ -395,6 +417,11 @@ class Deny(Filter):
         number = self._journal.take()
         if not self._journal.write(number, line.encode("ascii")):
             self._journal.drop(number)
+
+
+def _only_close(meant: str) -> str:
+    """What ``did_you_mean`` says, unless it lists all names."""
+    return meant if meant.startswith(":") else ""
 
 
 def _is_unnamed(rule: Compiled, request: Request, subject: Subject) -> bool:

@@ -8,8 +8,11 @@ from fnmatch import fnmatchcase
 from functools import partial
 from typing import Annotated, Any
 
+from msgspec import Meta
+
 from kproxy.filters.contract import Filter, Forward, Replace, Request, Verdict
-from kproxy.filters.options import Options, text
+from kproxy.filters.options import OptionMistakes, Options, text
+from kproxy.filters.units import quoted
 from kproxy.protocol import ApiKey
 from kproxy.protocol.records import read_batches
 from kproxy.protocol.records.inserting import insert_headers
@@ -35,7 +38,27 @@ class HeadersOptions(Options, frozen=True):
         ),
     ] = None
     fixed: Annotated[dict[str, str] | None, text("Headers with fixed values, by name.")] = None
-    topics: Annotated[tuple[str, ...], text('Topics by name or pattern ("orders-*").')] = ("*",)
+    topics: Annotated[
+        Annotated[tuple[str, ...], Meta(min_length=1)], text('Topics by name or pattern ("orders-*").')
+    ] = ("*",)
+
+    def __post_init__(self) -> None:
+        named = {name: getattr(self, name) for name in ("origin", "client_id", "principal", "cluster", "trace")}
+        problems = [
+            (name, "the name of a header is empty: write null to add none") for name, it in named.items() if it == ""
+        ]
+        for name, value in (self.fixed or {}).items():
+            if not name or len(value) > LONGEST:
+                reason = (
+                    f"its value has {len(value):,} characters, and {LONGEST:,} are the most"
+                    if name
+                    else "its name is empty"
+                )
+                problems.append(("fixed", f"the header {quoted(name)} cannot be added: {reason}"))
+        if not problems and not self.fixed and not any(named.values()):
+            problems.append(("origin", "it adds no header: every name is null"))
+        if problems:
+            raise OptionMistakes(problems)
 
 
 class Headers(Filter):

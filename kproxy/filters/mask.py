@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from typing import Annotated, Any, Literal, NamedTuple
 
+from msgspec import Meta
+
 from kproxy.filters.contract import Filter, Forward, Replace, RequestFacts, Response, Verdict
 from kproxy.filters.json_masks import JsonMask
-from kproxy.filters.json_paths import parse_paths
-from kproxy.filters.options import Options, text
+from kproxy.filters.json_paths import parse_path, parse_paths
+from kproxy.filters.options import OptionMistakes, Options, text
 from kproxy.protocol import ApiKey
 from kproxy.protocol.error_codes import ErrorCode
 from kproxy.protocol.records import Batches, read_batches
@@ -24,25 +26,37 @@ LOG_OVERHEAD = 12  # offset and size of a batch
 class MaskRule(Options, frozen=True):
     """What is hidden in which topics."""
 
-    topics: Annotated[tuple[str, ...], text('Topics by name or pattern ("customers-*").')] = ("*",)
     fields: Annotated[
-        tuple[str, ...],
+        Annotated[tuple[str, ...], Meta(min_length=1)],
         text("JSON paths of what is hidden: $.card.number, $.people[*].email, $['a name'], $.lines[0]."),
-    ] = ()
+    ]
+    topics: Annotated[
+        Annotated[tuple[str, ...], Meta(min_length=1)], text('Topics by name or pattern ("customers-*").')
+    ] = ("*",)
 
     def __post_init__(self) -> None:
-        parse_paths(self.fields)
-        if not self.fields:
-            raise ValueError("fields: it is empty: write at least one JSON path, as $.card.number")
+        problems = []
+        for number, path in enumerate(self.fields):
+            try:
+                parse_path(path)
+            except ValueError as error:
+                problems.append((f"fields[{number}]", str(error)))
+        if problems:
+            raise OptionMistakes(problems)
 
 
 class MaskOptions(Options, frozen=True):
     """Options of mask."""
 
-    rules: Annotated[tuple[MaskRule, ...], text("All rules that name a topic apply to it.")]
+    rules: Annotated[
+        Annotated[tuple[MaskRule, ...], Meta(min_length=1)], text("All rules that name a topic apply to it.")
+    ]
     replace_by: Annotated[
-        Literal["stars", "null", "removed"],
-        text('What stands in place of a hidden value: the text "***", null, or nothing: the member is removed.'),
+        Literal["stars", "null", "removed"] | None,
+        text(
+            'What stands in place of a hidden value: the text "***", null (with or without quotes), or nothing: the member is '
+            "removed."
+        ),
     ] = "stars"
     other_values: Annotated[
         Literal["pass", "blank"],
@@ -55,8 +69,14 @@ class MaskOptions(Options, frozen=True):
         False
     )
 
+    def __post_init__(self) -> None:
+        try:
+            parse_paths(path for rule in self.rules for path in rule.fields)  # of a topic that all rules name
+        except ValueError as error:
+            raise OptionMistakes([("rules", str(error))]) from None
 
-REPLACEMENTS = {"stars": b'"***"', "null": b"null", "removed": None}
+
+REPLACEMENTS = {"stars": b'"***"', "null": b"null", None: b"null", "removed": None}
 
 
 class Masks(NamedTuple):

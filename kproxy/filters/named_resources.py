@@ -63,6 +63,22 @@ def resources_of(api_key: int, api_version: int, message: MessageStruct, most: i
     return list(found.values())
 
 
+@functools.cache
+def names_topics(api_key: int) -> bool:
+    """Whether requests of an API name topics, at any version."""
+    message = request_message(api_key)
+    versions = message.versions if message is not None else ()
+    return any(_has_topics(_request_level(api_key, version)) for version in versions)
+
+
+def _has_topics(level: Level | None) -> bool:
+    if level is None:
+        return False
+    if level.special or any(place.kind == "topic" for place in level.places):  # settings and ACLs are of topics, too
+        return True
+    return any(_has_topics(below) for _, below in level.below)
+
+
 def errors_of(api_key: int, api_version: int, message: MessageStruct) -> Counter[str]:
     """The error codes of a response by their names, with how often each occurs; empty: it went well."""
     counts: Counter[str] = Counter()

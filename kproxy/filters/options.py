@@ -161,11 +161,17 @@ class _Reading:
         return None if len(self._problems) > before else self._made(kind, found, path)
 
     def _made(self, kind: inspect.StructType, found: dict[str, Any], path: str) -> Any:
-        """Make the struct, whose ``__post_init__`` may refuse with ValueError what no type expresses."""
+        """Make the struct, whose ``__post_init__`` may refuse what no type expresses.
+
+        With ValueError, or with OptionMistakes that has the path of each mistake from the struct on.
+        """
         try:
             return kind.cls(**found)
+        except OptionMistakes as error:
+            self._problems += [(f"{path}.{below}" if path else below, message) for below, message in error.problems]
         except ValueError as error:
-            return self._mistake(path, str(error))
+            self._mistake(path, str(error))
+        return None
 
 
 def _plain(value: Any, kind: inspect.Type, unit: str | None) -> Any:
@@ -175,10 +181,13 @@ def _plain(value: Any, kind: inspect.Type, unit: str | None) -> Any:
         return int(number) if isinstance(kind, inspect.IntType) else number
     if isinstance(kind, inspect.LiteralType):
         if value not in kind.values:
-            raise ValueError(f"{_shown(value)} is not one of {listed(kind.values)}{did_you_mean(value, kind.values)}")
+            meant = did_you_mean(value, kind.values) if isinstance(value, str) else ""
+            raise ValueError(f"{_shown(value)} is not one of {listed(kind.values)}{meant if meant[:1] == ':' else ''}")
         return value
     if not _fits(value, kind):
         hint = ": write it in quotes" if isinstance(kind, inspect.StrType) and isinstance(value, int | float) else ""
+        if isinstance(kind, inspect.ListType | inspect.VarTupleType) and isinstance(value, str):
+            hint = f": write [{quoted(value)}]"
         raise ValueError(f"expected {expected(kind, unit)}; found {_shown(value)}{hint}")
     return float(value) if isinstance(kind, inspect.FloatType) else value
 

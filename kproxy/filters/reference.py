@@ -10,7 +10,7 @@ from msgspec import inspect as types
 
 from kproxy.filters.contract import Filter
 from kproxy.filters.options import RANGES, UNIT
-from kproxy.filters.units import EXAMPLES
+from kproxy.filters.units import EXAMPLES, render_quantity
 
 REQUIRED = "required"
 WORDS: dict[type[types.Type], str] = {
@@ -124,7 +124,7 @@ def _words(kind: types.Type) -> str:
         case types.UnionType(types=kinds):
             return " or ".join(_words(each) for each in kinds)
         case types.ListType(item_type=item) | types.VarTupleType(item_type=item):
-            return f"list of {_words(item)}"
+            return f"list of {'groups' if _unwrapped(item)[0].__class__ is types.StructType else _words(item)}"
         case types.StructType():
             return "group"
         case types.LiteralType(values=values):
@@ -141,7 +141,16 @@ def _default(field: types.Field) -> str:
     value = field.default if field.default is not msgspec.NODEFAULT else field.default_factory()
     if isinstance(value, msgspec.Struct):
         return "as below"
+    unit = next((unit for each in _members(field.type) if (unit := _unwrapped(each)[1].get(UNIT)) is not None), None)
+    if unit is not None and isinstance(value, int | float):
+        return render_quantity(value, unit)
     return msgspec.json.encode(value).decode()
+
+
+def _members(kind: types.Type) -> tuple[types.Type, ...]:
+    """The types of a union, each with its metadata; else the type alone."""
+    bare = _unwrapped(kind)[0]
+    return bare.types if isinstance(bare, types.UnionType) else (kind,)
 
 
 def _annotation(argument: inspect.Parameter) -> str:

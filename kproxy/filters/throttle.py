@@ -50,7 +50,7 @@ class ThrottleOptions(Options, frozen=True):
     """Options of throttle."""
 
     limits: Annotated[
-        tuple[Limit, ...],
+        Annotated[tuple[Limit, ...], Meta(min_length=1)],
         text("All limits that match apply. A rate is that of all workers of this kproxy together."),
     ]
     burst: Annotated[Seconds, text("For how long of its rate a client may be faster after a pause.")] = 1.0

@@ -29,6 +29,15 @@ def parse_quantity(text: str, unit: str) -> float:
     return value
 
 
+def render_quantity(value: float, unit: str) -> str:
+    """A number of *unit* as people write it: 104857600 bytes are 100MiB, 3600 seconds 1h."""
+    for name in reversed(("ms", "s", "m", "h") if unit == "seconds" else ("B", "KiB", "MiB", "GiB")):
+        count = value / UNITS[unit][name]
+        if count >= 1 and count == int(count):
+            return f"{int(count)}{name}"
+    return f"{value:g}"
+
+
 def unit_pattern(unit: str) -> str:
     """Return the regular expression of such a text, for JSON Schema."""
     names = "|".join(UNITS[unit])

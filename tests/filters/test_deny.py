@@ -182,8 +182,9 @@ def test_only_the_apis_of_the_rules_are_held() -> None:
     ("rule", "words"),
     [
         ({"when": "principl == 'x'"}, "did you mean principal"),
-        ({"when": "true", "error": "NOPE"}, "there is no error 'NOPE'"),
-        ({"when": "true", "apis": ["Nope"]}, "there is no API 'Nope'"),
+        ({"when": "true", "error": "NOPE"}, 'there is no error "NOPE"; kproxy'),
+        ({"when": "true", "error": "NONE"}, 'there is no error "NONE"'),
+        ({"when": "true", "apis": ["Nope"]}, 'there is no API "Nope"'),
         ({}, "rules[0].when: it is missing"),
     ],
 )
@@ -358,3 +359,20 @@ def test_envelopes_are_refused_as_what_is_in_them_would_pass() -> None:
     assert isinstance(narrowed, Send)
     answer: Any = message("ApiVersionsResponse").decode(0, narrowed.frame[8:])
     assert [api.api_key for api in answer.api_keys] == [3]
+
+
+def test_all_mistakes_of_a_rule_are_said_with_their_places() -> None:
+    rule = {"when": 'api = "x"', "apis": ["Fetsh", "Nothing like it"], "error": "TOPIC_AUTHORISATION_FAILED"}
+    about_topic = {"when": 'topic == "x"', "apis": ["Produce", "Heartbeat"]}
+    with pytest.raises(UsageError) as caught:
+        load_filter("deny", {"rules": [rule, about_topic]})
+    for words in (
+        "rules[0].when: when",
+        'rules[0].apis[0]: there is no API "Fetsh": did you mean Fetch?; kproxy api lists them',
+        'rules[0].apis[1]: there is no API "Nothing like it"; kproxy api lists them',
+        'rules[0].error: there is no error "TOPIC_AUTHORISATION_FAILED": did you mean TOPIC_AUTHORIZATION_FAILED?',
+        "rules[1].apis[1]: Heartbeat names no topic",
+    ):
+        assert words in str(caught.value)
+    with pytest.raises(UsageError, match="rules: the list is empty"):
+        load_filter("deny", {"rules": []})

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from kproxy.errors import UsageError
 from kproxy.filters.chain import Chain
 from kproxy.filters.contract import Direction, Send, Want
 from kproxy.filters.loading import load_filter
@@ -119,3 +120,18 @@ def test_only_produce_is_held() -> None:
     made = load_filter("headers", {})
     assert [key for key in range(93) if made.wants(Direction.REQUEST, key, 1) is Want.HOLD] == [0]
     assert [key for key in range(93) if made.wants(Direction.RESPONSE, key, 1) is Want.HOLD] == []
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"origin": ""}, "origin: the name of a header is empty"),
+        ({"origin": None, "client_id": None, "principal": None}, "origin: it adds no header"),
+        ({"fixed": {"": "x"}}, 'fixed: the header "" cannot be added: its name is empty'),
+        ({"fixed": {"a": "x" * 1_025}}, 'fixed: the header "a" cannot be added: its value has 1,025 characters'),
+        ({"topics": []}, "topics: the list is empty"),
+    ],
+)
+def test_mistakes_in_options(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        load_filter("headers", options)

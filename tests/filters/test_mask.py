@@ -206,6 +206,20 @@ def test_control_batches_are_as_they_came() -> None:
 
 
 def test_mistakes_in_options() -> None:
-    for rule, words in (({"fields": []}, "fields: it is empty"), ({"fields": ["email"]}, "is no JSON path")):
+    for rule, words in (
+        ({"fields": []}, r"rules\[0\].fields: the list is empty"),
+        ({}, r"rules\[0\].fields: it is missing"),
+        ({"fields": ["$.a"], "topics": []}, r"rules\[0\].topics: the list is empty"),
+        ({"fields": ["$.a", "email"]}, r"rules\[0\].fields\[1\]: 'email' is no JSON path"),
+        ({"fields": ["$.a"], "topics": "people"}, r"rules\[0\].topics: expected a list; found .*: write \[.people.\]"),
+    ):
         with pytest.raises(UsageError, match=words):
             load_filter("mask", {"rules": [rule]})
+    with pytest.raises(UsageError, match="rules: the list is empty"):
+        load_filter("mask", {"rules": []})
+
+
+@pytest.mark.parametrize("written", ["null", None])
+def test_null_with_and_without_quotes(written: str | None) -> None:
+    _, given = Bench(replace_by=written).fetch(field(person()))
+    assert json.loads(read_records(partition_in(given).records)[0].records[0].value or b"")["email"] is None

@@ -7,7 +7,7 @@ import pytest
 
 from kproxy.filters.contract import Request
 from kproxy.filters.error_responses import error_response
-from kproxy.filters.named_resources import MOST_RESOURCES, error_name, errors_of, resources_of
+from kproxy.filters.named_resources import MOST_RESOURCES, error_name, errors_of, names_topics, resources_of
 from kproxy.protocol.facts import Field, facts
 from tests.support.filtering import connection, make, part
 from tests.support.sample_requests import VERSIONS, sample_request
@@ -96,3 +96,8 @@ def test_every_error_code_is_counted(api_key: int, version: int) -> None:
 def test_codes_that_have_no_name() -> None:
     assert error_name(-1) == "UNKNOWN_SERVER_ERROR"
     assert error_name(31_000) == "31000"
+
+
+def test_requests_that_name_topics() -> None:
+    named = {api_key: names_topics(api_key) for api_key in (0, 1, 3, 8, 11, 12, 18, 19, 33, 36, 68, 78, 9_999)}
+    assert {api_key for api_key, has_topics in named.items() if has_topics} == {0, 1, 3, 8, 19, 33, 68, 78}

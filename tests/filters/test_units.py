@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproxy.filters.units import parse_quantity, quoted, unit_pattern
+from kproxy.filters.units import parse_quantity, quoted, render_quantity, unit_pattern
 
 
 @pytest.mark.parametrize(
@@ -57,3 +57,16 @@ def test_a_quoted_text_is_one_short_line(text: str) -> None:
     shown = quoted(text)
     assert shown.isprintable()
     assert len(shown) <= 80
+
+
+@pytest.mark.parametrize("unit", ["seconds", "bytes"])
+@pytest.mark.parametrize("value", [1, 30, 60, 90, 3_600, 1_000, 1_024, 100 << 20, 1 << 30, 86_400])
+def test_a_rendered_quantity_is_read_as_the_same(value: int, unit: str) -> None:
+    assert parse_quantity(render_quantity(value, unit), unit) == value
+    assert len(render_quantity(value, unit)) <= 6
+
+
+def test_quantities_are_rendered_as_people_write_them() -> None:
+    written = [render_quantity(value, "seconds") for value in (0.0005, 0.5, 10.0, 90.0, 3_600.0)]
+    assert written == ["0.0005", "500ms", "10s", "90s", "1h"]
+    assert [render_quantity(value, "bytes") for value in (100, 65_536, 100 << 20)] == ["100B", "64KiB", "100MiB"]
