@@ -41,6 +41,7 @@ STATE = "deny"
 CLOSE = "CLOSE"
 AT_ONCE = 500  # topics that are asked about before other connections have their turn
 HOW_TO_LIST = {"error": "kproxy api --errors lists them", "api": "kproxy api lists them"}
+ERRORS = ErrorCode.__members__.keys() - {"NONE"}
 LOG_EVERY_S = 1.0  # for each rule
 LONGEST_LOGGED = 500  # characters of a decision
 LONGEST_COUNTED = 100  # characters of a rule's name, where its decisions are counted
@@ -88,8 +89,8 @@ class Rule(Options, frozen=True):
             is_for_each_topic = Condition(self.when).is_for_each_topic
         except ValueError as error:
             problems.append(("when", str(error)))
-        if self.error not in (None, CLOSE, *ErrorCode.__members__):
-            meant = did_you_mean(self.error, ErrorCode.__members__) if self.error else ""
+        if self.error not in (None, CLOSE, *ERRORS):
+            meant = did_you_mean(self.error, ERRORS)
             problems.append(
                 ("error", f"there is no error {quoted(str(self.error))}{_only_close(meant)}; {HOW_TO_LIST['error']}")
             )

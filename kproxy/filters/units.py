@@ -35,7 +35,7 @@ def render_quantity(value: float, unit: str) -> str:
         count = value / UNITS[unit][name]
         if count >= 1 and count == int(count):
             return f"{int(count)}{name}"
-    return f"{value:g}"
+    return f"{value:.15g}"
 
 
 def unit_pattern(unit: str) -> str:

@@ -182,7 +182,7 @@ def test_only_the_apis_of_the_rules_are_held() -> None:
     ("rule", "words"),
     [
         ({"when": "principl == 'x'"}, "did you mean principal"),
-        ({"when": "true", "error": "NOPE"}, 'there is no error "NOPE"; kproxy'),
+        ({"when": "true", "error": "NOPE"}, 'there is no error "NOPE"'),
         ({"when": "true", "error": "NONE"}, 'there is no error "NONE"'),
         ({"when": "true", "apis": ["Nope"]}, 'there is no API "Nope"'),
         ({}, "rules[0].when: it is missing"),

@@ -45,7 +45,7 @@ def test_options_with_types_defaults_and_descriptions() -> None:
     assert found["file"] == ("group", "required", "Where it is written.")
     assert found["file.most_size"] == (
         'size: 65536, "64KiB", "16MiB" or "1GiB"',
-        "104857600",
+        "100MiB",
         "Size at which the next part begins.",
     )
     assert found["mode"] == ("a, b", '"a"', "One of two.")

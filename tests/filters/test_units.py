@@ -63,7 +63,6 @@ def test_a_quoted_text_is_one_short_line(text: str) -> None:
 @pytest.mark.parametrize("value", [1, 30, 60, 90, 3_600, 1_000, 1_024, 100 << 20, 1 << 30, 86_400])
 def test_a_rendered_quantity_is_read_as_the_same(value: int, unit: str) -> None:
     assert parse_quantity(render_quantity(value, unit), unit) == value
-    assert len(render_quantity(value, unit)) <= 6
 
 
 def test_quantities_are_rendered_as_people_write_them() -> None:
