@@ -293,12 +293,14 @@ class Passage:
     def _written(self, message: MessageStruct) -> bytes:
         """Return the frame with *message* in place of its own. Raises EncodeError, ValueError."""
         header = self._frame[SIZE_FIELD : self._body_start]
-        return self._framed(header + self._message().encode(self._request.api_version, message) + self._rest)
+        return self._framed(header, self._message().encode(self._request.api_version, message), self._rest)
 
-    def _framed(self, data: bytes) -> bytes:
-        if len(data) > self._chain.most_frame_size:
-            raise ValueError(f"the frame would be {len(data)} bytes, and {self._chain.most_frame_size} are allowed")
-        return pack(">i", len(data)) + data
+    def _framed(self, *parts: bytes) -> bytes:
+        """The frame of these parts, which are copied once: they may be large."""
+        size = sum(map(len, parts))
+        if size > self._chain.most_frame_size:
+            raise ValueError(f"the frame would be {size} bytes, and {self._chain.most_frame_size} are allowed")
+        return b"".join((pack(">i", size), *parts))
 
     def _reply(
         self, filter_: Filter, message: MessageStruct, version: int | None = None
@@ -319,7 +321,7 @@ class Passage:
         assert body_of is not None
         no_tags = b"\0" * response_header_version(request.api_key, request.api_version)
         body = body_of.encode(request.api_version if version is None else version, message)
-        return self._framed(pack(">i", request.correlation_id) + no_tags + body)
+        return self._framed(pack(">i", request.correlation_id), no_tags, body)
 
     def _wants_no_answer(self) -> bool:
         if self._request.api_key != ApiKey.PRODUCE:

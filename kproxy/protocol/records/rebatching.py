@@ -28,8 +28,9 @@ ChangeRecord = Callable[[Record], bool]
 def with_header_of(raw: bytes, records: bytes) -> bytes:
     """A batch of magic 2 with the header of *raw*, and these records, compressed already."""
     size = (HEADER_SIZE - LOG_OVERHEAD + len(records)).to_bytes(4, "big")
-    covered = raw[COVERED_AT:HEADER_SIZE] + records
-    return b"".join((raw[:SIZE_AT], size, raw[LOG_OVERHEAD:CRC_AT], crc32c(covered).to_bytes(4, "big"), covered))
+    head = raw[COVERED_AT:HEADER_SIZE]
+    crc = crc32c(records, crc32c(head)).to_bytes(4, "big")
+    return b"".join((raw[:SIZE_AT], size, raw[LOG_OVERHEAD:CRC_AT], crc, head, records))
 
 
 def change_plain(batch: Batch, change: Change, limits: Limits = DEFAULT_LIMITS) -> bytes | None:
