@@ -71,6 +71,7 @@ def exchange_line(Exchange exchange not None, bodies=None):
         put_word(line, b',"clientId":')
         put_text(line, exchange.client_id)
         put_times(line, request, response)
+        put_phases(line, request, response)
         put_word(line, b',"requestSize":')
         put_number(line, None if request is None else request.wire_size)
         put_word(line, b',"responseSize":')
@@ -195,7 +196,6 @@ cdef int put_text(Buffer *line, text) except -1:
 
 cdef int put_times(Buffer *line, Frame request, Frame response) except -1:
     """requestAt, responseAt and latencyMs."""
-    cdef int64_t latency
     put_word(line, b',"requestAt":')
     if request is None:
         put_word(line, b"null")
@@ -209,15 +209,39 @@ cdef int put_times(Buffer *line, Frame request, Frame response) except -1:
     put_word(line, b',"latencyMs":')
     if request is None or response is None or response.cut_code >= NEVER_SENT:
         return put_word(line, b"null")
-    latency = response.ended_at - request.started_at
-    if not -EXACT < latency < EXACT:
-        return put_bytes(line, b"%.6f" % (latency / 1e6))
-    if latency < 0:
+    return put_milliseconds(line, response.ended_at - request.started_at)
+
+
+cdef int put_phases(Buffer *line, Frame request, Frame response) except -1:
+    """requestInProxyMs, brokerMs and responseInProxyMs: see the properties of Exchange."""
+    cdef bint sent = request is not None and request.sent_at > 0
+    cdef bint returned = response is not None and response.sent_at > 0
+    if not sent and not returned:
+        return put_word(line, b',"requestInProxyMs":null,"brokerMs":null,"responseInProxyMs":null')
+    put_word(line, b',"requestInProxyMs":')
+    if sent:
+        put_milliseconds(line, request.sent_at - request.started_at)
+    else:
+        put_word(line, b"null")
+    put_word(line, b',"brokerMs":')
+    if sent and response is not None and response.sent_at >= 0:
+        put_milliseconds(line, max(response.started_at - request.sent_at, 0))
+    else:
+        put_word(line, b"null")
+    put_word(line, b',"responseInProxyMs":')
+    return put_milliseconds(line, response.sent_at - response.started_at) if returned else put_word(line, b"null")
+
+
+cdef int put_milliseconds(Buffer *line, int64_t duration) except -1:
+    """A duration in nanoseconds as milliseconds with six digits."""
+    if not -EXACT < duration < EXACT:
+        return put_bytes(line, b"%.6f" % (duration / 1e6))
+    if duration < 0:
         put8(line, b"-")
-        latency = -latency
-    put_int(line, latency // 1_000_000)
+        duration = -duration
+    put_int(line, duration // 1_000_000)
     put8(line, b".")
-    return put_digits(line, latency % 1_000_000, 6)
+    return put_digits(line, duration % 1_000_000, 6)
 
 
 cdef int put_instant(Buffer *line, int64_t at) except -1:

@@ -53,6 +53,7 @@ Address = Annotated[str, Meta(max_length=300, pattern=r"^[0-9A-Za-z_.:%\[\]-]*\Z
 Short = Annotated[int, Meta(ge=-(2**15), lt=2**15)]
 Long = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 Size = Annotated[int, Meta(ge=0, le=2**31 - 1)]
+Milliseconds = Annotated[float, Meta(ge=0, le=1e9)]
 Side = Literal["request", "response"]
 NULL = Raw(b"null")
 
@@ -75,6 +76,9 @@ class _Exchange(_Line, tag="exchange"):
     client_id: str | None = None
     request_at: str | None = None
     response_at: str | None = None
+    request_in_proxy_ms: Milliseconds | None = None  # this and the next two: since they are written
+    broker_ms: Milliseconds | None = None
+    response_in_proxy_ms: Milliseconds | None = None
     request_size: int | None = None
     response_size: int | None = None
     request_header: Raw = NULL
@@ -334,6 +338,7 @@ class LogReader:
     def _exchange(self, line: _Exchange, known: _Known) -> tuple[Exchange, Bodies]:
         request = _frame(line.request_size, line.request_at)
         response = _frame(line.response_size, line.response_at)
+        _set_phases(line, request, response)
         key = line.api_key
         self._learn_topics(line.topic_names)
         if request is not None:
@@ -375,6 +380,16 @@ def _frame(size: int | None, at: str | None) -> LoggedFrame | None:
     if size is None or at is None:
         return None
     return LoggedFrame(size, parse_instant(at))
+
+
+def _set_phases(line: _Exchange, request: LoggedFrame | None, response: LoggedFrame | None) -> None:
+    """When a proxy had sent the frames on, and when the response began, from the phases of the line."""
+    if request is not None and line.request_in_proxy_ms is not None:
+        request.sent_at = request.started_at + round(line.request_in_proxy_ms * 1e6)
+        if response is not None and line.broker_ms is not None:
+            response.started_at = request.sent_at + round(line.broker_ms * 1e6)
+    if response is not None and line.response_in_proxy_ms is not None:
+        response.sent_at = response.started_at + round(line.response_in_proxy_ms * 1e6)
 
 
 def _lay_out(frame: LoggedFrame, line: _Exchange, message: Message | None, body: Raw) -> None:

@@ -15,6 +15,12 @@ An exchange, ``"event": "exchange"``, has all of these fields, in this order:
     responseAt      str: when the response's last byte came; null without a response
     latencyMs       float: from requestAt to responseAt, in milliseconds; null where either is missing, or a response's end
                     was never sent
+    requestInProxyMs  float: from the request's first byte received by kproxy to its last byte sent to the broker, in
+                    milliseconds; this and the next two are null in a decode of a capture, where a filter answered, and where
+                    it is not known
+    brokerMs        float: from there to the response's first byte received from the broker
+    responseInProxyMs  float: from there to the response's last byte sent to the client; not known where the client had not
+                    taken all of it when the exchange was analyzed (kproxy_phase_seconds at /metrics has those as well)
     requestSize     int: bytes on the wire with the size field, whether all of them are here or not; null without a request
     responseSize    int: likewise
     requestHeader   object: Kafka's JSON of the header, or null

@@ -1,5 +1,23 @@
 """Every metric of kproxy: name, type, help and labels. Dashboards and rules are made from these.
 
+    traffic         kproxy_requests, _responses, _request_bytes, _response_bytes by API and version; kproxy_bytes by direction
+    sizes           kproxy_request_size_bytes, kproxy_response_size_bytes: histograms by API
+    time            kproxy_latency_seconds by API and version; kproxy_phase_seconds by API: what of it kproxy itself took on the
+                    way to the broker, the broker, and kproxy on the way back. rate(..._sum) / rate(..._count) is a mean, and
+                    histogram_quantile(0.99, ...) a percentile, of classic and of native histograms (histograms.py)
+    throttling      kproxy_throttled_responses, kproxy_throttle_seconds by API; kproxy_client_throttle_seconds
+    errors          kproxy_response_errors by API and error; kproxy_undecoded_exchanges, kproxy_unanswered_requests
+    load            kproxy_in_flight_requests, kproxy_buffered_bytes, kproxy_loop_lag_seconds; back-pressure: kproxy_read_pauses,
+                    kproxy_read_paused_seconds, kproxy_reading_paused by direction
+    connections     kproxy_connections_opened, _open, _refused, _closed by cause; kproxy_upstream_*; TLS: kproxy_tls_handshakes
+                    and kproxy_tls_handshake_failures by leg; SASL: kproxy_sasl_logins by mechanism and result
+    filters         kproxy_held_frames, _rewritten_frames, kproxy_filter_faults, kproxy_filter_events; time:
+                    kproxy_filter_seconds, kproxy_filter_calls
+    tap             kproxy_tapped_*, kproxy_tap_dropped_*, kproxy_exchanges_left_out, kproxy_bodies_left_out, kproxy_analysis_*
+    by client id    kproxy_client_*          by topic    kproxy_topic_*
+    by group        kproxy_group_*, kproxy_rebalances; lag as seen here: kproxy_group_lag_records, kproxy_group_lag_max_records
+    by software     kproxy_software_*: who still uses old versions
+
 Labels are bounded: APIs, versions and causes by what kproxy knows (``other`` for the rest), names from traffic by the analyzer
 (``__other__``). Series by names that peers invent begin at 0, and end when they are idle or others send more: what is right is
 their rate, and its sum (kproxy/proxy/analyzer/series.py). Values: metrics.py.
@@ -9,6 +27,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 NANOSECONDS = 1e9  # of a second
+MILLISECONDS = 1e3
 
 Kind = Literal["counter", "gauge", "histogram", "info"]
 
@@ -41,9 +60,19 @@ DESCRIPTIONS: Final[tuple[Description, ...]] = (
     Description(
         "kproxy_latency_seconds",
         "histogram",
-        "Time from a request's header to its response's header, as the proxy saw it.",
+        "Time from the first byte of a request received by kproxy to the header of its response received from the broker.",
         API,
     ),
+    Description(
+        "kproxy_phase_seconds",
+        "histogram",
+        "Parts of the time of an exchange: request_in_proxy is from the first byte of the request received by kproxy to its "
+        "last byte sent to the broker, filters included; broker is from there to the first byte of the response; "
+        "response_in_proxy is from there to its last byte sent to the client.",
+        ("api", "phase"),
+    ),
+    Description("kproxy_request_size_bytes", "histogram", "Sizes of requests on the wire.", ("api",)),
+    Description("kproxy_response_size_bytes", "histogram", "Sizes of responses on the wire.", ("api",)),
     Description(
         "kproxy_bytes", "counter", "Bytes forwarded, by direction.", ("direction",), "bytes_{}", ("request", "response")
     ),
@@ -58,6 +87,32 @@ DESCRIPTIONS: Final[tuple[Description, ...]] = (
     Description("kproxy_accept_errors", "counter", "Failures to accept a connection.", (), "accept_errors"),
     Description("kproxy_in_flight_requests", "gauge", "Requests that wait for their response.", (), "in_flight"),
     Description("kproxy_buffered_bytes", "gauge", "Bytes that wait in the proxy's buffers.", (), "buffered_bytes"),
+    Description(
+        "kproxy_read_pauses",
+        "counter",
+        "Times that kproxy stopped reading requests as the broker did not take more, or responses as the client did not.",
+        ("direction",),
+        "read_pauses_{}",
+        ("request", "response"),
+    ),
+    Description(
+        "kproxy_read_paused_seconds",
+        "counter",
+        "How long kproxy did not read for that reason, over all connections; pauses that go on are not counted yet.",
+        ("direction",),
+        "read_paused_ns_{}",
+        ("request", "response"),
+        1 / NANOSECONDS,
+    ),
+    Description(
+        "kproxy_reading_paused",
+        "gauge",
+        "Connections of which kproxy does not read requests now, as the broker does not take more, or responses, as the client "
+        "does not.",
+        ("direction",),
+        "reading_paused_{}",
+        ("request", "response"),
+    ),
     Description(
         "kproxy_upstream_connects", "counter", "Connections to brokers that were made.", (), "upstream_connects"
     ),
@@ -115,6 +170,14 @@ DESCRIPTIONS: Final[tuple[Description, ...]] = (
         "What filters count, by event and what it is of: the calls of each fault, and those on which it fired.",
         ("cluster", "filter", "event", "name"),
     ),
+    Description(
+        "kproxy_filter_seconds",
+        "counter",
+        "Time from handing a request or response to a filter to its verdict, decoding for it included; counted once a second.",
+        ("cluster", "filter"),
+        scale=1 / NANOSECONDS,
+    ),
+    Description("kproxy_filter_calls", "counter", "Requests and responses handed to a filter.", ("cluster", "filter")),
     Description(
         "kproxy_client_metrics_dropped",
         "counter",
@@ -195,10 +258,37 @@ DESCRIPTIONS: Final[tuple[Description, ...]] = (
     Description(
         "kproxy_response_errors", "counter", "Responses with an error code, by API and error.", ("api", "error")
     ),
+    Description(
+        "kproxy_throttled_responses",
+        "counter",
+        "Responses in which the broker tells the client to wait, as it is over a quota, by API.",
+        ("api",),
+    ),
+    Description(
+        "kproxy_throttle_seconds",
+        "counter",
+        "How long brokers told clients to wait (throttle_time_ms), by API.",
+        ("api",),
+        scale=1 / MILLISECONDS,
+    ),
+    Description(
+        "kproxy_sasl_logins",
+        "counter",
+        "SASL authentications by mechanism and result: succeeded, failed (the broker answered with an error), "
+        "not_completed (the connection ended before).",
+        ("mechanism", "result"),
+    ),
     Description("kproxy_client_requests", "counter", "Requests analyzed, by client id.", ("client_id",)),
     Description("kproxy_client_request_bytes", "counter", "Bytes of these requests.", ("client_id",)),
     Description("kproxy_client_response_bytes", "counter", "Bytes of their responses.", ("client_id",)),
     Description("kproxy_client_errors", "counter", "Responses with an error code, by client id.", ("client_id",)),
+    Description(
+        "kproxy_client_throttle_seconds",
+        "counter",
+        "How long brokers told the client to wait (throttle_time_ms), by client id.",
+        ("client_id",),
+        scale=1 / MILLISECONDS,
+    ),
     Description(
         "kproxy_software_requests",
         "counter",
@@ -224,6 +314,16 @@ DESCRIPTIONS: Final[tuple[Description, ...]] = (
         "counter",
         "Rebalances of groups: generations of classic groups, epochs of members of the others.",
         ("group",),
+    ),
+    Description(
+        "kproxy_group_lag_records",
+        "gauge",
+        "Lag of a group as seen here: records between its last commit and the end of the partition, summed over the partitions "
+        "of which kproxy has seen both. Where the end was last seen in a Produce response it may be too low by a batch.",
+        ("group",),
+    ),
+    Description(
+        "kproxy_group_lag_max_records", "gauge", "Largest lag of a partition of a group, as seen here.", ("group",)
     ),
     Description("kproxy_analysis_gaps", "counter", "Times that bytes were missing in a connection's analysis."),
     Description("kproxy_analysis_lost_bytes", "counter", "Bytes missing in the analysis."),

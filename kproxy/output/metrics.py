@@ -1,20 +1,22 @@
 """Metrics: the text of /metrics: the metrics of metric_descriptions.py with the numbers of the moment of the scrape.
 
-Prometheus text format 0.0.4, or OpenMetrics 1.0 where the scraper asks for it.
+Prometheus text format 0.0.4; OpenMetrics 1.0, or protobuf with native histograms, where the scraper asks for it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate, chain
+from itertools import chain
 from typing import Any, Protocol
 
 from prometheus_client import CollectorRegistry
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, InfoMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from kproxy import __version__
+from kproxy.output import protobuf_exposition
+from kproxy.output.histograms import Buckets, Histogram, Shape
 from kproxy.output.metric_descriptions import BY_NAME, DESCRIPTIONS, NANOSECONDS, Description
 from kproxy.protocol.facts import facts
 
@@ -22,6 +24,7 @@ OTHER = "other"
 LEFT_OUT = "kproxy_exchanges_left_out"
 
 Sample = tuple[tuple[str, ...], float]  # values of the labels, number
+Row = tuple[tuple[str, ...], Sequence[int], float]  # values of the labels, counts by bucket, sum
 
 
 class Counted(Protocol):
@@ -57,7 +60,27 @@ class Counted(Protocol):
 
     @property
     def histogram(self) -> Sequence[int]:
-        """Responses by latency."""
+        """Responses by latency, in the buckets DURATIONS."""
+
+
+class CountedHistograms(Protocol):
+    """Histograms of an API, as a worker counts them; None stands for what is not known."""
+
+    @property
+    def api_key(self) -> int | None:
+        """Its key."""
+
+    @property
+    def phase_ns(self) -> Sequence[int]:
+        """Of all exchanges together, by phase, in the order of PHASES."""
+
+    @property
+    def phases(self) -> Sequence[Sequence[int]]:
+        """Exchanges by duration, in the buckets DURATIONS, of each phase."""
+
+    @property
+    def sizes(self) -> Sequence[Sequence[int]]:
+        """Requests and responses by size, in the buckets SIZES."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +94,13 @@ class Scrape:
     apis: Sequence[Sequence[Counted]]
     totals: Sequence[Mapping[str, int]]
     closes: Sequence[Mapping[str, int]]
-    bounds: Sequence[int]  # ns: upper bounds of the histogram's buckets but the last one, which holds all the rest
     analysis: Mapping[str, Any]
+    histograms: Sequence[Sequence[CountedHistograms]] = ()
     analysis_up: bool = False
     hung: Mapping[str, int] = field(default_factory=dict)  # processes by kind
     series: Mapping[str, Sequence[tuple[tuple[str, ...], Sequence[int]]]] = field(default_factory=dict)  # see SERIES
     filter_counts: Sequence[tuple[str, str, str, str, int]] = ()  # cluster, filter, event, name, count
+    filter_times: Sequence[tuple[str, str, int, int]] = ()  # cluster, filter, ns, calls
     client_metrics: Iterable[Metric] = ()  # what clients have measured and sent (client_metrics.py)
     client_metrics_dropped: Mapping[str, int] = field(default_factory=dict)  # by reason
 
@@ -106,6 +130,9 @@ _ROWS = {
     "trailing": "kproxy_trailing_bytes_frames",
     "cut": "kproxy_cut_frames",
     "errors": "kproxy_response_errors",
+    "throttled": "kproxy_throttled_responses",
+    "throttle_ms": "kproxy_throttle_seconds",
+    "sasl": "kproxy_sasl_logins",
 }
 # Kind of name (AnalyzerSeries) -> the metric of each of its numbers
 SERIES = {
@@ -114,10 +141,21 @@ SERIES = {
         "kproxy_client_request_bytes",
         "kproxy_client_response_bytes",
         "kproxy_client_errors",
+        "kproxy_client_throttle_seconds",
     ),
     "software": ("kproxy_software_requests", "kproxy_software_connections"),
     "topics": ("kproxy_topic_requests", "kproxy_topic_bytes"),
     "groups": ("kproxy_group_requests", "kproxy_group_errors", "kproxy_rebalances"),
+    "lag": ("kproxy_group_lag_records", "kproxy_group_lag_max_records"),
+}
+PHASES = ("request_in_proxy", "broker", "response_in_proxy")  # Phase in kproxy/proxy/tap/counted.py, in small letters
+DURATIONS = Buckets(-20, 4, 110)  # seconds; as in kproxy/proxy/tap/counters.pxd
+SIZES = Buckets(0, 1, 32)  # bytes; likewise
+SHAPES = {
+    "kproxy_latency_seconds": Shape(DURATIONS, DURATIONS.classic(-16, 6, 1), NANOSECONDS),
+    "kproxy_phase_seconds": Shape(DURATIONS, DURATIONS.classic(-20, 6, 2), NANOSECONDS),
+    "kproxy_request_size_bytes": Shape(SIZES, SIZES.classic(6, 26, 2)),
+    "kproxy_response_size_bytes": Shape(SIZES, SIZES.classic(6, 26, 2)),
 }
 _OUTPUTS = {
     "written": "kproxy_output_bytes",
@@ -137,6 +175,8 @@ class Metrics(Collector):
 
     def render(self, accept: str) -> tuple[bytes, str]:
         """The text of a scrape and its content type; *accept* is the scraper's header of that name."""
+        if protobuf_exposition.is_accepted(accept):
+            return protobuf_exposition.encode(self.collect()), protobuf_exposition.CONTENT_TYPE
         encode, content_type = choose_encoder(accept)
         return encode(self._registry), content_type
 
@@ -152,6 +192,10 @@ class Metrics(Collector):
             "kproxy_analysis_up": [((), scrape.analysis_up)],
             "kproxy_hung_processes": [((kind,), n) for kind, n in scrape.hung.items()],
             "kproxy_filter_events": [(row[:4], row[4]) for row in scrape.filter_counts],
+            "kproxy_filter_seconds": _scaled(
+                "kproxy_filter_seconds", [(row[:2], row[2]) for row in scrape.filter_times]
+            ),
+            "kproxy_filter_calls": [(row[:2], row[3]) for row in scrape.filter_times],
             "kproxy_client_metrics_dropped": [((why,), n) for why, n in scrape.client_metrics_dropped.items()],
             "kproxy_connections_closed": _summed(((cause,), n) for one in scrape.closes for cause, n in one.items()),
         }
@@ -164,26 +208,58 @@ class Metrics(Collector):
         values |= _of_analysis(scrape.analysis)
         for kind, metrics in SERIES.items():
             rows = scrape.series.get(kind, ())
-            values |= {name: [(labels, n[i]) for labels, n in rows if i < len(n)] for i, name in enumerate(metrics)}
+            values |= {
+                name: _scaled(name, [(labels, n[i]) for labels, n in rows if i < len(n)])
+                for i, name in enumerate(metrics)
+            }
         values[LEFT_OUT] = _summed(chain(values[LEFT_OUT], _left_out_by_analyzer(scrape.analysis)))
+        histograms = self._histograms(scrape) | {
+            "kproxy_latency_seconds": [(labels, n[len(_COUNTS) + 1 :], n[len(_COUNTS)]) for labels, n in apis.items()]
+        }
         for description in DESCRIPTIONS:
             if description.kind == "histogram":
-                yield _histogram(description, apis, scrape.bounds)
+                histogram = Histogram(description.name, description.help, description.labels, SHAPES[description.name])
+                for labels, counts, total in histograms[description.name]:
+                    histogram.add(labels, counts, total)
+                yield histogram
             elif description.kind == "info":
                 yield InfoMetricFamily(description.name, description.help, value={"version": __version__})
             elif samples := values.get(description.name):
                 yield _filled(description, samples)
         yield from scrape.client_metrics
 
+    def _histograms(self, scrape: Scrape) -> dict[str, list[Row]]:
+        """Rows of the histograms by API, over all workers."""
+        phases: dict[tuple[str, ...], list[int]] = {}
+        sizes: tuple[dict[tuple[str, ...], list[int]], ...] = ({}, {})
+        for one in (one for worker in scrape.histograms for one in worker):
+            name = self._name(one.api_key)
+            for phase, total, counts in zip(PHASES, one.phase_ns, one.phases, strict=True):
+                _add_to(phases, (name, phase), [total, *counts])
+            for found, counts in zip(sizes, one.sizes, strict=True):
+                _add_to(found, (name,), counts)
+        bytes_of = [
+            _summed(((self._name(one.api_key),), getattr(one, which)) for worker in scrape.apis for one in worker)
+            for which in ("request_bytes", "response_bytes")
+        ]
+        return {
+            "kproxy_phase_seconds": [(labels, n[1:], n[0]) for labels, n in phases.items()],
+            **{
+                f"kproxy_{side}_size_bytes": [(labels, n, dict(total).get(labels, 0)) for labels, n in found.items()]
+                for side, found, total in zip(("request", "response"), sizes, bytes_of, strict=True)
+            },
+        }
+
+    def _name(self, api_key: int | None) -> str:
+        return OTHER if api_key is None else self._names.get(api_key, OTHER)
+
     def _apis(self, scrape: Scrape) -> dict[tuple[str, ...], list[int]]:
         """Labels of an API at a version -> the four counts, the latency, and the histogram, over all workers."""
         found: dict[tuple[str, ...], list[int]] = {}
         for one in (one for worker in scrape.apis for one in worker):
-            name = OTHER if one.api_key is None else self._names.get(one.api_key, OTHER)
-            labels = name, OTHER if one.api_version is None else str(one.api_version)
+            labels = self._name(one.api_key), OTHER if one.api_version is None else str(one.api_version)
             counts = [getattr(one, attribute) for attribute in _COUNTS.values()] + [one.latency_ns, *one.histogram]
-            before = found.get(labels)
-            found[labels] = counts if before is None else [a + b for a, b in zip(before, counts, strict=True)]
+            _add_to(found, labels, counts)
         return found
 
 
@@ -196,13 +272,14 @@ _COUNTS = {
 _FAMILIES: dict[str, Any] = {
     "counter": CounterMetricFamily,
     "gauge": GaugeMetricFamily,
-    "histogram": HistogramMetricFamily,
 }
 
 
 def _family(description: Description) -> Metric:
     if description.kind == "info":
         return InfoMetricFamily(description.name, description.help)
+    if description.kind == "histogram":
+        return Histogram(description.name, description.help, description.labels, SHAPES[description.name])
     family: Metric = _FAMILIES[description.kind](description.name, description.help, labels=description.labels)
     return family
 
@@ -215,15 +292,14 @@ def _filled(description: Description, samples: Iterable[Sample]) -> Metric:
     return filled
 
 
-def _histogram(description: Description, apis: Mapping[tuple[str, ...], list[int]], bounds: Sequence[int]) -> Metric:
-    family = HistogramMetricFamily(description.name, description.help, labels=description.labels)
-    edges = [repr(bound / NANOSECONDS) for bound in bounds] + ["+Inf"]
-    for labels, counts in apis.items():
-        latency, *buckets = counts[len(_COUNTS) :]
-        if any(buckets):
-            heights = list(accumulate(buckets))
-            family.add_metric(labels, list(zip(edges, heights, strict=True)), sum_value=latency / NANOSECONDS)
-    return family
+def _add_to(found: dict[tuple[str, ...], list[int]], labels: tuple[str, ...], counts: Sequence[int]) -> None:
+    before = found.get(labels)
+    found[labels] = list(counts) if before is None else [a + b for a, b in zip(before, counts, strict=True)]
+
+
+def _scaled(metric: str, samples: list[Sample]) -> list[Sample]:
+    scale = BY_NAME[metric].scale
+    return samples if scale == 1 else [(labels, value * scale) for labels, value in samples]
 
 
 def _totals(description: Description, totals: Sequence[Mapping[str, int]]) -> Iterator[Sample]:
@@ -252,7 +328,7 @@ def _of_analysis(report: Mapping[str, Any]) -> dict[str, list[Sample]]:
     }
     for name, metric in _ROWS.items():
         width = len(BY_NAME[metric].labels)
-        values[metric] = [(tuple(row[:width]), row[width]) for row in report.get(name, ())]
+        values[metric] = _scaled(metric, [(tuple(row[:width]), row[width]) for row in report.get(name, ())])
     for name, metric in _OUTPUTS.items():
         values[metric] = [((output,), counts[name]) for output, counts in report.get("outputs", {}).items()]
     values["kproxy_spans"] = [((outcome,), count) for outcome, count in report.get("spans", {}).items()]

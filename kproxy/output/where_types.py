@@ -12,7 +12,7 @@ from kproxy.errors import OptionError
 
 NUMBERS = {
     *("connection", "apiKey", "apiVersion", "correlationId", "latencyMs", "requestSize", "responseSize"),
-    *("assumedVersion", "size", "skipped"),
+    *("requestInProxyMs", "brokerMs", "responseInProxyMs", "assumedVersion", "size", "skipped"),
 }
 TEXTS = {
     *("event", "client", "broker", "apiName", "clientId", "requestAt", "responseAt", "unanswered", "undecoded"),

@@ -127,13 +127,14 @@ class Connections:
             from_start=from_start,
             is_kafka=True,
         )
+        session.connection.cluster = cluster
         connection = self._open[number] = LiveConnection(number, session)
         connection.at = at
         if len(self._open) > self._most:
             self._give_up(next(iter(self._open.values())))
 
-    def receive(self, number: int, direction: int, data: bytes, at: int) -> None:
-        """Take the next bytes of a direction (Direction)."""
+    def receive(self, number: int, direction: int, data: bytes, at: int, sent_at: int = 0) -> None:
+        """Take the next bytes of a direction (Direction); *sent_at*: see Session.receive."""
         self.last_at = at
         connection = self._open.get(number)
         if connection is None:
@@ -141,7 +142,8 @@ class Connections:
         try:
             self._open.move_to_end(number)
             connection.at = at
-            events = connection.session.receive(direction, data, at)
+            receive = connection.session.receive
+            events = receive(direction, data, at, sent_at) if sent_at else receive(direction, data, at)
             if events:
                 self._held -= connection.held
                 connection.held = 0
@@ -155,6 +157,15 @@ class Connections:
         self._held += size
         if self._held > self._most_held:
             self._give_up(max(self._open.values(), key=lambda one: one.held))
+
+    def note_sent(self, number: int, direction: int, sent_at: int) -> None:
+        """Learn when the last requests were sent on, see Session.note_sent."""
+        connection = self._open.get(number)
+        if connection is not None:
+            try:
+                connection.session.note_sent(direction, sent_at)
+            except self._contain as error:
+                self.fail(number, error)
 
     def leave_out(self, number: int, direction: int, size: int, at: int, cut: Cut) -> None:
         """Skip the next *size* bytes of a direction, which do not come, for the reason *cut*."""

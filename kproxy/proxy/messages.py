@@ -212,6 +212,9 @@ class AnalyzerCounts(Message, frozen=True, tag="counts", kw_only=True):
     cut: list[tuple[str, str, int]] = []  # likewise, frames whose bodies were not there to their end
     unanswered: int = 0  # requests that were due a response and got none
     errors: list[tuple[str, str, int]] = []  # API, error name, responses
+    throttled: list[tuple[str, int]] = []  # API, responses that tell the client to wait
+    throttle_ms: list[tuple[str, int]] = []  # API, how long they tell it to wait
+    sasl: list[tuple[str, str, int]] = []  # mechanism, result, authentications
     gaps: int = 0  # events of the session, as the next three
     bad_frames: int = 0
     not_kafka: int = 0
@@ -236,6 +239,7 @@ class AnalyzerSeries(Message, frozen=True, tag="series"):
 
     kind: str  # of SERIES in kproxy/output/metrics.py
     rows: list[tuple[tuple[str, ...], list[int]]] = []  # labels, numbers; those that are no more there have ended
+    is_gauge: bool = False  # the numbers are those of the moment; else they grow while the analyzer runs
 
 
 ToWorker: TypeAlias = Configure | Brokers | Learned | ReloadCertificates | ListConnections | Drain

@@ -26,6 +26,7 @@ class Connection(Struct):
     sasl_mechanism: str | None = None
     tls: TlsFacts | None = None  # None: in the clear
     closed: str | None = None  # who ended it first, in words (closing.who_closed); None: nobody, so far
+    cluster: str = ""  # of a live connection: the virtual cluster's name in the configuration
 
 
 @dataclass

@@ -20,6 +20,7 @@ cdef class Frame:
     cdef public bint unread
     cdef int64_t absent  # bytes at its end that are not in data
     cdef public int64_t trailing
+    cdef public int64_t sent_at
     cdef int cut_code  # of ``cut``
 
     cpdef bint has_end(self) noexcept

@@ -39,7 +39,7 @@ cdef int FEW_BYTES = 4  # after a message, as software leaves them: where more a
 
 _FRAME_FIELDS = (
     "data", "started_at", "ended_at", "header", "body_start", "message", "body_version", "layout", "assumed_version", "error",
-    "cut", "unread", "size", "trailing",
+    "cut", "unread", "size", "trailing", "sent_at",
 )
 _EXCHANGE_FIELDS = (
     "connection", "at", "api_key", "api_version", "correlation_id", "client_id", "request", "response", "expects_response",
@@ -74,7 +74,7 @@ cdef class Frame:
     def __init__(
         self, bytes data, int64_t started_at, int64_t ended_at, header=None, Py_ssize_t body_start=0, message=None,
         int body_version=0, layout=None, assumed_version=None, error=None, int cut=0, bint unread=False,
-        int64_t size=-1, int64_t trailing=0,
+        int64_t size=-1, int64_t trailing=0, int64_t sent_at=0,
     ):
         self.data = data
         self.started_at = started_at
@@ -90,6 +90,7 @@ cdef class Frame:
         self.unread = unread
         self.absent = 0 if size < 0 else size - len(data)
         self.trailing = trailing
+        self.sent_at = sent_at
 
     @property
     def cut(self):
@@ -215,6 +216,28 @@ cdef class Exchange(Event):
         if self.request is None or self.response is None or not self.response.has_end():
             return None
         return (self.response.ended_at - self.request.started_at) / 1e6
+
+    @property
+    def request_in_proxy_ms(self):
+        """From the request's first byte received by the proxy to its last one sent to the broker; None where that is not known."""
+        return None if self.request is None or self.request.sent_at <= 0 else (self.request.sent_at - self.request.started_at) / 1e6
+
+    @property
+    def broker_ms(self):
+        """From the request's last byte sent to the broker to the response's first one received; None where that is not known.
+
+        0 where the broker answered before it had the whole request.
+        """
+        if self.request is None or self.response is None or self.request.sent_at <= 0 or self.response.sent_at < 0:
+            return None
+        return max(0, self.response.started_at - self.request.sent_at) / 1e6
+
+    @property
+    def response_in_proxy_ms(self):
+        """From the response's first byte received by the proxy to its last one sent to the client; None where that is not known."""
+        if self.response is None or self.response.sent_at <= 0:
+            return None
+        return (self.response.sent_at - self.response.started_at) / 1e6
 
     @property
     def bodies(self):

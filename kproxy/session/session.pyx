@@ -133,15 +133,36 @@ cdef class Session:
             new_hunt=self._hunt_requests if is_request else self._hunt_responses,
         )
 
-    def receive(self, int direction, bytes data not None, int64_t at) -> list[Event]:
-        """Receive bytes of a direction, in order; *at* in ns since the epoch."""
+    def receive(self, int direction, bytes data not None, int64_t at, int64_t sent_at=0) -> list[Event]:
+        """Receive bytes of a direction, in order; *at* in ns since the epoch.
+
+        *sent_at*: when a proxy had sent on the frames that end in them; 0: not known; -1: it has made them.
+        """
         cdef list events = []
         if direction == DIRECTION_REQUEST:
             self._requests.receive(data, at, events)
         else:
             self._broker_seen = True
             self._responses.receive(data, at, events)
+        if sent_at:
+            for event in events:
+                if type(event) is Exchange:
+                    _note_sent(<Exchange>event, direction, sent_at)
+            if direction == DIRECTION_REQUEST:
+                self.note_sent(direction, sent_at)
         return events
+
+    def note_sent(self, int direction, int64_t sent_at):
+        """Learn when a proxy had sent on the last requests, of which that was not known yet."""
+        cdef Exchange exchange
+        if direction == DIRECTION_RESPONSE:
+            return
+        for entry in reversed(self._in_flight.queue):
+            exchange = (<tuple>entry)[0]
+            if exchange is not None:
+                if exchange.request.sent_at:
+                    return
+                exchange.request.sent_at = sent_at
 
     def gap(self, int direction, size: int | None, int64_t at, int cut=MISSING) -> list[Event]:
         """Learn that bytes are not here, and why (Cut); *size* None: an unknown number."""
@@ -687,3 +708,11 @@ def _may_be_skipped(exchange: Exchange | None, route: Route | None) -> bool:
 def _may_be_unanswered(exchange: Exchange | None, route: Route | None) -> bool:
     """See Route.may_be_unanswered; of an entry in flight."""
     return exchange is not None and route is not None and route.may_be_unanswered(exchange.request)
+
+
+cdef void _note_sent(Exchange exchange, int direction, int64_t sent_at) noexcept:
+    cdef Frame frame = exchange.request if direction == DIRECTION_REQUEST else exchange.response
+    if frame is not None and frame.sent_at == 0:
+        frame.sent_at = sent_at
+    if sent_at < 0 and exchange.request is not None:
+        exchange.request.sent_at = 0  # the proxy made the response: the broker never had the request

@@ -9,6 +9,7 @@ import pytest
 
 from kproxy.output.bodies import Bodies
 from kproxy.output.exchange_line import exchange_line, has_errors
+from kproxy.output.from_jsonl import LogReader
 from kproxy.session import Exchange, Frame
 from tests.support.traffic import CONNECTION
 
@@ -39,6 +40,36 @@ def test_latency_is_in_milliseconds_to_the_nanosecond(latency: int) -> None:
     told = json.loads(line(10**18, 10**18 + latency), parse_float=Decimal)["latencyMs"]
     assert told == Decimal(latency) / 10**6
     assert told.as_tuple().exponent == -6
+
+
+@pytest.mark.parametrize(
+    ("asked_sent", "answered_sent", "told"),
+    [
+        (0, 0, (None, None, None)),
+        (1_020_000, 5_000_000, ("0.020000", "1.980000", "2.000000")),
+        (1_000_001, 3_000_000, ("0.000001", "1.999999", "0.000000")),
+        (1_020_000, 0, ("0.020000", "1.980000", None)),  # the client had not taken it
+        (3_500_000, 4_000_000, ("2.500000", "0.000000", "1.000000")),  # answered before it was whole
+        (0, 4_000_000, (None, None, "1.000000")),
+    ],
+)
+def test_phases_are_in_milliseconds_and_read_again(
+    asked_sent: int, answered_sent: int, told: tuple[str | None, ...]
+) -> None:
+    exchange = Exchange(CONNECTION, 3_000_000, 12, 4, 7, "app", Frame(b"12345678", 1_000_000, 1_000_000))
+    exchange.response = Frame(b"1234", 3_000_000, 3_000_000)
+    assert exchange.request is not None
+    exchange.request.sent_at, exchange.response.sent_at = asked_sent, answered_sent
+    line = exchange_line(exchange, Bodies(request=b"{}", response=b"{}"))
+    row = json.loads(line, parse_float=str)
+    phases = "requestInProxyMs", "brokerMs", "responseInProxyMs"
+    assert tuple(row[phase] for phase in phases) == told
+    read, bodies = LogReader().read(line)
+    assert isinstance(read, Exchange) and bodies is not None
+    assert json.loads(exchange_line(read, bodies), parse_float=str) == row
+    for one in (exchange, read):
+        found = one.request_in_proxy_ms, one.broker_ms, one.response_in_proxy_ms
+        assert found == tuple(None if text is None else float(text) for text in told)
 
 
 @pytest.mark.parametrize("client_id", [None, "", 'a"b\\', "é\n\x1b", "日本", "x" * 300, "bad\udc80byte"])

@@ -13,7 +13,7 @@ from kproxy.output.metric_descriptions import BY_NAME
 from kproxy.output.metrics import Metrics, Scrape
 from tests.conftest import Require
 
-BOUNDS = (1_000_000, 10_000_000, 100_000_000)  # 1, 10, 100 ms
+BUCKETS = 110  # of durations
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 
 SAID = {
@@ -25,6 +25,9 @@ SAID = {
     "cut": [["Produce", "request", 5]],
     "unanswered": 1,
     "errors": [["Metadata", "LEADER_NOT_AVAILABLE", 3], ["__other__", "__other__", 4]],
+    "throttled": [["Fetch", 2]],
+    "throttle_ms": [["Fetch", 2500]],
+    "sasl": [["SCRAM-SHA-256", "failed", 4]],
     "gaps": 1,
     "bad_frames": 0,
     "not_kafka": 0,
@@ -38,10 +41,11 @@ SAID = {
     "spans": {"exported": 5, "dropped": 6, "failed": 7},
 }
 SERIES = {
-    "clients": [(("c",), [1, 2, 3, 4]), (("__other__",), [10, 20, 30, 40])],
+    "clients": [(("c",), [1, 2, 3, 4, 5]), (("__other__",), [10, 20, 30, 40, 50])],
     "software": [(("apache-kafka-java", "3.9.0"), [7, 1])],
     "topics": [(('odd"topic\n\\', "produce"), [5, 1000])],
     "groups": [(("group",), [8, 1, 2])],
+    "lag": [(("group",), [12, 7])],
 }
 
 
@@ -53,12 +57,24 @@ class Api(NamedTuple):
     responses: int = 0
     response_bytes: int = 0
     latency_ns: int = 0
-    histogram: tuple[int, ...] = (0, 0, 0, 0)
+    histogram: tuple[int, ...] = (0,) * BUCKETS
+
+
+class Histograms(NamedTuple):
+    api_key: int | None
+    phase_ns: tuple[int, ...]
+    phases: tuple[tuple[int, ...], ...]
+    sizes: tuple[tuple[int, ...], ...]
+
+
+def counted(buckets: int, **counts: int) -> tuple[int, ...]:
+    """Counts of some buckets, b<number>, of so many."""
+    return tuple(counts.get(f"b{bucket}", 0) for bucket in range(buckets))
 
 
 class Source:
     def __init__(self, **numbers: Any) -> None:
-        given: dict[str, Any] = {"apis": [], "totals": [], "closes": [], "bounds": BOUNDS, "analysis": {}}
+        given: dict[str, Any] = {"apis": [], "totals": [], "closes": [], "analysis": {}}
         self._scrape = Scrape(**(given | numbers))
 
     def scrape(self) -> Scrape:
@@ -85,9 +101,15 @@ def everything() -> dict[str, Any]:
         if description.total
         for value in description.of or ("",)
     }
-    api = Api(0, 9, 3, 300, 2, 80, 30_000_000, (1, 0, 1, 0))
+    # one response of 2 ** -10 s, about a millisecond, one of a quarter of a second
+    api = Api(0, 9, 3, 300, 2, 80, 30_000_000, counted(BUCKETS, b40=1, b72=1))
+    phases = (counted(BUCKETS, b40=2), counted(BUCKETS, b72=2), counted(BUCKETS, b0=2))
+    sizes = (counted(32, b6=2, b7=1), counted(32, b5=1, b31=1))
+    histograms = Histograms(0, (2_000_000, 500_000_000, 1_000), phases, sizes)
     return {
         "apis": [[api], [api, Api(3, None, 1)]],
+        "histograms": [[histograms], [histograms, histograms._replace(api_key=None)]],
+        "filter_times": [("orders", "audit", 1_500_000_000, 3)],
         "totals": [totals, totals],
         "closes": [{"idle": 1}, {"idle": 2}],
         "analysis": SAID,
@@ -104,16 +126,20 @@ def test_workers_are_summed_and_buckets_cumulated() -> None:
     produce = "api=Produce,api_version=9"
     assert found[f"kproxy_requests_total{{{produce}}}"] == 6
     assert found[f"kproxy_response_bytes_total{{{produce}}}"] == 160
-    assert [
-        found[f"kproxy_latency_seconds_bucket{{{produce},le={le}}}"] for le in ("0.001", "0.01", "0.1", "+Inf")
-    ] == [
-        2,
-        2,
-        4,
-        4,
-    ]
+    for le, height in {"0.00048828125": 0, "0.0009765625": 2, "0.125": 2, "0.25": 4, "64.0": 4, "+Inf": 4}.items():
+        assert found[f"kproxy_latency_seconds_bucket{{{produce},le={le}}}"] == height
     assert found[f"kproxy_latency_seconds_sum{{{produce}}}"] == 0.06
+    assert found["kproxy_phase_seconds_sum{api=Produce,phase=request_in_proxy}"] == 0.004
+    assert found["kproxy_phase_seconds_bucket{api=Produce,le=0.25,phase=broker}"] == 4
+    assert found["kproxy_phase_seconds_bucket{api=Produce,le=0.0625,phase=broker}"] == 0
+    assert found["kproxy_phase_seconds_count{api=other,phase=response_in_proxy}"] == 2
+    assert found["kproxy_request_size_bytes_bucket{api=Produce,le=64.0}"] == 4
+    assert found["kproxy_request_size_bytes_sum{api=Produce}"] == 600
+    assert found["kproxy_response_size_bytes_bucket{api=Produce,le=67108864.0}"] == 2
+    assert found["kproxy_response_size_bytes_count{api=Produce}"] == 4
     assert found["kproxy_requests_total{api=Metadata,api_version=other}"] == 1
+    assert found["kproxy_filter_seconds_total{cluster=orders,filter=audit}"] == 1.5
+    assert found["kproxy_filter_calls_total{cluster=orders,filter=audit}"] == 3
     assert found["kproxy_connections_closed_total{cause=idle}"] == 3
     assert found["kproxy_bytes_total{direction=request}"] == 4
     assert found["kproxy_tls_handshake_failures_total{leg=broker}"] == 4
@@ -130,6 +156,12 @@ def test_what_the_analyzer_says_is_there() -> None:
     assert found["kproxy_client_errors_total{client_id=__other__}"] == 40
     assert found["kproxy_software_connections_total{software_name=apache-kafka-java,software_version=3.9.0}"] == 1
     assert found["kproxy_undecoded_exchanges_total{api=Fetch}"] == 2
+    assert found["kproxy_throttled_responses_total{api=Fetch}"] == 2
+    assert found["kproxy_throttle_seconds_total{api=Fetch}"] == 2.5
+    assert found["kproxy_client_throttle_seconds_total{client_id=__other__}"] == 0.05
+    assert found["kproxy_sasl_logins_total{mechanism=SCRAM-SHA-256,result=failed}"] == 4
+    assert found["kproxy_group_lag_records{group=group}"] == 12
+    assert found["kproxy_group_lag_max_records{group=group}"] == 7
     assert found["kproxy_trailing_bytes_frames_total{api=Metadata,direction=request}"] == 3
     assert found["kproxy_trailing_bytes_frames_total{api=Metadata,direction=response}"] == 1
     assert found["kproxy_cut_frames_total{api=Produce,direction=request}"] == 5

@@ -45,7 +45,7 @@ class Hanging(Filter):
 class HangingSession(Session):
     """Hangs on bytes that name the client."""
 
-    def receive(self, direction: Any, data: bytes, at: int) -> Any:
+    def receive(self, direction: Any, data: bytes, at: int, sent_at: int = 0) -> Any:
         """Hang, or not."""
         if FATAL.encode() in data:
             hang_in_c()

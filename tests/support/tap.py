@@ -17,20 +17,21 @@ from kproxy.proxy.child_process import ChildArguments
 from kproxy.proxy.messages import AnalyzerCounts, Configure, Drain, Drained, Failed, Message, Ready, ToSupervisor
 from kproxy.proxy.supervisor.processes import ANALYZER, child_command, environment
 from kproxy.proxy.tap.ring import TapWriter, await_reader, create_ring
-from kproxy.proxy.tap.tapped import TapItem, TapKind
+from kproxy.proxy.tap.tapped import TapKind
 
 RING_SIZE = 4 << 20
+Item = tuple[int, int, int, int, bytes]  # a TapItem but for when it was sent on
 PATIENCE = 30  # seconds until a test that waits for another process fails
 
 
-def opened(number: int, client: str, broker: str, *, at: int = 0, from_start: bool = True) -> TapItem:
+def opened(number: int, client: str, broker: str, *, at: int = 0, from_start: bool = True) -> Item:
     """The record that tells of a connection."""
     told = {"number": number, "cluster": "test", "client": client, "broker": broker, "from_start": from_start}
     told["in_frames"] = False
     return TapKind.OPEN, number, 0, at, json.dumps(told).encode()
 
 
-def tap_items(capture: Path) -> Iterator[TapItem]:
+def tap_items(capture: Path) -> Iterator[Item]:
     """What a tap would have told of the connections in a capture, in the order of its packets."""
     seen: set[int] = set()
     with open_capture(capture) as opened_capture:
@@ -54,7 +55,7 @@ def tap_items(capture: Path) -> Iterator[TapItem]:
 class AnalyzerProcess:
     """A running analyzer, seen from where the supervisor and the workers stand."""
 
-    def __init__(self, analysis: Analysis, *, rings: int = 1, before: Iterable[TapItem] = ()) -> None:
+    def __init__(self, analysis: Analysis, *, rings: int = 1, before: Iterable[Item] = ()) -> None:
         self.rings = [create_ring(RING_SIZE) for _ in range(rings)]
         self.writers = [TapWriter(fd) for fd in self.rings]
         for fd in self.rings:
@@ -96,7 +97,7 @@ class AnalyzerProcess:
                 return message
         raise AssertionError(f"the analyzer ended without sending {types}")
 
-    def tap(self, items: Iterator[TapItem] | list[TapItem], *, ring: int = 0) -> None:
+    def tap(self, items: Iterator[Item] | list[Item], *, ring: int = 0) -> None:
         """Write records, waiting for room."""
         for item in items:
             while not self.writers[ring].put(*item):

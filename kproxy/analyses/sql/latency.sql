@@ -18,7 +18,7 @@ columns:
   broker_p99_ms: p99 without waiting, in milliseconds
   waited_ms: how long Fetch requests may have waited by their own max.wait.ms, in milliseconds; an upper bound
   throttled_ms: delay by quota that the broker announced (since Kafka 2.0 it answers at once and then mutes the client), in milliseconds
-  proxy_ms: in milliseconds; always null, because a capture does not show the proxy's part
+  proxy_ms: what kproxy itself took for request and response on average, in milliseconds, in the log of a running kproxy; null for a capture
   p90_ms: 90th percentile, in milliseconds
   p95_ms: 95th percentile, in milliseconds
   mean_ms: average, in milliseconds
@@ -61,7 +61,8 @@ answered AS (
     END AS kind,
     CASE WHEN e.api_key IN (1, 78) THEN coalesce(e.max_wait_ms, 0) ELSE 0 END AS max_wait_ms,
     greatest(coalesce(e.held_micros, 0) - unix_micros(e.request_at), 0) AS queued_micros,
-    size(e.error_codes) > 0 AS is_failed
+    size(e.error_codes) > 0 AS is_failed,
+    e.request_in_proxy_ms + e.response_in_proxy_ms AS in_proxy_ms
   FROM ordered e
   JOIN clients c ON c.connection_id = e.connection_id
   WHERE e.latency_ms IS NOT NULL AND e.api_key IS NOT NULL
@@ -86,7 +87,7 @@ SELECT
   sum(CAST(throttle_ms AS BIGINT)) AS throttled_ms,
   max(throttle_ms) AS max_throttle_ms,
   sum(CASE WHEN throttle_ms > 0 THEN 1 ELSE 0 END) AS throttled_requests,
-  CAST(NULL AS DOUBLE) AS proxy_ms
+  round(avg(in_proxy_ms), 3) AS proxy_ms
 FROM answered
 GROUP BY api_key, coalesce(api_name, concat('API ', CAST(api_key AS STRING))), kind, client, client_id, broker
 HAVING count(*) >= :min_requests

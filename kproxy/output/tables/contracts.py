@@ -122,6 +122,15 @@ EXCHANGES = Table(
         Column("request_at", TIME, "first byte of the request"),
         Column("response_at", TIME, "last byte of the response"),
         Column("latency_ms", "double", "from one to the other; null where the response has no end", "ms"),
+        Column(
+            "request_in_proxy_ms",
+            "double",
+            "from the request's first byte received by kproxy to its last one sent to the broker; this and the next two are null "
+            "unless kproxy wrote the log while it forwarded",
+            "ms",
+        ),
+        Column("broker_ms", "double", "from there to the response's first byte received by kproxy", "ms"),
+        Column("response_in_proxy_ms", "double", "from there to the response's last byte sent to the client", "ms"),
         Column("api_key", "int16", "null for a response whose request was not seen"),
         Column("api_name", "string", "Kafka's name of the API; null for one that no known release has"),
         Column("api_version", "int16", "as the request header has it"),

@@ -26,6 +26,8 @@ class Partition(msgspec.Struct):
     fetchOffset: int | None = None
     offset: int | None = None
     baseOffset: int | None = None
+    highWatermark: int | None = None
+    errorCode: int = 0
 
     @property
     def number(self) -> int | None:

@@ -2,6 +2,7 @@
 each, one of which is for all others. Of names that peers invent those that send most are kept (series.py).
 """
 
+import re
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable
 from functools import cache
@@ -19,18 +20,19 @@ from kproxy.pipeline.output import End, Observer, Source
 from kproxy.protocol import ApiKey, Message
 from kproxy.protocol.error_codes import error_name
 from kproxy.protocol.facts import facts
-from kproxy.proxy.analyzer.series import LONGEST_NAME, MOST_SERIES, OTHER, Labels, Series, one_label
+from kproxy.proxy.analyzer.bounded_counter import BoundedCounter
+from kproxy.proxy.analyzer.lag import GroupLag
+from kproxy.proxy.analyzer.logins import SASL_APIS, Logins
+from kproxy.proxy.analyzer.series import LONGEST_NAME, OTHER, Labels, Series, one_label
 from kproxy.proxy.messages import AnalyzerCounts, AnalyzerSeries
 from kproxy.session import BadFrame, Event, Exchange, Frame, Gap, NotKafka, SaslToken
 
-MOST_NAMES = (
-    240_000  # bytes of JSON that the names of one counter take: all counters together fit one message (channel.py)
-)
 MOST_GROUPS = 10_000
 MOST_CLIENTS = 1_000  # whose numbers wait to be added to their series
 MOST_NAMED = 100  # groups of one request that are counted
 LONGEST_SOFTWARE = 40  # characters of a name, and of a version
 LARGEST_COUNTED = 4 * 1024 * 1024  # bytes of JSON that topics are looked up in
+THROTTLED = re.compile(rb'"throttleTimeMs":([1-9][0-9]{0,9})')
 
 Client: TypeAlias = tuple[str | None, str | None, str | None]  # client id, name and version of its software
 
@@ -93,36 +95,6 @@ def _topic_labels(topic: tuple[str | None, ...]) -> Labels:
     return tuple(well_formed(text or "") for text in topic)  # Topic.label has escaped and cut it
 
 
-class BoundedCounter:
-    """Counts by names from traffic; what comes after *most* - 1 names, or MOST_NAMES bytes of them, is counted as OTHER."""
-
-    def __init__(self, most: int = MOST_SERIES) -> None:
-        self._counts: dict[tuple[str, ...], int] = {}
-        self._most = most
-        self._room = MOST_NAMES
-
-    def add(self, *name: str, n: int = 1) -> None:
-        """Count *n* of a name."""
-        counts = self._counts
-        known = counts.get(name)
-        if known is None and not self._has_room(name):
-            name = (OTHER,) * len(name)
-            known = counts.get(name)
-        counts[name] = n + (known or 0)
-
-    def _has_room(self, name: tuple[str, ...]) -> bool:
-        """Whether another name fits; takes its room."""
-        size = len(msgspec.json.encode([well_formed(part) for part in name])) + 24  # with a number
-        if len(self._counts) >= self._most - 1 or size > self._room:
-            return False
-        self._room -= size
-        return True
-
-    def rows(self) -> list[Any]:
-        """(*name, count) of each name; text that is no Unicode is escaped."""
-        return [(*map(well_formed, name), count) for name, count in self._counts.items()]
-
-
 class AnalysisCounts(Observer):
     """Counts events."""
 
@@ -135,10 +107,16 @@ class AnalysisCounts(Observer):
         self.trailing = BoundedCounter()
         self.cut = BoundedCounter()
         self.errors = BoundedCounter()
-        self.clients = Series(4, one_label)  # requests, their bytes, bytes of responses, responses with an error
+        self.throttled = BoundedCounter()
+        self.throttle_ms = BoundedCounter()
+        self.logins = Logins()
+        self.clients = Series(
+            5, one_label
+        )  # requests, their bytes, bytes of responses, responses with an error, throttled ms
         self.software = Series(2, _software_labels, labels=2)  # requests, connections
         self.topics = Series(2, _topic_labels, labels=2)  # requests, bytes of records
         self.groups = Series(3, _group_label)  # requests, responses with an error, rebalances
+        self.lag = GroupLag()
         self._sent: dict[Client, list[int]] = {}  # for ``clients`` and ``software``: one look-up each exchange
         self._software_known: set[tuple[int, int]] = set()  # connections counted in ``software``: source, number
         self._source = 0
@@ -149,6 +127,10 @@ class AnalysisCounts(Observer):
             ApiKey.FETCH: self._count_fetched,
             ApiKey.API_VERSIONS: self._count_software,
             **dict.fromkeys(_GROUP_APIS, self._count_group),
+            ApiKey.OFFSET_COMMIT: self._count_commit,
+            ApiKey.TXN_OFFSET_COMMIT: self._count_commit,
+            ApiKey.OFFSET_FETCH: self._count_commit,
+            ApiKey.LIST_OFFSETS: self._count_ends,
         }
         self._series: dict[str, Series[Any]] = {
             "clients": self.clients,
@@ -161,6 +143,8 @@ class AnalysisCounts(Observer):
         """Count an event; with its bodies, if they were read for another output. Never raises for what the bytes hold."""
         if not isinstance(event, Exchange):
             self.events[type(event)] += 1
+            if isinstance(event, SaslToken):
+                self.logins.note_token((self._source, event.connection.number), event.connection)
             return
         self.exchanges += 1
         asked, answered = event.request, event.response
@@ -175,6 +159,23 @@ class AnalysisCounts(Observer):
             sent[1] += asked.wire_size
         if answered is not None:
             sent[2] += answered.wire_size
+        self._count_frames(event, bodies)
+        if event.api_key in SASL_APIS or self.logins.has_begun:
+            self.logins.note((self._source, peer.number), event)
+        response = _json(answered, None if bodies is None else bodies.response)
+        if response is not None:
+            if NONZERO_ERROR.search(response) is not None:
+                sent[3] += 1
+                for code in count_errors(response):
+                    self.errors.add(self._name(event), error_name(code))
+            self._count_throttling(event, response, sent)
+        count = self._by_api.get(event.api_key)
+        if count is not None:
+            count(event, None if bodies is None else bodies.request, response)
+
+    def _count_frames(self, event: Exchange, bodies: Bodies | None) -> None:
+        """Count what could not be read, or is not as it should be."""
+        asked, answered = event.request, event.response
         if event.undecoded is not None or (bodies is not None and bodies.undecoded is not None):
             self.undecoded.add(self._name(event))
         for direction, frame in (("request", asked), ("response", answered)):
@@ -184,14 +185,15 @@ class AnalysisCounts(Observer):
                 self.cut.add(self._name(event), direction)
         if event.unanswered is not None:
             self.unanswered += 1
-        response = _json(answered, None if bodies is None else bodies.response)
-        if response is not None and NONZERO_ERROR.search(response) is not None:
-            sent[3] += 1
-            for code in count_errors(response):
-                self.errors.add(self._name(event), error_name(code))
-        count = self._by_api.get(event.api_key)
-        if count is not None:
-            count(event, None if bodies is None else bodies.request, response)
+
+    def _count_throttling(self, event: Exchange, response: bytes, sent: list[int]) -> None:
+        """Count how long the broker tells the client to wait (KIP-219)."""
+        found = THROTTLED.search(response)
+        if found is not None:
+            throttle_ms = int(found[1])
+            sent[4] += throttle_ms
+            self.throttled.add(self._name(event))
+            self.throttle_ms.add(self._name(event), n=throttle_ms)
 
     def message(self, at: int) -> AnalyzerCounts:
         """The counts of sessions; the caller adds the rest."""
@@ -204,6 +206,9 @@ class AnalysisCounts(Observer):
             cut=self.cut.rows(),
             unanswered=self.unanswered,
             errors=self.errors.rows(),
+            throttled=self.throttled.rows(),
+            throttle_ms=self.throttle_ms.rows(),
+            sasl=self.logins.counts.rows(),
             gaps=self.events[Gap],
             bad_frames=self.events[BadFrame],
             not_kafka=self.events[NotKafka],
@@ -213,7 +218,7 @@ class AnalysisCounts(Observer):
     def _begin_client(self, key: Client) -> list[int]:
         if len(self._sent) >= MOST_CLIENTS:
             self._count_clients()
-        sent = self._sent[key] = [0, 0, 0, 0]
+        sent = self._sent[key] = [0, 0, 0, 0, 0]
         return sent
 
     def _count_clients(self) -> None:
@@ -226,18 +231,21 @@ class AnalysisCounts(Observer):
     def series(self) -> list[AnalyzerSeries]:
         """The numbers by names that peers invent, a message for each kind."""
         self._count_clients()
-        return [AnalyzerSeries(name, series.rows()) for name, series in self._series.items()]
+        found = [AnalyzerSeries(name, series.rows()) for name, series in self._series.items()]
+        return [*found, AnalyzerSeries("lag", self.lag.rows(), is_gauge=True)]
 
     def limit(self, most: int, idle: float) -> None:
         """Have at most *most* series of each kind, of which none is idle for *idle* seconds."""
         for series in self._series.values():
             series.limit(most, idle)
+        self.lag.limit(most, idle)
 
     def age(self, now: float) -> None:
         """End series that are idle; see Series.age."""
         self._count_clients()
         for series in self._series.values():
             series.age(now)
+        self.lag.age(now)
 
     def start_source(self, source: Source) -> None:
         """See Output."""
@@ -247,6 +255,7 @@ class AnalysisCounts(Observer):
         """See Output."""
         if end.side is None:
             self._software_known.discard((self._source, end.connection))
+            self.logins.end((self._source, end.connection))
 
     def _name(self, exchange: Exchange) -> str:
         return self._names.get(-1 if exchange.api_key is None else exchange.api_key, OTHER)
@@ -255,10 +264,14 @@ class AnalysisCounts(Observer):
         body = _json(exchange.request, request)
         if body is not None and len(body) <= LARGEST_COUNTED:
             self._count_sizes("produce", _produce.decode(body).topicData, exchange)
+        if response is not None and len(response) <= LARGEST_COUNTED:
+            self.lag.note_produced(exchange, response)
 
     def _count_fetched(self, exchange: Exchange, request: bytes | None, response: bytes | None) -> None:
-        if response is not None and len(response) <= LARGEST_COUNTED and b'ecordsSizeInBytes":' in response:
-            self._count_sizes("fetch", _fetch.decode(response).responses, exchange)
+        if response is not None and len(response) <= LARGEST_COUNTED and b'"highWatermark":' in response:
+            topics = _fetch.decode(response).responses
+            self._count_sizes("fetch", topics, exchange)
+            self.lag.note_fetched(exchange, topics)
 
     def _count_sizes(self, direction: str, topics: Iterable[TopicFields], exchange: Exchange) -> None:
         for topic in topics:
@@ -279,6 +292,19 @@ class AnalysisCounts(Observer):
         failed = response is not None and NONZERO_ERROR.search(response) is not None
         for group in _groups_of(exchange, request):
             self.groups.add(group, 1, failed, self._is_rebalance(group, exchange.api_key, response))
+
+    def _count_commit(self, exchange: Exchange, request: bytes | None, response: bytes | None) -> None:
+        """Count a request of a group that says up to where it has read."""
+        self._count_group(exchange, request, response)
+        asked = _json(exchange.request, request)
+        if asked is not None and response is not None and len(asked) + len(response) <= LARGEST_COUNTED:
+            self.lag.note_committed(exchange, asked, response)
+
+    def _count_ends(self, exchange: Exchange, request: bytes | None, response: bytes | None) -> None:
+        """Note the ends of partitions that a client has asked for."""
+        asked = _json(exchange.request, request)
+        if asked is not None and response is not None and len(asked) + len(response) <= LARGEST_COUNTED:
+            self.lag.note_listed(exchange, asked, response)
 
     def _is_rebalance(self, group: str, api_key: int | None, response: bytes | None) -> bool:
         """Whether a response has a generation of the group, or a member's epoch, that no earlier one had."""

@@ -11,7 +11,7 @@ from kproxy.session.cut import Cut
 
 MOST_LOST = 1 << 48  # bytes, in one record: more than a connection carries
 CLOSED_SIZE = 9  # bytes of CLOSE
-OPEN, DATA, END, CLOSE = TapKind.OPEN, TapKind.DATA, TapKind.END, TapKind.CLOSE
+OPEN, DATA, END, CLOSE, SENT = TapKind.OPEN, TapKind.DATA, TapKind.END, TapKind.CLOSE, TapKind.SENT
 CUTS = {TapKind.LOST: Cut.MISSING, TapKind.LEFT_OUT: Cut.LEFT_OUT, TapKind.SNAPPED: Cut.SNAPLEN}
 
 ENDED = {  # by CLOSE's first byte: who ended the connection, where no END said so before
@@ -39,12 +39,14 @@ class TapDecoder:
     def decode(self, items: list[TapItem]) -> None:
         """Decode records in their order."""
         connections = self.connections
-        for kind, number, direction, at, data in items:
+        for kind, number, direction, at, data, sent_after in items:
             self.taken += 1
             if kind == DATA:
-                connections.receive(number, direction, data, at)
+                connections.receive(number, direction, data, at, at + sent_after if sent_after > 0 else sent_after)
             elif kind == OPEN:
                 self._open(number, at, data)
+            elif kind == SENT:
+                connections.note_sent(number, direction, at)
             elif kind in CUTS:
                 size = min(int.from_bytes(data[:8], "little"), MOST_LOST)
                 connections.leave_out(number, direction, size, at, CUTS[TapKind(kind)])

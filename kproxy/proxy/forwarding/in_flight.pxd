@@ -14,7 +14,8 @@ cdef enum EntryKind:
 
 
 cdef struct Entry:
-    uint64_t at  # ns of the monotonic clock: when its header was received
+    uint64_t at  # ns of the monotonic clock: when its first byte was received
+    uint64_t sent_at  # when its last byte was sent to the broker; 0: it has not been
     int32_t correlation_id
     int16_t api_key
     int16_t api_version

@@ -16,6 +16,7 @@ from kproxy.proxy.tap.shared_limits cimport SharedLimits
 cdef enum:
     HEADROOM = 16  # writable bytes before each chunk, for the header part of the chunk before; no header part is as long
     LANE_STATES = 6
+    MOST_PASSED = 8  # groups of frames that have passed, see Passed; one more makes the lane send what it has
     TURN_NS = 2_000_000  # after which other connections have their turn
 
 
@@ -122,6 +123,14 @@ cdef struct Chunk:  # received bytes while a lane processes them
     uint8_t *unsent  # from here to `at`: to be forwarded unchanged, and not given to the pipe yet
     uint8_t *frame  # first byte of the frame in processing if it is in this chunk, else NULL
     uint64_t now
+    uint64_t begun_at  # when the first byte of the next frame was received: before now if its header came in parts, or was deferred
+    uint64_t received_at  # when the chunk was received; before now if it was deferred
+
+
+cdef struct Passed:  # frames that were given to the pipe to their ends and whose last bytes the sink may not have taken
+    uint64_t begun_at  # ns, monotonic: when the first byte of each was received
+    int api_key
+    uint32_t count
 
 
 cdef class Lane:
@@ -140,6 +149,13 @@ cdef class Lane:
     cdef bint walking  # the walker follows the body of the frame in processing
     cdef Walker walker
     cdef uint64_t progress_at  # ns, monotonic: when bytes were last received
+    cdef uint64_t begun_at  # when the first byte of the frame in processing was received
+    cdef uint64_t header_part_at  # when the first byte of header_part was
+    cdef uint64_t deferred_at  # when the deferred bytes were
+    cdef uint64_t paused_at  # since when the lane is blocked BY_OUTPUT; 0: it is not
+    cdef int timed_key  # API key of the frame in processing, by which its phase is counted; NOT_TIMED: it is not
+    cdef Passed passed[MOST_PASSED]
+    cdef int passed_count
     # buffers: see the table in lane.pyx
     cdef uint8_t header_part[HEADROOM]
     cdef int header_part_size
@@ -153,7 +169,11 @@ cdef class Lane:
     cpdef uint64_t stalled_since(self)
     cdef int process(self, uint8_t *data, size_t size, uint64_t now) except -1
     cdef int process_deferred(self) except -1
-    cdef int run(self, uint8_t *data, size_t size, uint64_t now) except -1
+    cdef int run(self, uint8_t *data, size_t size, uint64_t now, uint64_t received_at) except -1
+    cdef uint64_t note_sent(self) except? 0
+    cdef int note_sent_later(self) except -1
+    cdef int note_passed(self, int api_key) except -1
+    cdef void end_pause(self) noexcept
     cdef int enter(self, int state) except -1
     cdef int read_header(self, Chunk *c) except -1
     cdef int keep_header_part(self, Chunk *c) except -1
@@ -201,11 +221,12 @@ cdef class RequestLane(Lane):
 
     cdef int route_request(self, Row *row, int api_key, int api_version, const uint8_t *at, uint64_t now) except -1
     cdef void count_request(self, Row *row, int api_key, int api_version, uint64_t size) noexcept
-    cdef int note_request(self, Row *row, int api_key, int api_version, int32_t correlation_id, PyObject *held, uint64_t now) except -1
+    cdef int note_request(self, Row *row, int api_key, int api_version, int32_t correlation_id, PyObject *held) except -1
     cdef int drop_walked_request(self) except -1
     cdef uint32_t take_told(self) noexcept
     cdef int send_token(self, bytes frame) except -1
     cdef int send_request(self, bytes frame, object held) except -1
+    cdef void note_sent_requests(self, uint64_t now) noexcept
 
 
 @cython.final

@@ -58,6 +58,10 @@ Who owns which bytes, and what bounds them
     TlsSide                       a record of TLS that is not complete                      18 KiB
 All but ``header_part`` and TlsSide count in Total.BUFFERED_BYTES.
 
+Times of an exchange (Phase in kproxy/proxy/tap/counted.py). The clock is read when a chunk is received and, if a frame ended in
+it, once more when the sink has taken everything: at the end of ``run``, or later, when it takes what it left. ``passed`` has what is
+to be counted then: frames of one API that began in one chunk are one entry.
+
 Lanes report each frame, its bytes and its end to the tap, which gets them or leaves them out by its own rules: tap_cursor.pyx.
 """
 
@@ -76,14 +80,14 @@ from kproxy.proxy.forwarding.in_flight cimport (
 )
 from kproxy.proxy.forwarding.plan cimport WALK_MORE, WALK_STOPPED, begin_walk, walk_on
 from kproxy.proxy.forwarding.tap_cursor cimport LEFT_OUT_OF_TAP, WorkerTap
-from kproxy.proxy.tap.counters cimport ApiCounts, latency_bucket
+from kproxy.proxy.tap.counters cimport ApiCounts, KeyCounts, PhaseCounts, duration_bucket, size_bucket
 
 from enum import IntEnum
 
 from kproxy.filters.contract import Want
 from kproxy.protocol import ApiKey
 from kproxy.protocol.frames import GSSAPI_FIRST_BYTE
-from kproxy.proxy.tap.counted import CloseCause, Total
+from kproxy.proxy.tap.counted import CloseCause, Phase, Total
 
 cdef enum:
     HEAD_LIMIT = 4_194_304  # bytes of a response up to its last address: 10,000 brokers with names of 255 bytes have room
@@ -94,6 +98,7 @@ cdef enum:
     STARVED_NS = 1_000_000_000
     USUAL_IN_FLIGHT = 64  # requests
     RESPONSE_HEAD = 8  # bytes of a response before the tags of its header: size, correlation id
+    NOT_TIMED = -1_000_000  # no API key: of a SASL token
 
 cdef int BAD_FRAME = CloseCause.BAD_FRAME
 cdef int ERROR = CloseCause.ERROR
@@ -108,6 +113,11 @@ cdef int HELD_FRAMES = Total.HELD_FRAMES
 cdef int IN_FLIGHT = Total.IN_FLIGHT
 cdef int CONNECTIONS_OPEN = Total.CONNECTIONS_OPEN
 cdef int UNKNOWN_APIS = Total.UNKNOWN_APIS
+cdef int[2] READ_PAUSES = [Total.READ_PAUSES_REQUEST, Total.READ_PAUSES_RESPONSE]
+cdef int[2] READ_PAUSED_NS = [Total.READ_PAUSED_NS_REQUEST, Total.READ_PAUSED_NS_RESPONSE]
+cdef int[2] READING_PAUSED = [Total.READING_PAUSED_REQUEST, Total.READING_PAUSED_RESPONSE]
+cdef int[2] IN_PROXY = [Phase.REQUEST_IN_PROXY, Phase.RESPONSE_IN_PROXY]
+cdef int IN_BROKER = Phase.BROKER
 cdef int WANT_HOLD = Want.HOLD
 cdef int WANT_HEAD = Want.HEAD
 cdef int WANT_TAIL = Want.TAIL
@@ -388,7 +398,7 @@ cdef class Lane:
         cdef LinkBase link = self.link
         link.bytes_in[self.direction] += size
         link.worker.counters.total(BYTES_REQUEST if self.direction == DIRECTION_REQUEST else BYTES_RESPONSE)[0] += size
-        return self.run(data, size, now)
+        return self.run(data, size, now, now)
 
     cdef int process_deferred(self) except -1:
         """Process the rest of a chunk that was deferred; it was counted when it was received."""
@@ -399,19 +409,22 @@ cdef class Lane:
         self.deferred_size = 0
         self.link.worker.charge(-<int64_t>size)
         try:
-            return self.run(data + HEADROOM, size, now)
+            return self.run(data + HEADROOM, size, now, self.deferred_at)
         finally:
             free(data)
 
-    cdef int run(self, uint8_t *data, size_t size, uint64_t now) except -1:
+    cdef int run(self, uint8_t *data, size_t size, uint64_t now, uint64_t received_at) except -1:
         """Run the machine over a chunk: the function of the state consumes bytes and chooses the next state."""
         cdef LinkBase link = self.link
         cdef Chunk c
+        cdef uint64_t sent_at = 0
         link.last_at = self.progress_at = now
         c.limit = data + size
         c.frame = NULL
         c.now = now
+        c.begun_at = c.received_at = received_at
         if self.header_part_size:
+            c.begun_at = self.header_part_at
             data -= self.header_part_size
             memcpy(data, self.header_part, self.header_part_size)
             self.header_part_size = 0
@@ -431,8 +444,10 @@ cdef class Lane:
                     self.hold(&c)
             if not link.closed:
                 self.flush(&c)
+                if self.passed_count:
+                    sent_at = self.note_sent()
         finally:  # the tap holds pointers into the chunk
-            self.tap.end_chunk(now)
+            self.tap.end_chunk(now, 0 if self.blocked & BY_VERDICT else sent_at)
         if not link.closed and (link.draining or self.other.eof):
             link.settle()
         return 0
@@ -462,6 +477,8 @@ cdef class Lane:
         if available < size:
             return self.keep_header_part(c)
         c.frame = c.at
+        self.begun_at = c.begun_at
+        c.begun_at = c.received_at
         self.begin_frame(c.at, c.now)
         if link.closed:
             return 0
@@ -479,6 +496,7 @@ cdef class Lane:
             self.flush(c)
             return self.refuse_begun(c.at, BAD_FRAME)
         self.header_part_size = available
+        self.header_part_at = c.begun_at
         memcpy(self.header_part, c.at, available)
         c.limit = c.at
         return 0
@@ -612,9 +630,54 @@ cdef class Lane:
             return 0
         self.tap.end_frame(c.now)
         self.enter(BETWEEN_FRAMES)
+        if self.passed_count == MOST_PASSED:
+            self.flush(c)
+        self.note_passed(self.timed_key)
         if self.direction == DIRECTION_RESPONSE and self.link.answer_is_next():
             self.flush(c)
             self.link.send_due_answers()
+        return 0
+
+    cdef int note_passed(self, int api_key) except -1:
+        """Note that a frame was given to the pipe to its end, or is the last in what the next ``flush`` gives it."""
+        cdef Passed *last = &self.passed[self.passed_count - 1] if self.passed_count else NULL
+        if api_key == NOT_TIMED:
+            return 0
+        if last != NULL and last.begun_at == self.begun_at and last.api_key == api_key:
+            last.count += 1
+            return 0
+        if self.passed_count == MOST_PASSED and self.note_sent() == 0:
+            return 0  # the sink takes nothing, and what it has not taken is as much as a chunk: these are not counted
+        self.passed[self.passed_count] = Passed(self.begun_at, api_key, 1)
+        self.passed_count += 1
+        return 0
+
+    cdef uint64_t note_sent(self) except? 0:
+        """Count the phase of the frames that have passed, if the sink has taken all of them; return when, 0 if it has not."""
+        cdef uint64_t now
+        cdef uint64_t elapsed
+        cdef Passed *one
+        cdef PhaseCounts *phase
+        cdef int i
+        if not self.pipe.is_flushed():
+            return 0
+        now = monotonic_ns()
+        for i in range(self.passed_count):
+            one = &self.passed[i]
+            elapsed = now - one.begun_at if now > one.begun_at else 0
+            phase = &self.link.worker.counters.key(one.api_key).phases[IN_PROXY[self.direction]]
+            phase.sum_ns += elapsed * one.count
+            phase.histogram[duration_bucket(elapsed)] += one.count
+        self.passed_count = 0
+        if self.direction == DIRECTION_REQUEST:
+            (<RequestLane>self).note_sent_requests(now)
+        return now
+
+    cdef int note_sent_later(self) except -1:
+        """As ``note_sent``, after the chunk: the sink has taken what it left, or a filter has decided."""
+        cdef uint64_t sent_at = self.note_sent()
+        if sent_at:
+            self.tap.note_sent(sent_at)
         return 0
 
     cdef int flush(self, Chunk *c) except -1:
@@ -634,6 +697,7 @@ cdef class Lane:
                 raise MemoryError
             memcpy(self.deferred + HEADROOM, c.at, size)
             self.deferred_size = size
+            self.deferred_at = c.received_at
             self.link.worker.charge(size)
         c.limit = c.at
         return 0
@@ -663,7 +727,10 @@ cdef class Lane:
         cdef bytes held = self.take_held(data, size)
         cdef bint is_tail = self.state == HOLD_TAIL
         self.enter(BETWEEN_FRAMES)
-        return self.handle_held_tail(held) if is_tail else self.handle_held_frame(held)
+        if not is_tail:
+            return self.handle_held_frame(held)
+        self.handle_held_tail(held)
+        return 0 if self.link.closed else self.note_passed(self.timed_key)
 
     cdef int complete_head(self, Chunk *c, size_t size) except -1:
         """Hand the head over, of which the last *size* bytes are in the chunk; go on behind it."""
@@ -674,9 +741,11 @@ cdef class Lane:
         c.at += size
         c.unsent = c.at
         self.enter(CUT_THROUGH if self.left else BETWEEN_FRAMES)
-        if not self.left:
-            self.tap.end_frame(c.now)
-        return self.handle_held_head(head)
+        if self.left:
+            return self.handle_held_head(head)
+        self.tap.end_frame(c.now)
+        self.handle_held_head(head)
+        return 0 if self.link.closed else self.note_passed(self.timed_key)
 
     cdef bytes take_held(self, const uint8_t *data, size_t size):
         """Return what is held, or *data* if nothing is, and free the buffer."""
@@ -710,14 +779,27 @@ cdef class Lane:
         """Stop reading the source until ``unblock`` has been called for each reason."""
         if not self.blocked:
             self.pipe.stop_reading()
+        if why == BY_OUTPUT and not self.paused_at:
+            self.paused_at = monotonic_ns()
+            self.link.worker.counters.total(READ_PAUSES[self.direction])[0] += 1
+            self.link.worker.counters.total(READING_PAUSED[self.direction])[0] += 1
         self.blocked |= why
         return 0
+
+    cdef void end_pause(self) noexcept:
+        """Count how long the source was not read as the sink did not take its bytes."""
+        if self.paused_at:
+            self.link.worker.counters.total(READ_PAUSED_NS[self.direction])[0] += monotonic_ns() - self.paused_at
+            self.link.worker.counters.total(READING_PAUSED[self.direction])[0] -= 1
+            self.paused_at = 0
 
     cdef int unblock(self, int why) except -1:
         """Remove a reason not to read; without any left, process what was deferred and read on."""
         if not self.blocked & why:
             return 0
         self.blocked &= ~why
+        if why == BY_OUTPUT:
+            self.end_pause()
         if why == BY_VERDICT and self.awaited:
             self.link.worker.charge(-<int64_t>self.awaited)
             self.awaited = 0
@@ -761,6 +843,8 @@ cdef class Lane:
 
     cdef void release(self) noexcept:
         """Free all buffers."""
+        self.end_pause()
+        self.passed_count = 0
         if self.held != NULL:
             self.free_held()
         self.header_part_size = 0
@@ -842,6 +926,7 @@ cdef class RequestLane(Lane):
         link.received_request = True
         self.walking = False
         self.left = <uint64_t>size + 4
+        self.timed_key = NOT_TIMED
         if link.tokens or first and at[4] == FIRST_GSSAPI_BYTE and size <= link.unauthenticated_limit:
             link.tokens = True
             self.told = link.tap.begin_token(
@@ -866,22 +951,25 @@ cdef class RequestLane(Lane):
                 return self.enter(HOLD_FRAME)
             if link.owner.on_too_large_to_hold(link, self.direction, api_key, api_version, self.left) == WANT_REFUSE:
                 return self.refuse_begun(at, FRAME_TOO_BIG)
-        self.note_request(row, api_key, api_version, <int32_t>be32(at + 8), NULL, now)
+        self.timed_key = api_key
+        self.note_request(row, api_key, api_version, <int32_t>be32(at + 8), NULL)
         return self.enter(CUT_THROUGH)
 
     cdef void count_request(self, Row *row, int api_key, int api_version, uint64_t size) noexcept:
         cdef ApiCounts *counts = self.link.worker.counters.api(api_key, api_version)
         counts.requests += 1
         counts.request_bytes += size
+        self.link.worker.counters.key(api_key).sizes[0][size_bucket(size)] += 1
         self.link.last_api_key = api_key
         if not row.known:
             self.link.worker.counters.total(UNKNOWN_APIS)[0] += 1
 
-    cdef int note_request(self, Row *row, int api_key, int api_version, int32_t correlation_id, PyObject *held, uint64_t now) except -1:
+    cdef int note_request(self, Row *row, int api_key, int api_version, int32_t correlation_id, PyObject *held) except -1:
         """Put a request in flight; of a Produce, begin the walk to its acks. *held*: its RequestFacts, of which it takes a reference."""
         cdef LinkBase link = self.link
         cdef Entry *entry = push_entry(&link.in_flight)
-        entry.at = now
+        entry.at = self.begun_at
+        entry.sent_at = 0
         entry.correlation_id = correlation_id
         entry.api_key = api_key
         entry.api_version = api_version
@@ -991,12 +1079,26 @@ cdef class RequestLane(Lane):
             Py_INCREF(held)
             reference = <PyObject *>held
         self.note_request(
-            self.link.plan.row(api_key, api_version), api_key, api_version, <int32_t>be32(at + 8), reference, monotonic_ns()
+            self.link.plan.row(api_key, api_version), api_key, api_version, <int32_t>be32(at + 8), reference
         )
         if self.walking:
             self.walk_body(at + 12, size - 12)
             self.walking = False
-        return self.pipe.emit(at, size)
+        self.pipe.emit(at, size)
+        return 0 if self.link.closed else self.note_passed(api_key)
+
+    cdef void note_sent_requests(self, uint64_t now) noexcept:
+        """Note when the broker's socket took the last requests in flight, except one that is not here to its end."""
+        cdef InFlight *in_flight = &self.link.in_flight
+        cdef uint32_t i = in_flight.count - 1 if self.state == CUT_THROUGH and in_flight.count else in_flight.count
+        cdef Entry *entry
+        while i:
+            i -= 1
+            entry = &in_flight.entries[(in_flight.head + i) & (in_flight.capacity - 1)]
+            if entry.kind == REQUEST_ENTRY:
+                if entry.sent_at:
+                    return
+                entry.sent_at = now
 
 
 cdef class ResponseLane(Lane):
@@ -1037,6 +1139,7 @@ cdef class ResponseLane(Lane):
         cdef int32_t size
         cdef Entry *entry
         link.frames_in[DIRECTION_RESPONSE] += 1
+        self.timed_key = NOT_TIMED
         self.walking = False
         if link.in_flight.count == 0:
             return link.go_opaque()
@@ -1067,6 +1170,7 @@ cdef class ResponseLane(Lane):
         cdef int api_key = self.current.api_key
         cdef int want = row.want_response
         self.count_response(now)
+        self.timed_key = api_key
         link.tap.begin_response(self.tap, link.plan, row, self.current.told, at, self.left, now)
         if api_key == SASL_AUTHENTICATE:
             link.authenticating = False
@@ -1089,11 +1193,17 @@ cdef class ResponseLane(Lane):
 
     cdef void count_response(self, uint64_t now) noexcept:
         cdef ApiCounts *counts = self.link.worker.counters.api(self.current.api_key, self.current.api_version)
+        cdef KeyCounts *key = self.link.worker.counters.key(self.current.api_key)
         cdef uint64_t latency = now - self.current.at if now > self.current.at else 0
         counts.responses += 1
         counts.response_bytes += self.left
         counts.latency_ns += latency
-        counts.histogram[latency_bucket(latency)] += 1
+        counts.histogram[duration_bucket(latency)] += 1
+        key.sizes[1][size_bucket(self.left)] += 1
+        # 0 where the broker answered before it had the whole request
+        latency = self.begun_at - self.current.sent_at if 0 < self.current.sent_at < self.begun_at else 0
+        key.phases[IN_BROKER].sum_ns += latency
+        key.phases[IN_BROKER].histogram[duration_bucket(latency)] += 1
 
     cdef bint skips_tokens(self, int32_t correlation_id) noexcept:
         """Drop tokens that were never answered (the last of GSSAPI) if the response is that of the request after them."""
@@ -1139,6 +1249,7 @@ cdef class ResponseLane(Lane):
             if link.plan.row(self.current.api_key, self.current.api_version).want_response != WANT_HOLD:
                 self.take_paired_request()
                 self.pipe.emit(at, size)
+                self.note_passed(self.timed_key)
                 return link.send_due_answers()
         if not link.owner.on_response(link, self.take_paired_request(), frame) and not link.closed:
             return self.await_verdict(PyBytes_GET_SIZE(frame))

@@ -254,8 +254,11 @@ cdef class Link(LinkBase):
 
     def forward_response(self, bytes frame not None):
         """Forward a held response, or its replacement, to the client."""
+        if self.closed:
+            return
+        self.responses.pipe.emit(<const uint8_t *>PyBytes_AS_STRING(frame), PyBytes_GET_SIZE(frame))
         if not self.closed:
-            self.responses.pipe.emit(<const uint8_t *>PyBytes_AS_STRING(frame), PyBytes_GET_SIZE(frame))
+            self.responses.note_passed(self.responses.timed_key)
 
     def answer(self, bytes frame not None):
         """Queue a filter's response to a request that is not forwarded; it is sent after the responses to earlier requests."""
@@ -287,8 +290,11 @@ cdef class Link(LinkBase):
 
     def resume(self, int direction):
         """Process and read on in a direction whose held frame has been decided about."""
+        cdef Lane lane = self.requests if direction == DIRECTION_REQUEST else self.responses
         if not self.closed:
-            (self.requests if direction == DIRECTION_REQUEST else self.responses).unblock(BY_VERDICT)
+            if lane.passed_count:
+                lane.note_sent_later()
+            lane.unblock(BY_VERDICT)
             self.settle()
 
     def mute(self):

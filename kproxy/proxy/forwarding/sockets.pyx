@@ -438,6 +438,8 @@ cdef class SocketPipe(Pipe):
         link.note_progress()
         if self.unsent_at == self.unsent_size:
             self.free_unsent()
+            if self.lane.passed_count:
+                self.lane.note_sent_later()
             self.lane.unblock(BY_OUTPUT)
             link.settle()
         return 0

@@ -27,7 +27,9 @@ cdef class WorkerTap:
     cdef void change_reader(self, uint64_t reader) noexcept
     cdef uint64_t most_of(self, uint64_t size, bint learned) noexcept
     cdef void write(self, int kind, uint64_t number, int direction, uint64_t at, const uint8_t *data, size_t size) noexcept
-    cdef void write_data(self, uint64_t number, int direction, uint64_t at, const uint8_t *data, size_t size) noexcept
+    cdef void write_data(
+        self, uint64_t number, int direction, uint64_t at, uint64_t sent_after, const uint8_t *data, size_t size
+    ) noexcept
     cdef void drop(self, uint64_t size) noexcept
 
 
@@ -86,10 +88,12 @@ cdef class TapCursor:
     cdef bint snaps  # what is left out of it was cut off by snaplen
     cdef uint64_t keep  # bytes of it that the tap still gets
     cdef uint64_t omitted  # bytes of it that were left out, of which no record was written yet
+    cdef bint untimed  # requests whose records do not say when they were sent on may have been written
 
     cdef bint is_told(self) noexcept
     cdef void begin_chunk(self, const uint8_t *data, const uint8_t *limit, uint64_t left, uint64_t now) noexcept
-    cdef void end_chunk(self, uint64_t now) noexcept
+    cdef void end_chunk(self, uint64_t now, uint64_t sent_at) noexcept
+    cdef void note_sent(self, uint64_t sent_at) noexcept
     cdef void begin(self, uint64_t snaplen, uint64_t keep, const uint8_t *at, uint64_t here, uint64_t now) noexcept
     cdef void pass_over(self, bint counts) noexcept
     cdef void take(self, const uint8_t *data, uint64_t size, uint64_t now) noexcept
@@ -97,5 +101,5 @@ cdef class TapCursor:
     cdef void take_refused(self, object link, bint selected, const uint8_t *at, uint64_t left, uint64_t now) noexcept
     cdef void end_frame(self, uint64_t now) noexcept
     cdef void settle(self, uint64_t now) noexcept
-    cdef void flush(self, uint64_t now) noexcept
+    cdef void flush(self, uint64_t now, uint64_t sent_at=*) noexcept
     cdef void promise(self, uint64_t size) noexcept

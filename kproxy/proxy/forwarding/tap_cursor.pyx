@@ -44,13 +44,14 @@ from libc.string cimport memcpy
 from kproxy.protocol.direction cimport DIRECTION_REQUEST, DIRECTION_RESPONSE
 from kproxy.protocol.wire cimport be16
 from kproxy.proxy.forwarding.plan cimport WALK_STOPPED, Walker, begin_walk, walk_on
+from kproxy.proxy.tap.ring cimport MADE_BY_PROXY
 
 from kproxy.protocol import ApiKey
 from kproxy.proxy.tap.counted import Total
 from kproxy.proxy.tap.tapped import TapKind
 
 cdef enum:
-    RECORD = 24  # bytes of a record's header
+    RECORD = 32  # bytes of a record's header
     OPEN_ROOM = RECORD + 7  # and its bytes
     END_ROOM = RECORD + 8
     CLOSE_ROOM = RECORD + 16
@@ -70,6 +71,7 @@ cdef int TAP_END = TapKind.END
 cdef int TAP_CLOSE = TapKind.CLOSE
 cdef int TAP_LEFT_OUT = TapKind.LEFT_OUT
 cdef int TAP_SNAPPED = TapKind.SNAPPED
+cdef int TAP_SENT = TapKind.SENT
 cdef int BEHIND = Total.LEFT_OUT_ANALYZER_BEHIND
 cdef int ABSENT = Total.LEFT_OUT_ANALYZER_ABSENT
 cdef int RESTARTED = Total.LEFT_OUT_ANALYZER_RESTARTED
@@ -126,14 +128,16 @@ cdef class WorkerTap:
         """Write a record for which room is reserved; nothing if the reader is gone or another one."""
         if self.ring.reader_epoch() != self.reader:
             return
-        if self.ring.write(kind, number, direction, at + self.clock_offset, data, size) < 0:
+        if self.ring.write(kind, number, direction, at + self.clock_offset, 0, data, size) < 0:
             self.faults += 1
 
-    cdef void write_data(self, uint64_t number, int direction, uint64_t at, const uint8_t *data, size_t size) noexcept:
-        """Write bytes of a direction, for which room is reserved."""
+    cdef void write_data(
+        self, uint64_t number, int direction, uint64_t at, uint64_t sent_after, const uint8_t *data, size_t size
+    ) noexcept:
+        """Write bytes of a direction, for which room is reserved; *sent_after*: see ring.pyx."""
         if self.ring.reader_epoch() != self.reader:
             return
-        if self.ring.write_data(number, direction, at + self.clock_offset, data, size) < 0:
+        if self.ring.write_data(number, direction, at + self.clock_offset, sent_after, data, size) < 0:
             self.faults += 1
         self.counters.total(TAPPED_CHUNKS)[0] += 1
         self.counters.total(TAPPED_BYTES)[0] += size
@@ -320,7 +324,7 @@ cdef class LinkTap:
         keep = self.worker.most_of(size, False)
         if not self.worker.ring.has_room(LEFT_OUT_ROOM + RUN_ROOM + keep):
             keep = min(keep, <uint64_t>LEAST)
-        self.worker.write_data(self.number, DIRECTION_RESPONSE, now, frame, keep)
+        self.worker.write_data(self.number, DIRECTION_RESPONSE, now, MADE_BY_PROXY, frame, keep)
         if keep < size:
             self.write_left_out(TAP_LEFT_OUT, DIRECTION_RESPONSE, size - keep, now)
         return 0
@@ -409,13 +413,25 @@ cdef class TapCursor:
         if self.keep:
             self.promise(here)
 
-    cdef void end_chunk(self, uint64_t now) noexcept:
-        """The chunk's bytes are not there any more after this: write those that the tap gets."""
-        self.flush(now)
+    cdef void end_chunk(self, uint64_t now, uint64_t sent_at) noexcept:
+        """The chunk's bytes are not there any more after this: write those that the tap gets.
+
+        *sent_at*: when the sink had taken all frames that end in the chunk; 0 if it has not, or if none ends in it.
+        """
+        self.flush(now, sent_at)
+        if self.untimed and sent_at:
+            self.note_sent(sent_at)
         self.limit = self.seen = NULL
         if self.ahead:
             self.link.worker.ring.reserved -= self.ahead
             self.ahead = 0
+
+    cdef void note_sent(self, uint64_t sent_at) noexcept:
+        """Write SENT if requests were written of which it was not known yet. Without room for it, that stays so."""
+        cdef WorkerTap worker = self.link.worker
+        if self.untimed and self.link.is_open() and worker.ring.has_room(RECORD):
+            worker.write(TAP_SENT, self.link.number, self.direction, sent_at, NULL, 0)
+        self.untimed = False
 
     cdef void begin(self, uint64_t snaplen, uint64_t keep, const uint8_t *at, uint64_t here, uint64_t now) noexcept:
         """Begin a frame of which the tap gets *keep* bytes, if *snaplen* is not less; there is room for those in the chunk."""
@@ -494,7 +510,7 @@ cdef class TapCursor:
         if not tap.worker.ring.has_room(RUN_ROOM + size):
             self.omitted += size
             return
-        tap.worker.write_data(tap.number, self.direction, now, data, size)
+        tap.worker.write_data(tap.number, self.direction, now, 0, data, size)
 
     cdef void take_refused(self, object link, bint selected, const uint8_t *at, uint64_t left, uint64_t now) noexcept:
         """Take what is here of a frame over which the connection is closed; *left*: of it, if it was begun."""
@@ -528,14 +544,17 @@ cdef class TapCursor:
             self.link.release(LEFT_OUT_ROOM)
         self.told = LEFT_OUT_OF_TAP
 
-    cdef void flush(self, uint64_t now) noexcept:
-        """Write the run."""
+    cdef void flush(self, uint64_t now, uint64_t sent_at=0) noexcept:
+        """Write the run; *sent_at*: see ``end_chunk``."""
         cdef WorkerTap worker
         if self.run == NULL:
             return
         worker = self.link.worker
         worker.ring.reserved -= self.due
         if self.run_told == self.link.opening:
-            worker.write_data(self.link.number, self.direction, now, self.run, self.run_end - self.run)
+            worker.write_data(
+                self.link.number, self.direction, now, sent_at - now if sent_at > now else 0, self.run, self.run_end - self.run
+            )
+            self.untimed = sent_at == 0 and self.direction == DIRECTION_REQUEST
         self.run = NULL
         self.due = 0

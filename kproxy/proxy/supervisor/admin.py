@@ -1,6 +1,6 @@
 """The admin port: pages about a running proxy. Nothing can be changed here.
 
-    /metrics       Prometheus
+    /metrics       Prometheus: text, OpenMetrics, or protobuf with native histograms, as the scraper asks
     /healthz       200 while the supervisor runs
     /readyz        200 while clients are served; else 503 and why (below)
     /connections   open connections as JSON; ?limit=
@@ -44,10 +44,9 @@ from kproxy.output.metrics import Metrics, Scrape
 from kproxy.protocol.addresses import parse_ip
 from kproxy.proxy.messages import AnalyzerCounts, ClusterState, Connection
 from kproxy.proxy.shared_counts import FilterCount
-from kproxy.proxy.tap.counters import FIRST_BOUND_BITS, HISTOGRAM_BUCKETS, Counters
+from kproxy.proxy.tap.counters import Counters
 
 LOOPBACK = frozenset({"localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback"})
-BOUNDS = tuple(1 << (bits + FIRST_BOUND_BITS) for bits in range(HISTOGRAM_BUCKETS - 1))
 STALE = 5 * 10**9  # ns without counts, which come each second, after which the analyzer counts as gone
 DEFAULT_LIMIT, MOST_LIMIT = 1_000, 100_000
 HEADERS = [
@@ -139,7 +138,7 @@ class _Pages:
             apis=[worker.apis() for worker in workers],
             totals=[{total.name.lower(): n for total, n in worker.totals().items()} for worker in workers],
             closes=[{cause.name.lower(): n for cause, n in worker.closes().items()} for worker in workers],
-            bounds=BOUNDS,
+            histograms=[worker.histograms() for worker in workers],
             analysis={} if counts is None else msgspec.to_builtins(counts),
             analysis_up=counts is not None and time_ns() - counts.at < STALE,
             series=self._source.series(),

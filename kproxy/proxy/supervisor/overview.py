@@ -71,7 +71,7 @@ class Overview:
 
     def _note_series(self, message: AnalyzerSeries) -> None:
         if message.kind not in self._series:
-            self._series[message.kind] = SeriesTotals()
+            self._series[message.kind] = SeriesTotals(is_gauge=message.is_gauge)
         self._series[message.kind].note(message.rows)
 
     def _end_analysis(self) -> None:

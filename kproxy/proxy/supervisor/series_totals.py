@@ -14,9 +14,10 @@ Row: TypeAlias = tuple[Labels, list[int]]
 
 
 class SeriesTotals:
-    """The rows of one kind of name."""
+    """The rows of one kind of name; *is_gauge*: their numbers are those of the moment, and are not added."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_gauge: bool = False) -> None:
+        self._is_gauge = is_gauge
         self._before: dict[Labels, list[int]] = {}  # of processes that have ended
         self._rows: dict[Labels, list[int]] = {}
         self._ended_at = 0.0  # seconds: when the last process did
@@ -27,6 +28,8 @@ class SeriesTotals:
         for labels in self._rows.keys() - found.keys():
             self._before.pop(labels, None)
         self._rows = found
+        if self._is_gauge and found:
+            self._before = {}
 
     def end(self, now: float) -> None:
         """Note that the process has ended: the next one counts from 0."""
@@ -48,6 +51,6 @@ class SeriesTotals:
 
     def _sum(self, labels: Labels, numbers: list[int]) -> list[int]:
         before = self._before.get(labels)
-        if before is None or len(before) != len(numbers):
+        if self._is_gauge or before is None or len(before) != len(numbers):
             return numbers
         return [a + b for a, b in zip(before, numbers, strict=True)]

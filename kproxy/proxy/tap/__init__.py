@@ -14,7 +14,10 @@ a new analyzer goes on with the ring of the old one.
 Records of the ring: (kind, connection, direction, at in ns since the epoch, bytes)
 
     OPEN      JSON about the connection (LinkOwner.describe); the bytes that follow begin with a frame. Again for each new reader
-    DATA      bytes as they were received; of a response made by a filter, as it was sent
+    DATA      bytes as they were received, and how long after that they were sent on; of a response made by a filter, as it was
+              sent
+    SENT      when the last requests were sent on, if that was after their DATA was written: the broker's socket had no room, or
+              a filter took its time. Of responses this stays unknown: their exchanges are handed on as soon as they are whole
     LEFT_OUT  how many bytes of a frame are left out here, as the analyzer was behind: 8 bytes, little-endian
     SNAPPED   how many were cut off by ``analysis.snaplen``: likewise
     END       that side sent its end (FIN), or was lost: one byte, 1 for lost

@@ -1,4 +1,6 @@
-"""What is counted: Total, CloseCause and ApiTotals. The numbers are indexes in the counters' memory; C reads them at import.
+"""What is counted: Total, CloseCause, Phase, ApiTotals and ApiHistograms.
+
+The numbers of the first three are indexes in the counters' memory; C reads them at import.
 
 Add new members at the end. A total also needs its Description in kproxy/output/metric_descriptions.py.
 """
@@ -49,9 +51,24 @@ class Total(_FromZero):
     LEFT_OUT_NOT_SELECTED = auto()
     LEFT_OUT_FAULT = auto()
     BODIES_LEFT_OUT = auto()
+    READ_PAUSES_REQUEST = auto()
+    READ_PAUSES_RESPONSE = auto()
+    READ_PAUSED_NS_REQUEST = auto()
+    READ_PAUSED_NS_RESPONSE = auto()
+    READING_PAUSED_REQUEST = auto()
+    READING_PAUSED_RESPONSE = auto()
 
 
-GAUGES = frozenset({Total.CONNECTIONS_OPEN, Total.IN_FLIGHT, Total.BUFFERED_BYTES, Total.LOOP_LAG_MAX_NS})
+GAUGES = frozenset(
+    {
+        Total.CONNECTIONS_OPEN,
+        Total.IN_FLIGHT,
+        Total.BUFFERED_BYTES,
+        Total.LOOP_LAG_MAX_NS,
+        Total.READING_PAUSED_REQUEST,
+        Total.READING_PAUSED_RESPONSE,
+    }
+)
 
 
 class CloseCause(_FromZero):
@@ -82,6 +99,14 @@ class CloseCause(_FromZero):
     MEMORY = auto()
 
 
+class Phase(_FromZero):
+    """Parts of the time of an exchange, in their order: a label of the metric kproxy_phase_seconds."""
+
+    REQUEST_IN_PROXY = auto()  # from the request's first byte received to its last byte sent to the broker
+    BROKER = auto()  # from there to the response's first byte received
+    RESPONSE_IN_PROXY = auto()  # from there to the response's last byte sent to the client
+
+
 class ApiTotals(NamedTuple):
     """Counts of one API at one version; None is ``other``: a key, or a version of this API, that is not known."""
 
@@ -92,4 +117,13 @@ class ApiTotals(NamedTuple):
     responses: int
     response_bytes: int
     latency_ns: int  # sum over the responses
-    histogram: tuple[int, ...]  # responses by latency, HISTOGRAM_BUCKETS of them
+    histogram: tuple[int, ...]  # responses by latency, DURATION_BUCKETS of them
+
+
+class ApiHistograms(NamedTuple):
+    """Histograms of one API at all its versions; None: keys that are not known."""
+
+    api_key: int | None
+    phase_ns: tuple[int, ...]  # sum of each Phase
+    phases: tuple[tuple[int, ...], ...]  # of each Phase: exchanges by its duration, DURATION_BUCKETS of them
+    sizes: tuple[tuple[int, ...], ...]  # of requests, of responses: how many by bytes on the wire, SIZE_BUCKETS of them

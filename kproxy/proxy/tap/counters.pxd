@@ -1,11 +1,14 @@
 # Declarations of counters.pyx.
 
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
+from libc.string cimport memcpy
 
 
 cpdef enum:  # also names of the module in Python
-    HISTOGRAM_BUCKETS = 24
-    FIRST_BOUND_BITS = 14  # bucket i has latencies below 2 ** (i + 14) ns, 16 µs and up; the last one all the rest
+    DURATION_BUCKETS = 110  # bucket i: up to 2 ** (LOWEST_DURATION + i / 4) s and above the bound before; the last one: all the rest
+    LOWEST_DURATION = -20  # 2 ** -20 s is about 1 µs
+    SIZE_BUCKETS = 32  # bucket i: up to 2 ** i bytes and above the bound before; the last one: all the rest
+    PHASES = 3  # of an exchange, see Phase (counted.py)
 
 cdef enum:
     MOST_TOTALS = 64
@@ -22,13 +25,23 @@ cdef struct ApiCounts:
     uint64_t responses
     uint64_t response_bytes
     uint64_t latency_ns
-    uint64_t histogram[HISTOGRAM_BUCKETS]  # bucket i: below 2 ** (i + FIRST_BOUND_BITS) ns; the last: all the rest
+    uint64_t histogram[DURATION_BUCKETS]
 
 
 cdef struct Slot:
     ApiCounts counts
     uint64_t pair  # key * MOST_VERSIONS + version
-    uint64_t unused[2]  # to 256 bytes
+    uint64_t unused[12]  # to 1,024 bytes
+
+
+cdef struct PhaseCounts:
+    uint64_t sum_ns
+    uint64_t histogram[DURATION_BUCKETS]
+
+
+cdef struct KeyCounts:  # of one API at all versions
+    PhaseCounts phases[PHASES]
+    uint64_t sizes[2][SIZE_BUCKETS]  # of requests, of responses
 
 
 cdef struct Shared:
@@ -40,18 +53,33 @@ cdef struct Shared:
     uint16_t slot_of[MOST_KEYS * MOST_VERSIONS]  # by pair: 1 + the slot; 0: none is assigned yet
     Slot slots[MOST_SLOTS]
     uint32_t addresses[ADDRESSES]
+    KeyCounts keys[MOST_KEYS]
 
 
 cdef extern from *:
     int __builtin_clzll(unsigned long long) nogil
 
 
-cdef inline int latency_bucket(uint64_t latency_ns) noexcept nogil:
-    """The bucket of a histogram that a latency belongs to."""
-    cdef int bucket = 64 - __builtin_clzll(latency_ns | 1) - FIRST_BOUND_BITS
+cdef inline int duration_bucket(uint64_t duration_ns) noexcept nogil:
+    """The bucket of a histogram that a duration belongs to, from exponent and mantissa of its seconds as a double."""
+    cdef double seconds = <double>duration_ns * 1e-9
+    cdef uint64_t bits
+    cdef uint64_t mantissa
+    cdef int bucket
+    memcpy(&bits, &seconds, sizeof(bits))
+    mantissa = bits & 0xFFFFFFFFFFFFFULL
+    bucket = (<int>(bits >> 52) - 1023 - LOWEST_DURATION) * 4
+    # the mantissas of 2 ** 0.25, 2 ** 0.5 and 2 ** 0.75
+    bucket += (mantissa > 0) + (mantissa > 0x306FE0A31B715ULL) + (mantissa > 0x6A09E667F3BCDULL) + (mantissa > 0xAE89F995AD3ADULL)
     if bucket < 0:
         return 0
-    return bucket if bucket < HISTOGRAM_BUCKETS else HISTOGRAM_BUCKETS - 1
+    return bucket if bucket < DURATION_BUCKETS else DURATION_BUCKETS - 1
+
+
+cdef inline int size_bucket(uint64_t size) noexcept nogil:
+    """The bucket of a histogram that a number of bytes belongs to."""
+    cdef int bucket = 64 - __builtin_clzll(size - 1) if size > 1 else 0
+    return bucket if bucket < SIZE_BUCKETS else SIZE_BUCKETS - 1
 
 
 cdef class Counters:
@@ -60,6 +88,7 @@ cdef class Counters:
     cdef readonly int fd
 
     cdef ApiCounts* api(self, int api_key, int api_version) noexcept nogil
+    cdef KeyCounts* key(self, int api_key) noexcept nogil
     cdef uint64_t* total(self, int which) noexcept nogil
     cdef uint64_t* closed(self, int cause) noexcept nogil
     cdef uint32_t* address(self, uint64_t address_hash) noexcept nogil

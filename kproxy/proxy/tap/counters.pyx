@@ -13,19 +13,23 @@ from kproxy.proxy.tap.shared_memory cimport forget_shared, load_acquire, map_sha
 from hashlib import blake2b
 
 from kproxy.protocol.facts import facts
-from kproxy.proxy.tap.counted import ApiTotals, CloseCause, Total
+from kproxy.proxy.tap.counted import ApiHistograms, ApiTotals, CloseCause, Phase, Total
 from kproxy.proxy.tap.sealed import create_sealed, sealed_size
 
 if len(Total) > MOST_TOTALS or len(CloseCause) > MOST_CAUSES:
     raise ImportError("the counters' memory has no room for so many totals or causes: see counters.pxd")
+if len(Phase) != PHASES:
+    raise ImportError("the counters' memory has another number of phases: see counters.pxd")
 
-cdef uint64_t LAYOUT = 0x6B70726F78790001  # "kproxy", 1
+cdef uint64_t LAYOUT = 0x6B70726F78790002  # "kproxy", 2
 cdef enum:
     OTHER_KEY = MOST_KEYS - 1
     OTHER_VERSION = MOST_VERSIONS - 1
 cdef size_t MASK = MOST_SLOTS - 1
 
-GAUGES_OF_CONNECTIONS = (Total.CONNECTIONS_OPEN, Total.IN_FLIGHT, Total.BUFFERED_BYTES)
+GAUGES_OF_CONNECTIONS = (
+    Total.CONNECTIONS_OPEN, Total.IN_FLIGHT, Total.BUFFERED_BYTES, Total.READING_PAUSED_REQUEST, Total.READING_PAUSED_RESPONSE,
+)
 
 
 cdef class Counters:
@@ -78,6 +82,12 @@ cdef class Counters:
             self.shared.slot_of[pair] = <uint16_t>slot
         return &self.shared.slots[(slot - 1) & MASK].counts
 
+    cdef KeyCounts* key(self, int api_key) noexcept nogil:
+        """Return the histograms of an API; the pointer is valid as long as these counters live."""
+        if api_key < 0 or api_key >= OTHER_KEY or self.known[api_key] == 0:
+            api_key = OTHER_KEY
+        return &self.shared.keys[api_key]
+
     cdef uint64_t* total(self, int which) noexcept nogil:
         """Return the word of a Total."""
         return &self.shared.totals[which & (MOST_TOTALS - 1)]
@@ -107,6 +117,7 @@ cdef class Counters:
         cdef ApiCounts* counts = self.api(api_key, api_version)
         counts.requests += 1
         counts.request_bytes += size
+        self.key(api_key).sizes[0][size_bucket(size)] += 1
 
     def count_response(self, int api_key, int api_version, uint64_t size, uint64_t latency_ns):
         """Count a response of *size* bytes that was received *latency_ns* after its request."""
@@ -114,7 +125,14 @@ cdef class Counters:
         counts.responses += 1
         counts.response_bytes += size
         counts.latency_ns += latency_ns
-        counts.histogram[latency_bucket(latency_ns)] += 1
+        counts.histogram[duration_bucket(latency_ns)] += 1
+        self.key(api_key).sizes[1][size_bucket(size)] += 1
+
+    def count_phase(self, int api_key, which, uint64_t duration_ns):
+        """Count a Phase of an exchange."""
+        cdef PhaseCounts* phase = &self.key(api_key).phases[<int>Phase(which)]
+        phase.sum_ns += duration_ns
+        phase.histogram[duration_bucket(duration_ns)] += 1
 
     def add_address(self, uint64_t address_hash, int n):
         """Add *n*, 1 or -1, to the open connections of an address, but not below 0. Return the new count."""
@@ -131,6 +149,19 @@ cdef class Counters:
         cdef uint64_t used = min(load_acquire(&self.shared.used), <uint64_t>MOST_SLOTS)
         found = [_totals(&self.shared.slots[slot]) for slot in range(used)]
         return sorted(found, key=_order)
+
+    def histograms(self):
+        """Return a list[ApiHistograms] of APIs that were counted, ordered by key; the last one, None, is keys that are not known."""
+        cdef int key
+        return [_histograms(&self.shared.keys[key], key) for key in range(MOST_KEYS) if self._is_counted(key)]
+
+    def _is_counted(self, int key):
+        """Whether an API was counted: the histograms of others, which are 3 KB each, are not looked at."""
+        cdef int version
+        for version in range(MOST_VERSIONS):
+            if self.shared.slot_of[key * MOST_VERSIONS + version]:
+                return True
+        return False
 
     def total_of(self, which):
         """Return one total."""
@@ -164,7 +195,17 @@ cdef object _totals(Slot* slot):
         counts.responses,
         counts.response_bytes,
         counts.latency_ns,
-        tuple([counts.histogram[bucket] for bucket in range(HISTOGRAM_BUCKETS)]),
+        tuple([counts.histogram[bucket] for bucket in range(DURATION_BUCKETS)]),
+    )
+
+
+cdef object _histograms(KeyCounts* counts, int key):
+    cdef int phase, bucket, direction
+    return ApiHistograms(
+        None if key == OTHER_KEY else key,
+        tuple([counts.phases[phase].sum_ns for phase in range(PHASES)]),
+        tuple([tuple([counts.phases[phase].histogram[bucket] for bucket in range(DURATION_BUCKETS)]) for phase in range(PHASES)]),
+        tuple([tuple([counts.sizes[direction][bucket] for bucket in range(SIZE_BUCKETS)]) for direction in range(2)]),
     )
 
 

@@ -3,6 +3,10 @@
 from libc.stdint cimport uint8_t, uint64_t
 
 
+cdef enum:
+    MADE_BY_PROXY = 0xFFFFFFFF  # in a DATA record, instead of when its bytes were sent on: a filter has made them
+
+
 cdef class TapWriter:
     cdef uint8_t* shared
     cdef uint8_t* data
@@ -14,11 +18,13 @@ cdef class TapWriter:
     cdef readonly int fd
 
     cdef int write(
-        self, int kind, uint64_t connection, int direction, uint64_t at, const uint8_t* data, size_t size
+        self, int kind, uint64_t connection, int direction, uint64_t at, uint64_t sent_after, const uint8_t* data, size_t size
     ) noexcept nogil
-    cdef int write_data(self, uint64_t connection, int direction, uint64_t at, const uint8_t* data, size_t size) noexcept nogil
+    cdef int write_data(
+        self, uint64_t connection, int direction, uint64_t at, uint64_t sent_after, const uint8_t* data, size_t size
+    ) noexcept nogil
     cdef int _write(
-        self, int kind, uint64_t connection, int direction, uint64_t at, const uint8_t* data, size_t size
+        self, int kind, uint64_t connection, int direction, uint64_t at, uint64_t sent_after, const uint8_t* data, size_t size
     ) noexcept nogil
     cdef void begin_for(self, uint64_t reader) noexcept nogil
     cdef uint64_t room(self, uint64_t enough) noexcept nogil

@@ -20,7 +20,13 @@ class TapWriter:
     def reserved_bytes(self) -> int: ...
     def __new__(cls, fd: int) -> Self: ...
     def put(
-        self, kind: int, connection: int, direction: int, at: int, data: bytes | bytearray | memoryview
+        self,
+        kind: int,
+        connection: int,
+        direction: int,
+        at: int,
+        data: bytes | bytearray | memoryview,
+        sent_after: int = 0,
     ) -> bool: ...
     def put_lost(self, connection: int, direction: int, at: int, size: int) -> bool: ...
 

@@ -11,8 +11,9 @@ In a memfd: a page of control words, each on a cache line of its own, then the b
     settled what the reader has written for good, see TapReader.settle; the reader's
     awaited the number of the next reader, for which the writer writes already; who starts readers writes it
 
-A record is a header of 24 bytes (size, kind and direction in one word; connection; time), its bytes, and padding to 8. It lies in
-one piece: where it does not fit before the end of the ring, a word of kind TAP_SKIP stands there and it begins at the start.
+A record is a header of 32 bytes (size, kind and direction in one word; connection; time; of DATA, how many nanoseconds after that
+all its frames had been sent on, 0 where that is not known, MADE_BY_PROXY where a filter has made them), its bytes, and padding to 8.
+It lies in one piece: where it does not fit before the end of the ring, a word of kind TAP_SKIP stands there and it begins at the start.
 The writer stores head after the record
 (release), the reader loads it before (acquire), and the other way round with tail.
 
@@ -24,7 +25,7 @@ a fault, after which it attaches again, as a new reader would.
 """
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
-from libc.stdint cimport uint8_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy
 
 from kproxy.proxy.tap.shared_memory cimport load_acquire, map_shared, store_release, touch_shared, unmap_shared
@@ -53,10 +54,12 @@ cdef enum:
     SETTLEMENT = 24
     AWAITED = 320
     SLACK = 128
-    SMALLEST_PIECE = 32  # bytes before the end of the ring that a part of some data is written to
-    RECORD = 24  # bytes of a record's header
+    SMALLEST_PIECE = 40  # bytes before the end of the ring that a part of some data is written to
+    RECORD = 32  # bytes of a record's header
     STORE_TAIL_EVERY = 65536  # bytes after which the reader stores its tail within a batch
     MOST_AT_ONCE = 524_288
+
+cdef uint64_t LONGEST = (<uint64_t>1 << 48) - 1  # ns: three days
 
 SMALLEST_RING = 65_536
 
@@ -168,25 +171,27 @@ cdef class TapWriter:
         return lost
 
     cdef int write(
-        self, int kind, uint64_t connection, int direction, uint64_t at, const uint8_t* data, size_t size
+        self, int kind, uint64_t connection, int direction, uint64_t at, uint64_t sent_after, const uint8_t* data, size_t size
     ) noexcept nogil:
         """Write one record. Return 0; -1 if it does not fit now, if no reader is attached, or if it is more than half the ring."""
         if size > self.capacity // 2 - RECORD:
             return -1
-        return self._write(kind, connection, direction, at, data, size)
+        return self._write(kind, connection, direction, at, sent_after, data, size)
 
-    cdef int write_data(self, uint64_t connection, int direction, uint64_t at, const uint8_t* data, size_t size) noexcept nogil:
+    cdef int write_data(
+        self, uint64_t connection, int direction, uint64_t at, uint64_t sent_after, const uint8_t* data, size_t size
+    ) noexcept nogil:
         """Write bytes of a direction, as two records where they reach the end of the ring. Return 0; -1 if they do not fit."""
         cdef uint64_t until_end = self.capacity - self.head % self.capacity
         cdef uint64_t first = 0
         if SMALLEST_PIECE <= until_end < _padded(RECORD + <uint64_t>size):
             first = until_end - RECORD
-            if self._write(TAP_DATA, connection, direction, at, data, first) < 0:
+            if self._write(TAP_DATA, connection, direction, at, sent_after, data, first) < 0:
                 return -1
-        return self._write(TAP_DATA, connection, direction, at, data + first, size - first)
+        return self._write(TAP_DATA, connection, direction, at, sent_after, data + first, size - first)
 
     cdef int _write(
-        self, int kind, uint64_t connection, int direction, uint64_t at, const uint8_t* data, size_t size
+        self, int kind, uint64_t connection, int direction, uint64_t at, uint64_t sent_after, const uint8_t* data, size_t size
     ) noexcept nogil:
         cdef uint64_t need = _padded(RECORD + <uint64_t>size)
         cdef uint64_t position = self.head % self.capacity
@@ -208,6 +213,7 @@ cdef class TapWriter:
         (<uint64_t*>record)[0] = <uint64_t>size << 16 | <uint64_t>(direction & 0xFF) << 8 | <uint64_t>(kind & 0xFF)
         (<uint64_t*>record)[1] = connection
         (<uint64_t*>record)[2] = at
+        (<uint64_t*>record)[3] = sent_after
         if size:  # without bytes there may be no address either
             memcpy(record + RECORD, data, size)
         self.head += need
@@ -216,12 +222,13 @@ cdef class TapWriter:
 
     cdef int write_lost(self, uint64_t connection, int direction, uint64_t at, uint64_t size) noexcept nogil:
         """Write a LOST record: *size* bytes of a direction did not fit."""
-        return self.write(TAP_LOST, connection, direction, at, <const uint8_t*>&size, sizeof(size))
+        return self.write(TAP_LOST, connection, direction, at, 0, <const uint8_t*>&size, sizeof(size))
 
-    def put(self, int kind, uint64_t connection, int direction, uint64_t at, const uint8_t[::1] data):
-        """Write one record; return whether it fitted."""
+    def put(self, int kind, uint64_t connection, int direction, uint64_t at, const uint8_t[::1] data, int64_t sent_after=0):
+        """Write one record, as ``TapReader.read`` returns it; return whether it fitted."""
         cdef size_t size = data.shape[0]
-        return self.write(kind, connection, direction, at, &data[0] if size else NULL, size) == 0
+        cdef uint64_t after = MADE_BY_PROXY if sent_after < 0 else sent_after
+        return self.write(kind, connection, direction, at, after, &data[0] if size else NULL, size) == 0
 
     def put_lost(self, uint64_t connection, int direction, uint64_t at, uint64_t size):
         """``write_lost`` for Python; return whether the record fitted."""
@@ -343,9 +350,10 @@ cdef class TapReader:
         return min(load_acquire(self.shared + HEAD) - self.tail, self.capacity)
 
     def read(self, most):
-        """Return up to *most* records, as (kind, connection, direction, at, bytes), in the order they were written.
+        """Return up to *most* records, as (kind, connection, direction, at, bytes, sent_after), in the order they were written.
 
         Fewer if they are large: about MOST_AT_ONCE bytes are copied at a time. The bytes of LOST are a number: 8 bytes, little-endian.
+        *sent_after*, of DATA: ns after which its frames had been sent on; 0: not known; -1: the proxy has made them.
         """
         cdef list items = []
         cdef uint64_t head = load_acquire(self.shared + HEAD)
@@ -371,7 +379,7 @@ cdef class TapReader:
         cdef uint64_t written = head - self.tail
         cdef uint64_t position = self.tail % self.capacity
         cdef uint64_t room = self.capacity - position
-        cdef uint64_t first, size
+        cdef uint64_t first, size, sent_after
         cdef const uint8_t* record = self.data + position
         if written > self.capacity or written % 8 or position % 8:
             return 0
@@ -384,12 +392,14 @@ cdef class TapReader:
             return 1
         if room < RECORD or written < RECORD or size > min(room, written) - RECORD or first & 0xFF > <uint64_t>LAST_KIND:
             return 0
+        sent_after = load_acquire(record + 24)
         items.append((
             <int>(first & 0xFF),
             load_acquire(record + 8),
             <int>(first >> 8 & 1),
             load_acquire(record + 16),
             PyBytes_FromStringAndSize(<const char*>record + RECORD, size),
+            -1 if sent_after == MADE_BY_PROXY else <int64_t>(sent_after & LONGEST),
         ))
         self.tail += _padded(RECORD + size)
         return 1

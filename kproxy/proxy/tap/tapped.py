@@ -16,6 +16,7 @@ class TapKind(IntEnum):
     CLOSE = 5  # one byte: CloseCause; then how many requests were written of the connection since OPEN: as LOST
     LEFT_OUT = 6  # how many bytes of a frame were left out, as the analyzer was behind: as LOST
     SNAPPED = 7  # how many bytes of a frame were cut off by ``snaplen``: as LOST
+    SENT = 8  # its time is when the last requests had been sent on whose DATA does not say so
 
 
 class Opened(msgspec.Struct):
@@ -29,4 +30,6 @@ class Opened(msgspec.Struct):
     in_frames: bool = False  # the bytes that follow begin with a frame, in both directions
 
 
-TapItem: TypeAlias = tuple[int, int, int, int, bytes]  # kind, connection, direction, at (ns), bytes
+TapItem: TypeAlias = tuple[
+    int, int, int, int, bytes, int
+]  # kind, connection, direction, at (ns), bytes, sent_after (ring.pyx)

@@ -195,6 +195,13 @@ def test_times_sizes_and_names() -> None:
     row = row_of(exchange)
     assert row["request_at"] == START // 1000
     assert row["latency_ms"] == 3.1
+    assert [row[phase] for phase in ("request_in_proxy_ms", "broker_ms", "response_in_proxy_ms")] == [None] * 3
+    assert exchange.request is not None and exchange.response is not None
+    exchange.request.sent_at = exchange.request.started_at + 200_000
+    exchange.response.sent_at = exchange.response.started_at + 1_500_000
+    row = row_of(exchange)
+    assert (row["request_in_proxy_ms"], row["response_in_proxy_ms"]) == (0.2, 1.5)
+    assert row["broker_ms"] == (exchange.response.started_at - exchange.request.started_at - 200_000) / 1e6
     assert row["request_size"] == len(bytes.fromhex(request["frameHex"]))
     assert row["response_size"] == len(bytes.fromhex(response["frameHex"]))
     assert (row["api_key"], row["api_version"]) == (request["apiKey"], request["version"])

@@ -6,9 +6,11 @@ import msgspec
 
 from kproxy.output.bodies import Bodies
 from kproxy.output.escaping import word
+from kproxy.output.text.body_fields import Partition
 from kproxy.pipeline.output import End
-from kproxy.proxy.analyzer.counts import MOST_SERIES, OTHER, AnalysisCounts, BoundedCounter
-from kproxy.proxy.analyzer.series import Row
+from kproxy.proxy.analyzer.bounded_counter import BoundedCounter
+from kproxy.proxy.analyzer.counts import OTHER, AnalysisCounts
+from kproxy.proxy.analyzer.series import MOST_SERIES, Row
 from kproxy.proxy.channel import LONGEST_LINE
 from kproxy.proxy.messages import AnalyzerCounts
 from kproxy.session import Cut, Exchange
@@ -153,7 +155,7 @@ def test_requests_and_connections_by_client_and_software() -> None:
     counts.write(first.copy(api_key=API_VERSIONS), None)
     assert dict(series(counts, "software"))[labels] == [4, 2]
     assert first.request is not None and first.response is not None
-    requests, asked, answered, _ = dict(series(counts, "clients"))[("old\\n",)]
+    requests, asked, answered, *_ = dict(series(counts, "clients"))[("old\\n",)]
     assert (requests, asked, answered) == (3, 3 * (4 + len(first.request.data)), 3 * (4 + len(first.response.data)))
 
 
@@ -163,6 +165,21 @@ def sizes(value: object) -> list[int]:
         here = [int(inner) for name, inner in value.items() if name.endswith("ecordsSizeInBytes")]
         return here + [size for inner in value.values() for size in sizes(inner)]
     return [size for inner in value for size in sizes(inner)] if isinstance(value, list) else []
+
+
+def test_throttling_is_that_of_kafkas_json() -> None:
+    """Kafka's own encoder wrote the responses, and its own JSON says how long the client is to wait."""
+    counts = AnalysisCounts()
+    expected: Counter[str] = Counter()
+    for _, answered, exchange in golden_exchanges():
+        throttle_ms = int(answered["json"].get("throttleTimeMs", 0))
+        if not exchange.undecoded and throttle_ms > 0:
+            expected[str(exchange.api_name)] += throttle_ms
+            counts.write(exchange, None)
+    said = counts.message(0)
+    assert dict(said.throttle_ms) == expected and len(expected) > 20
+    assert sum(count for _, count in said.throttled) == said.exchanges
+    assert sum(numbers[4] for _, numbers in series(counts, "clients")) == expected.total()
 
 
 def test_acks_0_is_no_unanswered_request() -> None:
@@ -210,10 +227,13 @@ def test_attack_19_each_kind_of_series_fits_the_channel_whatever_the_names() -> 
     for name in ("\U000e0001", "\U0001f9ea", "\udcff", '"', "\0"):
         for number in range(1_500):
             hostile = f"{number}" + name * 300
-            counts.clients.add(hostile, *[2**50] * 4)
+            counts.clients.add(hostile, *[2**50] * 5)
             counts.software.add((hostile, hostile), *[2**50] * 2)
             counts.groups.add(hostile, *[2**50] * 3)
             counts.topics.add((word(hostile, 48), "produce"), *[2**50] * 2)
+            counts.lag._note_end(("c", hostile[:200], 0), 2**50)
+            committed = Partition(partitionIndex=0, committedOffset=number)
+            counts.lag._note_commits(("c", hostile), [(("c", hostile[:200], 0), committed)])
     for message in counts.series():
         assert len(message.rows) == MOST_SERIES
         assert len(msgspec.json.encode(message)) < LONGEST_LINE

@@ -27,7 +27,7 @@ from kproxy.proxy.analyzer.process import MOST_MESSAGES, Analyzer, Stuck
 from kproxy.proxy.logs import EVENTS_LOST
 from kproxy.proxy.messages import AnalyzerCounts, Configure, Failed, ForgetWorker, LogEvent, Ready
 from kproxy.proxy.tap.ring import TapReader, TapWriter, create_ring
-from kproxy.proxy.tap.tapped import TapItem, TapKind
+from kproxy.proxy.tap.tapped import TapKind
 from kproxy.session import Direction, Event, Session
 from tests.conftest import Require
 from tests.support.frames import (
@@ -43,7 +43,7 @@ from tests.support.frames import (
     sasl_handshake_answer,
     string,
 )
-from tests.support.tap import AnalyzerProcess, opened, tap_items
+from tests.support.tap import AnalyzerProcess, Item, opened, tap_items
 from tests.support.traffic import CAPTURES
 
 WHOLE = ["01-java-produce-consume-group.pcap", "02-librdkafka-codecs-kip848.pcap", "04-transactions.pcap"]
@@ -62,7 +62,7 @@ def told(lines: list[str]) -> list[tuple[Any, ...]]:
     return sorted(tuple(str(row[field]) for field in fields) for row in rows if row["event"] == "exchange")
 
 
-def exchange(number: int, correlation_id: int, at: int = 5) -> list[TapItem]:
+def exchange(number: int, correlation_id: int, at: int = 5) -> list[Item]:
     return [
         (TapKind.DATA, number, 0, at, heartbeat(correlation_id)),
         (TapKind.DATA, number, 1, at + 1, heartbeat_answer(correlation_id)),
@@ -250,7 +250,7 @@ def test_attack_23_a_folder_that_is_not_there_is_said_and_counted(tmp_path: Path
 PASSWORDS = [b"canary-of-plain", b"canary-of-scram", b"canary-of-setting"]
 
 
-def secret_items() -> Iterator[TapItem]:
+def secret_items() -> Iterator[Item]:
     """PLAIN, a SCRAM proof, AlterUserScramCredentials (KIP-554) and a topic's secret setting, on connections of their own."""
     tokens = [b"\0alice\0" + PASSWORDS[0], b"c=biws,r=abc,p=" + base64.b64encode(PASSWORDS[1])]
     for number, (mechanism, token) in enumerate(zip(["PLAIN", "SCRAM-SHA-256"], tokens, strict=True), 1):
@@ -306,7 +306,7 @@ def changed(data: bytes, rng: random.Random) -> bytes:
     return rng.choice((bytes(other), data[: rng.randrange(len(data))], data + data, rng.randbytes(50)))
 
 
-def mutated(items: list[TapItem], rng: random.Random, number: int) -> Iterator[TapItem]:
+def mutated(items: list[Item], rng: random.Random, number: int) -> Iterator[Item]:
     """Records of one connection with bytes changed, lost, doubled, out of place."""
     for kind, _, direction, at, data in items:
         said = changed(data, rng) if kind == TapKind.DATA and rng.random() < 0.3 else data
@@ -323,7 +323,7 @@ def test_no_traffic_harms_the_analysis_of_other_connections(tmp_path: Path, name
         log=Rotated(path=str(tmp_path / "kafka.jsonl")), capture=Rotated(path=str(tmp_path / "kafka.pcapng"))
     )
     rng = random.Random(name)
-    taps: dict[int, list[TapItem]] = {}
+    taps: dict[int, list[Item]] = {}
     for item in tap_items(CAPTURES / name):
         taps.setdefault(item[1], []).append(item)
     with AnalyzerProcess(analysis) as analyzer:

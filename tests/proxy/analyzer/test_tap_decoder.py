@@ -1,7 +1,7 @@
 """Tap records to events: order, what is lost, and that one connection cannot harm another."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import pytest
 
@@ -11,7 +11,7 @@ from kproxy.pipeline.output import End
 from kproxy.proxy.analyzer.process import Stuck
 from kproxy.proxy.analyzer.tap_decoder import TapDecoder
 from kproxy.proxy.tap.counted import CloseCause
-from kproxy.proxy.tap.tapped import Opened, TapItem, TapKind
+from kproxy.proxy.tap.tapped import Opened, TapKind
 from kproxy.session import Direction, Event, Exchange, Gap, Limits, Session
 from tests.support.frames import (
     delete_topic,
@@ -21,7 +21,7 @@ from tests.support.frames import (
     metadata,
     metadata_answer,
 )
-from tests.support.tap import opened
+from tests.support.tap import Item, opened
 
 ADDRESSES = "10.0.0.5:51234", "10.0.0.9:9092"
 
@@ -49,7 +49,9 @@ class Heard:
 class Decoder(TapDecoder):
     """A TapDecoder, and what its connections count."""
 
-    take = TapDecoder.decode
+    def take(self, items: Iterable[Item], sent_after: int = 0) -> None:
+        """Decode records whose frames were all sent on so many ns after they came; 0: that is not known."""
+        self.decode([(*item, sent_after) for item in items])
 
     def __len__(self) -> int:
         return len(self.connections)
@@ -65,15 +67,15 @@ def decoder(heard: Heard, *, most: int = 20_000, most_held: int = 268_435_456) -
     return Decoder(connections)
 
 
-def data(number: int, direction: int, frame: bytes, at: int = 5) -> TapItem:
+def data(number: int, direction: int, frame: bytes, at: int = 5) -> Item:
     return TapKind.DATA, number, direction, at, frame
 
 
-def lost(number: int, direction: int, size: int) -> TapItem:
+def lost(number: int, direction: int, size: int) -> Item:
     return TapKind.LOST, number, direction, 5, size.to_bytes(8, "little")
 
 
-def ask(number: int, correlation_id: int = 1) -> Iterator[TapItem]:
+def ask(number: int, correlation_id: int = 1) -> Iterator[Item]:
     """A request and its response."""
     yield data(number, 0, heartbeat(correlation_id))
     yield data(number, 1, heartbeat_answer(correlation_id))
@@ -107,7 +109,7 @@ def test_connections_are_told_apart_and_end(heard: Heard) -> None:
     ],
 )
 def test_who_ended_the_connection_is_in_what_it_says_of_requests_in_flight(
-    heard: Heard, records: list[TapItem], ended: str
+    heard: Heard, records: list[Item], ended: str
 ) -> None:
     taken = decoder(heard)
     taken.take([opened(1, *ADDRESSES), data(1, 0, heartbeat(7)), *records])
@@ -234,7 +236,7 @@ def test_what_is_held_is_forgotten_with_its_frame(heard: Heard) -> None:
     assert len(heard.exchanges(1)) == 100
 
 
-def closed(number: int, requests: int) -> TapItem:
+def closed(number: int, requests: int) -> Item:
     return TapKind.CLOSE, number, 0, 9, b"\0" + requests.to_bytes(8, "little")
 
 

@@ -47,7 +47,7 @@ class Tapped:
 
     def read(self) -> None:
         while items := self.reader.read(1_000):
-            for kind, number, direction, at, data in items:
+            for kind, number, direction, at, data, _ in items:
                 assert number == 1
                 assert at > 0 or kind == TapKind.OPEN
                 if kind == TapKind.DATA:
@@ -55,7 +55,7 @@ class Tapped:
                     self.order.append((direction, data))
                 elif kind in {TapKind.LEFT_OUT, TapKind.SNAPPED}:
                     self.lost[direction] += int.from_bytes(data, "little")
-                else:
+                elif kind != TapKind.SENT:
                     self.others.append((TapKind(kind), direction, data))
 
     @property

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import random
 import shutil
 import socket
 import subprocess
@@ -23,7 +24,7 @@ from kproxy.proxy.messages import AnalyzerCounts, ClusterState, Connection
 from kproxy.proxy.shared_counts import FilterCount
 from kproxy.proxy.supervisor.admin import admin_app, host_name
 from kproxy.proxy.supervisor.admin_server import AdminServer
-from kproxy.proxy.tap.counted import CloseCause, Total
+from kproxy.proxy.tap.counted import CloseCause, Phase, Total
 from kproxy.proxy.tap.counters import Counters
 from tests.conftest import Require
 from tests.support.ports import free_ports
@@ -129,8 +130,8 @@ def test_metrics_are_the_sums_of_all_workers(proxy: Proxy, client: Client) -> No
     assert found["kproxy_request_bytes_total", produce] == 200
     assert found["kproxy_latency_seconds_sum", produce] == 0.002
     assert found["kproxy_latency_seconds_count", produce] == 2
-    assert found["kproxy_latency_seconds_bucket", (*produce, ("le", "0.000524288"))] == 0
-    assert found["kproxy_latency_seconds_bucket", (*produce, ("le", "0.001048576"))] == 2
+    assert found["kproxy_latency_seconds_bucket", (*produce, ("le", "0.00048828125"))] == 0
+    assert found["kproxy_latency_seconds_bucket", (*produce, ("le", "0.001953125"))] == 2
     assert found["kproxy_requests_total", (("api", "other"), ("api_version", "other"))] == 1
     assert found["kproxy_connections_open", ()] == 4
     assert found["kproxy_connections_closed_total", (("cause", "frame_timeout"),)] == 2
@@ -339,6 +340,48 @@ def test_prometheus_scrapes_it(proxy: Proxy, tmp_path: Path, require: Require) -
     assert {one["metric"]["client_id"]: int(one["value"][1]) for one in found} == {
         name: number for number, name in enumerate(names)
     }
+
+
+QUANTILES = (0.01, 0.25, 0.5, 0.9, 0.99)
+
+
+def test_prometheus_stores_native_histograms(proxy: Proxy, tmp_path: Path, require: Require) -> None:
+    """A real Prometheus: a quantile of the native histogram is in the bucket of the quantile of what was counted."""
+    prometheus = shutil.which("prometheus")
+    require("prometheus", prometheus, "there is no prometheus")
+    assert prometheus is not None
+    rng = random.Random(2)
+    durations = sorted(int(10 ** rng.uniform(3.5, 9)) for _ in range(4_000))  # 3 us to 1 s
+    for number, duration in enumerate(durations):
+        proxy.workers[number % 2].count_phase(1, Phase.BROKER, duration)
+    for worker in proxy.workers:
+        worker.count_request(1, 12, 100)
+    scraping = Semaphore(0)
+    proxy.on_scrape = scraping.release
+    with Served(proxy) as served:
+        (tmp_path / "prometheus.yml").write_text(CONFIGURATION.format(port=served.port), encoding="utf-8")
+        port = free_ports()
+        command = [prometheus, f"--config.file={tmp_path}/prometheus.yml", f"--storage.tsdb.path={tmp_path}/data"]
+        command += [f"--web.listen-address=127.0.0.1:{port}", "--enable-feature=native-histograms"]
+        with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
+            try:
+                assert scraping.acquire(timeout=60)
+                found: list[Any] = [[]]
+                while not all(found):  # until a scrape took less than a second, and all that was asked saw it
+                    assert scraping.acquire(timeout=60)
+                    asked = (f"histogram_quantile({share}, kproxy_phase_seconds)" for share in QUANTILES)
+                    names = ('kproxy_phase_seconds{api="Fetch",phase="broker"}', "kproxy_request_size_bytes")
+                    found = [query(port, expression) for expression in (*names, *asked)]
+            finally:
+                process.terminate()
+    # A native histogram has its buckets in the answer; the series of a classic one are named ..._bucket
+    (phase,), (sizes,), *quantiles = found
+    assert (int(phase["histogram"][1]["count"]), phase["metric"]["phase"]) == (4_000, "broker")
+    assert float(phase["histogram"][1]["sum"]) == pytest.approx(sum(durations) / 1e9)
+    assert int(sizes["histogram"][1]["count"]) == 2
+    for share, (quantile,) in zip(QUANTILES, quantiles, strict=True):
+        exact = durations[int(share * len(durations))] / 1e9
+        assert exact / 1.19 <= float(quantile["value"][1]) <= exact * 1.19
 
 
 def query(port: int, expression: str) -> Any:

@@ -48,3 +48,13 @@ def test_names_stay_bounded_over_processes() -> None:
     totals.note([((f"b{n}",), [1]) for n in range(9)])
     found = shown(totals, most=10)
     assert len(found) == 10 and found[OTHER] == 5
+
+
+def test_gauges_are_those_of_the_present_process_once_it_has_some() -> None:
+    totals = SeriesTotals(is_gauge=True)
+    totals.note([(("a",), [3]), ((OTHER,), [50])])
+    totals.end(10.0)
+    totals.note([])
+    assert shown(totals, 11.0) == {"a": 3, OTHER: 50}
+    totals.note([(("a",), [1])])
+    assert shown(totals, 12.0) == {"a": 1}

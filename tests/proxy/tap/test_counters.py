@@ -1,15 +1,18 @@
 """Counters in shared memory: what one process counts another reads, also after the first was killed."""
 
+import math
 import os
+import random
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 
 import pytest
 
 from kproxy.protocol.facts import facts
-from kproxy.proxy.tap.counted import CloseCause, Total
-from kproxy.proxy.tap.counters import HISTOGRAM_BUCKETS, Counters, address_hash
+from kproxy.proxy.tap.counted import CloseCause, Phase, Total
+from kproxy.proxy.tap.counters import DURATION_BUCKETS, LOWEST_DURATION, SIZE_BUCKETS, Counters, address_hash
 
 METADATA, PRODUCE = 3, 0
 WORKER = """
@@ -88,14 +91,52 @@ def test_every_known_version_has_its_own_place_and_nothing_else_has_one(counters
     assert sum(found.values()) == 143 * 42
 
 
+def bucket_of(duration_ns: int) -> int:
+    """By logarithm, which the code does without."""
+    if duration_ns <= 0:
+        return 0
+    place = math.ceil(4 * (math.log2(duration_ns * 1e-9) - LOWEST_DURATION))
+    return min(max(place, 0), DURATION_BUCKETS - 1)
+
+
 @pytest.mark.parametrize(
-    ("latency_ns", "bucket"),
-    [(0, 0), (2**14 - 1, 0), (2**14, 1), (2**20 - 1, 6), (2**20, 7), (2**36 - 1, 22), (2**36, 23), (2**64 - 1, 23)],
+    "duration_ns", [0, 1, 953, 954, 1_134, 1_135, 10**6, 10**9, 10**9 + 1, 2**37, 10**12, 2**64 - 1]
 )
-def test_a_bucket_holds_latencies_below_its_bound(counters: Counters, latency_ns: int, bucket: int) -> None:
-    counters.count_response(PRODUCE, 9, 1, latency_ns)
-    histogram = counters.apis()[0].histogram
-    assert histogram == tuple(int(place == bucket) for place in range(HISTOGRAM_BUCKETS))
+def test_a_duration_is_in_the_bucket_of_its_logarithm(counters: Counters, duration_ns: int) -> None:
+    counters.count_response(PRODUCE, 9, 1, duration_ns)
+    counters.count_phase(PRODUCE, Phase.BROKER, duration_ns)
+    expected = tuple(int(place == bucket_of(duration_ns)) for place in range(DURATION_BUCKETS))
+    assert counters.apis()[0].histogram == expected
+    produce = counters.histograms()[0]
+    assert produce.phases[Phase.BROKER] == expected
+    assert produce.phase_ns == (0, duration_ns, 0)
+    assert not any(produce.phases[Phase.REQUEST_IN_PROXY]) and not any(produce.phases[Phase.RESPONSE_IN_PROXY])
+
+
+def test_durations_of_all_lengths_are_in_the_buckets_of_their_logarithms(counters: Counters) -> None:
+    rng = random.Random(5)
+    durations = [int(2 ** rng.uniform(0, 45)) for _ in range(20_000)]
+    for duration in durations:
+        counters.count_phase(PRODUCE, Phase.REQUEST_IN_PROXY, duration)
+    counters.count_request(PRODUCE, 9, 1)
+    found = counters.histograms()[0].phases[Phase.REQUEST_IN_PROXY]
+    assert found == tuple(map(Counter(map(bucket_of, durations)).__getitem__, range(DURATION_BUCKETS)))
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 3, 4, 1_023, 1_024, 1_025, 2**30, 2**30 + 1, 2**40])
+def test_a_size_is_in_the_bucket_up_to_the_next_power_of_two(counters: Counters, size: int) -> None:
+    counters.count_request(METADATA, 12, size)
+    counters.count_response(METADATA, 12, size, 0)
+    bucket = min(max(size - 1, 0).bit_length(), SIZE_BUCKETS - 1)
+    expected = tuple(int(place == bucket) for place in range(SIZE_BUCKETS))
+    assert counters.histograms()[0].sizes == (expected, expected)
+
+
+def test_histograms_are_of_apis_at_all_versions(counters: Counters) -> None:
+    for key, version in ((METADATA, 12), (METADATA, 1), (30_000, 0), (PRODUCE, 3)):
+        counters.count_request(key, version, 100)
+    found = counters.histograms()
+    assert [(one.api_key, sum(one.sizes[0])) for one in found] == [(PRODUCE, 1), (METADATA, 2), (None, 1)]
 
 
 def test_idle_counters_cost_pages_not_megabytes(counters: Counters) -> None:

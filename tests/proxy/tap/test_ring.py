@@ -23,7 +23,7 @@ from kproxy.proxy.tap.ring import (
 from kproxy.proxy.tap.tapped import TapKind
 
 HEAD, TAIL, DATA = 0, 64, 4096
-HEADER = 24
+HEADER = 32
 
 # Writes random chunks, each with its number; where there is no room it says so on standard output when it is done.
 WRITER = """
@@ -33,7 +33,7 @@ writer, seed, count = TapWriter(int(sys.argv[1])), int(sys.argv[2]), int(sys.arg
 rng, dropped = random.Random(seed), []
 for number in range(count):
     chunk = rng.randbytes(rng.choice((0, 1, 7, 8, 100, 3000, rng.randrange(20_000))))
-    while not writer.put(2, number, number & 1, number * 10**9, chunk):
+    while not writer.put(2, number, number & 1, number * 10**9, chunk, number * 1_000 - 1):
         if "--drop" in sys.argv:
             dropped.append(number)
             break
@@ -77,7 +77,7 @@ def test_every_byte_comes_in_order_from_another_process(ring: int, seed: int) ->
         items = []
         while writer.poll() is None or reader.waiting:
             items += reader.read(rng.randrange(1, 20))
-    assert items == [(2, n, n & 1, n * 10**9, chunk) for n, chunk in enumerate(chunks(seed, 1000))]
+    assert items == [(2, n, n & 1, n * 10**9, chunk, n * 1_000 - 1) for n, chunk in enumerate(chunks(seed, 1000))]
     assert reader.faults == 0
 
 
@@ -144,7 +144,7 @@ def test_after_a_killed_reader_the_next_one_begins_with_what_is_new(ring: int) -
     assert reader.attach() == 2
     assert writer.epoch == 2
     assert writer.put(TapKind.OPEN, 2, 0, 0, b"{}")
-    assert reader.read(9) == [(TapKind.OPEN, 2, 0, 0, b"{}")]
+    assert reader.read(9) == [(TapKind.OPEN, 2, 0, 0, b"{}", 0)]
 
 
 def test_a_new_writer_goes_on_where_the_one_before_ended(ring: int) -> None:
@@ -171,7 +171,7 @@ def test_what_was_lost_is_told_as_a_number(ring: int) -> None:
     reader = TapReader(ring)
     reader.attach()
     assert TapWriter(ring).put_lost(5, 1, 77, 300_000)
-    assert reader.read(9) == [(TapKind.LOST, 5, 1, 77, (300_000).to_bytes(8, "little"))]
+    assert reader.read(9) == [(TapKind.LOST, 5, 1, 77, (300_000).to_bytes(8, "little"), 0)]
 
 
 def word(size: int, kind: int = TapKind.DATA) -> bytes:
@@ -183,9 +183,9 @@ def word(size: int, kind: int = TapKind.DATA) -> bytes:
     [
         pytest.param(4096, word(2**48 - 1), id="a size beyond everything"),
         pytest.param(4096, word(4096), id="a size beyond what was written"),
-        pytest.param(24, word(1), id="a size beyond what was written, by a little"),
+        pytest.param(HEADER, word(1), id="a size beyond what was written, by a little"),
         pytest.param(8, word(0), id="half a header"),
-        pytest.param(4096, word(0, 8), id="a kind that is none"),
+        pytest.param(4096, word(0, len(TapKind) + 1), id="a kind that is none"),
         pytest.param(4096, word(0, 0), id="the end of the ring, beyond what was written"),
         pytest.param(SMALLEST_RING + 8, word(0), id="more than the ring holds"),
         pytest.param(2**64 - 8, word(0), id="less than nothing"),
@@ -232,7 +232,7 @@ def test_what_was_written_for_a_reader_that_died_before_it_attached_is_read_by_t
     assert writer.epoch == epoch  # the writer goes on: it does not describe the connection again
     reader = TapReader(ring)
     assert reader.attach() == epoch
-    assert reader.read(10) == [(TapKind.OPEN, 7, 0, 1, b"a connection")]
+    assert reader.read(10) == [(TapKind.OPEN, 7, 0, 1, b"a connection", 0)]
 
 
 @pytest.mark.parametrize("is_awaited", [False, True])

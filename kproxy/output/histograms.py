@@ -1,0 +1,105 @@
+"""How the histograms of /metrics are counted and shown: classic buckets for every scraper, native histograms for Prometheus.
+
+Workers count in buckets whose bounds are powers of 2, or of 2 ** (1/4): those of Prometheus' native histograms of the schemas
+0 and 2 (https://prometheus.io/docs/specs/native_histograms/). So a native histogram has all that was counted: the bounds of a
+duration's bucket are 19 % apart. The classic one has fewer buckets with some of the same bounds, so that quantiles of both are in
+the same classic bucket.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any
+
+from prometheus_client.core import HistogramMetricFamily
+
+SCHEMAS = {1: 0, 4: 2}  # buckets for each power of 2 -> schema
+
+
+@dataclass(frozen=True, slots=True)
+class Buckets:
+    """Buckets as they are counted: the first up to 2 ** *lowest*, the last above all bounds, *per_octave* for each power of 2."""
+
+    lowest: int
+    per_octave: int
+    count: int
+
+    def bound(self, bucket: int) -> float:
+        """The upper bound of a bucket, which is in it; of the last one infinity."""
+        return float("inf") if bucket >= self.count - 1 else 2.0 ** (self.lowest + bucket / self.per_octave)
+
+    def classic(self, lowest: int, highest: int, step: int) -> tuple[int, ...]:
+        """The buckets with bounds from 2 ** *lowest* to 2 ** *highest*, each *step* powers of 2, and the last one."""
+        shown = range(lowest, highest + 1, step)
+        return (*((exponent - self.lowest) * self.per_octave for exponent in shown), self.count - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A histogram: how it is counted, which buckets a classic one has, and in how many parts of a unit its sum is given."""
+
+    buckets: Buckets
+    shown: tuple[int, ...]
+    parts: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """One series of a histogram."""
+
+    labels: tuple[str, ...]
+    counts: Sequence[int]  # by bucket
+    total: float  # sum of all values
+
+
+class Histogram(HistogramMetricFamily):
+    """A family of classic histograms that also has what native ones are made of."""
+
+    def __init__(self, name: str, documentation: str, labels: Sequence[str], shape: Shape) -> None:
+        super().__init__(name, documentation, labels=labels)
+        self.label_names = tuple(labels)
+        self.shape = shape
+        self.counted: list[Counted] = []
+
+    def add(self, labels: tuple[str, ...], counts: Sequence[int], total: float) -> None:
+        """Add a series, of values counted by bucket; one without values is left out."""
+        if not any(counts):
+            return
+        counted = Counted(labels, counts, total / self.shape.parts)
+        self.counted.append(counted)
+        self.add_metric(labels, self.classic(counted), sum_value=counted.total)
+
+    def classic(self, counted: Counted) -> list[tuple[str, int]]:
+        """(upper bound, values up to it) of the buckets that are shown."""
+        heights = list(accumulate(counted.counts))
+        bounds = (self.shape.buckets.bound(bucket) for bucket in self.shape.shown)
+        texts = ("+Inf" if bound == float("inf") else repr(bound) for bound in bounds)
+        return list(zip(texts, (heights[bucket] for bucket in self.shape.shown), strict=True))
+
+    def native(self, counted: Counted) -> dict[str, Any]:
+        """The fields of a native histogram: schema, zero_threshold, zero_count, spans as (offset, length), and deltas.
+
+        Values up to the first bound are its zero bucket. Those above the last bound are in the bucket after it.
+        """
+        buckets = self.shape.buckets
+        spans: list[list[int]] = []
+        deltas: list[int] = []
+        index = last = 0
+        for bucket, count in enumerate(counted.counts):
+            if bucket == 0 or not count:
+                continue
+            place = buckets.lowest * buckets.per_octave + bucket  # the bucket up to 2 ** (place / per_octave)
+            if spans and place == index:
+                spans[-1][1] += 1
+            else:
+                spans.append([place - index if spans else place, 1])
+            index = place + 1
+            deltas.append(count - last)
+            last = count
+        return {
+            "schema": SCHEMAS[buckets.per_octave],
+            "zero_threshold": buckets.bound(0),
+            "zero_count": counted.counts[0],
+            "spans": [(offset, length) for offset, length in spans],
+            "deltas": deltas,
+        }

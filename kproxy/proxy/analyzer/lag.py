@@ -1,0 +1,179 @@
+"""GroupLag: how far consumer groups are behind, as seen here: from commits that pass, and from ends of partitions that pass.
+
+    committed   OffsetCommit and TxnOffsetCommit that the broker accepted, OffsetFetch responses
+    end         high watermarks of Fetch responses, ListOffsets responses for the latest offset; Produce responses say that it is
+                at least one behind their first record, and a commit that it is not before the commit
+
+What passes elsewhere, by another proxy or by none, is not known here: a partition of which commit or end was not seen does not
+count. Bounded: the groups and partitions that were not named for longest are forgotten.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+from heapq import nlargest
+
+import msgspec
+
+from kproxy.output.escaping import well_formed, word
+from kproxy.output.text.body_fields import Partition, Topic
+from kproxy.protocol import ApiKey
+from kproxy.proxy.analyzer.series import IDLE, LONGEST_NAME, MOST_SERIES, OTHER, Row
+from kproxy.session import Exchange
+
+MOST_PARTITIONS = 50_000  # of which the end is remembered
+MOST_COMMITS = 50_000  # partitions of all groups together
+LONGEST_GROUP = 1_000  # characters
+LONGEST_TOPIC = 249  # Topic.MAX_NAME_LENGTH
+LATEST = -1  # timestamp in ListOffsets: the end of the partition
+
+Place = tuple[str, str, int]  # cluster, topic, partition
+GroupKey = tuple[str, str]  # cluster, group
+
+
+class _Committed(msgspec.Struct):
+    """OffsetCommit and TxnOffsetCommit; also a group of OffsetFetch."""
+
+    groupId: str = ""
+    topics: list[Topic] | None = None
+
+
+class _Fetched(_Committed):
+    """OffsetFetch; one group before version 8."""
+
+    groups: list[_Committed] = []
+
+
+class _Produced(msgspec.Struct):
+    responses: list[Topic] = []
+
+
+_committed = msgspec.json.Decoder(_Committed)
+_fetched = msgspec.json.Decoder(_Fetched)
+_produced = msgspec.json.Decoder(_Produced)
+
+
+class _Group:
+    __slots__ = ("commits", "used")
+
+    def __init__(self) -> None:
+        self.commits: dict[Place, int] = {}
+        self.used = 0.0
+
+
+class GroupLag:
+    """The lag of each group; ``rows`` has its sum over the partitions, and the largest."""
+
+    def __init__(self) -> None:
+        self._ends: OrderedDict[Place, int] = OrderedDict()
+        self._groups: OrderedDict[GroupKey, _Group] = OrderedDict()
+        self._commits = 0  # of all groups
+        self._most, self._idle = MOST_SERIES, IDLE
+        self._now = 0.0
+
+    def note_fetched(self, exchange: Exchange, topics: Iterable[Topic]) -> None:
+        """Note the ends in a Fetch response."""
+        for place, partition in _places(exchange, topics):
+            if not partition.errorCode and partition.highWatermark is not None and partition.highWatermark >= 0:
+                self._note_end(place, partition.highWatermark)
+
+    def note_produced(self, exchange: Exchange, response: bytes) -> None:
+        """Note what a Produce response says of ends."""
+        for place, partition in _places(exchange, _produced.decode(response).responses):
+            if not partition.errorCode and partition.baseOffset is not None and partition.baseOffset >= 0:
+                self._note_end(place, max(partition.baseOffset + 1, self._ends.get(place, 0)))
+
+    def note_listed(self, exchange: Exchange, request: bytes, response: bytes) -> None:
+        """Note the ends in a ListOffsets response."""
+        asked = _places(exchange, _committed.decode(request).topics)
+        latest = {place for place, partition in asked if partition.timestamp == LATEST}
+        for place, partition in _places(exchange, _committed.decode(response).topics):
+            if place in latest and not partition.errorCode and partition.offset is not None and partition.offset >= 0:
+                self._note_end(place, partition.offset)
+
+    def note_committed(self, exchange: Exchange, request: bytes, response: bytes) -> None:
+        """Note a commit, or what a group has committed before and asks for."""
+        cluster = exchange.connection.cluster
+        if exchange.api_key != ApiKey.OFFSET_FETCH:
+            asked = _committed.decode(request)
+            answered = _places(exchange, _committed.decode(response).topics)
+            accepted = {place for place, partition in answered if not partition.errorCode}
+            commits = [one for one in _places(exchange, asked.topics) if one[0] in accepted]
+            self._note_commits((cluster, asked.groupId), commits)
+            return
+        told = _fetched.decode(response)
+        for group in told.groups:
+            self._note_commits((cluster, group.groupId), _places(exchange, group.topics))
+        if not told.groups:
+            self._note_commits((cluster, _fetched.decode(request).groupId), _places(exchange, told.topics))
+
+    def _note_end(self, place: Place, end: int) -> None:
+        ends = self._ends
+        ends[place] = end
+        ends.move_to_end(place)
+        if len(ends) > MOST_PARTITIONS:
+            ends.popitem(last=False)
+
+    def _note_commits(self, key: GroupKey, commits: Iterable[tuple[Place, Partition]]) -> None:
+        found = {
+            place: partition.committedOffset
+            for place, partition in commits
+            if not partition.errorCode and partition.committedOffset is not None and partition.committedOffset >= 0
+        }
+        if not found or not 0 < len(key[1]) <= LONGEST_GROUP or len(found) > MOST_COMMITS:
+            return
+        group = self._groups.get(key)
+        if group is None:
+            group = self._groups[key] = _Group()
+        before = len(group.commits)
+        group.commits |= found
+        group.used = self._now
+        self._commits += len(group.commits) - before
+        self._groups.move_to_end(key)
+        for place, committed in found.items():
+            if place in self._ends and self._ends[place] < committed:
+                self._note_end(place, committed)
+        while self._commits > MOST_COMMITS:
+            self._forget(next(iter(self._groups)))
+
+    def _forget(self, key: GroupKey) -> None:
+        self._commits -= len(self._groups.pop(key).commits)
+
+    def limit(self, most: int, idle: float) -> None:
+        """Say at most *most* groups, of which none has committed nothing for *idle* seconds."""
+        self._most, self._idle = most, idle
+
+    def age(self, now: float) -> None:
+        """Forget groups that are idle; *now* is in seconds and never less than before."""
+        self._now = now
+        for key in [key for key, group in self._groups.items() if now - group.used >= self._idle]:
+            self._forget(key)
+
+    def rows(self) -> list[Row]:
+        """(group,) and [sum, largest] of the groups that are behind most; the others are together OTHER."""
+        found: dict[tuple[str, ...], list[int]] = {}
+        for (_, group), known in self._groups.items():
+            lags = [max(0, self._ends[place] - at) for place, at in known.commits.items() if place in self._ends]
+            if lags:
+                _add(found, (well_formed(word(group, LONGEST_NAME)),), sum(lags), max(lags))
+        if len(found) < self._most:
+            return list(found.items())
+        kept = dict(nlargest(max(0, self._most - 1), found.items(), key=lambda row: row[1]))
+        for labels, (total, largest) in found.items():
+            if labels not in kept:
+                _add(kept, (OTHER,), total, largest)
+        return list(kept.items())
+
+
+def _add(rows: dict[tuple[str, ...], list[int]], labels: tuple[str, ...], total: int, largest: int) -> None:
+    before = rows.get(labels, (0, 0))
+    rows[labels] = [before[0] + total, max(before[1], largest)]
+
+
+def _places(exchange: Exchange, topics: Iterable[Topic] | None) -> Iterator[tuple[Place, Partition]]:
+    cluster, names = exchange.connection.cluster, exchange.topic_names
+    for topic in topics or ():
+        name = topic.name or topic.topic or names.get(topic.topicId or "", topic.topicId)
+        if name and len(name) <= LONGEST_TOPIC:
+            for partition in topic.all_partitions():
+                if partition.number is not None:
+                    yield (cluster, name, partition.number), partition
