@@ -355,7 +355,12 @@ def test_an_analysis_that_hangs_is_given_up(analyzer: Analyzer, monkeypatch: pyt
 
     def decode() -> None:
         with analyzer._watched():
-            analyzer.taps[0].decode([opened(1, *ADDRESSES), opened(2, *ADDRESSES), *exchange(1, 1), *exchange(2, 2)])
+            analyzer.taps[0].decode(
+                [
+                    (*item, 0)
+                    for item in [opened(1, *ADDRESSES), opened(2, *ADDRESSES), *exchange(1, 1), *exchange(2, 2)]
+                ]
+            )
 
     monkeypatch.setattr(connections, "Session", Hanging)
     monkeypatch.setattr(process, "STUCK_S", 0.2)
@@ -423,7 +428,7 @@ def test_much_work_is_no_hang(analyzer: Analyzer, monkeypatch: pytest.MonkeyPatc
     thread = Thread()
     with analyzer._watched():
         for number in range(1, 100):
-            analyzer.taps[0].decode([opened(number, *ADDRESSES)])
+            analyzer.taps[0].decode([(*item, 0) for item in [opened(number, *ADDRESSES)]])
             analyzer.watch(thread)
     for _ in range(100):
         analyzer.watch(thread)  # idle
