@@ -67,6 +67,7 @@ class Chain:
         aside: calls a function where it does not hold up other connections, for decoding large frames: kproxy.proxy.aside.
             None: they are decoded like any other.
         on_fault: called with the name of the filter at every fault.
+        clock: nanoseconds, for the time that filters take; by default that is not measured.
         runtime: what filters get as ``Filter.runtime``; then ``Filter.on_start`` of each is called. Raises what that raises.
     """
 
@@ -78,6 +79,7 @@ class Chain:
         most_frame_size: int = FRAME_LIMIT,
         aside: Aside | None = None,
         on_fault: Callable[[str], None] = lambda name: None,
+        clock: Callable[[], int] = lambda: 0,
         runtime: Runtime | None = None,
     ) -> None:
         listed = tuple(filters)
@@ -89,6 +91,8 @@ class Chain:
         self.most_frame_size = most_frame_size
         self.aside = aside
         self.on_fault = on_fault
+        self.clock = clock
+        self._times: dict[str, list[int]] = {}  # by name of the filter: ns, calls
         self.faults: Counter[str] = Counter()
         self._filters_for: dict[tuple[Direction, int, int], tuple[Filter, ...]] = {}
         self._filters_of_parts: dict[tuple[Want, int, int], tuple[Filter, ...]] = {}
@@ -207,6 +211,7 @@ class Chain:
             return self._unread_head(request, head, error)
         before = body = head[start:]
         for filter_ in self._filters_of_part(request, Want.HEAD):
+            began = self.clock()
             try:
                 changed = filter_.on_head(connection, request, body)
                 if not isinstance(changed, bytes):
@@ -216,6 +221,7 @@ class Chain:
                 self.note_fault(filter_, f"the beginning of a response of api_key {request.api_key}", error)
                 if not filter_.fails_open:
                     return None
+            self.note_time(filter_, began)
         if body == before:
             return head
         size = int.from_bytes(head[:SIZE_FIELD], "big") + len(body) - len(before)
@@ -232,6 +238,7 @@ class Chain:
         """Run the tail of a response, from ``tail_start`` on, through the filters; return exactly ``len(tail)`` bytes."""
         size = len(tail)
         for filter_ in self._filters_of_part(request, Want.TAIL):
+            began = self.clock()
             try:
                 changed = filter_.on_tail(connection, request, tail)
                 if not isinstance(changed, bytes) or len(changed) != size:
@@ -240,6 +247,7 @@ class Chain:
                 self.note_fault(filter_, f"the end of a response of api_key {request.api_key}", error, tail=True)
                 changed = tail if filter_.fails_open else withheld_tail(request.api_key, request.api_version, size)
             tail = changed
+            self.note_time(filter_, began)
         return tail
 
     def on_token(self, connection: ConnectionFacts, token: bytes | None) -> None:
@@ -283,6 +291,17 @@ class Chain:
         """The filters for a response that *filter_* made: those its request has passed."""
         passed = set(map(id, self.filters[: self.filters.index(filter_)]))
         return tuple(f for f in self.filters_for(Direction.RESPONSE, api_key, api_version) if id(f) in passed)
+
+    def note_time(self, filter_: Filter, began: int, calls: int = 1) -> None:
+        """Note that a filter has returned; *began*: by the clock, when it was called. Of a verdict that came later: 0 calls."""
+        times = self._times.setdefault(name_of(filter_), [0, 0])
+        times[0] += self.clock() - began
+        times[1] += calls
+
+    def take_times(self) -> dict[str, list[int]]:
+        """Nanoseconds and calls by name of the filter since the last time."""
+        taken, self._times = self._times, {}
+        return taken
 
     def note_fault(self, filter_: Filter, event: str, fault: Exception | str, *, tail: bool = False) -> None:
         """Count a fault; log the first, tenth, hundredth ... of a filter. *tail*: of a response that was sent up to there."""

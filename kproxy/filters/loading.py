@@ -71,6 +71,7 @@ def load_chain(
     most_frame_size: int = FRAME_LIMIT,
     aside: Aside | None = None,
     on_fault: Callable[[str], None] = lambda name: None,
+    clock: Callable[[], int] = lambda: 0,
     runtime: Runtime | None = None,
     again: bool = False,
 ) -> Chain:
@@ -91,7 +92,13 @@ def load_chain(
     others = [filter_ for filter_ in filters if not isinstance(filter_, RewriteAddresses)]
     first = [RewriteAddresses()] if cluster.addresses.mode in MODES_THAT_REWRITE else []
     return Chain(
-        [*first, *others], wait=wait, most_frame_size=most_frame_size, aside=aside, on_fault=on_fault, runtime=runtime
+        [*first, *others],
+        wait=wait,
+        most_frame_size=most_frame_size,
+        aside=aside,
+        on_fault=on_fault,
+        clock=clock,
+        runtime=runtime,
     )
 
 

@@ -56,6 +56,8 @@ class Owner(Protocol):
     def filters_for(self, direction: Direction, api_key: int, api_version: int) -> tuple[Filter, ...]: ...
     def filters_passed(self, filter_: Filter, api_key: int, api_version: int) -> tuple[Filter, ...]: ...
     def note_fault(self, filter_: Filter, event: str, fault: Exception | str) -> None: ...
+    def clock(self) -> int: ...
+    def note_time(self, filter_: Filter, began: int, calls: int = 1) -> None: ...
 
 
 class Passage:
@@ -107,7 +109,7 @@ class Passage:
     async def _go_later(self, filter_: Filter, pending: Awaitable[Verdict]) -> Outcome:
         outcome: Outcome | Awaitable[Outcome] | None
         try:
-            outcome = self._apply(filter_, await self._chain.wait(pending, filter_.timeout))
+            outcome = self._apply(filter_, await self._waited(filter_, pending))
         except TimeoutError:
             outcome = self._failed(filter_, f"no verdict within {filter_.timeout:g} s")
         except Exception as error:
@@ -140,7 +142,7 @@ class Passage:
         self._handed_out = self._unused
         verdict = self._call(filter_)
         if not isinstance(verdict, Verdict) and isinstance(verdict, Awaitable):
-            verdict = await self._chain.wait(verdict, filter_.timeout)
+            verdict = await self._waited(filter_, verdict)
         if not isinstance(verdict, Replace):
             return self._apply(filter_, verdict)
         message = verdict.message
@@ -154,13 +156,25 @@ class Passage:
         if message is not None and getrefcount(message) == REFERENCES_HERE:
             object_codec.release(self._message().programs(self._request.api_version)[0], message)
 
+    async def _waited(self, filter_: Filter, pending: Awaitable[Verdict]) -> Verdict:
+        """The verdict that comes later. Raises what the filter raises, and TimeoutError."""
+        began = self._chain.clock()
+        try:
+            return await self._chain.wait(pending, filter_.timeout)
+        finally:
+            self._chain.note_time(filter_, began, 0)
+
     def _call(self, filter_: Filter) -> Verdict | Awaitable[Verdict]:
-        message, self._unused = self._unused or self._read(), None
-        request = self._request
-        if self._direction == Direction.RESPONSE:
-            return filter_.on_response(Response(self._connection, request, message))
-        asked = (request.api_key, request.api_version, request.correlation_id, request.client_id)
-        return filter_.on_request(Request(self._connection, *asked, message))
+        began = self._chain.clock()
+        try:
+            message, self._unused = self._unused or self._read(), None
+            request = self._request
+            if self._direction == Direction.RESPONSE:
+                return filter_.on_response(Response(self._connection, request, message))
+            asked = (request.api_key, request.api_version, request.correlation_id, request.client_id)
+            return filter_.on_request(Request(self._connection, *asked, message))
+        finally:
+            self._chain.note_time(filter_, began)
 
     def _apply(self, filter_: Filter, verdict: object) -> Outcome | Awaitable[Outcome] | None:
         """Apply a verdict; None: go on to the next filter. Raises TypeError, ValueError, EncodeError."""

@@ -3,15 +3,17 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 
+from kproxy.errors import UsageError
 from kproxy.filters.contract import ClientMetric, Journal, SharedCount, SharedSet, SharedTimes
 from kproxy.filters.options import Rotated
 from kproxy.proxy.aside import aside
 from kproxy.proxy.journals import Journals
 from kproxy.proxy.logs import log
 from kproxy.proxy.messages import ClientMetrics, Message
-from kproxy.proxy.shared_counts import SharedCounts
+from kproxy.proxy.shared_counts import CALLS, SPENT_NS, SharedCounts
 from kproxy.proxy.shared_sets import SharedSets
 
 Result = TypeVar("Result")
@@ -81,6 +83,13 @@ class FilterRuntime:
         if self._counts is None:
             self._counts = SharedCounts.create()
         return self._counts
+
+    def count_time(self, filter_name: str, spent_ns: int, calls: int) -> None:
+        """Add the time that a filter took to what all workers count; not if there is no room for it."""
+        if self._counts is not None:
+            with suppress(UsageError):
+                self._counts.count(self.cluster, filter_name, SPENT_NS, "").add(spent_ns)
+                self._counts.count(self.cluster, filter_name, CALLS, "").add(calls)
 
     def show_client_metrics(
         self, client_id: str, instance_id: str, metrics: Sequence[ClientMetric], keep_s: float

@@ -31,6 +31,10 @@ TIMES_START = SLOT * SLOTS
 SIZE = TIMES_START + TABLE_SIZE
 HEAD = Packing("=QQ")
 MEMORY = b"\0"
+SPENT_NS, CALLS = (
+    "spent_ns",
+    "handed_over",
+)  # events that every filter has: how long it took, and how often it was called
 
 
 class FilterCount(msgspec.Struct, frozen=True):

@@ -143,11 +143,17 @@ class VirtualCluster:
                 most_frame_size=config.limits.frame_size,
                 aside=aside,
                 on_fault=self._on_filter_fault,
+                clock=time.monotonic_ns,
                 runtime=self._runtime,
                 again=again,
             )
         except UsageError as error:
             raise UsageError(f"clusters[{config.clusters.index(cluster)}].{error}") from error
+
+    def count_filter_times(self) -> None:
+        """Add the time that filters took since the last call to what all workers count."""
+        for name, (spent_ns, calls) in self._filters.chain.take_times().items():
+            self._runtime.count_time(name, spent_ns, calls)
 
     def serves(self, cluster: Cluster) -> bool:
         """Whether the listeners are those of a configuration."""

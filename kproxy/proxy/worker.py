@@ -248,6 +248,8 @@ class Forwarding:
                 alive = asyncio.ensure_future(self._channel.send(Alive()))
                 for change in self._journals.changes():
                     self._send(change)
+                for cluster in self._clusters.values():
+                    cluster.count_filter_times()
             await asyncio.sleep(max(due - time.monotonic(), 0.0))
             late = int(max(time.monotonic() - due, 0.0) * 1e9)
             self._own.put(Total.LOOP_LAG_MAX_NS, max(late, self._own.total_of(Total.LOOP_LAG_MAX_NS)))

@@ -408,3 +408,42 @@ def test_any_bytes_are_forwarded_or_close_and_nothing_is_raised(
     outcome = responded(chain, at, key, version, answer)
     assert isinstance(outcome, Close | Send)
     assert not is_open or isinstance(outcome, Send)
+
+
+def test_the_time_of_a_filter_is_from_its_call_to_its_verdict() -> None:
+    """By a clock that only the filters move: at once, later, and when they fail."""
+    now = 0
+
+    def takes(nanoseconds: int) -> None:
+        nonlocal now
+        now += nanoseconds
+
+    def at_once(_: object) -> Forward:
+        takes(500)
+        return Forward()
+
+    async def later(_: object) -> Forward:
+        takes(70)
+        return Forward()
+
+    def fails(_: object) -> Forward:
+        takes(9)
+        raise ValueError("no")
+
+    filters = [
+        Asking(at_once, requests=(HEARTBEAT,), responses=(HEARTBEAT,), name="at once"),
+        Asking(fails, requests=(HEARTBEAT,), name="fails", fails_open=True),
+        Asking(later, requests=(HEARTBEAT,), name="later"),
+    ]
+    chain = Chain(filters, clock=lambda: now)
+
+    async def go() -> None:
+        outcome = chain.on_request(connection(), heartbeat(1))
+        assert isinstance(outcome, Awaitable)
+        takes(1_000)  # of the loop, before it comes to what is later
+        assert isinstance(await outcome, Send)
+
+    asyncio.run(go())
+    chain.on_response(connection(), RequestFacts(HEARTBEAT, 0, 1), heartbeat_answer(1))
+    assert chain.take_times() == {"at once": [1_000, 2], "fails": [9, 1], "later": [70, 1]}
+    assert chain.take_times() == {}

@@ -14,7 +14,7 @@ from kproxy.proxy.channel import LONGEST_LINE
 from kproxy.proxy.filter_runtime import FilterRuntime
 from kproxy.proxy.journals import Journals
 from kproxy.proxy.messages import ClientMetrics, Message, ToSupervisor
-from kproxy.proxy.shared_counts import SharedCounts
+from kproxy.proxy.shared_counts import CALLS, SPENT_NS, SharedCounts
 
 
 def test_one_journal_for_a_path_in_a_worker(tmp_path: Path) -> None:
@@ -41,6 +41,15 @@ def test_counts_are_of_the_cluster_and_shared_by_name() -> None:
     assert [one.shared_count("f", "e", "n").add(2), other.shared_count("f", "e", "n").add()] == [2, 1]
     assert FilterRuntime("a", Journals(), counts=counts).shared_count("f", "e", "n").value == 2
     assert FilterRuntime("a", Journals()).shared_count("f", "e", "n").value == 0
+
+
+def test_the_time_of_filters_is_counted_over_all_workers() -> None:
+    counts = SharedCounts.create()
+    for _ in range(2):
+        FilterRuntime("a", Journals(), counts=counts).count_time("audit", 1_500, 3)
+    FilterRuntime("a", Journals()).count_time("audit", 1_500, 3)  # without counts: nothing
+    found = {(one.cluster, one.filter, one.event): one.count for one in counts.rows()}
+    assert found == {("a", "audit", SPENT_NS): 3_000, ("a", "audit", CALLS): 6}
 
 
 def test_time_goes_on() -> None:

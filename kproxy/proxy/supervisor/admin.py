@@ -90,6 +90,9 @@ class AdminSource(Protocol):
     def filter_counts(self) -> Sequence[FilterCount]:
         """What filters have counted, over all workers."""
 
+    def filter_times(self) -> Sequence[tuple[str, str, int, int]]:
+        """Cluster, name, nanoseconds and calls of each filter, over all workers."""
+
     def client_series(self) -> ClientSeries:
         """What clients have measured and sent."""
 
@@ -146,6 +149,7 @@ class _Pages:
             filter_counts=[
                 (one.cluster, one.filter, one.event, one.name, one.count) for one in self._source.filter_counts()
             ],
+            filter_times=self._source.filter_times(),
             client_metrics=clients.families(),
             client_metrics_dropped=clients.dropped,
         )

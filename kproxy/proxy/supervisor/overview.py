@@ -19,7 +19,7 @@ from kproxy.proxy.messages import (
     JournalState,
     ListConnections,
 )
-from kproxy.proxy.shared_counts import FilterCount
+from kproxy.proxy.shared_counts import CALLS, SPENT_NS, FilterCount
 from kproxy.proxy.supervisor.analyzer_totals import AnalyzerTotals
 from kproxy.proxy.supervisor.child import Child
 from kproxy.proxy.supervisor.fleet import Fleet
@@ -85,7 +85,15 @@ class Overview:
 
     def filter_counts(self) -> list[FilterCount]:
         """What filters have counted, over all workers."""
-        return self._fleet.counts.rows()
+        return [one for one in self._fleet.counts.rows() if one.event not in (SPENT_NS, CALLS)]
+
+    def filter_times(self) -> list[tuple[str, str, int, int]]:
+        """Cluster, name, nanoseconds and calls of each filter, over all workers."""
+        found: dict[tuple[str, str], dict[str, int]] = {}
+        for one in self._fleet.counts.rows():
+            if one.event in (SPENT_NS, CALLS):
+                found.setdefault((one.cluster, one.filter), {})[one.event] = one.count
+        return [(*names, times.get(SPENT_NS, 0), times.get(CALLS, 0)) for names, times in found.items()]
 
     def client_series(self) -> ClientSeries:
         """What clients have measured, without what is too old."""

@@ -60,6 +60,9 @@ class Proxy:
     def filter_counts(self) -> list[FilterCount]:
         return [FilterCount("orders", "faults", "fired", 'a "name"\n', 3)]
 
+    def filter_times(self) -> list[tuple[str, str, int, int]]:
+        return [("orders", "audit", 2_500_000_000, 7)]
+
     def client_series(self) -> ClientSeries:
         series = ClientSeries()
         metrics = [ClientMetric("org.apache.kafka.producer.record.send.total", True, False, (("topic", 'a"b'),), 7.0)]
@@ -180,7 +183,10 @@ def test_what_filters_have_counted(client: Client) -> None:
     count = {"cluster": "orders", "filter": "faults", "event": "fired", "name": 'a "name"\n', "count": 3}
     assert client.get("/filters").json() == {"counts": [count]}
     sample = r'kproxy_filter_events_total{cluster="orders",event="fired",filter="faults",name="a \"name\"\n"} 3.0'
-    assert sample in client.get("/metrics").text.splitlines()
+    lines = client.get("/metrics").text.splitlines()
+    assert sample in lines
+    assert 'kproxy_filter_seconds_total{cluster="orders",filter="audit"} 2.5' in lines
+    assert 'kproxy_filter_calls_total{cluster="orders",filter="audit"} 7.0' in lines
 
 
 def test_what_clients_have_measured(client: Client) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from kproxy.filters.contract import ClientMetric
 from kproxy.proxy.messages import AnalyzerCounts, BrokerReach, ClientMetrics, ClusterState, JournalState
+from kproxy.proxy.shared_counts import CALLS, SPENT_NS
 from kproxy.proxy.supervisor import overview as overview_module
 from kproxy.proxy.supervisor.fleet import Fleet
 from kproxy.proxy.supervisor.overview import Overview
@@ -92,6 +93,16 @@ def test_clients_and_the_analysis() -> None:
         return overview.clients(), before, overview.analysis()
 
     assert with_fleet(config(workers=2), test) == (4, AnalyzerCounts(frames=7), AnalyzerCounts(frames=8))
+
+
+def test_the_time_of_filters_is_apart_from_what_they_count() -> None:
+    async def test(fleet: Fleet, _: str) -> Any:
+        for name, count in ((SPENT_NS, 5_000), (CALLS, 7), ("fired", 2)):
+            fleet.counts.count("orders", "faults", name, "").add(count)
+        overview = Overview(fleet)
+        return overview.filter_times(), [(one.event, one.count) for one in overview.filter_counts()]
+
+    assert with_fleet(config(), test) == ([("orders", "faults", 5_000, 7)], [("fired", 2)])
 
 
 def test_what_clients_measure_is_shown_until_it_is_too_old() -> None:
