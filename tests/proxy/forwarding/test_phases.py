@@ -130,6 +130,7 @@ def test_a_filter_that_decides_later_is_in_the_proxys_phase(direction: int) -> N
         tap = Analyzed()
         owner = Described(judge_request=judge) if direction == 0 else Described(judge_response=judge)
         bench = Bench(owner, Holding(HEARTBEAT), tap=tap.writer)
+        began = monotonic_ns()
         await bench.send(bench.client, heartbeat(7))
         if direction == 0:
             link, frame = await held.get()
@@ -137,8 +138,6 @@ def test_a_filter_that_decides_later_is_in_the_proxys_phase(direction: int) -> N
             link.forward_request(frame)
             link.resume(0)
         await bench.receive(bench.broker, len(heartbeat(7)))
-        asked = monotonic_ns()
-        answering = monotonic_ns()
         await bench.send(bench.broker, heartbeat_answer(7))
         if direction == 1:
             link, frame = await held.get()
@@ -149,12 +148,12 @@ def test_a_filter_that_decides_later_is_in_the_proxys_phase(direction: int) -> N
         done = monotonic_ns()
         found = phases(bench, HEARTBEAT)
         assert found[Phase.RESPONSE_IN_PROXY if direction else Phase.REQUEST_IN_PROXY] >= waited
-        assert found[Phase.BROKER] <= done - asked
+        assert found[Phase.BROKER] <= done - began - waited
         seen = logged(tap.only())
         if direction == 0:
             assert seen == pytest.approx(found)
         else:  # the exchange was whole, and analyzed, before its response was sent on
-            assert seen[Phase.RESPONSE_IN_PROXY] is None and answering > 0
+            assert seen[Phase.RESPONSE_IN_PROXY] is None
             assert seen[:2] == pytest.approx(found[:2])
 
     run(work)
