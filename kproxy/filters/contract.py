@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Protocol, TypeVar
 from msgspec import Struct
 
 from kproxy.filters.options import Rotated
+from kproxy.filters.otlp_endpoint import OtlpEndpoint
 from kproxy.protocol import MessageStruct, Versions, response_message
 from kproxy.protocol.structs import struct_types
 from kproxy.session import Direction
@@ -115,6 +116,16 @@ class ClientMetric(Struct, frozen=True, array_like=True):
     value: float  # finite
 
 
+class MetricsExport(Protocol):
+    """The way of metrics to a collector of OTLP."""
+
+    def offer(self, data: bytes) -> bool:
+        """Queue a MetricsData message; False if it is dropped. Never waits."""
+
+    def close(self) -> None:
+        """Use it no more: what is queued is still sent, if that takes no more than seconds."""
+
+
 class Runtime(Protocol):
     """What the proxy gives to a filter (``Filter.runtime``), as filters do no I/O and ask no clock."""
 
@@ -156,6 +167,11 @@ class Runtime(Protocol):
 
         Names and values may have anything: they are cut and escaped. What is beyond the caps is dropped and counted
         (kproxy.output.client_metrics).
+        """
+
+    def export_metrics(self, filter_name: str, endpoint: OtlpEndpoint) -> MetricsExport:
+        """Return the way to a collector; call it in ``on_start``. What becomes of each message is counted, as shared counts
+        of the event "forwarded": exported, dropped, failed. Raises UsageError if the endpoint cannot be used.
         """
 
     def aside(self, function: Callable[[], Result]) -> Awaitable[Result]:
@@ -402,6 +418,7 @@ __all__ = [
     "Filter",
     "Forward",
     "Journal",
+    "MetricsExport",
     "Outcome",
     "Replace",
     "Reply",

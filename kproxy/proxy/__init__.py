@@ -28,6 +28,7 @@ One cluster in one worker
     shared_times.py       SharedTimes: times that the filters of all workers move on together: the rates of throttle
     shared_counts.py      SharedCounts: what filters count together in all workers, for /filters and /metrics
     shared_sets.py        SharedSets: what the filters of a cluster know together in all workers
+    otlp/                 exporting over OTLP: spans by the analyzer, metrics of clients by workers
     journals.py           Journals: those of one worker, opened when they are asked for
     journal.py            FileJournal: numbered lines in a file; none is lost uncounted, also when the process is killed
     link_opening.py       LinkOpener: links with TLS, a name to resolve, PROXY headers or another proxy on the way

@@ -7,12 +7,14 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from kproxy.errors import UsageError
-from kproxy.filters.contract import ClientMetric, Journal, SharedCount, SharedSet, SharedTimes
+from kproxy.filters.contract import ClientMetric, Journal, MetricsExport, SharedCount, SharedSet, SharedTimes
 from kproxy.filters.options import Rotated
+from kproxy.filters.otlp_endpoint import OtlpEndpoint
 from kproxy.proxy.aside import aside
 from kproxy.proxy.journals import Journals
 from kproxy.proxy.logs import log
 from kproxy.proxy.messages import ClientMetrics, Message
+from kproxy.proxy.otlp.exporters import Exporters
 from kproxy.proxy.shared_counts import CALLS, SPENT_NS, SharedCounts
 from kproxy.proxy.shared_sets import SharedSets
 
@@ -29,6 +31,7 @@ class FilterRuntime:
         sets: of the virtual cluster.
         counts: of all workers.
         send: sends a message to the supervisor.
+        exporters: of the worker.
     """
 
     def __init__(
@@ -38,11 +41,13 @@ class FilterRuntime:
         sets: SharedSets | None = None,
         counts: SharedCounts | None = None,
         send: Callable[[Message], None] = lambda message: None,
+        exporters: Exporters | None = None,
     ) -> None:
         self.cluster = cluster
         self.worker = journals.worker
         self.kept: dict[str, Any] = {}
         self._journals = journals
+        self._exporters = exporters or Exporters()
         self._counts = counts
         self._send = send
         self._sets = sets or SharedSets(cluster, lambda message: None)
@@ -98,6 +103,17 @@ class FilterRuntime:
         for start in range(0, len(metrics), METRICS_A_MESSAGE):
             part = list(metrics[start : start + METRICS_A_MESSAGE])
             self._send(ClientMetrics(self.cluster, client_id, instance_id, part, keep_s))
+
+    def export_metrics(self, filter_name: str, endpoint: OtlpEndpoint) -> MetricsExport:
+        """See Runtime."""
+
+        def report(reason: str) -> None:
+            self.warn("metrics of clients cannot be exported", reason)
+
+        def count(outcome: str, messages: int) -> None:
+            self.shared_count(filter_name, "forwarded", outcome).add(messages)
+
+        return self._exporters.use(self.cluster, endpoint, report=report, count=count)
 
     def aside(self, function: Callable[[], Result]) -> Awaitable[Result]:
         """See Runtime."""

@@ -50,6 +50,7 @@ from kproxy.proxy.messages import Brokers, Connection, Message
 from kproxy.proxy.network.lingering_close import LingeringClose
 from kproxy.proxy.network.listening import ListenError, listen
 from kproxy.proxy.network.socket_addresses import to_sockaddr
+from kproxy.proxy.otlp.exporters import Exporters
 from kproxy.proxy.reachability import Reach, Reachability
 from kproxy.proxy.shared_counts import SharedCounts
 from kproxy.proxy.shared_sets import SharedSets
@@ -74,6 +75,7 @@ class VirtualCluster:
         send: sends what it learned of brokers to the supervisor.
         journals: of the process, which filters write.
         counts: what filters count, in all workers.
+        exporters: of the process, for what filters export.
     """
 
     def __init__(
@@ -85,6 +87,7 @@ class VirtualCluster:
         send: Callable[[Message], None],
         journals: Journals | None = None,
         counts: SharedCounts | None = None,
+        exporters: Exporters | None = None,
     ) -> None:
         self.worker = worker
         self.admission = admission
@@ -94,7 +97,7 @@ class VirtualCluster:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._lingering = LingeringClose()
         self.shared_sets = SharedSets(cluster.name, send)
-        self._runtime = FilterRuntime(cluster.name, journals or Journals(), self.shared_sets, counts, send)
+        self._runtime = FilterRuntime(cluster.name, journals or Journals(), self.shared_sets, counts, send, exporters)
         self._filters = FilterDispatch(Chain(()), self.facts_of)
         self.accepting = False
         self.stopped = False

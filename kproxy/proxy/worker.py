@@ -41,6 +41,7 @@ from kproxy.proxy.messages import (
     ReloadCertificates,
     ToWorker,
 )
+from kproxy.proxy.otlp.exporters import FLUSH_S, Exporters
 from kproxy.proxy.scheduling import take_short_slices
 from kproxy.proxy.shared_counts import SharedCounts
 from kproxy.proxy.tap.counted import Total
@@ -78,6 +79,7 @@ class Forwarding:
         self._worker = Worker(counters, tap, asyncio.get_running_loop(), limits=self._limits)
         self._worker.clock_offset = clock_offset()
         self._journals = Journals(number, counts)
+        self._exporters = Exporters()
         self._clusters: dict[str, VirtualCluster] = {}
         self._retired: list[VirtualCluster] = []  # closed their listeners, still have links
         self._admission: Admission | None = None
@@ -182,7 +184,14 @@ class Forwarding:
         try:
             for cluster in clusters:
                 fresh[cluster.name] = VirtualCluster(
-                    cluster, config, self._worker, self._admission, self._send, self._journals, self._counts
+                    cluster,
+                    config,
+                    self._worker,
+                    self._admission,
+                    self._send,
+                    self._journals,
+                    self._counts,
+                    self._exporters,
                 )
                 await fresh[cluster.name].start()
         except (KproxyError, asyncio.CancelledError):
@@ -229,6 +238,7 @@ class Forwarding:
             self._worker.links or any(cluster.lingering() for cluster in self._all_clusters())
         ) and time.monotonic() < until:
             await asyncio.sleep(0.01)
+        await self._exporters.close(min(FLUSH_S, max(until - time.monotonic(), 0.1)))
         await self._channel.send(Drained(len(self._worker.links)))
         for cluster in self._all_clusters():
             await cluster.close()

@@ -1,6 +1,7 @@
 """telemetry before a broker that takes no client metrics: what clients push is at /metrics, and is what they say themselves."""
 
 import json
+import signal
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,17 +11,19 @@ from confluent_kafka import Producer
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.interop.clients import Librdkafka
+from tests.interop.measuring import COUNT, Measuring, shown
 from tests.support.kafka.brokers import Cluster
 from tests.support.kafka.fixtures import Entrance
-from tests.support.kafka.jars import NEWEST, java
-from tests.support.kafka.processes import eventually, spawn, stop, tail
+from tests.support.kafka.jars import NEWEST
+from tests.support.kafka.processes import eventually
 from tests.support.kafka.proxies import Proxy
 from tests.support.kafka.proxies import cluster as virtual_cluster
 from tests.support.kafka.security import PLAINTEXT
+from tests.support.otlp import attributes, http_collector
+from tests.support.ports import free_ports
 
 pytestmark = pytest.mark.parametrize("single", [NEWEST], indirect=True)
 Behind = Callable[..., Entrance]
-COUNT = 500
 
 
 @pytest.fixture
@@ -39,41 +42,6 @@ def behind(single: Cluster, tmp_path: Path) -> Iterator[Behind]:
     yield start
     for proxy in started:
         proxy.close()
-
-
-def shown(entrance: Entrance, client_id: str) -> dict[str, float]:
-    """Sample name -> the sum of what is shown of a client without labels of its own."""
-    assert entrance.proxy is not None
-    found: dict[str, float] = {}
-    for family in text_string_to_metric_families(entrance.proxy.get("/metrics")[1]):
-        for sample in family.samples:
-            if sample.name.startswith("kafka_client_") and sample.labels["client_id"] == client_id:
-                found[sample.name] = found.get(sample.name, 0.0) + sample.value
-    return found
-
-
-class Measuring:
-    """Java producers that say how often they have sent (Measuring.java)."""
-
-    def __init__(self, folder: Path) -> None:
-        self._log = folder / "measuring.log"
-        self._process = spawn(java(NEWEST, str(Path(__file__).with_name("Measuring.java"))), self._log, piped=True)
-
-    def produce(self, entrance: Entrance, topic: str, client_id: str, count: int) -> float:
-        """Produce so many records; returns what the producer has counted. It goes on to push what it measures."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(f"{entrance.bootstrap} {topic} {client_id} {count}\n".encode())
-        self._process.stdin.flush()
-        answer = self._process.stdout.readline()
-        assert answer, tail(self._log)
-        return float(answer)
-
-    def close(self) -> None:
-        stop(self._process)
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
-                pipe.close()
 
 
 @pytest.fixture(scope="module")
@@ -154,3 +122,75 @@ def test_a_client_without_pushes_is_not_disturbed(behind: Behind, topic_name: st
         str(n).encode() for n in range(COUNT)
     )
     assert shown(entrance, "quiet") == {}
+
+
+def outcomes(entrance: Entrance) -> dict[str, float]:
+    """Pushes by what they were answered."""
+    assert entrance.proxy is not None
+    found = {}
+    for family in text_string_to_metric_families(entrance.proxy.get("/metrics")[1]):
+        for sample in family.samples:
+            if sample.name == "kproxy_filter_events_total" and sample.labels["event"] == "pushes":
+                found[sample.labels["name"]] = sample.value
+    return found
+
+
+def produced(entrance: Entrance, topic: str, client_id: str, *, until: Callable[[], Any]) -> None:
+    """Produce with librdkafka, wait, and end, which is when its last push is sent."""
+    producer = Producer({"bootstrap.servers": entrance.bootstrap, "client.id": client_id, "enable.metrics.push": True})
+    for number in range(COUNT):
+        producer.produce(topic, str(number).encode())
+    assert producer.flush(30) == 0
+    eventually(lambda: producer.poll(0.1) or until(), what="what the client is to wait for")
+
+
+def test_a_subscription_that_changes_is_asked_for_anew(behind: Behind, measuring: Measuring, topic_name: str) -> None:
+    """The id of the old one is unknown from then on (UNKNOWN_SUBSCRIPTION_ID); the client goes on with the new one."""
+    entrance = behind(metrics=["org.apache.kafka.producer.connection."])
+    assert entrance.proxy is not None
+    measuring.produce(entrance, entrance.cluster.topic(topic_name), "java-changing", COUNT)
+    before, after = "kafka_client_producer_connection_count", "kafka_client_producer_record_send_total"
+    eventually(lambda: before in shown(entrance, "java-changing"), what=before)
+    assert after not in shown(entrance, "java-changing")
+    [use] = entrance.proxy.config["clusters"][0]["filters"]
+    use["with"]["metrics"] = ["org.apache.kafka.producer.record."]
+    entrance.proxy.write()
+    entrance.proxy.process.send_signal(signal.SIGHUP)
+    eventually(lambda: shown(entrance, "java-changing").get(after) == COUNT, what=after)
+    assert outcomes(entrance)["UNKNOWN_SUBSCRIPTION_ID"] >= 1
+
+
+def test_a_push_that_is_too_large_is_refused_and_the_client_goes_on(behind: Behind, topic_name: str) -> None:
+    entrance = behind(most_bytes=10, compression=["none"])
+    topic = entrance.cluster.topic(topic_name)
+    produced(entrance, topic, "large", until=lambda: "TELEMETRY_TOO_LARGE" in outcomes(entrance))
+    assert shown(entrance, "large") == {}
+    assert len(Librdkafka().consume(entrance, topic, COUNT)) == COUNT
+
+
+def test_the_last_push_comes_when_the_client_ends(behind: Behind, topic_name: str) -> None:
+    """Before the interval is over it would be throttled, were it not the last one; by any worker it is taken, and forwarded."""
+    with http_collector() as collector:
+        entrance = behind(push_interval="1h", forward={"otlp": collector.address})
+        topic = entrance.cluster.topic(topic_name)
+        for number in range(3):
+            produced(entrance, topic, f"ending-{number}", until=lambda: True)
+        eventually(lambda: outcomes(entrance).get("NONE") == 3, what="three last pushes")
+        eventually(
+            lambda: len({told["client_id"] for told, _ in collector.resources()}) == 3, what="they are forwarded"
+        )
+        told = [attributes(metrics.resource) for _, metrics in collector.resources()]
+        assert {each["client_id"] for each in told} == {f"ending-{number}" for number in range(3)}
+        assert {each["client_software_name"] for each in told} == {"confluent-kafka-python"}
+        assert len({each["client_instance_id"] for each in told}) == 3
+        assert entrance.proxy is not None
+        assert entrance.proxy.count("kproxy_filter_events_total", 'event="forwarded"', 'name="exported"') == 3
+
+
+def test_a_collector_that_is_not_there_holds_up_no_one(behind: Behind, topic_name: str) -> None:
+    entrance = behind(forward={"otlp": f"http://127.0.0.1:{free_ports()}"})
+    topic = entrance.cluster.topic(topic_name)
+    produced(entrance, topic, "unheard", until=lambda: shown(entrance, "unheard"))
+    assert len(Librdkafka().consume(entrance, topic, COUNT)) == COUNT
+    assert entrance.proxy is not None
+    assert "metrics of clients cannot be exported" in entrance.proxy.log.read_text(encoding="utf-8")

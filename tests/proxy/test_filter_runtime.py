@@ -9,12 +9,15 @@ import pytest
 
 from kproxy.filters.contract import ClientMetric
 from kproxy.filters.options import Rotated
+from kproxy.filters.otlp_endpoint import OtlpEndpoint
 from kproxy.filters.telemetry.data_points import LONGEST_KEY, LONGEST_NAME, LONGEST_VALUE, MOST_ATTRIBUTES
 from kproxy.proxy.channel import LONGEST_LINE
 from kproxy.proxy.filter_runtime import FilterRuntime
 from kproxy.proxy.journals import Journals
 from kproxy.proxy.messages import ClientMetrics, Message, ToSupervisor
+from kproxy.proxy.otlp.exporters import Exporters
 from kproxy.proxy.shared_counts import CALLS, SPENT_NS, SharedCounts
+from tests.support.otlp import http_collector
 
 
 def test_one_journal_for_a_path_in_a_worker(tmp_path: Path) -> None:
@@ -71,3 +74,19 @@ def test_what_a_client_measures_goes_to_the_supervisor_in_messages_that_fit_a_li
     lines = [msgspec.json.encode(message) for message in sent]
     assert max(map(len, lines)) < LONGEST_LINE
     assert [msgspec.json.Decoder(ToSupervisor).decode(line) for line in lines] == sent
+
+
+def test_what_became_of_metrics_that_are_exported_is_counted_for_the_cluster() -> None:
+    async def main(address: str) -> None:
+        exporters = Exporters()
+        runtime = FilterRuntime("orders", Journals(), counts=counts, exporters=exporters)
+        export = runtime.export_metrics("telemetry", OtlpEndpoint(otlp=address))
+        assert export.offer(b"")
+        await exporters.close(30)
+        assert not export.offer(b"")
+
+    counts = SharedCounts.create()
+    with http_collector() as collector:
+        asyncio.run(main(collector.address))
+    found = {name: counts.count("orders", "telemetry", "forwarded", name).value for name in ("exported", "dropped")}
+    assert found == {"exported": 1, "dropped": 1}

@@ -7,8 +7,18 @@ from typing import Any
 
 from kproxy.filters.bounded_set import BoundedSet
 from kproxy.filters.chain import Chain
-from kproxy.filters.contract import ClientMetric, ConnectionFacts, Direction, Filter, Outcome, RequestFacts, Verdict
+from kproxy.filters.contract import (
+    ClientMetric,
+    ConnectionFacts,
+    Direction,
+    Filter,
+    MetricsExport,
+    Outcome,
+    RequestFacts,
+    Verdict,
+)
 from kproxy.filters.options import Rotated
+from kproxy.filters.otlp_endpoint import OtlpEndpoint
 from kproxy.protocol import MessageStruct, message, response_header_version
 from kproxy.protocol.structs import struct_types
 from tests.support.frames import frame, request
@@ -143,6 +153,9 @@ class GivenRuntime:
         self, client_id: str, instance_id: str, metrics: Sequence[ClientMetric], keep_s: float
     ) -> None:
         raise AssertionError("no filter of these tests shows what clients measure")
+
+    def export_metrics(self, filter_name: str, endpoint: OtlpEndpoint) -> MetricsExport:
+        raise AssertionError("no filter of these tests exports metrics")
 
     def aside(self, function: Callable[[], Any]) -> Awaitable[Any]:
         raise AssertionError("no filter of these tests needs long")

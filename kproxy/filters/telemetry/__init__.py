@@ -12,6 +12,9 @@ that has a MetricsReporter plugin with ClientTelemetry.
     tap         the broker answers; a push that it takes is shown as well. No byte is changed; a fault disturbs nothing.
     terminate   ApiVersions of the broker gets both APIs, and kproxy answers them. The broker sees none of it.
 
+What clients push is forwarded to a collector too, if the option forward names one: the bytes stay OpenTelemetry's, and resource
+attributes say whose they are (kproxy.proxy.otlp has the queue, the batches and the connection, in each worker's event loop).
+
 A subscription id follows from the subscription and the client instance id, so that each worker and each kproxy knows those of the
 others. When a client asks or pushes too early is known to the worker that it came to before.
 """

@@ -4,17 +4,24 @@ from collections.abc import Awaitable
 from typing import Any
 
 from kproxy.errors import DecodeError
-from kproxy.filters.contract import Close, Filter, Forward, Replace, Reply, Request, Response, Verdict
+from kproxy.filters.contract import Close, Filter, Forward, MetricsExport, Replace, Reply, Request, Response, Verdict
 from kproxy.filters.telemetry.data_points import Push, read_push, unpack
 from kproxy.filters.telemetry.options import TelemetryOptions
 from kproxy.filters.telemetry.subscriptions import Subscriptions
 from kproxy.protocol import ApiKey
-from kproxy.protocol.embedded.telemetry import TooLarge
+from kproxy.protocol.embedded.telemetry import TooLarge, with_resource_attributes
 from kproxy.protocol.error_codes import ErrorCode
 from kproxy.protocol.structs import struct_types
 
 OURS = (ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY)
 LARGE = 16_384  # bytes of a push that takes more than some milliseconds to read
+LONGEST = 255  # characters of an attribute
+ATTRIBUTES = (
+    "client_id",
+    "client_instance_id",
+    "client_software_name",
+    "client_software_version",
+)  # as KIP-714 names them
 KEPT_IN_TAP_S = 900.0
 INTERVALS_KEPT = 3
 MOST_BYTES_OF_BROKERS = 1 << 20  # telemetry.max.bytes of a broker is 1 MiB
@@ -32,6 +39,10 @@ class Telemetry(Filter):
     cluster, client_id, client_instance_id and those the client gives (topic, partition, node_id). At most 1,000 series of a
     name, 500 names and 20,000 series are shown; what is beyond is counted in kproxy_client_metrics_dropped_total, and a client
     that pushes no more is forgotten. kproxy_filter_events_total has pushes by their outcome.
+
+    With forward, each worker also sends every push that it can read on to a collector of OpenTelemetry, in batches,
+    at most every second. The collector cannot hold up traffic: what it is too slow for is dropped, and kproxy_filter_events_total
+    has the pushes forwarded by their outcome (exported, dropped, failed).
     """
 
     name = "telemetry"
@@ -40,13 +51,24 @@ class Telemetry(Filter):
     def __init__(self, options: TelemetryOptions) -> None:
         self.options = options
         self.terminates = options.mode == "terminate"
-        self.identifies = options.authenticated
+        self.identifies = options.authenticated or options.forward is not None
         self.fails_open = not self.terminates
         self.requests = OURS if self.terminates else (ApiKey.PUSH_TELEMETRY,)
         self.responses = (ApiKey.API_VERSIONS,) if self.terminates else (ApiKey.PUSH_TELEMETRY,)
         self.subscriptions = Subscriptions(options)
         default = INTERVALS_KEPT * options.push_interval if self.terminates else KEPT_IN_TAP_S
+        self._export: MetricsExport | None = None
         self._keep_s = default if options.keep is None else options.keep
+
+    def on_start(self) -> None:
+        """Open the way to the collector. Raises UsageError if there is none."""
+        if self.options.forward is not None:
+            self._export = self.runtime.export_metrics(self.name, self.options.forward)
+
+    def on_stop(self) -> None:
+        """Close it."""
+        if self._export is not None:
+            self._export.close()
 
     def on_request(self, request: Request) -> Verdict | Awaitable[Verdict]:
         """Answer, or in the mode tap wait for what the broker says."""
@@ -83,7 +105,7 @@ class Telemetry(Filter):
                 return self._pushed(request, ErrorCode.THROTTLING_QUOTA_EXCEEDED)
             if len(plain) > LARGE:
                 return self._take_aside(request, plain)
-            self._show(request.client_id, message, read_push(plain))
+            self._show(request, message, plain, read_push(plain))
         except DecodeError as error:
             return self._unread(request, error)
         return self._pushed(request, ErrorCode.NONE)
@@ -91,9 +113,9 @@ class Telemetry(Filter):
     async def _take_aside(self, request: Request, plain: bytes) -> Verdict:
         try:
             push = await self.runtime.aside(lambda: read_push(plain))
+            self._show(request, request.message, plain, push)
         except DecodeError as error:
             return self._unread(request, error)
-        self._show(request.client_id, request.message, push)
         return self._pushed(request, ErrorCode.NONE)
 
     def _unread(self, request: Request, error: DecodeError) -> Verdict:
@@ -109,7 +131,6 @@ class Telemetry(Filter):
 
     def _read_along(self, response: Response, push: Any) -> Verdict | Awaitable[Verdict]:
         """Show what a broker has taken. What cannot be read is counted; the broker has judged it."""
-        client_id = response.request.client_id
         if not self.subscriptions.take_turn(self.runtime.monotonic()):
             self._count("pushes", "left out")
             return Forward()
@@ -119,21 +140,29 @@ class Telemetry(Filter):
                 self._count("pushes", "left out")
                 return Forward()
             if len(plain) > LARGE:
-                return self._read_along_aside(client_id, push, plain)
-            self._show(client_id, push, read_push(plain))
+                return self._read_along_aside(response, push, plain)
+            self._show(response, push, plain, read_push(plain))
         except DecodeError:
             self._count("pushes", "unread")
         return Forward()
 
-    async def _read_along_aside(self, client_id: str | None, push: Any, plain: bytes) -> Verdict:
+    async def _read_along_aside(self, response: Response, push: Any, plain: bytes) -> Verdict:
         try:
-            self._show(client_id, push, await self.runtime.aside(lambda: read_push(plain)))
+            self._show(response, push, plain, await self.runtime.aside(lambda: read_push(plain)))
         except DecodeError:
             self._count("pushes", "unread")
         return Forward()
 
-    def _show(self, client_id: str | None, message: Any, push: Push) -> None:
-        self.runtime.show_client_metrics(client_id or "", message.client_instance_id, push.metrics, self._keep_s)
+    def _show(self, given: Request | Response, message: Any, plain: bytes, push: Push) -> None:
+        """Show what was read, and forward it. Raises DecodeError where it is not known what to add for forwarding."""
+        client_id = (given if isinstance(given, Request) else given.request).client_id or ""
+        instance_id = message.client_instance_id
+        if self._export is not None:
+            name, version = given.connection.software or ("", "")
+            values = (client_id, instance_id, name, version)
+            told = {name: value for name, value in zip(ATTRIBUTES, map(carried, values), strict=True) if value}
+            self._export.offer(with_resource_attributes(plain, told))
+        self.runtime.show_client_metrics(client_id, instance_id, push.metrics, self._keep_s)
         if not self.terminates:
             self._count("pushes", ErrorCode.NONE.name)
         if push.dropped:
@@ -141,6 +170,11 @@ class Telemetry(Filter):
 
     def _count(self, event: str, name: str, amount: int = 1) -> None:
         self.runtime.shared_count(self.name, event, name).add(amount)
+
+
+def carried(text: str) -> str:
+    """Text as protobuf can carry it: UTF-8, not too long."""
+    return text.encode("utf-8", "replace").decode()[:LONGEST]
 
 
 def offer(message: Any) -> bool:

@@ -5,12 +5,13 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from kproxy.filters.options import Options, Seconds, Size, text
+from kproxy.filters.otlp_endpoint import OtlpEndpoint, endpoint_problems
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")  # by their ids
 
 
 class TelemetryOptions(Options, frozen=True):
-    """Options of telemetry; all but the first are of the mode terminate."""
+    """Options of telemetry; all but mode, keep and forward are of the mode terminate."""
 
     mode: Annotated[
         Literal["tap", "terminate"],
@@ -44,7 +45,17 @@ class TelemetryOptions(Options, frozen=True):
     authenticated: Annotated[
         bool, text("Whether a client is disconnected that pushes before it has authenticated itself (SASL or TLS).")
     ] = False
+    forward: Annotated[
+        OtlpEndpoint | None,
+        text(
+            "A collector that gets what clients push, as it is: OpenTelemetry's metrics. Resource attributes say of whom they "
+            "are: client_id, client_instance_id, client_software_name, client_software_version."
+        ),
+    ] = None
 
     def __post_init__(self) -> None:
+        if self.forward is not None:
+            for path, message in endpoint_problems(self.forward):
+                raise ValueError(f"forward.{path}: {message}")
         if self.most_bytes > 1 << 24:
             raise ValueError("most_bytes: it has to be at most 16MiB")

@@ -60,9 +60,9 @@ class ProtobufReader:
     def read(self, message: str, data: bytes) -> dict[str, Any]:
         """The message's fields that are set, by name, in the order of their first appearance."""
         self._parts_left = self._most_parts
-        return self._message(message, _Window(message, data, 0, len(data)), 0)
+        return self._message(message, Window(message, data, 0, len(data)), 0)
 
-    def _message(self, message: str, window: "_Window", depth: int) -> dict[str, Any]:
+    def _message(self, message: str, window: "Window", depth: int) -> dict[str, Any]:
         if depth > MOST_DEPTH:
             raise window.malformed(f"more than {MOST_DEPTH} messages inside each other")
         known = self._messages[message]
@@ -75,7 +75,7 @@ class ProtobufReader:
                 self._field(field, wire_type, window, values, depth)
         return values
 
-    def _field(self, field: FieldType, wire_type: int, window: "_Window", values: dict[str, Any], depth: int) -> None:
+    def _field(self, field: FieldType, wire_type: int, window: "Window", values: dict[str, Any], depth: int) -> None:
         expected = SIZED if field.type in self._messages else WIRE_TYPES.get(field.type, VARINT)
         if field.repeated and wire_type == SIZED != expected:
             inner = window.sized()
@@ -88,7 +88,7 @@ class ProtobufReader:
         else:
             self._put(field, self._scalar(field.type, window), values, window)
 
-    def _put(self, field: FieldType, value: Any, values: dict[str, Any], window: "_Window") -> None:
+    def _put(self, field: FieldType, value: Any, values: dict[str, Any], window: "Window") -> None:
         self._parts_left -= 1
         if self._parts_left < 0:
             raise window.malformed(f"more than {self._most_parts:,} values")
@@ -99,7 +99,7 @@ class ProtobufReader:
         else:
             values.pop(field.name, None)  # the last one counts
 
-    def _scalar(self, kind: str, window: "_Window") -> Any:
+    def _scalar(self, kind: str, window: "Window") -> Any:
         if kind in FIXED:
             return _number(struct.unpack(FIXED[kind], window.take(4 if kind == "fixed32" else 8))[0])
         if kind == "string":
@@ -112,7 +112,7 @@ class ProtobufReader:
         return INTEGERS[kind](value)
 
 
-class _Window:
+class Window:
     """A piece of the bytes, with a position in it."""
 
     __slots__ = ("data", "limit", "position", "what")
@@ -158,11 +158,11 @@ class _Window:
         self.position += size
         return self.data[self.position - size : self.position]
 
-    def sized(self) -> "_Window":
+    def sized(self) -> "Window":
         """A window on a length-delimited field; this one goes on behind it."""
         size = self.size()
         start, self.position = self.position, self.position + size
-        return _Window(self.what, self.data, start, start + size)
+        return Window(self.what, self.data, start, start + size)
 
     def skip(self, wire_type: int) -> None:
         """Skip a value, also a group with all its fields."""

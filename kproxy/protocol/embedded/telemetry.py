@@ -3,11 +3,12 @@
 Compression types are those of record batches, in the variants of magic 2 (ClientTelemetryUtils.decompress).
 """
 
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kproxy.errors import Malformed
 from kproxy.protocol.embedded.otlp import ENUMS, MESSAGES
-from kproxy.protocol.embedded.protobuf import MOST_PARTS, ProtobufReader
+from kproxy.protocol.embedded.protobuf import MOST_PARTS, SIZED, ProtobufReader, Window
 from kproxy.protocol.records.compression import decompress
 from kproxy.protocol.records.limits import MIB, Limits
 
@@ -36,3 +37,72 @@ def unpack_metrics(data: bytes, compression_type: int, limits: Limits = LIMITS) 
     if unpacked.error is not None:
         raise Malformed(unpacked.error, message="metrics")
     return bytes(unpacked.data)
+
+
+RESOURCE_METRICS = RESOURCE = ATTRIBUTES = KEY = 1  # field numbers: of MetricsData, ResourceMetrics, Resource, KeyValue
+VALUE = 2  # of KeyValue
+STRING = 1  # of AnyValue
+
+
+def with_resource_attributes(plain: bytes, attributes: Mapping[str, str]) -> bytes:
+    """MetricsData whose resources have these attributes, and none of their own by these names; all else stays as it is.
+
+    Raises DecodeError where the bytes, as far as they are looked at, are no MetricsData.
+    """
+    names = {name.encode() for name in attributes}
+    added = b"".join(
+        _sized(ATTRIBUTES, _sized(KEY, name.encode()) + _sized(VALUE, _sized(STRING, value.encode())))
+        for name, value in attributes.items()
+    )
+    out = bytearray()
+    for number, content, field in _fields(Window("MetricsData", plain, 0, len(plain))):
+        if number == RESOURCE_METRICS and content is not None:
+            field = _sized(RESOURCE_METRICS, _resource_metrics(content, names, added))  # noqa: PLW2901
+        out += field
+    return bytes(out)
+
+
+def _resource_metrics(window: Window, names: set[bytes], added: bytes) -> bytes:
+    resource, rest = bytearray(), bytearray()
+    for number, content, field in _fields(window):
+        if number == RESOURCE and content is not None:  # of several, protobuf merges the fields
+            resource += b"".join(kept for kept in _other_attributes(content, names))
+        else:
+            rest += field
+    return _sized(RESOURCE, bytes(resource) + added) + bytes(rest)
+
+
+def _other_attributes(resource: Window, names: set[bytes]) -> Iterator[bytes]:
+    """The fields of a Resource, without attributes of these names."""
+    for number, content, field in _fields(resource):
+        if number != ATTRIBUTES or content is None or _key(content) not in names:
+            yield field
+
+
+def _key(attribute: Window) -> bytes:
+    found = b""
+    for number, content, _ in _fields(attribute):
+        if number == KEY and content is not None:  # the last one counts
+            found = content.data[content.position : content.limit]
+    return found
+
+
+def _fields(window: Window) -> Iterator[tuple[int, Window | None, bytes]]:
+    """Number, content if it is length-delimited, and all bytes of each field."""
+    start = window.position
+    for number, wire_type in window.tags():
+        content = window.sized() if wire_type == SIZED else None
+        if content is None:
+            window.skip(wire_type)
+        yield number, content, window.data[start : window.position]
+        start = window.position
+
+
+def _sized(number: int, content: bytes) -> bytes:
+    """A length-delimited field."""
+    size, prefix = len(content), bytearray((number << 3 | SIZED,))
+    while size > 0x7F:
+        prefix.append(size & 0x7F | 0x80)
+        size >>= 7
+    prefix.append(size)
+    return bytes(prefix) + content

@@ -28,7 +28,11 @@ class TraceExport:
             counts.setdefault(outcome, 0)
         keys = {api.name: key for key, api in facts().apis.items()}
         transport = transport_to(options, "traces")
-        self._exporter = Exporter(transport, request_of(options.service_name), report, counts)
+
+        def count(outcome: str, spans: int) -> None:
+            counts[outcome] += spans
+
+        self._exporter = Exporter(transport, request_of(options.service_name), report, count)
         self.output = SpanOutput(
             self._give, sample=options.sample, api_keys={keys[name] for name in options.apis} if options.apis else None
         )

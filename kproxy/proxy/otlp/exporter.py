@@ -12,7 +12,7 @@ While a batch waits for another attempt, the queue fills: that is the memory an 
 import asyncio
 import random
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, MutableMapping
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 from kproxy.proxy.otlp.transport import Delivered, Refused, Transport, Unavailable
@@ -38,7 +38,7 @@ class Exporter:
         transport: sends requests; closed with the exporter.
         request_of: makes a request of encoded items.
         report: called with why items could not be exported, at most every REPORT_EVERY_S.
-        counts: where outcomes are counted (OUTCOMES); it may have counts of exporters before.
+        count: called with an outcome (OUTCOMES) and of how many items it is; ``counts`` has the sums.
     """
 
     def __init__(
@@ -46,12 +46,13 @@ class Exporter:
         transport: Transport,
         request_of: Callable[[Iterable[bytes]], bytes],
         report: Callable[[str], None],
-        counts: MutableMapping[str, int] | None = None,
+        count: Callable[[str, int], object] = lambda outcome, count: None,
         *,
         delay: float = DELAY_S,
         first_backoff: float = FIRST_BACKOFF_S,
     ) -> None:
-        self.counts = Counter() if counts is None else counts
+        self.counts: Counter[str] = Counter()
+        self._on_count = count
         self._transport = transport
         self._request_of = request_of
         self._report = report
@@ -78,11 +79,15 @@ class Exporter:
             self._batch_ready.set()
         return True
 
-    async def close(self, seconds: float) -> None:
-        """Send what is queued, for at most *seconds*; what is left then is dropped."""
+    def end(self) -> None:
+        """Take no more items: those offered from now on are dropped."""
         self._closing = True
         self._filled.set()
         self._batch_ready.set()
+
+    async def close(self, seconds: float) -> None:
+        """Send what is queued, for at most *seconds*; what is left then is dropped."""
+        self.end()
         await asyncio.wait([self._task], timeout=seconds)
         self._task.cancel()
         with suppress(asyncio.CancelledError):
@@ -97,7 +102,8 @@ class Exporter:
             await self._filled.wait()
             if not self._closing:
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._batch_ready.wait(), self._delay)
+                    async with asyncio.timeout(self._delay):  # wait_for may swallow a cancellation before Python 3.12
+                        await self._batch_ready.wait()
             batch = self._take()
             if batch:
                 self._in_flight = sum(count for _, count in batch)
@@ -160,4 +166,5 @@ class Exporter:
 
     def _count(self, outcome: str, count: int) -> None:
         if count:
-            self.counts[outcome] = self.counts.get(outcome, 0) + count
+            self.counts[outcome] += count
+            self._on_count(outcome, count)

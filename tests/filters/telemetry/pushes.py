@@ -8,6 +8,7 @@ from google.protobuf import json_format
 from opentelemetry.proto.metrics.v1.metrics_pb2 import MetricsData
 
 from kproxy.filters.contract import ClientMetric
+from kproxy.filters.otlp_endpoint import OtlpEndpoint
 from tests.support.filtering import GivenRuntime
 
 CUMULATIVE, DELTA = "AGGREGATION_TEMPORALITY_CUMULATIVE", "AGGREGATION_TEMPORALITY_DELTA"
@@ -44,6 +45,9 @@ class Showing(GivenRuntime):
         self.shown: list[tuple[str, str, list[ClientMetric], float]] = []
         self.counts: Counter[tuple[str, str]] = Counter()
         self.aside_calls = 0
+        self.exports: list[tuple[str, OtlpEndpoint]] = []
+        self.offered: list[bytes] = []
+        self.closed = 0
 
     def show_client_metrics(
         self, client_id: str, instance_id: str, metrics: Sequence[ClientMetric], keep_s: float
@@ -52,6 +56,17 @@ class Showing(GivenRuntime):
 
     def shared_count(self, filter_name: str, event: str, name: str) -> Any:
         return Adding(self.counts, (event, name))
+
+    def export_metrics(self, filter_name: str, endpoint: OtlpEndpoint) -> Any:
+        self.exports.append((filter_name, endpoint))
+        return self
+
+    def offer(self, data: bytes) -> bool:
+        self.offered.append(data)
+        return True
+
+    def close(self) -> None:
+        self.closed += 1
 
     def aside(self, function: Callable[[], Any]) -> Awaitable[Any]:
         async def called() -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from lz4 import frame as lz4
+from opentelemetry.proto.metrics.v1.metrics_pb2 import MetricsData
 
 from kproxy.filters.chain import Chain
 from kproxy.filters.contract import Answer, ClientMetric, Close, Direction, RequestFacts, Send, Want
@@ -17,8 +18,10 @@ from kproxy.protocol.error_codes import ErrorCode
 from kproxy.protocol.ids import ZERO_UUID
 from tests.filters.telemetry.pushes import Showing, counter, gauge, push
 from tests.support.filtering import connection, make, part, request_frame, response_frame
+from tests.support.otlp import attributes
 
 ID = "AAECAwQFBgcICQoLDA0ODw"
+OTHER_ID = "BAECAwQFBgcICQoLDA0ODw"
 SENT = push(counter("org.apache.kafka.producer.record.send.total", 42))
 SHOWN = [ClientMetric("org.apache.kafka.producer.record.send.total", True, False, (), 42.0)]
 
@@ -117,8 +120,8 @@ def test_who_has_not_authenticated_itself_is_disconnected_where_that_is_asked_fo
     assert bench.pushed(SENT) == "NONE"
 
 
-def tapped(error: int = 0, metrics: bytes = SENT) -> Bench:
-    bench = Bench(mode="tap")
+def tapped(error: int = 0, metrics: bytes = SENT, **options: Any) -> Bench:
+    bench = Bench(mode="tap", **options)
     frame = request_frame(
         "PushTelemetryRequest", 0, make("PushTelemetryRequest", client_instance_id=ID, metrics=metrics)
     )
@@ -141,3 +144,43 @@ def test_beside_a_broker_what_it_takes_is_shown() -> None:
     assert bench.chain.wanted(Direction.REQUEST, 0, 9) is Want.PASS
     assert bench.chain.wanted(Direction.RESPONSE, 18, 4) is Want.PASS
     assert bench.chain.wanted(Direction.REQUEST, 71, 0) is Want.PASS
+
+
+COLLECTOR = {"otlp": "http://collector:4318"}
+
+
+def forwarded(bench: Bench) -> list[dict[str, Any]]:
+    """The attributes of the resources that were offered."""
+    messages = map(MetricsData.FromString, bench.runtime.offered)
+    return [attributes(each.resource) for message in messages for each in message.resource_metrics]
+
+
+def test_a_push_is_forwarded_with_whose_it_is() -> None:
+    bench = Bench(forward=COLLECTOR)
+    assert [(name, endpoint.otlp) for name, endpoint in bench.runtime.exports] == [("telemetry", COLLECTOR["otlp"])]
+    assert bench.pushed(lz4.compress(SENT), compression_type=3) == "NONE"
+    assert forwarded(bench) == [{"client_id": "app", "client_instance_id": ID}]
+    bench.at.software = ("apache-kafka-java", "4.3.1")
+    many = push(*(gauge(f"metric {number}", 1.0) for number in range(LARGE // 20)))
+    bench.runtime.at += 60
+    assert bench.pushed(many) == "NONE"
+    software = {"client_software_name": "apache-kafka-java", "client_software_version": "4.3.1"}
+    assert forwarded(bench)[1] == {"client_id": "app", "client_instance_id": ID, **software}
+    [resource] = MetricsData.FromString(bench.runtime.offered[1]).resource_metrics
+    assert resource.scope_metrics == MetricsData.FromString(many).resource_metrics[0].scope_metrics
+    bench.chain.stop()
+    assert bench.runtime.closed == 1
+
+
+def test_what_is_refused_or_cannot_be_read_is_not_forwarded() -> None:
+    bench = Bench(forward=COLLECTOR)
+    assert bench.pushed(b"\xff") == "INVALID_RECORD"
+    assert bench.pushed(SENT, subscription_id=1, client_instance_id=OTHER_ID) == "UNKNOWN_SUBSCRIPTION_ID"
+    assert bench.runtime.offered == []
+
+
+def test_beside_a_broker_what_it_takes_is_forwarded() -> None:
+    bench = tapped(forward=COLLECTOR)
+    assert forwarded(bench) == [{"client_id": "app", "client_instance_id": ID}]
+    assert forwarded(tapped(ErrorCode.THROTTLING_QUOTA_EXCEEDED, forward=COLLECTOR)) == []
+    assert bench.filter.identifies

@@ -156,11 +156,14 @@ def test_the_queue_is_bounded_by_bytes_too() -> None:
 
 def test_at_the_end_what_is_queued_is_sent() -> None:
     async def main() -> None:
-        exporter = Exporter(Scripted(always(Delivered())), joined, [].append, {"exported": 5}, delay=60)
+        counted: list[tuple[str, int]] = []
+        count = lambda outcome, items: counted.append((outcome, items))  # noqa: E731
+        exporter = Exporter(Scripted(always(Delivered())), joined, [].append, count, delay=60)
         for _ in range(3 * BATCH_ITEMS):
             exporter.offer(b"x")
         await exporter.close(30)
-        assert exporter.counts == {"exported": 5 + 3 * BATCH_ITEMS}
+        assert exporter.counts == {"exported": 3 * BATCH_ITEMS}
+        assert counted == [("exported", BATCH_ITEMS)] * 3
 
     run("asyncio", main())
 
@@ -188,3 +191,16 @@ def test_whatever_happens_each_item_is_counted_once(seed: int) -> None:
         assert sum(exporter.counts.values()) == offered
 
     run("asyncio", main())
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize("after", [0, 0.005, 0.05])
+def test_a_loop_that_ends_takes_an_open_exporter_with_it(loop: str, after: float) -> None:
+    async def main() -> None:
+        exporter = Exporter(Scripted(always(Delivered())), joined, [].append, delay=0.005)
+        exporter.offer(b"x")
+        ending = asyncio.ensure_future(exporter.close(10))
+        await asyncio.sleep(after)
+        assert not ending.cancelled()
+
+    run(loop, main())

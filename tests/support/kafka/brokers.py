@@ -107,7 +107,7 @@ class Broker:
 
     def start(self) -> None:
         """Start it (again); ready when ``Cluster.wait`` says so."""
-        self._process = spawn(java(self._cluster.release, "kafka.Kafka", str(self.file), heap="320m"), self.log)
+        self._process = spawn(java(self._cluster.release, self._cluster.main, str(self.file), heap="320m"), self.log)
 
     def stop(self, *, patience: float = 0) -> None:
         """Kill it, or with *patience* (seconds) ask it to move its leaders and go."""
@@ -140,7 +140,9 @@ class Cluster:
         first: int = 1,
         secure: bool = False,
         extra: Mapping[str, str] | None = None,
+        main: str = "kafka.Kafka",
     ) -> None:
+        self.main = main  # the class, or the source file, that is run
         self.folder = folder
         self.release = release
         self.protocols = {**_PLAIN, **(_SECURE if secure else {})}
