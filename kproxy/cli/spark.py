@@ -11,7 +11,7 @@ from kproxy.errors import UsageError
 from kproxy.output.escaping import printable
 
 if TYPE_CHECKING:
-    from kproxy.spark.ingest import Report as IngestReport
+    from kproxy.spark.targets import Report as IngestReport
 
 DONE, DAMAGED = 0, 3  # exit status, see app.py
 MOST_SHOWN = 20
@@ -33,7 +33,14 @@ def kproxy_spark() -> None:
 
 @kproxy_spark.command()
 @click.argument("inputs", metavar="INPUT...", nargs=-1, required=True)
-@click.option("-o", "--output", metavar="DIR", required=True, help="The tables; on a disk that all executors see.")
+@click.option(
+    "-o", "--output", metavar="DIR", required=True, help="The tables; on a disk that all executors see, or a URI."
+)
+@click.option(
+    "--output-format", type=click.Choice(["parquet", "delta", "iceberg"]), default="parquet", show_default=True
+)
+@click.option("--state", metavar="DIR", help="Which files were read, if not in the output; Iceberg needs it.")
+@click.option("--staging", metavar="DIR", help="A disk that all executors see, if the output is on none.")
 @click.option("--cluster", metavar="NAME", help="Whose traffic it is; by default the cluster id in it.")
 @click.option("--records", is_flag=True, help="Fill the table records, too.")
 @click.option("--bodies", is_flag=True, help="Add both bodies of each exchange, as JSON.")
@@ -49,6 +56,9 @@ def kproxy_spark() -> None:
 def ingest(
     inputs: tuple[str, ...],
     output: str,
+    output_format: str,
+    state: str | None,
+    staging: str | None,
     cluster: str | None,
     records: bool,
     bodies: bool,
@@ -74,15 +84,20 @@ def ingest(
         raise UsageError("--follow needs --checkpoint DIR")
     if once and not follow:
         raise UsageError("--once is for --follow")
+    if output_format == "iceberg" and state is None:
+        raise UsageError("--output-format iceberg needs --state DIR: -o names tables of a catalog there")
     from kproxy.spark.session import open_context, open_session  # noqa: PLC0415 - an extra
 
-    if follow:
+    by_spark = output_format != "parquet" or "://" in output
+    if follow or by_spark:
         spark = open_session("kproxy ingest", master)
+        context = spark.sparkContext
     else:
         context = open_context("kproxy ingest", master)
     from kproxy.spark import ingest as job  # noqa: PLC0415 - needs pyspark
     from kproxy.spark.whole import Options  # noqa: PLC0415
 
+    target = job.Output(output, output_format, state, staging)
     options: dict[str, Any] = {
         "options": Options(bodies=bodies, records=records, where=where, keylog=keylog),
         "cluster": cluster,
@@ -94,9 +109,9 @@ def ingest(
     if checkpoint is not None and follow:
         from kproxy.spark.stream import follow as start  # noqa: PLC0415
 
-        start(spark, inputs, output, checkpoint, once=once, on_batch=_tell, **options).awaitTermination()
+        start(spark, inputs, target, checkpoint, once=once, on_batch=_tell, **options).awaitTermination()
         return DONE
-    report = job.ingest(context, inputs, output, **options)
+    report = job.ingest(context, inputs, target, **options)
     _tell(report)
     return DAMAGED if report.problems else DONE
 

@@ -1,6 +1,7 @@
 """The output directory of ingest: which input file is in it, with what rows; a file's rows appear and go together.
 
     OUT/<table>/cluster=<name>/day=<YYYY-MM-DD>/<key of the input file>-<number>.parquet
+    OUT/<table>/cluster=.../day=.../empty.parquet            of a table that had no rows when a job ended: it has none
     OUT/_kproxy/files/<key of the input file>.json           an Entry: written last, so that it tells what is whole
     OUT/_kproxy/quarantine/<key of the input file>.json      of files that could not be read to their end: path, reasons
     OUT/_kproxy/staging/                                     rows of jobs that run; removed when a job ends
@@ -12,17 +13,16 @@ that a second run writes the same names and adds nothing. Folders with ``_`` are
 
 import json
 import re
-import shutil
 from collections.abc import Iterable
-from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct, field
 
-from kproxy.output.tables import TABLES
+from kproxy.output.tables import TABLES, Table, schema_of
 from kproxy.output.tables.parquet import GROUP_ROWS, LEVEL
 from kproxy.spark.files import InputFile
+from kproxy.spark.folders import Folder, LocalFolder, open_folder
 from kproxy.spark.parts import PartFile
 
 COMMITTING, DONE = "committing", "done"
@@ -30,6 +30,8 @@ UNKNOWN = "unknown"  # cluster
 SAFE = re.compile(r"[^A-Za-z0-9_.-]")
 LONGEST = 100  # of a cluster's name in a path
 MOST_REASONS = 20
+FILES, QUARANTINE, STAGING = "_kproxy/files", "_kproxy/quarantine", "_kproxy/staging"
+EMPTY = "empty.parquet"
 
 
 class Entry(Struct):
@@ -50,26 +52,23 @@ class Catalog:
     """See above.
 
     Args:
-        folder: OUT, on a disk that the driver and all executors see.
+        folder: OUT; a disk that the driver and all executors see, or any Folder where Spark writes the rows itself.
     """
 
-    def __init__(self, folder: str) -> None:
-        self.folder = Path(folder)
-        self._files = self.folder / "_kproxy" / "files"
-        self._quarantine = self.folder / "_kproxy" / "quarantine"
-        for path in (self._files, self._quarantine):
-            path.mkdir(parents=True, exist_ok=True)
+    def __init__(self, folder: str | Folder) -> None:
+        self.folder = open_folder(None, folder) if isinstance(folder, str) else folder
 
     def staging(self, job: str) -> str:
         """An empty folder for the rows of a job."""
-        folder = self.folder / "_kproxy" / "staging" / job
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
-        return str(folder)
+        self.remove_staging(job)
+        folder = f"{self.folder.root}/{STAGING}/{job}"
+        if isinstance(self.folder, LocalFolder):
+            Path(folder).mkdir(parents=True)
+        return folder
 
     def remove_staging(self, job: str) -> None:
         """Remove it."""
-        shutil.rmtree(self.folder / "_kproxy" / "staging" / job, ignore_errors=True)
+        self.folder.remove_tree(f"{STAGING}/{job}")
 
     def has(self, file: InputFile, options: str) -> bool:
         """Whether a file, as it is now, has its rows here already, made with these options."""
@@ -80,15 +79,12 @@ class Catalog:
 
     def entry(self, file: InputFile) -> Entry | None:
         """What is known of a file."""
-        try:
-            return msgspec.json.decode((self._files / f"{file.key}.json").read_bytes(), type=Entry)
-        except (OSError, msgspec.MsgspecError):
-            return None
+        return self._read(f"{FILES}/{file.key}.json")
 
     def entries(self) -> list[Entry]:
         """Of all files, in the order of their paths."""
-        found = [msgspec.json.decode(path.read_bytes(), type=Entry) for path in self._files.glob("*.json")]
-        return sorted(found, key=lambda entry: entry.path)
+        found = [self._read(path) for path in self.folder.files(FILES)]
+        return sorted((entry for entry in found if entry is not None), key=lambda entry: entry.path)
 
     def commit(
         self,
@@ -109,7 +105,6 @@ class Catalog:
             problems: why the file could not be read to its end.
             numbers: first packets of all flows, in order, where connections have those for numbers.
         """
-        before = self.entry(file)
         moves, rows = [], dict.fromkeys(TABLES, 0)
         counts: dict[tuple[str, str], int] = {}
         for part in sorted(parts, key=lambda each: (each.table, each.day, each.path)):
@@ -118,23 +113,37 @@ class Catalog:
             moves.append((part, place))
             rows[part.table] = rows.get(part.table, 0) + part.rows
         places = [place for _, place in moves]
-        old = [] if before is None else before.parts
-        entry = Entry(file.path, file.size, file.modified_ns, file.identity, options, COMMITTING)
-        entry.parts, entry.problems = sorted({*old, *places}), problems[:MOST_REASONS]
-        entry.rows = {name: count for name, count in rows.items() if count}
-        self._write(self._files / f"{file.key}.json", entry)
-        for place in set(old) - set(places):
-            self._remove(place)
+        entry = self.begin(file, options, rows, problems, places)
+        for place in set(entry.parts) - set(places):
+            self.folder.remove(place)
         for part, place in moves:
-            target = self.folder / place
-            target.parent.mkdir(parents=True, exist_ok=True)
             if part.table == "connections" and numbers is not None:
                 number_connections(Path(part.path), numbers)
-            Path(part.path).replace(target)
-        self._note_problems(file, entry)
-        entry.state, entry.parts = DONE, places
-        self._write(self._files / f"{file.key}.json", entry)
+            self.folder.move(part.path.removeprefix(f"{self.folder.root}/"), place)
+        self.finish(entry, places)
         return entry
+
+    def begin(
+        self, file: InputFile, options: str, rows: dict[str, int], problems: list[str], places: Iterable[str] = ()
+    ) -> Entry:
+        """Note that the rows of a file are about to be put into place: an Entry with all its parts, old and new."""
+        before = self.entry(file)
+        entry = Entry(file.path, file.size, file.modified_ns, file.identity, options, COMMITTING)
+        entry.parts, entry.problems = sorted({*(before.parts if before else ()), *places}), problems[:MOST_REASONS]
+        entry.rows = {name: count for name, count in rows.items() if count}
+        self._write(entry)
+        return entry
+
+    def finish(self, entry: Entry, places: Iterable[str] = ()) -> None:
+        """Note that they are."""
+        path = f"{QUARANTINE}/{_key(entry)}.json"
+        if entry.problems:
+            text = {"path": entry.path, "reasons": entry.problems, "rows": sum(entry.rows.values())}
+            self.folder.write(path, (json.dumps(text) + "\n").encode())
+        else:
+            self.folder.remove(path)
+        entry.state, entry.parts = DONE, list(places)
+        self._write(entry)
 
     def recover(self) -> list[str]:
         """Remove what a killed job left half in place; the paths of its input files."""
@@ -142,31 +151,46 @@ class Catalog:
         for entry in self.entries():
             if entry.state == COMMITTING:
                 for place in entry.parts:
-                    self._remove(place)
-                (self._files / f"{InputFile(entry.path, 0, 0).key}.json").unlink(missing_ok=True)
+                    self.folder.remove(place)
+                self.folder.remove(f"{FILES}/{_key(entry)}.json")
                 recovered.append(entry.path)
         return recovered
 
-    def _note_problems(self, file: InputFile, entry: Entry) -> None:
-        path = self._quarantine / f"{file.key}.json"
-        if not entry.problems:
-            path.unlink(missing_ok=True)
-            return
-        text = {"path": file.path, "reasons": entry.problems, "rows": sum(entry.rows.values())}
-        path.write_text(json.dumps(text) + "\n", encoding="utf-8")
+    def complete(self, tables: Iterable[Table]) -> None:
+        """Give each table without rows a Parquet file that has none, so that all of them can be read."""
+        missing = []
+        partition = f"cluster={UNKNOWN}/day=1970-01-01"
+        for table in tables:
+            if (files := self.folder.files(table.name, depth=2)) and files[0].endswith(".parquet"):
+                partition = files[0].removeprefix(f"{table.name}/").rpartition("/")[0]
+            else:
+                missing.append(table)
+        for table in missing:
+            self.folder.write(f"{table.name}/{partition}/{EMPTY}", empty_file(table))
 
-    def _remove(self, place: str) -> None:
-        path = self.folder / place
-        path.unlink(missing_ok=True)
-        for folder in (path.parent, path.parent.parent):
-            with suppress(OSError):
-                folder.rmdir()
+    def _read(self, path: str) -> Entry | None:
+        data = self.folder.read(path)
+        try:
+            return None if data is None else msgspec.json.decode(data, type=Entry)
+        except msgspec.MsgspecError:
+            return None
 
-    @staticmethod
-    def _write(path: Path, entry: Entry) -> None:
-        temporary = path.with_suffix(".tmp")
-        temporary.write_bytes(msgspec.json.encode(entry))
-        temporary.replace(path)
+    def _write(self, entry: Entry) -> None:
+        self.folder.write(f"{FILES}/{_key(entry)}.json", msgspec.json.encode(entry))
+
+
+def _key(entry: Entry) -> str:
+    return InputFile(entry.path, 0, 0).key
+
+
+def empty_file(table: Table) -> bytes:
+    """A Parquet file of a table without rows."""
+    import pyarrow as pa  # noqa: PLC0415 - heavy, and an extra
+    from pyarrow import parquet as pq  # noqa: PLC0415
+
+    sink = pa.BufferOutputStream()
+    pq.write_table(schema_of(table).empty_table(), sink)
+    return bytes(sink.getvalue().to_pybytes())
 
 
 def safe(cluster: str) -> str:

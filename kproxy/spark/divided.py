@@ -13,12 +13,13 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
-from pyspark import TaskContext
+from pyspark import StorageLevel, TaskContext
 
 from kproxy.capture.segments import BlockWriter
 from kproxy.capture.splitting import Part, PartReader, PartSurvey, Start, begin, divide, settle, survey_part
 from kproxy.errors import CaptureError
 from kproxy.pipeline.run import Run
+from kproxy.spark.chunks import Chunk, ChunkWriter
 from kproxy.spark.connection import ConnectionReader, Learned
 from kproxy.spark.facts import Names, answers, gather, merge
 from kproxy.spark.files import InputFile, open_raw
@@ -50,12 +51,16 @@ class Decoded(Struct):
 
 
 class Result(Struct):
-    """What became of a capture. ``connections`` still have the number of their first packet: see ``numbers``."""
+    """What became of a capture. ``connections`` still have the number of their first packet: see ``numbers``.
+
+    ``rows`` is an RDD with its chunks among other things, if they are no files: the caller frees it.
+    """
 
     files: list[PartFile] = field(default_factory=list)
     damages: list[str] = field(default_factory=list)
     cluster_ids: set[str] = field(default_factory=set)
     numbers: list[int] | None = None  # first packets of all flows, in order; None: connections have their numbers
+    rows: Any = None
 
 
 def decode_divided(
@@ -67,8 +72,9 @@ def decode_divided(
     *,
     head: int = HEAD,
     sorted_by_spark: bool = False,
+    as_chunks: bool = False,
 ) -> Result:
-    """Decode a capture on all executors, its rows into files in *staging*.
+    """Decode a capture on all executors, its rows into files in *staging*, or into an RDD.
 
     Args:
         context: Spark's.
@@ -78,14 +84,15 @@ def decode_divided(
         parts: how many, of the file and of its connections; by default one for each PARTITION_SIZE.
         head: see kproxy.spark.head.
         sorted_by_spark: shuffle through Spark instead of the staging folder; see kproxy.spark.shuffle.
+        as_chunks: the rows become chunks of an RDD, kept on the executors' disks; see kproxy.spark.chunks.
 
     Raises Undividable, if the capture has to be read in one piece.
     """
     plan = plan_capture(context, file, parts)
     default_day = day_of(min((survey.minima[0][1] for survey in plan.surveys if survey.minima), default=0))
     shared = gather(plan.surveys)
-    found = _on_one(context, partial(_head, file, plan.start, options, shared.secrets, head))
-    shared.names, shared.waits = found.names, found.waits
+    beginning = _on_one(context, partial(_head, file, plan.start, options, shared.secrets, head))
+    shared.names, shared.waits = beginning.names, beginning.waits
     files = BlockFiles(f"{staging}/blocks-{file.key}", len(plan.surveys), plan.partitions)
     try:
         blocks = _by_spark(context, file, plan) if sorted_by_spark else _by_files(context, file, plan, files)
@@ -94,18 +101,25 @@ def decode_divided(
                 decode,
                 file,
                 options,
-                staging,
+                None if as_chunks else staging,
                 default_day,
                 context.broadcast(shared),
                 None if sorted_by_spark else files,
             )
-            decoded: list[Decoded] = blocks.mapPartitionsWithIndex(task).collect()
+            found = blocks.mapPartitionsWithIndex(task)
+            if as_chunks:
+                found = found.persist(StorageLevel.DISK_ONLY)
+            decoded: list[Decoded] = found.filter(_is_decoded).collect()
             for each in decoded:
                 if each.undividable is not None:
                     raise Undividable(each.undividable)
             learned = merge(each.learned.names for each in decoded)
             if not any(_lacks(each.learned, shared.names, learned) for each in decoded):
-                return _result(file, plan, decoded)
+                result = _result(file, plan, decoded)
+                result.rows = found if as_chunks else None
+                return result
+            if as_chunks:
+                found.unpersist()
             shared.names = merge([learned, shared.names])
     finally:
         shutil.rmtree(files.folder, ignore_errors=True)
@@ -154,7 +168,7 @@ class Plan(Struct):
 
 def plan_capture(context: "SparkContext", file: InputFile, parts: int | None) -> Plan:
     """Find the packet boundaries of a capture, and what its parts have shown. Raises Undividable, CaptureError."""
-    raw = open_raw(file.path)
+    raw = open_raw(file.place)
     try:
         start = begin(raw)
         if start is None:
@@ -194,7 +208,7 @@ def _owners(surveys: list[PartSurvey], partitions: int) -> dict[bytes, int]:
 
 def survey(file: InputFile, start: Start, part: Part) -> PartSurvey:
     """A task: look at the headers of a part."""
-    raw = open_raw(file.path)
+    raw = open_raw(file.place)
     try:
         return survey_part(raw, part, start)
     finally:
@@ -205,7 +219,7 @@ def scan(file: InputFile, start: Start, surveyed: PartSurvey) -> Iterator[Block]
     """The blocks of a part."""
     if surveyed.start is None:
         return
-    raw = open_raw(file.path)
+    raw = open_raw(file.place)
     try:
         reader, writer = PartReader(raw, surveyed.start, surveyed.part.stop, surveyed.part.preamble), BlockWriter()
         number = surveyed.first_number
@@ -245,16 +259,16 @@ def partition_of(owners: dict[bytes, int], partitions: int, key: Key) -> int:
 def decode(
     file: InputFile,
     options: Options,
-    staging: str,
+    staging: str | None,
     default_day: str,
     shared: Any,
     files: BlockFiles | None,
     partition: int,
     given: Iterator[Any],
-) -> Iterator[Decoded]:
-    """A task: the connections of a partition, one after the other, to files."""
+) -> Iterator[Decoded | Chunk]:
+    """A task: the connections of a partition, one after the other, to files; without *staging*, to chunks."""
     blocks: Iterator[tuple[Key, bytes]] = given if files is None else files.read(partition)
-    writer = PartWriter(staging, prefix_of(file, partition), default_day)
+    writer = open_writer(staging, file, partition, default_day)
     output = Rows(lambda table, rows: write_rows(writer, output, table, rows), options)
     with Run(options.run_options(), [output]) as run:
         reader = ConnectionReader(run, file.name, shared.value)
@@ -263,13 +277,28 @@ def decode(
                 yield Decoded(partition, [], Learned(), [], "IP fragments inside a tunnel")
                 return
             for _ in reader.read(key, (block for _, block in some)):
-                pass
+                if isinstance(writer, ChunkWriter):
+                    yield from writer.take()
         output.tables.flush()
         faults = [
             f"{file.path}: {count} connections could not be decoded ({fault}), which is a bug of kproxy"
             for fault, count in run.faults.items()
         ]
-    yield Decoded(partition, writer.close(), reader.learned, faults)
+    written = writer.close()
+    if isinstance(writer, ChunkWriter):
+        yield from writer.take()
+    yield Decoded(partition, written, reader.learned, faults)
+
+
+def open_writer(staging: str | None, file: InputFile, partition: int, default_day: str) -> PartWriter:
+    """Where the rows of a task go: to files in *staging*, else to chunks."""
+    if staging is None:
+        return ChunkWriter(file.key, default_day)
+    return PartWriter(staging, prefix_of(file, partition), default_day)
+
+
+def _is_decoded(item: Decoded | Chunk) -> bool:
+    return isinstance(item, Decoded)
 
 
 def prefix_of(file: InputFile, partition: int) -> str:
@@ -291,7 +320,7 @@ def _connection(item: tuple[Key, bytes]) -> bytes:
 def _head(
     file: InputFile, start: Start, options: Options, secrets: list[tuple[int, bytes]], head: int, _: object
 ) -> Head:
-    raw = open_raw(file.path)
+    raw = open_raw(file.place)
     try:
         with Run(options.run_options()) as run:
             return read_head(raw, start, file.size, run, secrets, head=head)

@@ -1,7 +1,8 @@
 """Input files of a job: names with wildcards to files, and files to streams of bytes, on local disks and in object stores.
 
 A name without a scheme, or with ``file:``, is a path that every executor can open (a shared disk, or local mode). Any other
-scheme (s3://, gs://, hdfs://, abfss://) goes through pyarrow.fs, with the credentials of the executor's environment.
+scheme that pyarrow.fs knows (s3://, gs://, abfss://) goes through it, with the credentials of the executor's environment; for
+what else Hadoop knows (s3a://, hdfs://) see hadoop_files.py.
 """
 
 import glob
@@ -9,6 +10,7 @@ import os
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from hashlib import blake2b
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,12 @@ class InputFile(Struct, frozen=True, order=True):
     path: str
     size: int
     modified_ns: int
+    copied_to: str = ""  # where it is read instead: a copy of a file that Python cannot reach
+
+    @property
+    def place(self) -> str:
+        """What to open."""
+        return self.copied_to or self.path
 
     @property
     def name(self) -> str:
@@ -63,9 +71,12 @@ def find_files(names: Iterable[str]) -> list[InputFile]:
     return sorted(found)
 
 
-def open_file(path: str) -> Capture | DecodedLog:
-    """Open a capture or a decoded log, compressed or not. Raises CaptureError for anything else, or if it cannot be opened."""
-    return open_stream(see_through(open_raw(path), path), path)
+def open_file(path: str, data: bytes | None = None) -> Capture | DecodedLog:
+    """Open a capture or a decoded log, compressed or not; *data* are its bytes, if they are here already.
+
+    Raises CaptureError for anything else, or if it cannot be opened.
+    """
+    return open_stream(see_through(open_raw(path) if data is None else BytesIO(data), path), path)
 
 
 def open_raw(path: str) -> Any:

@@ -8,56 +8,50 @@ Small files, compressed ones and logs are read whole, one a task, many at a time
 its end, gives what comes before the damage, has its reason in the quarantine, and costs no other file anything.
 """
 
+import shutil
+import tempfile
 import uuid
-from collections.abc import Callable, Iterable
-from functools import partial
-from hashlib import blake2b
+from collections.abc import Iterable
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-import msgspec
-from msgspec import Struct, field
+from msgspec import Struct
 
-from kproxy.capture.splitting import begin
-from kproxy.errors import CaptureError
-from kproxy.output.tables import TABLES
-from kproxy.pipeline.decoded_log import DecodedLog
-from kproxy.pipeline.run import Run
-from kproxy.session import Event
-from kproxy.spark.catalog import UNKNOWN, Catalog, Entry
-from kproxy.spark.divided import Result, Undividable, decode_divided, prefix_of, write_rows
-from kproxy.spark.facts import View
-from kproxy.spark.files import InputFile, find_files, open_file, open_raw
-from kproxy.spark.parts import PartWriter, day_of
-from kproxy.spark.whole import Options, Rows
+from kproxy.errors import UsageError
+from kproxy.spark import hadoop_files
+from kproxy.spark.catalog import Catalog
+from kproxy.spark.files import InputFile, find_files
+from kproxy.spark.folders import LocalFolder, open_folder
+from kproxy.spark.reading import Note, Reading
+from kproxy.spark.targets import FilesOnDisk, Report, Target, mark_of, tables_of
+from kproxy.spark.whole import Options
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
 SPLIT_FROM = 256 << 20  # bytes of a capture
 FILES_AT_A_TIME = 1_000  # of those read whole: they are put into place after each such group
-Note = Callable[[str], None]
 
 
-class Report(Struct):
-    """What a job did."""
+class Output(Struct, frozen=True):
+    """Where rows go.
 
-    read: int = 0
-    skipped: int = 0  # in the output already
-    rows: dict[str, int] = field(default_factory=dict)
-    problems: list[str] = field(default_factory=list)
+    format: parquet, delta or iceberg. place: a directory on a disk that the driver and all executors see, or in any file
+    system of Spark's Hadoop; of Iceberg a namespace. state: the directory with the catalog, if it is not *place*. staging: a
+    folder that the driver and all executors see, for outputs that are on no such disk; without one, and with executors on
+    other machines, the bytes of divided captures go through Spark's shuffle.
+    """
 
-    def add(self, entry: Entry) -> None:
-        """Count a file that is in place."""
-        self.read += 1
-        self.problems += entry.problems
-        for table, count in entry.rows.items():
-            self.rows[table] = self.rows.get(table, 0) + count
+    place: str
+    format: str = "parquet"
+    state: str | None = None
+    staging: str | None = None
 
 
 def ingest(
     context: "SparkContext",
     inputs: Iterable[str],
-    output: str,
+    output: str | Output,
     *,
     options: Options = Options(),  # noqa: B008 - frozen
     cluster: str | None = None,
@@ -69,9 +63,9 @@ def ingest(
     """Read files into the tables of a directory; run it again, and only what is new is read.
 
     Args:
-        context: Spark's; no session is needed.
+        context: Spark's; a session is only needed for outputs that are no Parquet files on a disk.
         inputs: files, folders, patterns.
-        output: a directory on a disk that the driver and all executors see.
+        output: a directory, as Output has it.
         options: what rows.
         cluster: whose traffic it is; None: the cluster id that the traffic shows, else "unknown".
         split_from: bytes from which a capture is divided.
@@ -79,112 +73,59 @@ def ingest(
         again: read files that are in the output, too.
         note: called with a sentence about each file that is not read as asked for.
 
-    Raises UsageError for an input that is not there.
+    Raises UsageError for an input that is not there, and for an output that the session cannot write.
     """
-    catalog, report = Catalog(output), Report()
+    output = Output(output) if isinstance(output, str) else output
+    catalog, report = Catalog(open_folder(context, output.state or output.place)), Report()
     for path in catalog.recover():
         note(f"{path}: an earlier job ended while its rows were put into place; it is read again")
-    mark = _mark(options, cluster)
-    found = find_files(inputs)
+    mark = mark_of(options, cluster)
+    found = _find(context, inputs)
     wanted = [file for file in found if again or not catalog.has(file, mark)]
     report.skipped = len(found) - len(wanted)
     job = uuid.uuid4().hex
-    staging = catalog.staging(job)
-
-    def put(file: InputFile, result: Result) -> None:
-        name = cluster or min(result.cluster_ids, default=UNKNOWN)
-        report.add(catalog.commit(file, mark, name, result.files, result.damages, result.numbers))
-
-    try:
+    with ExitStack() as stack:
+        staging = catalog.staging(job)
+        stack.callback(catalog.remove_staging, job)
+        if output.format == "parquet" and isinstance(catalog.folder, LocalFolder):
+            target: Target = FilesOnDisk(catalog, options, cluster, report)
+        else:
+            target = _spark_target(context, output, catalog, options, cluster, report, job)
+            local = (context.master or "").startswith("local")
+            staging = tempfile.mkdtemp(dir=output.staging) if output.staging is not None or local else ""
+            stack.callback(shutil.rmtree, staging, ignore_errors=True)
+        reading = Reading(context, options, target, staging, note)
         whole = []
         for file in wanted:
-            if file.size < split_from or not _is_plain(file):
+            if file.size < split_from or not reading.divide(file, parts):
                 whole.append(file)
-                continue
-            try:
-                put(file, decode_divided(context, file, options, staging, parts))
-            except Undividable as reason:
-                note(f"{file.path}: it is read in one piece: {reason}")
-                whole.append(file)
-            except CaptureError as error:
-                put(file, Result(damages=[str(error)]))
         for at in range(0, len(whole), FILES_AT_A_TIME):
-            some = whole[at : at + FILES_AT_A_TIME]
-            results = context.parallelize(some, len(some)).map(partial(decode_whole, options, staging))
-            for file, result in zip(some, results.toLocalIterator(), strict=True):
-                put(file, result)
-    finally:
-        catalog.remove_staging(job)
+            reading.read_whole(whole[at : at + FILES_AT_A_TIME])
+        if output.format == "parquet":
+            catalog.complete(tables_of(options))
     return report
 
 
-def decode_whole(options: Options, staging: str, file: InputFile) -> Result:
-    """A task: one file to rows in *staging*. Whatever is in the file, it only costs that file."""
-    try:
-        return _decode_whole(options, staging, file)
-    except Exception as error:
-        return Result(damages=[f"{file.path}: not read, because of a bug of kproxy: {type(error).__name__}: {error}"])
+def _find(context: "SparkContext", inputs: Iterable[str]) -> list[InputFile]:
+    names = list(inputs)
+    found = set(find_files(name for name in names if not hadoop_files.is_hadoop(name)))
+    for name in filter(hadoop_files.is_hadoop, names):
+        some = hadoop_files.find(context, name)
+        if not some:
+            raise UsageError(f"{name}: no such file")
+        found.update(some)
+    return sorted(found)
 
 
-def _decode_whole(options: Options, staging: str, file: InputFile) -> Result:
-    writer: PartWriter | None = None
-    result = Result()
-    view = View(lambda: 0)
-    try:
-        source = open_file(file.path)
-    except CaptureError as error:
-        return Result(damages=[str(error)])
+def _spark_target(
+    context: "SparkContext",
+    output: Output,
+    catalog: Catalog,
+    options: Options,
+    cluster: str | None,
+    report: Report,
+    job: str,
+) -> Target:
+    from kproxy.spark.by_spark import TablesBySpark  # noqa: PLC0415 - needs a session
 
-    def write(table: object, rows: object) -> None:
-        nonlocal writer
-        if writer is None:
-            writer = PartWriter(staging, prefix_of(file, 0), day_of(output.first_at))
-        write_rows(writer, output, table, rows)
-
-    output = _FirstTime(write, options)
-    with source, Run(options.run_options()) as run:
-        run.add_output(output)
-        is_log = isinstance(source, DecodedLog)
-        for _ in run.read(source, name=file.name, cluster=None if is_log else view):
-            pass
-        output.tables.flush()
-        result.damages += run.damages
-        result.damages += [
-            f"{file.path}: {count} connections could not be decoded ({fault}), which is a bug of kproxy"
-            for fault, count in run.faults.items()
-        ]
-    view.read_all()
-    result.cluster_ids = view.cluster_ids
-    result.files = writer.close() if writer is not None else []
-    return result
-
-
-class _FirstTime(Rows):
-    """Rows that remembers when the source begins."""
-
-    first_at = 0
-
-    def write(self, event: Event, bodies: object, *, shown: bool = True, line: bytes | None = None) -> None:
-        """See Output."""
-        if not self.first_at:
-            self.first_at = event.at
-        super().write(event, bodies, shown=shown, line=line)  # type: ignore[arg-type]
-
-
-def _is_plain(file: InputFile) -> bool:
-    """Whether a file is a capture that can be divided, as far as its first bytes tell."""
-    try:
-        raw = open_raw(file.path)
-    except CaptureError:
-        return False
-    try:
-        return begin(raw) is not None
-    finally:
-        raw.close()
-
-
-def _mark(options: Options, cluster: str | None) -> str:
-    """Names what rows are made: options, and the versions of the tables."""
-    versions = {name: (table.version, len(table.columns)) for name, table in TABLES.items()}
-    text = msgspec.json.encode([options, cluster, versions])
-    return blake2b(text, digest_size=8).hexdigest()
+    return TablesBySpark(context, output.place, output.format, catalog, options, cluster, report, job)

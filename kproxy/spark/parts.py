@@ -8,7 +8,7 @@ can have any), get the day *default_day*.
 
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
 
@@ -32,6 +32,17 @@ class PartFile(Struct, frozen=True):
     rows: int
 
 
+class RowsFile(Protocol):
+    """Where rows of a table and day go."""
+
+    path: Path
+    rows: int
+
+    def write(self, batch: "pyarrow.RecordBatch") -> None: ...
+
+    def close(self) -> None: ...
+
+
 class PartWriter:
     """Writes rows; ``close`` gives the files. Memory: one row group a table and day.
 
@@ -46,7 +57,7 @@ class PartWriter:
         self.day: str | None = None  # of rows whose table has no time
         self._staging = Path(staging)
         self._prefix = prefix
-        self._files: dict[tuple[str, str], TableFile] = {}
+        self._files: dict[tuple[str, str], RowsFile] = {}
         self._days: set[str] = {default_day}
 
     def write(self, table: Table, rows: "pyarrow.RecordBatch") -> None:
@@ -62,16 +73,19 @@ class PartWriter:
             done.append(PartFile(table, day, str(file.path), file.rows))
         return done
 
-    def _file(self, table: Table, day: str) -> TableFile:
+    def _file(self, table: Table, day: str) -> RowsFile:
         if day not in self._days:
             day = self.default_day if len(self._days) >= MOST_DAYS else day
             self._days.add(day)
         file = self._files.get((table.name, day))
         if file is None:
-            folder = self._staging / table.name / f"day={day}"
-            folder.mkdir(parents=True, exist_ok=True)
-            file = self._files[table.name, day] = TableFile(table, folder / f"{self._prefix}.parquet")
+            file = self._files[table.name, day] = self._open(table, day)
         return file
+
+    def _open(self, table: Table, day: str) -> RowsFile:
+        folder = self._staging / table.name / f"day={day}"
+        folder.mkdir(parents=True, exist_ok=True)
+        return TableFile(table, folder / f"{self._prefix}.parquet")
 
     def _by_day(self, rows: "pyarrow.RecordBatch") -> list[tuple[str, "pyarrow.RecordBatch"]]:
         import pyarrow as pa  # noqa: PLC0415 - heavy, and an extra

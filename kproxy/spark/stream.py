@@ -22,8 +22,9 @@ from pyspark.sql.types import StructType
 
 from kproxy.errors import UsageError
 from kproxy.spark.files import InputFile, find_files
-from kproxy.spark.ingest import Report, ingest
+from kproxy.spark.ingest import Output, ingest
 from kproxy.spark.source import FILES, FORMAT, FilePartition, Settings, read_partition, register
+from kproxy.spark.targets import Report
 from kproxy.spark.whole import Share
 
 if TYPE_CHECKING:
@@ -125,7 +126,7 @@ def _find(names: Iterable[str]) -> list[InputFile]:
 def follow(
     spark: "SparkSession",
     inputs: Sequence[str],
-    output: str,
+    output: str | Output,
     checkpoint: str,
     *,
     once: bool = False,
@@ -154,7 +155,7 @@ def follow(
 
 
 def _ingest_batch(
-    output: str, options: dict[str, Any], on_batch: Callable[[Report], None], frame: "DataFrame", number: int
+    output: str | Output, options: dict[str, Any], on_batch: Callable[[Report], None], frame: "DataFrame", number: int
 ) -> None:
     paths = [row["path"] for row in frame.collect()]
     if paths:

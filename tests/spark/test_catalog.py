@@ -22,8 +22,8 @@ def staged(catalog: Catalog, table: str, day: str, rows: int, name: str) -> Part
 
 
 def places(catalog: Catalog) -> dict[str, str]:
-    found = [path for table in TABLES for path in (catalog.folder / table).rglob("*.parquet")]
-    return {path.relative_to(catalog.folder).as_posix(): path.read_text() for path in found}
+    found = [path for table in TABLES for path in (Path(catalog.folder.root) / table).rglob("*.parquet")]
+    return {path.relative_to(catalog.folder.root).as_posix(): path.read_text() for path in found}
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def test_a_changed_file_replaces_its_rows(catalog: Catalog) -> None:
     catalog.commit(FILE, "o", "prod", [staged(catalog, "errors", "2026-01-01", 3, "x")], [])
     catalog.commit(CHANGED, "o", "prod", [staged(catalog, "errors", "2026-01-02", 5, "y")], [])
     assert list(places(catalog).values()) == ["5 rows"]
-    assert not (catalog.folder / "errors/cluster=prod/day=2026-01-01").exists()
+    assert not (Path(catalog.folder.root) / "errors/cluster=prod/day=2026-01-01").exists()
 
 
 def test_a_job_that_is_killed_while_it_commits_leaves_no_rows(
@@ -79,7 +79,7 @@ def test_a_job_that_is_killed_while_it_commits_leaves_no_rows(
 
 def test_problems_are_in_the_quarantine_until_the_file_is_whole(catalog: Catalog) -> None:
     catalog.commit(FILE, "o", "prod", [], ["cut at byte 7"])
-    [quarantined] = (catalog.folder / "_kproxy" / "quarantine").iterdir()
+    [quarantined] = (Path(catalog.folder.root) / "_kproxy" / "quarantine").iterdir()
     assert quarantined.read_text() == '{"path": "/captures/a.pcap", "reasons": ["cut at byte 7"], "rows": 0}\n'
     assert catalog.has(FILE, "o")  # it will not become better by itself
     catalog.commit(CHANGED, "o", "prod", [], [])

@@ -9,7 +9,9 @@ import duckdb
 import pytest
 
 from kproxy.spark.files import find_files
-from kproxy.spark.ingest import Report, decode_whole, ingest
+from kproxy.spark.ingest import ingest
+from kproxy.spark.reading import decode_whole
+from kproxy.spark.targets import Report
 from kproxy.spark.whole import Options
 from tests.support.split_captures import decoded, differences, rowset
 from tests.support.traffic import CAPTURES
@@ -90,7 +92,9 @@ def test_spark_reads_partitions_by_cluster_and_day(spark: "SparkSession", inputs
 def test_the_cluster_is_the_one_that_the_traffic_names(tmp_path: Path) -> None:
     """Divided or not: every cluster id that any connection showed, and the first of them by name."""
     [file] = find_files([str(CAPTURES / GOOD)])
-    result = decode_whole(Options(), str(tmp_path), file)
+    [done] = decode_whole(Options(), str(tmp_path), (file, None))
+    assert isinstance(done, tuple)
+    result = done[1]
     log = (CAPTURES / "broker-log" / "01-java-produce-consume-group.jsonl.gz").read_bytes()
     assert len(result.cluster_ids) == 1
     assert next(iter(result.cluster_ids)) in gzip.decompress(log).decode()

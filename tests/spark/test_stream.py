@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kproxy.spark.files import find_files
-from kproxy.spark.ingest import Report
 from kproxy.spark.source import Settings, register, spark_schema
 from kproxy.spark.stream import FolderReader, complete, follow, offset, paths_of
+from kproxy.spark.targets import Report
 from tests.support.command import decode
 from tests.support.split_captures import rowset
 from tests.support.traffic import CAPTURES

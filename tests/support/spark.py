@@ -67,3 +67,11 @@ def spark(
             del os.environ[name]
         else:
             os.environ[name] = value
+
+
+def view_of(spark: "SparkSession", folder: Path) -> str:
+    """A folder as viewfs, which only Hadoop reaches. Each has a name of its own, because Hadoop keeps what it has opened."""
+    name = "view-" + folder.as_posix().encode().hex()[-60:]
+    settings = spark.sparkContext._jsc.hadoopConfiguration()
+    settings.set(f"fs.viewfs.mounttable.{name}.link./data", f"file://{folder}")
+    return f"viewfs://{name}/data"

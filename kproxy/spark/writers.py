@@ -1,0 +1,163 @@
+"""Outputs that Spark itself writes: Delta, Iceberg, and Parquet in another file system than a disk. Rows come from chunks.py.
+
+    open_writer(spark, "parquet", "s3a://bucket/tables")      files, then renamed into place as those on a disk (catalog.py)
+    open_writer(spark, "delta", "/shared/tables")             a Delta table in each folder, partitioned by cluster and day
+    open_writer(spark, "iceberg", "lake.kafka")               tables of a namespace of an Iceberg catalog, likewise
+
+Rows have three columns more: ``source``, the key of the input file; ``cluster`` and ``day``. (Of Parquet the last two are
+folders, and *source* is in the names of files.) A group of input files replaces what the tables have of these files: of Delta
+in one transaction a table, of Iceberg in two (DELETE, append). A job that is killed in between leaves them COMMITTING in the
+catalog, so that the next one replaces them again.
+"""
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pyarrow as pa
+from msgspec import Struct
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StringType, StructType
+
+from kproxy.errors import UsageError
+from kproxy.output.tables import Table
+from kproxy.spark.chunks import Chunk
+from kproxy.spark.folders import Folder
+from kproxy.spark.parts import PartFile
+from kproxy.spark.source import spark_schema
+
+if TYPE_CHECKING:
+    from pyspark import RDD
+    from pyspark.sql import DataFrame
+
+FORMATS = PARQUET, DELTA, ICEBERG = "parquet", "delta", "iceberg"
+TIMES_AS = "spark.sql.parquet.outputTimestampType"
+ADDED = ("source", "cluster", "day")
+
+
+class Origin(Struct, frozen=True):
+    """What the rows of an input file need: its cluster, and the numbers of its connections (see divided.Result)."""
+
+    cluster: str
+    numbers: list[int] | None = None
+
+
+class Writer(Protocol):
+    """Writes rows of a group of input files."""
+
+    def write(self, table: Table, rows: "DataFrame", sources: Iterable[str]) -> None:
+        """Replace what the table has of the files with these keys."""
+
+
+class ParquetWriter:
+    """Files in a staging folder; ``parts`` has those of each input file, for Catalog.commit.
+
+    Args:
+        folder: the output.
+        staging: path in it.
+    """
+
+    def __init__(self, folder: Folder, staging: str) -> None:
+        self.parts: dict[str, list[PartFile]] = {}
+        self._folder = folder
+        self._staging = staging
+
+    def write(self, table: Table, rows: "DataFrame", sources: Iterable[str]) -> None:
+        """See Writer."""
+        place = f"{self._staging}/{table.name}"
+        rows.sparkSession.conf.set(TIMES_AS, "TIMESTAMP_MICROS")  # the default is INT96, which has no time zone
+        writer = rows.drop("cluster").write.mode("overwrite").option("compression", "zstd")
+        writer.partitionBy("source", "day").parquet(f"{self._folder.root}/{place}")
+        for path in self._folder.files(place, depth=2):
+            *_, source, day, _ = path.split("/")
+            part = PartFile(table.name, day.removeprefix("day="), f"{self._folder.root}/{path}", 0)
+            self.parts.setdefault(source.removeprefix("source="), []).append(part)
+
+
+class DeltaWriter:
+    """Delta tables in the folders of a directory."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root.rstrip("/")
+
+    def write(self, table: Table, rows: "DataFrame", sources: Iterable[str]) -> None:
+        """See Writer."""
+        writer = rows.write.format(DELTA).mode("overwrite").option("replaceWhere", _is_from(sources))
+        writer.option("mergeSchema", "true").partitionBy("cluster", "day").save(f"{self._root}/{table.name}")
+
+
+class IcebergWriter:
+    """Tables of a namespace."""
+
+    def __init__(self, spark: SparkSession, namespace: str) -> None:
+        self._spark = spark
+        self._namespace = namespace
+        spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {namespace}")
+
+    def write(self, table: Table, rows: "DataFrame", sources: Iterable[str]) -> None:
+        """See Writer."""
+        name = f"{self._namespace}.{table.name}"
+        if not self._spark.catalog.tableExists(name):
+            rows.writeTo(name).using(ICEBERG).partitionedBy(rows["cluster"], rows["day"]).create()
+            return
+        self._spark.sql(f"DELETE FROM {name} WHERE {_is_from(sources)}")
+        rows.writeTo(name).append()
+
+
+def _is_from(sources: Iterable[str]) -> str:
+    return f"source IN ({', '.join(repr(each) for each in sources)})"
+
+
+def open_writer(spark: SparkSession, format_name: str, output: str) -> Writer:
+    """A writer of tables of Delta or Iceberg. Raises UsageError where the session has none."""
+    classes = {DELTA: "io.delta.sql.DeltaSparkSessionExtension", ICEBERG: "org.apache.iceberg.spark.SparkCatalog"}
+    jvm: Any = spark._jvm
+    try:
+        jvm.java.lang.Class.forName(
+            classes[format_name], False, jvm.java.lang.Thread.currentThread().getContextClassLoader()
+        )
+    except Exception as error:
+        if "ClassNotFoundException" not in str(error):
+            raise
+        raise UsageError(
+            f"this Spark session has no {format_name}: run spark-submit with its --packages and --conf, see its documentation"
+        ) from None
+    return DeltaWriter(output) if format_name == DELTA else IcebergWriter(spark, output)
+
+
+def rows_of(spark: SparkSession, chunks: "RDD[Any]", table: Table, origins: dict[str, Origin]) -> "DataFrame":
+    """The rows of a table among chunks, with the columns ADDED.
+
+    Args:
+        spark: the session.
+        chunks: an RDD with chunks; other things in it are left out.
+        table: which, with the columns that the chunks have.
+        origins: of each input file, by its key.
+    """
+    schema = StructType(spark_schema(table).fields)
+    for name in ADDED:
+        schema = schema.add(name, StringType(), nullable=False)
+    of_table = {key: o if table.name == "connections" else Origin(o.cluster) for key, o in origins.items()}
+    rows = chunks.filter(partial(_is_of, table.name)).flatMap(partial(_open_chunk, of_table))
+    # One by one, as PySpark hands on Arrow batches of DataFrames only where pandas is installed.
+    return spark.createDataFrame(rows, schema, verifySchema=False)
+
+
+def _is_of(table: str, item: object) -> bool:
+    return isinstance(item, Chunk) and item.table == table
+
+
+def _open_chunk(origins: dict[str, Origin], chunk: Chunk) -> Iterator[tuple[Any, ...]]:
+    origin = origins[chunk.source]
+    for batch in pa.ipc.open_stream(chunk.rows):
+        numbered = batch if origin.numbers is None else _numbered(batch, origin.numbers)
+        for row in numbered.to_pylist():
+            yield *row.values(), chunk.source, origin.cluster, chunk.day
+
+
+def _numbered(rows: pa.RecordBatch, numbers: list[int]) -> pa.RecordBatch:
+    from pyarrow import compute  # noqa: PLC0415
+
+    index = rows.schema.get_field_index("connection")
+    places = compute.index_in(rows.column(index), value_set=pa.array(numbers, pa.int64()))
+    return rows.set_column(index, rows.schema.field(index), compute.add(places.cast(pa.int64()), 1))
