@@ -26,6 +26,11 @@ class Stage:
         database.make_all()
         self._views = library.load_views()
 
+    def again(self, scene: Scene, **parameters: Any) -> list[dict[str, Any]]:
+        """The rows of the finding with other parameters, after the scene that was played last."""
+        found: list[dict[str, Any]] = self._database.run(FINDINGS[scene.finding], **parameters).to_pylist()
+        return found
+
     def play(self, scene: Scene, *, bad: bool) -> list[dict[str, Any]]:
         """The rows of the finding after the scene."""
         self.tables = tables = Rows()
@@ -40,8 +45,7 @@ class Stage:
                 continue
             connection.execute(f"DELETE FROM {view.name}")
             connection.execute(f"INSERT INTO {view.name} {to_duckdb(view.sql, view.path)}")
-        found: list[dict[str, Any]] = self._database.run(FINDINGS[scene.finding]).to_pylist()
-        return found
+        return self.again(scene)
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +66,62 @@ def test_it_fires_with_the_evidence_of_the_scene(scene: Scene, stage: Stage) -> 
 @EACH_SCENE
 def test_it_does_not_fire_on_what_is_nearly_the_same(scene: Scene, stage: Stage) -> None:
     assert stage.play(scene, bad=False) == []
+
+
+COMPARED = {  # parameter -> the column of a row that it is compared with
+    "min_ahead_seconds": "most_seconds_ahead",
+    "min_away_ms": "away_ms",
+    "min_batches": "batches",
+    "min_batches_per_minute": "batches_in_busiest_minute",
+    "min_bytes": "bytes",
+    "min_commits": "commits",
+    "min_commits_per_minute": "commits_in_busiest_minute",
+    "min_connections": "connections",
+    "min_connections_per_minute": "connections_in_busiest_minute",
+    "min_empty_per_minute": "empty_in_busiest_minute",
+    "min_errors": "errors",
+    "min_failures": "failures",
+    "min_fetches": "fetches",
+    "min_idle": "idle",
+    "min_idle_seconds": "longest_idle_seconds",
+    "min_keys": "keys",
+    "min_partitions": "partitions",
+    "min_percent": "percent",
+    "min_records": "records",
+    "min_requests": "requests",
+    "min_requests_per_minute": "requests_in_busiest_minute",
+    "min_seconds": "seconds",
+    "min_silence_ms": "silence_ms",
+    "min_throttled": "throttled",
+    "min_total_ms": "throttled_ms",
+}
+COMPARED_IN = {
+    ("hot_keys", "min_records"): "topic_records",
+    ("skewed_partitions", "min_records"): "topic_records",
+    ("reconnect_loop", "min_connections"): "connections_in_busiest_five_minutes",
+    ("skewed_partitions", "min_batches"): None,  # of the topic, not in the row
+    ("near_max_message", "min_percent"): None,  # rounded down in the row
+    ("stuck_fetch_loop", "min_percent"): None,
+    ("idle_connections", "min_idle_seconds"): None,  # of the longest of several
+}
+
+
+@EACH_FINDING
+def test_a_threshold_includes_its_value(name: str, stage: Stage) -> None:
+    """With a parameter set to what the row has, the row is listed still; with one more it is not."""
+    scene = next(each for each in SCENES if each.finding == name)
+    (first, *_) = stage.play(scene, bad=True)
+    place = first["connection_id"], first["exchange"]
+    for parameter in FINDINGS[name].parameters:
+        column = COMPARED_IN.get((name, parameter), COMPARED.get(parameter))
+        value = first.get(column or "")
+        if value is not None:
+            for given, listed in ((int(value), True), (int(value) + 1, False)):
+                rows = stage.again(scene, **{parameter: given})
+                assert (place in [(row["connection_id"], row["exchange"]) for row in rows]) == listed, (
+                    parameter,
+                    given,
+                )
 
 
 @EACH_FINDING

@@ -1,7 +1,7 @@
 /*
 id: max_poll_exceeded
 title: Consumers that left their group because they did not poll in time
-severity: critical
+severity: warning
 meaning: >
   The application took longer than max.poll.interval.ms (5 minutes by default) between two polls, so the client left the group by
   itself. Its partitions moved, and what it was handling will be handled again. Java's consumer says so when it leaves; of others it is

@@ -6,6 +6,7 @@ meaning: >
   The group began generation after generation within a few minutes. During each rebalance of the eager protocol nobody consumes;
   members that are too slow to keep up are thrown out, which begins the next one.
 columns:
+  severity: critical from three times min_rebalances generations on, else warning
   client_id: ""
   client_address: ""
   software: ""
@@ -27,7 +28,7 @@ parameters:
   min_rebalances: {default: 10, meaning: "Groups with fewer new generations within the period are not listed."}
   period_seconds: {default: 300, meaning: "The period."}
 needs: [client_group_events]
-verdict: "{rows:group rebalances/groups rebalance} again and again. Most: {group_id}, {generations:,} generations in {seconds:,} s with {members:member id/member ids}. See who caused them: kproxy report --only rebalances."
+verdict: "{rows:group rebalances/groups rebalance} again and again. Most: {group_id}, {generations:,} generations in {seconds:,} s with {members:member id/member ids}. If nobody deployed just then, see who caused them: kproxy report --only rebalances."
 order: 14
 */
 WITH generations AS (
@@ -68,6 +69,7 @@ found AS (
     GROUP BY s.group_id
 )
 SELECT
+    CASE WHEN generations >= 3 * :min_rebalances THEN 'critical' ELSE 'warning' END AS severity,
     client_id,
     client_address,
     software,

@@ -24,7 +24,7 @@ reference: https://kafka.apache.org/documentation/#consumerconfigs_max.poll.inte
 parameters:
   min_commits: {default: 1, meaning: "Fewer refused commits of a member are not listed."}
 needs: [client_group_events]
-verdict: "{rows:member/members} with commits refused. Most: {client_id} at {client_address} in group {group_id}, {commits:time/times} {error_name}. What it read is handled twice: lower max.poll.records or raise max.poll.interval.ms."
+verdict: "{rows:member/members} with commits refused. Most: {client_id} at {client_address} in group {group_id}, {commits:time/times} {error_name}. It was no longer in its group, and what it read is handled twice. See why: kproxy report --only rebalances."
 order: 23
 */
 WITH found AS (
