@@ -11,6 +11,7 @@ from kproxy.analyses.report.templates import fields_of, fill
 from kproxy.analyses.translate import to_duckdb
 from kproxy.output.tables import TABLES
 from tests.support.scenes import SCENES, Rows, Scene
+from tests.support.scenes.crowd import crowd
 from tests.support.scenes.scene import example_fits
 
 FINDINGS = {name: analysis for name, analysis in library.load().items() if analysis.is_finding}
@@ -33,19 +34,24 @@ class Stage:
 
     def play(self, scene: Scene, *, bad: bool) -> list[dict[str, Any]]:
         """The rows of the finding after the scene."""
-        self.tables = tables = Rows()
-        scene.play(tables, bad)
+        self.tables = Rows()
+        scene.play(self.tables, bad)
+        self.load(scene.finding)
+        return self.again(scene)
+
+    def load(self, finding: str) -> None:
+        """Fill the tables, and the views that the finding needs."""
+        tables = self.tables
         connection = self._database.connection
         for name in TABLES:
             connection.execute(f"DELETE FROM {name}")
             if tables.tables[name]:
                 connection.from_arrow(tables.arrow(name)).insert_into(name)
-        for view in library.views_needed(FINDINGS[scene.finding], self._views):
+        for view in library.views_needed(FINDINGS[finding], self._views):
             if not view.stored:
                 continue
             connection.execute(f"DELETE FROM {view.name}")
             connection.execute(f"INSERT INTO {view.name} {to_duckdb(view.sql, view.path)}")
-        return self.again(scene)
 
 
 @pytest.fixture(scope="module")
@@ -66,6 +72,11 @@ def test_it_fires_with_the_evidence_of_the_scene(scene: Scene, stage: Stage) -> 
 @EACH_SCENE
 def test_it_does_not_fire_on_what_is_nearly_the_same(scene: Scene, stage: Stage) -> None:
     assert stage.play(scene, bad=False) == []
+
+
+@EACH_FINDING
+def test_no_one_of_a_crowd_that_does_nearly_the_same_is_named(name: str, crowded: Database) -> None:
+    assert crowded.run(FINDINGS[name]).to_pylist() == []
 
 
 COMPARED = {  # parameter -> the column of a row that it is compared with
@@ -131,6 +142,13 @@ def test_every_finding_has_a_scene(name: str) -> None:
 
 def test_there_are_as_many_findings_as_promised() -> None:
     assert len(FINDINGS) >= 25
+
+
+@pytest.fixture(scope="module")
+def crowded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
+    """Tables of the crowd."""
+    with Database([crowd().write(tmp_path_factory.mktemp("crowd") / "tables")], wanted=TABLES) as database:
+        yield database
 
 
 WHO = ["client_id", "client_address", "software"]

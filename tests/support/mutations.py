@@ -13,11 +13,13 @@ import duckdb
 from sqlglot import exp, parse_one
 
 from kproxy.analyses import library
+from kproxy.analyses.analysis import View
 from kproxy.analyses.duck import Database
 from kproxy.analyses.parameters import bind
 from kproxy.analyses.translate import to_duckdb
 from kproxy.output.tables import TABLES
 from tests.support.scenes import SCENES, Rows, Scene
+from tests.support.scenes.crowd import crowd
 from tests.support.scenes.scene import example_fits
 
 OTHERS: dict[type[exp.Expression], type[exp.Expression]] = {
@@ -90,17 +92,22 @@ def survivors(database: Database, finding: str) -> list[Mutant]:
         for bad in (True, False):
             tables = Rows()
             scene.play(tables, bad)
-            for name in TABLES:
-                connection.execute(f"DELETE FROM {name}")
-                if tables.tables[name]:
-                    connection.from_arrow(tables.arrow(name)).insert_into(name)
-            for view in views:
-                connection.execute(f"DELETE FROM {view.name}")
-                connection.execute(f"INSERT INTO {view.name} {to_duckdb(view.sql, view.path)}")
+            _load(connection, views, tables)
             alive = [
                 mutant for mutant in alive if _passes(connection, mutant.sql, values, scene, tables if bad else None)
             ]
-    return alive
+    _load(connection, views, crowd())
+    return [mutant for mutant in alive if _passes(connection, mutant.sql, values, scene, None)]
+
+
+def _load(connection: duckdb.DuckDBPyConnection, views: list[View], tables: Rows) -> None:
+    for name in TABLES:
+        connection.execute(f"DELETE FROM {name}")
+        if tables.tables[name]:
+            connection.from_arrow(tables.arrow(name)).insert_into(name)
+    for view in views:
+        connection.execute(f"DELETE FROM {view.name}")
+        connection.execute(f"INSERT INTO {view.name} {to_duckdb(view.sql, view.path)}")
 
 
 def _passes(
