@@ -18,11 +18,12 @@ from libc.string cimport memcmp, memcpy, memmove, memset, strlen
 
 from kproxy.protocol.program cimport (
     ALWAYS_SECRET, KIND_BOOL, KIND_FLOAT64, KIND_INT8, KIND_INT16, KIND_INT32, KIND_INT64, KIND_RECORDS,
-    KIND_STRING, KIND_STRUCT, KIND_UINT16, KIND_UUID, MARKS_THE_VALUE, MOST_TAGS, NAMES_THE_SETTING,
-    OPEN_FIELD, Op, Program, Struct, Trail, begin, describe_fault, find_tag, note, read_count, read_element_size,
-    read_presence, read_size, render_trail, slice_size, slice_start, walk_value,
+    KIND_STRING, KIND_STRUCT, KIND_UINT16, KIND_UUID, MARKS_THE_VALUE, MOST_TAGS, NAMES_AN_UNMARKED_SETTING,
+    NAMES_THE_SETTING, OPEN_FIELD, Op, Program, Struct, Trail, begin, describe_fault, find_tag, note,
+    read_count, read_element_size, read_presence, read_size, render_trail, slice_size, slice_start,
+    walk_value,
 )
-from kproxy.protocol.secrets import is_secret_setting
+from kproxy.protocol.secrets import is_known_setting, is_secret_setting
 from kproxy.protocol.wire cimport (
     be16, be32, be64, bef64, Buffer, Cursor, FAULT_COUNT, FAULT_NULL, FAULT_SHORT, FAULT_TAG_SIZE, fail, need, put,
     put8, read_compact_size, read_int32_size, read_uvarint, reserve,
@@ -152,10 +153,13 @@ cdef bint is_withheld(Op *op, Cursor *c, Sink *sink) except -1:
     """Whether the field about to be read is a secret; looks ahead at a setting's name and leaves the cursor alone."""
     cdef Cursor ahead = c[0]
     cdef int32_t size
-    if op.secrecy == NAMES_THE_SETTING:
+    if op.secrecy == NAMES_THE_SETTING or op.secrecy == NAMES_AN_UNMARKED_SETTING:
         sink.setting_is_secret = True  # a name that cannot be read: assume the worst
         if read_size(op, &ahead, &size) == 0 and size >= 0:
-            sink.setting_is_secret = is_secret_setting(ahead.at[:size])
+            name = ahead.at[:size]
+            sink.setting_is_secret = is_secret_setting(name) or (
+                op.secrecy == NAMES_AN_UNMARKED_SETTING and not is_known_setting(name)
+            )
         return False
     if op.secrecy == MARKS_THE_VALUE:
         return False

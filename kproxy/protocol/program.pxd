@@ -31,6 +31,7 @@ cdef enum Secrecy:
     ALWAYS_SECRET = 1
     NAMES_THE_SETTING = 2  # a string that says what the setting beside it is
     SECRET_BY_NAME = 3  # a secret when the setting's name is that of one
+    NAMES_AN_UNMARKED_SETTING = 5  # as NAMES_THE_SETTING, and any that Kafka does not know is a secret
     MARKS_THE_VALUE = 4  # a bool: whether the setting's value is one
 
 

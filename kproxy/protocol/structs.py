@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from kproxy.protocol.facts import Field, facts
-from kproxy.protocol.secrets import WITHHELD, Secrecy, is_secret_setting, secrecy
+from kproxy.protocol.secrets import WITHHELD, Secrecy, is_secret_value, secrecy
 
 
 class Struct:
@@ -72,8 +72,8 @@ class Struct:
         match secrecy(message, (field.json_name,)):
             case Secrecy.ALWAYS:
                 return WITHHELD
-            case Secrecy.BY_NAME if getattr(self, "is_sensitive", False) or is_secret_setting(
-                str(getattr(self, "name", "")).encode(errors="replace")
+            case Secrecy.BY_NAME if getattr(self, "is_sensitive", False) or is_secret_value(
+                message, str(getattr(self, "name", "")).encode(errors="replace")
             ):
                 return WITHHELD
         return repr(value)

@@ -3,7 +3,7 @@
 import pytest
 
 from kproxy.protocol.facts import facts
-from kproxy.protocol.secrets import Secrecy, is_secret_setting, secrecy
+from kproxy.protocol.secrets import Secrecy, is_known_setting, is_secret_setting, is_secret_value, secrecy
 
 # ConfigDef.Type.PASSWORD in SslConfigs, SaslConfigs, BrokerSecurityConfigs, PasswordEncoderConfigs and
 # DelegationTokenManagerConfigs
@@ -82,7 +82,8 @@ def test_a_name_that_is_not_utf8_is_matched_on_its_bytes() -> None:
         ("AlterUserScramCredentialsRequest", ("upsertions", "saltedPassword"), Secrecy.ALWAYS),
         ("AlterUserScramCredentialsRequest", ("upsertions", "iterations"), Secrecy.OPEN),
         ("DescribeDelegationTokenResponse", ("tokens", "hmac"), Secrecy.ALWAYS),
-        ("AlterConfigsRequest", ("resources", "configs", "name"), Secrecy.NAMES_THE_SETTING),
+        ("AlterConfigsRequest", ("resources", "configs", "name"), Secrecy.NAMES_AN_UNMARKED_SETTING),
+        ("DescribeConfigsResponse", ("results", "configs", "name"), Secrecy.NAMES_THE_SETTING),
         ("AlterConfigsRequest", ("resources", "configs", "value"), Secrecy.BY_NAME),
         ("DescribeConfigsResponse", ("results", "configs", "synonyms", "value"), Secrecy.BY_NAME),
         ("DescribeConfigsResponse", ("results", "configs", "isSensitive"), Secrecy.MARKS_THE_VALUE),
@@ -110,3 +111,34 @@ def test_every_message_with_settings_has_their_names_before_their_values() -> No
                     assert order.index("name") < order.index("value")
                 stack += [f.fields for f in fields if f.fields]
             assert seen
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(
+            "cleanup.policy",
+            "log.retention.ms",
+            "zookeeper.session.timeout.ms",
+            "consumer.session.timeout.ms",
+            "metrics",
+        ),
+        *("listener.name.internal.ssl.client.auth", "listener.name.a.scram-sha-256.sasl.server.callback.handler.class"),
+        *("kafka.server.KafkaApis", "org.apache.kafka.common.network.Selector", "root"),
+    ],
+)
+def test_settings_that_kafka_knows(name: str) -> None:
+    assert is_known_setting(name.encode())
+
+
+@pytest.mark.parametrize(
+    "name", ["", "a.plugin.of.ours", "cleanup.policy ", "listener.name.a.of.ours", "kafka.", "Root"]
+)
+def test_the_value_of_a_setting_that_kafka_does_not_know_is_withheld_where_nobody_marks_it(name: str) -> None:
+    """As KafkaConfig.loggableValue does: unknown is sensitive. DescribeConfigs has the broker's own word."""
+    assert not is_known_setting(name.encode())
+    for message in ("AlterConfigsRequest", "IncrementalAlterConfigsRequest", "CreateTopicsRequest", "ConfigRecord"):
+        assert is_secret_value(message, name.encode())
+        assert not is_secret_value(message, b"cleanup.policy")
+        assert is_secret_value(message, b"ssl.key.password")
+    assert not is_secret_value("DescribeConfigsResponse", name.encode())

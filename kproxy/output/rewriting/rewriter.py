@@ -25,7 +25,7 @@ from kproxy.protocol import (
 from kproxy.protocol.facts import Field
 from kproxy.protocol.ids import METADATA_TOPIC, METADATA_TOPIC_ID_BYTES
 from kproxy.protocol.records import Record, RecordBatch
-from kproxy.protocol.secrets import Secrecy, is_secret_setting, secrecy
+from kproxy.protocol.secrets import Secrecy, is_secret_value, secrecy
 from kproxy.protocol.structs import Struct, struct_types
 from kproxy.session import Connection, Exchange, Frame, client_software
 from kproxy.session.exchanges import Route, read_body, route_of
@@ -137,7 +137,7 @@ class Rewriter:
             return self._inner(spot, value, context)
         if spot.field.json_name == "authBytes":
             return blank_token(value, self.user)
-        if spot.secrecy is Secrecy.ALWAYS or (spot.secrecy is Secrecy.BY_NAME and _is_secret(struct, context)):
+        if spot.secrecy is Secrecy.ALWAYS or (spot.secrecy is Secrecy.BY_NAME and _is_secret(spot, struct, context)):
             return blanked(value)
         return self.text(spot, struct, value) if isinstance(value, str) else self.data(spot, value, context)
 
@@ -229,9 +229,9 @@ class Rewriter:
             )
 
 
-def _is_secret(struct: Any, context: Context) -> bool:
+def _is_secret(spot: Spot, struct: Any, context: Context) -> bool:
     """Whether the value of a setting is to be withheld."""
-    return context.sensitive or is_secret_setting(str(struct.name).encode("utf-8", "surrogateescape"))
+    return context.sensitive or is_secret_value(spot.message, str(struct.name).encode("utf-8", "surrogateescape"))
 
 
 def blanked(value: Any) -> Any:

@@ -1,0 +1,127 @@
+"""Promise 20: credentials and records that pass a running proxy are in none of its outputs, in no spelling.
+
+Planted wherever Kafka carries some (tests/support/canaries.py), in the configuration, and at wrong places.
+"""
+
+import contextlib
+import secrets
+import urllib.request
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from tests.chaos.conftest import FIXED, Start
+from tests.chaos.peers import Peer, Script, ScriptedBroker, client
+from tests.support.canaries import Canaries, Scene, record_scenes, scenes, unpacked
+from tests.support.kafka.processes import command_line, eventually
+from tests.support.kafka.proxies import Proxy, cluster
+from tests.support.ports import free_ports
+
+Scripted = Callable[[Script], ScriptedBroker]
+PAGES = ("/metrics", "/connections", "/config", "/filters", "/readyz", "/readyz?format=json", "/healthz", "/")
+OPENMETRICS = "application/openmetrics-text; version=1.0.0"
+
+
+def broker_of(shown: list[Scene]) -> Script:
+    """Plays the broker's part of the scene that a client begins; what the client sends is not checked, only counted."""
+    by_beginning = {scene.segments[0][1]: scene for scene in shown}
+
+    def play(peer: Peer) -> None:
+        scene = by_beginning[peer.frame()]
+        for from_client, data in scene.segments[1:]:
+            if from_client:
+                peer.exactly(len(data))
+            else:
+                peer.send(data)
+        peer.swallow()
+
+    return play
+
+
+def play(proxy: Proxy, scene: Scene) -> None:
+    """Play the client's part; a proxy may close the connection at what it does not forward."""
+    with client(proxy.bootstrap()) as one:
+        one.socket.settimeout(5)
+        with contextlib.suppress(OSError, EOFError):
+            for from_client, data in scene.segments:
+                if from_client:
+                    one.send(data)
+                else:
+                    one.exactly(len(data))
+
+
+def outputs(proxy: Proxy, folder: Path) -> Iterator[tuple[str, bytes]]:
+    """Everything that a proxy shows, by name."""
+    for page in PAGES:
+        yield page, proxy.get(page, but=(503,))[1].encode()
+    asking = urllib.request.Request(f"http://{proxy.config['admin']}/metrics", headers={"Accept": OPENMETRICS})
+    with urllib.request.urlopen(asking, timeout=10) as answer:
+        yield "/metrics, OpenMetrics", answer.read()
+    for pid in proxy.pids():
+        yield f"title of {pid}", command_line(pid).encode()
+    yield "log", proxy.log.read_bytes()
+    for file in folder.rglob("*"):
+        if file.is_file():
+            yield file.name, file.read_bytes()
+
+
+def settings(folder: Path, canary: Canaries, unreachable: str) -> dict[str, Any]:
+    """A configuration with every output, and with secrets of its own."""
+    rules = [
+        {"when": 'api == "AlterConfigs" || api == "CreateDelegationToken"', "dry_run": True},
+        {"when": 'principal == "alice" && api == "Heartbeat"', "dry_run": True},
+    ]
+    filters = [
+        {"use": "audit", "with": {"file": {"path": str(folder / "audit.jsonl")}, "mode": "drop-and-count"}},
+        {"use": "deny", "with": {"rules": rules, "file": {"path": str(folder / "deny.jsonl")}}},
+    ]
+    through = f"socks5://user:{canary('password of a SOCKS proxy')}@{unreachable}"
+    own = {
+        "use": "tests.chaos.faulty_filters:Faulty",
+        "with": {"fault": canary("option of a filter"), "fails_open": True},
+    }
+    other = cluster(["127.0.0.1:1"], name="other", addresses=FIXED, through=through, filters=[own])
+    log = {"log": {"path": str(folder / "decoded.jsonl")}, "capture": {"path": str(folder / "capture.pcapng")}}
+    return {"filters": filters, "other": other, "analysis": log}
+
+
+def is_capture(name: str) -> bool:
+    return name.endswith(".pcapng")
+
+
+def test_promise_20_no_credential_is_in_any_output(scripted: Scripted, proxied: Start, tmp_path: Path) -> None:
+    canary = Canaries(secrets.randbits(32))
+    credentials, records = scenes(canary), record_scenes(canary)
+    folder = tmp_path / "outputs"
+    folder.mkdir()
+    given = settings(folder, canary, f"127.0.0.1:{free_ports()}")
+    with ScriptedBroker(broker_of([*credentials, *records])) as broker:
+        address = broker.address
+        own = cluster([address], name="own", addresses=FIXED, filters=given["filters"])
+        proxy = Proxy(tmp_path / "proxy", [own, given["other"]], analysis=given["analysis"])
+        try:
+            proxy.start(reaches_brokers=False)
+            proxy.analyzing()
+            with ThreadPoolExecutor(24) as clients:
+                list(clients.map(lambda scene: play(proxy, scene), [*credentials, *records]))
+            eventually(lambda: proxy.count("kproxy_connections") == 0, what="all connections are closed")
+            eventually(lambda: b"scene-1000000" in (folder / "decoded.jsonl").read_bytes(), what="all is logged")
+            made = {name: unpacked(data) for name, data in outputs(proxy, folder)}
+        finally:
+            proxy.stop(patience=60)
+        made |= {f"{name}, at the end": unpacked(data) for name, data in at_the_end(proxy, folder)}
+    assert made["decoded.jsonl"].count(b'"SaslAuthenticate"') > 50
+    assert b"AlterUserScramCredentials" in made["audit-0.jsonl"]
+    found = canary.found_in(made)
+    told_by_captures = {
+        each for each in found if "capture" in each[0] and ("produced" in each[1] or "fetched" in each[1])
+    }
+    assert sorted(found - told_by_captures) == []
+
+
+def at_the_end(proxy: Proxy, folder: Path) -> Iterator[tuple[str, bytes]]:
+    yield "log", proxy.log.read_bytes()
+    for file in folder.rglob("*"):
+        if file.is_file():
+            yield file.name, file.read_bytes()
