@@ -1,10 +1,11 @@
 /*
-meaning: Each connection with its first client id, the client's software in one text, and the broker as host:port.
+meaning: Each connection with its first client id, role and software (in one text), and the broker as host:port.
 */
 SELECT
     c.connection_id,
     k.client_id,
     c.client_address,
+    k.role,
     CASE
         WHEN k.software IS NULL THEN NULL
         ELSE k.software || coalesce(' ' || k.software_version, '') || CASE WHEN k.inferred THEN ' (inferred)' ELSE '' END

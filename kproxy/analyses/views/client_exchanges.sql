@@ -4,6 +4,7 @@ meaning: Each exchange with who sent it to which broker, and its time; also in m
 SELECT
     e.*,
     c.client_address,
+    c.role,
     c.software,
     c.broker,
     coalesce(e.request_at, e.response_at) AS at,

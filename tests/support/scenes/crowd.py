@@ -39,6 +39,13 @@ def follower(rows: Rows) -> None:
         _last(rows, "offsets", replica_id=7)
 
 
+def brokers_of_old(rows: Rows) -> None:
+    """What brokers ask each other in versions that are gone goes with them."""
+    rows.client("1001").ask(0, ApiKey.LEADER_AND_ISR, api_version=0)
+    rows.client("broker-8-fetcher-0").ask(0, ApiKey.FETCH, api_version=0, replica_id=8)
+    rows.client("1002").ask(0, ApiKey.CONTROLLED_SHUTDOWN, api_version=0)
+
+
 def failing_consumer(rows: Rows) -> None:
     """Fetches that fail, or are not answered, are no empty fetches."""
     consumer = rows.client("failing")
@@ -199,6 +206,7 @@ def unanswered(rows: Rows) -> None:
 
 MEMBERS: tuple[Member, ...] = (
     follower,
+    brokers_of_old,
     failing_consumer,
     reader_of_bad_batches,
     producer_with_other_clocks,

@@ -58,7 +58,7 @@ found AS (
     FROM client_exchanges AS e
     JOIN known AS k ON k.api_key = e.api_key
     LEFT JOIN target AS t ON t.api_key = e.api_key
-    WHERE e.api_key NOT IN (4, 5, 6, 7) AND (t.api_key IS NULL OR e.api_version < t.min_version)
+    WHERE e.role = 'client' AND (t.api_key IS NULL OR e.api_version < t.min_version)
     GROUP BY e.client_id, e.client_address, e.api_key, k.api_name, t.min_version
 )
 SELECT

@@ -1,0 +1,57 @@
+"""Each error code that a finding looks for, and beside it one that it does not."""
+
+from kproxy.protocol import ApiKey
+from kproxy.protocol.error_codes import ErrorCode
+from tests.support.scenes.rows import Rows, name_of
+from tests.support.scenes.scene import scene
+
+E = ErrorCode
+LOOKED_FOR: dict[str, tuple[ApiKey, str, tuple[int, ...]]] = {  # finding -> API, kind of the resource, error codes
+    "authentication_failed": (
+        ApiKey.SASL_HANDSHAKE,
+        "none",
+        (E.UNSUPPORTED_SASL_MECHANISM, E.ILLEGAL_SASL_STATE, E.SASL_AUTHENTICATION_FAILED),
+    ),
+    "coordinator_errors": (
+        ApiKey.HEARTBEAT,
+        "group",
+        (E.COORDINATOR_LOAD_IN_PROGRESS, E.COORDINATOR_NOT_AVAILABLE, E.NOT_COORDINATOR),
+    ),
+    "message_too_large": (ApiKey.PRODUCE, "topic", (E.MESSAGE_TOO_LARGE, E.RECORD_LIST_TOO_LARGE)),
+    "not_enough_replicas": (ApiKey.PRODUCE, "topic", (E.NOT_ENOUGH_REPLICAS, E.NOT_ENOUGH_REPLICAS_AFTER_APPEND)),
+    "producer_fenced": (ApiKey.END_TXN, "none", (E.INVALID_PRODUCER_EPOCH, E.PRODUCER_FENCED)),
+    "sequence_errors": (
+        ApiKey.PRODUCE,
+        "topic",
+        (E.OUT_OF_ORDER_SEQUENCE_NUMBER, E.DUPLICATE_SEQUENCE_NUMBER, E.UNKNOWN_PRODUCER_ID),
+    ),
+    "stale_leader": (ApiKey.FETCH, "topic", (E.NOT_LEADER_OR_FOLLOWER, E.FENCED_LEADER_EPOCH)),
+    "unauthorized_access": (
+        ApiKey.METADATA,
+        "topic",
+        (
+            E.TOPIC_AUTHORIZATION_FAILED,
+            E.GROUP_AUTHORIZATION_FAILED,
+            E.CLUSTER_AUTHORIZATION_FAILED,
+            E.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+            E.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
+        ),
+    ),
+    "unknown_topic_loop": (ApiKey.FETCH, "topic", (E.UNKNOWN_TOPIC_OR_PARTITION, E.UNKNOWN_TOPIC_ID)),
+}
+
+
+def _add(finding: str, api: ApiKey, kind: str, code: int) -> None:
+    shown = {} if finding == "unauthorized_access" and code == E.CLUSTER_AUTHORIZATION_FAILED else {"errors": 20}
+    shown = {"failures": 20} if finding == "authentication_failed" else shown
+
+    @scene(finding, client_id="app", error_name=name_of(code), **shown)
+    def _(tables: Rows, bad: bool) -> None:
+        client = tables.client("app")
+        for second in range(20):
+            client.error(second, api, code if bad else E.REQUEST_TIMED_OUT, "thing", 0, kind=kind)
+
+
+for _finding, (_api, _kind, _codes) in LOOKED_FOR.items():
+    for _code in _codes:
+        _add(_finding, _api, _kind, _code)
