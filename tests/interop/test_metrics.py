@@ -1,0 +1,161 @@
+"""/metrics before a real broker: lag, logins, throttling, phases and sizes, against what Kafka and the clients say themselves."""
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from struct import pack, unpack_from
+from typing import Any
+
+import pytest
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    KafkaException,
+    Producer,
+    ThrottleEvent,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient, OffsetSpec
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.conftest import Require
+from tests.support.frames import array, string
+from tests.support.kafka.brokers import Cluster
+from tests.support.kafka.fixtures import Entrance, Entrances, Way
+from tests.support.kafka.jars import NEWEST
+from tests.support.kafka.processes import eventually
+from tests.support.kafka.proxies import Proxy
+from tests.support.kafka.proxies import cluster as virtual_cluster
+from tests.support.kafka.security import PLAINTEXT
+from tests.support.kafka.wire import Wire
+
+pytestmark = pytest.mark.parametrize("single", [NEWEST], indirect=True)
+COUNT = 500
+
+
+@pytest.fixture
+def entrance(single: Cluster, tmp_path: Path) -> Iterator[Entrance]:
+    proxy = Proxy(tmp_path / "proxy", [virtual_cluster(single.bootstrap("PLAIN"))], workers=2)
+    proxy.start()
+    yield Entrance(single, proxy.bootstrap(), PLAINTEXT, proxy)
+    proxy.close()
+
+
+def samples(entrance: Entrance) -> dict[tuple[str, ...], float]:
+    """(name, values of the labels in the order of their names) -> value."""
+    assert entrance.proxy is not None
+    return {
+        (sample.name, *(sample.labels[name] for name in sorted(sample.labels))): sample.value
+        for family in text_string_to_metric_families(entrance.proxy.get("/metrics")[1])
+        for sample in family.samples
+    }
+
+
+def kafkas_lag(cluster: Cluster, group: str, topic: str) -> list[int]:
+    """Of each partition: its end less what the group has committed, asked of the broker itself."""
+    admin = AdminClient({"bootstrap.servers": cluster.open})
+    asked = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])
+    committed = {one.partition: one.offset for one in asked[group].result().topic_partitions if one.topic == topic}
+    places = [TopicPartition(topic, partition) for partition in committed]
+    ends = admin.list_offsets(dict.fromkeys(places, OffsetSpec.latest()))
+    return [ends[place].result().offset - committed[place.partition] for place in places]
+
+
+def test_the_lag_of_a_group_is_that_of_kafka(entrance: Entrance, topic_name: str) -> None:
+    topic = entrance.cluster.topic(topic_name, 3)
+    producer = Producer({"bootstrap.servers": entrance.bootstrap, "linger.ms": 5})
+    for number in range(COUNT):
+        producer.produce(topic, b"v", partition=number % 3)
+    assert producer.flush(30) == 0
+    group = f"group-of-{topic}"
+    settings = {"group.id": group, "auto.offset.reset": "earliest", "enable.auto.commit": False}
+    consumer = Consumer({"bootstrap.servers": entrance.bootstrap, **settings})
+    consumer.subscribe([topic])
+    read = 0
+    while read < COUNT:
+        read += len(consumer.consume(100, 1.0))
+    commits = [TopicPartition(topic, partition, offset) for partition, offset in enumerate((10, 100, 166))]
+    consumer.commit(offsets=commits, asynchronous=False)
+    expected = kafkas_lag(entrance.cluster, group, topic)
+    assert sum(expected) == COUNT - 276
+
+    def shown() -> bool:
+        found = samples(entrance)
+        lag = found.get(("kproxy_group_lag_records", group)), found.get(("kproxy_group_lag_max_records", group))
+        return lag == (sum(expected), max(expected))
+
+    eventually(shown, what=f"a lag of {expected}")
+    consumer.close()
+
+
+def test_throttling_is_what_librdkafka_was_told(entrance: Entrance, topic_name: str) -> None:
+    topic = entrance.cluster.topic(topic_name)
+    client_id = f"slow-{topic}"
+    set_quota(entrance.cluster, client_id, 10_000.0)
+    told: list[ThrottleEvent] = []
+    settings: dict[str, Any] = {"client.id": client_id, "throttle_cb": told.append, "linger.ms": 0}
+    producer = Producer({"bootstrap.servers": entrance.bootstrap, **settings})
+    for _ in range(4):
+        producer.produce(topic, bytes(30_000))
+        assert producer.flush(60) == 0
+    producer.poll(1)
+    waits = [event.throttle_time for event in told if event.throttle_time > 0]
+    assert waits
+    name = "kproxy_client_throttle_seconds_total"
+    eventually(
+        lambda: samples(entrance).get((name, client_id), 0.0) == pytest.approx(sum(waits)),
+        what=f"throttling of {sum(waits)} s",
+    )
+
+
+def set_quota(cluster: Cluster, client_id: str, bytes_a_second: float) -> None:
+    """Give a client a quota for what it produces (AlterClientQuotas v0)."""
+    entity = array(string("client-id") + string(client_id))
+    ops = array(string("producer_byte_rate") + pack(">d?", bytes_a_second, False))
+    answer = Wire(cluster.open).ask(49, 0, array(entity + ops) + b"\0")
+    assert unpack_from(">iih", answer) == (0, 1, 0)  # not throttled, one entry, no error
+
+
+def test_logins_are_those_of_the_workload(guarded: Entrances, single: Cluster) -> None:
+    entrance = guarded(Way("SASL", "SASL_PLAINTEXT", "SCRAM-SHA-256"))
+    before = samples(entrance)
+    right = {"bootstrap.servers": entrance.bootstrap, **entrance.security.librdkafka()}
+    AdminClient(right).list_topics(timeout=30)
+    wrong = AdminClient({**right, "sasl.password": "not-hers", "reconnect.backoff.max.ms": 60_000})
+    with pytest.raises(KafkaException):
+        wrong.list_topics(timeout=1)
+
+    def grown(result: str) -> float:
+        labels = "kproxy_sasl_logins_total", "SCRAM-SHA-256", result
+        return samples(entrance).get(labels, 0) - before.get(labels, 0)
+
+    eventually(lambda: grown("failed") >= 1 and grown("succeeded") >= 1, what="a login of each kind")
+    assert entrance.proxy is not None
+    opened = entrance.proxy.count("kproxy_connections_opened_total")
+    assert grown("failed") + grown("succeeded") <= opened
+
+
+def test_each_exchange_has_its_phases_and_sizes_and_promtool_is_content(
+    entrance: Entrance, topic_name: str, require: Require
+) -> None:
+    topic = entrance.cluster.topic(topic_name)
+    producer = Producer({"bootstrap.servers": entrance.bootstrap, "linger.ms": 0})
+    for _ in range(50):
+        producer.produce(topic, b"v")
+        assert producer.flush(30) == 0
+    promtool = shutil.which("promtool")
+    require("promtool", promtool, "there is no promtool")
+    assert promtool is not None and entrance.proxy is not None
+    found = samples(entrance)
+    assert (
+        found["kproxy_request_size_bytes_count", "Produce"] == found["kproxy_phase_seconds_count", "Produce", "broker"]
+    )
+    phases = ("request_in_proxy", "broker", "response_in_proxy")
+    assert [found["kproxy_phase_seconds_count", "Produce", phase] for phase in phases] == [50] * 3
+    sums = [found["kproxy_phase_seconds_sum", "Produce", phase] for phase in phases]
+    latency = sum(value for key, value in found.items() if key[:2] == ("kproxy_latency_seconds_sum", "Produce"))
+    assert sums[0] + sums[1] == pytest.approx(latency, rel=0.05)
+    text = entrance.proxy.get("/metrics")[1]
+    done = subprocess.run([promtool, "check", "metrics"], input=text, text=True, capture_output=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
