@@ -22,6 +22,7 @@ from kproxy.session import Exchange
 
 MOST_PARTITIONS = 50_000  # of which the end is remembered
 MOST_COMMITS = 50_000  # partitions of all groups together
+MOST_GROUPS = 10_000
 LONGEST_GROUP = 1_000  # characters
 LONGEST_TOPIC = 249  # Topic.MAX_NAME_LENGTH
 LATEST = -1  # timestamp in ListOffsets: the end of the partition
@@ -132,7 +133,7 @@ class GroupLag:
         for place, committed in found.items():
             if place in self._ends and self._ends[place] < committed:
                 self._note_end(place, committed)
-        while self._commits > MOST_COMMITS:
+        while self._commits > MOST_COMMITS or len(self._groups) > MOST_GROUPS:
             self._forget(next(iter(self._groups)))
 
     def _forget(self, key: GroupKey) -> None:
@@ -150,18 +151,26 @@ class GroupLag:
 
     def rows(self) -> list[Row]:
         """(group,) and [sum, largest] of the groups that are behind most; the others are together OTHER."""
-        found: dict[tuple[str, ...], list[int]] = {}
+        ends = self._ends
+        lags = []
         for (_, group), known in self._groups.items():
-            lags = [max(0, self._ends[place] - at) for place, at in known.commits.items() if place in self._ends]
-            if lags:
-                _add(found, (well_formed(word(group, LONGEST_NAME)),), sum(lags), max(lags))
-        if len(found) < self._most:
-            return list(found.items())
-        kept = dict(nlargest(max(0, self._most - 1), found.items(), key=lambda row: row[1]))
-        for labels, (total, largest) in found.items():
-            if labels not in kept:
-                _add(kept, (OTHER,), total, largest)
-        return list(kept.items())
+            behind = [max(0, ends[place] - at) for place, at in known.commits.items() if place in ends]
+            if behind:
+                lags.append((sum(behind), max(behind), group))
+        kept = lags if len(lags) < self._most else nlargest(max(0, self._most - 1), lags)
+        found: dict[tuple[str, ...], list[int]] = {}
+        for total, largest, group in kept:
+            _add(found, (well_formed(word(group, LONGEST_NAME)),), total, largest)
+        if len(kept) < len(lags):
+            others = sum(total for total, *_ in lags) - sum(total for total, *_ in kept)
+            _add(found, (OTHER,), others, _largest(lags, kept))
+        return list(found.items())
+
+
+def _largest(lags: list[tuple[int, int, str]], kept: list[tuple[int, int, str]]) -> int:
+    """The largest lag of a partition of groups that are not kept."""
+    shown = set(map(id, kept))
+    return max(one[1] for one in lags if id(one) not in shown)
 
 
 def _add(rows: dict[tuple[str, ...], list[int]], labels: tuple[str, ...], total: int, largest: int) -> None:
