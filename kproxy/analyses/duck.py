@@ -198,10 +198,21 @@ class Database:
         query = to_duckdb(source.sql, source.path)
         try:
             with self._names_the_disk():
+                if self._reading.is_part:
+                    return self._few_rows(query, values)
                 rows = self._with_more_memory(lambda: self._connection.sql(query, params=values).to_arrow_table())
         except duckdb.Error as error:
             raise _refused(source, error) from None
         return whole_numbers(rows)
+
+    def _few_rows(self, query: str, values: dict[str, Value]) -> "pyarrow.Table":
+        """As Python's values first: it plans the query once, and not twice as for Arrow."""
+        import pyarrow as pa  # noqa: PLC0415 - as above
+
+        result = self._connection.execute(query, values)
+        names = [column[0] for column in result.description]
+        columns = list(zip(*result.fetchall(), strict=True)) or [()] * len(names)
+        return pa.table(dict(zip(names, columns, strict=True)))
 
     def _with_more_memory(self, run: Callable[[], Result]) -> Result:
         """Run it; again with more memory, for this once, where it needs more than there is."""
