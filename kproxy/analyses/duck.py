@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 MEMORY = "96MB"  # beside some 90 MB of Python, pyarrow and DuckDB themselves
+LOADING_MEMORY = "64MB"  # while sources are read: more is only filled with what is written already
 MORE_MEMORY = ("256MB", "2GB")  # for an analysis that needs more than that, which few do
 QUOTED = re.compile(r"""["']([^"']+)["']|with name (\w+)""")
 DISK_CAUSES = (
@@ -103,6 +104,7 @@ class Database:
         self._directory: tempfile.TemporaryDirectory[str] | None = None
         looked_at = [look_at(Path(source)) for source in sources]
         tables = {name for name, table in TABLES.items() if not table.optional} if wanted is None else set(wanted)
+        self._loading_memory = MORE_MEMORY[0] if any(TABLES[name].optional for name in tables) else LOADING_MEMORY
         try:
             with self._names_the_disk():
                 self._load(
@@ -121,6 +123,7 @@ class Database:
             loader.load_sides(before, after)
         else:
             loader.load(sources)
+        self._connection.execute(f"SET memory_limit = '{self._memory}'")
         if spans is not None:
             loader.divide(*spans)
         self._made |= {"sides"} if compare or spans is not None else set()
@@ -137,7 +140,7 @@ class Database:
             self._directory = _temporary_directory()
             self._connection = duckdb.connect(Path(self._directory.name, "tables"), config=SAFE)
             self._connection.execute(f"SET temp_directory = '{self._directory.name}'")
-        self._connection.execute(f"SET memory_limit = '{self._memory}'")
+        self._connection.execute(f"SET memory_limit = '{self._loading_memory}'")
         self._connection.execute("SET TimeZone = 'UTC'")
         for macro in MACROS:
             self._connection.execute(macro)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 SIDES = ("before", "after")
 Span: TypeAlias = tuple[int, int]  # microseconds since the epoch: from, and until
 ALWAYS: Span = (-2_208_988_800_000_000, 253_402_300_799_000_000)  # 1900 to 9999, the times that tables hold
+MOST_UNCOMMITTED = 64_000_000  # bytes of rows as Arrow has them
 Watch: TypeAlias = Callable[[Path, Input, Iterator[None]], None]
 Connect: TypeAlias = Callable[[], "duckdb.DuckDBPyConnection"]
 
@@ -143,7 +144,7 @@ class Loader:
 
 
 class _Inserted:
-    """Batches of rows on their way into the tables, in one transaction: DuckDB writes what is large as it comes.
+    """Batches of rows on their way into the tables, many in a transaction: DuckDB compresses them when they are committed.
 
     Args:
         connection: gives DuckDB's.
@@ -159,6 +160,7 @@ class _Inserted:
         self._reading = reading
         self._held: list[tuple[str, Any]] = []
         self._begun = False
+        self._uncommitted = 0  # bytes
 
     def add(self, name: str, batch: Any) -> None:
         """Take rows of the table *name*."""
@@ -179,7 +181,12 @@ class _Inserted:
             self._create()
         for name, batch in self._held:
             connection.from_arrow(batch).insert_into(self._prefix + name)
+            self._uncommitted += batch.nbytes
         self._held.clear()
+        if self._uncommitted > MOST_UNCOMMITTED:
+            self._uncommitted = 0
+            connection.commit()
+            connection.begin()
 
 
 class _Rows(TableOutput):

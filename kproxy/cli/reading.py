@@ -1,4 +1,4 @@
-"""Sources read to their end for ``kproxy report``: a bar, the moment of the first answer, and Ctrl-C, which ends the reading."""
+"""Sources read for ``kproxy report`` and ``kproxy sql``: a bar, the moment of the first answer, and Ctrl-C, which ends it."""
 
 import signal
 import sys
@@ -18,6 +18,7 @@ from kproxy.pipeline.run import Input
 
 EVENTS = 64  # between two looks at the clock
 POLL_S = 0.05  # between two looks for the first answer
+BAR_AFTER_S = 0.5  # of reading: most sources are read before
 
 
 class SourceReader:
@@ -31,7 +32,12 @@ class SourceReader:
     """
 
     def __init__(
-        self, sources: Sequence[Path], *, bar: bool, first: FirstAnswer | None, show: Callable[[str], None]
+        self,
+        sources: Sequence[Path],
+        *,
+        bar: bool,
+        first: FirstAnswer | None = None,
+        show: Callable[[str], None] = lambda text: None,
     ) -> None:
         self.state = Reading(holds=first is not None)
         self.interrupted = False
@@ -41,6 +47,7 @@ class SourceReader:
         self._total = None if None in sizes else sum(size for size in sizes if size is not None)
         self._bar = bar
         self._show = show
+        self._began = time.monotonic()
         self._polled = 0.0
         self._before = 0  # bytes of the sources before
         self._source: Input | None = None
@@ -62,10 +69,9 @@ class SourceReader:
         """Read a source to its end, or to where it is interrupted."""
         self._source = source
         with self._ends_at_interrupt(source):
-            if self.state.holds:
-                self._read_first_part(source, steps)
-            while not self._read_on(path, source, steps):
-                pass
+            if not self.state.holds or not self._read_first_part(source, steps):
+                while not self._read_on(path, source, steps):
+                    pass
         self._before, self._source = self._read, None
 
     @property
@@ -88,8 +94,8 @@ class SourceReader:
         """See FirstAnswer."""
         return nullcontext() if self.first is None else self.first.contained()
 
-    def _read_first_part(self, source: Input, steps: Iterator[None]) -> None:
-        """Read until the first answer is due, fork, and in the forked process end the source there."""
+    def _read_first_part(self, source: Input, steps: Iterator[None]) -> bool:
+        """Read until the first answer is due, fork, and in the forked process end the source there; whether it has ended."""
         first = self.first
         assert first is not None
         for count, _ in enumerate(steps):
@@ -98,26 +104,32 @@ class SourceReader:
             if first.was_asked or self.interrupted:
                 break
         else:
-            return
+            return True
         self.state.holds = False
         if first.is_here:
             self.state.is_part = self.state.ended = True
             source.stop()
             for _ in steps:
                 pass
+        return first.is_here
 
     def _read_on(self, path: Path, source: Input, steps: Iterator[None]) -> bool:
-        """Read with a bar to the end of the source, or until the first answer is there; return whether the end was reached."""
+        """Read on until the end of the source, the first answer, or the time for a bar; whether it was the end."""
         text = ""
-        with progress(path, source, wanted=self._bar) as advance:
+        has_bar = self._bar and time.monotonic() - self._began > BAR_AFTER_S
+        with progress(path, source, wanted=has_bar) as advance:
             for count, _ in enumerate(steps):
                 if advance is not None:
                     advance()
-                if count % EVENTS == 0 and (text := self._polled_text()):
+                if count % EVENTS:
+                    continue
+                text = self._polled_text()
+                if text or (self._bar and not has_bar and time.monotonic() - self._began > BAR_AFTER_S):
                     break
             else:
                 return True
-        self._show(text)  # where no bar is
+        if text:
+            self._show(text)  # where no bar is
         return False
 
     def _polled_text(self) -> str:

@@ -73,7 +73,7 @@ class Format(StrEnum):
     "--keylog", metavar="FILE", type=Path, help="Session keys of TLS (NSS key log); see kproxy decode --help."
 )
 @click.option("--fail-on", type=click.Choice(SEVERITIES), help="Exit with 4 for a verdict that is as bad or worse.")
-@click.option("-q", "--quiet", is_flag=True, help="Show no progress bar.")
+@click.option("-q", "--quiet", is_flag=True, help="Show no progress bar and no first answer.")
 def report(
     sources: tuple[Path, ...],
     only: tuple[str, ...],
@@ -108,6 +108,12 @@ def report(
     kproxy report --only diff before.pcapng after.pcapng
     kproxy report --analyses ./ours trace.pcapng
 
+    Of a large capture there is a first answer after about a second, from its
+    beginning, which says how much of it that is; the report follows when all is
+    read. It goes to standard error, unless the report goes to a terminal, so that
+    the report is alone on standard output; -q is without it. Ctrl-C ends the
+    reading, and the report is of what was read until then.
+
     Readiness, for CI: with --target, or --only readiness, the exit status is 4
     where a client breaks.
 
@@ -119,7 +125,8 @@ def report(
       3  a source is damaged: everything before the damage is in the report
       4  an analysis that was asked for found what it looks for: a client that
          breaks (readiness); or --fail-on was given, and there is such a verdict
-    130  interrupted
+    130  interrupted: while a source was read, the report is of what was read
+         until then, and says so
     """
     from kproxy.analyses.duck import Database, check_available  # noqa: PLC0415 - only this command and sql
 

@@ -6,24 +6,24 @@ import itertools
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from kproxy.cli.progress import progress
+from kproxy.cli.reading import SourceReader
 from kproxy.errors import UsageError
 from kproxy.output.escaping import printable
 from kproxy.output.text.styles import PLAIN, style_for
-from kproxy.pipeline.run import Input, Options
+from kproxy.pipeline.run import Options
 from kproxy.pipeline.sink import Sink
 
 if TYPE_CHECKING:
     import pyarrow
 
-DONE, DAMAGED = 0, 3  # exit status, see app.py
+DONE, DAMAGED, INTERRUPTED = 0, 3, 130  # exit status, see app.py
 MOST_ROWS = 1_000  # of a table
 WIDEST_CELL = 80
 
@@ -80,7 +80,7 @@ def sql(
       0  done
       2  wrong usage: a source that cannot be read, a mistake in the query
       3  a source is damaged: everything before the damage is in the tables
-    130  interrupted
+    130  interrupted: while the source was read, the query ran over what was read until then
     """
     from kproxy.analyses.duck import Database, check_available  # noqa: PLC0415 - only this command and report
 
@@ -95,13 +95,17 @@ def sql(
     wanted = None if query is None else _wanted(check_query(query), folders)
     if records:
         wanted = _all_tables() if wanted is None else wanted | {"records"}
+    reader = SourceReader(sources, bar=not quiet)
     with Database(
         sources,
         folders=folders,
         wanted=wanted,
         options=Options(keylog=keylog, records=wanted is not None and "records" in wanted),
-        watch=_watch(wanted=not quiet),
+        watch=reader.read,
+        reading=reader.state,
     ) as database:
+        if reader.interrupted:
+            print(f"kproxy: the tables have only {reader.part}", file=sys.stderr)
         queries = Queries(database)
         show = _shower(queries.run, Format(format_name))
         if query is not None:
@@ -110,7 +114,7 @@ def sql(
             _prompt(queries, show)
         for damage in database.damages:
             print(f"kproxy: {printable(damage, 400)}", file=sys.stderr)
-        return DAMAGED if database.damages else DONE
+        return INTERRUPTED if reader.interrupted else DAMAGED if database.damages else DONE
 
 
 def _split(arguments: tuple[str, ...]) -> tuple[list[Path], str | None]:
@@ -144,16 +148,6 @@ def _all_tables() -> set[str]:
     from kproxy.output.tables import TABLES  # noqa: PLC0415 - needs pyarrow
 
     return set(TABLES)
-
-
-def _watch(*, wanted: bool) -> Callable[[Path, Input, Iterator[None]], None]:
-    def watch(path: Path, source: Input, steps: Iterator[None]) -> None:
-        with progress(path, source, wanted=wanted) as advance:
-            for _ in steps:
-                if advance is not None:
-                    advance()
-
-    return watch
 
 
 def _prompt(queries: Any, show: Callable[[str], None]) -> None:

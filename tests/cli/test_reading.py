@@ -17,7 +17,7 @@ AT = 2_500_000  # bytes
 # A person's Ctrl-C, or the moment of the first answer, comes at that byte instead of at that second.
 RUN = """
 import os, signal, sys
-from kproxy.cli import first_answer, main, report
+from kproxy.cli import first_answer, main, reading, report
 
 def is_due(self, read, total):
     if self.was_asked or read < int(sys.argv[1]):
@@ -30,6 +30,20 @@ def is_due(self, read, total):
 
 first_answer.FirstAnswer.is_due = is_due
 report.FIRST_ANALYSES_S = 1000
+if sys.argv[2] == "sql":
+    read = reading.SourceReader.read
+
+    def interrupted(self, path, source, steps):
+        def ended():
+            for _ in steps:
+                if source.position >= int(sys.argv[1]) and not self.interrupted:
+                    os.kill(os.getpid(), signal.SIGINT)
+                yield
+
+        read(self, path, source, ended())
+
+    reading.SourceReader.read = interrupted
+    main(["sql", *sys.argv[3:]])
 main(["report", *sys.argv[3:]])
 """
 
@@ -98,6 +112,15 @@ def test_an_interrupt_ends_the_reading_and_the_answer_says_so(capture: tuple[Pat
     assert page["verdicts"] == expected["verdicts"]
     assert {**page["summary"], "sources": []} == {**expected["summary"], "sources": []}
     assert done.stderr == "\nkproxy: interrupted; Ctrl-C again to leave without an answer\n"
+
+
+def test_a_query_after_an_interrupt_is_of_what_was_read(capture: tuple[Path, int], beginning: Path) -> None:
+    done = report(
+        "sql", capture[0], "SELECT count(*) AS n FROM exchanges WHERE request_at IS NOT NULL", "--format", "csv"
+    )
+    assert done.returncode == 130
+    assert done.stdout == f"n\n{of_file(beginning)['summary']['requests']}\n"
+    assert f"kproxy: the tables have only the first {beginning.stat().st_size / 1e6:.1f} MB of 6.0 MB (" in done.stderr
 
 
 @pytest.mark.parametrize("words", [[], ["--only", "map"], ["--format", "markdown"]])
