@@ -11,7 +11,9 @@ import tempfile
 import threading
 import urllib.request
 from collections import deque
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO, Any, Self
 
 from kproxy.config.reading import Options
@@ -21,7 +23,7 @@ from kproxy.proxy.supervisor.processes import environment, supervisor_command
 
 HOST = "127.0.0.1"
 NODES = 100  # node ids that have a port
-START_S, CHANGE_S, END_S = 60.0, 30.0, 5.0  # at most
+START_S, CHANGE_S, END_S, CONNECT_S = 60.0, 30.0, 5.0, 10.0  # at most
 KEPT_LINES = 1_000
 DRAIN_S = 0.2
 SERVING, TAKEN, REFUSED = "serving", "the configuration was taken", "the configuration before stays"
@@ -64,6 +66,7 @@ class Proxy:
         brokers = bootstrap.split(",") if isinstance(bootstrap, str) else bootstrap
         self._cluster = {"bootstrap": [broker.strip() for broker in brokers], **cluster}
         self._faults: list[InjectedFault] = []
+        self._added: dict[str, InjectedFault] = {}
         self._names = 0
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._process: subprocess.Popen[str] | None = None
@@ -71,13 +74,22 @@ class Proxy:
         self._port = 0
 
     def __enter__(self) -> Self:
+        if "through" not in self._cluster:
+            check_a_broker_listens(self._cluster["bootstrap"])
         self._folder = tempfile.TemporaryDirectory(prefix="kproxy-")
         self._port = free_ports(NODES + 2)
         self._write()
-        words, fd = supervisor_command(Options(file=str(self._file)))
+        words, fd = supervisor_command(Options(file=str(self._file), until_input_ends=True))
         try:
-            self._process = subprocess.Popen(
-                words, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, pass_fds=[fd], env=environment()
+            self._process = subprocess.Popen(  # it ends with its input, also if this process is killed
+                words,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                text=True,
+                pass_fds=[fd],
+                env=environment(),
+                process_group=0,  # Ctrl-C is for the tests, which end it
             )
         finally:
             os.close(fd)
@@ -98,6 +110,11 @@ class Proxy:
         """Where clients connect."""
         return f"{HOST}:{self._port}"
 
+    @property
+    def faults(self) -> Mapping[str, InjectedFault]:
+        """The faults by name, those that have ended included: ``proxy.faults["slow"].fired``."""
+        return MappingProxyType(self._added)
+
     def fault(self, scenario: str | None = None, **options: Any) -> InjectedFault:
         """Add a fault; it is in use when this returns. Raises UsageError for options that are none."""
         if scenario is not None:
@@ -112,6 +129,7 @@ class Proxy:
             raise KproxyError(f"there is a fault {named!r} already")
         added = InjectedFault(self, str(named), options)
         self._use([*self._faults, added])
+        self._added[added.name] = added
         return added
 
     def remove(self, fault: InjectedFault) -> None:
@@ -144,6 +162,8 @@ class Proxy:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+            assert process.stdin is not None
+            process.stdin.close()
             self._log.end()
         folder, self._folder = self._folder, None
         if folder is not None:
@@ -258,6 +278,21 @@ class Log:
         with self._changed:
             self._ended = True
             self._changed.notify_all()
+
+
+def check_a_broker_listens(addresses: Sequence[str]) -> None:
+    """Raise KproxyError, one sentence, if there is none at any of the addresses."""
+    reasons = []
+    for address in addresses:
+        host, _, port = address.rpartition(":")
+        try:
+            with socket.create_connection((host.strip("[]"), int(port)), CONNECT_S):
+                return
+        except (OSError, ValueError) as error:
+            reasons.append(
+                f"{address}: {error.strerror or error}" if isinstance(error, OSError) else f"{address}: no port"
+            )
+    raise KproxyError(f"no Kafka broker is at {'; '.join(reasons)}: start one before the test, or give its address")
 
 
 def free_ports(count: int) -> int:

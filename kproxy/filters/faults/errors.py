@@ -9,6 +9,7 @@
 ApiVersions with UNSUPPORTED_VERSION is answered in version 0, as brokers do (KIP-511).
 """
 
+import uuid
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -39,6 +40,10 @@ def whole(request: Request, code: int) -> Reply | None:
     message: Any = error_response(request, code)
     if message is None:
         return None
+    if request.api_key == ApiKey.JOIN_GROUP:  # brokers say the member id again (GroupMetadataManager), or give one
+        asked: Any = request.message
+        is_new = code == ErrorCode.MEMBER_ID_REQUIRED and not asked.member_id
+        message.member_id = f"{request.client_id or ''}-{uuid.uuid4()}" if is_new else asked.member_id
     if request.api_key == ApiKey.API_VERSIONS and code == ErrorCode.UNSUPPORTED_VERSION:
         offered = struct_types("ApiVersionsResponse")["ApiVersion"]
         message.api_keys = [offered(api_key=ApiKey.API_VERSIONS, min_version=0, max_version=request.api_version)]

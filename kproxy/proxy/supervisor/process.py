@@ -7,6 +7,7 @@ SIGHUP              read the configuration and the TLS files again, as after a c
 """
 
 import asyncio
+import os
 import resource
 import signal
 import sys
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from kproxy.proxy.supervisor.admin_server import AdminServer
 
 DONE, FAILED, USAGE = 0, 1, 2
+STDIN = 0
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 OTHER_FILES = 200  # file descriptors of a worker beside clients: listeners, memory, the channel
 TOGETHER = 0.1  # seconds; signals within it count as one
@@ -58,6 +60,8 @@ class Supervisor:
         loop = asyncio.get_running_loop()
         for number in SIGNALS:
             loop.add_signal_handler(number, self._signals.put_nowait, number)
+        if self._options.until_input_ends:
+            loop.add_reader(STDIN, self._stop_at_end_of_input)
         try:
             return await self._run()
         finally:
@@ -87,6 +91,11 @@ class Supervisor:
         finally:
             for task in beside:
                 task.cancel()
+
+    def _stop_at_end_of_input(self) -> None:
+        if not os.read(STDIN, 1_024):
+            asyncio.get_running_loop().remove_reader(STDIN)
+            self._signals.put_nowait(signal.SIGTERM)
 
     async def _until_stopped(self) -> int:
         why = await _first_of(self._next_stop(), self._fleet.failure)

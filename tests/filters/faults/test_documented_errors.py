@@ -3,6 +3,7 @@
 The fault is on the second of three calls, so the first and the third must be as the broker answered them.
 """
 
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +12,8 @@ from typing import Any, NamedTuple
 from kproxy.protocol import ApiKey, message, response_header_version
 from kproxy.protocol.error_codes import ErrorCode
 from tests.conftest import Require
-from tests.support.documented_errors import PAIRS
+from tests.support.documented_errors import DOCUMENTED, PAIRS
+from tests.support.error_sources import Sources
 from tests.support.filtering import make, part
 from tests.support.injected import Injected
 from tests.support.kafka import jars
@@ -64,6 +66,13 @@ def metadata() -> Any:
     topic = part("MetadataResponse", "MetadataResponseTopic", name="orders", partitions=[partition])
     broker = part("MetadataResponse", "MetadataResponseBroker", node_id=1, host="b", port=9092)
     return make("MetadataResponse", brokers=[broker], topics=[topic])
+
+
+def test_the_errors_are_those_of_kafkas_sources(require: Require) -> None:
+    require("kafka", shutil.which("mvn"), "Kafka's sources are fetched with Maven (mvn)")
+    sources = Sources()
+    found = {api: sources.documented(api) for api in DOCUMENTED}
+    assert {api: set(errors.split()) for api, errors in DOCUMENTED.items()} == found
 
 
 def test_kafkas_own_classes_read_the_error_and_no_other_at_the_call_named(require: Require) -> None:
