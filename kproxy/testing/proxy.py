@@ -57,12 +57,14 @@ class Proxy:
 
     Args:
         bootstrap: "host:port" of one or more brokers.
+        workers: processes that serve clients; faults count calls over all of them.
         cluster: settings of the virtual cluster, as in the configuration: broker_tls, through ...
 
-    Raises KproxyError if it cannot start.
+    Raises KproxyError if no broker is there, or if it cannot start.
     """
 
-    def __init__(self, bootstrap: str | list[str], **cluster: Any) -> None:
+    def __init__(self, bootstrap: str | list[str], *, workers: int = 1, **cluster: Any) -> None:
+        self._workers = workers
         brokers = bootstrap.split(",") if isinstance(bootstrap, str) else bootstrap
         self._cluster = {"bootstrap": [broker.strip() for broker in brokers], **cluster}
         self._faults: list[InjectedFault] = []
@@ -196,6 +198,7 @@ class Proxy:
         cluster = {"listen": self.bootstrap, "addresses": addresses, **self._cluster, "filters": filters}
         config = {
             "clusters": [cluster],
+            "workers": self._workers,
             "admin": f"{HOST}:{self._port + 1}",
             "analysis": {"enabled": False},
             "timeouts": {"drain": DRAIN_S},

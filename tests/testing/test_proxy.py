@@ -1,6 +1,7 @@
 """A proxy of a test, before librdkafka's mock cluster of three brokers. The client is librdkafka: what it says is asserted."""
 
 import os
+import socket
 from collections.abc import Iterator
 from typing import Any
 
@@ -54,7 +55,7 @@ def test_faults_come_and_go_while_it_runs_and_count_what_fired(proxy: Proxy) -> 
     assert produce(proxy, "refused") == [None]
     proxy.clear()
     assert produce(proxy) == [None]
-    assert (moved.fired, refused.fired) == (2, 2)
+    assert (moved.fired, refused.fired, proxy.faults["refused"].fired) == (2, 2, 2)
 
 
 def test_a_lost_connection_is_one_of_the_calls(proxy: Proxy) -> None:
@@ -99,6 +100,14 @@ def test_a_proxy_that_cannot_start_says_why_and_leaves_nothing(cluster: str) -> 
     with pytest.raises(KproxyError, match=r"port .* is where the admin server listens"):
         wrong.__enter__()
     assert wrong._process is None
+
+
+def test_without_a_broker_it_says_so_at_once() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # nobody listens
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        with pytest.raises(KproxyError, match=f"no Kafka broker is at {address}: Connection refused: start one"):
+            Proxy(address).__enter__()
 
 
 def test_it_ends_with_its_block(cluster: str) -> None:
