@@ -16,12 +16,16 @@ The options of a fault are those of the filter: `kproxy filters faults` lists th
     proxy.fault("coordinator_moved")                          # a scenario, with options of its own or not
     proxy.fault(api="Produce", topic="orders", disconnect=True, when="after", call=3)
     proxy.fault(api="Fetch", delay="2s", probability=0.1, seed=7, name="slow")
-    proxy.fired("slow"), proxy.calls("slow")                  # by name, or from the fault that ``fault`` returns
+    proxy.faults["slow"].fired                                # by name, or from the fault that ``fault`` returns
     proxy.clear()                                             # all faults end; connections stay
 
 ``fault`` returns when the fault is in use: the next request that it selects is its call 1. All counts are exact and up to date:
 what a client has seen is in them. Without pytest: ``with kproxy.testing.Proxy("localhost:9092") as proxy``.
-The proxy listens on 127.0.0.1 and serves each broker on a port of its own, up to node id 99; it ends with the test.
+The proxy listens on 127.0.0.1 and serves each broker on a port of its own, up to node id 99. It ends with the test, also when
+that fails, is interrupted or is killed. The same faults on the command line and in YAML:
+
+    kproxy run --listen :19092 --bootstrap kafka:9092 --fault "api=Produce error=NOT_LEADER_OR_FOLLOWER times=2"
+    filters: [{use: faults, with: {faults: [{api: Produce, error: NOT_LEADER_OR_FOLLOWER, times: 2}]}}]
 """
 
 from typing import TYPE_CHECKING

@@ -1,8 +1,12 @@
 """A proxy of a test, before librdkafka's mock cluster of three brokers. The client is librdkafka: what it says is asserted."""
 
+import json
 import os
 import socket
+import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +14,8 @@ from confluent_kafka import KafkaError, Producer
 
 from kproxy.errors import KproxyError, UsageError
 from kproxy.testing import Proxy
+from kproxy.testing.proxy import free_ports
+from tests.support.kafka.processes import eventually, spawn, stop
 
 PATIENCE_S = 60
 QUIET = {"log_level": 0}
@@ -31,7 +37,12 @@ def proxy(cluster: str) -> Iterator[Proxy]:
 
 def produce(proxy: Proxy, topic: str = "orders", count: int = 1, **settings: Any) -> list[int | None]:
     """Produce; the error code of each record, None for one that was acknowledged."""
-    client = Producer({"bootstrap.servers": proxy.bootstrap, "message.timeout.ms": 60_000, **QUIET, **settings})
+    return produce_at(proxy.bootstrap, topic, count, **settings)
+
+
+def produce_at(bootstrap: str, topic: str = "orders", count: int = 1, **settings: Any) -> list[int | None]:
+    """Likewise at an address."""
+    client = Producer({"bootstrap.servers": bootstrap, "message.timeout.ms": 60_000, **QUIET, **settings})
     codes: list[int | None] = []
 
     def delivered(error: KafkaError | None, _: object) -> None:
@@ -100,6 +111,53 @@ def test_a_proxy_that_cannot_start_says_why_and_leaves_nothing(cluster: str) -> 
     with pytest.raises(KproxyError, match=r"port .* is where the admin server listens"):
         wrong.__enter__()
     assert wrong._process is None
+
+
+@pytest.mark.parametrize(
+    ("words", "options"),
+    [
+        ("api=Produce error=INVALID_RECORD call=2,4", {"api": "Produce", "error": "INVALID_RECORD", "call": [2, 4]}),
+        (
+            "api=Produce error=INVALID_RECORD probability=0.5 seed=3",
+            {"api": "Produce", "error": "INVALID_RECORD", "probability": 0.5, "seed": 3},
+        ),
+        ("leader_moved error=INVALID_RECORD", {"scenario": "leader_moved", "error": "INVALID_RECORD"}),
+    ],
+)
+def test_the_fixture_the_command_line_and_yaml_do_the_same(
+    cluster: str, proxy: Proxy, tmp_path: Path, words: str, options: dict[str, Any]
+) -> None:
+    """Each of the three in front of the same brokers; the records that fail are the same."""
+    brokers, port = cluster.split(","), free_ports(5)
+    file = tmp_path / "kproxy.yaml"
+    listed = {"use": "faults", "with": {"faults": [options]}}
+    first = {"listen": f"127.0.0.1:{port}", "bootstrap": brokers, "filters": [listed]}
+    file.write_text(json.dumps({"clusters": [{**first, "addresses": {"mode": "port", "first_port": port + 1}}]}))
+    plain = {**first, "filters": [], "addresses": {"mode": "port", "first_port": port + 1}}
+    other = tmp_path / "other.yaml"
+    other.write_text(json.dumps({"clusters": [plain]}))
+    fault = proxy.fault(**options)
+    runs = [produce(proxy, count=6)]
+    assert fault.fired == runs[0].count(87) > 0
+    proxy.clear()
+    for command in (["-c", str(file)], ["-c", str(other), "--fault", words]):
+        with served(command, tmp_path) as log:
+            assert "serving" in log
+            runs.append(produce_at(f"127.0.0.1:{port}", count=6))
+    assert runs[0] == runs[1] == runs[2]
+
+
+@contextmanager
+def served(words: list[str], folder: Path) -> Iterator[str]:
+    """`kproxy run` with these words, once it serves; what it has logged."""
+    log = folder / "log"
+    log.write_text("")
+    process = spawn([sys.executable, "-m", "kproxy", "run", *words, "--no-analysis", "--admin", "off"], log)
+    try:
+        eventually(lambda: "serving" in log.read_text(), what="kproxy serves")
+        yield log.read_text()
+    finally:
+        stop(process, patience=20)
 
 
 def test_without_a_broker_it_says_so_at_once() -> None:

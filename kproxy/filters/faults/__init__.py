@@ -28,8 +28,11 @@ Calls
 
     A call of a fault is a request that it selects. Calls are counted over all connections, brokers and workers of the cluster,
     each number once, in the order in which kproxy reads the requests; ``call``, ``skip``, ``times`` and ``probability`` are
-    decided by that number and the seed alone. A request is a call of the faults in order up to the first that fires, so two
-    faults with ``times: 2`` for the same requests fire on calls 1, 2 and 3, 4.
+    decided by that number and the seed alone: the same seed chooses the same numbers after a restart and with any count of
+    workers. Of requests that several clients send at once, kproxy reads one first, and that has the lower number: how many of
+    them fail is fixed, which client they are of is not. To fix that too, select one client (client_id).
+    A request is a call of the faults in order up to the first that fires, so two faults with ``times: 2`` for the same requests
+    fire on calls 1, 2 and 3, 4.
     Counts have the name of the fault: `calls` and `fired`, in /filters of the admin port and in kproxy_filter_events_total. They
     go on over a reload of the configuration; a fault of another name begins at 0.
     A Metadata request for no topics, and a Fetch of none, is no call of a fault with an error of topics.
