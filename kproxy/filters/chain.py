@@ -213,7 +213,7 @@ class Chain:
         for filter_ in self._filters_of_part(request, Want.HEAD):
             began = self.clock()
             try:
-                changed = filter_.on_head(connection, request, body)
+                changed = filter_.on_head(connection, request.copy(), body)
                 if not isinstance(changed, bytes):
                     raise TypeError("on_head must return bytes")
                 body = changed
@@ -240,7 +240,7 @@ class Chain:
         for filter_ in self._filters_of_part(request, Want.TAIL):
             began = self.clock()
             try:
-                changed = filter_.on_tail(connection, request, tail)
+                changed = filter_.on_tail(connection, request.copy(), tail)
                 if not isinstance(changed, bytes) or len(changed) != size:
                     raise TypeError(f"on_tail must return exactly {size} bytes")
             except Exception as error:

@@ -234,6 +234,10 @@ class RequestFacts:
     client_id: str | None = None
     message: MessageStruct | None = None
 
+    def copy(self) -> "RequestFacts":
+        """One for a filter, whose changes to it change nothing: the frame is read and written by the chain's own."""
+        return RequestFacts(self.api_key, self.api_version, self.correlation_id, self.client_id, self.message)
+
 
 @dataclass(slots=True)
 class Response:

@@ -170,7 +170,7 @@ class Passage:
             message, self._unused = self._unused or self._read(), None
             request = self._request
             if self._direction == Direction.RESPONSE:
-                return filter_.on_response(Response(self._connection, request, message))
+                return filter_.on_response(Response(self._connection, request.copy(), message))
             asked = (request.api_key, request.api_version, request.correlation_id, request.client_id)
             return filter_.on_request(Request(self._connection, *asked, message))
         finally:

@@ -105,6 +105,19 @@ def test_attack_22_another_correlation_id_or_version_is_not_listened_to() -> Non
     assert asked(Chain([Asking(judge, **BOTH)]), heartbeat(5)) == Send(heartbeat(5))
 
 
+@pytest.mark.parametrize("says", [Forward(), None], ids=["forward", "replace"])
+def test_attack_22_what_a_filter_writes_into_the_facts_of_a_request_is_not_listened_to(says: Forward | None) -> None:
+    def judge(held: Any) -> Forward | Replace:
+        held.request.correlation_id, held.request.api_key, held.request.api_version = 6_000, 18, 0
+        return says or Replace(held.message)
+
+    seen = Asking(forward, responses=(HEARTBEAT,))
+    chain = Chain([seen, Asking(judge, responses=(HEARTBEAT,))])
+    facts = RequestFacts(HEARTBEAT, 0, 5)
+    assert chain.on_response(connection(), facts, heartbeat_answer(5, 27)) == Send(heartbeat_answer(5, 27))
+    assert seen.seen[0][1].request == facts == RequestFacts(HEARTBEAT, 0, 5)
+
+
 @pytest.mark.parametrize("fails", [False, True])
 def test_what_a_filter_changes_without_saying_so_no_other_sees(fails: bool) -> None:
     def careless(at: Any) -> Forward:

@@ -1,0 +1,132 @@
+"""Filters that go wrong between clients and a broker: observers disturb nothing, policies give errors that clients know."""
+
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.interop.clients import Client, Java, KafkaPython, Librdkafka, values
+from tests.support.kafka.brokers import Cluster
+from tests.support.kafka.fixtures import Entrance
+from tests.support.kafka.jars import NEWEST, java
+from tests.support.kafka.proxies import Proxy
+from tests.support.kafka.proxies import cluster as virtual_cluster
+from tests.support.kafka.security import PLAINTEXT
+
+pytestmark = pytest.mark.parametrize("single", [NEWEST], indirect=True)
+Behind = Callable[..., Entrance]
+LIMITS = {"frame_size": "8MiB", "held_frame_size": "8MiB"}
+FAULTS = ("raises", "hangs", "another correlation id", "grows past the cap", "no verdict")
+STARTS = (  # what Java's clients of 4.3 send from their start to their first record, and to their end
+    *(
+        "ApiVersions",
+        "Metadata",
+        "InitProducerId",
+        "AddPartitionsToTxn",
+        "Produce",
+        "EndTxn",
+        "FindCoordinator",
+        "JoinGroup",
+    ),
+    *("SyncGroup", "OffsetFetch", "ListOffsets", "Fetch", "OffsetCommit", "ConsumerGroupHeartbeat", "DescribeCluster"),
+    *("CreateTopics", "DescribeConfigs"),
+)
+KNOWN = ("UnknownServerException", "UNKNOWN_SERVER_ERROR", "unexpected error")
+MISREAD = (
+    "SchemaException",
+    "BufferUnderflow",
+    "correlation id",
+    "IllegalState",
+    "ClassCast",
+    "NullPointer",
+    "IndexOutOf",
+)
+
+
+@pytest.fixture
+def behind(single: Cluster, tmp_path: Path) -> Iterator[Behind]:
+    """Starts a proxy with a filter before the broker; returns the way in."""
+    started: list[Proxy] = []
+
+    def start(use: str, **options: Any) -> Entrance:
+        filters = [{"use": f"tests.interop.failing_filters:{use}", "with": options}]
+        served = virtual_cluster(single.bootstrap("PLAIN"), filters=filters)
+        started.append(Proxy(tmp_path / f"proxy-{len(started)}", [served], limits=LIMITS).start())
+        return Entrance(single, started[-1].bootstrap(), PLAINTEXT, started[-1])
+
+    yield start
+    for proxy in started:
+        proxy.close()
+
+
+@pytest.mark.parametrize(
+    ("client", "fault"),
+    [
+        *(pytest.param(Librdkafka(), fault, id=f"librdkafka, {fault}") for fault in FAULTS),
+        *(pytest.param(KafkaPython(), fault, id=f"kafka-python, {fault}", marks=pytest.mark.long) for fault in FAULTS),
+    ],
+)
+def test_an_observer_that_fails_at_every_hook_disturbs_no_client(
+    behind: Behind, topic_name: str, client: Client, fault: str
+) -> None:
+    entrance = behind("Observer", fault=fault)
+    topic = entrance.cluster.topic(topic_name)
+    assert client.produce(entrance, topic, 20) == 20
+    assert client.consume(entrance, topic, 20) == values(20)
+    assert entrance.proxy is not None
+    faults = entrance.proxy.count("kproxy_filter_faults_total")
+    assert faults == 0 if fault == "another correlation id" else faults > 20  # that one is not the filter's to change
+
+
+@pytest.mark.parametrize("client", [Librdkafka(), KafkaPython()], ids=lambda client: client.name)
+def test_an_observer_that_fails_at_heads_and_tails_disturbs_no_client(
+    behind: Behind, topic_name: str, client: Client
+) -> None:
+    entrance = behind("ObserverOfParts", fault="raises")
+    topic = entrance.cluster.topic(topic_name)
+    assert client.produce(entrance, topic, 20) == 20
+    assert client.consume(entrance, topic, 20) == values(20)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("fault", FAULTS)
+def test_an_observer_that_fails_at_every_hook_disturbs_no_client_of_java(
+    behind: Behind, topic_name: str, fault: str
+) -> None:
+    entrance = behind("Observer", fault=fault)
+    topic = entrance.cluster.topic(topic_name)
+    assert Java().produce(entrance, topic, 20) == 20
+    for protocol in ("classic", "consumer"):
+        got = Java().consume(entrance, topic, 20, group_id=f"{topic}-{protocol}", group_protocol=protocol)
+        assert got == values(20)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("fault", ["raises", "hangs", "grows past the cap", "no verdict"])
+@pytest.mark.parametrize("direction", ["request", "response"])
+def test_a_policy_that_fails_gives_java_an_error_that_it_knows_at_every_api(
+    behind: Behind, topic_name: str, direction: str, fault: str
+) -> None:
+    """Each start ends with Kafka's own exception, which says what went wrong, or that time ran out where Java tries again."""
+    entrance = behind("Policy")
+    topic = entrance.cluster.topic(topic_name)
+    assert Librdkafka().produce(entrance, topic, 20) == 20
+    cases = [f"{direction} {api} {fault}" for api in STARTS]
+    program = str(Path(__file__).with_name("Failing.java"))
+    words = java(NEWEST, program, entrance.bootstrap, topic, "control Produce", *cases, heap="512m")
+    run = subprocess.run(words, capture_output=True, text=True, timeout=400, check=True)
+    ends = dict(line.split("|", 1) for line in run.stdout.splitlines() if "|" in line)
+    assert ends.keys() == {"control Produce", *cases}, run.stderr[-2_000:]
+    assert ends.pop("control Produce") == "done"
+    unclear = {
+        case: end
+        for case, end in ends.items()
+        if any(word in end for word in MISREAD)
+        or not any(word in end + run.stderr for word in (*KNOWN, "TimeoutException"))
+    }
+    assert unclear == {}
+    assert {case for case, end in ends.items() if end == "done"} == set()
+    told = {case.split()[1] for case, end in ends.items() if any(word in end for word in KNOWN)}
+    assert told >= set(STARTS) - {"ApiVersions", "Metadata", "ListOffsets", "Fetch"}  # which it asks again
