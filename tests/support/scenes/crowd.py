@@ -64,8 +64,8 @@ def reader_of_bad_batches(rows: Rows) -> None:
         reader.fetch(n / 24, "bad", n, end=n + 1, count=1, size=6_000)
         stamp = moment(n + (7_200 if n % 2 else -7_200))
         _last(rows, "record_batches", magic=n % 2, max_timestamp=stamp)
-        if n % 100 == 0:
-            _last(rows, "record_batches", size=1_048_000, error_code=2)
+        if n % 100 < 2:
+            _last(rows, "record_batches", size=1_048_000, error_code=2 * (n % 100))
     for n in range(200):  # one partition has nearly all
         reader.fetch(60 + n, "skewed", n, 0 if n else 1, end=n, count=500)
 
@@ -152,6 +152,44 @@ def members(rows: Rows) -> None:
     two.group(100, "leave", "g", api=ApiKey.LEAVE_GROUP, member_id="g-1", reason="the consumer is being closed")
     two.group(110, "join", "g", member_id="g-2", response_generation=3, group_instance_id="i-1", **shared)
 
+    two.group(120, "leave", "h", api=ApiKey.LEAVE_GROUP, member_id="h-1", error_code=25)
+    two.group(125, "join", "h", member_id="h-2", response_generation=1, **shared)
+    for n, client in enumerate((one, two)):  # a group with nothing to assign
+        client.event(130, 1, "assign", "empty", member_id=f"e-{n}", generation=1, assignment=[], error_code=0)
+    one.event(131, 1, "sync", "g", member_id="g-0", generation=2, assignment=[], error_code=0)
+    one.event(132, 1, "assign", "g", member_id="g-9", generation=2, assignment=[], error_code=27)
+    for n, (topics, code) in enumerate(((["b"], 26), (["a", "c"], 0))):
+        other = rows.client(f"member-{3 + n}")
+        other.group(3, "join", "g", member_id=f"o-{n}", error_code=code, **{**shared, "subscribed_topics": topics})
+        other.ask(200, ApiKey.METADATA)
+
+
+def refused_committer(rows: Rows) -> None:
+    """Commits of single records that the broker refuses move nothing on."""
+    client = rows.client("refused")
+    for n in range(150):
+        client.commit(n / 4, "refused", "t", n)
+        _last(rows, "offsets", error_code=27)
+
+
+def creator(rows: Rows) -> None:
+    """Topics that are there when another API, or no topic, was said to be missing, or that were there before."""
+    client = rows.client("creator")
+    client.ask(0, ApiKey.METADATA, described_topics=["deleted"])
+    client.error(1, ApiKey.PRODUCE, 3, "made-1")
+    client.error(1, ApiKey.METADATA, 3, "made-2", kind="none")
+    client.error(1, ApiKey.METADATA, 3, "made-3", 0)
+    client.error(1, ApiKey.METADATA, 17, "made-4")
+    client.error(2, ApiKey.METADATA, 3, "deleted")
+    client.ask(5, ApiKey.METADATA, described_topics=["made-1", "made-2", "made-3", "made-4"])
+
+
+def nameless(rows: Rows) -> None:
+    """Requests without a client id that have none to give: of a broker of 0.8, and responses whose request was not seen."""
+    client = rows.client(None)
+    client.ask(0, ApiKey.CONTROLLED_SHUTDOWN, api_version=0)
+    client.ask(1, ApiKey.METADATA, api_key=None, api_name=None, api_version=None)
+
 
 def worker_of_connect(rows: Rows) -> None:
     """A group that is no consumer's has nothing to commit, and one that reads little has no need yet."""
@@ -214,6 +252,9 @@ MEMBERS: tuple[Member, ...] = (
     erring,
     slow_by_design,
     members,
+    refused_committer,
+    creator,
+    nameless,
     worker_of_connect,
     restarted,
     asking,

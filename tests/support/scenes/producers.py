@@ -156,6 +156,15 @@ def _write(tables: Rows, producer: "object", at: float) -> None:
     tables.tables["exchanges"][-1]["transactional_id"] = "etl-1"
 
 
+@scene("open_transaction", outcome="unfinished", records=1, severity="critical")
+def _(tables: Rows, bad: bool) -> None:
+    producer = tables.client("etl")
+    producer.produce(0, "facts", producer_id=5, producer_epoch=0, is_transactional=True)
+    failed = [ErrorCode.CONCURRENT_TRANSACTIONS] if bad else []
+    producer.ask(5, ApiKey.END_TXN, producer_id=5, committed=True, error_codes=failed)
+    producer.ask(200, ApiKey.METADATA)
+
+
 @scene("producer_fenced", client_id="etl", transactional_id="etl-1", errors=1, error_name="PRODUCER_FENCED")
 def _(tables: Rows, bad: bool) -> None:
     code = ErrorCode.PRODUCER_FENCED if bad else ErrorCode.CONCURRENT_TRANSACTIONS

@@ -19,7 +19,7 @@ class Scene(NamedTuple):
 
 def example_fits(row: Mapping[str, Any], tables: Rows) -> bool:
     """Whether the exchange that a row names as its example is there, and lies between the first and the last time of the row."""
-    if not row["first_at"] <= row["last_at"]:
+    if row["first_at"] is None or row["last_at"] is None or row["first_at"] > row["last_at"]:
         return False
     if row["exchange"] is None:
         return any(each["connection_id"] == row["connection_id"] for each in tables.tables["connections"])
