@@ -71,6 +71,11 @@ def total(metric: str, by: str = "", *conditions: str) -> str:
     return f"sum{f' by ({by})' if by else ''} ({rate(metric, *conditions)})"
 
 
+def seen(expression: str) -> str:
+    """Without the series that stand at 0."""
+    return f"{expression} > 0"
+
+
 def most(expression: str, count: int = 10) -> str:
     """The largest."""
     return f"topk({count}, {expression})"
@@ -180,7 +185,7 @@ OVERVIEW = Page(
                     "cps",
                     (
                         Query(total("kproxy_connections_opened_total"), "opened"),
-                        Query(total("kproxy_connections_closed_total", "cause"), "closed: {{cause}}"),
+                        Query(seen(total("kproxy_connections_closed_total", "cause")), "closed: {{cause}}"),
                     ),
                 ),
             ),
@@ -437,7 +442,7 @@ ERRORS = Page(
                     "Closed, by cause",
                     "",
                     "cps",
-                    (Query(total("kproxy_connections_closed_total", "cause"), "{{cause}}"),),
+                    (Query(seen(total("kproxy_connections_closed_total", "cause")), "{{cause}}"),),
                 ),
                 Panel(
                     "Towards brokers",
@@ -593,7 +598,7 @@ PROXY = Page(
                     "Exchanges that passed and are not in the log, and bodies of which only the beginning is.",
                     "reqps",
                     (
-                        Query(total("kproxy_exchanges_left_out_total", "reason"), "exchanges: {{reason}}"),
+                        Query(seen(total("kproxy_exchanges_left_out_total", "reason")), "exchanges: {{reason}}"),
                         Query(total("kproxy_bodies_left_out_total"), "bodies"),
                     ),
                 ),

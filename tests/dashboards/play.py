@@ -59,9 +59,9 @@ def traffic(brokers: Cluster, bootstrap: str, minutes: float) -> None:
     """Let clients work, come and go; restart a broker in the middle."""
     over, leaves = threading.Event(), threading.Event()
     work = [
-        (produce, (bootstrap, "shop", "orders", 300.0, over), {"compression.type": "lz4"}),
+        (produce, (bootstrap, "shop", "orders", 100.0, over), {"compression.type": "lz4"}),
         (produce, (bootstrap, "billing", "payments", 40.0, over), {"acks": "all"}),
-        (produce, (bootstrap, "web", "clicks", 500.0, over), {"compression.type": "zstd", "acks": 1}),
+        (produce, (bootstrap, "web", "clicks", 150.0, over), {"compression.type": "zstd", "acks": 1}),
         (consume, (bootstrap, "shipping", "shipping-1", ["orders"], 0.0, over), {}),
         (consume, (bootstrap, "shipping", "shipping-2", ["orders"], 0.0, leaves), {}),
         (consume, (bootstrap, "reports", "reports-1", ["clicks", "payments"], 0.02, over), {}),
@@ -91,8 +91,8 @@ def main() -> None:
         sys.exit("prometheus is not installed")
     with tempfile.TemporaryDirectory(prefix="kproxy-play-") as name:
         folder = Path(name)
+        (folder / "kafka").mkdir()
         brokers = Cluster(folder / "kafka", NEWEST, nodes=3)
-        brokers.folder.mkdir()
         proxy = Proxy(folder / "kproxy", [cluster(brokers.bootstrap(), filters=FILTERS)])
         server = None
         try:
