@@ -71,6 +71,12 @@ def total(metric: str, by: str = "", *conditions: str) -> str:
     return f"sum{f' by ({by})' if by else ''} ({rate(metric, *conditions)})"
 
 
+def recent(metric: str, by: str = "", *conditions: str) -> str:
+    """How much it grew in the last minute, also where its series began in it, of which rate() and increase() know nothing."""
+    now = chosen(metric, *conditions)
+    return f"sum{f' by ({by})' if by else ''} (clamp_min({now} - ({now} offset 1m), 0) or {now})"
+
+
 def seen(expression: str) -> str:
     """Without the series that stand at 0."""
     return f"{expression} > 0"
@@ -123,7 +129,7 @@ OVERVIEW = Page(
                     "Errors",
                     "Responses with an error code, of all. Some are part of normal work, as MEMBER_ID_REQUIRED.",
                     "percentunit",
-                    (Query(ratio(total("kproxy_response_errors_total"), total("kproxy_responses_total"))),),
+                    (Query(ratio(recent("kproxy_response_errors_total"), recent("kproxy_responses_total"))),),
                     "now",
                     4,
                 ),
@@ -169,9 +175,9 @@ OVERVIEW = Page(
                 ),
                 Panel(
                     "Errors by API",
-                    "Responses with an error code.",
-                    "reqps",
-                    (Query(most(total("kproxy_response_errors_total", "api, error")), "{{api}} {{error}}"),),
+                    "Responses with an error code, in a minute.",
+                    "short",
+                    (Query(most(seen(recent("kproxy_response_errors_total", "api, error"))), "{{api}} {{error}}"),),
                 ),
                 Panel(
                     "Latency by API, 99 %",
@@ -283,9 +289,9 @@ CLIENTS = Page(
                 ),
                 Panel(
                     "Logins",
-                    "SASL, by mechanism and result.",
-                    "reqps",
-                    (Query(total("kproxy_sasl_logins_total", "mechanism, result"), "{{mechanism}} {{result}}"),),
+                    "SASL in a minute, by mechanism and result.",
+                    "short",
+                    (Query(recent("kproxy_sasl_logins_total", "mechanism, result"), "{{mechanism}} {{result}}"),),
                 ),
             ),
         ),
@@ -388,25 +394,25 @@ ERRORS = Page(
             (
                 Panel(
                     "Errors",
-                    "Responses with an error code, by API and error.",
-                    "reqps",
-                    (Query(most(total("kproxy_response_errors_total", "api, error"), 20), "{{api}} {{error}}"),),
+                    "Responses with an error code in a minute, by API and error.",
+                    "short",
+                    (Query(most(seen(recent("kproxy_response_errors_total", "api, error")), 20), "{{api}} {{error}}"),),
                     width=16,
                 ),
                 Panel(
-                    "Errors in this time",
+                    "Errors since kproxy started",
                     "By API and error.",
                     "short",
-                    (Query(f"sum by (api, error) (increase({chosen('kproxy_response_errors_total')}[$__range])) > 0"),),
+                    (Query(f"sum by (api, error) ({chosen('kproxy_response_errors_total')}) > 0"),),
                     "table",
                 ),
                 Panel(
                     "Leaders and coordinators",
-                    "A short burst at a restart of a broker is normal.",
-                    "reqps",
+                    "In a minute. A short burst at a restart of a broker is normal.",
+                    "short",
                     (
                         Query(
-                            total(
+                            recent(
                                 "kproxy_response_errors_total",
                                 "error",
                                 'error=~"NOT_LEADER_OR_FOLLOWER|FENCED_LEADER_EPOCH|LEADER_NOT_AVAILABLE|NOT_COORDINATOR|'
@@ -418,8 +424,8 @@ ERRORS = Page(
                 ),
                 Panel(
                     "Authorization and authentication",
-                    "",
-                    "reqps",
+                    "In a minute.",
+                    "short",
                     (
                         Query(
                             total("kproxy_response_errors_total", "error", 'error=~".*AUTHORIZATION_FAILED|SASL_.*"'),
@@ -604,11 +610,11 @@ PROXY = Page(
                 ),
                 Panel(
                     "Not read",
-                    "Exchanges in which something could not be read, and connections that are not Kafka.",
-                    "reqps",
+                    "In a minute: exchanges in which something could not be read, connections that are not Kafka.",
+                    "short",
                     (
-                        Query(total("kproxy_undecoded_exchanges_total", "api"), "{{api}}"),
-                        Query(total("kproxy_analysis_not_kafka_total"), "not Kafka"),
+                        Query(seen(recent("kproxy_undecoded_exchanges_total", "api")), "{{api}}"),
+                        Query(recent("kproxy_analysis_not_kafka_total"), "not Kafka"),
                     ),
                 ),
                 Panel(

@@ -75,7 +75,7 @@ def _number(text: str) -> float | None:
 
 
 def _name(query: Query, title: str, labels: dict[str, str]) -> str:
-    name = query.legend or ("  ".join(labels.values()) or title)
+    name = query.legend or ("  ".join(labels[label] for label in sorted(labels)) or title)
     for label, value in labels.items():
         name = name.replace("{{" + label + "}}", value)
     return name
@@ -108,7 +108,7 @@ def picture(panel: Panel, source: Source) -> dict[str, Any]:
         "encoding": {
             "x": {"field": "time", "type": "temporal", "title": None, "axis": {"format": "%H:%M:%S", "tickCount": 4}},
             "y": y,
-            "color": {"field": "series", "type": "nominal", "legend": legend},
+            "color": {"field": "series", "type": "nominal", "legend": legend, "scale": {"scheme": "tableau20"}},
         },
     }
 
@@ -119,10 +119,10 @@ def _shown(value: float | None, unit: str) -> str:
     if unit == "percentunit":
         return f"{value:.1%}"
     if unit == "s":
-        return f"{value * 1000:.3g} ms"
+        return f"{value:.3g} s" if value >= 1 else f"{value * 1000:.3g} ms"
     if unit in ("Bps", "bytes"):
         return f"{value / 1e6:.3g} MB" + ("/s" if unit == "Bps" else "")
-    return f"{value:,.4g}" + (f" {UNITS[unit]}" if UNITS[unit] else "")
+    return (f"{value:,.0f}" if value >= 100 else f"{value:.3g}") + (f" {UNITS[unit]}" if UNITS[unit] else "")
 
 
 def draw(page: Page, source: Source) -> bytes:
@@ -145,7 +145,7 @@ def draw(page: Page, source: Source) -> bytes:
         "config": {"view": {"stroke": "#dddddd"}, "font": "sans-serif"},
         "background": "white",
     }
-    png: bytes = vl_convert.vegalite_to_png(json.dumps(whole), scale=1.0)
+    png: bytes = vl_convert.vegalite_to_png(json.dumps(whole), scale=0.8)
     return png
 
 
