@@ -179,6 +179,9 @@ class Deny(Filter):
     gets UNKNOWN_TOPIC_ID where a rule asks for topics, and the client asks for Metadata. A fetch session that was not opened
     under the rules is not known, and the client opens another.
 
+    A regular expression of ConsumerGroupHeartbeat (KIP-848) names no topic: what a group is given by it is denied where it is
+    fetched, so let the rule be for Fetch as well.
+
     A condition that cannot be answered refuses the request: a value is null or of a wrong type, this version of the request
     lacks the field (others have it), or more than 100,000 things are named. Write clientId != null && clientId.startsWith("a").
 

@@ -24,7 +24,6 @@ STARTS = (  # what Java's clients of 4.3 send from their start to their first re
         "ApiVersions",
         "Metadata",
         "InitProducerId",
-        "AddPartitionsToTxn",
         "Produce",
         "EndTxn",
         "FindCoordinator",
