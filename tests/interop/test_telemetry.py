@@ -193,4 +193,5 @@ def test_a_collector_that_is_not_there_holds_up_no_one(behind: Behind, topic_nam
     produced(entrance, topic, "unheard", until=lambda: shown(entrance, "unheard"))
     assert len(Librdkafka().consume(entrance, topic, COUNT)) == COUNT
     assert entrance.proxy is not None
-    assert "metrics of clients cannot be exported" in entrance.proxy.log.read_text(encoding="utf-8")
+    log = entrance.proxy.log
+    eventually(lambda: "metrics of clients cannot be exported" in log.read_text(encoding="utf-8"), what="it is logged")
