@@ -5,7 +5,11 @@
     catalog.py      the output directory: which file is in it, whole or not at all; the quarantine
     divided.py      one large capture on all executors: the stages below
     files.py        inputs: paths, patterns, object stores
-    whole.py        one file to rows in one task
+    reading.py      small files, compressed ones and logs, one a task; large captures through divided.py
+    targets.py      rows to their places: files that tasks have written, on a disk that all see
+    by_spark.py     the same where Spark writes: chunks.py (rows in an RDD), writers.py (Parquet through Hadoop, Delta, Iceberg)
+    folders.py      the output directory as the driver sees it; hadoop_files.py: inputs that only Hadoop reaches
+    whole.py        one file to rows in one task, for the data source
     connection.py   one connection to rows, from blocks of its segments
     facts.py        what connections must know of each other: names of topics, roles, numbers
     head.py         the head of a capture, in one piece: which events wait for names
