@@ -8,7 +8,6 @@ Codec numbers are bits 0-2 of the attributes (CompressionType); zstd is legal fr
 import enum
 import zlib
 
-import cramjam
 import zstandard
 
 from kproxy.protocol.records import lz4_frames, snappy, zstd_frames
@@ -16,7 +15,7 @@ from kproxy.protocol.records.limits import DEFAULT_LIMITS, Limits
 from kproxy.protocol.records.unpacked import Unpacked
 
 GZIP = 31  # zlib's window bits for 32 KiB with gzip's header and trailer
-GZIP_LEVEL = 1
+GZIP_LEVEL = 4
 SHORTEST_MEMBER = 18  # bytes of a gzip header and trailer: what is shorter is not another member (GZIPInputStream)
 MEMBER = b"\x1f\x8b"
 MOST_MEMBERS = 4_096  # Kafka writes one
@@ -59,10 +58,11 @@ def decompress(codec: int, data: memoryview | bytes, magic: int = 2, limits: Lim
 
 
 def compress(codec: Codec, data: bytes, magic: int = 2) -> bytes:
-    """Compress the records of a batch as Kafka's own producer frames them; gzip for speed, at level 1 of the nine."""
+    """Compress the records of a batch as Kafka's own producer frames them; gzip at level 4, where a producer's default is 6."""
     if codec == Codec.GZIP:
-        # 150 MB/s, where zlib's level 6 has 35; of JSON the result is up to an eighth larger
-        return bytes(cramjam.gzip.compress(data, GZIP_LEVEL))
+        # of text and JSON twice as fast as level 6, and 2 to 15 % larger; level 1 is twice as fast again, and 15 to 50 % larger
+        stream = zlib.compressobj(GZIP_LEVEL, wbits=GZIP)
+        return stream.compress(data) + stream.flush()
     if codec == Codec.SNAPPY:
         return snappy.compress(data)
     if codec == Codec.LZ4:
