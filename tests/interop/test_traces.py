@@ -1,6 +1,7 @@
 """Exchanges as spans: what a collector gets is what the client has done, and belongs to the client's traces."""
 
 import secrets
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -177,3 +178,19 @@ def test_an_error_is_the_status_and_the_groups_are_named(behind: Behind, topic_n
         for api in ("JoinGroup", "SyncGroup", "LeaveGroup"):
             span = arrived(collector, api)[-1]
             assert attributes(span)["messaging.consumer.group.name"] == f"group-{topic_name}"
+
+
+@pytest.mark.long
+def test_a_collector_that_hangs_costs_spans_and_nothing_else(behind: Behind, topic_name: str) -> None:
+    with http_collector() as collector:
+        collector.hang = threading.Event()
+        entrance = behind(collector, timeout="300s")
+        topic = entrance.cluster.topic(topic_name)
+        produce(entrance, topic, [[]] * 6_000, **{"batch.num.messages": 1, "linger.ms": 0})
+        proxy = entrance.proxy
+        assert proxy is not None
+        eventually(lambda: proxy.count("kproxy_spans_total", 'outcome="dropped"') > 0, what="spans are dropped")
+        assert proxy.count("kproxy_spans_total", 'outcome="exported"') == 0
+        assert proxy.count("kproxy_analysis_up") == 1
+        proxy.process.terminate()
+        assert proxy.process.wait(60) == 0  # neither it nor the analyzer had to be killed

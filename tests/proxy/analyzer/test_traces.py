@@ -1,6 +1,8 @@
 """TraceExport in an analyzer: exchanges go in, a collector has their spans; another configuration changes where they go."""
 
 import asyncio
+import subprocess
+import sys
 
 import pytest
 
@@ -59,3 +61,10 @@ def test_another_configuration_is_used_from_then_on() -> None:
         assert (len(first.spans()), len(second.spans())) == (3, 1)
         [resource] = second.requests[0].resource_spans
         assert attributes(resource.resource)["service.name"] == "second"
+
+
+def test_without_traces_an_analyzer_imports_nothing_of_them() -> None:
+    code = "import sys, kproxy.proxy.analyzer.process; print(*(name for name in sys.modules if name.startswith(NAMES)))"
+    names = ("opentelemetry", "google.protobuf", "grpc", "kproxy.proxy.otlp", "kproxy.output.spans", "h11")
+    words = [sys.executable, "-c", f"NAMES = {names!r}; {code}"]
+    assert subprocess.run(words, check=True, capture_output=True, text=True).stdout.split() == []
