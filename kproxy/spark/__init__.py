@@ -63,22 +63,24 @@ no connection until it is whole) and pcapng with packets without times. ``ingest
 Where it differs from ``kproxy decode``: that gives up the connection that was silent longest when more than 32,768 are open
 (``closed`` is "evicted"); here none is given up. It waits for late names at any place, here in the first 32 MiB.
 
-What it costs. ``python -m tests.bench.spark`` on two cores that other programs kept busy (load 15), so in CPU seconds of all
-processes, on captures of a generated cluster (tests/bench: 96 long connections, thousands of short ones, MTU 1500, 12 KB an
-exchange):
+What it costs. ``python -m tests.bench.spark`` on two cores, in CPU seconds of all processes, on captures of a generated cluster
+(tests/bench: 96 long connections, thousands of short ones, MTU 1500, 12 KB an exchange):
 
-    capture     ingest on local[2]            largest JVM, worker    kproxy decode --format parquet, one process
-     256 MiB    24.9 s                        335 MiB, 148 MiB         3.1 s
-    1024 MiB    35.1 and 38.1 s (JVM 19.7)    385 MiB, 152 MiB         9.8 s
+    capture     ingest on local[2]     largest JVM, worker    kproxy decode --format parquet, one process
+      64 MiB      7.2 s                                         0.8 s    load 13
+    1024 MiB     12.7 s (JVM 4.1)      259 MiB, 132 MiB         5.7 s    load 4 to 20
+    2048 MiB     38.6 s (JVM 16.3)     379 MiB, 136 MiB        14.6 s    idle. This and all below: a JVM with its second
+    4096 MiB     64.3 s (JVM 18.8)     396 MiB, 136 MiB        23.2 s    compiler, SQL and pages, and one item at a time from
+    8192 MiB    117.1 s (JVM 20.8)     400 MiB, 139 MiB        50.5 s    a block; 1024 MiB took 30.9 s in that way
 
-About 21 s are the start of the JVM and of the Python workers. What each further GiB takes is 14 to 18 s, and 9 s in kproxy
-decode: per core 0.5 to 0.66 of it, and memory does not grow. In one process, without the JVM, the stages take (of 128 MiB, in
-s) survey 0.07, scan and write 0.18, read 0.03, decode 0.97, where kproxy decode takes 0.93. With Spark's own shuffle a further
-GiB took 36 s.
+About 6 s are the start of the JVM and of the Python workers; they were 21. What each further GiB takes was 12 to 13 s from 2 to
+8 GiB, and 6 in kproxy decode. From 64 MiB to 1 GiB it is 5.9 s now, and 5.2. Memory does not grow. Most of what the stages
+before the decode take is the kernel's, for pages of the staging folder that were never used before: of 512 MiB 0.3 to 1.5 s.
+With Spark's own shuffle a further GiB took 36 s.
 
-10 TB a day. 10 TB are 9,300 GiB; at 16 s a GiB that is 149,000 CPU seconds: 1.7 cores that are never idle. Sized for a busy
-hour with three times the mean, and half of it kept free: 12 cores, as three executors of four. Of memory 1 GiB for the JVM of
-each executor, and 0.5 GiB for each core's Python worker: 3 GiB an executor. Traffic of small requests costs more, because rows
+10 TB a day. 10 TB are 9,300 GiB; at 12 s a GiB, the dearest of the above, that is 112,000 CPU seconds: 1.3 cores that are never
+idle. Sized for a busy hour with three times the mean, and half of it kept free: 8 cores, as two executors of four. Of memory
+1 GiB for the JVM of each executor, and 0.5 GiB for each core's Python worker: 3 GiB an executor. Traffic of small requests costs more, because rows
 cost, not bytes: at the 17 MB/s that kproxy decode has for connections of a dozen requests (tests/bench, shape "tiny"), 10 TB
 are 590,000 s for it and about 800,000 here, or 10 cores at the mean and 60 for that busy hour. The network: each byte is read
 twice (survey, scan), written to the staging folder once and read again: 4 x 10 TB a day are 0.46 GB/s at the mean, 1.4 GB/s in
