@@ -44,21 +44,21 @@ other, a connection may live as long as the capture: its session holds what is i
 decoded by one task: it cannot be faster than that. Nothing is sorted but the index, so that nothing spills. The staging folder
 needs room for B once more while a capture is read.
 
-What connections tell each other. Since Kafka 3.1 requests name topics by id, and the response that tells the name is on another
-connection, mostly. The decode knows the names of the head, and reports those that a connection asked for in vain. If another
-connection learned one of them before that packet, all are decoded again with all names: the shuffle's files are still there, so
-that this costs one decode more. Roles of connections without SYN, and times that go back, come from the survey. So every event is
-read with what was shown by packets before it, as in one run.
+What connections tell each other. Since Kafka 3.1 requests name topics by id, and the response that tells the name is on
+another connection, mostly. The decode knows the names of the head, and reports those that a connection asked for in vain. If
+another connection learned one of them before that packet, all are decoded again with all names: the shuffle's files are still
+there, so that this costs one decode more. Roles of connections without SYN, and times that go back, come from the survey. So
+every event is read with what was shown by packets before it, as in one run.
 
 What was compared. (a) A data source whose partitions are ranges of bytes and whose rows are segments, then a grouped map
-(applyInArrow): holds a whole connection in memory. (b) Spark's shuffle of sorted blocks (``sorted_by_spark``): bounded, as the
-sort spills, but every byte is pickled twice and goes through the JVM twice, twice the CPU of the decode. (c) Files in the
-staging folder, which all tasks see anyway: two copies, and what was written serves a second round, too. (d) Each of N tasks reads
-the whole file and decodes its own connections: no shuffle, N times the reading. That is what the data source does with the option
-``partitions``, as a data source has no shuffle, and what suits compressed files. (c) is the one that is used.
+(applyInArrow): holds a whole connection in memory. (b) Spark's shuffle of sorted blocks (``sorted_by_spark``): bounded, as
+the sort spills, but every byte is pickled twice and goes through the JVM twice, twice the CPU of the decode. (c) Files in the
+staging folder, which all tasks see anyway: two copies, and what was written serves a second round, too. (d) Each of N tasks
+reads the whole file and decodes its own connections: no shuffle, N times the reading. That is what the data source does with
+the option ``partitions``, as a data source has no shuffle, and what suits compressed files. (c) is the one that is used.
 
-Not divided, read by one task: gzip and zstd (they have no places to begin at), captures with IP fragments (a datagram belongs to
-no connection until it is whole) and pcapng with packets without times. ``ingest`` says so, and reads files side by side.
+Not divided, read by one task: gzip and zstd (they have no places to begin at), captures with IP fragments (a datagram belongs
+to no connection until it is whole) and pcapng with packets without times. ``ingest`` says so, and reads files side by side.
 
 Where it differs from ``kproxy decode``: that gives up the connection that was silent longest when more than 32,768 are open
 (``closed`` is "evicted"); here none is given up. It waits for late names at any place, here in the first 32 MiB.
@@ -67,26 +67,26 @@ What it costs. ``python -m tests.bench.spark`` on two cores, in CPU seconds of a
 (tests/bench: 96 long connections, thousands of short ones, MTU 1500, 12 KB an exchange):
 
     capture     ingest on local[2]     largest JVM, worker    kproxy decode --format parquet, one process
-      64 MiB      7.2 s                                         0.8 s    load 13
-    1024 MiB     12.7 s (JVM 4.1)      259 MiB, 132 MiB         5.7 s    load 4 to 20
-    2048 MiB     38.6 s (JVM 16.3)     379 MiB, 136 MiB        14.6 s    idle. This and all below: a JVM with its second
-    4096 MiB     64.3 s (JVM 18.8)     396 MiB, 136 MiB        23.2 s    compiler, SQL and pages, and one item at a time from
-    8192 MiB    117.1 s (JVM 20.8)     400 MiB, 139 MiB        50.5 s    a block; 1024 MiB took 30.9 s in that way
+      64 MiB      7.2 s                                         0.8 s    other programs: load 13
+    1024 MiB     12.7 s (JVM 4.1)      259 MiB, 132 MiB         5.7 s    load 4
+    4096 MiB     50.9 s (JVM 7.6)      263 MiB, 134 MiB        32.9 s    load 20, which makes both slower
 
-About 6 s are the start of the JVM and of the Python workers; they were 21. What each further GiB takes was 12 to 13 s from 2 to
-8 GiB, and 6 in kproxy decode. From 64 MiB to 1 GiB it is 5.9 s now, and 5.2. Memory does not grow. Most of what the stages
-before the decode take is the kernel's, for pages of the staging folder that were never used before: of 512 MiB 0.3 to 1.5 s.
-With Spark's own shuffle a further GiB took 36 s.
+About 6 s are the start of the JVM and of the Python workers. What each further GiB takes is 12.7 s, and 9.1 in kproxy decode:
+per core 0.7 of it. Memory does not grow. An earlier version, on an idle machine, took 38.6, 64.3 and 117.1 s of 2, 4 and 8
+GiB (decode 14.6, 23.2 and 50.5), with a JVM that has its second compiler, SQL and pages, whose start took 21 s. Most of what
+the stages before the decode take is the kernel's, for pages of the staging folder that were never used before: of 512 MiB 0.3
+to 1.5 s. With Spark's own shuffle a further GiB took 36 s.
 
-10 TB a day. 10 TB are 9,300 GiB; at 12 s a GiB, the dearest of the above, that is 112,000 CPU seconds: 1.3 cores that are never
-idle. Sized for a busy hour with three times the mean, and half of it kept free: 8 cores, as two executors of four. Of memory
-1 GiB for the JVM of each executor, and 0.5 GiB for each core's Python worker: 3 GiB an executor. Traffic of small requests costs more, because rows
-cost, not bytes: at the 17 MB/s that kproxy decode has for connections of a dozen requests (tests/bench, shape "tiny"), 10 TB
-are 590,000 s for it and about 800,000 here, or 10 cores at the mean and 60 for that busy hour. The network: each byte is read
-twice (survey, scan), written to the staging folder once and read again: 4 x 10 TB a day are 0.46 GB/s at the mean, 1.4 GB/s in
-the busy hour, of which half is the staging folder's. Where captures are rotated below 256 MiB no capture is divided: then a
-byte is read once, and nothing is staged but rows. The tables of the
-capture above take 1 % of its size.
+10 TB a day. 10 TB are 9,300 GiB; at 12.7 s a GiB that is 118,000 CPU seconds: 1.4 cores that are never idle. Sized for a busy
+hour with three times the mean, and half of it kept free: 8 to 9 cores, as two executors of four or five. Of memory 1 GiB for
+the JVM of each executor, and 0.5 GiB for each core's Python worker: 3.5 GiB an executor. Traffic of small requests costs
+more, because rows cost, not bytes: at the 17 MB/s that kproxy decode has for connections of a dozen requests (tests/bench,
+shape "tiny"), 10 TB are 590,000 s for it and about 800,000 here, or 10 cores at the mean and 60 for that busy hour.
+
+The network: each byte is read twice (survey, scan), written to the staging folder once and read again: 4 x 10 TB a day are
+0.46 GB/s at the mean, 1.4 GB/s in the busy hour, of which half is the staging folder's. Where captures are rotated below 256
+MiB no capture is divided: then a byte is read once, and nothing is staged but rows. The tables of the capture above take 1 %
+of its size.
 
 To add
     a table         nothing here: kproxy.output.tables makes the rows. If it has no column of TIMES (parts.py), its rows go by
