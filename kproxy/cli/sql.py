@@ -6,7 +6,7 @@ import itertools
 import os
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 DONE, DAMAGED, INTERRUPTED = 0, 3, 130  # exit status, see app.py
 MOST_ROWS = 1_000  # of a table
 WIDEST_CELL = 80
+CRLF = "\r\n"
 
 
 class Format(StrEnum):
@@ -202,14 +203,17 @@ def _write_csv(reader: "pyarrow.RecordBatchReader", sink: Sink) -> None:
 
     safe = _safe_on_terminal()
     buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(reader.schema.names)
-    for row in rows_of(reader):
-        writer.writerow([safe(_text(plain(value))) for value in row.values()])
-        sink.write(buffer.getvalue().encode("utf-8", "backslashreplace"))
+    writer = csv.writer(buffer, lineterminator=CRLF)  # with which it quotes a CR inside a field, as it must be
+
+    def write(values: Iterable[Any]) -> None:
+        writer.writerow(values)
+        sink.write(f"{buffer.getvalue().removesuffix(CRLF)}\n".encode("utf-8", "backslashreplace"))
         buffer.seek(0)
         buffer.truncate()
-    sink.write(buffer.getvalue().encode("utf-8", "backslashreplace"))
+
+    write(reader.schema.names)
+    for row in rows_of(reader):
+        write(safe(_text(plain(value))) for value in row.values())
 
 
 def _write_json(reader: "pyarrow.RecordBatchReader", sink: Sink) -> None:
