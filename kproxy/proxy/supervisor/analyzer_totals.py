@@ -12,7 +12,7 @@ import msgspec
 
 from kproxy.proxy.messages import AnalyzerCounts
 
-MOST_SERIES, OTHER = 1_000, "__other__"  # as in analyzer/counts.py, whose imports the supervisor can do without
+MOST_SERIES, OTHER = 1_000, "__other__"  # as in analyzer/series.py, whose imports the supervisor can do without
 _OF_THE_MOMENT = ("at", "connections", "waiting_bytes", "most_lag_ns")
 
 

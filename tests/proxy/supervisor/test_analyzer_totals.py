@@ -1,6 +1,6 @@
 """What /metrics shows of the analyzer never goes down, however often its process is started again."""
 
-from kproxy.proxy.analyzer import counts
+from kproxy.proxy.analyzer import series
 from kproxy.proxy.messages import AnalyzerCounts, OutputCounts
 from kproxy.proxy.supervisor import analyzer_totals
 from kproxy.proxy.supervisor.analyzer_totals import MOST_SERIES, OTHER, AnalyzerTotals
@@ -47,7 +47,7 @@ def test_what_one_process_counted_stays_when_another_begins_at_0() -> None:
 
 
 def test_names_stay_bounded_over_any_number_of_processes() -> None:
-    assert (MOST_SERIES, OTHER) == (counts.MOST_SERIES, counts.OTHER) and analyzer_totals.__doc__
+    assert (MOST_SERIES, OTHER) == (series.MOST_SERIES, series.OTHER) and analyzer_totals.__doc__
     totals = AnalyzerTotals()
     for process in range(3):
         totals.note(AnalyzerCounts(errors=[(f"{process}-{n}", "NONE", 1) for n in range(MOST_SERIES)]))
