@@ -81,7 +81,7 @@ def sql(
       0  done
       2  wrong usage: a source that cannot be read, a mistake in the query
       3  a source is damaged: everything before the damage is in the tables
-    130  interrupted: while the source was read, the query ran over what was read until then
+    130  interrupted; the query ran over what was read until then
     """
     from kproxy.analyses.duck import Database, check_available  # noqa: PLC0415 - only this command and report
 

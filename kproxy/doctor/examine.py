@@ -1,5 +1,6 @@
 """All checks, in the order in which a person would look: the running kproxy, this machine, then each cluster."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -17,7 +18,7 @@ async def examine(config: Config, patience: float) -> AsyncIterator[Finding]:
 
     *patience*: seconds to wait for one answer; a whole broker has twice as much.
     """
-    running = look_for(config.admin, patience) if config.admin else None
+    running = await asyncio.to_thread(look_for, config.admin, patience) if config.admin else None
     if running:
         for finding in examine_running(running, _shown(config)):
             yield finding

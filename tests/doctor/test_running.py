@@ -1,5 +1,6 @@
 """A real `kproxy run` and what is said of it: alive, another configuration than the file, clients' way, clock."""
 
+import asyncio
 import json
 import subprocess
 import sys
@@ -8,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from kproxy.config import Config
 from kproxy.config.reading import read_config
 from kproxy.doctor.findings import State
 from kproxy.doctor.running import Running, examine_running, look_for
@@ -18,7 +20,7 @@ from tests.support.ports import free_ports
 
 @contextmanager
 def kproxy_run(folder: Path, bootstrap: str) -> Iterator[Path]:
-    """A running kproxy; gives its configuration."""
+    """A kproxy that starts; gives its configuration."""
     first = free_ports(12)
     file = folder / "kproxy.yaml"
     cluster = {"listen": f"127.0.0.1:{first}", "bootstrap": [bootstrap], "addresses": {"node_ids": [0]}}
@@ -27,11 +29,20 @@ def kproxy_run(folder: Path, bootstrap: str) -> Iterator[Path]:
     with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         try:
-            next(line for line in process.stderr if '"serving"' in line)
             yield file
         finally:
             process.terminate()
             process.stderr.read()
+
+
+async def until_ready(config: Config) -> None:
+    """Until its admin server answers, its analyzer runs and it has reached the broker, which lives in this process."""
+    assert config.admin is not None
+    while True:
+        running = await asyncio.to_thread(look_for, config.admin, PATIENCE_S)
+        if running is not None and running.ready["ready"] and running.values.get("kproxy_analysis_up"):
+            return
+        await asyncio.sleep(0.05)
 
 
 def test_a_running_kproxy(tmp_path: Path) -> None:
@@ -39,6 +50,7 @@ def test_a_running_kproxy(tmp_path: Path) -> None:
         async with broker() as port:
             with kproxy_run(tmp_path, f"127.0.0.1:{port}") as file:
                 config = read_config(str(file))
+                await until_ready(config)
                 assert problems(await findings(config)) == []
                 found = {one.subject: one for one in await findings(config)}
                 listen = config.clusters[0].listen

@@ -19,10 +19,10 @@ class Scene(NamedTuple):
 
 def example_fits(row: Mapping[str, Any], tables: Rows) -> bool:
     """Whether the exchange that a row names as its example is there, and lies between the first and the last time of the row."""
+    if row["exchange"] is None:  # its evidence is a connection, which may have no time in a scene
+        return any(each["connection_id"] == row["connection_id"] for each in tables.tables["connections"])
     if row["first_at"] is None or row["last_at"] is None or row["first_at"] > row["last_at"]:
         return False
-    if row["exchange"] is None:
-        return any(each["connection_id"] == row["connection_id"] for each in tables.tables["connections"])
     found = (each for each in tables.tables["exchanges"] if each["exchange"] == row["exchange"])
     return any(
         each["connection_id"] == row["connection_id"]

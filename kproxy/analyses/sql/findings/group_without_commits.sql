@@ -33,6 +33,7 @@ WITH members AS (
         client_address,
         max(software) AS software,
         min(at_us) AS joined_us,
+        min(at) AS joined_at,
         min(struct(at_us, connection_id, exchange)) AS example
     FROM client_group_events
     WHERE event IN ('join', 'sync', 'heartbeat') AND group_type IN ('classic', 'consumer') AND coalesce(error_code, 0) = 0
@@ -64,7 +65,7 @@ SELECT
     m.group_id,
     f.records,
     (f.last_us - greatest(f.first_us, m.joined_us)) DIV 1000000 AS seconds,
-    f.first_at,
+    least(f.first_at, m.joined_at) AS first_at,
     f.last_at,
     m.example.connection_id AS connection_id,
     m.example.exchange AS exchange
