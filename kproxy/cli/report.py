@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 DONE, DAMAGED, GATE, INTERRUPTED = 0, 3, 4, 130  # exit status, see app.py
 SEVERITIES = ("notice", "warning", "critical")
 WIDEST = 120
-FIRST_ANALYSES_S = 0.4  # CPU time for the analyses of the first answer
+FIRST_ANALYSES_S = 0.25  # CPU time for the analyses of the first answer
 BEFORE_METER_S = 0.5  # of analyses, until it is shown which one is run
 STILL_GROWING = "the file ends within this line"
 
