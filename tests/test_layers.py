@@ -37,7 +37,7 @@ MAY_IMPORT = {
         "spark",
         "doctor",
     },
-    "doctor": {"errors", "protocol", "filters", "config", "proxy"},
+    "doctor": {"errors", "protocol", "filters", "output", "config", "proxy"},
     "testing": {"errors", "protocol", "filters", "config", "proxy"},
     "spark": {"errors", "protocol", "session", "filters", "capture", "output", "pipeline", "config", "analyses"},
     "extract": {"errors", "protocol"},

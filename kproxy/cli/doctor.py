@@ -50,7 +50,7 @@ def doctor(
             raise UsageError(
                 f"no kproxy answers at {admin}: name its admin address, or give -c FILE to examine a configuration"
             )
-        return asyncio.run(_show(examine_admin(running, timeout), form))
+        return asyncio.run(_show(examine_admin(running), form))
     options = Options(
         file=config,
         listen=listen,

@@ -1,10 +1,8 @@
 """One broker as kproxy would reach it: name, port, TLS, what it speaks, whether it wants a login, and its clock."""
 
 import asyncio
-import socket
 import ssl
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from kproxy.config import BrokerTls, Cluster
@@ -20,7 +18,6 @@ from kproxy.proxy.network.upstream import Upstream
 
 NO_MECHANISM = '{"mechanism": "kproxy-doctor"}'  # no broker has it: its answer lists those that it has
 QUORUM = '{"topics": [{"topicName": "__cluster_metadata", "partitions": [{"partitionIndex": 0}]}]}'
-Connect = Callable[[], "asyncio.Future[socket.socket]"]
 
 
 @dataclass
@@ -125,31 +122,22 @@ async def _speaks(upstream: Upstream, found: Broker, tls: BrokerTls | None, pati
 async def _has_tls(upstream: Upstream, found: Broker, patience: float) -> bool:
     try:
         asking = await _open(upstream, found, BrokerTls(verify=False), patience)
-    except NoTls:
-        return False
-    except UpstreamError:
-        return False
     except ssl.SSLError:  # it may want a certificate of us
         return True
-    except OSError:
+    except (UpstreamError, NoTls, OSError):
         return False
     asking.abort()
     return True
 
 
 async def _names(upstream: Upstream, found: Broker, patience: float) -> list[str]:
-    """The names of its certificate, whoever signed it."""
+    """Return the names in the broker's certificate, which need not be valid; none where there is no handshake."""
     try:
-        connected = await upstream.connect(found.host, found.port)
-        options = {
-            "ssl": broker_context(BrokerTls(verify=False)),
-            "server_hostname": server_name(BrokerTls(), found.host),
-        }
-        _, writer = await asyncio.open_connection(sock=connected, ssl_handshake_timeout=patience, **options)  # type: ignore[arg-type]
-    except (UpstreamError, OSError):
+        asking = await _open(upstream, found, BrokerTls(verify=False), patience)
+    except (UpstreamError, NoTls, OSError):
         return []
-    encoded = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
-    writer.transport.abort()
+    encoded = asking.certificate()
+    asking.abort()
     return certificate_names(encoded)
 
 

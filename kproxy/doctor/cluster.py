@@ -10,7 +10,7 @@ from kproxy.config.ports import broker_ports, first_broker_port
 from kproxy.doctor.broker import Broker, ask_broker
 from kproxy.doctor.findings import Finding, good, note, problem, warning
 from kproxy.protocol import ApiKey
-from kproxy.protocol.addresses import ANY_HOSTS, join_address, parse_address, parse_ip, split_address
+from kproxy.protocol.addresses import ANY_HOSTS, MOST_PORT, join_address, parse_address, parse_ip, split_address
 
 AT_A_TIME = 32  # brokers
 MOST_NAMED = 5  # of a list in one sentence
@@ -134,8 +134,9 @@ def _about_ports(cluster: Cluster, brokers: Iterable[tuple[int, str, int]]) -> I
     if named and there and (gone := sorted(named - there)):
         yield note(subject, f"addresses.node_ids has {_listed(gone)}, which the cluster does not have now")
     highest = max(there, default=0)
-    if first_broker_port(cluster) + highest > 65_535:
-        what = f"broker {highest} would get port {first_broker_port(cluster) + highest}, above 65535"
+    port = first_broker_port(cluster) + highest
+    if port > MOST_PORT:
+        what = f"broker {highest} would get port {port}, above {MOST_PORT}"
         yield problem(subject, what, "set addresses.first_port lower, or use mode sni")
 
 
@@ -166,18 +167,15 @@ class Listening:
         candidates = [listen for listen, ports in self._own if port in ports]
         if not candidates:
             return False
-        try:
-            numbers = {str(found[4][0]) for found in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)}
-        except OSError:
-            return False
         return any(
             _is_local(number) if listen in ANY_HOSTS else number in _numbers(listen)
             for listen in candidates
-            for number in numbers
+            for number in _numbers(host)
         )
 
 
 def _numbers(host: str) -> set[str]:
+    """The IP addresses of a host; none where its name cannot be resolved."""
     try:
         return {str(found[4][0]) for found in socket.getaddrinfo(host, None)}
     except OSError:

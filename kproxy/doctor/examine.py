@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Any
 
 from kproxy.config import Config
 from kproxy.config.redaction import redacted
@@ -20,7 +19,7 @@ async def examine(config: Config, patience: float) -> AsyncIterator[Finding]:
     """
     running = await asyncio.to_thread(look_for, config.admin, patience) if config.admin else None
     if running:
-        for finding in examine_running(running, _shown(config)):
+        for finding in examine_running(running, redacted(config, BUILT_IN)):
             yield finding
     else:
         where = f"at {config.admin}" if config.admin else "here (no admin address)"
@@ -35,11 +34,7 @@ async def examine(config: Config, patience: float) -> AsyncIterator[Finding]:
             yield finding
 
 
-async def examine_admin(running: Running, patience: float) -> AsyncIterator[Finding]:
+async def examine_admin(running: Running) -> AsyncIterator[Finding]:
     """Examine a running kproxy by its admin pages alone."""
     for finding in examine_running(running, None):
         yield finding
-
-
-def _shown(config: Config) -> dict[str, Any]:
-    return redacted(config, BUILT_IN)

@@ -14,6 +14,7 @@ from kproxy.config import Cluster, Config
 from kproxy.doctor.findings import Finding, good, note, problem, warning
 from kproxy.doctor.tls_words import certificate_names, date_problems, is_for
 from kproxy.filters.options import OptionMistakes, Rotated, read_options
+from kproxy.output.times import render_size
 from kproxy.proxy.network.address_check import check_addresses_are_free
 
 FILES_OF_A_CLIENT = 2  # its connection and that to a broker
@@ -74,7 +75,7 @@ def _file_of(options: dict[str, Any]) -> Rotated | None:
 
 
 def _space(path: Path, wanted: int) -> Finding:
-    """Whether parts of *wanted* bytes in all fit beside what is there."""
+    """Check that the folder of *path* can be written to and has room for all rotated parts together, *wanted* bytes."""
     subject = f"space for {path}"
     folder = path.parent
     try:
@@ -89,18 +90,11 @@ def _space(path: Path, wanted: int) -> Finding:
         )
     parts = sum(part.stat().st_size for part in folder.glob(f"{path.stem}*") if part.is_file())
     if free < min(FULL, wanted):
-        return problem(subject, f"{_size(free)} are free in {folder}", "make space, or choose another folder")
+        return problem(subject, f"{render_size(free)} are free in {folder}", "make space, or choose another folder")
     if free + parts < wanted:
-        what = f"{_size(free)} are free in {folder}, and the parts that are kept may have {_size(wanted)}"
+        what = f"{render_size(free)} are free in {folder}, and the parts that are kept may have {render_size(wanted)}"
         return warning(subject, what, "lower most_size or keep, or make space")
-    return good(subject, f"{_size(free)} free, {_size(wanted)} at the most")
-
-
-def _size(count: int) -> str:
-    for unit, size in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
-        if count >= size:
-            return f"{count / size:.1f} {unit}"
-    return f"{count} bytes"
+    return good(subject, f"{render_size(free)} free, {render_size(wanted)} at the most")
 
 
 def _ports(config: Config) -> Finding:
@@ -121,7 +115,7 @@ def _listener_certificate(cluster: Cluster) -> Iterator[Finding]:
         yield (warning if words.startswith("expires") else problem)(
             subject, f"{cluster.listener_tls.certificate} {words}", "renew it"
         )
-    names = _pem_names(encoded)
+    names = certificate_names(encoded)
     wanted = _advertised_names(cluster)
     if missing := [name for name in wanted if not is_for(names, name)]:
         has = ", ".join(names) or "none"
@@ -133,19 +127,8 @@ def _listener_certificate(cluster: Cluster) -> Iterator[Finding]:
         yield good(subject, f"is for {', '.join(wanted)}")
 
 
-def _pem_names(encoded: bytes) -> list[str]:
-    import ssl  # noqa: PLC0415 - of the standard library; the certificate's text is all that is needed of it
-
-    start, end = encoded.find(b"-----BEGIN CERTIFICATE-----"), encoded.find(b"-----END CERTIFICATE-----")
-    text = encoded[start : end + len(b"-----END CERTIFICATE-----")].decode("ascii", "replace")
-    try:
-        return certificate_names(ssl.PEM_cert_to_DER_cert(text))
-    except ValueError:
-        return []
-
-
 def _advertised_names(cluster: Cluster) -> list[str]:
-    """The names by which clients are told to connect, as far as the configuration has them."""
+    """Return the host names that the configuration advertises to clients, with 0 for the node id."""
     patterns = [cluster.addresses.broker_name, cluster.addresses.advertise]
     return [pattern.replace("{node_id}", "0") for pattern in patterns if pattern]
 
@@ -165,7 +148,7 @@ class _Timex(ctypes.Structure):
 
 
 def _clock() -> Iterator[Finding]:
-    """Whether the kernel says that the clock is kept by NTP; containers are told that of their host."""
+    """Report that the kernel does not know of NTP keeping its clock (adjtimex(2)); in a container it is the host's clock."""
     timex = _Timex()
     try:
         state = ctypes.CDLL(None, use_errno=True).adjtimex(ctypes.byref(timex))

@@ -14,13 +14,13 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from kproxy import __version__
 from kproxy.config import Cluster, Config
+from kproxy.doctor.cluster import CLOCK_S
 from kproxy.doctor.findings import Finding, good, note, problem, warning
 from kproxy.errors import DecodeError
 from kproxy.protocol.addresses import ANY_HOSTS, join_address, parse_address
 from kproxy.proxy.asking import Asking
 
 MOST_PAGE = 64 << 20  # bytes
-CLOCK_S = 60.0
 BEHIND_S = 5.0
 
 

@@ -71,12 +71,19 @@ def _explain_certificate(error: ssl.SSLCertVerificationError, name: str, names: 
     )
 
 
+def _load(encoded: bytes) -> x509.Certificate:
+    """Load a certificate, the first one of PEM. Raises ValueError."""
+    if b"-----BEGIN" in encoded:
+        return x509.load_pem_x509_certificate(encoded)
+    return x509.load_der_x509_certificate(encoded)
+
+
 def certificate_names(encoded: bytes | None) -> list[str]:
-    """The names of a certificate (DER): its subject alternative names, else its common name."""
+    """The names of a certificate (DER or PEM): its subject alternative names, else its common name."""
     if encoded is None:
         return []
     try:
-        certificate = x509.load_der_x509_certificate(encoded)
+        certificate = _load(encoded)
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
         return [*names.get_values_for_type(x509.DNSName), *map(str, names.get_values_for_type(x509.IPAddress))]
     except x509.ExtensionNotFound:
@@ -97,10 +104,7 @@ def is_for(names: list[str], host: str) -> bool:
 def date_problems(encoded: bytes, now: datetime.datetime) -> Iterator[str]:
     """What is wrong with the dates of a certificate (DER or PEM)."""
     try:
-        load = (
-            x509.load_pem_x509_certificate if encoded.lstrip().startswith(b"-----") else x509.load_der_x509_certificate
-        )
-        certificate = load(encoded)
+        certificate = _load(encoded)
     except ValueError:
         return
     if now > certificate.not_valid_after_utc:

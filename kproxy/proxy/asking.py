@@ -48,6 +48,12 @@ class Asking:
         trailing = response.check(version, answer, trailing=True).trailing
         return response.decode(version, answer, trailing=trailing)
 
+    def certificate(self) -> bytes | None:
+        """Return the broker's certificate (DER); None without TLS."""
+        side = self._writer.get_extra_info("ssl_object")
+        encoded: bytes | None = None if side is None else side.getpeercert(binary_form=True)
+        return encoded
+
     def close(self) -> None:
         """Close the connection."""
         self._writer.close()

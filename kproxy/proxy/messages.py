@@ -244,18 +244,8 @@ class AnalyzerSeries(Message, frozen=True, tag="series"):
 
 ToWorker: TypeAlias = Configure | Brokers | Learned | ReloadCertificates | ListConnections | Drain
 ToAnalyzer: TypeAlias = Configure | ForgetWorker | Drain
-ToSupervisor: TypeAlias = (
-    Ready
-    | Failed
-    | LogEvent
-    | Drained
-    | Brokers
-    | Learned
-    | BrokerReach
-    | JournalState
-    | ClientMetrics
-    | Connections
-    | Alive
-    | AnalyzerCounts
-    | AnalyzerSeries
+# What of ToSupervisor a Child does not handle itself, and passes on to the Fleet.
+ToFleet: TypeAlias = (
+    Brokers | Learned | BrokerReach | JournalState | ClientMetrics | Connections | AnalyzerCounts | AnalyzerSeries
 )
+ToSupervisor: TypeAlias = Ready | Failed | LogEvent | Drained | Alive | ToFleet

@@ -15,7 +15,10 @@ def der(file: str) -> bytes:
 
 
 def test_names_are_those_of_the_certificate() -> None:
-    assert sorted(certificate_names(der(certificates().server.certificate))) == sorted(ALTERNATIVES)
+    file = certificates().server.certificate
+    assert sorted(certificate_names(der(file))) == sorted(ALTERNATIVES)
+    with_text = b"Bag Attributes: none\n" + Path(file).read_bytes()  # as `openssl pkcs12` writes it
+    assert sorted(certificate_names(with_text)) == sorted(ALTERNATIVES)
     assert certificate_names(der(certificates().client.certificate)) == ["alice"]  # no alternatives: its common name
     assert certificate_names(b"no certificate") == [] == certificate_names(None)
 

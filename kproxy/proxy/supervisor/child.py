@@ -15,20 +15,13 @@ from kproxy.proxy.child_process import ChildArguments
 from kproxy.proxy.logs import LogKeys, Relay, log
 from kproxy.proxy.messages import (
     Alive,
-    AnalyzerCounts,
-    AnalyzerSeries,
-    BrokerReach,
-    Brokers,
-    ClientMetrics,
     Configure,
-    Connections,
     Drained,
     Failed,
-    JournalState,
-    Learned,
     LogEvent,
     Message,
     Ready,
+    ToFleet,
     ToSupervisor,
 )
 from kproxy.proxy.supervisor.processes import Process, start_child
@@ -51,18 +44,7 @@ class ChildListener(Protocol):
     async def started(self, child: "Child") -> None:
         """Called when a process was started and its channel is open."""
 
-    async def on_message(
-        self,
-        child: "Child",
-        message: Brokers
-        | Learned
-        | BrokerReach
-        | JournalState
-        | ClientMetrics
-        | Connections
-        | AnalyzerCounts
-        | AnalyzerSeries,
-    ) -> None:
+    async def on_message(self, child: "Child", message: ToFleet) -> None:
         """Called for a message that Child does not handle itself."""
 
     def ended(self, child: "Child", code: int | None) -> None:

@@ -21,6 +21,7 @@ from kproxy.proxy.messages import (
     JournalState,
     Learned,
     Message,
+    ToFleet,
 )
 from kproxy.proxy.shared_counts import SharedCounts
 from kproxy.proxy.shared_sets import LearnedSets
@@ -158,18 +159,7 @@ class Fleet:
         """Send a new process its configuration; a worker also the brokers that other workers have learned."""
         self._start_task(self._prepare(child), f"configure {child.name}")
 
-    async def on_message(
-        self,
-        child: Child,
-        message: Brokers
-        | Learned
-        | BrokerReach
-        | JournalState
-        | ClientMetrics
-        | Connections
-        | AnalyzerCounts
-        | AnalyzerSeries,
-    ) -> None:
+    async def on_message(self, child: Child, message: ToFleet) -> None:
         """Pass on to the other workers what one has learned, and the rest to Overview."""
         match message:
             case Brokers():
