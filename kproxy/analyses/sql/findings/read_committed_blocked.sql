@@ -26,20 +26,11 @@ reference: https://kafka.apache.org/documentation/#consumerconfigs_isolation.lev
 parameters:
   min_seconds: {default: 60, meaning: "Shorter waits at the same last stable offset are not listed."}
   min_fetches: {default: 5, meaning: "Fewer fetches in that state are not listed."}
-needs: [client_offsets]
+needs: [fetch_positions]
 verdict: "{rows:partition/partitions} where a consumer waits for an open transaction. Longest: {client_id} at {client_address}, at offset {last_stable_offset:d} of {topic}-{partition} for {seconds:,} s; {waiting:offset is/offsets are} held back. End that transaction: kafka-transactions.sh find-hanging."
 order: 17
 */
-WITH asked AS (
-    SELECT
-        *,
-        last_value(offset) IGNORE NULLS OVER (
-            PARTITION BY connection_id, topic, partition ORDER BY exchange ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
-        ) AS position
-    FROM client_offsets
-    WHERE kind = 'fetch' AND replica_id < 0
-),
-found AS (
+WITH found AS (
     SELECT
         connection_id,
         client_id,
@@ -55,7 +46,7 @@ found AS (
         min(at) AS first_at,
         max(at) AS last_at,
         min(exchange) AS exchange
-    FROM asked
+    FROM fetch_positions
     WHERE error_code = 0 AND last_stable_offset >= 0 AND high_watermark > last_stable_offset AND position >= last_stable_offset
     GROUP BY connection_id, client_id, client_address, broker, topic, partition, last_stable_offset
 )

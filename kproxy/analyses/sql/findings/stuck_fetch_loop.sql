@@ -30,19 +30,13 @@ parameters:
   min_fetches: {default: 20, meaning: "Fewer fetches of the same offset are not listed."}
   min_seconds: {default: 5, meaning: "Consumers that went on within this time are not listed."}
   min_percent: {default: 40, meaning: "Share of these among the consumer's fetches of the partition meanwhile; a client that reads a whole topic again and again has less."}
-needs: [client_offsets, record_batches]
+needs: [fetch_positions, record_batches]
 verdict: "{rows:partition is/partitions are} stuck: a consumer fetches the same offset again and again. Most: {client_id} at {client_address}, offset {offset:d} of {topic}-{partition}, {fetches:time/times} in {seconds:,} s, {with_records:,} of them with records; the partition goes on to {readable_end:d}. Look for a record there that it cannot handle."
 order: 15
 */
 WITH asked AS (
-    SELECT
-        *,
-        CASE WHEN last_stable_offset >= 0 THEN last_stable_offset ELSE high_watermark END AS readable_end,
-        last_value(offset) IGNORE NULLS OVER (
-            PARTITION BY connection_id, topic, partition ORDER BY exchange ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
-        ) AS position
-    FROM client_offsets
-    WHERE kind = 'fetch' AND replica_id < 0
+    SELECT *, CASE WHEN last_stable_offset >= 0 THEN last_stable_offset ELSE high_watermark END AS readable_end
+    FROM fetch_positions
 ),
 repeated AS (
     SELECT
