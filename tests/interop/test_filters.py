@@ -130,6 +130,12 @@ def test_audit_counts_exactly_when_workers_are_killed(behind: Behind, tmp_path: 
     eventually(
         lambda: create(entrance, f"{topic_name}-last") in ([None], ["TOPIC_ALREADY_EXISTS"]), what="a new worker"
     )
+    files = [tmp_path / f"audit-{worker}.jsonl.counts" for worker in (0, 1)]
+    # What a killed worker had in flight is said when the next one opens its file, and the other worker may answer before
+    eventually(
+        lambda: all(seen == written + dropped for seen, written, dropped in map(counts, files)),
+        what="both workers opened their files again",
+    )
     entrance.proxy.close()
     told = lines(tmp_path)
     created = {each["name"] for line in told if line.get("outcome") == "done" for each in line["resources"]}

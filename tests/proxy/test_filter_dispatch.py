@@ -300,7 +300,7 @@ def test_a_client_that_is_muted_is_not_read_before_its_time_is_over() -> None:
         assert await made.receive(made.client, 10) == response(1, ANSWER)
         await made.send(made.client, beat(2) + beat(3))
         assert await made.receive(made.broker, len(beat(2))) == beat(2)
-        assert loop.time() - began >= 0.2
+        assert loop.time() - began > 0.2 - 0.002  # the clock of uvloop counts whole milliseconds
         assert await made.receive(made.broker, len(beat(3))) == beat(3)
 
     run(work)
