@@ -36,17 +36,19 @@ MAY_IMPORT = {
         "analyses",
         "spark",
         "doctor",
+        "page",
     },
     "doctor": {"errors", "protocol", "filters", "output", "config", "proxy"},
     "testing": {"errors", "protocol", "filters", "config", "proxy"},
     "spark": {"errors", "protocol", "session", "filters", "capture", "output", "pipeline", "config", "analyses"},
+    "page": {"errors", "protocol", "session", "capture", "output", "pipeline", "config", "proxy", "analyses"},
     "extract": {"errors", "protocol"},
 }
 WAITS_OR_ASKS_THE_TIME = {"asyncio", "selectors", "select", "socket", "socketserver", "ssl", "time", "uvloop"}
-MAY_WAIT = {"proxy", "cli", "spark", "testing", "doctor"}
+MAY_WAIT = {"proxy", "cli", "spark", "testing", "doctor", "page"}
 READS_CERTIFICATES = ("config", "ssl")  # the one module of these that it may import: it opens no connection
 INPUT_OUTPUT = {"http", "os", "pathlib", "shutil", "subprocess", "tempfile", "threading", "urllib"}
-ONLY_IN = {"pyspark": "spark", "duckdb": "analyses", "sqlglot": "analyses"}
+ONLY_IN = {"pyspark": {"spark"}, "duckdb": {"analyses", "page"}, "sqlglot": {"analyses"}}
 NO_INPUT_OUTPUT = {"protocol", "session", "filters"}
 
 CYTHON_IMPORT = re.compile(r"^\s*(?:from\s+([\w.]+)\s+c?import\s+\(?([\w ,]*)|c?import\s+([\w.]+))", re.MULTILINE)
@@ -81,7 +83,7 @@ def forbidden(room: str, name: str) -> bool:
     if top in WAITS_OR_ASKS_THE_TIME:
         return room not in MAY_WAIT and (room, top) != READS_CERTIFICATES
     if top in ONLY_IN:
-        return room != ONLY_IN[top]
+        return room not in ONLY_IN[top]
     return top in INPUT_OUTPUT and room in NO_INPUT_OUTPUT
 
 

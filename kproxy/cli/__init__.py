@@ -8,6 +8,7 @@
     progress.py       the progress bar on a terminal
     reading.py        sources read for kproxy report: bar, first answer, Ctrl-C
     first_answer.py   the process that gives the first answer
+    open.py           kproxy open: the server of kproxy.page on a loopback port
     api.py            kproxy api: the protocol reference
     protocol_text.py  fields and differences as text
     run.py            kproxy run: options to a configuration, then this process becomes the supervisor of kproxy.proxy

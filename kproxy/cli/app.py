@@ -18,11 +18,12 @@ from kproxy.cli import end_start_up
 from kproxy.errors import CaptureError, ConfigError, KproxyError, OptionError, OutputClosed, UsageError
 
 DONE, FAILED, USAGE, DAMAGED, INTERRUPTED = 0, 1, 2, 3, 130  # the last two are also in decode.py
-# Command -> its line in `kproxy --help`. The command is the function of this name in kproxy/cli/NAME.py.
+# Command -> its line in `kproxy --help`. The command is the function of this name (or NAME_) in kproxy/cli/NAME.py.
 COMMANDS = {
     "decode": "Decode captures of Kafka traffic.",
     "report": "Report what matters in captures, decoded logs and tables.",
     "sql": "Query Kafka traffic with SQL.",
+    "open": "Open captures, decoded logs or tables in the browser.",
     "demo": "Run a cluster, kproxy and clients, and show their traffic.",
     "api": "Look up Kafka's protocol: APIs, versions, fields, error codes.",
     "run": "Forward Kafka traffic, and analyze it.",
@@ -46,7 +47,8 @@ class LazyCommands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        command = getattr(import_module(f"kproxy.cli.{cmd_name}"), cmd_name)
+        module = import_module(f"kproxy.cli.{cmd_name}")
+        command = getattr(module, cmd_name, None) or getattr(module, f"{cmd_name}_")  # open_: open is Python's own
         end_start_up()
         assert isinstance(command, click.Command)
         return command

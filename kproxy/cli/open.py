@@ -1,0 +1,108 @@
+"""``kproxy open``: captures, decoded logs and tables in the browser."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kproxy.errors import UsageError
+from kproxy.output.escaping import printable
+from kproxy.pipeline.run import Options
+
+if TYPE_CHECKING:
+    from kproxy.page.store import Store
+
+DONE = 0  # exit status, see app.py
+HOST = "127.0.0.1"
+
+
+@click.command("open")
+@click.argument("sources", metavar="SOURCE...", nargs=-1, type=Path)
+@click.option(
+    "--port", metavar="PORT", type=click.IntRange(0, 65535), default=0, help="Listen here; by default any port."
+)
+@click.option("--no-browser", is_flag=True, help="Print the address only.")
+@click.option("--records", is_flag=True, help="Show the records of all topics, not only of Kafka's internal ones.")
+@click.option(
+    "--memory",
+    metavar="MIB",
+    type=click.IntRange(16, 1 << 20),
+    default=256,
+    show_default=True,
+    help="Keep so much of captures and logs; the oldest exchanges leave.",
+)
+@click.option("--spill", metavar="DIR", type=Path, help="Keep the exchanges that leave in a file here.")
+@click.option(
+    "--keylog", metavar="FILE", type=Path, help="Session keys of TLS (NSS key log); see kproxy decode --help."
+)
+def open_(
+    sources: tuple[Path, ...],
+    port: int,
+    no_browser: bool,
+    records: bool,
+    memory: int,
+    spill: Path | None,
+    keylog: Path | None,
+) -> int:
+    """Open captures, decoded logs or tables in the browser.
+
+    SOURCE is a capture (pcap or pcapng, plain, gzip or zstd), a decoded log, or a directory of tables (kproxy decode
+    --format parquet).
+
+    \b
+    kproxy open trace.pcapng
+    kproxy open --records trace.pcapng
+    kproxy open tables/
+    kproxy open --port 8080 --no-browser kafka.jsonl
+
+    Only this machine can ask, and only with the token in the address that is
+    printed. Credentials are in no answer. Ctrl-C ends it.
+
+    \b
+    Exit status:
+      0  done, by Ctrl-C
+      1  the port is in use
+      2  wrong usage: a source that cannot be read
+    """
+    from kproxy.analyses.duck import check_available  # noqa: PLC0415 - heavy, and an extra
+
+    check_available(extra="page")
+    from kproxy.page.opening import open_sources  # noqa: PLC0415 - needs what was just looked for
+
+    if not sources:
+        raise UsageError("name a capture, a decoded log or a directory of tables: kproxy open trace.pcapng")
+    if spill is not None and not spill.is_dir():
+        raise UsageError(f"{spill} is no directory")
+    store = open_sources(sources, Options(keylog=keylog, records=records), most=memory << 20, spill=spill)
+    try:
+        _serve(store, port, browse=not no_browser)
+    finally:
+        store.close()
+    return DONE
+
+
+def _serve(store: "Store", port: int, *, browse: bool) -> None:
+    from kproxy.page.security import new_token  # noqa: PLC0415 - as above
+    from kproxy.page.server import listen, page_app, serve  # noqa: PLC0415
+
+    token = new_token()
+    with listen(HOST, port) as listener:
+        address = f"http://{HOST}:{listener.getsockname()[1]}/?token={token}"
+
+        def ready() -> None:
+            print(f"kproxy: {printable(store.name, 200)} is at {address}", flush=True)
+            if browse:
+                _browse(address)
+
+        serve(page_app(store, token), listener, ready)
+
+
+def _browse(address: str) -> None:
+    """Open the address in the browser, if there is one."""
+    import webbrowser  # noqa: PLC0415 - only here
+
+    try:
+        webbrowser.open(address)
+    except webbrowser.Error as error:
+        print(f"kproxy: no browser could be started ({error})", file=sys.stderr)

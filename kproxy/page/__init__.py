@@ -1,0 +1,33 @@
+"""The page: exchanges in a browser. ``kproxy open SOURCE...`` serves it; the browser's part is in static/.
+
+    columns.py        the columns of exchanges: name, type, unit, meaning, and what each is in SQL
+    store.py          Store: what exchanges are there, which rows a filter and a sort give, one exchange whole
+    recorded.py       Recorded: the Store of captures and decoded logs, read while it is served
+    tables.py         Tabled: the Store of directories of Parquet tables, queried where they are
+    blocks.py         Blocks: lines and frames of exchanges, compressed, bounded in bytes; the oldest leave, or spill
+    server.py         the routes, and uvicorn on a loopback port
+    security.py       who may ask: Host, Origin, token; the headers of every answer
+
+Seams
+
+URLs: ``/`` is the page, ``/page/static/NAME`` what it loads, ``/page/api/...`` JSON. An answer that is no 200 is
+``{"error": "one sentence", "column": from 1 or null, "length": n or null}``.
+
+    source                     what is open: name, version, live, editable, token, exchanges, bytes, dropped, firstNs, lastNs,
+                               loading ({"done", "of"} in bytes, or null), columns, names (what a filter may name), damages
+    exchanges?filter=&sort=[-]COLUMN&offset=&limit=&columns=a,b
+                               total, offset, generation, numbers, columns, rows; limit at most 500
+    position?number=&filter=&sort=   offset of an exchange, or null
+    exchanges/NUMBER           number, row, request, response, errors, records
+                               SIDE: bytes (base64 of the frame with its size field; null where there are none), size, cut,
+                               trailing, tree, rendered, note. NODE: name, type, value, start, end, children, more, note
+
+Types of columns: integer, number, text, truth, texts (a list), time (nanoseconds since the epoch, as a string). Integers beyond
+2^53 are strings. A filter is CEL over the names of the decoded log (kproxy.output.jsonl), as of ``kproxy decode --where``.
+
+An exchange has a number, from 1, in the order in which exchanges were complete (of tables: in the order of the files). Numbers
+are stable while a source is open; of a source that drops its oldest exchanges they begin with a higher one. ``generation`` grows
+whenever rows came or left.
+
+Needs DuckDB, pyarrow and sqlglot: ``pip install 'kproxy[page]'``. The supervisor of ``kproxy run`` never imports this package.
+"""

@@ -1,0 +1,181 @@
+"""Blocks: what an exchange is made of, kept in compressed blocks: bounded in bytes; the oldest leave, or spill to a file.
+
+An item is a line of the decoded log, both frames as they came (size field included, credentials withheld), and what is known of
+how they are read. Items have numbers from 1 on, without gaps.
+"""
+
+import threading
+from collections import OrderedDict, deque
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO
+
+import msgspec
+import zstandard
+from msgspec import Struct
+
+BLOCK = 256 * 1024  # bytes before compression, about; a larger item has a block of its own
+LEVEL = 1
+MOST_OPEN = 6  # blocks that stay decompressed
+
+
+class Side(Struct, frozen=True, omit_defaults=True):
+    """A frame: its bytes, and how its body is read."""
+
+    data: bytes  # with the size field; b"" where only the decoded log is there
+    size: int  # on the wire
+    message: str | None = None  # Kafka's name; None: the body cannot be read
+    version: int = 0  # the one that the body is laid out as
+    layout: str | None = None  # the release of an older layout of this version
+    body_start: int = 0  # in data
+    trailing: int = 0  # bytes after the message
+    cut: str = ""  # why data is only its beginning, in words
+    note: str = ""  # what was withheld from data, in words
+
+
+class Item(Struct, frozen=True, omit_defaults=True):
+    """One exchange."""
+
+    line: bytes
+    request: Side | None = None
+    response: Side | None = None
+
+
+class _Block(Struct):
+    first: int  # number of its first item
+    count: int
+    size: int  # compressed
+    data: bytes | None  # None: in the file, at position
+    position: int = 0
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(list[Item]).decode
+
+
+class Blocks:
+    """The items. One thread appends; any may read.
+
+    Args:
+        most: bytes of compressed blocks that are kept in memory; the oldest leave beyond.
+        spill: the directory for those that leave; None: they are gone, and counted.
+    """
+
+    def __init__(self, most: int, spill: Path | None = None) -> None:
+        self.most = most
+        self.size = 0  # bytes of blocks in memory
+        self.first = 1  # number of the first item that is here
+        self.last = 0  # number of the last item
+        self._blocks: deque[_Block] = deque()
+        self._in_memory = 0  # blocks: those at the end
+        self._open: list[Item] = []
+        self._open_size = 0
+        self._recent: OrderedDict[int, list[Item]] = OrderedDict()  # number of the first -> the items of a block
+        self._lock = threading.Lock()
+        self._spill: IO[bytes] | None = None if spill is None else TemporaryFile(dir=spill, prefix="kproxy-")  # noqa: SIM115
+        self._spilled = 0
+
+    @property
+    def dropped(self) -> int:
+        """How many items have left."""
+        return self.first - 1
+
+    def append(self, item: Item) -> int:
+        """Add an item; its number."""
+        sides = (item.request, item.response)
+        size = len(item.line) + sum(len(side.data) for side in sides if side is not None)
+        with self._lock:
+            self._open.append(item)
+            self._open_size += size
+            self.last += 1
+            if self._open_size >= BLOCK:
+                self._close_block()
+            return self.last
+
+    def get(self, number: int) -> Item | None:
+        """The item of that number; None of one that is not here (any more)."""
+        with self._lock:
+            if not self.first <= number <= self.last:
+                return None
+            first_open = self.last - len(self._open) + 1
+            if number >= first_open:
+                return self._open[number - first_open]
+            block = self._block_of(number)
+            return self._items(block)[number - block.first]
+
+    def items(self, first: int, last: int) -> Iterator[tuple[int, Item]]:
+        """The items from one number to another that are here, each with its number."""
+        number = first
+        while number <= last:
+            with self._lock:
+                number = max(number, self.first)
+                if number > min(last, self.last):
+                    return
+                first_open = self.last - len(self._open) + 1
+                if number >= first_open:
+                    start, found = first_open, list(self._open)
+                else:
+                    block = self._block_of(number)
+                    start, found = block.first, self._items(block)
+            for item in found[number - start :]:
+                if number > last:
+                    return
+                yield number, item
+                number += 1
+
+    def close(self) -> None:
+        """Release the file."""
+        if self._spill is not None:
+            self._spill.close()
+
+    def _close_block(self) -> None:
+        data = zstandard.ZstdCompressor(level=LEVEL).compress(_encode(self._open))
+        self._blocks.append(_Block(self.last - len(self._open) + 1, len(self._open), len(data), data))
+        self._in_memory += 1
+        self.size += len(data)
+        self._open, self._open_size = [], 0
+        while self.size > self.most and self._in_memory > 1:
+            self._make_room()
+
+    def _make_room(self) -> None:
+        oldest = self._blocks[-self._in_memory]
+        assert oldest.data is not None
+        self.size -= oldest.size
+        self._in_memory -= 1
+        if self._spill is None:
+            self._blocks.popleft()
+            self.first = self._blocks[0].first
+            self._recent.pop(oldest.first, None)
+            return
+        self._spill.seek(self._spilled)
+        self._spill.write(oldest.data)
+        oldest.position, oldest.data = self._spilled, None
+        self._spilled += oldest.size
+
+    def _block_of(self, number: int) -> _Block:
+        low, high = 0, len(self._blocks) - 1
+        while low < high:
+            middle = (low + high + 1) // 2
+            if self._blocks[middle].first <= number:
+                low = middle
+            else:
+                high = middle - 1
+        return self._blocks[low]
+
+    def _items(self, block: _Block) -> list[Item]:
+        found = self._recent.get(block.first)
+        if found is None:
+            found = self._recent[block.first] = _decode(zstandard.ZstdDecompressor().decompress(self._data(block)))
+            if len(self._recent) > MOST_OPEN:
+                self._recent.popitem(last=False)
+        else:
+            self._recent.move_to_end(block.first)
+        return found
+
+    def _data(self, block: _Block) -> bytes:
+        if block.data is not None:
+            return block.data
+        assert self._spill is not None
+        self._spill.seek(block.position)
+        return self._spill.read(block.size)

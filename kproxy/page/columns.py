@@ -1,0 +1,77 @@
+"""The columns of exchanges: those of the decoded log under its names, and some that its bodies hold.
+
+``sql`` is over ``e``, the table exchanges of kproxy.output.tables with what kproxy.page adds to it (ADDED), so that the same text
+serves rows that were decoded here and rows of Parquet files.
+"""
+
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+from kproxy.output.tables.contracts import EXCHANGES
+
+Type: TypeAlias = Literal["integer", "number", "text", "truth", "texts", "time"]
+CONTRACT = {column.name: column for column in EXCHANGES.columns}
+# What rows have beside the contract: number of the exchange, of its connection, both ends, times in nanoseconds
+ADDED = ("number", "connection", "client", "broker", "request_ns", "response_ns")
+
+
+class Column(Struct, frozen=True):
+    """One column of the page."""
+
+    name: str
+    type: Type
+    sql: str
+    meaning: str
+    unit: str = ""
+    shown: bool = False  # without being asked for
+    in_log: bool = True  # the decoded log has it under this name, so that a filter may name it
+
+
+def _of(name: str, column: str, kind: Type, *, shown: bool = False, in_log: bool = True) -> Column:
+    """A column of the contract."""
+    known = CONTRACT[column]
+    return Column(name, kind, f"e.{column}", known.meaning, known.unit, shown, in_log)
+
+
+COLUMNS = {
+    column.name: column
+    for column in (
+        Column("number", "integer", "e.number", "which exchange of the source, from 1", shown=True, in_log=False),
+        Column("requestAt", "time", "e.request_ns", "first byte of the request", shown=True),
+        Column("responseAt", "time", "e.response_ns", "last byte of the response"),
+        Column("connection", "integer", "e.connection", "number of the connection"),
+        Column("client", "text", "e.client", "address and port of the client", shown=True),
+        Column("broker", "text", "e.broker", "address and port of the broker"),
+        _of("clientId", "client_id", "text", shown=True),
+        _of("apiKey", "api_key", "integer"),
+        _of("apiName", "api_name", "text", shown=True),
+        _of("apiVersion", "api_version", "integer", shown=True),
+        _of("correlationId", "correlation_id", "integer"),
+        _of("latencyMs", "latency_ms", "number", shown=True),
+        _of("requestInProxyMs", "request_in_proxy_ms", "number"),
+        _of("brokerMs", "broker_ms", "number"),
+        _of("responseInProxyMs", "response_in_proxy_ms", "number"),
+        _of("requestSize", "request_size", "integer", shown=True),
+        _of("responseSize", "response_size", "integer", shown=True),
+        Column("errorName", "text", "e.error_name", "name of the first error code", shown=True, in_log=False),
+        Column("errorCodes", "texts", "e.error_codes", "its error codes that are not 0", in_log=False),
+        _of("topics", "topics", "texts", shown=True, in_log=False),
+        _of("partitions", "partitions", "integer", in_log=False),
+        _of("groups", "groups", "texts", in_log=False),
+        _of("transactionalId", "transactional_id", "text", in_log=False),
+        _of("memberId", "member_id", "text", in_log=False),
+        _of("generationId", "generation_id", "integer", in_log=False),
+        _of("records", "records", "integer", in_log=False),
+        _of("recordBytes", "record_bytes", "integer", in_log=False),
+        _of("acks", "acks", "integer", in_log=False),
+        _of("throttleTimeMs", "throttle_time_ms", "integer", in_log=False),
+        _of("expectsResponse", "expects_response", "truth"),
+        _of("unanswered", "unanswered", "text"),
+        _of("undecoded", "undecoded", "text"),
+        _of("layout", "layout", "text"),
+        _of("assumedVersion", "assumed_version", "integer"),
+        _of("bodies", "bodies", "text"),
+    )
+}
+SHOWN = tuple(name for name, column in COLUMNS.items() if column.shown)

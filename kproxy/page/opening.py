@@ -1,0 +1,29 @@
+"""Sources to a Store: which kind they are, and that they go together."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from kproxy.analyses.sources import Kind, look_at
+from kproxy.errors import UsageError
+from kproxy.page.recorded import MOST_KEPT, Recorded
+from kproxy.page.store import Store
+from kproxy.pipeline.run import Options
+
+
+def open_sources(
+    sources: Sequence[Path],
+    options: Options = Options(),  # noqa: B008 - frozen
+    *,
+    most: int = MOST_KEPT,
+    spill: Path | None = None,
+) -> Store:
+    """The store of some sources; captures and logs are read on while it is used. Raises UsageError for what is no source."""
+    looked_at = [look_at(source) for source in sources]
+    kinds = {source.kind for source in looked_at}
+    if len(kinds) > 1:
+        raise UsageError("directories of tables cannot be opened together with captures or logs")
+    if kinds == {Kind.TABLES}:
+        raise UsageError("directories of tables cannot be opened yet")
+    store = Recorded([source.path for source in looked_at], options, most, spill)
+    store.start()
+    return store

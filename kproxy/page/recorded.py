@@ -1,0 +1,234 @@
+"""Recorded: the Store of captures and decoded logs, read in a thread while it is served."""
+
+import contextlib
+import threading
+from collections import deque
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kproxy.analyses.duck import Database
+from kproxy.errors import KproxyError
+from kproxy.output.bodies import Bodies
+from kproxy.output.completeness import why_cut
+from kproxy.output.jsonl import event_line
+from kproxy.output.rewriting.rewriter import Rewriter
+from kproxy.output.tables import Table
+from kproxy.page.blocks import Blocks, Item, Side
+from kproxy.page.store import Loading, Store
+from kproxy.pipeline.decoded_log import open_input
+from kproxy.pipeline.run import Input, Options, Run
+from kproxy.pipeline.table_output import TableOutput
+from kproxy.protocol.frames import SIZE_FIELD
+from kproxy.session import Event, Exchange, Frame
+
+if TYPE_CHECKING:
+    import duckdb
+
+MOST_KEPT = 256 * 1024 * 1024
+MEMORY = "160MB"  # that DuckDB may use
+ADDED_SQL = (
+    "number BIGINT",
+    "connection BIGINT",
+    "client VARCHAR",
+    "broker VARCHAR",
+    "request_ns BIGINT",
+    "response_ns BIGINT",
+)
+WITH_NUMBERS = ("record_batches", "offsets", "group_events", "errors")  # tables that leave with their exchanges
+
+
+class Recorded(Store):
+    """See the module. Reading begins with ``start``.
+
+    Args:
+        sources: captures and decoded logs.
+        options: of the decoding.
+        most: bytes of exchanges that are kept.
+        spill: a directory for those that leave.
+    """
+
+    def __init__(
+        self,
+        sources: Sequence[Path],
+        options: Options = Options(),  # noqa: B008 - frozen
+        most: int = MOST_KEPT,
+        spill: Path | None = None,
+    ) -> None:
+        super().__init__()
+        self.name = ", ".join(source.name for source in sources)
+        self.blocks = Blocks(most, spill)
+        self._sources = sources
+        self._options = options
+        self._database = Database([], memory=MEMORY)
+        self._writer = self._database.connection.cursor()
+        for column in ADDED_SQL:
+            self._writer.execute(f"ALTER TABLE exchanges ADD COLUMN {column}")
+        self._total = sum(source.stat().st_size for source in sources if source.is_file())
+        self._read_before = 0
+        self._ended = threading.Event()
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self.loading = Loading(0, self._total)
+
+    def start(self) -> None:
+        """Begin to read."""
+        self._thread = threading.Thread(target=self._load, name="kproxy-open", daemon=True)
+        self._thread.start()
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Wait until all is read; whether it is."""
+        return self._ended.wait(seconds)
+
+    @property
+    def database(self) -> Database:
+        """See Store."""
+        return self._database
+
+    def rows(self, names: Sequence[str]) -> str:
+        """See Store."""
+        return "exchanges e"
+
+    def item(self, number: int) -> Item | None:
+        """See Store."""
+        return self.blocks.get(number)
+
+    def close(self) -> None:
+        """See Store."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+        self._writer.close()
+        self._database.close()
+        self.blocks.close()
+
+    # Reading
+
+    def _load(self) -> None:
+        output = _Output(self.blocks, self._writer, self._published)
+        try:
+            with Run(self._options, [output]) as run:
+                for path in self._sources:
+                    with open_input(path) as source:
+                        self._read(run.read(source), source)
+                    self.damages = list(run.damages)
+        except KproxyError as error:
+            self.damages.append(str(error))
+        finally:
+            with contextlib.suppress(Exception):
+                output.publish()
+            self.loading = None
+            self._ended.set()
+
+    def _read(self, steps: Iterator[None], source: Input) -> None:
+        for count, _ in enumerate(steps):
+            if count % 256 == 0:
+                self.loading = Loading(min(self._read_before + source.position, self._total), self._total)
+                if self._stop.is_set():
+                    source.stop()
+        self._read_before += source.position
+
+    def _published(self, first: int, last: int) -> None:
+        self.first, self.last, self.size = first, last, self.blocks.size
+        self.generation += 1
+
+
+class _Output(TableOutput):
+    """Rows into DuckDB, lines and frames into blocks."""
+
+    reads_bodies = True
+    needs_frames = False
+
+    def __init__(self, blocks: Blocks, writer: "duckdb.DuckDBPyConnection", published: Any) -> None:
+        super().__init__(self._insert)
+        self._blocks = blocks
+        self._writer = writer
+        self._published = published
+        self._rewriter = Rewriter()
+        self._added: deque[tuple[Any, ...]] = deque()  # of exchanges whose rows are still held
+        self._first = 1  # in the table
+
+    def write(self, event: Event, bodies: Bodies | None, *, shown: bool = True, line: bytes | None = None) -> None:
+        """See Output."""
+        if isinstance(event, Exchange) and shown:
+            number = self._blocks.append(self._item(event, line or event_line(event, bodies)))
+            self._added.append(
+                (
+                    number,
+                    event.connection.number,
+                    event.connection.client,
+                    event.connection.broker,
+                    None if event.request is None else event.request.started_at,
+                    None if event.response is None else event.response.ended_at,
+                )
+            )
+        super().write(event, bodies, shown=shown, line=line)
+
+    def publish(self) -> None:
+        """Show what is in the tables."""
+        last = self._blocks.last - len(self._added)
+        self._drop()
+        self._published(self._first, last)
+
+    def _item(self, exchange: Exchange, line: bytes) -> Item:
+        done = self._rewriter.exchange(exchange) if _has_bytes(exchange) else None
+        cut = why_cut(exchange)
+        request = response = None
+        if exchange.request is not None:
+            written = exchange.request if done is None or done.exchange.request is None else done.exchange.request
+            request = _side(
+                exchange.request, written, cut.get("request", ""), "" if done is None else done.request_note
+            )
+        if exchange.response is not None:
+            written = exchange.response if done is None or done.exchange.response is None else done.exchange.response
+            response = _side(
+                exchange.response, written, cut.get("response", ""), "" if done is None else done.response_note
+            )
+        return Item(line, request, response)
+
+    def _insert(self, table: Table, batch: Any) -> None:
+        if table.name != "exchanges":
+            self._writer.from_arrow(batch).insert_into(table.name)
+            return
+        import pyarrow as pa  # noqa: PLC0415 - heavy, and an extra
+
+        added = zip(*(self._added.popleft() for _ in range(batch.num_rows)), strict=True)
+        types = (pa.int64(), pa.int64(), pa.string(), pa.string(), pa.int64(), pa.int64())
+        arrays = [pa.array(values, kind) for values, kind in zip(added, types, strict=True)]
+        names = [*batch.schema.names, *(column.split(" ")[0] for column in ADDED_SQL)]
+        self._writer.from_arrow(pa.table([*batch.columns, *arrays], names)).insert_into("exchanges")
+        self.publish()
+
+    def _drop(self) -> None:
+        """Remove the rows of exchanges that have left the blocks."""
+        first = self._blocks.first
+        if first <= self._first:
+            return
+        self._writer.begin()
+        for name in WITH_NUMBERS:
+            self._writer.execute(
+                f"DELETE FROM {name} t USING exchanges e"
+                f" WHERE e.number < {first} AND t.connection_id = e.connection_id AND t.exchange = e.exchange"
+            )
+        self._writer.execute(f"DELETE FROM exchanges WHERE number < {first}")
+        self._writer.commit()
+        self._first = first
+
+
+def _has_bytes(exchange: Exchange) -> bool:
+    return any(frame is not None and frame.data for frame in (exchange.request, exchange.response))
+
+
+def _side(frame: Frame, written: Frame, cut: str, note: str) -> Side:
+    data = frame.size.to_bytes(SIZE_FIELD, "big") + written.data if written.data else b""
+    return Side(
+        data,
+        frame.wire_size,
+        None if written.message is None else written.message.name,
+        frame.body_version,
+        frame.layout,
+        frame.body_start + SIZE_FIELD,
+        frame.trailing,
+        cut,
+        note,
+    )

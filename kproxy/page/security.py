@@ -1,0 +1,149 @@
+"""Who may ask: requests by a foreign name, from a foreign page, or without the token are refused; every answer is locked down.
+
+What it is against
+
+    another site in the same browser   cannot send the cookie (SameSite=Strict), is refused by its Origin and Sec-Fetch-Site, gets
+                                       no CORS headers; what changes something also needs the token in a header
+    DNS rebinding                      the Host header must be a loopback name, an IP address, or one of the names given
+    another user of this machine       has no token: it is in the address that ``kproxy open`` prints, once, then in a cookie
+    what is in the traffic             no script but our own files runs (Content-Security-Policy), answers are never sniffed
+"""
+
+import hmac
+import secrets
+from collections.abc import Iterable
+from http.cookies import CookieError, SimpleCookie
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from kproxy.protocol.addresses import parse_ip
+from kproxy.proxy.supervisor.admin import LOOPBACK, host_name
+
+COOKIE = "kproxy-page"
+TOKEN_HEADER = b"x-kproxy-token"
+SAFE_METHODS = frozenset({"GET", "HEAD"})
+OWN_SITES = frozenset({"same-origin", "none"})  # of Sec-Fetch-Site: our page, or a person who typed the address
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+HEADERS = [
+    (b"content-security-policy", POLICY.encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"cache-control", b"no-store"),
+]
+
+
+def new_token() -> str:
+    """A token that nobody can guess."""
+    return secrets.token_urlsafe(24)
+
+
+class Guard:
+    """ASGI middleware that lets only the person pass who started kproxy.
+
+    Args:
+        app: what is guarded.
+        token: see ``new_token``.
+        hosts: names under which it may be asked, beside loopback ones and IP addresses.
+    """
+
+    def __init__(self, app: ASGIApp, token: str, hosts: Iterable[str] = ()) -> None:
+        self._app = app
+        self._token = token
+        self._hosts = LOOPBACK | {host.lower() for host in hosts}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """See the ASGI specification, version 3."""
+        if scope["type"] != "http":  # a WebSocket, which nothing here speaks; the server closes it
+            return
+        app = self._answer(scope) or self._app
+
+        async def send_guarded(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                ours = {name for name, _ in HEADERS}
+                kept = [pair for pair in message.get("headers", []) if pair[0].lower() not in ours]
+                message["headers"] = kept + HEADERS
+            await send(message)
+
+        await app(scope, receive, send_guarded)
+
+    def _answer(self, scope: Scope) -> Response | None:
+        """What is answered in place of the page; None for who may pass."""
+        headers = _Headers(scope["headers"])
+        host = headers.only(b"host")
+        if host is None or not self._is_ours(host):
+            return refusal(421, "this is not a name of the page; ask for it by its address")
+        given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [])
+        if given and scope["path"] == "/" and scope["method"] == "GET":
+            return self._let_in(given[0])
+        if not _is_from_here(headers, host, scope["path"]):
+            return refusal(403, "another site asked for this")
+        if not self._is_known(headers.only(b"cookie", missing="") or ""):
+            return refusal(401, "the token is missing; open the address that kproxy printed")
+        return None if scope["method"] in SAFE_METHODS else self._refuse_change(headers)
+
+    def _refuse_change(self, headers: "_Headers") -> Response | None:
+        if not headers.only(b"origin"):
+            return refusal(403, "a request that changes something needs an Origin")
+        if not self._matches(headers.only(TOKEN_HEADER) or ""):
+            return refusal(403, "a request that changes something needs the header X-Kproxy-Token")
+        return None
+
+    def _is_ours(self, host: str) -> bool:
+        name = host_name(host)
+        return name in self._hosts or parse_ip(name) is not None
+
+    def _let_in(self, token: str) -> Response:
+        """A cookie in place of the token in the address, which would stay in the browser's history."""
+        if not self._matches(token):
+            return refusal(401, "this is not the token; open the address that kproxy printed last")
+        answer = RedirectResponse("/", 303)
+        answer.set_cookie(COOKIE, self._token, path="/", httponly=True, samesite="strict")
+        return answer
+
+    def _is_known(self, cookies: str) -> bool:
+        try:
+            found = SimpleCookie(cookies).get(COOKIE)
+        except CookieError:
+            return False
+        return found is not None and self._matches(found.value)
+
+    def _matches(self, token: str) -> bool:
+        return hmac.compare_digest(token.encode("utf-8", "replace"), self._token.encode())
+
+
+class _Headers:
+    def __init__(self, pairs: Iterable[tuple[bytes, bytes]]) -> None:
+        self._pairs = list(pairs)
+
+    def only(self, name: bytes, missing: str | None = None) -> str | None:
+        """The value of a header; *missing* where there is none, None where there are several."""
+        found = [value for key, value in self._pairs if key == name]
+        return missing if not found else found[0].decode("latin-1") if len(found) == 1 else None
+
+
+def _is_from_here(headers: _Headers, host: str, path: str) -> bool:
+    """Whether no other site asked; a link on another site may lead to the page itself."""
+    origin = headers.only(b"origin", missing="")
+    site = headers.only(b"sec-fetch-site", missing="none")
+    if origin is None or site is None or (origin and not _is_same(origin, host)):
+        return False
+    return site in OWN_SITES or path == "/"
+
+
+def _is_same(origin: str, host: str) -> bool:
+    """Whether an Origin is the one that the Host header names."""
+    parts = urlsplit(origin)
+    return parts.scheme == "http" and parts.netloc.lower() == host.lower()
+
+
+def refusal(status: int, sentence: str) -> Response:
+    """An answer that says why not."""
+    return JSONResponse({"error": sentence, "column": None, "length": None}, status)

@@ -1,0 +1,194 @@
+"""The routes of the page, and uvicorn on a loopback port."""
+
+import socket
+from collections.abc import Callable, Iterable
+from importlib.resources import files
+from typing import Any
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import Route
+
+from kproxy import __version__
+from kproxy.errors import KproxyError
+from kproxy.page.columns import COLUMNS, SHOWN
+from kproxy.page.detail import detail_of
+from kproxy.page.names import NAMES
+from kproxy.page.security import Guard, refusal
+from kproxy.page.store import Store
+from kproxy.protocol.embedded.payload import to_json
+
+MOST_REQUESTS = 64  # at a time; the next get 503
+BACKLOG = 64
+TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".txt": "text/plain; charset=utf-8",
+}
+PLACEHOLDER = (
+    "<!doctype html><html lang=en><title>kproxy</title><h1>kproxy</h1><p>The page is not installed.</p></html>"
+)
+
+
+def page_app(store: Store, token: str, hosts: Iterable[str] = ()) -> Starlette:
+    """The ASGI application; *hosts* are names under which it may be asked, beside loopback ones and IP addresses."""
+    pages = _Pages(store, token)
+    routes = [
+        Route("/", pages.index),
+        Route("/page/static/{name:path}", pages.static),
+        Route("/page/api/source", pages.source),
+        Route("/page/api/exchanges", pages.exchanges),
+        Route("/page/api/exchanges/{number:int}", pages.exchange),
+        Route("/page/api/position", pages.position),
+    ]
+    guard = Middleware(Guard, token=token, hosts=list(hosts))
+    handlers: dict[Any, Any] = {KproxyError: _wrong, HTTPException: _no_such}
+    return Starlette(routes=routes, middleware=[guard], exception_handlers=handlers)
+
+
+class _Pages:
+    """The answers."""
+
+    def __init__(self, store: Store, token: str) -> None:
+        self._store = store
+        self._token = token
+        self._static = {path.name: path for path in _static_files()}
+
+    async def index(self, _request: Request) -> Response:
+        """The page."""
+        page = self._static.get("index.html")
+        return HTMLResponse(PLACEHOLDER if page is None else page.read_bytes())
+
+    async def static(self, request: Request) -> Response:
+        """A file that the page loads."""
+        name = request.path_params["name"]
+        path = self._static.get(name)
+        if path is None:
+            return refusal(404, "there is no such file")
+        suffix = name[name.rfind(".") :]
+        return Response(path.read_bytes(), headers={"content-type": TYPES.get(suffix, "application/octet-stream")})
+
+    async def source(self, _request: Request) -> Response:
+        """What is open."""
+        store = self._store
+        first, last = await run_in_threadpool(store.times)
+        return _json(
+            {
+                "name": store.name,
+                "version": __version__,
+                "live": store.live,
+                "editable": False,
+                "token": self._token,
+                "exchanges": store.exchanges,
+                "bytes": store.size,
+                "dropped": store.dropped,
+                "generation": store.generation,
+                "firstNs": None if first is None else str(first),
+                "lastNs": None if last is None else str(last),
+                "loading": None if store.loading is None else {"done": store.loading.done, "of": store.loading.of},
+                "damages": store.damages,
+                "columns": [
+                    {"name": c.name, "type": c.type, "unit": c.unit, "meaning": c.meaning, "shown": c.shown}
+                    for c in COLUMNS.values()
+                ],
+                "names": [{"name": name, "type": kind, "meaning": meaning} for name, (kind, meaning) in NAMES.items()],
+            }
+        )
+
+    async def exchanges(self, request: Request) -> Response:
+        """Some rows."""
+        asked = request.query_params
+        names = asked.get("columns")
+        columns = SHOWN if names is None else tuple(filter(None, names.split(",")))
+        offset, limit = _whole(asked.get("offset"), 0), _whole(asked.get("limit"), 100)
+        page = await self._run(lambda: self._store.page(asked.get("sort", "number"), offset, limit, columns))
+        return _json(
+            {
+                "total": page.total,
+                "offset": page.offset,
+                "generation": page.generation,
+                "numbers": page.numbers,
+                "columns": page.columns,
+                "rows": page.rows,
+            }
+        )
+
+    async def position(self, request: Request) -> Response:
+        """Where an exchange is in a view."""
+        asked = request.query_params
+        number, sort = _whole(asked.get("number"), 0), asked.get("sort", "number")
+        return _json({"offset": await self._run(lambda: self._store.index(sort).offset_of(number))})
+
+    async def exchange(self, request: Request) -> Response:
+        """One exchange, whole."""
+        number = request.path_params["number"]
+        found = await self._run(lambda: detail_of(self._store, number))
+        return refusal(404, f"there is no exchange {number} here (any more)") if found is None else _json(found)
+
+    async def _run(self, function: Callable[[], Any]) -> Any:
+        return await run_in_threadpool(function)
+
+
+def _static_files() -> list[Any]:
+    folder = files("kproxy.page").joinpath("static")
+    return [path for path in folder.iterdir() if path.is_file()] if folder.is_dir() else []
+
+
+def _whole(text: str | None, otherwise: int) -> int:
+    if not text:
+        return otherwise
+    if not text.isascii() or not text.isdecimal() or len(text) > 15:
+        raise HTTPException(400, f"{text[:40]!r} is no whole number")
+    return int(text)
+
+
+def _json(value: Any) -> Response:
+    return Response(to_json(value), media_type="application/json")
+
+
+async def _wrong(_request: Request, error: Exception) -> Response:
+    return refusal(400, str(error))
+
+
+async def _no_such(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return refusal(error.status_code, error.detail)
+
+
+def serve(app: Starlette, listener: socket.socket, ready: Callable[[], None]) -> None:
+    """Answer until the process is interrupted."""
+    settings = uvicorn.Config(
+        app,
+        http="h11",
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        date_header=False,
+        server_header=False,
+        limit_concurrency=MOST_REQUESTS,
+        timeout_graceful_shutdown=1,
+    )
+    server = uvicorn.Server(settings)
+    ready()
+    server.run(sockets=[listener])
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A listening socket; port 0 for any that is free. Raises OSError."""
+    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(BACKLOG)
+    except BaseException:
+        listener.close()
+        raise
+    return listener

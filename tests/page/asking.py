@@ -1,0 +1,64 @@
+"""Requests to the page's application as a browser sends them, without a socket."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from kproxy.page.recorded import Recorded
+from kproxy.page.server import page_app
+
+TOKEN = "a-token-for-tests"
+HERE = "http://127.0.0.1:8000"
+
+
+class Browser:
+    """Asks an ASGI application, and keeps its cookies."""
+
+    def __init__(self, app: Any) -> None:
+        self._app = app
+        self._cookies = httpx.Cookies()
+
+    def get(self, path: str, **more: Any) -> httpx.Response:
+        """See httpx."""
+        return self.ask("GET", path, **more)
+
+    def post(self, path: str, **more: Any) -> httpx.Response:
+        """See httpx."""
+        return self.ask("POST", path, **more)
+
+    def put(self, path: str, **more: Any) -> httpx.Response:
+        """See httpx."""
+        return self.ask("PUT", path, **more)
+
+    def ask(self, method: str, path: str, **more: Any) -> httpx.Response:
+        """One request; its whole answer."""
+
+        async def send() -> httpx.Response:
+            transport = httpx.ASGITransport(self._app)
+            async with httpx.AsyncClient(transport=transport, base_url=HERE, cookies=self._cookies) as client:
+                answer = await client.request(method, path, **more)
+                self._cookies = client.cookies
+                return answer
+
+        return asyncio.run(send())
+
+
+def opened(*sources: Path, **more: Any) -> Recorded:
+    """A store of captures and logs, all read. The caller closes it."""
+    store = Recorded(sources, **more)
+    store.start()
+    assert store.wait(60)
+    return store
+
+
+@contextmanager
+def browsed(*sources: Path, **more: Any) -> Iterator[Browser]:
+    """A browser that was let in to the page of captures and logs."""
+    with opened(*sources, **more) as store:
+        browser = Browser(page_app(store, TOKEN))
+        browser.get("/", params={"token": TOKEN})
+        yield browser

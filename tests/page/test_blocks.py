@@ -1,0 +1,57 @@
+"""Blocks: what goes in comes out by its number; memory is bounded, the oldest leave or spill."""
+
+import random
+from pathlib import Path
+
+import pytest
+
+from kproxy.page.blocks import BLOCK, Blocks, Item, Side
+
+
+def items(count: int, size: int) -> list[Item]:
+    source = random.Random(5)
+    return [
+        Item(b"line %d\n" % n, Side(source.randbytes(size), size), None if n % 3 else Side(b"", 7, cut="no bytes"))
+        for n in range(1, count + 1)
+    ]
+
+
+def test_items_come_back_by_their_numbers() -> None:
+    blocks, made = Blocks(1 << 30), items(500, 2_000)
+    assert [blocks.append(item) for item in made] == list(range(1, 501))
+    assert [blocks.get(number) for number in (1, 2, 131, 499, 500)] == [made[n - 1] for n in (1, 2, 131, 499, 500)]
+    assert blocks.get(0) is None and blocks.get(501) is None
+    assert list(blocks.items(120, 300)) == [(n, made[n - 1]) for n in range(120, 301)]
+    assert list(blocks.items(490, 10_000)) == [(n, made[n - 1]) for n in range(490, 501)]
+
+
+def test_the_oldest_leave_and_are_counted() -> None:
+    most = 4 * BLOCK
+    blocks, made = Blocks(most), items(3_000, 2_000)  # random bytes: they do not become smaller
+    for item in made:
+        blocks.append(item)
+        assert blocks.size <= most + BLOCK
+    assert blocks.dropped > 2_000
+    assert blocks.get(blocks.dropped) is None
+    assert blocks.get(blocks.first) == made[blocks.first - 1]
+    assert [number for number, _ in blocks.items(1, 3_000)] == list(range(blocks.first, 3_001))
+
+
+def test_where_a_directory_is_given_they_spill(tmp_path: Path) -> None:
+    blocks, made = Blocks(BLOCK, tmp_path), items(2_000, 2_000)
+    for item in made:
+        blocks.append(item)
+    assert (blocks.dropped, blocks.size <= 2 * BLOCK) == (0, True)
+    assert list(blocks.items(1, 2_000)) == list(enumerate(made, 1))
+    blocks.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("size", [BLOCK, 5 * BLOCK])
+def test_a_large_item_is_a_block_of_its_own(size: int) -> None:
+    blocks = Blocks(BLOCK)
+    large, small = Item(b"x", Side(random.Random(1).randbytes(size), size)), Item(b"y")
+    for item in (small, large, small):
+        blocks.append(item)
+    assert blocks.get(2) == large
+    assert blocks.get(3) == small

@@ -1,0 +1,86 @@
+"""Captures and logs in the page: the exchanges that kproxy decode shows, in its order, with its values."""
+
+import gzip
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from kproxy.output.times import render_instant
+from kproxy.page.columns import COLUMNS
+from tests.page.asking import opened
+from tests.support.traffic import CAPTURES
+
+LIKE_THE_LOG = [name for name, column in COLUMNS.items() if column.in_log]
+ORDERS = CAPTURES / "01-java-produce-consume-group.pcap"
+
+
+def decoded(*sources: Path) -> list[dict[str, Any]]:
+    done = subprocess.run(
+        [sys.executable, "-m", "kproxy", "decode", "-q", "--format", "jsonl", *map(str, sources)],
+        capture_output=True, check=True,
+    )  # fmt: skip
+    lines = [msgspec.json.decode(line) for line in done.stdout.splitlines()]
+    return [line for line in lines if line["event"] == "exchange"]
+
+
+def as_in_the_log(name: str, value: Any) -> Any:
+    return render_instant(int(value)) if name in ("requestAt", "responseAt") and value is not None else value
+
+
+@pytest.mark.parametrize("name", ["01-java-produce-consume-group.pcap", "06-sasl-scram.pcap", "11-lossy-network.pcap"])
+def test_rows_are_those_of_the_decoded_log(name: str) -> None:
+    lines = decoded(CAPTURES / name)
+    with opened(CAPTURES / name) as store:
+        page = store.page(limit=500, columns=LIKE_THE_LOG)
+        items = [store.item(number) for number in range(1, len(lines) + 1)]
+    assert (page.total, page.numbers) == (len(lines), list(range(1, min(len(lines), 500) + 1)))
+    for line, row in zip(lines, page.rows, strict=False):
+        assert dict(zip(LIKE_THE_LOG, map(as_in_the_log, LIKE_THE_LOG, row), strict=True)) == {
+            each: line[each] for each in LIKE_THE_LOG
+        }
+    assert [msgspec.json.decode(item.line) for item in items if item is not None] == lines
+
+
+def test_a_decoded_log_gives_the_same_rows_as_its_capture(tmp_path: Path) -> None:
+    log = tmp_path / "orders.jsonl.gz"
+    done = subprocess.run(
+        [sys.executable, "-m", "kproxy", "decode", "-q", "--format", "jsonl", str(ORDERS)],
+        capture_output=True,
+        check=True,
+    )
+    log.write_bytes(gzip.compress(done.stdout))
+    with opened(log) as of_log, opened(ORDERS) as of_capture:
+        assert of_log.page(columns=LIKE_THE_LOG).rows == of_capture.page(columns=LIKE_THE_LOG).rows
+        sides = [store.item(1).request for store in (of_log, of_capture)]  # type: ignore[union-attr]
+    assert (sides[0].data, sides[0].size) == (b"", sides[1].size)  # type: ignore[union-attr]
+
+
+def test_bytes_are_those_of_the_capture() -> None:
+    with opened(ORDERS) as store:
+        item = store.item(1)
+    assert item is not None and item.request is not None
+    assert item.request.data in ORDERS.read_bytes()
+    assert len(item.request.data) == item.request.size
+
+
+def test_the_oldest_exchanges_leave_all_tables() -> None:
+    with opened(*[CAPTURES / "10-kraft-interbroker.pcap"] * 3, most=1) as store:
+        assert store.dropped > 0
+        page = store.page(limit=1)
+        assert page.numbers == [store.first] and page.rows[0][0] == store.first
+        with store.cursor() as cursor:
+            (least,) = cursor.execute("SELECT min(number) FROM exchanges").fetchone() or ()
+            left = "SELECT count(*) FROM offsets o ANTI JOIN exchanges e USING (connection_id, exchange)"
+            assert (least, cursor.execute(left).fetchone()) == (store.first, (0,))
+
+
+def test_what_ends_early_is_a_damage_and_what_came_before_is_shown(tmp_path: Path) -> None:
+    half = tmp_path / "half.pcap"
+    half.write_bytes(ORDERS.read_bytes()[:6_000])
+    with opened(half) as store:
+        assert 0 < store.exchanges < len(decoded(ORDERS))
+        assert len(store.damages) == 1 and "half.pcap" in store.damages[0]

@@ -1,0 +1,116 @@
+"""Another site cannot read or act: foreign names, foreign origins, no token."""
+
+import pytest
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse
+from starlette.routing import Route
+
+from kproxy.page.security import COOKIE, Guard, new_token
+from tests.page.asking import HERE, TOKEN, Browser
+
+
+async def secret(_request: Request) -> PlainTextResponse:
+    return PlainTextResponse("secret", headers={"content-security-policy": "default-src *"})
+
+
+def client() -> Browser:
+    routes = [Route("/", secret), Route("/page/api/source", secret), Route("/act", secret, methods=["POST", "PUT"])]
+    guard = Middleware(Guard, token=TOKEN, hosts=["kproxy.example"])
+    return Browser(Starlette(routes=routes, middleware=[guard]))
+
+
+@pytest.fixture
+def inside() -> Browser:
+    found = client()
+    found.get("/", params={"token": TOKEN})
+    return found
+
+
+def test_the_token_becomes_a_cookie_that_no_script_and_no_other_site_gets() -> None:
+    answer = client().get("/", params={"token": TOKEN})
+    assert (answer.status_code, answer.headers["location"]) == (303, "/")
+    cookie = answer.headers["set-cookie"]
+    assert cookie.startswith(f"{COOKIE}={TOKEN};") and "HttpOnly" in cookie and "SameSite=strict" in cookie
+
+
+def test_with_it_the_page_answers(inside: Browser) -> None:
+    assert inside.get("/page/api/source").text == "secret"
+
+
+@pytest.mark.parametrize("token", ["", "wrong", "a-token-for-test", "ä", TOKEN.upper()])
+def test_without_it_nothing_is_told(token: str) -> None:
+    for answer in (
+        client().get("/", params={"token": token}),
+        client().get("/page/api/source", headers={"cookie": f"{COOKIE}={token}".encode()}),
+        client().get("/page/api/source", params={"token": TOKEN}),
+        client().get("/"),
+    ):
+        assert answer.status_code == 401 and "secret" not in answer.text
+        assert list(answer.json()) == ["error", "column", "length"]
+
+
+@pytest.mark.parametrize(
+    "host", ["attacker.example", "127.0.0.1.attacker.example:8000", "", "localhost@attacker.example"]
+)
+def test_a_foreign_name_that_leads_here_is_refused(inside: Browser, host: str) -> None:
+    """DNS rebinding: the browser believes that it talks to the attacker's site, and sends its name."""
+    answer = inside.get("/page/api/source", headers={"host": host, "origin": f"http://{host}"})
+    assert answer.status_code == 421 and "secret" not in answer.text
+
+
+@pytest.mark.parametrize("host", ["localhost:8000", "127.0.0.1:8000", "[::1]:8000", "KPROXY.example:8000"])
+def test_our_names_are_none_of_them(inside: Browser, host: str) -> None:
+    assert inside.get("/page/api/source", headers={"host": host}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "origin", ["http://attacker.example", "null", "https://127.0.0.1:8000", "http://127.0.0.1:9000"]
+)
+def test_another_site_cannot_ask(inside: Browser, origin: str) -> None:
+    for answer in (
+        inside.get("/page/api/source", headers={"origin": origin}),
+        inside.post("/act", headers={"origin": origin, "x-kproxy-token": TOKEN}),
+    ):
+        assert answer.status_code == 403 and "secret" not in answer.text
+
+
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+def test_what_a_browser_says_of_the_asking_site_counts(inside: Browser, site: str) -> None:
+    assert inside.get("/page/api/source", headers={"sec-fetch-site": site}).status_code == 403
+
+
+def test_a_change_needs_origin_cookie_and_header(inside: Browser) -> None:
+    whole = {"origin": HERE, "x-kproxy-token": TOKEN}
+    assert inside.post("/act", headers=whole).status_code == 200
+    assert inside.put("/act", headers=whole).status_code == 200
+    for name in whole:
+        assert inside.post("/act", headers={k: v for k, v in whole.items() if k != name}).status_code == 403
+    assert client().post("/act", headers=whole).status_code == 401
+
+
+def test_every_answer_is_locked_down(inside: Browser) -> None:
+    for answer in (
+        inside.get("/page/api/source"),
+        inside.get("/none"),
+        client().get("/"),
+        inside.get("/", headers={"host": "x.y"}),
+    ):
+        policy = answer.headers.get_list("content-security-policy")
+        assert len(policy) == 1 and "default-src 'none'" in policy[0] and "unsafe" not in policy[0]
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["referrer-policy"] == "no-referrer"
+        assert "access-control-allow-origin" not in answer.headers
+
+
+def test_headers_that_come_twice_are_not_chosen_from(inside: Browser) -> None:
+    twice = [("host", "127.0.0.1:8000"), ("host", "attacker.example")]
+    assert inside.get("/page/api/source", headers=twice).status_code in (400, 421)
+    origins = [("origin", HERE), ("origin", "http://attacker.example")]
+    assert inside.get("/page/api/source", headers=origins).status_code == 403
+
+
+def test_tokens_differ() -> None:
+    assert len({new_token() for _ in range(100)}) == 100
+    assert min(map(len, (new_token() for _ in range(100)))) >= 32
