@@ -39,6 +39,8 @@ def encode_span(span: Span) -> bytes:
         attribute = encoded.attributes.add(key=name).value
         if isinstance(value, str):
             attribute.string_value = value
+        elif isinstance(value, float):
+            attribute.double_value = value
         else:
             attribute.int_value = value
     for name, at in span.events:

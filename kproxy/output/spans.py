@@ -1,20 +1,24 @@
-"""An exchange as a span, by OpenTelemetry's semantic conventions for messaging and for Kafka (1.36; development).
+"""An exchange as a span, by OpenTelemetry's semantic conventions for messaging and for Kafka (1.43; development).
 
     name         the API, and the topic where there is one: "Produce orders"
     kind         CLIENT: what the client asked of the broker. kproxy is not in the trace itself
     time         from the request's first byte to the response's last one, as the proxy saw them
-    events       "request received": its last byte; "response began": its first byte
+    events       "request received": its last byte; "request sent": its last byte, to the broker; "response began": its first
+                 byte; "response sent": its last byte, to the client. Those whose time is not known are left out
     parent       Produce: the span in the headers of its records, where they have one and the same
     links        Produce: the spans in them, where they have several. Fetch, ShareFetch: those in the records that came
     status       error where the response has an error code, or where there is none although one was due
 
 Attributes: messaging.*, server.*, client.*, network.peer.*, user_agent.original, error.type (Kafka's name of the first error) as
-the conventions have them; what they have no name for begins with ``kproxy.``. Keys, values and headers of records, and whatever
-else could be a secret, are in none.
+the conventions have them; what they have no name for begins with ``kproxy.``: the name of the virtual cluster, what the header
+says, sizes, and the phases of /metrics in milliseconds (request_in_proxy_ms, broker_ms, response_in_proxy_ms). The id that Kafka
+gave the cluster (messaging.kafka.cluster.id) is there once a response has named it. Keys, values and headers of records, and
+whatever else could be a secret, are in none.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from operator import itemgetter
 from typing import Any
 
 from msgspec import Struct, field
@@ -46,9 +50,10 @@ _TOPICS = ("topic_data", "responses", "topics")  # names that messages have for 
 _PARTITIONS = ("partition_data", "partition_responses", "partitions")
 _NAMES = ("name", "topic", "topic_name")
 _NUMBERS = ("index", "partition", "partition_index")
+NAME_THE_CLUSTER = frozenset((ApiKey.METADATA, ApiKey.DESCRIBE_CLUSTER))  # their responses have its id
 _RESPONSES_WITH_RECORDS = (ApiKey.FETCH, ApiKey.SHARE_FETCH)
 
-Value = str | int
+Value = str | int | float
 
 
 class Span(Struct):
@@ -88,6 +93,7 @@ def span_of(
     span_id: bytes,
     brought: Brought | None = None,
     contexts: Sequence[TraceContext] = (),
+    cluster_id: str | None = None,
 ) -> Span:
     """The span of an exchange whose request was seen.
 
@@ -96,6 +102,7 @@ def span_of(
         bodies: of it, if they were read for something else.
         trace_id, span_id: its own; those of the parent, if it has one, are in *contexts*.
         brought, contexts: of a Produce request: what ``produced`` and ``find_contexts`` say.
+        cluster_id: what ``cluster_id_in`` has found in a response of the same cluster.
     """
     request, response = exchange.request, exchange.response
     assert request is not None
@@ -116,13 +123,27 @@ def span_of(
         parent=parent,
         links=links,
         links_dropped=0 if parent is not None else len(contexts) - len(links),
-        events=[("request received", request.ended_at)],
+        events=_events(request, response),
     )
-    if response is not None:
-        span.events.append(("response began", response.started_at))
     _describe(span.attributes, exchange, brought, api, topic)
+    if cluster_id is not None:
+        span.attributes["messaging.kafka.cluster.id"] = cluster_id
     _note_errors(span, exchange, bodies)
     return span
+
+
+def cluster_id_in(exchange: Exchange) -> str | None:
+    """The id of the Kafka cluster in a response of NAME_THE_CLUSTER; None where there is none (Metadata before version 2)."""
+    cluster_id = getattr(_body(exchange.response), "cluster_id", None)
+    return shown(cluster_id) if cluster_id else None
+
+
+def _events(request: Frame, response: Frame | None) -> list[tuple[str, int]]:
+    """What happened in the exchange, and when; a broker may answer before it has the whole request."""
+    times = [("request received", request.ended_at), ("request sent", request.sent_at)]
+    if response is not None:
+        times += [("response began", response.started_at), ("response sent", response.sent_at)]
+    return sorted(((name, at) for name, at in times if at > 0), key=itemgetter(1))
 
 
 def _describe(attributes: dict[str, Value], exchange: Exchange, brought: Brought, api: str, topic: str | None) -> None:
@@ -148,6 +169,7 @@ def _describe(attributes: dict[str, Value], exchange: Exchange, brought: Brought
         attributes["messaging.client.id"] = shown(exchange.client_id)
     _describe_peers(attributes, exchange)
     for name, value in (
+        ("kproxy.cluster", exchange.connection.cluster or None),
         ("kproxy.api_key", exchange.api_key),
         ("kproxy.api_version", exchange.api_version),
         ("kproxy.correlation_id", exchange.correlation_id),
@@ -155,6 +177,9 @@ def _describe(attributes: dict[str, Value], exchange: Exchange, brought: Brought
         ("kproxy.response_bytes", None if response is None else response.wire_size),
         ("kproxy.throttle_time_ms", (peeked(response, "throttle_time_ms") if response is not None else 0) or None),
         ("kproxy.acks", peeked(request, "acks") if exchange.api_key == ApiKey.PRODUCE else None),
+        ("kproxy.request_in_proxy_ms", exchange.request_in_proxy_ms),
+        ("kproxy.broker_ms", exchange.broker_ms),
+        ("kproxy.response_in_proxy_ms", exchange.response_in_proxy_ms),
     ):
         if value is not None:
             attributes[name] = value

@@ -11,16 +11,19 @@ decides the same. An exchange that is not chosen costs a random number; of a Pro
 """
 
 import random
+from collections import OrderedDict
 from collections.abc import Callable, Collection, Sequence
 
 from kproxy.output.bodies import Bodies
-from kproxy.output.spans import Brought, Span, produced, span_of
+from kproxy.output.spans import NAME_THE_CLUSTER, Brought, Span, cluster_id_in, produced, span_of
 from kproxy.output.trace_context import TraceContext, find_contexts
 from kproxy.pipeline.output import Observer
 from kproxy.protocol import ApiKey
 from kproxy.session import Event, Exchange
 
 LOWER = (1 << 64) - 1
+MOST_CLUSTERS = 1_000
+LEARN_AGAIN_NS = 60_000_000_000  # a configuration may send the clients of a cluster elsewhere
 
 
 class SpanOutput(Observer):
@@ -45,11 +48,15 @@ class SpanOutput(Observer):
         self._bound = round(sample * (1 << 64))
         self._api_keys = api_keys
         self._bits = bits
+        self._cluster_ids: OrderedDict[str, tuple[str, int]] = (
+            OrderedDict()
+        )  # by cluster of the configuration; when learned
 
     def write(self, event: Event, bodies: Bodies | None, *, shown: bool = True, line: bytes | None = None) -> None:
         """See Output."""
         if type(event) is not Exchange or event.request is None:
             return
+        self._learn_cluster_id(event)
         if self._api_keys is not None and event.api_key not in self._api_keys:
             return
         if event.api_key == ApiKey.PRODUCE:
@@ -77,8 +84,32 @@ class SpanOutput(Observer):
         brought: Brought | None = None,
         contexts: Sequence[TraceContext] = (),
     ) -> None:
-        span_id = self._random_id(64)
-        self._give(span_of(exchange, bodies, trace_id=trace_id, span_id=span_id, brought=brought, contexts=contexts))
+        cluster_id, _ = self._cluster_ids.get(exchange.connection.cluster, (None, 0))
+        self._give(
+            span_of(
+                exchange,
+                bodies,
+                trace_id=trace_id,
+                span_id=self._random_id(64),
+                brought=brought,
+                contexts=contexts,
+                cluster_id=cluster_id,
+            )
+        )
+
+    def _learn_cluster_id(self, exchange: Exchange) -> None:
+        """Read the id of the Kafka cluster in the responses that name it, rarely: they may be large."""
+        if exchange.api_key not in NAME_THE_CLUSTER or exchange.response is None:
+            return
+        cluster = exchange.connection.cluster
+        _, learned_at = self._cluster_ids.get(cluster, ("", -LEARN_AGAIN_NS))
+        if 0 <= exchange.at - learned_at < LEARN_AGAIN_NS:
+            return
+        cluster_id = cluster_id_in(exchange)
+        if cluster_id is not None:
+            self._cluster_ids[cluster] = cluster_id, exchange.at
+            if len(self._cluster_ids) > MOST_CLUSTERS:
+                self._cluster_ids.popitem(last=False)
 
     def _is_sampled(self, contexts: Sequence[TraceContext]) -> bool:
         return any(

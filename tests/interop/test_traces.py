@@ -63,6 +63,11 @@ def produce(entrance: Entrance, topic: str, headers: list[list[tuple[str, bytes]
     return producer
 
 
+def cluster_id(cluster: Cluster) -> str:
+    """As the broker itself says it."""
+    return str(AdminClient({"bootstrap.servers": cluster.open}).list_topics(timeout=30).cluster_id)
+
+
 def of_api(collector: Collector, api: str) -> list[Span]:
     return [span for span in collector.spans() if attributes(span)["messaging.operation.name"] == api]
 
@@ -95,13 +100,20 @@ def test_a_produce_request_is_in_the_trace_of_its_records(behind: Behind, topic_
             "server.port": int(port),
             "network.peer.address": host,
             "client.address": "127.0.0.1",
+            "messaging.kafka.cluster.id": cluster_id(entrance.cluster),
             "kproxy.acks": -1,
+            "kproxy.cluster": "default",
         }
         assert {name: found.get(name) for name in expected} == expected
         assert found["user_agent.original"].startswith("confluent-kafka-python/")
         assert span.status.code == Status.STATUS_CODE_UNSET
-        assert [event.name for event in span.events] == ["request received", "response began"]
-        at = [span.start_time_unix_nano, *(event.time_unix_nano for event in span.events), span.end_time_unix_nano]
+        names = [event.name for event in span.events]
+        assert sorted(names) == ["request received", "request sent", "response began", "response sent"]
+        phases = [found[f"kproxy.{name}_ms"] for name in ("request_in_proxy", "broker", "response_in_proxy")]
+        sent = span.events[names.index("response sent")].time_unix_nano
+        assert all(phase > 0 for phase in phases)
+        assert sum(phases) == pytest.approx((sent - span.start_time_unix_nano) / 1e6)
+        at = [span.start_time_unix_nano, *(event.time_unix_nano for event in span.events)]
         assert at == sorted(at)
         [resource] = {
             attributes(each.resource)["service.name"]

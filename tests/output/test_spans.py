@@ -10,6 +10,7 @@ from tests.support.frames import heartbeat, heartbeat_answer
 from tests.support.traced import PARENT, SPAN, TRACE, fetch_exchange, produce_exchange, records_of
 
 IDS = {"trace_id": b"t" * 16, "span_id": b"s" * 8}
+MS = 1_000_000
 CONTEXT = TraceContext(bytes.fromhex(TRACE), bytes.fromhex(SPAN), True)
 
 
@@ -42,6 +43,28 @@ def test_a_produce_request() -> None:
     }
     assert (span.start, span.end) == (1_000, 2_000)
     assert span.events == [("request received", 1_000), ("response began", 2_000)]
+
+
+def test_the_phases_are_those_of_the_exchange_and_its_cluster_is_named() -> None:
+    """From the first byte to the last one sent on: 2 ms, of 7 from there on for the broker, 3 for the way back."""
+    exchange = produce_exchange(records_of([]))
+    assert exchange.request is not None and exchange.response is not None
+    exchange.connection.cluster = "payments"
+    at = 1_700_000_000_000_000_000
+    exchange.request.started_at, exchange.request.ended_at, exchange.request.sent_at = at, at + 1 * MS, at + 2 * MS
+    exchange.response.started_at, exchange.response.ended_at = at + 9 * MS, at + 11 * MS
+    exchange.response.sent_at = at + 12 * MS
+    span = span_of(exchange, None, **IDS, cluster_id="MkU3OEVBNTcwNTJENDM2Qk")
+    phases = ("request_in_proxy_ms", "broker_ms", "response_in_proxy_ms")
+    assert [span.attributes[f"kproxy.{phase}"] for phase in phases] == [2.0, 7.0, 3.0]
+    assert [(name, (when - at) / MS) for name, when in span.events] == [
+        ("request received", 1),
+        ("request sent", 2),
+        ("response began", 9),
+        ("response sent", 12),
+    ]
+    assert span.attributes["kproxy.cluster"] == "payments"
+    assert span.attributes["messaging.kafka.cluster.id"] == "MkU3OEVBNTcwNTJENDM2Qk"
 
 
 def test_of_several_partitions_none_is_named() -> None:

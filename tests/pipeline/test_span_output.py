@@ -1,14 +1,15 @@
 """SpanOutput: which exchanges become spans, and in which trace."""
 
 import random
+from struct import pack
 
 import pytest
 
 from kproxy.output.spans import Span
-from kproxy.pipeline.span_output import SpanOutput
+from kproxy.pipeline.span_output import LEARN_AGAIN_NS, SpanOutput
 from kproxy.session import Exchange, Gap
 from tests.support.conversation import broker, client, events_of
-from tests.support.frames import heartbeat, heartbeat_answer
+from tests.support.frames import heartbeat, heartbeat_answer, request, response
 from tests.support.traced import PARENT, SPAN, TRACE, fetch_exchange, produce_exchange, records_of
 
 UNSAMPLED = f"00-{TRACE}-{SPAN}-00".encode()
@@ -27,6 +28,39 @@ def beat() -> Exchange:
     events = events_of(client >> heartbeat(7), broker >> heartbeat_answer(7))
     [exchange] = [event for event in events if isinstance(event, Exchange)]
     return exchange
+
+
+def described(cluster: str, cluster_id: str, at: int) -> Exchange:
+    """DescribeCluster v0 on a connection of that cluster."""
+    asked = client >> request(60, 0, 8, b"\0\0", tags=b"\0")
+    body = (
+        b"\0" * 7 + bytes([len(cluster_id) + 1]) + cluster_id.encode() + pack(">i", 1) + b"\1" + pack(">i", 0) + b"\0"
+    )
+    events = events_of(asked, broker >> response(8, body, tags=b"\0"))
+    [exchange] = [event for event in events if isinstance(event, Exchange)]
+    assert exchange.undecoded is None
+    exchange.connection.cluster, exchange.at = cluster, at
+    return exchange
+
+
+def test_the_id_of_a_cluster_is_learned_from_its_responses_whatever_is_sampled_and_learned_again() -> None:
+    one, other = beat(), beat()
+    one.connection.cluster, other.connection.cluster = "one", "other"
+    made = spans(
+        one,
+        described("one", "first", 0),
+        one,
+        other,
+        described("other", "second", 0),
+        described("one", "too soon", LEARN_AGAIN_NS - 1),
+        one,
+        other,
+        described("one", "moved", LEARN_AGAIN_NS),
+        one,
+        api_keys={12},
+    )
+    found = [span.attributes.get("messaging.kafka.cluster.id") for span in made]
+    assert found == [None, "first", None, "first", "second", "moved"]
 
 
 @pytest.mark.parametrize("sample", [0.0, 1.0])
