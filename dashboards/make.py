@@ -482,14 +482,24 @@ GROUPS = Page(
                     "Lag",
                     "Records between a group's last commit and the end, of the partitions whose commits and ends were seen here.",
                     "short",
-                    (Query(most(f"max by (group) ({chosen('kproxy_group_lag_records')})"), "{{group}}"),),
+                    (
+                        Query(
+                            most(f"max by (cluster, group) ({chosen('kproxy_group_lag_records')})"),
+                            "{{group}} ({{cluster}})",
+                        ),
+                    ),
                     width=12,
                 ),
                 Panel(
                     "Largest lag of a partition",
                     "Far above the others: one partition is stuck, or has most of the records.",
                     "short",
-                    (Query(most(f"max by (group) ({chosen('kproxy_group_lag_max_records')})"), "{{group}}"),),
+                    (
+                        Query(
+                            most(f"max by (cluster, group) ({chosen('kproxy_group_lag_max_records')})"),
+                            "{{group}} ({{cluster}})",
+                        ),
+                    ),
                     width=12,
                 ),
                 Panel(

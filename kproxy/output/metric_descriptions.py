@@ -320,10 +320,13 @@ DESCRIPTIONS: Final[tuple[Description, ...]] = (
         "gauge",
         "Lag of a group as seen here: records between its last commit and the end of the partition, summed over the partitions "
         "of which kproxy has seen both. Where the end was last seen in a Produce response it may be too low by a batch.",
-        ("group",),
+        ("cluster", "group"),
     ),
     Description(
-        "kproxy_group_lag_max_records", "gauge", "Largest lag of a partition of a group, as seen here.", ("group",)
+        "kproxy_group_lag_max_records",
+        "gauge",
+        "Largest lag of a partition of a group, as seen here.",
+        ("cluster", "group"),
     ),
     Description("kproxy_analysis_gaps", "counter", "Times that bytes were missing in a connection's analysis."),
     Description("kproxy_analysis_lost_bytes", "counter", "Bytes missing in the analysis."),

@@ -84,8 +84,8 @@ def test_the_lag_of_a_group_is_that_of_kafka(entrance: Entrance, topic_name: str
         consumer.commit(offsets=commits, asynchronous=False)  # again: an analyzer that is behind leaves out bodies
         consumer.consume(1, 0.1)
         found = samples(entrance)
-        lag = found.get(("kproxy_group_lag_records", group)), found.get(("kproxy_group_lag_max_records", group))
-        return lag == (sum(expected), max(expected))
+        lag = [found.get((f"kproxy_group_lag_{kind}records", "default", group)) for kind in ("", "max_")]
+        return lag == [sum(expected), max(expected)]
 
     eventually(shown, what=f"a lag of {expected}")
     consumer.close()

@@ -45,7 +45,7 @@ SERIES = {
     "software": [(("apache-kafka-java", "3.9.0"), [7, 1])],
     "topics": [(('odd"topic\n\\', "produce"), [5, 1000])],
     "groups": [(("group",), [8, 1, 2])],
-    "lag": [(("group",), [12, 7])],
+    "lag": [(("default", "group"), [12, 7])],
 }
 
 
@@ -160,8 +160,8 @@ def test_what_the_analyzer_says_is_there() -> None:
     assert found["kproxy_throttle_seconds_total{api=Fetch}"] == 2.5
     assert found["kproxy_client_throttle_seconds_total{client_id=__other__}"] == 0.05
     assert found["kproxy_sasl_logins_total{mechanism=SCRAM-SHA-256,result=failed}"] == 4
-    assert found["kproxy_group_lag_records{group=group}"] == 12
-    assert found["kproxy_group_lag_max_records{group=group}"] == 7
+    assert found["kproxy_group_lag_records{cluster=default,group=group}"] == 12
+    assert found["kproxy_group_lag_max_records{cluster=default,group=group}"] == 7
     assert found["kproxy_trailing_bytes_frames_total{api=Metadata,direction=request}"] == 3
     assert found["kproxy_trailing_bytes_frames_total{api=Metadata,direction=response}"] == 1
     assert found["kproxy_cut_frames_total{api=Produce,direction=request}"] == 5

@@ -120,7 +120,7 @@ class AnalysisCounts(Observer):
         self._sent: dict[Client, list[int]] = {}  # for ``clients`` and ``software``: one look-up each exchange
         self._software_known: set[tuple[int, int]] = set()  # connections counted in ``software``: source, number
         self._source = 0
-        self._generations: OrderedDict[str, int] = OrderedDict()
+        self._generations: OrderedDict[tuple[str, str], int] = OrderedDict()  # by cluster and group
         self._names = {key: api.name for key, api in facts().apis.items()}
         self._by_api: dict[int | None, Callable[[Exchange, bytes | None, bytes | None], None]] = {
             ApiKey.PRODUCE: self._count_produced,
@@ -291,7 +291,7 @@ class AnalysisCounts(Observer):
         """Count what concerns a group."""
         failed = response is not None and NONZERO_ERROR.search(response) is not None
         for group in _groups_of(exchange, request):
-            self.groups.add(group, 1, failed, self._is_rebalance(group, exchange.api_key, response))
+            self.groups.add(group, 1, failed, self._is_rebalance(group, exchange, response))
 
     def _count_commit(self, exchange: Exchange, request: bytes | None, response: bytes | None) -> None:
         """Count a request of a group that says up to where it has read."""
@@ -306,18 +306,19 @@ class AnalysisCounts(Observer):
         if asked is not None and response is not None and len(asked) + len(response) <= LARGEST_COUNTED:
             self.lag.note_listed(exchange, asked, response)
 
-    def _is_rebalance(self, group: str, api_key: int | None, response: bytes | None) -> bool:
+    def _is_rebalance(self, group: str, exchange: Exchange, response: bytes | None) -> bool:
         """Whether a response has a generation of the group, or a member's epoch, that no earlier one had."""
+        api_key, key = exchange.api_key, (exchange.connection.cluster, group)
         if api_key not in _WITH_GENERATION or response is None or len(response) > LARGEST_COUNTED:
             return False
         answered = _group_response.decode(response)
         generation = max(answered.generationId, answered.memberEpoch)
         if answered.errorCode or generation < 0 or (api_key != ApiKey.JOIN_GROUP and generation == 0):
             return False
-        known = self._generations.pop(group, -1)
+        known = self._generations.pop(key, -1)
         # Members come to an epoch one after the other; a classic group that was empty for long begins anew.
         is_new = generation != known if api_key == ApiKey.JOIN_GROUP else generation > known
-        self._generations[group] = generation if is_new else known
+        self._generations[key] = generation if is_new else known
         if len(self._generations) > MOST_GROUPS:
             self._generations.popitem(last=False)
         return is_new

@@ -29,6 +29,7 @@ LATEST = -1  # timestamp in ListOffsets: the end of the partition
 
 Place = tuple[str, str, int]  # cluster, topic, partition
 GroupKey = tuple[str, str]  # cluster, group
+Lag = tuple[int, int, GroupKey]  # sum over the partitions, and the largest
 
 
 class _Committed(msgspec.Struct):
@@ -150,24 +151,24 @@ class GroupLag:
             self._forget(key)
 
     def rows(self) -> list[Row]:
-        """(group,) and [sum, largest] of the groups that are behind most; the others are together OTHER."""
+        """(cluster, group) and [sum, largest] of the groups that are behind most; the others are together OTHER."""
         ends = self._ends
-        lags = []
-        for (_, group), known in self._groups.items():
+        lags: list[Lag] = []
+        for key, known in self._groups.items():
             behind = [max(0, ends[place] - at) for place, at in known.commits.items() if place in ends]
             if behind:
-                lags.append((sum(behind), max(behind), group))
+                lags.append((sum(behind), max(behind), key))
         kept = lags if len(lags) < self._most else nlargest(max(0, self._most - 1), lags)
         found: dict[tuple[str, ...], list[int]] = {}
-        for total, largest, group in kept:
-            _add(found, (well_formed(word(group, LONGEST_NAME)),), total, largest)
+        for total, largest, (cluster, group) in kept:
+            _add(found, (cluster, well_formed(word(group, LONGEST_NAME))), total, largest)
         if len(kept) < len(lags):
             others = sum(total for total, *_ in lags) - sum(total for total, *_ in kept)
-            _add(found, (OTHER,), others, _largest(lags, kept))
+            _add(found, (OTHER, OTHER), others, _largest(lags, kept))
         return list(found.items())
 
 
-def _largest(lags: list[tuple[int, int, str]], kept: list[tuple[int, int, str]]) -> int:
+def _largest(lags: list[Lag], kept: list[Lag]) -> int:
     """The largest lag of a partition of groups that are not kept."""
     shown = set(map(id, kept))
     return max(one[1] for one in lags if id(one) not in shown)

@@ -112,6 +112,15 @@ def test_a_rebalance_is_a_generation_not_heard_of_before() -> None:
     assert series(counts, "groups") == [(("a",), [4, 1, 2]), (("b",), [1, 0, 1])]  # requests, errors, rebalances
 
 
+def test_groups_of_one_name_in_two_clusters_rebalance_each_for_itself() -> None:
+    counts = AnalysisCounts()
+    for cluster in ["one", "other"] * 3:
+        for event in events_of(client >> join(1, "g"), broker >> joined(1, 5 if cluster == "one" else 9)):
+            event.connection.cluster = cluster
+            counts.write(event, None)
+    assert rebalances(counts) == [("g", 2)]
+
+
 def test_bytes_of_records_by_topic_are_those_that_kafka_encoded() -> None:
     """The sizes are taken from Kafka's own JSON of the same frames."""
     seen: Counter[int | None] = Counter()

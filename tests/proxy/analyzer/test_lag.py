@@ -52,11 +52,11 @@ def test_the_lag_of_a_group_is_the_sum_over_its_partitions_and_the_largest() -> 
     fetched(lag, t_0=100, t_1=50, u_0=7)
     committed(lag, t_0=90, t_1=10)
     committed(lag, "other", t_0=100)
-    assert rows(lag) == {("g",): [50, 40], ("other",): [0, 0]}
+    assert rows(lag) == {("c", "g"): [50, 40], ("c", "other"): [0, 0]}
     committed(lag, t_1=50, u_0=0)
-    assert rows(lag)["g",] == [17, 10]
+    assert rows(lag)["c", "g"] == [17, 10]
     fetched(lag, t_0=1_000)
-    assert rows(lag)["g",] == [917, 910]
+    assert rows(lag)["c", "g"] == [917, 910]
 
 
 def test_a_commit_that_was_refused_and_a_partition_of_unknown_end_do_not_count() -> None:
@@ -65,7 +65,7 @@ def test_a_commit_that_was_refused_and_a_partition_of_unknown_end_do_not_count()
     committed(lag, error=25, t_0=100)
     assert rows(lag) == {}
     committed(lag, t_0=60, unknown_0=5)
-    assert rows(lag) == {("g",): [40, 40]}
+    assert rows(lag) == {("c", "g"): [40, 40]}
 
 
 def test_the_end_is_not_before_a_commit_nor_before_what_was_produced() -> None:
@@ -73,12 +73,12 @@ def test_the_end_is_not_before_a_commit_nor_before_what_was_produced() -> None:
     fetched(lag, t_0=10)
     committed(lag, t_0=20)
     committed(lag, "slow", t_0=15)
-    assert rows(lag) == {("g",): [0, 0], ("slow",): [5, 5]}
+    assert rows(lag) == {("c", "g"): [0, 0], ("c", "slow"): [5, 5]}
     produced = [{"name": "t", "partitionResponses": [{"index": 0, "errorCode": 0, "baseOffset": 29}]}]
     lag.note_produced(exchange(PRODUCE), encode({"responses": produced}))
-    assert rows(lag) == {("g",): [10, 10], ("slow",): [15, 15]}
+    assert rows(lag) == {("c", "g"): [10, 10], ("c", "slow"): [15, 15]}
     fetched(lag, t_0=20)  # the topic was made anew
-    assert rows(lag)["g",] == [0, 0]
+    assert rows(lag)["c", "g"] == [0, 0]
 
 
 @pytest.mark.parametrize(("timestamp", "expected"), [(-1, [70, 70]), (-2, None), (1_700_000_000_000, None)])
@@ -89,7 +89,7 @@ def test_list_offsets_has_the_end_where_the_latest_offset_is_asked_for(
     committed(lag, t_3=30)
     asked = encode({"topics": topics(t_3={"timestamp": timestamp})})
     lag.note_listed(exchange(LIST_OFFSETS), asked, encode({"topics": topics(t_3={"errorCode": 0, "offset": 100})}))
-    assert rows(lag).get(("g",)) == expected
+    assert rows(lag).get(("c", "g")) == expected
 
 
 @pytest.mark.parametrize("several", [False, True])
@@ -101,7 +101,7 @@ def test_what_a_group_asks_for_is_what_it_has_committed(several: bool) -> None:
     asked = {"groups": [{"groupId": "g"}]} if several else {"groupId": "g"}
     answered = {"groups": [group]} if several else {"topics": told}
     lag.note_committed(exchange(OFFSET_FETCH), encode(asked), encode(answered))
-    assert rows(lag) == {("g",): [60, 60]}
+    assert rows(lag) == {("c", "g"): [60, 60]}
 
 
 def test_topics_of_ids_are_those_of_their_names_and_clusters_are_told_apart() -> None:
@@ -112,9 +112,9 @@ def test_topics_of_ids_are_those_of_their_names_and_clusters_are_told_apart() ->
     answered = [{"topicId": "id-of-t", "partitions": [{"partitionIndex": 0, "errorCode": 0}]}]
     by_id = exchange(OFFSET_COMMIT, names={"id-of-t": "t"})
     lag.note_committed(by_id, encode({"groupId": "g", "topics": body}), encode({"topics": answered}))
-    assert rows(lag) == {("g",): [1, 1]}
+    assert rows(lag) == {("c", "g"): [1, 1]}
     committed(lag, cluster="another", t_0=997)
-    assert rows(lag) == {("g",): [4, 3]}  # a group of that name in both
+    assert rows(lag) == {("c", "g"): [1, 1], ("another", "g"): [3, 3]}
 
 
 def test_groups_beyond_the_cap_are_shown_together_and_idle_ones_end() -> None:
@@ -126,8 +126,8 @@ def test_groups_beyond_the_cap_are_shown_together_and_idle_ones_end() -> None:
         committed(lag, f"group-{number}", t_0=1_000 - number)
     found = rows(lag)
     assert len(found) == 10
-    assert found["group-99",] == [99, 99] and found["group-91",] == [91, 91]
-    assert found[OTHER,] == [sum(range(40, 91)), 90]  # groups 0 to 39 have committed nothing for a minute
+    assert found["c", "group-99"] == [99, 99] and found["c", "group-91"] == [91, 91]
+    assert found[OTHER, OTHER] == [sum(range(40, 91)), 90]  # groups 0 to 39 have committed nothing for a minute
 
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,4 +149,4 @@ def test_it_is_among_the_series_of_the_analyzer() -> None:
     fetched(counts.lag, t_0=5)
     committed(counts.lag, t_0=1)
     message = next(message for message in counts.series() if message.kind == "lag")
-    assert (message.rows, message.is_gauge) == ([(("g",), [4, 4])], True)
+    assert (message.rows, message.is_gauge) == ([(("c", "g"), [4, 4])], True)
