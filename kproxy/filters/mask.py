@@ -101,7 +101,9 @@ class MaskRecords(Filter):
     have none of the fields stay byte for byte, and so does all of a value but what is hidden. A batch that cannot be read is not
     given out, nor what is behind it: where it is the first one, its partition has the error CORRUPT_MESSAGE. A response is held
     whole: limits.held_frame_size has to be at least the clients' fetch.max.bytes. Topics by id are known by the Metadata
-    responses that workers have seen; until then all rules apply.
+    responses that workers have seen. A consumer that fetches a topic before, as one does that was connected when kproxy was
+    restarted, gets UNKNOWN_TOPIC_ID and no records where the rules do not name all topics ("*"): it asks for Metadata then, and
+    fetches again.
     """
 
     name = "mask"
@@ -113,25 +115,45 @@ class MaskRecords(Filter):
     def __init__(self, options: MaskOptions) -> None:
         self.options = options
         self._masks: dict[str | None, Masks | None] = {}  # by topic
+        self._same_for_all = all("*" in rule.topics for rule in options.rules)
+        self.names_topics = not self._same_for_all
         self.corrupt = 0  # batches that were not given out
 
     def on_response(self, response: Response) -> Verdict | Any:
         """Mask the records of the topics that have rules."""
+        withheld = self._withhold_unknown(response.message)
         partitions = list(self._partitions(response.message))
         if sum(len(partition.records) for partition, _ in partitions) > LARGE:
-            return self.runtime.aside(lambda: self._mask_all(response, partitions))
-        return self._mask_all(response, partitions)
+            return self.runtime.aside(lambda: self._mask_all(response, partitions, withheld))
+        return self._mask_all(response, partitions, withheld)
+
+    def _withhold_unknown(self, message: Any) -> bool:
+        """Take the records of topics whose name is not known out of a response; return whether there were any."""
+        withheld = False
+        for topic in () if self._same_for_all else message.responses:
+            if self._name_of(topic) is None:
+                for partition in topic.partitions:
+                    if partition.records:
+                        partition.error_code, partition.records = ErrorCode.UNKNOWN_TOPIC_ID, b""
+                        if hasattr(partition, "acquired_records"):
+                            partition.acquired_records = []
+                        withheld = True
+        return withheld
+
+    def _name_of(self, topic: Any) -> str | None:
+        names: Any = self.runtime.kept.get("topic_names", {})
+        name: str | None = getattr(topic, "topic", None) or names.get(getattr(topic, "topic_id", ""))
+        return name
 
     def _partitions(self, message: Any) -> Iterator[tuple[Any, Masks]]:
         """The partitions with records of topics that have rules."""
-        names: Any = self.runtime.kept.get("topic_names", {})
         for topic in message.responses:
-            masks = self._masks_of(getattr(topic, "topic", None) or names.get(getattr(topic, "topic_id", "")))
+            masks = self._masks_of(self._name_of(topic))
             if masks is not None:
                 yield from ((partition, masks) for partition in topic.partitions if partition.records)
 
-    def _mask_all(self, response: Response, partitions: list[tuple[Any, Masks]]) -> Verdict:
-        changed = False
+    def _mask_all(self, response: Response, partitions: list[tuple[Any, Masks]], changed: bool) -> Verdict:
+        """Mask the records; *changed*: whether the response differs from the broker's already."""
         for partition, masks in partitions:
             found = self._masked(partition.records, masks, response.request)
             if found.is_corrupt:

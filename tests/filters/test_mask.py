@@ -32,6 +32,10 @@ def person(**more: Any) -> bytes:
     return json.dumps({**PERSON, **more}).encode()
 
 
+OTHER, PEOPLE = "AAAAAAAAAAAAAAAAAAAAAQ", "AAAAAAAAAAAAAAAAAAAAAg"  # topic ids
+UNKNOWN_TOPIC_ID = 100
+
+
 class Bench:
     def __init__(self, **options: Any) -> None:
         self.filter: Any = load_filter("mask", {"rules": RULES, **options})
@@ -156,14 +160,16 @@ def test_what_is_no_batch_is_not_given_out(records: bytes) -> None:
 
 
 def test_share_fetch_acquires_only_what_is_given_out() -> None:
+    bench = Bench()
+    bench.runtime.kept["topic_names"][PEOPLE] = "people"
     damaged = bytearray(field(person()))
     damaged[-1] ^= 1
     ranges = [(3, 4), (5, 5), (5, 7), (6, 9)]
-    _, given = Bench().share_fetch(field(person()) + bytes(damaged), "AAAAAAAAAAAAAAAAAAAAAg", ranges)
+    _, given = bench.share_fetch(field(person()) + bytes(damaged), PEOPLE, ranges)
     partition = partition_in(given, "ShareFetchResponse", 1)
     assert [(each.first_offset, each.last_offset) for each in partition.acquired_records] == [(3, 4), (5, 5), (5, 5)]
     assert partition.error_code == 0
-    _, given = Bench().share_fetch(bytes(damaged), "AAAAAAAAAAAAAAAAAAAAAg", ranges)
+    _, given = bench.share_fetch(bytes(damaged), PEOPLE, ranges)
     partition = partition_in(given, "ShareFetchResponse", 1)
     assert (partition.acquired_records, partition.error_code) == ([], 2)
 
@@ -190,13 +196,33 @@ def test_many_records_are_masked_where_they_hold_up_no_other_connection() -> Non
 
 
 def test_topics_by_id() -> None:
-    known, unknown = "AAAAAAAAAAAAAAAAAAAAAQ", "AAAAAAAAAAAAAAAAAAAAAg"
     bench = Bench()
-    bench.runtime.kept["topic_names"][known] = "other"
-    frame, given = bench.fetch(field(person()), known, 13)
+    bench.runtime.kept["topic_names"] = {OTHER: "other", PEOPLE: "people"}
+    frame, given = bench.fetch(field(person()), OTHER, 13)
     assert given == frame
-    assert b"canary" not in bench.fetch(field(person()), unknown, 13)[1]
-    assert b"canary" not in bench.share_fetch(field(person(), codec=Codec.NONE), unknown)[1]
+    _, given = bench.fetch(field(person()), PEOPLE, 13)
+    assert json.loads(read_records(partition_in(given, version=13).records)[0].records[0].value or b"") == HIDDEN
+
+
+def test_a_topic_whose_name_is_not_known_is_not_given_out_until_the_client_has_asked_for_metadata() -> None:
+    """Neither are its fields given out, nor is one that no rule names changed. An empty response needs no name."""
+    bench = Bench()
+    partition = partition_in(bench.fetch(field(person()), PEOPLE, 13)[1], version=13)
+    assert (partition.error_code, partition.records) == (UNKNOWN_TOPIC_ID, b"")
+    partition = partition_in(bench.share_fetch(field(person()), PEOPLE, [(5, 5)])[1], "ShareFetchResponse", 1)
+    assert (partition.error_code, partition.records, partition.acquired_records) == (UNKNOWN_TOPIC_ID, b"", [])
+    frame, given = bench.fetch(b"", PEOPLE, 13)
+    assert given == frame
+
+
+def test_rules_for_all_topics_need_no_names() -> None:
+    bench = Bench(rules=[{"fields": ["$.email", "$.card.number"]}])
+    assert not bench.filter.names_topics
+    for given in (
+        bench.fetch(field(person()), PEOPLE, 13)[1],
+        bench.share_fetch(field(person(), codec=Codec.NONE), PEOPLE)[1],
+    ):
+        assert b"canary" not in given and b"***" in given
 
 
 def test_control_batches_are_as_they_came() -> None:
