@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from kproxy.config.checks import Problem
-from kproxy.config.structs import BrokerTls, Config, ListenerTls, Traces
+from kproxy.config.structs import BrokerTls, Config, ListenerTls
 from kproxy.filters.options import Rotated
+from kproxy.filters.otlp_endpoint import OtlpEndpoint
 from kproxy.filters.units import quoted
 
 BIGGEST = 16 << 20  # bytes of a PEM file; a system's bundle of CAs has 0.2 MB
@@ -36,19 +37,19 @@ def check_files(config: Config) -> Iterator[Problem]:
         if isinstance(rotated, Rotated) and rotated.path:
             yield from _check_output_path(f"analysis.{part}.path", rotated.path)
     if config.traces is not None:
-        yield from _check_packages(config.traces)
-        if config.traces.ca is not None:
-            yield from _check_certificates("traces.ca", config.traces.ca)
+        yield from _check_endpoint("traces", config.traces, ["opentelemetry.proto"])
 
 
-def _check_packages(traces: Traces) -> Iterator[Problem]:
-    """Check that what traces need is installed, without importing it."""
-    needed = ["opentelemetry.proto", *(["grpc"] if traces.protocol == "grpc" else [])]
+def _check_endpoint(path: str, endpoint: OtlpEndpoint, packages: list[str]) -> Iterator[Problem]:
+    """Check that what an export needs is installed, without importing it, and its CAs."""
+    needed = [*packages, *(["grpc"] if endpoint.protocol == "grpc" else [])]
     if not all(map(_is_installed, needed)):
         yield (
-            "traces.protocol" if len(needed) > 1 else "traces",
+            f"{path}.protocol" if endpoint.protocol == "grpc" else path,
             'it needs packages that are missing: pip install "kproxy[otlp]"',
         )
+    if endpoint.ca is not None:
+        yield from _check_certificates(f"{path}.ca", endpoint.ca)
 
 
 def _is_installed(module: str) -> bool:
@@ -173,14 +174,16 @@ def check_filters(config: Config) -> Iterator[Problem]:
                 yield from ((f"{path}.{below}", message) for below, message in error.problems)
             else:
                 made.append(loaded)
-                yield from _check_output_paths(f"{path}.with", getattr(loaded, "options", None))
+                yield from _check_options(f"{path}.with", getattr(loaded, "options", None))
         if made:
             yield from ((f"clusters[{number}].filters[{at}].use", message) for at, message in misplaced(made))
 
 
-def _check_output_paths(path: str, options: object) -> Iterator[Problem]:
-    """Check the files among the options of a filter."""
+def _check_options(path: str, options: object) -> Iterator[Problem]:
+    """Check the files among the options of a filter, and what an export among them needs."""
     for name in getattr(options, "__struct_fields__", ()):
         value = getattr(options, name)
         if isinstance(value, Rotated) and value.path:
             yield from _check_output_path(f"{path}.{name}.path", value.path)
+        elif isinstance(value, OtlpEndpoint):
+            yield from _check_endpoint(f"{path}.{name}", value, [])

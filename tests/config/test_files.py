@@ -132,3 +132,19 @@ def test_what_traces_need_is_looked_for(files: Path, monkeypatch: pytest.MonkeyP
     assert problems() == []
     [(path, message)] = problems(protocol="grpc")
     assert (path, 'pip install "kproxy[otlp]"' in message) == ("traces.protocol", True)
+
+
+def test_what_a_filter_that_exports_needs_is_looked_for(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def problems(**settings: str) -> list[tuple[str, str]]:
+        use = FilterUse(use="telemetry", with_={"forward": {"otlp": "https://c:1", **settings}})
+        return list(check_filters(Config(clusters=[Cluster(listen=":1", filters=[use])])))
+
+    assert problems(ca=str(files / "ca.pem"), protocol="grpc") == []
+    (files / "empty.pem").write_bytes(b"")
+    for file, words in (("missing", "No such file"), ("empty.pem", "does not contain a certificate in PEM")):
+        [(path, message)] = problems(ca=str(files / file))
+        assert (path, words in message) == ("clusters[0].filters[0].with.forward.ca", True)
+    monkeypatch.setattr("kproxy.config.files.find_spec", lambda name: None if name == "grpc" else True)
+    assert problems() == []
+    [(path, message)] = problems(protocol="grpc")
+    assert (path, 'pip install "kproxy[otlp]"' in message) == ("clusters[0].filters[0].with.forward.protocol", True)
