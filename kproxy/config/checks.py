@@ -234,6 +234,8 @@ def _check_through(path: str, through: str | None) -> Iterator[Problem]:
         if scheme not in PROXY_SCHEMES or not rest:
             raise ValueError('write "socks5://host:port" or "http://host:port"')
         parts = urlsplit(through)
+        if "@" in through and "@" not in parts.netloc:
+            raise ValueError("in a password, / ? and # are written %2F, %3F and %23")
         parse_address(parts.netloc.rpartition("@")[2])
         if parts.path.strip("/") or parts.query or parts.fragment:
             raise ValueError("the address has to end after the port")

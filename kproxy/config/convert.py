@@ -16,6 +16,7 @@ from kproxy.config.yaml_tree import MOST_DEPTH, Node
 from kproxy.errors import Mistake
 from kproxy.filters.options import bare, did_you_mean, expected, listed, within
 from kproxy.filters.units import parse_quantity, quoted
+from kproxy.filters.withholding import WITHHELD, is_secret
 
 MOST_VALUES = 50_000  # with those that aliases stand for
 MOST_MISTAKES = 100
@@ -82,7 +83,7 @@ class Conversion:
         self.places.setdefault(path, (node.start_mark.line + 1, node.start_mark.column + 1))
         if not node.tag.startswith(TAG) or node.tag.removeprefix(TAG) not in PLAIN_TAGS:
             return self.add_mistake(
-                node, path, f"the tag {quoted(_short_tag(node.tag))} is not allowed: write a plain value"
+                node, path, f"{_tag(node.tag)} is not allowed: write a plain value, in quotes where it begins with !"
             )
         read = self._readers.get(type(kind))
         return read(node, kind, path, depth) if read else self._scalar(node, kind, unit, path)
@@ -106,7 +107,7 @@ class Conversion:
         self.places.setdefault(path, (node.start_mark.line + 1, node.start_mark.column + 1))
         fields = {field.encode_name: field for field in kind.fields}
         if not isinstance(node, yaml.MappingNode):
-            return self.add_mistake(node, path, f"expected a group of {listed(fields)}; {_found(node)}")
+            return self.add_mistake(node, path, f"expected a group of {listed(fields)}; {_found(node, path)}")
         found = self._members(node, fields, path, depth)
         for name, field in fields.items():
             if field.required and name not in found:
@@ -139,7 +140,7 @@ class Conversion:
 
     def _list(self, node: Node, kind: inspect.ListType, path: str, depth: int) -> Any:
         if not isinstance(node, yaml.SequenceNode):
-            return self.add_mistake(node, path, f"expected a list, [..] or lines with -; {_found(node)}")
+            return self.add_mistake(node, path, f"expected a list, [..] or lines with -; {_found(node, path)}")
         if len(node.value) < (kind.min_length or 0):
             return self.add_mistake(node, path, "the list is empty")
         items = [self._value(item, kind.item_type, f"{path}[{at}]", depth + 1) for at, item in enumerate(node.value)]
@@ -148,7 +149,7 @@ class Conversion:
 
     def _dict(self, node: Node, kind: inspect.Type, path: str, depth: int) -> Any:
         if not isinstance(node, yaml.MappingNode):
-            return self.add_mistake(node, path, f"expected names with values; {_found(node)}")
+            return self.add_mistake(node, path, f"expected names with values; {_found(node, path)}")
         value_type = kind.value_type if isinstance(kind, inspect.DictType) else inspect.AnyType()
         values = {
             name: self._value(value, value_type, _join(path, name), depth + 1)
@@ -168,7 +169,7 @@ class Conversion:
 
     def _scalar(self, node: Node, kind: inspect.Type, unit: str | None, path: str) -> Any:
         if not isinstance(node, yaml.ScalarNode):
-            return self.add_mistake(node, path, f"expected {expected(kind, unit)}; {_found(node)}")
+            return self.add_mistake(node, path, f"expected {expected(kind, unit)}; {_found(node, path)}")
         if _is_null(node):
             return self.add_mistake(node, path, f"it is empty: write {expected(kind, unit)}, or leave the line out")
         try:
@@ -226,14 +227,17 @@ def _is_null(node: Node) -> bool:
     return bool(node.tag == f"{TAG}null")
 
 
-def _found(node: Node) -> str:
+def _found(node: Node, path: str) -> str:
     if isinstance(node, yaml.ScalarNode):
+        if is_secret(path, node.value):
+            return f"found text, {WITHHELD}"
         return f"found {quoted(node.value)}" if node.value else "found nothing"
     return "found a list" if isinstance(node, yaml.SequenceNode) else "found names with values"
 
 
-def _short_tag(tag: str) -> str:
-    return f"!!{tag.removeprefix(TAG)}" if tag.startswith(TAG) else tag
+def _tag(tag: str) -> str:
+    """The tag in words; one that is not YAML's own may be a password that begins with "!"."""
+    return f"the tag {quoted(f'!!{tag.removeprefix(TAG)}')}" if tag.startswith(TAG) else "a tag"
 
 
 def _join(path: str, name: str) -> str:

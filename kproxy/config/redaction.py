@@ -4,17 +4,13 @@ Withheld are passwords in URLs, headers of traces, options of filters whose name
 filters that are not kproxy's own: what theirs mean is not known. Names of files stay, also of files that hold keys.
 """
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
 from kproxy.config.structs import Config
-
-WITHHELD = "(withheld)"
-_SECRET = re.compile(r"pass|pwd|secret|token|credential|auth|jaas|cookie|header|salt|key", re.IGNORECASE)
-_USER_INFO = re.compile(r"(\w://)[^/\s]*@")  # "socks5://user:password@host"; a password may have an @
+from kproxy.filters.withholding import SOUNDS_SECRET, WITHHELD, without_user_info
 
 
 def redacted(config: Config, own_filters: Mapping[str, object]) -> dict[str, Any]:
@@ -34,7 +30,7 @@ def redacted(config: Config, own_filters: Mapping[str, object]) -> dict[str, Any
 def _without_passwords(value: Any) -> Any:
     match value:
         case str():
-            return _USER_INFO.sub(rf"\1{WITHHELD}@", value)
+            return without_user_info(value)
         case list():
             return [_without_passwords(one) for one in value]
         case dict():
@@ -43,7 +39,7 @@ def _without_passwords(value: Any) -> Any:
 
 
 def _without_secrets(name: str, value: Any) -> Any:
-    if _SECRET.search(name) is not None and value is not None:
+    if SOUNDS_SECRET.search(name) is not None and value is not None:
         return WITHHELD
     match value:
         case list():

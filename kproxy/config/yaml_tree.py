@@ -5,6 +5,7 @@ An alias bomb (nine lists of nine aliases each stand for 10^9 values) is small a
 aliases stand for.
 """
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,6 +17,7 @@ MOST_TEXT = 1 << 20  # bytes
 MOST_EVENTS = 50_000  # a scalar is one, a collection two
 MOST_DEPTH = 32
 MOST_ALIASES = 1_000
+WORD = re.compile(r"['\"][^'\"<>\s]{3,}['\"]")
 
 Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml's where PyYAML was built with it
 Node = yaml.nodes.Node
@@ -63,7 +65,8 @@ def _too_much(count: int, depth: int, aliases: int) -> str:
 def _syntax_mistake(error: yaml.MarkedYAMLError) -> Mistake:
     mark = error.problem_mark or error.context_mark
     line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
-    problem = _one_line(" ".join(part for part in (error.context, error.problem) if part))
+    # what is named in it is a word of the file: an alias or a tag, which may be a password that begins with "*" or "!"
+    problem = WORD.sub("a word", _one_line(" ".join(part for part in (error.context, error.problem) if part)))
     hint = "; indent with spaces" if "\\t" in problem else ""
     return Mistake(line, column, "", f"invalid YAML: {problem}{hint}")
 

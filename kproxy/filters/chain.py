@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
 from struct import pack, unpack_from
 
-from kproxy.errors import DecodeError
+from kproxy.errors import DecodeError, KproxyError
 from kproxy.filters.addresses import tail_start
 from kproxy.filters.contract import (
     Close,
@@ -45,6 +45,26 @@ SMALLEST_REQUEST = 12  # size, api_key, api_version, correlation_id
 LARGEST_SIZE = 0x7FFFFFFF  # that a size field can have
 BUILT_IN = (NarrowApiVersions, RewriteAddresses)  # they are first, see kproxy.filters.loading
 WANTS_BY_STRENGTH = (Want.PASS, Want.TAIL, Want.HEAD, Want.HOLD)  # no response is both TAIL and HEAD
+# Their messages have credentials, values of settings or records: what an exception says of one may repeat it
+CONFIDENTIAL = frozenset(
+    (
+        ApiKey.PRODUCE,
+        ApiKey.FETCH,
+        ApiKey.SHARE_FETCH,
+        ApiKey.FETCH_SNAPSHOT,
+        ApiKey.SASL_AUTHENTICATE,
+        ApiKey.CREATE_DELEGATION_TOKEN,
+        ApiKey.RENEW_DELEGATION_TOKEN,
+        ApiKey.EXPIRE_DELEGATION_TOKEN,
+        ApiKey.DESCRIBE_DELEGATION_TOKEN,
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+        ApiKey.CREATE_TOPICS,
+        ApiKey.ALTER_CONFIGS,
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        ApiKey.DESCRIBE_CONFIGS,
+        ApiKey.ENVELOPE,
+    )
+)
 _log = logging.getLogger("kproxy.filters")
 
 
@@ -218,7 +238,12 @@ class Chain:
                     raise TypeError("on_head must return bytes")
                 body = changed
             except Exception as error:
-                self.note_fault(filter_, f"the beginning of a response of api_key {request.api_key}", error)
+                self.note_fault(
+                    filter_,
+                    f"the beginning of a response of api_key {request.api_key}",
+                    error,
+                    api_key=request.api_key,
+                )
                 if not filter_.fails_open:
                     return None
             self.note_time(filter_, began)
@@ -244,7 +269,13 @@ class Chain:
                 if not isinstance(changed, bytes) or len(changed) != size:
                     raise TypeError(f"on_tail must return exactly {size} bytes")
             except Exception as error:
-                self.note_fault(filter_, f"the end of a response of api_key {request.api_key}", error, tail=True)
+                self.note_fault(
+                    filter_,
+                    f"the end of a response of api_key {request.api_key}",
+                    error,
+                    tail=True,
+                    api_key=request.api_key,
+                )
                 changed = tail if filter_.fails_open else withheld_tail(request.api_key, request.api_version, size)
             tail = changed
             self.note_time(filter_, began)
@@ -303,8 +334,22 @@ class Chain:
         taken, self._times = self._times, {}
         return taken
 
-    def note_fault(self, filter_: Filter, event: str, fault: Exception | str, *, tail: bool = False) -> None:
-        """Count a fault; log the first, tenth, hundredth ... of a filter. *tail*: of a response that was sent up to there."""
+    def note_fault(
+        self,
+        filter_: Filter,
+        event: str,
+        fault: Exception | str,
+        *,
+        tail: bool = False,
+        api_key: int | None = None,
+    ) -> None:
+        """Count a fault; log the first, tenth, hundredth ... of a filter.
+
+        Args:
+            filter_, event, fault: which one failed, on what, and how.
+            tail: of a response that was sent up to there.
+            api_key: of the message that the filter was given, if it was given one.
+        """
         name = name_of(filter_)
         self.faults[name] += 1
         self.on_fault(name)
@@ -312,7 +357,7 @@ class Chain:
         if str(times).strip("0") == "1":
             closes = "its addresses are withheld" if tail else "the client gets an error, or is disconnected"
             end = "traffic passes it by" if filter_.fails_open else closes
-            reason = fault if isinstance(fault, str) else _in_short(fault)
+            reason = fault if isinstance(fault, str) else _in_short(fault, api_key in CONFIDENTIAL)
             _log.warning("filter %s failed on %s: %s; %s (fault %d)", name, event, reason, end, times)
 
     def _unknown(self, direction: Direction, api_key: int, api_version: int, frame: bytes) -> Outcome:
@@ -342,11 +387,12 @@ def _strongest(wants: Iterable[Want]) -> Want:
     return max(wants, key=WANTS_BY_STRENGTH.index, default=Want.PASS)
 
 
-def _in_short(error: Exception) -> str:
-    """The error on one line, and the line of code that raised it."""
+def _in_short(error: Exception, is_confidential: bool) -> str:
+    """The error on one line, and the line of code that raised it; what it says only if that repeats nothing that is withheld."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
     where = f" at {trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}" if trace else ""
-    text = ascii(str(error))[:300]
+    is_safe = not is_confidential or isinstance(error, KproxyError)
+    text = ascii(str(error))[:300] if is_safe else "its text is withheld, as it may be that of a credential or a record"
     return f"{type(error).__name__}({text}){where}"

@@ -26,6 +26,7 @@ from msgspec import Meta, inspect
 
 from kproxy.errors import UsageError
 from kproxy.filters.units import EXAMPLES, parse_quantity, quoted
+from kproxy.filters.withholding import WITHHELD, is_secret
 
 UNIT = "x-unit"  # marks a number that may be written with a unit
 LONGEST_TEXT = 4_096
@@ -55,6 +56,8 @@ TYPES: dict[type[inspect.Type], type | tuple[type, ...]] = {
     inspect.ListType: list,
     inspect.VarTupleType: list,
 }
+# where text is expected, or a group that may have been meant and written wrongly ("password:x")
+HAVE_TEXT = (inspect.StrType, inspect.StructType, inspect.DictType, inspect.ListType, inspect.VarTupleType)
 
 Seconds = Annotated[float, Meta(gt=0, le=31_536_000, extra_json_schema={UNIT: "seconds"})]
 Size = Annotated[int, Meta(ge=1, le=1 << 48, extra_json_schema={UNIT: "bytes"})]
@@ -117,7 +120,7 @@ class _Reading:
         if isinstance(value, dict | list) and _fits(value, kind):
             return self._group(value, kind, path, depth)
         try:
-            return within(_plain(value, kind, unit), kind)
+            return within(_plain(value, kind, unit, path), kind)
         except ValueError as error:
             return self._mistake(path, str(error))
 
@@ -174,7 +177,7 @@ class _Reading:
         return None
 
 
-def _plain(value: Any, kind: inspect.Type, unit: str | None) -> Any:
+def _plain(value: Any, kind: inspect.Type, unit: str | None, path: str) -> Any:
     """The value as the scalar *kind*. Raises ValueError that says what is expected."""
     if unit is not None and isinstance(value, str):
         number = parse_quantity(value, unit)
@@ -182,13 +185,15 @@ def _plain(value: Any, kind: inspect.Type, unit: str | None) -> Any:
     if isinstance(kind, inspect.LiteralType):
         if value not in kind.values:
             meant = did_you_mean(value, kind.values) if isinstance(value, str) else ""
-            raise ValueError(f"{_shown(value)} is not one of {listed(kind.values)}{meant if meant[:1] == ':' else ''}")
+            raise ValueError(
+                f"{_shown(value, kind, path)} is not one of {listed(kind.values)}{meant if meant[:1] == ':' else ''}"
+            )
         return value
     if not _fits(value, kind):
         hint = ": write it in quotes" if isinstance(kind, inspect.StrType) and isinstance(value, int | float) else ""
         if isinstance(kind, inspect.ListType | inspect.VarTupleType) and isinstance(value, str):
-            hint = f": write [{quoted(value)}]"
-        raise ValueError(f"expected {expected(kind, unit)}; found {_shown(value)}{hint}")
+            hint = f": write [{_shown(value, kind, path)}]"
+        raise ValueError(f"expected {expected(kind, unit)}; found {_shown(value, kind, path)}{hint}")
     return float(value) if isinstance(kind, inspect.FloatType) else value
 
 
@@ -247,12 +252,15 @@ def did_you_mean(name: object, known: Iterable[Any]) -> str:
     return f": did you mean {close[0]}?" if close else f"; known names are {listed(names)}"
 
 
-def _shown(value: Any) -> str:
+def _shown(value: Any, kind: inspect.Type, path: str) -> str:
     if isinstance(value, bool) or value is None:
         return {True: "true", False: "false", None: "nothing"}[value]
     if isinstance(value, dict):
         return "names with values"
-    return "a list" if isinstance(value, list) else quoted(str(value))
+    if isinstance(value, list):
+        return "a list"
+    may_be_secret = isinstance(kind, HAVE_TEXT) and is_secret(path, str(value))
+    return WITHHELD if may_be_secret else quoted(str(value))
 
 
 def _join(path: str, name: str) -> str:

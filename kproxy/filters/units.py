@@ -2,6 +2,8 @@
 
 import re
 
+from kproxy.filters.withholding import without_secrets
+
 SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
 BYTES: dict[str, float] = {
     "B": 1,
@@ -45,6 +47,7 @@ def unit_pattern(unit: str) -> str:
 
 
 def quoted(text: str) -> str:
-    """Quote *text* for a message: on one line, escaped, at most 80 characters."""
+    """Quote *text* for a message: on one line, escaped, at most 80 characters, without what may be a secret."""
+    text = without_secrets(text)
     shown = ascii(text) if any(not character.isprintable() for character in text) else f'"{text}"'
     return shown if len(shown) <= 80 else f"{shown[:76]}…{shown[-1]}"

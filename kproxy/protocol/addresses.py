@@ -57,6 +57,8 @@ def parse_address(text: str, *, any_host: bool = False) -> Address:
 
     Raises ValueError with what is wrong and what to write instead.
     """
+    if "@" in text or "://" in text:
+        raise ValueError('it is not an address alone: write "host:port", without a scheme, user or password')
     host, colon, port = text.rpartition(":")
     if not colon or not port:
         raise ValueError('it has no port: write "host:port"')

@@ -11,7 +11,7 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 
-from kproxy.filters.chain import Chain, name_of
+from kproxy.filters.chain import CONFIDENTIAL, Chain, name_of
 from kproxy.filters.contract import (
     Answer,
     Close,
@@ -30,6 +30,8 @@ from kproxy.filters.narrow_api_versions import NarrowApiVersions
 from kproxy.filters.rewrite_addresses import RewriteAddresses
 from kproxy.filters.tail import withheld_tail
 from kproxy.protocol import Versions, facts
+from kproxy.protocol.facts import Field
+from kproxy.protocol.secrets import Secrecy, secrecy
 from tests.support.filtering import Asking, Served, connection, make, request_frame, responded, response_frame
 from tests.support.frames import api_versions_refusal, frame, heartbeat, heartbeat_answer, request
 
@@ -242,6 +244,37 @@ def test_every_filter_hears_of_the_end_of_a_connection() -> None:
     chain.on_close(connection())
     assert closed == [1]
     assert chain.faults == {"Ending": 1}
+
+
+def test_what_an_exception_says_of_a_credential_or_a_record_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    def judge(request: Any) -> Forward:
+        raise KeyError(request.message.auth_bytes)
+
+    chain = Chain([Asking(judge, requests=(36,), fails_open=True)])
+    with caplog.at_level(logging.WARNING, "kproxy.filters"):
+        asked(chain, request_frame("SaslAuthenticateRequest", 2, make("SaslAuthenticateRequest", auth_bytes=b"canary")))
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert "canary" not in line
+    assert "KeyError(" in line and "test_chain.py:" in line
+
+
+def test_every_message_with_credentials_or_records_is_confidential() -> None:
+    def withheld(name: str, fields: tuple[Field, ...], path: tuple[str, ...] = ()) -> bool:
+        return any(
+            field.type == "records"
+            or secrecy(name, (*path, field.json_name)) not in (Secrecy.OPEN, Secrecy.MARKS_THE_VALUE)
+            or withheld(name, field.fields, (*path, field.json_name))
+            for field in fields
+        )
+
+    found = {
+        key
+        for key, api in facts().apis.items()
+        for name in (f"{api.name}Request", f"{api.name}Response")
+        for layout in facts().layouts(name)
+        if withheld(name, layout.fields)
+    }
+    assert found == CONFIDENTIAL
 
 
 def test_faults_are_logged_on_one_line_the_first_tenth_hundredth_time(caplog: pytest.LogCaptureFixture) -> None:

@@ -64,7 +64,8 @@ def test_the_host_may_be_missing_where_one_listens() -> None:
         (f"{'a' * 64}:1", "no name"),
         (f"{'a.' * 127}a:1", "no name"),
         ("kafka..com:1", "no name"),
-        ("http://kafka:9092", "brackets"),
+        ("http://kafka:9092", "without a scheme"),
+        ("user:password@kafka:9092", "without a scheme, user"),
     ],
 )
 def test_what_is_no_address(text: str, why: str) -> None:

@@ -1,0 +1,27 @@
+"""What a message may repeat of a configuration: no password of an address, no key in PEM, nothing where a secret stands."""
+
+import re
+
+WITHHELD = "(withheld)"
+SOUNDS_SECRET = re.compile(r"pass|pwd|secret|token|credential|auth|jaas|cookie|header|salt|key", re.IGNORECASE)
+_IN_URL = re.compile(r"(\w://).*@", re.DOTALL)  # "socks5://user:password@host"; a password may have an @ or a /
+_IN_ADDRESS = re.compile(r".*:.*@", re.DOTALL)  # "user:password@host:9092", which is no address
+_PEM = "-----BEGIN"
+
+
+def without_secrets(text: str) -> str:
+    """The text without user and password before a host, and nothing of it if it is PEM, which may be a private key."""
+    if _PEM in text:
+        return WITHHELD
+    shown = without_user_info(text)
+    return shown if shown != text else _IN_ADDRESS.sub(f"{WITHHELD}@", text)
+
+
+def without_user_info(text: str) -> str:
+    """The text without user and password, where it is a URL that has them."""
+    return _IN_URL.sub(rf"\1{WITHHELD}@", text)
+
+
+def is_secret(name: str, text: str) -> bool:
+    """Whether *text* may be a secret, as it stands under the *name* of one, or has such a name in it ("password:x")."""
+    return SOUNDS_SECRET.search(name) is not None or SOUNDS_SECRET.search(text) is not None
