@@ -4,16 +4,13 @@ A body may be cut by a capture's snaplen, by a gap, by the end of the connection
 up to the cut are shown like those of a whole body, then how much is missing. Bytes after a message are counted: peers skip them.
 """
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 import msgspec
 
 from kproxy.protocol import Beginning
 from kproxy.protocol.frames import SIZE_FIELD
 from kproxy.session import Exchange, Frame
-
-if TYPE_CHECKING:
-    from kproxy.output.bodies import Bodies
 
 _encode = msgspec.json.Encoder().encode
 
@@ -36,9 +33,12 @@ def trailing_of(exchange: Exchange) -> dict[str, int]:
     return {side: frame.trailing for side, frame in frames_of(exchange) if frame.trailing}
 
 
-def completeness_json(exchange: Exchange, bodies: "Bodies") -> bytes:
-    """The last fields of a line of the decoded log: bodies, trailing, missing; with a comma before each."""
-    missing = {side: one.missing for side, one in bodies.beginnings.items()}
+def completeness_json(exchange: Exchange, beginnings: Mapping[str, Beginning]) -> bytes:
+    """The last fields of a line of the decoded log: bodies, trailing, missing; with a comma before each.
+
+    *beginnings* are those of the bodies that are cut, by side.
+    """
+    missing = {side: one.missing for side, one in beginnings.items()}
     fields = {"bodies": exchange.bodies, "trailing": trailing_of(exchange) or None, "missing": missing or None}
     return b"," + _encode(fields)[1:-1]
 

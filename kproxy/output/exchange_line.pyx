@@ -160,7 +160,7 @@ cdef bytes _ending(Exchange exchange, Frame request, Frame response, bodies):
     """bodies, trailing and missing."""
     if _is_plain(request) and _is_plain(response):
         return b',"bodies":null,"trailing":null,"missing":null}\n'
-    return completeness_json(exchange, bodies) + b"}\n"
+    return completeness_json(exchange, bodies.beginnings) + b"}\n"
 
 
 cdef inline bint _is_plain(Frame frame) noexcept:

@@ -2,7 +2,8 @@
 
     exporter.py      Exporter: a bounded queue, batches, retries, counts of what became of each item; a task of the event loop
     exporters.py     Exporters: those of a worker, for metrics that filters forward
-    transport.py     what a transport is and what its outcomes mean; makes the one that an OtlpEndpoint asks for
+    outcomes.py      what sending may lead to: delivered, refused, unavailable
+    transport.py     what a transport is; makes the one that an OtlpEndpoint asks for
     http_client.py   OTLP/HTTP with protobuf: h11 on a stream of asyncio
     grpc_client.py   OTLP/gRPC: grpcio, whose threads do the work
 

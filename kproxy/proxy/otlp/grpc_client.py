@@ -9,7 +9,7 @@ from contextlib import suppress
 
 import grpc
 
-from kproxy.proxy.otlp.transport import LARGEST_ANSWER, Outcome, Refused, Signal, Unavailable, outcome_of_answer
+from kproxy.proxy.otlp.outcomes import LARGEST_ANSWER, Outcome, Refused, Signal, Unavailable, outcome_of_answer
 
 SERVICES: dict[Signal, str] = {
     "traces": "/opentelemetry.proto.collector.trace.v1.TraceService/Export",

@@ -16,7 +16,7 @@ from kproxy import __version__
 from kproxy.errors import UpstreamError
 from kproxy.protocol.addresses import join_address
 from kproxy.proxy.network.resolver import Address, Resolve, Resolver, resolve_blocking
-from kproxy.proxy.otlp.transport import LARGEST_ANSWER, LONGEST_WAIT_S, Outcome, Refused, Unavailable, outcome_of_answer
+from kproxy.proxy.otlp.outcomes import LARGEST_ANSWER, LONGEST_WAIT_S, Outcome, Refused, Unavailable, outcome_of_answer
 
 READ_SIZE = 16_384
 RETRIED = (429, 502, 503, 504)
