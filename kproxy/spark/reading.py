@@ -1,5 +1,6 @@
 """Read the input files of ``ingest``: large captures with all executors; small files, compressed ones and logs one a task."""
 
+import traceback
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -104,8 +105,10 @@ def decode_whole(
     result = Result()
     try:
         yield from _decode_whole(options, staging, file, data, result)
-    except Exception as error:
-        result = Result(damages=[f"{file.path}: not read, because of a bug of kproxy: {type(error).__name__}: {error}"])
+    except Exception as error:  # what it says may repeat a record
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        where = f"{type(error).__name__} at {Path(place.filename).name}:{place.lineno}"
+        result = Result(damages=[f"{file.path}: not read, because of a bug of kproxy: {where}"])
     yield file, result
 
 

@@ -1,6 +1,7 @@
 """Credentials in captures are in no output: planted wherever Kafka carries some, searched for in any spelling."""
 
 import io
+import re
 from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
@@ -95,3 +96,31 @@ def test_records_are_shown_only_when_asked_for(tmp_path: Path) -> None:
     assert sorted(canary.found_in(made)) == []
     asked = run("decode", "-v", "--records", file)
     assert {where for _, where, _ in canary.found_in({"asked": asked})} >= {"produced value", "fetched key"}
+
+
+def test_what_is_said_of_a_damaged_log_repeats_nothing_of_it(tmp_path: Path) -> None:
+    """Its reason is what the tables of Spark have in their quarantine, too."""
+    canary = Canaries(SEED)
+    file, log = tmp_path / "a.pcap", tmp_path / "log.jsonl"
+    file.write_bytes(capture(record_scenes(canary)))
+    run("decode", "-q", "--format", "jsonl", "--records", "-o", log, file)
+    whole = next(line for line in log.read_bytes().split(b"\n") if b"kpCANARY9" in line)
+    damaged = tmp_path / "damaged.jsonl"
+    told = []
+    for number, wrong in enumerate(damages_of(whole)):
+        damaged.write_bytes(log.read_bytes() + wrong + b"\n")
+        told.append(run("decode", "-q", "-o", tmp_path / f"{number}.txt", damaged))
+    assert sum(b"damaged.jsonl" in said for said in told) > 30
+    assert sorted(canary.found_in({str(number): said for number, said in enumerate(told)})) == []
+
+
+def damages_of(line: bytes) -> Iterator[bytes]:
+    """A line that is cut off, with another character, and with a value of another kind; among its canaries, too."""
+    places = [found.start() + shift for found in re.finditer(rb'"', line) for shift in (0, 1)]
+    for at in places[:: max(1, len(places) // 40)]:
+        yield line[:at]
+        yield line[:at] + b"\xff" + line[at:]
+        yield line[:at] + b'"' + line[at:]
+    yield re.sub(rb'":[0-9]+', b'":"kpCANARY9"', line)
+    yield b'"' + line.replace(b'"', b"'") + b'"'
+    yield b'{"event":' + line + b"}"

@@ -1,21 +1,29 @@
 """Promise 20: credentials and records that pass a running proxy are in none of its outputs, in no spelling.
 
-Planted wherever Kafka carries some (tests/support/canaries.py), in the configuration, and at wrong places.
+Planted wherever Kafka carries some (tests/support/canaries.py), in the configuration, in a private key, and at wrong places. Outputs
+are the proxy's files, its log, its admin server, also while connections are open, its processes' titles, and spans.
 """
 
+import base64
 import contextlib
+import re
 import secrets
+import threading
 import urllib.request
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.chaos.conftest import FIXED, Start
 from tests.chaos.peers import Peer, Script, ScriptedBroker, client
 from tests.support.canaries import Canaries, Scene, record_scenes, scenes, unpacked
+from tests.support.kafka.pki import Authority
 from tests.support.kafka.processes import command_line, eventually
 from tests.support.kafka.proxies import Proxy, cluster
+from tests.support.otlp import Collector, attributes, http_collector
 from tests.support.ports import free_ports
 
 Scripted = Callable[[Script], ScriptedBroker]
@@ -66,7 +74,47 @@ def outputs(proxy: Proxy, folder: Path) -> Iterator[tuple[str, bytes]]:
             yield file.name, file.read_bytes()
 
 
-def settings(folder: Path, canary: Canaries, unreachable: str) -> dict[str, Any]:
+class Watcher:
+    """Reads the pages of a proxy again and again in a thread, as long as the block lasts; ``seen`` has each text once."""
+
+    def __init__(self, proxy: Proxy) -> None:
+        self.seen: dict[bytes, str] = {}
+        self._proxy = proxy
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._watch)
+
+    def _watch(self) -> None:
+        while True:
+            for page in ("/connections", "/metrics", "/filters"):
+                with contextlib.suppress(OSError):
+                    self.seen[self._proxy.get(page, but=(503,))[1].encode()] = page
+            if self._ended.wait(0.2):
+                return
+
+    def __enter__(self) -> "Watcher":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+
+def private_key(file: Path) -> dict[str, bytes]:
+    """The key in a PEM file as it may stand somewhere: its DER, from its middle on, in the spellings of bytes."""
+    der = base64.b64decode("".join(re.findall(r"^[A-Za-z0-9+/=]+$", file.read_text("ascii"), re.MULTILINE)))
+    secret = der[36:66]  # inside of the private number of a PKCS#8 key of P-256
+    shifts = {
+        f"base64 {shift}": base64.b64encode(secret[shift : shift + 9]) for shift in range(3)
+    }  # lines break behind
+    return {"raw": secret, "hex": secret.hex().encode(), "HEX": secret.hex().upper().encode(), **shifts}
+
+
+def key_found_in(key: dict[str, bytes], made: dict[str, bytes]) -> list[tuple[str, str]]:
+    return [(name, how) for name, data in made.items() for how, spelling in key.items() if spelling in data]
+
+
+def settings(folder: Path, canary: Canaries, unreachable: str, collector: Collector) -> dict[str, Any]:
     """A configuration with every output, and with secrets of its own."""
     rules = [
         {"when": 'api == "AlterConfigs" || api == "CreateDelegationToken"', "dry_run": True},
@@ -75,15 +123,27 @@ def settings(folder: Path, canary: Canaries, unreachable: str) -> dict[str, Any]
     filters = [
         {"use": "audit", "with": {"file": {"path": str(folder / "audit.jsonl")}, "mode": "drop-and-count"}},
         {"use": "deny", "with": {"rules": rules, "file": {"path": str(folder / "deny.jsonl")}}},
+        {"use": "tests.chaos.faulty_filters:Telling"},
     ]
     through = f"socks5://user:{canary('password of a SOCKS proxy')}@{unreachable}"
     own = {
         "use": "tests.chaos.faulty_filters:Faulty",
         "with": {"fault": canary("option of a filter"), "fails_open": True},
     }
-    other = cluster(["127.0.0.1:1"], name="other", addresses=FIXED, through=through, filters=[own])
+    headers = {"authorization": f"Bearer {canary('header of telemetry')}", "x-team": canary("another header")}
+    forward = {"use": "telemetry", "with": {"forward": {"otlp": f"http://{unreachable}", "headers": headers}}}
+    certificate, key = Authority(folder.parent / "pki", "kproxy").issue("kproxy")
+    other = cluster(
+        ["127.0.0.1:1"],
+        name="other",
+        addresses=FIXED,
+        through=through,
+        filters=[own, forward],
+        listener_tls={"certificate": str(certificate), "key": str(key)},
+    )
     log = {"log": {"path": str(folder / "decoded.jsonl")}, "capture": {"path": str(folder / "capture.pcapng")}}
-    return {"filters": filters, "other": other, "analysis": log}
+    traces = {"otlp": collector.address, "sample": 1, "headers": {"authorization": canary("header of traces")}}
+    return {"filters": filters, "other": other, "analysis": log, "traces": traces, "key": key}
 
 
 def is_capture(name: str) -> bool:
@@ -95,22 +155,31 @@ def test_promise_20_no_credential_is_in_any_output(scripted: Scripted, proxied: 
     credentials, records = scenes(canary), record_scenes(canary)
     folder = tmp_path / "outputs"
     folder.mkdir()
-    given = settings(folder, canary, f"127.0.0.1:{free_ports()}")
-    with ScriptedBroker(broker_of([*credentials, *records])) as broker:
+    with ScriptedBroker(broker_of([*credentials, *records])) as broker, http_collector() as collector:
+        given = settings(folder, canary, f"127.0.0.1:{free_ports()}", collector)
         address = broker.address
         own = cluster([address], name="own", addresses=FIXED, filters=given["filters"])
-        proxy = Proxy(tmp_path / "proxy", [own, given["other"]], analysis=given["analysis"])
+        proxy = Proxy(tmp_path / "proxy", [own, given["other"]], analysis=given["analysis"], traces=given["traces"])
         try:
             proxy.start(reaches_brokers=False)
             proxy.analyzing()
-            with ThreadPoolExecutor(24) as clients:
+            with Watcher(proxy) as watcher, ThreadPoolExecutor(24) as clients:
                 list(clients.map(lambda scene: play(proxy, scene), [*credentials, *records]))
             eventually(lambda: proxy.count("kproxy_connections") == 0, what="all connections are closed")
             eventually(lambda: b"scene-1000000" in (folder / "decoded.jsonl").read_bytes(), what="all is logged")
+            eventually(lambda: proxy.count("kproxy_spans_total", 'outcome="exported"') > 500, what="spans are exported")
             made = {name: unpacked(data) for name, data in outputs(proxy, folder)}
         finally:
             proxy.stop(patience=60)
         made |= {f"{name}, at the end": unpacked(data) for name, data in at_the_end(proxy, folder)}
+        made |= {f"{page}, meanwhile {number}": data for number, (data, page) in enumerate(watcher.seen.items())}
+        made["spans"] = b"\n".join(collector.bytes)
+        named = {attributes(span)["messaging.operation.name"] for span in collector.spans()}
+    assert named >= {"SaslAuthenticate", "CreateDelegationToken", "AlterConfigs", "Produce", "Fetch"}
+    assert any(b'"client"' in data for data, page in watcher.seen.items() if page == "/connections")
+    assert b"filter Telling failed" in made["log"]
+    assert key_found_in(private_key(given["key"]), made) == []
+    assert key_found_in(private_key(given["key"]), {"itself": unpacked(given["key"].read_bytes())}) != []
     assert made["decoded.jsonl"].count(b'"SaslAuthenticate"') > 50
     assert b"AlterUserScramCredentials" in made["audit-0.jsonl"]
     found = canary.found_in(made)

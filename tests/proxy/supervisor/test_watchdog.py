@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -106,6 +107,7 @@ def test_an_analyzer_that_hangs_in_c_is_replaced_and_traffic_goes_on(start: Call
         event = running.hung()
         assert event["process"] == "analyzer" and event["seconds"] >= SHORTER
         assert any("hanging.py" in frame and "hang_in_c" in frame for frame in event["stack"])
+        assert all(re.fullmatch(r"[\w.<> ]+:\d+ [\w.<>]+|--", frame) for frame in event["stack"])  # no values
         wire.send(heartbeat(9))
         assert wire.frame() == heartbeat_answer(9)
     eventually(lambda: running.reaches_the_log(100), patience=PATIENCE, what="the log of another analyzer")
