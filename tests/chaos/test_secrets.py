@@ -1,6 +1,6 @@
 """Promise 20: credentials and records that pass a running proxy are in none of its outputs, in no spelling.
 
-Planted wherever Kafka carries some (tests/support/canaries.py), in the configuration, in a private key, and at wrong places. Outputs
+Planted wherever Kafka carries some (tests/support/canaries.py), in the configuration, in a private key, at wrong places. Outputs
 are the proxy's files, its log, its admin server, also while connections are open, its processes' titles, and spans.
 """
 
@@ -14,8 +14,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from tests.chaos.conftest import FIXED, Start
 from tests.chaos.peers import Peer, Script, ScriptedBroker, client
