@@ -1,0 +1,57 @@
+/** The answer of an analysis: its verdict, and its rows as a table that sorts by a click on a column. */
+
+import { cellText, counted, isNumber, visible } from "./text.js";
+import { html, nothing } from "./lit-html.js";
+
+const FIRST_COLUMNS = 10;
+
+/** Rows as objects by column. */
+export const objects = (answer) => answer.rows.map((row) => Object.fromEntries(answer.columns.map((column, at) => [column.name, row[at]])));
+
+/**
+ * A table of an answer. `state` keeps what a person chose: {sort, descending, all, chosen}; `redraw` draws again after a change;
+ * `chooses(row)` makes rows buttons.
+ */
+export function answerTable(answer, { label, state = {}, redraw = () => {}, chooses = null, columns = null }) {
+  const every = answer.columns.map((column, at) => ({ ...column, at }));
+  const wanted = columns ? columns.map((name) => every.find((one) => one.name === name)).filter(Boolean) : every;
+  const filled = wanted.filter((column) => answer.rows.some((row) => !isEmpty(row[column.at])));
+  const shown = state.all ? filled : filled.slice(0, FIRST_COLUMNS);
+  const rows = sorted(answer.rows, every, state);
+  const sortBy = (name) => {
+    state.descending = state.sort === name ? !state.descending : false;
+    state.sort = name;
+    redraw();
+  };
+  if (!answer.rows.length) return html`<p class="muted">No rows.</p>`;
+  return html`<div class="rows" tabindex="0" role="region" aria-label=${label}><table>
+      <thead><tr>${shown.map((column) => html`<th scope="col" class=${isNumber(answer.rows[0][column.at]) ? "number" : ""} title=${column.meaning ?? ""}
+        aria-sort=${state.sort === column.name ? (state.descending ? "descending" : "ascending") : "none"}
+        ><button @click=${() => sortBy(column.name)}>${visible(column.name)}${state.sort === column.name ? (state.descending ? " ▾" : " ▴") : ""}</button></th>`)}</tr></thead>
+      <tbody>${rows.map((row) => line(row, shown, state, chooses))}</tbody>
+    </table></div>
+    ${answer.more ? html`<p class="note">and ${counted(answer.more, "more row")}</p>` : nothing}
+    ${filled.length > FIRST_COLUMNS ? html`<button class="plain" @click=${() => { state.all = !state.all; redraw(); }}>${state.all ? "Fewer columns" : `All ${filled.length} columns`}</button>` : nothing}`;
+}
+
+function line(row, columns, state, chooses) {
+  const cells = columns.map((column, at) => {
+    const value = row[column.at];
+    const text = cellText(value, column);
+    const shown = text === "" ? html`<span class="none">${value === "" ? "empty" : ""}</span>` : html`<bdi>${visible(text)}</bdi>`;
+    const kind = isNumber(value) ? "number" : text.length < 32 ? "short" : "";
+    return html`<td class=${kind}>${chooses && at === 0 ? html`<button class="plain" @click=${(event) => { event.stopPropagation(); chooses(row); }}>${shown}</button>` : shown}</td>`;
+  });
+  if (!chooses) return html`<tr>${cells}</tr>`;
+  return html`<tr class="choosable ${state.chosen === row ? "chosen" : ""}" @click=${() => chooses(row)}>${cells}</tr>`;
+}
+
+const isEmpty = (value) => value === null || value === undefined || value === "" || (Array.isArray(value) && !value.length);
+
+function sorted(rows, columns, state) {
+  const column = columns.find((one) => one.name === state.sort);
+  if (!column) return rows;
+  const by = state.descending ? -1 : 1;
+  const compare = (a, b) => (isNumber(a) && isNumber(b) ? a - b : String(a ?? "").localeCompare(String(b ?? ""), "en", { numeric: true }));
+  return [...rows].sort((a, b) => by * compare(a[column.at], b[column.at]));
+}

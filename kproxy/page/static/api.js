@@ -1,0 +1,57 @@
+/** Questions to the server: JSON of page/api/…, its errors, its events. */
+
+/** An answer with status 4xx or 5xx, or none: `message` is a sentence; `column` (from 1) and `length` where it is in a filter. */
+export class Refused extends Error {
+  constructor(message, column = null, length = null) {
+    super(message);
+    this.column = column;
+    this.length = length;
+  }
+}
+
+/** page/api/PATH with what of the parameters is neither null nor empty. */
+export function address(path, parameters = {}) {
+  const given = Object.entries(parameters).filter(([, value]) => value !== null && value !== undefined && value !== "");
+  const query = new URLSearchParams(given.map(([name, value]) => [name, String(value)]));
+  return `page/api/${path}${given.length ? `?${query}` : ""}`;
+}
+
+export async function get(path, parameters = {}, signal = undefined) {
+  let answer;
+  try {
+    answer = await fetch(address(path, parameters), { signal, credentials: "same-origin", redirect: "error" });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Refused("The server does not answer; is kproxy still running?");
+  }
+  return read(answer);
+}
+
+export async function post(path, body, token, method = "POST") {
+  const answer = await fetch(address(path), {
+    method,
+    credentials: "same-origin",
+    headers: { "Content-Type": "application/json", "X-Kproxy-Token": token },
+    body: JSON.stringify(body),
+  });
+  return read(answer);
+}
+
+async function read(answer) {
+  const text = await answer.text();
+  let said = null;
+  try {
+    said = JSON.parse(text);
+  } catch {
+    throw new Refused(`The server answered ${answer.status} without an explanation.`);
+  }
+  if (!answer.ok) throw new Refused(said.error ?? `The server answered ${answer.status}.`, said.column ?? null, said.length ?? null);
+  return said;
+}
+
+/** Call `seen(name, data)` for each event of the server; the browser connects again by itself. Returns the EventSource. */
+export function events(names, seen) {
+  const source = new EventSource("page/api/events");
+  for (const name of names) source.addEventListener(name, (event) => seen(name, JSON.parse(event.data)));
+  return source;
+}

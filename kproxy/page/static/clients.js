@@ -1,0 +1,80 @@
+/** Clients: every client with its software; of one: its settings as its traffic shows them, and whether an upgrade breaks it. */
+
+import { get } from "./api.js";
+import { answerTable, objects } from "./answer_table.js";
+import { note, go } from "./route.js";
+import { literal, named, visible } from "./text.js";
+import { html, nothing, render } from "./lit-html.js";
+
+const FIRST = ["client_id", "software", "software_version", "addresses", "connections", "requests", "failed_requests", "role", "principal"];
+
+export const KEYS = [
+  ["Tab Enter", "choose a client"],
+  ["Esc", "all again"],
+];
+
+export class Clients {
+  constructor(place, source) {
+    this.place = place;
+    this.source = source;
+    this.client = null;
+    this.tables = [{}, {}, {}];
+    place.classList.add("page");
+  }
+
+  async enter({ client = null }) {
+    this.client = client;
+    try {
+      [this.inventory, this.readiness, this.explain] = await Promise.all(["inventory", "readiness", "explain"].map((id) => get(`analyses/${id}`)));
+    } catch (error) {
+      render(html`<p class="critical" role="alert">${visible(error.message)}</p>`, this.place);
+      return;
+    }
+    this.draw();
+  }
+
+  choose(row) {
+    const at = this.inventory.columns.findIndex((column) => column.name === "client_id");
+    const name = row[at] ?? "";
+    this.client = this.client === name ? null : name;
+    note({ client: this.client });
+    this.draw();
+  }
+
+  rowsOf(answer) {
+    if (this.client === null) return answer;
+    const rows = objects(answer);
+    return { ...answer, rows: answer.rows.filter((_, at) => (rows[at].client_id ?? "") === this.client) };
+  }
+
+  draw() {
+    if (!this.inventory) return;
+    const at = this.inventory.columns.findIndex((column) => column.name === "client_id");
+    this.tables[0].chosen = this.client === null ? null : this.inventory.rows.find((row) => (row[at] ?? "") === this.client);
+    const redraw = () => this.draw();
+    render(
+      html`<h2>Clients</h2><p class="verdict"><bdi>${visible(this.inventory.verdict ?? "")}</bdi></p>
+        ${answerTable(this.inventory, { label: "Clients", state: this.tables[0], redraw, chooses: (row) => this.choose(row), columns: this.tables[0].all ? null : FIRST })}
+        ${this.client === null ? nothing : html`<div class="bar" role="status"><b>${named(this.client)}</b>
+          <button @click=${() => go("exchanges", { filter: `clientId == ${literal(this.client)}` })}>Exchanges</button>
+          <button @click=${() => go("time", { filter: `clientId == ${literal(this.client)}` })}>Time</button>
+          <button @click=${() => this.choose(this.tables[0].chosen)}>All again</button></div>`}
+        <h2>Ready for an upgrade</h2>
+        ${this.client === null ? html`<p class="verdict"><bdi>${visible(this.readiness.verdict ?? "")}</bdi></p>` : nothing}
+        ${answerTable(this.rowsOf(this.readiness), { label: "Readiness", state: this.tables[1], redraw })}
+        <h2>Settings, as the traffic shows them</h2>
+        ${this.client === null ? html`<p class="muted">Choose a client above.</p>` : answerTable(this.rowsOf(this.explain), { label: "Settings", state: this.tables[2], redraw, columns: ["setting", "value", "certainty", "evidence", "others"] })}`,
+      this.place,
+    );
+  }
+
+  key(event) {
+    if (event.key !== "Escape" || this.client === null) return false;
+    this.choose(this.tables[0].chosen ?? []);
+    return true;
+  }
+
+  close() {
+    this.place.classList.remove("page");
+  }
+}

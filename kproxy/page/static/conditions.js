@@ -1,0 +1,30 @@
+/** Conditions in CEL that a click writes: "only this client", "not Heartbeat". */
+
+import { isoOf, literal } from "./text.js";
+
+const list = (name, value) => `${name}.exists(e, e.name == ${literal(value)})`;
+
+/** {only, not} for a cell of that column with that value, null where a filter cannot name it. `names` is what a filter may name. */
+export function conditionsOf(column, value, names) {
+  if (column.name === "errorName") {
+    if (!value) return { only: "size(errors) == 0", not: "size(errors) > 0" };
+    return { only: list("errors", value), not: `!${list("errors", value)}` };
+  }
+  if (!names.has(column.name)) return null;
+  if (value === null || value === undefined) return { only: `${column.name} == null`, not: `${column.name} != null` };
+  if (column.type === "time") return null; // a time is no class of exchanges: brushing selects a range
+  if (column.type === "number") {
+    const text = Number.isInteger(value) ? `${value}.0` : String(value);
+    return { only: `${column.name} >= ${text}`, not: `${column.name} < ${text}` };
+  }
+  return { only: `${column.name} == ${literal(value)}`, not: `${column.name} != ${literal(value)}` };
+}
+
+/** Exchanges that began in a span of nanoseconds: times of the decoded log are texts in UTC of one form, so they compare as times. */
+export const within = (fromNs, toNs) => `requestAt >= "${isoOf(fromNs)}" && requestAt < "${isoOf(toNs)}"`;
+
+/** "client" of "10.1.2.3:5000": the host, for all connections of it. */
+export function fromHost(client) {
+  const host = client.replace(/:\d+$/, "");
+  return `client.startsWith(${literal(`${host}:`)})`;
+}

@@ -1,0 +1,157 @@
+/** One exchange: what an error means, its fields beside its bytes, its records, its text. */
+
+import { Hex } from "./hex.js";
+import { Tree } from "./tree.js";
+import { bytes, cellText, counted, duration, named, visible } from "./text.js";
+import { html, nothing, render } from "./lit-html.js";
+
+const SIDES = ["request", "response"];
+
+export class Detail {
+  /** `close()` leaves it; `step(by)` shows the next; `only(column)` and `mark()` are what its buttons do. */
+  constructor(place, doings) {
+    this.place = place;
+    this.doings = doings;
+    this.exchange = null;
+    this.tab = "request";
+    this.tree = null;
+    this.hex = null;
+  }
+
+  show(exchange) {
+    this.exchange = exchange;
+    if (!this.tabs().some((one) => one.id === this.tab)) this.tab = this.tabs()[0].id;
+    this.draw();
+  }
+
+  tabs() {
+    const { request, response, records } = this.exchange;
+    const tabs = [];
+    if (request) tabs.push({ id: "request", title: `Request, ${bytes(request.size)}` });
+    if (response) tabs.push({ id: "response", title: `Response, ${bytes(response.size)}` });
+    if (records?.length) tabs.push({ id: "records", title: counted(records.length, "record") });
+    tabs.push({ id: "text", title: "Text" });
+    return tabs;
+  }
+
+  choose(tab) {
+    this.tab = tab;
+    this.draw();
+    this.place.querySelector(`#tab-${tab}`)?.focus();
+  }
+
+  turned(event) {
+    const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (!by) return;
+    const ids = this.tabs().map((one) => one.id);
+    event.preventDefault();
+    this.choose(ids[(ids.indexOf(this.tab) + by + ids.length) % ids.length]);
+  }
+
+  draw() {
+    const { number, row, errors } = this.exchange;
+    this.tree?.close();
+    this.hex?.close();
+    this.tree = this.hex = null;
+    render(
+      html`<div class="top">
+          <h2>#${number} ${named(row.apiName ?? `API ${row.apiKey ?? "?"}`)} v${row.apiVersion ?? "?"} · ${named(row.clientId)}
+            <span class="muted">${row.client ?? ""} → ${row.broker ?? ""}${typeof row.latencyMs === "number" ? ` · ${duration(row.latencyMs)}` : ""}</span></h2>
+          <div class="actions">
+            <button @click=${() => this.doings.only("clientId")}>Only this client</button>
+            <button @click=${() => this.doings.only("connection")}>Only this connection</button>
+            <button @click=${() => this.doings.not("apiName")}>Not ${visible(row.apiName ?? "this API")}</button>
+            <button @click=${() => this.doings.mark()}>Compare</button>
+            <button class="plain" aria-label="Previous exchange" @click=${() => this.doings.step(-1)}>↑</button>
+            <button class="plain" aria-label="Next exchange" @click=${() => this.doings.step(1)}>↓</button>
+            <button class="plain" aria-label="Close" @click=${() => this.doings.close()}>✕</button>
+          </div>
+          <div class="tabs" role="tablist" aria-label="Parts of the exchange" @keydown=${(event) => this.turned(event)}>
+            ${this.tabs().map((one) => html`<button role="tab" id="tab-${one.id}" aria-selected=${String(one.id === this.tab)} aria-controls="part"
+              tabindex=${one.id === this.tab ? 0 : -1} @click=${() => this.choose(one.id)}>${one.title}</button>`)}
+          </div>
+        </div>
+        ${this.damage()}
+        ${errors?.length ? html`<ul class="errors" tabindex="0" aria-label="What the error codes mean">${errors.map(meaning)}</ul>` : nothing}
+        <div class="${SIDES.includes(this.tab) ? "sides" : "inside"}" id="part" role="tabpanel" aria-labelledby="tab-${this.tab}" tabindex=${SIDES.includes(this.tab) ? -1 : 0}>${this.part()}</div>`,
+      this.place,
+    );
+    if (SIDES.includes(this.tab)) this.connect(this.exchange[this.tab]);
+  }
+
+  damage() {
+    const { row } = this.exchange;
+    const side = this.exchange[this.tab];
+    const said = [
+      row.undecoded && `Not decoded: ${row.undecoded}`,
+      row.unanswered && `Not answered: ${row.unanswered}`,
+      side?.cut && `${counted(side.cut, "byte is", "bytes are")} missing`,
+      side?.trailing && `${counted(side.trailing, "byte")} after the message`,
+      side?.note,
+    ].filter(Boolean);
+    return said.length ? html`<p class="said warning empty-line">${said.map((one) => html`<span><bdi>${visible(one)}</bdi> </span>`)}</p>` : nothing;
+  }
+
+  part() {
+    if (SIDES.includes(this.tab)) return html`<div class="fields"></div><div class="hex"></div>`;
+    if (this.tab === "records") return records(this.exchange.records);
+    return html`${SIDES.filter((side) => this.exchange[side]?.rendered).map(
+      (side) => html`<h3>${side === "request" ? "Request" : "Response"}</h3><pre>${plain(this.exchange[side].rendered)}</pre>`,
+    )}`;
+  }
+
+  connect(side) {
+    const label = this.tab === "request" ? "request" : "response";
+    const fields = this.place.querySelector(".fields");
+    const place = this.place.querySelector(".hex");
+    const data = side.bytes === null ? null : Uint8Array.from(atob(side.bytes), (one) => one.charCodeAt(0));
+    this.tree = new Tree(fields, `Fields of the ${label}`, (node, pinned) => this.nodePointed(node, pinned));
+    this.tree.show(side.tree ?? { name: label, type: "", value: null, start: null, end: null, children: [], more: 0, note: "not decoded" });
+    if (data === null) return render(html`<p class="empty">The source has no bytes.</p>`, place);
+    this.hex = new Hex(place, `Bytes of the ${label}`, (offset, pinned) => this.bytePointed(offset, pinned));
+    this.hex.show(data);
+  }
+
+  nodePointed(node, pinned) {
+    if (!this.hex) return;
+    if (node && node.start !== null) this.hex.light(node.start, node.end, pinned);
+    else this.hex.light(0, 0, pinned);
+  }
+
+  bytePointed(offset, pinned) {
+    if (offset === null) return this.tree.light(null);
+    if (pinned) return this.tree.find(offset);
+    this.tree.light(innermost(this.tree.root, offset));
+  }
+
+  close() {
+    this.tree?.close();
+    this.hex?.close();
+  }
+}
+
+function innermost(root, offset) {
+  let found = null;
+  let node = root;
+  while (node) {
+    found = node;
+    node = node.children.find((child) => child.start !== null && child.start <= offset && offset < child.end);
+  }
+  return found;
+}
+
+function meaning({ code, name, meaning: text, retriable, clients }) {
+  return html`<li><b>${visible(name ?? String(code))}</b> (${code}) <bdi>${visible(text ?? "")}</bdi>
+    ${retriable === true ? "Clients retry it." : retriable === false ? "Clients do not retry it." : ""} <bdi>${visible(clients ?? "")}</bdi></li>`;
+}
+
+function records(all) {
+  const names = [...new Set(all.slice(0, 500).flatMap((one) => Object.keys(one)))];
+  return html`<div class="rows" tabindex="0" role="region" aria-label="Records"><table>
+    <thead><tr>${names.map((name) => html`<th scope="col">${visible(name)}</th>`)}</tr></thead>
+    <tbody>${all.slice(0, 500).map((one) => html`<tr>${names.map((name) => html`<td class="mono"><bdi>${visible(cellText(one[name]))}</bdi></td>`)}</tr>`)}</tbody>
+  </table></div>${all.length > 500 ? html`<p class="note">and ${counted(all.length - 500, "more")}</p>` : nothing}`;
+}
+
+/** Text of several lines: each line made safe by itself. */
+const plain = (text) => text.split("\n").map((line) => visible(line, 20_000)).join("\n");

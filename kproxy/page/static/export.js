@@ -1,0 +1,30 @@
+/** What is selected, as a file or as a command for a terminal. */
+
+import { address, get } from "./api.js";
+import { ask } from "./asking.js";
+import { visible } from "./text.js";
+import { html, render } from "./lit-html.js";
+
+const FORMATS = [
+  { id: "pcapng", title: "pcapng", meaning: "packets, for Wireshark" },
+  { id: "pcapng-anonymized", title: "pcapng, anonymized", meaning: "names and values replaced, as kproxy decode --anonymize writes them" },
+  { id: "jsonl", title: "JSON lines", meaning: "the decoded log, one exchange a line" },
+  { id: "parquet", title: "Parquet", meaning: "tables, for DuckDB and Spark" },
+];
+
+export async function exportMenu(filter, span = {}) {
+  const what = filter ? html`The exchanges that match <code><bdi>${visible(filter)}</bdi></code>:` : html`All exchanges:`;
+  const dialog = ask(
+    "Export",
+    html`<p>${what}</p>
+      <ul>${FORMATS.map((format) => html`<li><a href=${address("export", { format: format.id, filter, ...span })} download>${format.title}</a> <span class="note">${format.meaning}</span></li>`)}</ul>
+      <h3>As a command</h3><div class="commands"><p class="muted">…</p></div>`,
+  );
+  const place = dialog.querySelector(".commands");
+  try {
+    const { command } = await get("command", { filter, format: "jsonl" });
+    render(html`<pre class="command">${visible(command, 20_000)}</pre><p></p><button @click=${() => navigator.clipboard?.writeText(command)}>Copy</button>`, place);
+  } catch (error) {
+    render(html`<p class="critical">${visible(error.message)}</p>`, place);
+  }
+}

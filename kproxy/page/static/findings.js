@@ -1,0 +1,91 @@
+/** Findings: what the analyses found wrong, the worst first; below it what each saw and what to do. */
+
+import { get } from "./api.js";
+import { answerTable } from "./answer_table.js";
+import { counted, visible } from "./text.js";
+import { html, nothing, render } from "./lit-html.js";
+
+const ORDER = ["critical", "warning", "notice", "info"];
+const AT_ONCE = 3;
+
+export const KEYS = [["Tab Enter", "open a finding"]];
+
+export class Findings {
+  constructor(place, source) {
+    this.place = place;
+    this.source = source;
+    this.answers = [];
+    this.failed = [];
+    this.closed = false;
+    place.classList.add("page");
+  }
+
+  async enter() {
+    try {
+      this.analyses = await get("analyses");
+    } catch (error) {
+      render(html`<p class="critical" role="alert">${visible(error.message)}</p>`, this.place);
+      return;
+    }
+    const waiting = [...this.analyses].filter((one) => one.finding ?? one.severity !== "info");
+    this.expected = waiting.length;
+    this.draw();
+    const work = async () => {
+      for (let one = waiting.shift(); one && !this.closed; one = waiting.shift()) await this.run(one);
+    };
+    await Promise.all(Array.from({ length: AT_ONCE }, work));
+  }
+
+  async run(analysis) {
+    try {
+      const answer = await get(`analyses/${analysis.id}`);
+      const worst = severityOf(answer) ?? analysis.severity;
+      this.answers.push({ analysis, answer, severity: worst, table: {} });
+    } catch (error) {
+      this.failed.push({ analysis, message: error.message });
+    }
+    if (!this.closed) this.draw();
+  }
+
+  draw() {
+    const rank = (one) => ORDER.indexOf(one.severity);
+    const found = this.answers.filter((one) => one.answer.rows.length).sort((a, b) => rank(a) - rank(b) || (a.analysis.id < b.analysis.id ? -1 : 1));
+    const done = this.answers.length + this.failed.length;
+    render(
+      html`<h2>Findings</h2>
+        <p role="status">${done < this.expected ? `${done} of ${this.expected} looked at…` : `${counted(found.length, "finding")}; ${this.expected - found.length} looked for and not found.`}</p>
+        ${found.map((one) => this.finding(one))}
+        ${this.failed.map((one) => html`<p class="warning">${one.analysis.id}: <bdi>${visible(one.message)}</bdi></p>`)}`,
+      this.place,
+    );
+  }
+
+  finding(one) {
+    const { analysis, answer, severity } = one;
+    return html`<details class="finding" id="finding-${analysis.id}" @toggle=${(event) => { one.open = event.target.open; this.draw(); }}>
+      <summary><span class="severity ${severity}">${severity}</span><span class="verdict"><bdi>${visible(answer.verdict || answer.title)}</bdi></span></summary>
+      ${one.open ? html`<div><p>${visible(analysis.meaning ?? "")}</p>
+        ${analysis.action ?? analysis["what to do"] ? html`<p><b>What to do:</b> ${visible(analysis.action ?? analysis["what to do"])}</p>` : nothing}
+        ${answerTable(answer, { label: `Rows of ${analysis.id}`, state: one.table, redraw: () => this.draw() })}
+        ${link(analysis.reference)}</div>` : nothing}</details>`;
+  }
+
+  close() {
+    this.closed = true;
+    this.place.classList.remove("page");
+  }
+}
+
+/** The worst severity that rows say themselves. */
+function severityOf(answer) {
+  const at = answer.columns.findIndex((column) => column.name === "severity");
+  if (answer.severity) return answer.severity;
+  return at < 0 ? null : ORDER.find((severity) => answer.rows.some((row) => row[at] === severity)) ?? null;
+}
+
+/** A link to Kafka's documentation; nothing else becomes a link. */
+function link(reference) {
+  if (!reference) return nothing;
+  if (!/^https:\/\/([a-z-]+\.)?apache\.org\//.test(reference)) return html`<p class="note">${visible(reference)}</p>`;
+  return html`<p><a href=${reference} rel="noreferrer noopener" target="_blank">${visible(reference)}</a></p>`;
+}

@@ -1,0 +1,104 @@
+/** Groups: when each rebalanced and why, and how far each is behind. */
+
+import { get } from "./api.js";
+import { answerTable, objects } from "./answer_table.js";
+import { Brush, brushed, stepLines, timeAxis, timeScale, widthOf } from "./charts.js";
+import { within } from "./conditions.js";
+import { go } from "./route.js";
+import { count, duration, timeText, visible } from "./text.js";
+import { html, nothing, render, svg } from "./lit-html.js";
+
+const LANE = 26;
+const MOST_LANES = 30;
+const MOST_LINES = 12;
+const FIRST = ["began_at", "group_id", "cause", "client_id", "pause_ms", "duration_ms", "moved", "generation_to", "members_after", "evidence"];
+
+export const KEYS = [["Shift ← →", "in a chart: select a span; Enter shows its exchanges"]];
+
+export class Groups {
+  constructor(place, source) {
+    this.place = place;
+    this.source = source;
+    this.tables = [{}, {}];
+    this.brush = new Brush(() => this.draw(), () => go("exchanges", { filter: within(...this.brush.span) }));
+    this.observer = new ResizeObserver(() => this.draw());
+    place.classList.add("page");
+  }
+
+  async enter() {
+    try {
+      [this.rebalances, this.lag] = await Promise.all([get("analyses/rebalances"), get("analyses/lag")]);
+    } catch (error) {
+      render(html`<p class="critical" role="alert">${visible(error.message)}</p>`, this.place);
+      return;
+    }
+    this.observer.observe(this.place);
+    this.draw();
+  }
+
+  draw() {
+    if (!this.lag) return;
+    const width = widthOf({ clientWidth: this.place.clientWidth - (window.innerWidth < 760 ? 22 : 34) });
+    const scale = timeScale(BigInt(this.source.firstNs ?? 0), BigInt(this.source.lastNs ?? 1), width);
+    const span = this.brush.span ? html`<div class="bar" role="status"><button @click=${() => this.brush.taken()}>Exchanges of the span</button><button @click=${() => this.brush.clear()}>Let go</button></div>` : nothing;
+    const last = { ...this.lag, rows: this.lag.rows.filter((_, at) => objects(this.lag)[at].is_last !== false) };
+    render(
+      html`<h2>Rebalances</h2><p class="verdict"><bdi>${visible(this.rebalances.verdict ?? "")}</bdi></p>${span}
+        ${this.rebalances.rows.length ? this.timeline(scale) : nothing}
+        ${answerTable(this.rebalances, { label: "Rebalances", state: this.tables[0], redraw: () => this.draw(), columns: this.tables[0].all ? null : FIRST })}
+        <h2>Lag</h2><p class="verdict"><bdi>${visible(this.lag.verdict ?? "")}</bdi></p>
+        ${this.lagChart(scale)}
+        ${answerTable(last, { label: "Lag", state: this.tables[1], redraw: () => this.draw() })}`,
+      this.place,
+    );
+  }
+
+  timeline(scale) {
+    const rows = objects(this.rebalances);
+    const groups = [...new Set(rows.map((row) => row.group_id))].slice(0, MOST_LANES);
+    const causes = [...new Set(rows.map((row) => row.cause ?? "unknown"))];
+    const height = groups.length * LANE + 14;
+    const lanes = groups.map((group, at) => svg`<text x="60" y=${at * LANE + 11}>${visible(group ?? "")}</text>`);
+    const bars = rows.map((row) => {
+      const lane = groups.indexOf(row.group_id);
+      if (lane < 0 || !row.began_at) return nothing;
+      const began = nsOf(row.began_at);
+      const ended = row.ended_at ? nsOf(row.ended_at) : began;
+      return svg`<rect class="f${causes.indexOf(row.cause ?? "unknown") % 13}" data-group=${visible(row.group_id ?? "")} x=${scale.x(began).toFixed(1)} y=${lane * LANE + 14} width=${Math.max(scale.x(ended) - scale.x(began), 3).toFixed(1)} height="10" rx="1.5"><title>${visible(row.cause ?? "unknown")}: ${visible(row.evidence ?? "")}</title></rect>`;
+    });
+    return html`<figure>${brushed({ scale, height, label: "Rebalances over time", brush: this.brush, content: svg`${timeAxis(scale, height)}${lanes}${bars}` })}
+      <figcaption>${causes.map((cause, at) => html`<span><span class="swatch f${at % 13}"></span> <bdi>${visible(cause)}</bdi> </span>`)}</figcaption></figure>`;
+  }
+
+  lagChart(scale) {
+    const lines = new Map();
+    for (const row of objects(this.lag)) {
+      if (row.lag === null || row.at_ms === null) continue;
+      const name = `${row.group_id} on ${row.topic}-${row.partition}`;
+      const line = lines.get(name) ?? { name, points: [] };
+      line.points.push({ ns: BigInt(Math.round(Number(row.at_ms))) * 1_000_000n, value: Number(row.lag) });
+      lines.set(name, line);
+    }
+    const worst = (line) => Math.max(...line.points.map((point) => point.value));
+    const series = [...lines.values()].filter((line) => worst(line) > 0).sort((a, b) => worst(b) - worst(a)).slice(0, MOST_LINES);
+    if (!series.length) return nothing;
+    for (const line of series) line.points.sort((a, b) => (a.ns < b.ns ? -1 : 1));
+    return html`<figure>${brushed({ scale, height: 160, label: "Records behind over time", brush: this.brush, content: stepLines(scale, series, 160, count) })}
+      <figcaption>${series.map((one, at) => html`<span><span class="swatch f${at % 13}"></span> <bdi>${visible(one.name)}</bdi> </span>`)}</figcaption></figure>`;
+  }
+
+  close() {
+    this.observer.disconnect();
+    this.place.classList.remove("page");
+  }
+}
+
+/** Nanoseconds of a time of an analysis: digits are nanoseconds, else ISO 8601. */
+export function nsOf(value) {
+  const text = timeText(value);
+  const parts = /\.(\d+)/.exec(text)?.[1] ?? "";
+  const seconds = Date.parse(`${text.replace(/\.\d+/, "").replace(/Z?$/, "Z").replace(" ", "T")}`);
+  return BigInt(seconds) * 1_000_000n + BigInt(parts.padEnd(9, "0").slice(0, 9) || 0);
+}
+
+export const pause = (ms) => duration(Number(ms));

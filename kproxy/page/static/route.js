@@ -1,0 +1,36 @@
+/** What is shown is in the fragment of the URL, so that it can be shared and the browser's back button works: #exchanges?filter=… */
+
+export const VIEWS = [
+  { id: "exchanges", title: "Exchanges" },
+  { id: "map", title: "Map" },
+  { id: "time", title: "Time" },
+  { id: "groups", title: "Groups" },
+  { id: "clients", title: "Clients" },
+  { id: "findings", title: "Findings" },
+];
+
+/** {view, parameters}; a view that does not exist is the first. */
+export function parse(fragment) {
+  const [name, query = ""] = fragment.replace(/^#/, "").split(/\?(.*)/s);
+  const view = VIEWS.some((one) => one.id === name) ? name : VIEWS[0].id;
+  return { view, parameters: Object.fromEntries(new URLSearchParams(query)) };
+}
+
+export function fragmentOf(view, parameters = {}) {
+  const given = Object.entries(parameters).filter(([, value]) => value !== null && value !== undefined && value !== "");
+  const query = new URLSearchParams(given.map(([name, value]) => [name, String(value)]));
+  return `#${view}${given.length ? `?${query}` : ""}`;
+}
+
+export const current = () => parse(window.location.hash);
+
+/** Show another view, or this one with other parameters; a new entry of the browser's history. */
+export const go = (view, parameters) => {
+  window.location.hash = fragmentOf(view, parameters);
+};
+
+/** Change parameters of the view in place: no new entry of the history, no event. */
+export function note(changes) {
+  const { view, parameters } = current();
+  window.history.replaceState(null, "", fragmentOf(view, { ...parameters, ...changes }));
+}

@@ -1,0 +1,106 @@
+/**
+ * Text of the traffic for people: names that cannot reorder, hide or break what stands around them; times, sizes, durations.
+ *
+ * Everything here returns strings or templates of lit-html, which sets values as text and never as HTML.
+ */
+
+import { html } from "./lit-html.js";
+
+const LONGEST = 400; // characters of one value; the whole of it is in the detail of an exchange
+
+// Controls, bidirectional formatting, separators of lines, characters without width, tags, unpaired surrogates.
+const UNSEEN =
+  /[\u0000-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb]|[\u{e0000}-\u{e0fff}]|[\ud800-\udfff]/gu;
+const STACKED = /(\p{M}{3})\p{M}+/gu; // more marks on one letter than any language has would reach into the lines around
+
+/** The text with characters that are not seen made visible: controls as their pictures (␛), others as their code (\u202e). */
+export function visible(text, longest = LONGEST) {
+  const cut = text.length > longest ? text.slice(0, longest) : text;
+  const shown = cut.replace(UNSEEN, picture).replace(STACKED, "$1…");
+  return cut.length < text.length ? `${shown}… (${count(text.length)} characters)` : shown;
+}
+
+function picture(character) {
+  const code = character.codePointAt(0);
+  if (code < 0x20) return String.fromCodePoint(0x2400 + code);
+  if (code === 0x7f) return "\u2421";
+  return code > 0xffff ? `\\u{${code.toString(16)}}` : `\\u${code.toString(16).padStart(4, "0")}`;
+}
+
+/** A name of the traffic, kept apart from the direction of the text around it. */
+export function named(text) {
+  if (text === null || text === undefined) return html`<span class="none">none</span>`;
+  if (text === "") return html`<span class="none">empty</span>`;
+  return html`<bdi>${visible(String(text))}</bdi>`;
+}
+
+const WHOLE = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
+const PARTS = new Intl.NumberFormat("en", { maximumFractionDigits: 3 });
+
+export const count = (number) => WHOLE.format(number);
+
+/** "1 row", "2,000 rows" */
+export const counted = (number, one, many = `${one}s`) => `${count(number)} ${number === 1 ? one : many}`;
+
+export function bytes(number) {
+  const units = ["B", "kB", "MB", "GB", "TB"];
+  let at = 0;
+  let value = number;
+  while (Math.abs(value) >= 1000 && at < units.length - 1) {
+    value /= 1000;
+    at += 1;
+  }
+  return `${value >= 100 || at === 0 ? Math.round(value) : value.toFixed(1)} ${units[at]}`;
+}
+
+export function duration(ms) {
+  if (ms < 1) return `${Math.round(ms * 1000)} µs`;
+  if (ms < 1000) return `${PARTS.format(Number(ms.toPrecision(3)))} ms`;
+  if (ms < 120_000) return `${(ms / 1000).toPrecision(3)} s`;
+  return ms < 7_200_000 ? `${Math.round(ms / 60_000)} min` : `${Math.round(ms / 3_600_000)} h`;
+}
+
+/** Nanoseconds since 1970, as a string or BigInt, as ISO 8601 in UTC with microseconds, as the decoded log writes times. */
+export function isoOf(ns) {
+  const whole = BigInt(ns);
+  const date = new Date(Number(whole / 1_000_000n)).toISOString();
+  const micros = (whole / 1000n) % 1_000_000n;
+  return `${date.slice(0, 19)}.${String(micros).padStart(6, "0")}Z`;
+}
+
+/** The time of day of an ISO 8601 time, to the microsecond. */
+export const timeOfDay = (iso) => iso.replace(/^.*T/, "").replace(/Z$/, "");
+
+/** Times as the server gives them: digits are nanoseconds, the rest is ISO 8601. */
+export const timeText = (value) => (/^\d+$/.test(String(value)) ? isoOf(value) : String(value));
+
+const isTime = (column) => /time|timestamp/i.test(column.type ?? "") || column.unit === "ns" || /(^at|_at|At)$/.test(column.name);
+
+/** What a cell of a table shows, as a string, by its column {name, type, unit}. */
+export function cellText(value, column = { name: "" }) {
+  if (value === null || value === undefined) return "";
+  if (/_micros$/.test(column.name)) return timeText(`${value}000`);
+  if (isTime(column) && (typeof value === "string" || typeof value === "bigint")) return timeText(value);
+  if (typeof value === "number") return PARTS.format(value);
+  if (typeof value === "boolean") return value ? "yes" : "no";
+  if (Array.isArray(value)) return value.map((one) => cellText(one)).join(", ");
+  if (typeof value === "object") return Object.entries(value).map(([key, one]) => `${key} ${cellText(one)}`).join(", ");
+  return String(value);
+}
+
+/** Whether values of the column stand at the right. */
+export const isNumber = (value) => typeof value === "number";
+
+/** A literal of CEL for the value, as a filter compares it. */
+export function literal(value) {
+  if (typeof value !== "string") return JSON.stringify(value);
+  const escaped = JSON.stringify(value).replace(/[\u007f-\uffff]/g, (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, "0")}`);
+  // CEL has no surrogates: a character beyond 16 bits is one escape of eight digits
+  return escaped.replace(/\\u(d[89ab]..)\\u(d[c-f]..)/g, (_, high, low) => {
+    const code = 0x10000 + ((parseInt(high, 16) - 0xd800) << 10) + (parseInt(low, 16) - 0xdc00);
+    return `\\U${code.toString(16).padStart(8, "0")}`;
+  });
+}
+
+/** "clientId" of "client_id": columns of tables, and the names that a filter knows. */
+export const camel = (name) => name.replace(/_([a-z0-9])/g, (_, letter) => letter.toUpperCase());

@@ -1,0 +1,148 @@
+/** Time: latency as a heat map, exchanges, bytes and errors by API, client or topic; a selected span becomes a filter. */
+
+import { get } from "./api.js";
+import { say } from "./asking.js";
+import { Brush, brushed, heatCells, stackedBars, timeScale, widthOf } from "./charts.js";
+import { within } from "./conditions.js";
+import { go, note } from "./route.js";
+import { bytes, count, duration, isoOf, timeOfDay, visible } from "./text.js";
+import { html, nothing, render } from "./lit-html.js";
+
+const BUCKETS = 80;
+const BY = ["api", "client", "topic", "error"];
+const MEASURES = [
+  { id: "exchanges", title: "exchanges", format: count },
+  { id: "bytes", title: "bytes", format: bytes },
+  { id: "errors", title: "errors", format: count },
+];
+
+export const KEYS = [
+  ["← →", "in a chart: move"],
+  ["Shift ← →", "select a span"],
+  ["Enter", "its exchanges"],
+  ["z", "only this span in the charts"],
+  ["Esc", "let go"],
+];
+
+export class Time {
+  constructor(place, source) {
+    this.place = place;
+    this.source = source;
+    this.parameters = { by: "api", measure: "exchanges" };
+    this.brush = new Brush(() => this.draw(), () => this.take());
+    this.observer = new ResizeObserver(() => this.draw());
+    place.classList.add("page");
+  }
+
+  async enter(parameters) {
+    this.parameters = { by: "api", measure: "exchanges", ...parameters };
+    this.brush.span = null;
+    await this.load();
+    this.observer.observe(this.place);
+  }
+
+  async load() {
+    const { filter, by, fromNs, toNs } = this.parameters;
+    const buckets = window.innerWidth < 760 ? 40 : BUCKETS;
+    try {
+      const asked = { filter, fromNs, toNs, buckets };
+      [this.activity, this.heat] = await Promise.all([get("activity", { ...asked, by }), get("heatmap", asked)]);
+    } catch (error) {
+      this.activity = this.heat = null;
+      render(html`<p class="critical" role="alert">${visible(error.message)}</p>`, this.place);
+      return;
+    }
+    this.draw();
+  }
+
+  change(changes) {
+    this.parameters = { ...this.parameters, ...changes };
+    note(changes);
+    this.load();
+  }
+
+  /** Where the buckets end, in nanoseconds: the starts and the end of the last. */
+  ends(startsNs) {
+    const starts = startsNs.map(BigInt);
+    const last = BigInt(this.parameters.toNs || this.source.lastNs || 0);
+    const step = starts.length > 1 ? starts[1] - starts[0] : 1n;
+    const end = starts.length ? starts.at(-1) + step : last;
+    return [...starts, end];
+  }
+
+  draw() {
+    if (!this.activity) return;
+    const { by, measure, filter } = this.parameters;
+    render(
+      html`<div class="bar">
+          <label>By <select @change=${(event) => this.change({ by: event.target.value })}>${BY.map((one) => html`<option ?selected=${one === by}>${one}</option>`)}</select></label>
+          <label>Measure <select @change=${(event) => this.change({ measure: event.target.value })}>${MEASURES.map(({ id, title }) => html`<option value=${id} ?selected=${id === measure}>${title}</option>`)}</select></label>
+          ${this.parameters.fromNs ? html`<button @click=${() => this.change({ fromNs: null, toNs: null })}>All of the time</button>` : nothing}
+          ${filter ? html`<span>of exchanges with <code><bdi>${visible(filter)}</bdi></code></span><button @click=${() => this.change({ filter: null })}>Clear filter</button>` : nothing}
+        </div>
+        <div class="bar" role="status">${this.spanText()}</div>
+        ${this.activity.startsNs.length ? this.charts() : html`<p class="muted">There is no exchange with a time.</p>`}`,
+      this.place,
+    );
+  }
+
+  spanText() {
+    if (!this.brush.span) return html`<span class="note">Drag over a chart, or focus it and press Shift with → or ←, to select exchanges.</span>`;
+    const [from, to] = this.brush.span;
+    return html`<span>${timeOfDay(isoOf(from))} to ${timeOfDay(isoOf(to))} (${duration(Number(to - from) / 1e6)})</span>
+      <button @click=${() => this.take()}>Exchanges</button><button @click=${() => this.zoom()}>Zoom</button><button @click=${() => this.brush.clear()}>Let go</button>`;
+  }
+
+  charts() {
+    const { measure } = this.parameters;
+    const width = widthOf({ clientWidth: this.place.clientWidth - (window.innerWidth < 760 ? 22 : 34) });
+    const how = MEASURES.find((one) => one.id === measure);
+    const ends = this.ends(this.activity.startsNs);
+    const scale = timeScale(ends[0], ends.at(-1), width);
+    const heatEnds = this.ends(this.heat.startsNs);
+    const heatScale = timeScale(heatEnds[0] ?? ends[0], heatEnds.at(-1) ?? ends.at(-1), width);
+    const series = this.activity.series.map((one) => ({ name: one.name, values: one[measure] }));
+    const bounds = this.heat.latencyUs.map((us) => duration(us / 1000));
+    return html`<h2>Latency</h2><figure>
+        ${brushed({ scale: heatScale, height: 200, label: "Latency over time, a heat map", brush: this.brush, content: heatCells(heatScale, heatEnds, this.heat.counts, bounds, 200) })}
+        <figcaption>From the first byte of a request to the last of its response; the darker, the more.</figcaption></figure>
+      <h2>${how.title[0].toUpperCase()}${how.title.slice(1)} by ${this.parameters.by}</h2><figure>
+        ${brushed({ scale, height: 180, label: `${how.title} over time`, brush: this.brush, content: stackedBars(scale, ends, series, 180, how.format) })}
+        <figcaption>In each ${duration(Number(ends[1] - ends[0]) / 1e6)}.</figcaption></figure>
+      ${this.legend()}`;
+  }
+
+  legend() {
+    const sum = (numbers) => numbers.reduce((a, b) => a + b, 0);
+    return html`<div class="rows" tabindex="0" role="region" aria-label="Sums"><table class="legend">
+      <thead><tr><th scope="col">${this.parameters.by}</th><th scope="col" class="number">exchanges</th><th scope="col" class="number">bytes</th><th scope="col" class="number">errors</th></tr></thead>
+      <tbody>${this.activity.series.map((one, at) => html`<tr data-name=${visible(one.name ?? "")}><td><span class="swatch f${at % 13}"></span> <bdi>${visible(one.name || "none")}</bdi></td>
+        <td class="number">${count(sum(one.exchanges))}</td><td class="number">${bytes(sum(one.bytes))}</td><td class="number">${count(sum(one.errors))}</td></tr>`)}</tbody></table></div>`;
+  }
+
+  take() {
+    if (!this.brush.span) return say("Select a span first.");
+    const span = within(...this.brush.span);
+    const { filter } = this.parameters;
+    go("exchanges", { filter: filter ? `(${filter}) && ${span}` : span });
+  }
+
+  zoom() {
+    if (!this.brush.span) return;
+    const [fromNs, toNs] = this.brush.span;
+    this.brush.span = null;
+    this.brush.cursor = null;
+    this.change({ fromNs: String(fromNs), toNs: String(toNs) });
+  }
+
+  key(event) {
+    if (event.key !== "z") return false;
+    this.zoom();
+    return true;
+  }
+
+  close() {
+    this.observer.disconnect();
+    this.place.classList.remove("page");
+  }
+}
