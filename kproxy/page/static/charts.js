@@ -79,7 +79,7 @@ export function stackedBars(scale, ends, series, height, format) {
     });
     return svg`<path class="f${index % 13}" data-series=${visible(one.name)} d=${parts.join("")}></path>`;
   });
-  return svg`${levels(steps.map((value) => ({ y: y(value), text: format(value) })), scale.width)}${bars}${timeAxis(scale, height)}`;
+  return svg`${levels(steps.map((value) => ({ y: y(value), text: format(value) })), scale.width)}${timeAxis(scale, height)}${bars}`;
 }
 
 /** Cells, the darker the more. counts[bucket][level]; `levelsText[level]` names the upper bound of each. */
@@ -98,7 +98,7 @@ export function heatCells(scale, ends, counts, levelsText, height) {
   );
   const every = Math.max(Math.ceil(rows / 8), 1);
   const marks = levelsText.map((text, level) => ({ y: height - (level + 1) * cell, text })).filter((_, level) => (rows - 1 - level) % every === 0);
-  return svg`${levels(marks, scale.width)}${cells}${timeAxis(scale, height)}`;
+  return svg`${levels(marks, scale.width)}${timeAxis(scale, height)}${cells}`;
 }
 
 /** Lines of steps: series [{name, points: [{ns, value}]}]. */
@@ -109,7 +109,7 @@ export function stepLines(scale, series, height, format) {
     const parts = one.points.map(({ ns, value }, at) => (at ? `H${scale.x(ns).toFixed(1)}V${y(value).toFixed(1)}` : `M${scale.x(ns).toFixed(1)} ${y(value).toFixed(1)}`));
     return svg`<path class="line s${index % 13}" data-series=${visible(one.name)} d="${parts.join("")}H${(scale.width - 8).toFixed(1)}"></path>`;
   });
-  return svg`${levels(steps.map((value) => ({ y: y(value), text: format(value) })), scale.width)}${paths}${timeAxis(scale, height)}`;
+  return svg`${levels(steps.map((value) => ({ y: y(value), text: format(value) })), scale.width)}${timeAxis(scale, height)}${paths}`;
 }
 
 /** A chart that a span can be selected in: with the pointer, and with ← → (move), Shift (extend), Enter and Esc. */

@@ -23,6 +23,7 @@ export class Clients {
   }
 
   async enter({ client = null }) {
+    render(html`<p class="muted" role="status">Working…</p>`, this.place);
     this.client = client;
     try {
       [this.inventory, this.readiness, this.explain] = await Promise.all(["inventory", "readiness", "explain"].map((id) => get(`analyses/${id}`)));

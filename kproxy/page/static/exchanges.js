@@ -178,11 +178,11 @@ export class Exchanges {
     const sample = Array.from({ length: Math.min(this.rows.total, 200) }, (_, at) => this.rows.at(at)).filter(Boolean);
     const widths = this.columns.map((column, at) => {
       const longest = Math.max(...sample.map(({ row }) => this.text(row[at], column).length), 0);
-      const title = column.name.length + 2;
+      const title = column.name.length + 1;
       return Math.min(Math.max(longest + 1, title, 5), column.type === "texts" || column.type === "text" ? 26 : 18);
     });
     const narrow = window.innerWidth < 760;
-    const sizes = widths.map((width) => (narrow ? `minmax(0, ${width}fr)` : `minmax(calc(${width}ch + 16px), ${width}fr)`));
+    const sizes = widths.map((width) => (narrow ? `minmax(0, ${width}fr)` : `minmax(calc(${width}ch + 12px), ${width}fr)`));
     this.scroller.style.setProperty("--columns", sizes.join(" "));
     this.scroller.classList.toggle("narrow", narrow && this.columns.length <= 5);
     this.list.ask();

@@ -21,6 +21,7 @@ export class Findings {
   }
 
   async enter() {
+    render(html`<p class="muted" role="status">Working…</p>`, this.place);
     try {
       this.analyses = await get("analyses");
     } catch (error) {

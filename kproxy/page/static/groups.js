@@ -26,6 +26,7 @@ export class Groups {
   }
 
   async enter() {
+    render(html`<p class="muted" role="status">Working…</p>`, this.place);
     try {
       [this.rebalances, this.lag] = await Promise.all([get("analyses/rebalances"), get("analyses/lag")]);
     } catch (error) {

@@ -79,7 +79,7 @@ export class Hex {
   line(start) {
     const part = [...this.bytes.subarray(start, start + this.width)];
     const mark = (at) => (within(this.pinned, at) ? "pinned" : within(this.lit, at) ? "lit" : "");
-    const gap = "   ".repeat(this.width - part.length);
+    const gap = Array.from({ length: this.width - part.length }, () => html`<i class="gap">00</i>`);
     return html`<div class="row"><span class="at">${start.toString(16).padStart(6, "0")}</span
       ><span class="digits">${part.map((byte, at) => html`<i data-at=${start + at} class=${mark(start + at)}>${digits(byte)}</i>`)}${gap}</span
       ><span class="letters">${part.map((byte, at) => html`<i data-at=${start + at} class=${mark(start + at)}>${letter(byte)}</i>`)}</span></div>`;

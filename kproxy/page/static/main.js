@@ -76,8 +76,9 @@ async function showView() {
   document.title = `${VIEWS.find((one) => one.id === view).title} · kproxy`;
   shown = { id: view, view: new MADE[view].View(fresh, source) };
   drawBar();
-  fresh.dataset.view = view;
+  fresh.setAttribute("aria-busy", "true");
   await shown.view.enter(parameters);
+  fresh.setAttribute("aria-busy", "false");
 }
 
 function showKeys() {

@@ -74,6 +74,7 @@ export const timeOfDay = (iso) => iso.replace(/^.*T/, "").replace(/Z$/, "");
 /** Times as the server gives them: digits are nanoseconds, the rest is ISO 8601. */
 export const timeText = (value) => (/^\d+$/.test(String(value)) ? isoOf(value) : String(value));
 
+const UNGROUPED = /(port|id|ids|generation\w*|partition|offset|epoch|number|version|connection|exchange|key|code)$/i; // numbers that count nothing
 const isTime = (column) => /time|timestamp/i.test(column.type ?? "") || column.unit === "ns" || /(^at|_at|At)$/.test(column.name);
 
 /** What a cell of a table shows, as a string, by its column {name, type, unit}. */
@@ -81,7 +82,8 @@ export function cellText(value, column = { name: "" }) {
   if (value === null || value === undefined) return "";
   if (/_micros$/.test(column.name)) return timeText(`${value}000`);
   if (isTime(column) && (typeof value === "string" || typeof value === "bigint")) return timeText(value);
-  if (typeof value === "number") return PARTS.format(value);
+  if (/(^|_)at_ms$/.test(column.name)) return timeText(`${value}000000`);
+  if (typeof value === "number") return UNGROUPED.test(column.name) ? String(value) : PARTS.format(value);
   if (typeof value === "boolean") return value ? "yes" : "no";
   if (Array.isArray(value)) return value.map((one) => cellText(one)).join(", ");
   if (typeof value === "object") return Object.entries(value).map(([key, one]) => `${key} ${cellText(one)}`).join(", ");

@@ -35,6 +35,7 @@ export class Time {
   }
 
   async enter(parameters) {
+    render(html`<p class="muted" role="status">Working…</p>`, this.place);
     this.parameters = { by: "api", measure: "exchanges", ...parameters };
     this.brush.span = null;
     await this.load();

@@ -28,6 +28,7 @@ export class TrafficMap {
   }
 
   async enter() {
+    render(html`<p class="muted" role="status">Working…</p>`, this.place);
     try {
       this.answer = await get("analyses/map");
     } catch (error) {

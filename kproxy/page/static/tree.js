@@ -17,7 +17,7 @@ export class Tree {
     this.root = null;
     this.open = new Map(); // node: whether it is open, where a person said so
     this.rows = []; // what is visible: {node, depth, parent}
-    this.chosen = 0;
+    this.chosen = -1;
     this.lit = null;
     render(
       html`<div class="tree scroller" role="tree" tabindex="0" aria-label=${label} @keydown=${(event) => this.pressed(event)}>
@@ -37,7 +37,7 @@ export class Tree {
   show(root) {
     this.root = root;
     this.open.clear();
-    this.chosen = 0;
+    this.chosen = -1;
     this.lit = null;
     this.flatten();
     this.list.scrollTo(0);
@@ -98,15 +98,15 @@ export class Tree {
   }
 
   pressed(event) {
-    const row = this.rows[this.chosen];
+    const row = this.rows[Math.max(this.chosen, 0)];
     if (!row || event.ctrlKey || event.metaKey || event.altKey) return;
     const open = this.isOpen(row.node, row.depth);
     const page = Math.floor(this.list.capacity) - 1;
     const moves = { ArrowDown: 1, ArrowUp: -1, j: 1, k: -1, PageDown: page, PageUp: -page, Home: -1e9, End: 1e9 };
     if (event.key in moves) this.choose(Math.min(Math.max(this.chosen + moves[event.key], 0), this.rows.length - 1));
-    else if (event.key === "ArrowRight") !row.more && row.node.children.length && !open ? this.toggle(this.chosen, true) : this.choose(this.chosen + 1);
-    else if (event.key === "ArrowLeft") !row.more && row.node.children.length && open ? this.toggle(this.chosen, false) : this.choose(row.parent);
-    else if (event.key === "Enter" || event.key === " ") this.toggle(this.chosen);
+    else if (event.key === "ArrowRight") !row.more && row.node.children.length && !open ? this.toggle(Math.max(this.chosen, 0), true) : this.choose(this.chosen + 1);
+    else if (event.key === "ArrowLeft") !row.more && row.node.children.length && open ? this.toggle(Math.max(this.chosen, 0), false) : this.choose(row.parent);
+    else if (event.key === "Enter" || event.key === " ") this.toggle(Math.max(this.chosen, 0));
     else return;
     event.preventDefault();
     event.stopPropagation();

@@ -1,0 +1,133 @@
+"""``kproxy open`` in a process, and a headless Chromium that a test drives."""
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import urlencode
+
+from selenium import webdriver
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.remote.webelement import WebElement
+
+from tests.support import chromium
+from tests.support.kafka.processes import eventually
+
+T = TypeVar("T")
+PATIENCE = 90  # seconds: what takes long on a busy machine is no failure
+WIDE, NARROW = 1400, 400
+HEIGHT = 900
+SILENT = ("SEVERE", "WARNING")
+
+
+def missing() -> str:
+    """What these tests lack; empty where they have all."""
+    return "" if chromium.found() and shutil.which("chromedriver") else "no chromium with chromedriver"
+
+
+@contextmanager
+def opened(*sources: Path, options: Sequence[str] = ()) -> Iterator[str]:
+    """``kproxy open`` of them; gives the address that it prints."""
+    command = [sys.executable, "-m", "kproxy", "open", "--no-browser", *options, *map(str, sources)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            line = process.stdout.readline()
+            assert " is at http://" in line, line
+            yield line.rsplit(" ", 1)[1].strip()
+        finally:
+            process.terminate()
+
+
+@contextmanager
+def driven() -> Iterator[webdriver.Chrome]:
+    """A Chromium."""
+    options = webdriver.ChromeOptions()
+    options.binary_location = chromium.found() or ""
+    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(shutil.which("chromedriver")))
+    driver.set_script_timeout(PATIENCE)
+    driver.set_page_load_timeout(PATIENCE)
+    try:
+        yield driver
+    finally:
+        driver.quit()
+
+
+class Page:
+    """The page of one source in a browser."""
+
+    def __init__(self, driver: webdriver.Chrome, address: str) -> None:
+        self.driver = driver
+        self.address = address
+        driver.get(address)
+        self.size(WIDE)
+        self.dark(False)
+
+    def size(self, width: int, height: int = HEIGHT) -> None:
+        """Of the window, in pixels."""
+        metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+
+    def dark(self, wanted: bool) -> None:
+        """What the system prefers."""
+        feature = {"name": "prefers-color-scheme", "value": "dark" if wanted else "light"}
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
+
+    def show(self, view: str = "exchanges", **parameters: str) -> None:
+        """Load the page anew with this view, and wait for what it shows."""
+        self.driver.get("about:blank")
+        self.driver.get(f"{self.address}#{view}{'?' + urlencode(parameters) if parameters else ''}")
+        self.settled()
+
+    def settled(self) -> None:
+        """Wait until the view has asked for all and shows it."""
+        self.until(lambda: self.run("return document.getElementById('view').ariaBusy") == "false", "settled")
+
+    def run(self, script: str, *arguments: Any) -> Any:
+        """The answer of a script in the page."""
+        return self.driver.execute_script(script, *arguments)
+
+    def all(self, selector: str) -> list[WebElement]:
+        return self.driver.find_elements(By.CSS_SELECTOR, selector)
+
+    def one(self, selector: str) -> WebElement:
+        """Wait for it."""
+        return self.until(lambda: next(iter(self.all(selector)), None), selector)
+
+    def texts(self, selector: str) -> list[str]:
+        """What is in these elements, all at one moment."""
+        found: list[str] = self.run(
+            "return [...document.querySelectorAll(arguments[0])].map((one) => one.textContent.trim())", selector
+        )
+        return found
+
+    def press(self, *keys: str) -> None:
+        """Keys to what has the focus."""
+        for key in keys:
+            self.driver.switch_to.active_element.send_keys(key)
+
+    def until(self, ask: Callable[[], T], what: str) -> T:
+        return eventually(ask, patience=PATIENCE, what=what)
+
+    def write_filter(self, text: str) -> None:
+        """Write it in the filter line, and press Enter."""
+        line = self.one("[role=combobox]")
+        line.clear()
+        line.send_keys(text, Keys.ENTER)
+
+    def complaints(self) -> list[str]:
+        """What the browser logged since it was last asked: errors of scripts, of the policy, of what was loaded."""
+        return [one["message"] for one in self.driver.get_log("browser") if one["level"] in SILENT]
+
+    def overflow(self) -> int:
+        """By how many pixels something is wider than the window."""
+        script = "return document.scrollingElement.scrollWidth - document.scrollingElement.clientWidth"
+        view = "const view = document.getElementById('view'); return view.scrollWidth - view.clientWidth"
+        return max(int(self.run(script)), int(self.run(view)))

@@ -1,0 +1,127 @@
+"""The table of exchanges and one of them in Chromium: what kproxy decode says, by pointer, by keyboard alone, on a phone."""
+
+from typing import Any
+
+import pytest
+from selenium.webdriver.common.keys import Keys
+
+from tests.page.browser.driving import NARROW, WIDE, Page
+from tests.page.test_recorded import ORDERS, decoded
+
+pytestmark = pytest.mark.xdist_group("page-browser")
+ROWS = ".table .pane [role=row]"
+
+
+@pytest.fixture(scope="module")
+def lines() -> list[dict[str, Any]]:
+    return decoded(ORDERS)
+
+
+@pytest.fixture
+def table(orders: Page) -> Page:
+    orders.size(WIDE)
+    orders.show()
+    orders.one(f"{ROWS}[data-number]")
+    return orders
+
+
+def column(page: Page, name: str) -> list[str]:
+    """The cells of a column that are to be seen."""
+    heads = [text.rstrip(" ▴▾") for text in page.texts("[role=columnheader]")]
+    return page.texts(f"{ROWS}[data-number] [role=gridcell]:nth-child({heads.index(name) + 1})")
+
+
+def number_of(page: Page) -> str | None:
+    """Which exchange is chosen."""
+    found: str | None = page.run("return document.querySelector('.pane [aria-selected=true]')?.dataset.number ?? null")
+    return found
+
+
+def title(page: Page) -> str:
+    """Which exchange is open, by its number and API."""
+    return "".join(page.texts(".detail h2"))
+
+
+def test_rows_are_those_of_decode(table: Page, lines: list[dict[str, Any]]) -> None:
+    seen = column(table, "apiName")
+    assert len(seen) > 15
+    assert seen == [line["apiName"] for line in lines][: len(seen)]
+    assert column(table, "requestSize") == [f"{line['requestSize']:,}" for line in lines][: len(seen)]
+    assert table.texts(".total") == [f"{len(lines)} exchanges"]
+    assert table.one("[role=grid]").get_attribute("aria-rowcount") == str(len(lines) + 1)
+
+
+def test_a_click_on_a_column_sorts(table: Page, lines: list[dict[str, Any]]) -> None:
+    slowest = [f"{line['latencyMs']:,.3f}".rstrip("0").rstrip(".") for line in lines if line["latencyMs"] is not None]
+    table.run(
+        "[...document.querySelectorAll('[role=columnheader] button')].find((b) => b.textContent == 'latencyMs').click()"
+    )
+    fastest = sorted(slowest, key=lambda text: float(text.replace(",", "")))
+    table.until(lambda: column(table, "latencyMs")[:3] == fastest[:3], "sorted")
+    assert "sort=latencyMs" in table.driver.current_url
+    assert "ascending" in [one.get_attribute("aria-sort") for one in table.all("[role=columnheader]")]
+
+
+def test_the_keyboard_alone(table: Page, lines: list[dict[str, Any]]) -> None:
+    table.one(".table.scroller").send_keys(Keys.ARROW_DOWN, "j", "j", "k")
+    table.until(lambda: number_of(table) == "3", "moved by two")
+    table.press(Keys.END)
+    table.until(lambda: number_of(table) == str(len(lines)), "the last")
+    table.press(Keys.HOME, Keys.ENTER)
+    table.until(lambda: title(table).startswith(f"#1 {lines[0]['apiName']}"), "the first is open")
+    assert "at=1" in table.driver.current_url
+    table.press("]")
+    table.until(lambda: title(table).startswith(f"#2 {lines[1]['apiName']}"), "the next")
+    table.press(Keys.ESCAPE)
+    table.until(lambda: not table.one(".detail").is_displayed(), "left")
+    table.press("?")
+    table.until(lambda: "next and previous exchange" in table.one("dialog").text, "the keys")
+    table.press(Keys.ESCAPE, "t", "t")
+    table.until(lambda: table.run("return document.documentElement.dataset.theme") == "dark", "dark")
+    table.press("t")
+    table.until(lambda: table.run("return document.documentElement.dataset.theme ?? ''") == "", "as the system")
+
+
+def test_a_url_shows_an_exchange_again(orders: Page, lines: list[dict[str, Any]]) -> None:
+    orders.show(at="9", sort="-requestSize")
+    orders.until(lambda: title(orders).startswith(f"#9 {lines[8]['apiName']}"), "open")
+    assert number_of(orders) == "9"
+
+
+def test_fields_are_those_of_decode(orders: Page, lines: list[dict[str, Any]]) -> None:
+    at = next(number for number, line in enumerate(lines, 1) if line["apiName"] == "FindCoordinator")
+    orders.show(at=str(at))
+    names = orders.until(lambda: orders.texts(".tree .field"), "fields")
+    values = dict(zip(names, orders.texts(".tree .value"), strict=True))
+    line = lines[at - 1]
+    assert values["correlationId"] == str(line["correlationId"])
+    assert values["clientId"] == line["clientId"]
+    assert [values[name] for name in ("keyType",)] == [str(line["request"]["keyType"])]
+
+
+def test_columns_are_chosen(table: Page, lines: list[dict[str, Any]]) -> None:
+    try:
+        table.press("v")
+        boxes = table.until(lambda: table.all("dialog li label"), "columns")
+        next(box for box in boxes if box.text.startswith("correlationId")).click()
+        table.press(Keys.ESCAPE)
+        table.until(lambda: "correlationId" in table.texts("[role=columnheader]"), "shown")
+        seen = table.until(lambda: column(table, "correlationId"), "rows")
+        assert seen == [str(line["correlationId"]) for line in lines][: len(seen)]
+    finally:
+        table.run("localStorage.clear()")
+
+
+@pytest.mark.parametrize("detail", [False, True])
+def test_a_phone_needs_no_sideways_scrolling(orders: Page, detail: bool) -> None:
+    orders.size(NARROW)
+    try:
+        orders.show(**({"at": "3"} if detail else {}))
+        orders.until(lambda: orders.texts(".tree .field") if detail else column(orders, "apiName"), "shown")
+        assert orders.overflow() == 0
+    finally:
+        orders.size(WIDE)
+
+
+def test_nothing_was_complained_of(table: Page) -> None:
+    assert table.complaints() == []
