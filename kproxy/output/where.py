@@ -46,6 +46,11 @@ class Where:
         self._cheap = all(name in CHEAP for name in self._names)
 
     @property
+    def names(self) -> list[str]:
+        """The names of the decoded log that it uses, sorted."""
+        return list(self._names)
+
+    @property
     def reads_bodies(self) -> bool:
         """Whether deciding needs more than headers, sizes and times."""
         return not self._cheap

@@ -5,6 +5,14 @@
     recorded.py       Recorded: the Store of captures and decoded logs, read while it is served
     tables.py         Tabled: the Store of directories of Parquet tables, queried where they are
     blocks.py         Blocks: lines and frames of exchanges, compressed, bounded in bytes; the oldest leave, or spill
+    filtering.py      Filter: a condition in CEL over the rows of a store
+    condition_parts.py   a condition taken apart at &&, || and !
+    condition_sql.py     comparisons with literals as SQL
+    condition_worker.py  a process that evaluates CEL, and can be killed
+    names.py          what a filter may name
+    work.py           Work: a question that may be given up
+    detail.py         one exchange, whole
+    opening.py        sources to a Store
     server.py         the routes, and uvicorn on a loopback port
     security.py       who may ask: Host, Origin, token; the headers of every answer
 

@@ -72,6 +72,8 @@ COLUMNS = {
         _of("layout", "layout", "text"),
         _of("assumedVersion", "assumed_version", "integer"),
         _of("bodies", "bodies", "text"),
+        _of("requestTrailingBytes", "request_trailing_bytes", "integer", in_log=False),
+        _of("responseTrailingBytes", "response_trailing_bytes", "integer", in_log=False),
     )
 }
 SHOWN = tuple(name for name, column in COLUMNS.items() if column.shown)

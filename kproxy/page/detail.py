@@ -20,14 +20,14 @@ def detail_of(store: Store, number: int) -> dict[str, Any] | None:
         return None
     columns = list(COLUMNS.values())
     (row,) = store.look_up([number], columns)
-    line = msgspec.json.decode(item.line)
+    line = msgspec.json.decode(item.line) if item.line else {}
     return {
         "number": number,
         "row": {column.name: value for column, value in zip(columns, row, strict=True)},
         "request": _side(item, item.request, line, "request"),
         "response": _side(item, item.response, line, "response"),
         "errors": _errors(line),
-        "records": [one for one in line["embedded"] if one["kind"] == "records"],
+        "records": [one for one in line.get("embedded", ()) if one["kind"] == "records"],
     }
 
 
@@ -39,7 +39,7 @@ def _side(item: Item, side: Side | None, line: dict[str, Any], name: str) -> dic
         "size": side.size,
         "cut": max(side.size - len(side.data), 0) if side.cut else 0,
         "trailing": side.trailing,
-        "tree": _node(name, {"header": line[f"{name}Header"], "body": line[name]}),
+        "tree": _node(name, {"header": line.get(f"{name}Header"), "body": line.get(name)}),
         "rendered": "",
         "note": side.note or None,
     }
@@ -66,7 +66,7 @@ def _node(name: str, value: Any) -> dict[str, Any]:
 
 
 def _errors(line: dict[str, Any]) -> list[dict[str, Any]]:
-    codes = list(dict.fromkeys(one["code"] for one in line["errors"]))[:MOST_ERRORS]
+    codes = list(dict.fromkeys(one["code"] for one in line.get("errors", ())))[:MOST_ERRORS]
     return [
         {
             "code": known.code,

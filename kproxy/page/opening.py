@@ -7,6 +7,7 @@ from kproxy.analyses.sources import Kind, look_at
 from kproxy.errors import UsageError
 from kproxy.page.recorded import MOST_KEPT, Recorded
 from kproxy.page.store import Store
+from kproxy.page.tables import Tabled
 from kproxy.pipeline.run import Options
 
 
@@ -23,7 +24,7 @@ def open_sources(
     if len(kinds) > 1:
         raise UsageError("directories of tables cannot be opened together with captures or logs")
     if kinds == {Kind.TABLES}:
-        raise UsageError("directories of tables cannot be opened yet")
+        return Tabled([source.path for source in looked_at])
     store = Recorded([source.path for source in looked_at], options, most, spill)
     store.start()
     return store

@@ -85,7 +85,7 @@ class Recorded(Store):
         """See Store."""
         return self._database
 
-    def rows(self, names: Sequence[str]) -> str:
+    def rows(self, names: Sequence[str], numbers: Sequence[int] | None = None) -> str:
         """See Store."""
         return "exchanges e"
 
@@ -93,8 +93,22 @@ class Recorded(Store):
         """See Store."""
         return self.blocks.get(number)
 
+    def lines(self, numbers: list[int], names: list[str]) -> Iterator[bytes]:
+        """See Store."""
+        items = self.blocks.items(numbers[0], numbers[-1]) if numbers else iter(())
+        at, line = 0, b""
+        for number in numbers:  # ascending
+            while at < number and (found := next(items, None)) is not None:
+                at, line = found[0], found[1].line
+            yield line if at == number else b"{}"  # it has left meanwhile
+
+    def lacking(self, names: set[str]) -> str:
+        """See Store."""
+        return ""
+
     def close(self) -> None:
         """See Store."""
+        super().close()
         self._stop.set()
         if self._thread is not None:
             self._thread.join()

@@ -144,6 +144,6 @@ def _is_same(origin: str, host: str) -> bool:
     return parts.scheme == "http" and parts.netloc.lower() == host.lower()
 
 
-def refusal(status: int, sentence: str) -> Response:
-    """An answer that says why not."""
-    return JSONResponse({"error": sentence, "column": None, "length": None}, status)
+def refusal(status: int, sentence: str, column: int | None = None, length: int | None = None) -> Response:
+    """An answer that says why not, and where in the filter."""
+    return JSONResponse({"error": sentence, "column": column, "length": length}, status)

@@ -1,8 +1,10 @@
 """The routes of the page, and uvicorn on a loopback port."""
 
+import asyncio
 import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from typing import Any
 
 import uvicorn
@@ -18,13 +20,16 @@ from kproxy import __version__
 from kproxy.errors import KproxyError
 from kproxy.page.columns import COLUMNS, SHOWN
 from kproxy.page.detail import detail_of
+from kproxy.page.filtering import FilterError
 from kproxy.page.names import NAMES
 from kproxy.page.security import Guard, refusal
 from kproxy.page.store import Store
+from kproxy.page.work import Cancelled, Work
 from kproxy.protocol.embedded.payload import to_json
 
 MOST_REQUESTS = 64  # at a time; the next get 503
 BACKLOG = 64
+POLL_S = 0.05  # between two looks whether the browser still waits
 TYPES = {
     ".html": "text/html; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
@@ -59,7 +64,7 @@ class _Pages:
     def __init__(self, store: Store, token: str) -> None:
         self._store = store
         self._token = token
-        self._static = {path.name: path for path in _static_files()}
+        self._static = dict(_static_files(files("kproxy.page").joinpath("static"), ""))
 
     async def index(self, _request: Request) -> Response:
         """The page."""
@@ -108,7 +113,8 @@ class _Pages:
         names = asked.get("columns")
         columns = SHOWN if names is None else tuple(filter(None, names.split(",")))
         offset, limit = _whole(asked.get("offset"), 0), _whole(asked.get("limit"), 100)
-        page = await self._run(lambda: self._store.page(asked.get("sort", "number"), offset, limit, columns))
+        condition, sort = asked.get("filter", ""), asked.get("sort", "number")
+        page = await answer(request, lambda work: self._store.page(work, condition, sort, offset, limit, columns))
         return _json(
             {
                 "total": page.total,
@@ -123,22 +129,25 @@ class _Pages:
     async def position(self, request: Request) -> Response:
         """Where an exchange is in a view."""
         asked = request.query_params
-        number, sort = _whole(asked.get("number"), 0), asked.get("sort", "number")
-        return _json({"offset": await self._run(lambda: self._store.index(sort).offset_of(number))})
+        number, condition, sort = _whole(asked.get("number"), 0), asked.get("filter", ""), asked.get("sort", "number")
+        return _json(
+            {"offset": await answer(request, lambda work: self._store.index(work, condition, sort).offset_of(number))}
+        )
 
     async def exchange(self, request: Request) -> Response:
         """One exchange, whole."""
         number = request.path_params["number"]
-        found = await self._run(lambda: detail_of(self._store, number))
+        found = await answer(request, lambda work: detail_of(self._store, number))
         return refusal(404, f"there is no exchange {number} here (any more)") if found is None else _json(found)
 
-    async def _run(self, function: Callable[[], Any]) -> Any:
-        return await run_in_threadpool(function)
 
-
-def _static_files() -> list[Any]:
-    folder = files("kproxy.page").joinpath("static")
-    return [path for path in folder.iterdir() if path.is_file()] if folder.is_dir() else []
+def _static_files(folder: Traversable, prefix: str) -> Iterator[tuple[str, Traversable]]:
+    """The files of a folder by their paths in it."""
+    for entry in folder.iterdir() if folder.is_dir() else ():
+        if entry.is_dir():
+            yield from _static_files(entry, f"{prefix}{entry.name}/")
+        elif entry.name[entry.name.rfind(".") :] in TYPES:
+            yield prefix + entry.name, entry
 
 
 def _whole(text: str | None, otherwise: int) -> int:
@@ -154,7 +163,26 @@ def _json(value: Any) -> Response:
 
 
 async def _wrong(_request: Request, error: Exception) -> Response:
+    if isinstance(error, Cancelled):
+        return refusal(503, str(error))
+    if isinstance(error, FilterError):
+        return refusal(400, str(error), error.column, error.length)
     return refusal(400, str(error))
+
+
+async def answer(request: Request, function: Callable[[Work], Any]) -> Any:
+    """What a function gives, in a thread; given up when the browser does not wait for it any more. Raises Cancelled."""
+    work = Work()
+    task = asyncio.ensure_future(run_in_threadpool(function, work))
+    try:
+        while not task.done():
+            await asyncio.wait([task], timeout=POLL_S)
+            if not task.done() and await request.is_disconnected():
+                work.cancel()
+        return task.result()
+    except asyncio.CancelledError:
+        work.cancel()
+        raise
 
 
 async def _no_such(_request: Request, error: Exception) -> Response:

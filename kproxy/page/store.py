@@ -7,7 +7,7 @@ scrolling anywhere costs the same. Views are kept while they are used, a few at 
 import threading
 from abc import ABC, abstractmethod
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -16,6 +16,9 @@ from msgspec import Struct
 from kproxy.errors import UsageError
 from kproxy.page.blocks import Item
 from kproxy.page.columns import COLUMNS, SHOWN, Column
+from kproxy.page.condition_worker import Worker
+from kproxy.page.filtering import Filter
+from kproxy.page.work import Work
 from kproxy.protocol.error_codes import error_name
 
 if TYPE_CHECKING:
@@ -85,7 +88,10 @@ class Store(ABC):
     def __init__(self) -> None:
         self.damages: list[str] = []
         self._indexes: OrderedDict[tuple[str, str], Index] = OrderedDict()
+        self._selected: OrderedDict[str, Index] = OrderedDict()
+        self._selecting = threading.Lock()
         self._lock = threading.Lock()
+        self.worker = Worker()
 
     # What kinds of sources differ in
 
@@ -95,16 +101,24 @@ class Store(ABC):
         """The tables, for analyses."""
 
     @abstractmethod
-    def rows(self, names: Sequence[str]) -> str:
-        """What stands behind FROM for rows ``e`` that have these columns."""
+    def rows(self, names: Sequence[str], numbers: Sequence[int] | None = None) -> str:
+        """What stands behind FROM for rows ``e`` that have these columns: all rows, or those of some numbers."""
 
     @abstractmethod
     def item(self, number: int) -> Item | None:
         """The exchange of that number as far as it is known; None where there is none."""
 
     @abstractmethod
+    def lines(self, numbers: list[int], names: list[str]) -> Iterator[bytes]:
+        """Objects of JSON with these fields of the decoded log, one for each number."""
+
+    @abstractmethod
+    def lacking(self, names: set[str]) -> str:
+        """Why conditions on these names, which are about bodies, cannot be answered; "" where they can."""
+
     def close(self) -> None:
-        """Release memory and files."""
+        """Release memory, files and processes."""
+        self.worker.close()
 
     # Rows
 
@@ -123,42 +137,86 @@ class Store(ABC):
         with self._lock:
             return self.database.connection.cursor()
 
-    def page(self, sort: str = "number", offset: int = 0, limit: int = 100, columns: Sequence[str] = SHOWN) -> Page:
-        """Rows of a view from an offset on. Raises UsageError for a column that there is not."""
+    def page(
+        self,
+        work: Work,
+        condition: str = "",
+        sort: str = "number",
+        offset: int = 0,
+        limit: int = 100,
+        columns: Sequence[str] = SHOWN,
+    ) -> Page:
+        """Rows of a view from an offset on. Raises UsageError for a column that there is not, FilterError, Cancelled."""
         wanted = [_column(name) for name in columns]
-        index = self.index(sort)
+        index = self.index(work, condition, sort)
         numbers = index.part(max(offset, 0), min(max(limit, 0), MOST_ROWS))
         rows = self.look_up(numbers, wanted)
         return Page(len(index), offset, index.generation, numbers, list(columns), rows)
 
-    def index(self, sort: str) -> Index:
-        """The numbers in an order. Raises UsageError for a column that there is not."""
+    def index(self, work: Work, condition: str = "", sort: str = "number") -> Index:
+        """The numbers of a view in its order. Raises as ``page``."""
         generation, first, last = self.generation, self.first, self.last
         name = sort.removeprefix("-")
-        column = _column(name)
+        _column(name)
+        chosen = self.selected(work, condition)
         if name == "number":
-            every = range(first, last + 1)
+            every: Any = range(first, last + 1) if chosen is None else chosen.numbers
             return Index(every if sort == name else every[::-1], generation, last)
-        key = (sort, "")
         with self._lock:
-            known = self._indexes.get(key)
+            known = self._indexes.get((sort, condition))
             if known is not None and known.generation == generation:
-                self._indexes.move_to_end(key)
+                self._indexes.move_to_end((sort, condition))
                 return known
-        order = "DESC NULLS LAST" if sort.startswith("-") else "ASC NULLS LAST"
-        cursor = self.cursor()
-        try:
-            table = cursor.sql(
-                f"SELECT e.number FROM {self.rows([name, 'number'])} ORDER BY {column.sql} {order}, e.number"
-            ).to_arrow_table()
-        finally:
-            cursor.close()
-        made = Index(table.column(0).combine_chunks(), generation, last)
+        made = Index(self._sorted(work, sort, chosen), generation, last)
         with self._lock:
-            self._indexes[key] = made
+            self._indexes[sort, condition] = made
             while len(self._indexes) > MOST_INDEXES:
                 self._indexes.popitem(last=False)
         return made
+
+    def selected(self, work: Work, condition: str) -> Index | None:
+        """The numbers of the rows that meet a condition, ascending; None for no condition. Raises FilterError, Cancelled.
+
+        One condition is evaluated at a time. Of rows that came since it was evaluated last only those are looked at.
+        """
+        if not condition.strip():
+            return None
+        asked = Filter(condition)
+        while not self._selecting.acquire(timeout=0.05):
+            work.check()
+        try:
+            generation, first, last = self.generation, self.first, self.last
+            known = self._selected.get(condition)
+            if known is None or known.generation != generation:
+                after = first - 1 if known is None else max(known.through, first - 1)
+                found = asked.select(self, self.worker, work, after, last)
+                known = Index(found if known is None else _joined(known.numbers, found, first), generation, last)
+                self._selected[condition] = known
+            self._selected.move_to_end(condition)
+            while len(self._selected) > MOST_INDEXES:
+                self._selected.popitem(last=False)
+            return known
+        finally:
+            self._selecting.release()
+
+    def _sorted(self, work: Work, sort: str, chosen: Index | None) -> Any:
+        column = _column(sort.removeprefix("-"))
+        order = "DESC NULLS LAST" if sort.startswith("-") else "ASC NULLS LAST"
+        with self.cursor() as cursor, work.ended_by(cursor.interrupt):
+            only = self.register(cursor, chosen)
+            source = self.rows([column.name, "number"])
+            query = f"SELECT e.number FROM {source} WHERE true{only} ORDER BY {column.sql} {order}, e.number"
+            return cursor.sql(query).to_arrow_table().column(0).combine_chunks()
+
+    @staticmethod
+    def register(cursor: "duckdb.DuckDBPyConnection", chosen: Index | None) -> str:
+        """Let a query of the cursor see the chosen rows only: what to append to its WHERE."""
+        if chosen is None:
+            return ""
+        import pyarrow as pa  # noqa: PLC0415 - heavy, and an extra
+
+        cursor.register("page_chosen", pa.table({"number": chosen.numbers}))
+        return " AND e.number IN (SELECT number FROM page_chosen)"
 
     def look_up(self, numbers: Sequence[int], columns: Sequence[Column]) -> list[list[Any]]:
         """Values of exchanges as JSON has them; a row of None for one that has left meanwhile."""
@@ -166,14 +224,11 @@ class Store(ABC):
             return []
         listed = ", ".join(map(str, numbers))
         chosen = ", ".join(column.sql for column in columns) or "NULL"
-        source = self.rows(["number", *(column.name for column in columns)])
+        source = self.rows(["number", *(column.name for column in columns)], numbers)
         low, high = min(numbers), max(numbers)
         query = f"SELECT e.number, {chosen} FROM {source} WHERE e.number BETWEEN {low} AND {high} AND e.number IN ({listed})"
-        cursor = self.cursor()
-        try:
+        with self.cursor() as cursor:
             found = {row[0]: row[1:] for row in cursor.execute(query).fetchall()}
-        finally:
-            cursor.close()
         gone = (None,) * len(columns)
         return [
             [_plain(value, column) for value, column in zip(found.get(n, gone), columns, strict=False)] for n in numbers
@@ -189,14 +244,21 @@ class Store(ABC):
 
     def times(self) -> tuple[int | None, int | None]:
         """First and last time of the exchanges, in nanoseconds."""
-        cursor = self.cursor()
-        try:
+        with self.cursor() as cursor:
             latest = "max(coalesce(e.response_ns, e.request_ns))"
             query = f"SELECT min(e.request_ns), {latest} FROM {self.rows(['requestAt', 'responseAt'])}"
             found = cursor.execute(query).fetchone()
-        finally:
-            cursor.close()
         return (None, None) if found is None else (found[0], found[1])
+
+
+def _joined(before: Any, new: Any, first: int) -> Any:
+    """Numbers of rows known before and of new ones, without those that have left."""
+    import pyarrow as pa  # noqa: PLC0415 - heavy, and an extra
+    import pyarrow.compute as pc  # noqa: PLC0415
+
+    if len(before) and before[0].as_py() < first:
+        before = before.filter(pc.greater_equal(before, first))
+    return pa.concat_arrays([before, new])
 
 
 def _column(name: str) -> Column:

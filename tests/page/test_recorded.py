@@ -11,6 +11,7 @@ import pytest
 
 from kproxy.output.times import render_instant
 from kproxy.page.columns import COLUMNS
+from kproxy.page.work import Work
 from tests.page.asking import opened
 from tests.support.traffic import CAPTURES
 
@@ -35,7 +36,7 @@ def as_in_the_log(name: str, value: Any) -> Any:
 def test_rows_are_those_of_the_decoded_log(name: str) -> None:
     lines = decoded(CAPTURES / name)
     with opened(CAPTURES / name) as store:
-        page = store.page(limit=500, columns=LIKE_THE_LOG)
+        page = store.page(Work(), limit=500, columns=LIKE_THE_LOG)
         items = [store.item(number) for number in range(1, len(lines) + 1)]
     assert (page.total, page.numbers) == (len(lines), list(range(1, min(len(lines), 500) + 1)))
     for line, row in zip(lines, page.rows, strict=False):
@@ -54,7 +55,7 @@ def test_a_decoded_log_gives_the_same_rows_as_its_capture(tmp_path: Path) -> Non
     )
     log.write_bytes(gzip.compress(done.stdout))
     with opened(log) as of_log, opened(ORDERS) as of_capture:
-        assert of_log.page(columns=LIKE_THE_LOG).rows == of_capture.page(columns=LIKE_THE_LOG).rows
+        assert of_log.page(Work(), columns=LIKE_THE_LOG).rows == of_capture.page(Work(), columns=LIKE_THE_LOG).rows
         sides = [store.item(1).request for store in (of_log, of_capture)]  # type: ignore[union-attr]
     assert (sides[0].data, sides[0].size) == (b"", sides[1].size)  # type: ignore[union-attr]
 
@@ -70,7 +71,7 @@ def test_bytes_are_those_of_the_capture() -> None:
 def test_the_oldest_exchanges_leave_all_tables() -> None:
     with opened(*[CAPTURES / "10-kraft-interbroker.pcap"] * 3, most=1) as store:
         assert store.dropped > 0
-        page = store.page(limit=1)
+        page = store.page(Work(), limit=1)
         assert page.numbers == [store.first] and page.rows[0][0] == store.first
         with store.cursor() as cursor:
             (least,) = cursor.execute("SELECT min(number) FROM exchanges").fetchone() or ()

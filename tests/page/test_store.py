@@ -6,6 +6,7 @@ import pytest
 
 from kproxy.errors import UsageError
 from kproxy.page.recorded import Recorded
+from kproxy.page.work import Work
 from tests.page.asking import opened
 from tests.page.test_recorded import ORDERS
 
@@ -21,37 +22,37 @@ def store() -> Iterator[Recorded]:
 )
 def test_pages_together_are_the_view_in_its_order(store: Recorded, sort: str) -> None:
     name = sort.removeprefix("-")
-    every = store.page(limit=500, columns=["number", name])
+    every = store.page(Work(), limit=500, columns=["number", name])
     known = [row for row in every.rows if row[1] is not None]
     key = (lambda row: int(row[1])) if name == "requestAt" else (lambda row: row[1])
     known.sort(key=key, reverse=sort.startswith("-"))
     expected = [row[1] for row in known] + [None] * (len(every.rows) - len(known))
-    pages = [store.page(sort, offset, 7, ["number", name]) for offset in range(0, every.total, 7)]
+    pages = [store.page(Work(), "", sort, offset, 7, ["number", name]) for offset in range(0, every.total, 7)]
     assert [row[1] for page in pages for row in page.rows] == expected
     assert sorted(number for page in pages for number in page.numbers) == every.numbers
 
 
 @pytest.mark.parametrize("sort", ["number", "-number", "-latencyMs"])
 def test_where_an_exchange_is_in_a_view(store: Recorded, sort: str) -> None:
-    numbers = store.page(sort, limit=500).numbers
-    index = store.index(sort)
+    numbers = store.page(Work(), "", sort, limit=500).numbers
+    index = store.index(Work(), "", sort)
     assert [index.offset_of(number) for number in numbers] == list(range(len(numbers)))
     assert index.offset_of(1_000_000) is None
 
 
 def test_an_answer_has_at_most_500_rows_and_none_behind_the_end(store: Recorded) -> None:
-    assert store.page(offset=1_000_000).rows == []
-    assert len(store.page(limit=10**9).rows) == min(500, store.exchanges)
+    assert store.page(Work(), offset=1_000_000).rows == []
+    assert len(store.page(Work(), limit=10**9).rows) == min(500, store.exchanges)
 
 
 def test_a_column_that_there_is_not(store: Recorded) -> None:
     for asked in ({"sort": "number; DROP TABLE exchanges"}, {"columns": ["nonsense"]}, {"sort": "-"}):
         with pytest.raises(UsageError, match="there is no column"):
-            store.page(**asked)  # type: ignore[arg-type]
+            store.page(Work(), **asked)  # type: ignore[arg-type]
 
 
 def test_times(store: Recorded) -> None:
-    rows = store.page(limit=500, columns=["requestAt", "responseAt"]).rows
+    rows = store.page(Work(), limit=500, columns=["requestAt", "responseAt"]).rows
     assert store.times() == (
         min(int(row[0]) for row in rows if row[0]),
         max(int(row[1] or row[0]) for row in rows),

@@ -1,0 +1,134 @@
+"""A CEL condition taken apart at &&, || and !: what is between them is answered alone, and put together in SQL.
+
+CEL and SQL agree on how truths combine, if an error of CEL is SQL's NULL: false && error is false, true || error is true, and
+what is left is an error, for which a row is not selected. Only the parts' own text is looked at; that the whole is CEL was
+checked before, by CEL.
+"""
+
+import re
+from typing import TypeAlias
+
+from msgspec import Struct
+
+TOKEN = re.compile(
+    r"""
+    (?P<space>\s+|//[^\n]*)
+    | (?P<text>[rRbB]{0,2}(?:\"{3}.*?\"{3}|'{3}.*?'{3}|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'))
+    | (?P<number>0x[0-9a-fA-F]+u?|\d+\.\d+(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+|\d+u?)
+    | (?P<name>[A-Za-z_]\w*)
+    | (?P<sign>&&|\|\||[=!<>]=|.)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+OPENING, CLOSING = {"(": ")", "[": "]", "{": "}"}, {")", "]", "}"}
+
+
+class Token(Struct, frozen=True):
+    """A token: its kind (text, number, name, sign), its text, and where it begins."""
+
+    kind: str
+    text: str
+    at: int
+
+
+class Leaf(Struct, frozen=True):
+    """A part without connectives at its top."""
+
+    text: str
+    tokens: tuple[Token, ...]
+
+
+class Not(Struct, frozen=True):
+    """What is true where the part is false."""
+
+    text: str
+    part: "Part"
+
+
+class Every(Struct, frozen=True):
+    """All of the parts: &&."""
+
+    text: str
+    parts: tuple["Part", ...]
+
+
+class Either(Struct, frozen=True):
+    """Any of the parts: ||."""
+
+    text: str
+    parts: tuple["Part", ...]
+
+
+Part: TypeAlias = Leaf | Not | Every | Either
+
+
+def take_apart(condition: str) -> Part:
+    """The parts of a condition that CEL has compiled."""
+    return _parse(condition, tokens_of(condition))
+
+
+def tokens_of(condition: str) -> tuple[Token, ...]:
+    """The tokens, without spaces and comments."""
+    found = (Token(str(one.lastgroup), one[0], one.start()) for one in TOKEN.finditer(condition))
+    return tuple(token for token in found if token.kind != "space")
+
+
+def leaves(part: Part) -> list[Leaf]:
+    """The leaves of a part, from left to right."""
+    if isinstance(part, Leaf):
+        return [part]
+    inner = (part.part,) if isinstance(part, Not) else part.parts
+    return [leaf for one in inner for leaf in leaves(one)]
+
+
+def conjuncts(part: Part) -> list[Part]:
+    """The parts that all have to be true."""
+    return [one for inner in part.parts for one in conjuncts(inner)] if isinstance(part, Every) else [part]
+
+
+def _parse(condition: str, tokens: tuple[Token, ...]) -> Part:
+    tops = _tops(tokens)
+    text = condition[tokens[0].at : tokens[-1].at + len(tokens[-1].text)] if tokens else ""
+    if not any(tokens[at].text == "?" for at in tops):
+        for sign, kind in (("||", Either), ("&&", Every)):
+            places = [at for at in tops if tokens[at].text == sign]
+            if places:
+                ends = [*places, len(tokens)]
+                starts = [0, *(at + 1 for at in places)]
+                return kind(text, tuple(_parse(condition, tokens[a:b]) for a, b in zip(starts, ends, strict=True)))
+        if len(tokens) > 2 and tokens[0].text == "(" and _closing(tokens, 0) == len(tokens) - 1:
+            return _parse(condition, tokens[1:-1])
+        if len(tokens) > 1 and tokens[0].text == "!" and _is_operand(tokens[1:]):
+            return Not(text, _parse(condition, tokens[1:]))
+    return Leaf(text, tokens)
+
+
+def _is_operand(tokens: tuple[Token, ...]) -> bool:
+    """Whether a ``!`` before the tokens is about all of them: it binds closer than any operator."""
+    if tokens[0].text == "!":
+        return len(tokens) > 1 and _is_operand(tokens[1:])
+    return tokens[0].text == "(" and _closing(tokens, 0) == len(tokens) - 1
+
+
+def _tops(tokens: tuple[Token, ...]) -> list[int]:
+    """The places outside of all brackets."""
+    found, depth = [], 0
+    for at, token in enumerate(tokens):
+        if token.kind == "sign" and token.text in OPENING:
+            depth += 1
+        elif token.kind == "sign" and token.text in CLOSING:
+            depth -= 1
+        elif depth == 0:
+            found.append(at)
+    return found
+
+
+def _closing(tokens: tuple[Token, ...], start: int) -> int:
+    """The place of the bracket that closes the one at *start*."""
+    depth = 0
+    for at in range(start, len(tokens)):
+        if tokens[at].kind == "sign":
+            depth += (tokens[at].text in OPENING) - (tokens[at].text in CLOSING)
+            if depth == 0:
+                return at
+    return -1

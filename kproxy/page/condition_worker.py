@@ -1,0 +1,182 @@
+"""A process that evaluates CEL: it is killed when that takes too long, as a thread could not be.
+
+``python -m kproxy.page.condition_worker`` reads questions and writes answers, each with its size before it (msgpack). A question
+is a condition and either rows of values for its names, or lines of the decoded log; the answer a byte a row: FALSE, TRUE, ERROR,
+or OTHER for a value that is no truth.
+"""
+
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import IO, Any
+
+import msgspec
+from msgspec import Struct
+
+from kproxy.errors import UsageError
+from kproxy.output.bodies import OPENABLE
+from kproxy.output.times import render_instant
+from kproxy.page.work import Work
+from kproxy.protocol.error_codes import error_name
+
+FALSE, TRUE, ERROR, OTHER = range(4)
+SIZE = 4  # bytes before a message
+
+
+class Question(Struct, frozen=True):
+    """What to evaluate. ``kinds`` says how the value of each name is made of what SQL gave (see ``_value``)."""
+
+    condition: str
+    names: list[str]
+    kinds: list[str] = []
+    rows: list[list[Any]] = []
+    lines: list[bytes] = []
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Question).decode
+_split = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+
+
+class Worker:
+    """The process, started when it is first needed and again after it was killed."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._lock = threading.Lock()
+
+    def start(self) -> None:
+        """Start the process, so that the first question need not wait for it."""
+        with self._lock:
+            self._started()
+
+    def ask(self, question: Question, work: Work) -> bytes:
+        """A byte a row. Raises Cancelled, or UsageError where the process died (of too much memory)."""
+        while not self._lock.acquire(timeout=0.05):
+            work.check()
+        try:
+            process = self._started()
+            with work.ended_by(process.kill):
+                try:
+                    return self._exchange(process, _encode(question))
+                except (OSError, EOFError):
+                    self._stop()
+                    work.check()
+                    raise UsageError("the filter could not be evaluated: it needs too much memory") from None
+        finally:
+            self._lock.release()
+
+    def close(self) -> None:
+        """End the process."""
+        with self._lock:
+            self._stop()
+
+    def _started(self) -> "subprocess.Popen[bytes]":
+        if self._process is None or self._process.poll() is not None:
+            self._stop()
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "kproxy.page.condition_worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            )
+        return self._process
+
+    def _stop(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.wait()
+            for pipe in (process.stdin, process.stdout):
+                if pipe is not None:
+                    with suppress(OSError):
+                        pipe.close()
+
+    @staticmethod
+    def _exchange(process: "subprocess.Popen[bytes]", data: bytes) -> bytes:
+        assert process.stdin is not None and process.stdout is not None
+        process.stdin.write(len(data).to_bytes(SIZE, "big") + data)
+        process.stdin.flush()
+        return _read(process.stdout)
+
+
+def _read(pipe: IO[bytes]) -> bytes:
+    size = int.from_bytes(_exactly(pipe, SIZE), "big")
+    return _exactly(pipe, size)
+
+
+def _exactly(pipe: IO[bytes], size: int) -> bytes:
+    data = pipe.read(size)
+    if len(data) < size:
+        raise EOFError
+    return data
+
+
+# In the process
+
+
+def main() -> None:
+    """Answer questions until standard input ends."""
+    import cel  # noqa: PLC0415 - a tenth of a second, and only here
+
+    _bound_memory()
+    pipe_in, pipe_out = sys.stdin.buffer, sys.stdout.buffer
+    with suppress(EOFError, BrokenPipeError):
+        while True:
+            question = _decode(_read(pipe_in))
+            program = cel.compile(question.condition)
+            answer = bytes(_verdicts(program.execute, question))
+            pipe_out.write(len(answer).to_bytes(SIZE, "big") + answer)
+            pipe_out.flush()
+
+
+def _bound_memory() -> None:
+    import resource  # noqa: PLC0415 - only here
+
+    with suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
+
+
+def _verdicts(execute: Any, question: Question) -> bytearray:
+    names = question.names
+    found = bytearray()
+    kinds = [None if kind == "" else kind for kind in question.kinds]
+    for row in question.rows:
+        if any(kinds):
+            row = [value if kind is None else _value(kind, value) for kind, value in zip(kinds, row, strict=True)]  # noqa: PLW2901
+        found.append(_verdict(execute, dict(zip(names, row, strict=True))))
+    for line in question.lines:
+        values = _values_of(line, names)
+        found.append(ERROR if values is None else _verdict(execute, values))
+    return found
+
+
+def _verdict(execute: Any, values: dict[str, Any]) -> int:
+    try:
+        result = execute(values)
+    except (LookupError, TypeError, ArithmeticError, RuntimeError, ValueError):
+        return ERROR
+    return TRUE if result is True else FALSE if result is False else OTHER
+
+
+def _values_of(line: bytes, names: Sequence[str]) -> dict[str, Any] | None:
+    """The values of names in a line; None where one is not there, or is too large."""
+    fields = _split(line)
+    if any(name not in fields or len(memoryview(fields[name])) > OPENABLE for name in names):
+        return None
+    return {name: msgspec.json.decode(fields[name]) for name in names}
+
+
+def _value(kind: str, value: Any) -> Any:
+    """A value of a row as the decoded log has it."""
+    if kind == "time":
+        return None if value is None else render_instant(value)
+    if kind == "errors":
+        return [{"path": "", "code": code, "name": error_name(code)} for code in value or ()]
+    if kind == "trailing":
+        sides = {side: size for side, size in zip(("request", "response"), value or (), strict=False) if size}
+        return sides or None
+    return value
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,288 @@
+"""Filters: conditions of ``kproxy decode --where`` over the rows of a store.
+
+A condition is taken apart (condition_parts.py). Comparisons with literals become SQL (condition_sql.py). Any other part whose
+names are columns is answered by CEL once for each distinct combination of their values. Conditions about bodies are answered by
+CEL for the lines of the rows that all other conditions leave. CEL runs in a process of its own (condition_worker.py).
+"""
+
+import functools
+import re
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from kproxy.errors import OptionError, UsageError
+from kproxy.output.where import CHEAP, COSTLY, Where
+from kproxy.output.where import OTHER as NOT_OF_EXCHANGES
+from kproxy.page.columns import COLUMNS
+from kproxy.page.condition_parts import Either, Every, Leaf, Not, Part, conjuncts, leaves, take_apart, tokens_of
+from kproxy.page.condition_sql import comparison_sql
+from kproxy.page.condition_worker import FALSE, OTHER, TRUE, Question, Worker
+from kproxy.page.work import Work
+from kproxy.protocol.expressions import Expression
+
+if TYPE_CHECKING:
+    import duckdb
+    import pyarrow
+
+LONGEST = 4_000  # characters
+DEEPEST = 60  # brackets in brackets
+BATCH = 50_000  # rows of values of a question
+LINES, LINES_SIZE = 2_000, 8_000_000  # lines of a question, and their bytes
+KINDS = {"time": "time"}  # column type -> how CEL's value is made of SQL's
+COLUMNS_OF = {"trailing": {"requestTrailingBytes", "responseTrailingBytes"}, "errors": {"errorCodes"}}
+SPECIAL = {"trailing": "[e.request_trailing_bytes, e.response_trailing_bytes]", "errors": "e.error_codes"}
+# What is the same for the distinct codes of an exchange as for all its errors
+OF_ANY_ERROR = re.compile(r"errors\s*\.\s*(?:exists|all)\s*\(\s*([A-Za-z_]\w*)\s*,(.*)\)", re.DOTALL)
+COUNT = r"(?:size\s*\(\s*errors\s*\)|errors\s*\.\s*size\s*\(\s*\))"
+OF_NO_ERROR = re.compile(rf"{COUNT}\s*(?:(?:>|==|!=|<=)\s*0|(?:>=|<)\s*1)|errors\s*[=!]=\s*\[\s*\]")
+COLUMN = re.compile(r"column (\d+)")
+
+
+class FilterError(UsageError):
+    """A filter that is wrong. ``column`` counts from 1, ``length`` is in characters; None where there is no place."""
+
+    def __init__(self, sentence: str, column: int | None = None, length: int | None = None) -> None:
+        super().__init__(sentence)
+        self.column = column
+        self.length = length
+
+
+class Rows(Protocol):
+    """What a filter needs of a store."""
+
+    def cursor(self) -> "duckdb.DuckDBPyConnection": ...
+
+    def rows(self, names: Sequence[str], numbers: Sequence[int] | None = None) -> str: ...
+
+    def lines(self, numbers: list[int], names: list[str]) -> Iterator[bytes]: ...
+
+    def lacking(self, names: set[str]) -> str:
+        """Why conditions on these names cannot be answered; "" where they can."""
+
+
+class Filter:
+    """A condition that was checked. Raises FilterError for one with a mistake."""
+
+    def __init__(self, condition: str) -> None:
+        self.condition = condition
+        self._check_size()
+        try:
+            checked = Where(condition)
+        except OptionError as error:
+            raise _placed(str(error), condition) from None
+        self.names = set(checked.names)
+        self.part = take_apart(condition)
+
+    def _check_size(self) -> None:
+        if len(self.condition) > LONGEST:
+            raise FilterError(
+                f"a filter has at most {LONGEST:,} characters", LONGEST + 1, len(self.condition) - LONGEST
+            )
+        depth = 0
+        for token in tokens_of(self.condition):
+            depth += (token.text in ("(", "[", "{", "!", "-")) - (token.text in (")", "]", "}"))
+            if depth > DEEPEST:
+                raise FilterError(f"a filter has at most {DEEPEST} brackets inside each other", token.at + 1, 1)
+
+    def select(self, store: Rows, worker: Worker, work: Work, after: int, last: int) -> "pyarrow.Array":
+        """The numbers of the rows behind *after*, up to *last*, for which it is true, ascending.
+
+        Raises FilterError for a condition that gives something else than true or false, or that the store cannot answer;
+        Cancelled.
+        """
+        return _Selecting(self, store, worker, work, f"e.number > {after} AND e.number <= {last}").numbers()
+
+
+class _Selecting:
+    """One evaluation of a filter."""
+
+    def __init__(self, asked: Filter, store: Rows, worker: Worker, work: Work, within: str) -> None:
+        self._filter = asked
+        self._store = store
+        self._worker = worker
+        self._work = work
+        self._within = within
+        self._joins: list[str] = []
+        self._tables: dict[str, Any] = {}
+        self._names: set[str] = set()  # of columns that the query needs
+
+    def numbers(self) -> "pyarrow.Array":
+        """See Filter.select."""
+        import pyarrow as pa  # noqa: PLC0415 - heavy, and an extra
+
+        if self._filter.names & set(NOT_OF_EXCHANGES):
+            return pa.array([], pa.int64())  # as kproxy decode has it: such a name is of other events
+        parts = conjuncts(self._filter.part)
+        of_bodies = [part for part in parts if any(_is_of_bodies(leaf) for leaf in leaves(part))]
+        lacking = self._store.lacking({name for part in of_bodies for name in _names(part.text)})
+        if lacking:
+            raise _where(lacking, self._filter.condition, of_bodies)
+        cursor = self._store.cursor()
+        try:
+            with self._work.ended_by(cursor.interrupt):
+                found = self._of_columns(cursor, [part for part in parts if part not in of_bodies])
+            return self._of_bodies(found, of_bodies) if of_bodies else found
+        finally:
+            cursor.close()
+
+    def _of_columns(self, cursor: "duckdb.DuckDBPyConnection", parts: list[Part]) -> "pyarrow.Array":
+        plain = [part for part in parts if all(comparison_sql(leaf) for leaf in leaves(part))]
+        conditions = [self._sql(cursor, part, "") for part in plain]
+        before = " AND ".join(conditions)
+        conditions += [self._sql(cursor, part, before) for part in parts if part not in plain]
+        where = "".join(f" AND {condition}" for condition in conditions)
+        source = self._store.rows(sorted(self._names | {"number"}))
+        query = f"SELECT e.number FROM {source} {' '.join(self._joins)} WHERE {self._within}{where} ORDER BY e.number"
+        return _column(cursor.sql(query).to_arrow_table())
+
+    def _sql(self, cursor: "duckdb.DuckDBPyConnection", part: Part, before: str) -> str:
+        if isinstance(part, Leaf):
+            return self._leaf(cursor, part, before)
+        if isinstance(part, Not):
+            return f"(NOT {self._sql(cursor, part.part, before)})"
+        assert isinstance(part, Every | Either)
+        joint = " AND " if isinstance(part, Every) else " OR "
+        return f"({joint.join(self._sql(cursor, one, before) for one in part.parts)})"
+
+    def _leaf(self, cursor: "duckdb.DuckDBPyConnection", leaf: Leaf, before: str) -> str:
+        compared = comparison_sql(leaf)
+        if compared is not None:
+            self._names.add(compared[0])
+            return compared[1]
+        return self._of_values(cursor, leaf, before)
+
+    def _of_values(self, cursor: "duckdb.DuckDBPyConnection", leaf: Leaf, before: str) -> str:
+        """A leaf answered once for each distinct combination of the values that it names."""
+        names = [name for name in _names(leaf.text) if name != "event"]
+        if not names:
+            (verdict,) = self._ask(leaf, [], [[]])
+            return {TRUE: "true", FALSE: "false"}.get(verdict, "NULL::BOOLEAN")
+        for name in names:
+            self._names |= COLUMNS_OF.get(name, {name})
+        keys = [SPECIAL.get(name) or COLUMNS[name].sql for name in names]
+        chosen = ", ".join(f"{key} AS k{at}" for at, key in enumerate(keys))
+        source = self._store.rows(sorted(self._names | {"number"}))
+        narrowed = f" AND {before}" if before else ""
+        query = f"SELECT DISTINCT {chosen} FROM {source} WHERE {self._within}{narrowed}"
+        values = cursor.sql(query).to_arrow_table()
+        verdicts = bytearray()
+        for batch in values.to_batches(max_chunksize=BATCH):
+            rows = [list(row) for row in zip(*(column.to_pylist() for column in batch.columns), strict=True)]
+            verdicts += self._ask(leaf, names, rows)
+        return self._join(cursor, values, bytes(verdicts), keys)
+
+    def _join(self, cursor: "duckdb.DuckDBPyConnection", values: Any, verdicts: bytes, keys: list[str]) -> str:
+        import pyarrow as pa  # noqa: PLC0415 - heavy, and an extra
+
+        name = f"page_verdicts_{len(self._tables)}"
+        answered = pa.Array.from_buffers(pa.uint8(), len(verdicts), [None, pa.py_buffer(verdicts)])
+        self._tables[name] = values.append_column("verdict", answered)  # kept here while the query uses it
+        cursor.register(name, self._tables[name])
+        same = " AND ".join(f"{name}.k{at} IS NOT DISTINCT FROM {key}" for at, key in enumerate(keys))
+        self._joins.append(f"LEFT JOIN {name} ON {same}")
+        return f"(CASE {name}.verdict WHEN {TRUE} THEN true WHEN {FALSE} THEN false END)"
+
+    def _ask(self, leaf: Leaf, names: list[str], rows: list[list[Any]]) -> bytes:
+        kinds = [name if name in SPECIAL else KINDS.get(COLUMNS[name].type, "") for name in names]
+        if "event" in _names(leaf.text):
+            names, kinds, rows = [*names, "event"], [*kinds, ""], [[*row, "exchange"] for row in rows]
+        verdicts = self._worker.ask(Question(leaf.text, names, kinds, rows), self._work)
+        self._check(verdicts)
+        return verdicts
+
+    def _of_bodies(self, numbers: "pyarrow.Array", parts: list[Part]) -> "pyarrow.Array":
+        """Of these numbers those for whose lines the parts are true."""
+        import pyarrow as pa  # noqa: PLC0415 - as above
+
+        condition = parts[0].text if len(parts) == 1 else " && ".join(f"({part.text})" for part in parts)
+        names = _names(condition)
+        kept: list[int] = []
+        for start in range(0, len(numbers), LINES):
+            wanted = numbers[start : start + LINES].to_pylist()
+            verdicts = b"".join(
+                self._worker.ask(Question(condition, names, lines=lines), self._work)
+                for lines in _batches(self._store.lines(wanted, names))
+            )
+            self._check(verdicts)
+            kept += [number for number, verdict in zip(wanted, verdicts, strict=True) if verdict == TRUE]
+        return pa.array(kept, pa.int64())
+
+    def _check(self, verdicts: bytes) -> None:
+        """Raise FilterError where the whole condition has a value that is no truth; inside of one, that is CEL's error."""
+        if OTHER in verdicts and isinstance(self._filter.part, Leaf):
+            raise FilterError("the filter must give true or false", 1, len(self._filter.condition))
+
+
+@functools.lru_cache(maxsize=1024)
+def _names(text: str) -> list[str]:
+    """The names in a condition, but for those that macros bind, sorted."""
+    return Expression(text, [*CHEAP, *COSTLY, *NOT_OF_EXCHANGES], "where").names
+
+
+def _is_of_bodies(leaf: Leaf) -> bool:
+    """Whether a leaf needs more of an exchange than its columns."""
+    if comparison_sql(leaf) is not None:
+        return False
+    names = set(_names(leaf.text))
+    if "errors" in names:
+        return not (names == {"errors"} and _needs_only_codes(leaf.text))
+    return not all(name in ("event", "trailing") or (name in COLUMNS and COLUMNS[name].in_log) for name in names)
+
+
+def _needs_only_codes(text: str) -> bool:
+    if OF_NO_ERROR.fullmatch(text):
+        return True
+    found = OF_ANY_ERROR.fullmatch(text)
+    if found is None:
+        return False
+    tokens = tokens_of(found[2])
+    for at, token in enumerate(tokens):
+        if token.kind == "name" and token.text == "errors":
+            return False
+        if token.kind == "name" and token.text == found[1] and (at == 0 or tokens[at - 1].text != "."):
+            after = [one.text for one in tokens[at + 1 : at + 3]]
+            if after not in ([".", "code"], [".", "name"]):
+                return False
+    return True
+
+
+def _batches(lines: Iterator[bytes]) -> Iterator[list[bytes]]:
+    batch: list[bytes] = []
+    size = 0
+    for line in lines:
+        batch.append(line)
+        size += len(line)
+        if size > LINES_SIZE:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _column(table: Any) -> "pyarrow.Array":
+    return table.column(0).combine_chunks()
+
+
+def _placed(message: str, condition: str) -> FilterError:
+    """A message of --where without the condition, which the person sees, and with its place."""
+    sentence = message.replace(repr(condition), "", 1).removeprefix("where").lstrip(" :")
+    found = COLUMN.search(sentence)
+    column = int(found[1]) if found else None
+    sentence = re.sub(r"^is wrong at (?:line \d+, )?column \d+: ", "", sentence)
+    sentence = re.sub(r" \(column \d+\)", "", sentence)
+    if column is None:
+        name = re.match(r"(\w+) is ", sentence)
+        column = condition.find(name[1]) + 1 or None if name else None
+    return FilterError(sentence, column, _length(condition, column))
+
+
+def _where(sentence: str, condition: str, parts: list[Part]) -> FilterError:
+    column = condition.find(parts[0].text) + 1 or None
+    return FilterError(sentence, column, len(parts[0].text) if column else None)
+
+
+def _length(condition: str, column: int | None) -> int | None:
+    if column is None:
+        return None
+    found = re.match(r"\w+|.", condition[column - 1 :], re.DOTALL)
+    return len(found[0]) if found else 1

@@ -1,0 +1,234 @@
+"""Tabled: the Store of directories of Parquet tables, which DuckDB queries where they are: nothing is loaded."""
+
+import threading
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import Struct
+
+from kproxy.analyses.duck import SAFE, Database
+from kproxy.analyses.loading import quoted
+from kproxy.analyses.sources import table_files
+from kproxy.output.bodies import find_errors
+from kproxy.output.tables.contracts import EXCHANGES
+from kproxy.output.times import render_instant
+from kproxy.page.blocks import Item
+from kproxy.page.columns import COLUMNS, Column
+from kproxy.page.store import Store
+
+if TYPE_CHECKING:
+    import duckdb
+
+MEMORY = "192MB"  # that DuckDB may use, and as much again for the analyses
+ENDS = frozenset({"connection", "client", "broker"})  # columns that only the table connections has
+TYPES = {  # of the contract's columns that the page has, as DuckDB names them
+    "string": "VARCHAR", "double": "DOUBLE", "bool": "BOOLEAN", "list<string>": "VARCHAR[]", "list<int16>": "SMALLINT[]",
+    "timestamp[us, tz=UTC]": "TIMESTAMP WITH TIME ZONE", "int8": "TINYINT", "int16": "SMALLINT", "int32": "INTEGER",
+    "int64": "BIGINT",
+}  # fmt: skip
+MOST_LOOKED_UP = 2_000  # rows of a query
+BODIES = ("request_json", "response_json")
+END = (
+    "CASE WHEN {side}_port = 0 THEN {side}_address"
+    " WHEN contains({side}_address, ':') THEN '[' || {side}_address || ']:' || {side}_port"
+    " ELSE {side}_address || ':' || {side}_port END"
+)
+
+
+class _File(Struct, frozen=True):
+    """A file of exchanges."""
+
+    path: str
+    first: int  # number of its first row
+    rows: int
+    columns: frozenset[str]
+
+
+class Tabled(Store):
+    """See the module. Raises UsageError for what cannot be read."""
+
+    def __init__(self, directories: Sequence[Path]) -> None:
+        super().__init__()
+        import duckdb  # noqa: PLC0415 - heavy, and an extra
+
+        self.name = ", ".join(directory.name or str(directory) for directory in directories)
+        self._directories = list(directories)
+        self._database: Database | None = None
+        self._opening = threading.Lock()
+        self._connection = duckdb.connect(config=SAFE)
+        self._connection.execute(f"SET memory_limit = '{MEMORY}'")
+        self._connection.execute("SET TimeZone = 'UTC'")
+        found = [table_files(directory) for directory in directories]
+        self._files = self._look_at([path for files in found for path in files.get("exchanges", [])])
+        self.last = sum(file.rows for file in self._files)
+        self.has_bodies = bool(self._files) and all(set(BODIES) <= file.columns for file in self._files)
+        self._make_ends([path for files in found for path in files.get("connections", [])])
+
+    @property
+    def database(self) -> Database:
+        """See Store. Opened when the first analysis is asked for."""
+        with self._opening:
+            if self._database is None:
+                self._database = Database(self._directories, memory=MEMORY)
+            return self._database
+
+    def cursor(self) -> "duckdb.DuckDBPyConnection":
+        """See Store."""
+        with self._lock:
+            return self._connection.cursor()
+
+    def rows(self, names: Sequence[str], numbers: Sequence[int] | None = None) -> str:
+        """See Store."""
+        wanted = sorted({COLUMNS[name].sql.removeprefix("e.") for name in names} | {"number"})
+        parts = [self._select(file, wanted, _inside(file, numbers)) for file in self._files if _has(file, numbers)]
+        every = " UNION ALL BY NAME ".join(parts) or self._none(wanted)
+        if not ENDS & set(wanted):
+            return f"({every}) e"
+        kept = ", ".join(f"x.{name}" for name in wanted if name not in ENDS)
+        return f"(SELECT {kept}, c.connection, c.client, c.broker FROM ({every}) x LEFT JOIN page_ends c USING (connection_id)) e"
+
+    def item(self, number: int) -> Item | None:
+        """The bodies where the tables have them (``kproxy decode --bodies``); no bytes."""
+        if not self.first <= number <= self.last:
+            return None
+        if not self.has_bodies:
+            return Item(b"")
+        file = self._files[bisect_right([file.first for file in self._files], number) - 1]
+        with self.cursor() as cursor:
+            query = f"SELECT {', '.join(BODIES)} FROM {_reader(file)} WHERE file_row_number = {number - file.first}"
+            request, response = cursor.execute(query).fetchone() or (None, None)
+        raw = {
+            name: msgspec.Raw((text or "null").encode())
+            for name, text in (("request", request), ("response", response))
+        }
+        return Item(msgspec.json.encode(raw))
+
+    def lines(self, numbers: list[int], names: list[str]) -> Iterator[bytes]:
+        """See Store."""
+        columns = [COLUMNS[name] for name in names if name in COLUMNS]
+        columns += [COLUMNS[f"{side}TrailingBytes"] for side in ("request", "response") if "trailing" in names]
+        bodies = [name for name in ("request", "response") if name in names]
+        bodies += ["response"] if "errors" in names and "response" not in bodies else []
+        for start in range(0, len(numbers), MOST_LOOKED_UP):
+            some = numbers[start : start + MOST_LOOKED_UP]
+            texts = self._bodies(some, bodies)
+            for row, texts_of_row in zip(self.look_up(some, columns), texts, strict=True):
+                line: dict[str, Any] = {"event": "exchange"}
+                line |= {column.name: _as_in_the_log(column, value) for column, value in zip(columns, row, strict=True)}
+                for name, text in zip(bodies, texts_of_row, strict=True):
+                    line[name] = msgspec.Raw((text or "null").encode())
+                if "errors" in names:
+                    line["errors"] = find_errors(bytes(line["response"]))
+                if "trailing" in names:
+                    sizes = {side: line[f"{side}TrailingBytes"] for side in ("request", "response")}
+                    line["trailing"] = {side: size for side, size in sizes.items() if size} or None
+                yield msgspec.json.encode(line)
+
+    def lacking(self, names: set[str]) -> str:
+        """See Store."""
+        known = {name for name, column in COLUMNS.items() if column.in_log} | {"event"}
+        if self.has_bodies:
+            known |= {"request", "response", "errors", "trailing"}
+        missing = sorted(names - known)
+        if not missing:
+            return ""
+        if missing == ["errors"]:
+            return (
+                "tables have each error code once: errors.exists(e, e.code == 16) and size(errors) > 0 can be answered"
+            )
+        if set(missing) <= {"request", "response"}:
+            return f"these tables do not have {missing[0]}: decode with --bodies, or open the capture"
+        return f"tables do not have {' and '.join(missing)}: open the capture, or its decoded log"
+
+    def close(self) -> None:
+        """See Store."""
+        super().close()
+        self._connection.close()
+        if self._database is not None:
+            self._database.close()
+
+    def _bodies(self, numbers: Sequence[int], names: Sequence[str]) -> list[tuple[str | None, ...]]:
+        parts = [
+            f"SELECT file_row_number + {file.first} AS number, {', '.join(BODIES)} FROM {_reader(file)}{_inside(file, numbers)}"
+            for file in self._files
+            if names and _has(file, numbers)
+        ]
+        found: dict[int, dict[str, str | None]] = {}
+        if parts:
+            with self.cursor() as cursor:
+                rows = cursor.execute(" UNION ALL BY NAME ".join(parts)).fetchall()
+            found = {row[0]: {"request": row[1], "response": row[2]} for row in rows}
+        return [tuple(found.get(number, {}).get(name) for name in names) for number in numbers]
+
+    def _look_at(self, paths: list[Path]) -> list[_File]:
+        files: list[_File] = []
+        for path in paths:
+            named = quoted(str(path))
+            counted = self._connection.execute(f"SELECT num_rows FROM parquet_file_metadata({named})").fetchone()
+            described = self._connection.execute(f"DESCRIBE SELECT * FROM read_parquet({named})").fetchall()
+            rows = int(counted[0]) if counted else 0
+            first = files[-1].first + files[-1].rows if files else 1
+            if rows:
+                files.append(_File(str(path), first, rows, frozenset(row[0] for row in described)))
+        return files
+
+    def _make_ends(self, paths: list[Path]) -> None:
+        """Both ends of each connection; few rows beside those of exchanges."""
+        columns = "connection_id VARCHAR, connection BIGINT, client VARCHAR, broker VARCHAR"
+        self._connection.execute(f"CREATE TABLE page_ends ({columns})")
+        if paths:
+            listed = ", ".join(quoted(str(path)) for path in paths)
+            ends = ", ".join(f"any_value({END.format(side=side)})" for side in ("client", "broker"))
+            self._connection.execute(
+                f"INSERT INTO page_ends SELECT connection_id, any_value(connection), {ends}"
+                f" FROM read_parquet([{listed}], union_by_name = true, hive_partitioning = false) GROUP BY connection_id"
+            )
+
+    def _select(self, file: _File, wanted: Sequence[str], inside: str) -> str:
+        chosen = [_expression(name, file) for name in wanted if name not in ENDS]
+        if ENDS & set(wanted):
+            chosen.append("connection_id")
+        return f"SELECT {', '.join(chosen)} FROM {_reader(file)}{inside}"
+
+    def _none(self, wanted: Sequence[str]) -> str:
+        empty = _File("", 1, 0, frozenset())
+        chosen = [_expression(name, empty).replace("file_row_number", "0") for name in wanted if name not in ENDS]
+        return f"SELECT {', '.join(chosen)}, NULL::VARCHAR AS connection_id WHERE false"
+
+
+def _as_in_the_log(column: Column, value: Any) -> Any:
+    if column.type == "time":
+        return None if value is None else render_instant(int(value))
+    return int(value) if column.type == "integer" and isinstance(value, str) else value
+
+
+def _reader(file: _File) -> str:
+    return f"read_parquet({quoted(file.path)}, file_row_number = true, hive_partitioning = false)"
+
+
+def _expression(name: str, file: _File) -> str:
+    if name == "number":
+        return f"file_row_number + {file.first} AS number"
+    if name in ("request_ns", "response_ns"):
+        column = f"{name.removesuffix('ns')}at"
+        return f"epoch_us({column}) * 1000 AS {name}" if column in file.columns else f"NULL::BIGINT AS {name}"
+    if name in file.columns:
+        return f'"{name}"'
+    kind = next(column.type for column in EXCHANGES.columns if column.name == name)
+    return f'NULL::{TYPES[kind]} AS "{name}"'
+
+
+def _has(file: _File, numbers: Sequence[int] | None) -> bool:
+    return numbers is None or any(file.first <= number < file.first + file.rows for number in numbers)
+
+
+def _inside(file: _File, numbers: Sequence[int] | None) -> str:
+    """A condition on rows of the file, which Parquet's readers use to pass over what is not asked for."""
+    if numbers is None:
+        return ""
+    rows = sorted(number - file.first for number in numbers if file.first <= number < file.first + file.rows)
+    listed = f"file_row_number IN ({', '.join(map(str, rows))})"
+    return f" WHERE file_row_number BETWEEN {rows[0]} AND {rows[-1]} AND {listed}"

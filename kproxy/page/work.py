@@ -1,0 +1,64 @@
+"""Work: one question of a browser, which may be given up: after a time, or when nobody waits for its answer any more."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from kproxy.errors import KproxyError
+
+MOST_SECONDS = 20.0
+
+
+class Cancelled(KproxyError):
+    """The question was given up; the text says why."""
+
+
+class Work:
+    """One question. ``cancel`` may be called by any thread."""
+
+    def __init__(self, seconds: float = MOST_SECONDS) -> None:
+        self._until = time.monotonic() + seconds
+        self._seconds = seconds
+        self._why: str | None = None
+        self._ends: list[Callable[[], object]] = []
+        self._lock = threading.Lock()
+
+    def cancel(self, why: str = "nobody waits for the answer") -> None:
+        """Give it up."""
+        with self._lock:
+            if self._why is not None:
+                return
+            self._why = why
+            ends = list(self._ends)
+        for end in ends:
+            end()
+
+    def check(self) -> None:
+        """Raise Cancelled if it was given up, or takes too long."""
+        if self._why is None and time.monotonic() > self._until:
+            self.cancel(f"this takes more than {self._seconds:.0f} seconds; ask for less")
+        if self._why is not None:
+            raise Cancelled(self._why)
+
+    @contextmanager
+    def ended_by(self, end: Callable[[], object]) -> Iterator[None]:
+        """Within the block, giving up calls *end*, which makes the block fail; what it raises then is Cancelled."""
+        self.check()
+        timer = threading.Timer(max(self._until - time.monotonic(), 0), self._overdue)
+        timer.daemon = True
+        with self._lock:
+            self._ends.append(end)
+        timer.start()
+        try:
+            yield
+        except Exception:
+            self.check()
+            raise
+        finally:
+            timer.cancel()
+            with self._lock:
+                self._ends.remove(end)
+
+    def _overdue(self) -> None:
+        self.cancel(f"this takes more than {self._seconds:.0f} seconds; ask for less")

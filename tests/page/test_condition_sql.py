@@ -1,0 +1,93 @@
+"""Comparisons as SQL give what CEL gives, value by value."""
+
+from typing import Any
+
+import cel
+import duckdb
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kproxy.output.times import render_instant
+from kproxy.page.columns import COLUMNS
+from kproxy.page.condition_parts import Leaf, take_apart
+from kproxy.page.condition_sql import comparison_sql
+
+TYPES = {"integer": "BIGINT", "number": "DOUBLE", "text": "VARCHAR", "truth": "BOOLEAN", "time": "BIGINT"}
+INTEGERS = st.integers(-(1 << 63), (1 << 63) - 1) | st.integers(-5, 5)
+DOUBLES = st.floats(allow_nan=False, allow_infinity=False) | st.integers(-5, 5).map(float)
+TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=6)
+TIMES = st.integers(0, 4_000_000_000_000_000_000)
+VALUES: dict[str, Any] = {"integer": INTEGERS, "number": DOUBLES, "text": TEXTS, "truth": st.booleans(), "time": TIMES}
+NAMES = [name for name, column in COLUMNS.items() if column.in_log]
+
+
+def literal(value: Any) -> str:
+    if isinstance(value, str):
+        return (
+            '"' + value + '"'
+            if '"' not in value and "\\" not in value and "\n" not in value and "\r" not in value
+            else '""'
+        )
+    return (
+        {True: "true", False: "false", None: "null"}.get(value, repr(value))
+        if not isinstance(value, float)
+        else repr(value)
+    )
+
+
+@pytest.fixture(scope="module")
+def database() -> Any:
+    with duckdb.connect() as connection:
+        yield connection
+
+
+@given(st.data())
+def test_values_compare_as_in_cel(database: Any, data: st.DataObject) -> None:
+    name = data.draw(st.sampled_from(NAMES))
+    column = COLUMNS[name]
+    value = data.draw(st.none() | VALUES[column.type])
+    other = data.draw(
+        st.one_of(st.none(), st.just(value), *(VALUES[kind] for kind in ("integer", "number", "text", "truth")))
+    )
+    if column.type == "time":
+        other = data.draw(
+            st.sampled_from([render_instant(data.draw(TIMES)), "2026", "" if value is None else render_instant(value)])
+        )
+    operator = data.draw(st.sampled_from(["==", "!=", "<", "<=", ">", ">="]))
+    pair = [name, literal(other)]
+    condition = f" {operator} ".join(pair if data.draw(st.booleans()) else pair[::-1])
+    leaf = take_apart(condition)
+    assert isinstance(leaf, Leaf)
+    found = comparison_sql(leaf)
+    if found is None:
+        return
+    assert found[0] == name
+    seen = render_instant(value) if column.type == "time" and value is not None else value
+    try:
+        expected = cel.compile(condition).execute({name: seen})
+    except TypeError:
+        expected = None
+    sql = found[1].replace(column.sql, f"CAST($value AS {TYPES[column.type]})")
+    assert database.execute(f"SELECT {sql}", {"value": value}).fetchone() == (expected,), (condition, sql)
+
+
+@pytest.mark.parametrize(
+    "condition",
+    ['apiName == "Fetch"', "5 < latencyMs", "latencyMs >= -1.5e3", "clientId != null", "expectsResponse == true", "apiKey == 3",
+     'requestAt < "2026-11-22T10"', "correlationId == -1"],
+)  # fmt: skip
+def test_what_people_write_is_compared_by_sql(condition: str) -> None:
+    leaf = take_apart(condition)
+    assert isinstance(leaf, Leaf) and comparison_sql(leaf) is not None
+
+
+@pytest.mark.parametrize(
+    "condition",
+    ['apiName == "a\\n"', 'apiName == r"a"', "apiKey == 3u", "apiKey + 1 == 2", "request.x == 1",
+     "apiKey == apiVersion", "a", "3 == 4",
+     "apiKey in [3]", 'apiName == """x"""', "apiKey == 0x10", "apiKey == 3 == true", "groups == 1"],
+)  # fmt: skip
+def test_all_else_is_left_to_cel(condition: str) -> None:
+    leaf = take_apart(condition)
+    assert isinstance(leaf, Leaf) and comparison_sql(leaf) is None

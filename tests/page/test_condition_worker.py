@@ -1,0 +1,47 @@
+"""The process that evaluates CEL: what it answers, and that it can be stopped."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from kproxy.page.condition_worker import ERROR, FALSE, OTHER, TRUE, Question, Worker
+from kproxy.page.work import Cancelled, Work
+
+
+@pytest.fixture(scope="module")
+def worker() -> Iterator[Worker]:
+    found = Worker()
+    yield found
+    found.close()
+
+
+def test_rows(worker: Worker) -> None:
+    rows = [[5, "a"], [1, "a"], [None, "a"], [5, None]]
+    asked = Question('x > 2 && y == "a"', ["x", "y"], ["", ""], rows)
+    assert list(worker.ask(asked, Work())) == [TRUE, FALSE, ERROR, FALSE]
+    assert list(worker.ask(Question("x", ["x"], [""], [[5], [True]]), Work())) == [OTHER, TRUE]
+
+
+def test_values_are_made_as_the_decoded_log_has_them(worker: Worker) -> None:
+    at = Question('t == "2025-11-21T09:36:37.151234Z"', ["t"], ["time"], [[1_763_717_797_151_234_000], [None]])
+    assert list(worker.ask(at, Work())) == [TRUE, FALSE]
+    errors = Question('e.exists(x, x.name == "NOT_COORDINATOR")', ["e"], ["errors"], [[[16]], [[3]], [None]])
+    assert list(worker.ask(errors, Work())) == [TRUE, FALSE, FALSE]
+    trailing = Question("t != null && t.response == 3", ["t"], ["trailing"], [[[None, 3]], [[None, None]], [[3, None]]])
+    assert list(worker.ask(trailing, Work())) == [TRUE, FALSE, ERROR]
+
+
+def test_lines(worker: Worker) -> None:
+    lines = [b'{"request":{"a":[1,2]},"x":1}', b'{"request":null}', b"{}"]
+    asked = Question("request.a.exists(i, i == 2)", ["request"], lines=lines)
+    assert list(worker.ask(asked, Work())) == [TRUE, ERROR, ERROR]
+
+
+def test_a_condition_that_never_ends_is_stopped_and_the_next_one_answered(worker: Worker) -> None:
+    digits = "[0,1,2,3,4,5,6,7,8,9]"
+    hostile = "true"
+    for depth in range(12):
+        hostile = f"{digits}.all(i{depth}, {hostile})"
+    with pytest.raises(Cancelled, match="seconds"):
+        worker.ask(Question(hostile, [], [], [[]]), Work(0.2))
+    assert list(worker.ask(Question("true", [], [], [[]]), Work())) == [TRUE]

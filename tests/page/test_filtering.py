@@ -1,0 +1,169 @@
+"""Filters of the page select the exchanges that ``kproxy decode --where`` shows."""
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kproxy.errors import OptionError
+from kproxy.output.where import Where
+from kproxy.page.filtering import Filter, FilterError
+from kproxy.page.recorded import Recorded
+from kproxy.page.tables import Tabled
+from kproxy.page.work import Work
+from tests.page.asking import opened
+from tests.page.test_tables import CAPTURE, decoded_tables
+from tests.support.traffic import CAPTURES
+
+OTHERS = [CAPTURES / "01-java-produce-consume-group.pcap", CAPTURES / "11-lossy-network.pcap"]
+
+
+@pytest.fixture(scope="module")
+def store() -> Iterator[Recorded]:
+    with opened(CAPTURE, *OTHERS) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tabled]:
+    with Tabled([decoded_tables(tmp_path_factory.mktemp("filtered") / "tables", "--bodies")]) as found:
+        yield found
+
+
+@cache
+def lines_of(store: Recorded) -> dict[int, bytes]:
+    return {number: item.line for number, item in store.blocks.items(1, store.last)}
+
+
+def expected(store: Recorded, condition: str) -> list[int]:
+    where = Where(condition)
+    return [number for number, line in lines_of(store).items() if where.holds_for(line)]
+
+
+def selected(store: Any, condition: str) -> list[int]:
+    found = store.selected(Work(), condition)
+    return list(found.numbers.to_pylist())
+
+
+COLUMNAR = [
+    'apiName == "Fetch"', "latencyMs > 2.0", "latencyMs > 2", 'apiName in ["JoinGroup", "SyncGroup"]', "unanswered != null",
+    'clientId.startsWith("cons")',
+    'clientId.matches("^c.*[0-9]$")', "apiKey == 3 && latencyMs < 50.0", "requestSize > responseSize",
+    "!(apiKey == 1)",
+    "!(latencyMs > 1.0) || unanswered != null", 'size(clientId) > 5 && !clientId.contains("x")', "true", "false",
+    "size(errors) > 0", "errors.exists(e, e.code == 27)", 'errors.all(e, e.name != "NONE")', "errors == []", "trailing == null",
+    'event == "exchange"', "expectsResponse", "!expectsResponse", "requestSize + responseSize > 500", "apiVersion * 2 > 9",
+    'client.startsWith("127.")', 'broker.endsWith("9092")', "correlationId % 2 == 0", "latencyMs > 1.0 ? apiKey > 2 : apiKey < 2",
+    'requestAt > "2026"', 'requestAt.startsWith("20")', "requestAt < responseAt", "connection in [1, 2]", "apiKey == apiVersion",
+    "undecoded == null", "layout == null", "string(apiKey) == '3'", "apiVersion > 5 || latencyMs > 1.0", "has(trailing.request)",
+    "bodies == null",
+    "[apiKey].exists(k, k == 3)", "at == null", "apiKey > 1 && 5 < apiVersion", 'clientId == null || clientId != ""',
+]  # fmt: skip
+OF_BODIES = [
+    'request.groupId == "orders"', "has(response.errorCode) && response.errorCode != 0", "response.throttleTimeMs >= 0",
+    'apiName == "JoinGroup" && request.protocols.exists(p, p.name == "range")', "request == null || apiKey == 3",
+]  # fmt: skip
+OF_LINES = [
+    "size(errors) > 1", "errors.exists(e, e.path.contains('rror'))", "size(embedded) > 0", "requestHeader.clientId == clientId",
+    "size(topicNames) >= 0", "missing != null", "errors.exists_one(e, e.code == 27)", "bodies != null && missing.request != null",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("condition", COLUMNAR + OF_BODIES + OF_LINES)
+def test_the_same_exchanges_as_decode_shows(store: Recorded, condition: str) -> None:
+    assert selected(store, condition) == expected(store, condition)
+
+
+@pytest.mark.parametrize("condition", COLUMNAR + OF_BODIES)
+def test_of_tables_too(store: Recorded, tables: Tabled, condition: str) -> None:
+    numbers = [number for number in expected(store, condition) if number <= tables.last]
+    assert selected(tables, condition) == numbers
+
+
+LEAVES = st.sampled_from([one for one in COLUMNAR if "?" not in one]) | st.builds(
+    "{} {} {}".format,
+    st.sampled_from(
+        ["apiKey", "apiVersion", "requestSize", "latencyMs", "correlationId", "connection", "responseSize"]
+    ),
+    st.sampled_from(["==", "!=", "<", ">=", ">", "<="]),
+    st.sampled_from(["0", "1", "3", "11", "2.5", "-1", "null", "100", "100.0", "apiKey", "requestSize"]),
+)
+CONDITIONS = st.recursive(
+    LEAVES | st.sampled_from(OF_BODIES[:3]),
+    lambda inner: st.one_of(
+        st.tuples(inner, st.sampled_from([" && ", " || "]), inner).map("".join),
+        inner.map(lambda one: f"!({one})"),
+        inner.map(lambda one: f"({one})"),
+    ),
+    max_leaves=6,
+)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(CONDITIONS)
+def test_conditions_made_at_random_select_the_same(store: Recorded, tables: Tabled, condition: str) -> None:
+    numbers = expected(store, condition)
+    assert selected(store, condition) == numbers
+    assert selected(tables, condition) == [number for number in numbers if number <= tables.last]
+
+
+@pytest.mark.parametrize(
+    ("condition", "column", "word"),
+    [
+        ("apiKey ==", 10, "ends too early"),
+        ("apiKey = 3", 8, "."),
+        ("latency > 5.0", 1, "latencyMs"),
+        ('true && apikey == 3', 9, "apiKey"),
+        ('apiKey == "3"', 1, "never equal"),
+        ("size(apiNam) > 2", 6, "apiName"),
+        ("apiName.startWith('x')", None, "startsWith"),
+        ("apiKey", 1, "true or false"),
+        ("(" * 100 + "true" + ")" * 100, 61, "brackets"),
+        ("true || " * 1000 + "true", 4001, "4,000"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_said_with_its_place(store: Recorded, condition: str, column: int | None, word: str) -> None:
+    with pytest.raises(FilterError, match=word) as wrong:
+        selected(store, condition)
+    assert wrong.value.column == column
+    assert condition[:40] not in str(wrong.value) or len(condition) < 8
+    assert "\n" not in str(wrong.value)
+
+
+def test_what_tables_cannot_answer_is_said(tmp_path: Any) -> None:
+    with Tabled([decoded_tables(tmp_path / "bare")]) as bare:
+        for condition, word in (
+            ("request.groupId == 'a'", "--bodies"),
+            ("size(errors) > 1", "each error code once"),
+            ("apiKey == 3 && size(embedded) > 0", "embedded"),
+        ):
+            with pytest.raises(FilterError, match=word):
+                selected(bare, condition)
+
+
+def test_every_filter_that_decode_takes_is_taken() -> None:
+    for condition in COLUMNAR + OF_BODIES + OF_LINES:
+        assert Filter(condition).names == set(Where(condition).names)
+    for condition in ("", "nonsense == 1", "a &&"):
+        with pytest.raises(OptionError):
+            Where(condition)
+        with pytest.raises(FilterError):
+            Filter(condition)
+
+
+def test_rows_that_come_later_are_selected_too(store: Recorded) -> None:
+    from kproxy.page.condition_worker import Worker  # noqa: PLC0415
+
+    worker, asked = Worker(), Filter("clientId.contains('o') && latencyMs > 1.0")
+    middle = store.last // 2
+    try:
+        first = asked.select(store, worker, Work(), 0, middle).to_pylist()
+        second = asked.select(store, worker, Work(), middle, store.last).to_pylist()
+    finally:
+        worker.close()
+    assert first + second == expected(store, asked.condition)
+    assert msgspec.json.decode(lines_of(store)[1])["event"] == "exchange"
