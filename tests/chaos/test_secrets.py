@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from tests.chaos.conftest import FIXED, Start
-from tests.chaos.peers import Peer, Script, ScriptedBroker, client
-from tests.support.canaries import Canaries, Scene, record_scenes, scenes, unpacked
+from tests.chaos.peers import Script, ScriptedBroker
+from tests.chaos.scenes import broker_of, play
+from tests.support.canaries import Canaries, record_scenes, scenes, unpacked
 from tests.support.kafka.pki import Authority
 from tests.support.kafka.processes import command_line, eventually
 from tests.support.kafka.proxies import Proxy, cluster
@@ -27,34 +28,6 @@ from tests.support.ports import free_ports
 Scripted = Callable[[Script], ScriptedBroker]
 PAGES = ("/metrics", "/connections", "/config", "/filters", "/readyz", "/readyz?format=json", "/healthz", "/")
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
-
-
-def broker_of(shown: list[Scene]) -> Script:
-    """Plays the broker's part of the scene that a client begins; what the client sends is not checked, only counted."""
-    by_beginning = {scene.segments[0][1]: scene for scene in shown}
-
-    def play(peer: Peer) -> None:
-        scene = by_beginning[peer.frame()]
-        for from_client, data in scene.segments[1:]:
-            if from_client:
-                peer.exactly(len(data))
-            else:
-                peer.send(data)
-        peer.swallow()
-
-    return play
-
-
-def play(proxy: Proxy, scene: Scene) -> None:
-    """Play the client's part; a proxy may close the connection at what it does not forward."""
-    with client(proxy.bootstrap()) as one:
-        one.socket.settimeout(5)
-        with contextlib.suppress(OSError, EOFError):
-            for from_client, data in scene.segments:
-                if from_client:
-                    one.send(data)
-                else:
-                    one.exactly(len(data))
 
 
 def outputs(proxy: Proxy, folder: Path) -> Iterator[tuple[str, bytes]]:
