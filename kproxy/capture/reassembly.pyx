@@ -1032,6 +1032,8 @@ cdef class Flows:
                 raise ValueError("a block ends within a segment")
             memcpy(&header, data + start, sizeof(SegmentHeader))
             start += sizeof(SegmentHeader)
+            if header.in_file:
+                raise ValueError("a block without its payloads")
             if size - start < <Py_ssize_t>header.size:
                 raise ValueError("a block ends within a segment")
             segment.sequence, segment.acknowledgment = header.sequence, header.acknowledgment

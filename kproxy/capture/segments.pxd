@@ -8,8 +8,8 @@ cdef packed struct SegmentHeader:
     int64_t time_ns
     uint32_t sequence
     uint32_t acknowledgment
-    uint32_t size  # of the payload, which follows
+    uint32_t size  # of the payload, which follows, or its place
     uint32_t missing
     uint8_t flags
     uint8_t side
-    uint16_t unused
+    uint16_t in_file  # 1: the payload is left in the file; what follows is where, a uint64_t

@@ -221,12 +221,15 @@ def _follow_blocks(  # noqa: PLR0911 - each is another reason
 
 
 class PartReader:
-    """The packets that begin in a part, many at a time. ``position`` is behind the last one read."""
+    """The packets that begin in a part, many at a time.
+
+    ``position`` is behind the last one read, ``buffer_position`` where the buffer of the batch begins, both in the file.
+    """
 
     def __init__(
         self, raw: SeekableFile, start: int, stop: int, preamble: bytes, *, packets: int = BATCH_PACKETS
     ) -> None:
-        self.position = start
+        self.position = self.buffer_position = start
         self.problem: str | None = None
         self.at_end = False
         self.scanner: PcapScanner | PcapngScanner
@@ -260,6 +263,7 @@ class PartReader:
             end = self.scanner.scan(batch, at, at + size)
             moved, at = end - at, end
             self.position += moved
+            self.buffer_position = self.position - at
             if batch.count:
                 yield batch
             batch.clear()

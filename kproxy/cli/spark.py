@@ -39,7 +39,9 @@ def kproxy_spark() -> None:
 @click.option(
     "--output-format", type=click.Choice(["parquet", "delta", "iceberg"]), default="parquet", show_default=True
 )
-@click.option("--state", metavar="DIR", help="Which files were read, if not in the output; Iceberg needs it.")
+@click.option(
+    "--state", metavar="DIR", help="Of delta and iceberg: where to note which files were read; iceberg needs it."
+)
 @click.option("--staging", metavar="DIR", help="A disk that all executors see, if the output is on none.")
 @click.option("--cluster", metavar="NAME", help="Whose traffic it is; by default the cluster id in it.")
 @click.option("--records", is_flag=True, help="Fill the table records, too.")
@@ -86,6 +88,8 @@ def ingest(
         raise UsageError("--once is for --follow")
     if output_format == "iceberg" and state is None:
         raise UsageError("--output-format iceberg needs --state DIR: -o names tables of a catalog there")
+    if output_format == "parquet" and state is not None:
+        raise UsageError("--state is for --output-format delta and iceberg: the tables of parquet have it beside them")
     from kproxy.spark.session import open_context, open_session  # noqa: PLC0415 - an extra
 
     by_spark = output_format != "parquet" or "://" in output

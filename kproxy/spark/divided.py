@@ -24,6 +24,7 @@ from kproxy.spark.connection import ConnectionReader, Learned
 from kproxy.spark.facts import Names, answers, gather, merge
 from kproxy.spark.files import InputFile, open_raw
 from kproxy.spark.head import HEAD, Head, read_head
+from kproxy.spark.in_place import stays
 from kproxy.spark.parts import PartFile, PartWriter, day_of
 from kproxy.spark.shuffle import Block, BlockFiles, Key
 from kproxy.spark.whole import Options, Rows
@@ -93,7 +94,8 @@ def decode_divided(
     shared = gather(plan.surveys)
     beginning = _on_one(context, partial(_head, file, plan.start, options, shared.secrets, head))
     shared.names, shared.waits = beginning.names, beginning.waits
-    files = BlockFiles(f"{staging}/blocks-{file.key}", len(plan.surveys), plan.partitions)
+    in_place = file.place if stays(context.master or "", file) else ""
+    files = BlockFiles(f"{staging}/blocks-{file.key}", len(plan.surveys), plan.partitions, in_place)
     try:
         blocks = _by_spark(context, file, plan) if sorted_by_spark else _by_files(context, file, plan, files)
         while True:
@@ -215,8 +217,8 @@ def survey(file: InputFile, start: Start, part: Part) -> PartSurvey:
         raw.close()
 
 
-def scan(file: InputFile, start: Start, surveyed: PartSurvey) -> Iterator[Block]:
-    """The blocks of a part."""
+def scan(file: InputFile, start: Start, surveyed: PartSurvey, *, in_place: bool = False) -> Iterator[Block]:
+    """The blocks of a part; *in_place*: their payloads are left in the file."""
     if surveyed.start is None:
         return
     raw = open_raw(file.place)
@@ -224,7 +226,7 @@ def scan(file: InputFile, start: Start, surveyed: PartSurvey) -> Iterator[Block]
         reader, writer = PartReader(raw, surveyed.start, surveyed.part.stop, surveyed.part.preamble), BlockWriter()
         number = surveyed.first_number
         for batch in reader.batches():
-            yield from writer.receive(batch, number)
+            yield from writer.receive(batch, number, reader.buffer_position if in_place else -1)
             number += batch.count
         yield from writer.flush()
         if number != surveyed.first_number + surveyed.packets:
@@ -247,7 +249,7 @@ def scan_to_files(
     """A task: the blocks of a part into files."""
     part, surveyed = numbered
     where = partial(partition_of, owners, files.partitions)
-    files.write(part, scan(file, start, surveyed), where, prefix_of(file, part))
+    files.write(part, scan(file, start, surveyed, in_place=bool(files.capture)), where, prefix_of(file, part))
 
 
 def partition_of(owners: dict[bytes, int], partitions: int, key: Key) -> int:

@@ -63,7 +63,7 @@ def find_files(names: Iterable[str]) -> list[InputFile]:
     found: set[InputFile] = set()
     for name in names:
         some = (
-            _find_remote(name) if _is_remote(name) else _find_local(name.removeprefix("file://").removeprefix("file:"))
+            _find_remote(name) if is_remote(name) else _find_local(name.removeprefix("file://").removeprefix("file:"))
         )
         if not some:
             raise UsageError(f"{name}: no such file")
@@ -82,7 +82,7 @@ def open_file(path: str, data: bytes | None = None) -> Capture | DecodedLog:
 def open_raw(path: str) -> Any:
     """The bytes of a file as they are: readinto(), seek() and close(). Raises CaptureError."""
     try:
-        if _is_remote(path):
+        if is_remote(path):
             system, inside = _file_system(path)
             return _Remote(system.open_input_file(inside))
         return open(path, "rb", buffering=0)  # noqa: PTH123 - the caller closes it
@@ -109,7 +109,8 @@ class _Remote:
 _: type[RawFile] = _Remote
 
 
-def _is_remote(name: str) -> bool:
+def is_remote(name: str) -> bool:
+    """Whether a name has a scheme other than ``file:``."""
     return "://" in name and not name.startswith("file://")
 
 

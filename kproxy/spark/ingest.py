@@ -37,9 +37,9 @@ class Output(Struct, frozen=True):
     """Where rows go.
 
     format: parquet, delta or iceberg. place: a directory on a disk that the driver and all executors see, or in any file
-    system of Spark's Hadoop; of Iceberg a namespace. state: the directory with the catalog, if it is not *place*. staging: a
-    folder that the driver and all executors see, for outputs that are on no such disk; without one, and with executors on
-    other machines, the bytes of divided captures go through Spark's shuffle.
+    system of Spark's Hadoop; of Iceberg a namespace. state: the directory with the catalog, if it is not *place*, as it is of
+    parquet. staging: a folder that the driver and all executors see, for outputs that are on no such disk; without one, and
+    with executors on other machines, the bytes of divided captures go through Spark's shuffle.
     """
 
     place: str

@@ -1,5 +1,6 @@
 """Read the input files of ``ingest``: large captures with all executors; small files, compressed ones and logs one a task."""
 
+import re
 import traceback
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -7,7 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
+from py4j.protocol import Py4JJavaError
 from pyspark import StorageLevel
+from pyspark.errors import PySparkException
 
 from kproxy.capture.splitting import begin
 from kproxy.errors import CaptureError
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
     from pyspark import RDD, SparkContext
 
 Note = Callable[[str], None]
+CAPTURE_ERROR = re.compile(r"^kproxy\.errors\.CaptureError: (.*)$", re.MULTILINE)  # in the text of a task's failure
 
 
 class Reading:
@@ -64,11 +68,16 @@ class Reading:
                 sorted_by_spark=not self._staging,
                 as_chunks=self._target.as_chunks,
             )
-        except Undividable as reason:
-            self._note(f"{file.path}: it is read in one piece: {reason}")
+        except Undividable as error:
+            self._note(f"{file.path}: it is read in one piece: {error}")
             return False
         except CaptureError as error:
             result = Result(damages=[str(error)])
+        except (Py4JJavaError, PySparkException) as error:  # the second, where a session translates the first
+            reason = _reason(error)
+            if reason is None:
+                raise
+            result = Result(damages=[reason])
         self._target.put([(file, result)], result.rows)
         return True
 
@@ -176,3 +185,9 @@ def _is_plain(file: InputFile) -> bool:
         return begin(raw) is not None
     finally:
         raw.close()
+
+
+def _reason(error: Exception) -> str | None:
+    """The sentence of the CaptureError that ended a task; None if something else did."""
+    found = CAPTURE_ERROR.search(str(error))
+    return None if found is None else found[1]

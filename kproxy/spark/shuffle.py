@@ -6,6 +6,9 @@
 A task writes both beside their names and renames them, so that an attempt more does no harm. Reading takes the entries of a
 partition from all indexes, sorts those, and reads block by block: what memory holds is one block, and 57 bytes for each other.
 
+Where a capture may stay in place (in_place.py), its blocks have the places of payloads in it, instead of payloads: 44 bytes for
+each packet are written, and reading a block reads its payloads from the capture.
+
 Spark's own shuffle (``sorted_by_spark`` in divided.py) copies every byte through pickles and the JVM, twice each: a further GiB
 took 36 s of CPU with it, and 16 s with files. It is there for clusters whose staging folder is slower than the executors' disks.
 """
@@ -13,9 +16,13 @@ took 36 s of CPU with it, and 16 s with files. It is there for clusters whose st
 import os
 import struct
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import BinaryIO, TypeAlias
+
+from kproxy.capture.segments import fill
+from kproxy.errors import CaptureError
+from kproxy.spark.files import open_raw
 
 Key: TypeAlias = tuple[bytes, int]
 Block: TypeAlias = tuple[bytes, int, bytes]
@@ -31,12 +38,14 @@ class BlockFiles:
         folder: that all tasks see.
         parts: of the capture.
         partitions: of the connections.
+        capture: the path of the file that has the payloads; empty: blocks have them.
     """
 
-    def __init__(self, folder: str, parts: int, partitions: int) -> None:
+    def __init__(self, folder: str, parts: int, partitions: int, capture: str = "") -> None:
         self.folder = folder
         self.parts = parts
         self.partitions = partitions
+        self.capture = capture
 
     def write(self, part: int, blocks: Iterable[Block], partition_of: Callable[[Key], int], attempt: str) -> None:
         """Write the blocks of a part."""
@@ -61,7 +70,21 @@ class BlockFiles:
         temporary.replace(folder / f"{part}.index")
 
     def read(self, partition: int) -> Iterator[tuple[Key, bytes]]:
-        """The blocks of a partition, connection by connection, each in the order of its packets."""
+        """The blocks of a partition, connection by connection, each in the order of its packets.
+
+        Raises CaptureError where the capture, whose payloads they need, cannot be read any more.
+        """
+        if not self.capture:
+            yield from self._read(partition)
+            return
+        with closing(open_raw(self.capture)) as capture:
+            for key, block in self._read(partition):
+                try:
+                    yield key, fill(block, capture.fileno())
+                except (OSError, EOFError) as error:
+                    raise CaptureError(f"{self.capture}: it changed while it was being read") from error
+
+    def _read(self, partition: int) -> Iterator[tuple[Key, bytes]]:
         places: list[tuple[bytes, int, int, int, int]] = []
         for part in range(self.parts):
             with (Path(self.folder) / f"{part}.index").open("rb") as index:

@@ -4,6 +4,9 @@ The offset of a stream has the paths that were read. A batch is what is in its e
 files whenever Spark asks again: with a checkpoint each comes exactly once into a sink that takes a batch once (Parquet, Delta, or
 ``follow``). A path is forgotten when its file is gone: where old parts are removed, the offset stays short.
 
+``follow`` reads a file again that has grown since, and puts its rows in place of those it had: its offset (of the table
+``files``) names files with their sizes and times. Rows that a sink has taken cannot be taken back: for it a file comes once.
+
 A file is taken once it is complete. Of rotated logs and captures the name tells: ``kafka.000007.jsonl`` is, ``kafka.jsonl``
 beside such parts is not. Any other file must not have changed for *settled* seconds: put files into place by renaming them, or
 give a pattern that only complete ones have (``kafka.*.jsonl*``).
@@ -14,6 +17,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -21,7 +25,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
 from kproxy.errors import UsageError
-from kproxy.spark.files import InputFile, find_files
+from kproxy.spark.files import InputFile, find_files, is_remote
 from kproxy.spark.ingest import Output, ingest
 from kproxy.spark.source import FILES, FORMAT, FilePartition, Settings, read_partition, register
 from kproxy.spark.targets import Report
@@ -33,6 +37,7 @@ if TYPE_CHECKING:
 
 NUMBERED = re.compile(r"(.+)\.\d{6}((?:\.[A-Za-z0-9]+)+)")
 PACKED = re.compile(r"\.(gz|zst)$")
+MARKED = "\0"  # no path has it
 Files = Sequence[InputFile]
 
 
@@ -47,6 +52,7 @@ class FolderReader(DataSourceStreamReader):
     def __init__(self, settings: Settings, schema: StructType) -> None:
         self._settings = settings
         self._schema = schema
+        self._mark = mark if settings.table == FILES else path_of
         self._taken: set[str] = set()  # for Spark before 4.2, which does not tell the start
 
     def initialOffset(self) -> dict[str, Any]:
@@ -55,24 +61,24 @@ class FolderReader(DataSourceStreamReader):
 
     def latestOffset(self, start: Any = None, limit: Any = None) -> dict[str, Any]:
         """See DataSourceStreamReader. Waits until files that are new have settled, or changed again."""
-        taken = self._taken if start is None else set(paths_of(start))
+        taken = self._taken if start is None else set(marks_of(start))
         there = _find(self._settings.paths)
-        if any(_is_young(file, self._settings.settled) for file in there if file.path not in taken):
+        if any(_is_young(file, self._settings.settled) for file in there if self._mark(file) not in taken):
             time.sleep(self._settings.settled)
             there = _find(self._settings.paths)
-        fresh = [file for file in complete(there, self._settings.settled) if file.path not in taken]
+        fresh = [file for file in complete(there, self._settings.settled) if self._mark(file) not in taken]
         fresh.sort(key=lambda file: (file.modified_ns, file.path))
         if fresh:
-            gone = taken - {file.path for file in there}
-            taken = (taken - gone) | {file.path for file in fresh[: self._settings.most_files]}
+            gone = taken - {self._mark(file) for file in there}
+            taken = (taken - gone) | {self._mark(file) for file in fresh[: self._settings.most_files]}
         self._taken = taken
         return offset(taken)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """See DataSourceStreamReader."""
-        before = set(paths_of(start))
-        self._taken |= set(paths_of(end))
-        fresh = [InputFile(path, 0, 0) for path in paths_of(end) if path not in before]
+        before = set(marks_of(start))
+        self._taken |= set(marks_of(end))
+        fresh = [InputFile(each.rpartition(MARKED)[2], 0, 0) for each in marks_of(end) if each not in before]
         return [FilePartition(file, Share(number, self._settings.shares)) for file in fresh for number in self._shares]
 
     @property
@@ -85,12 +91,22 @@ class FolderReader(DataSourceStreamReader):
         return read_partition(self._settings, self._schema, partition)
 
 
-def offset(paths: Iterable[str]) -> dict[str, Any]:
+def path_of(file: InputFile) -> str:
+    """What stands for a file in the offset of a stream of rows: it comes once, whatever becomes of it."""
+    return file.path
+
+
+def mark(file: InputFile) -> str:
+    """What stands for a file in the offset of ``follow``: another, once it has changed."""
+    return f"{file.identity}{MARKED}{file.path}"
+
+
+def offset(marks: Iterable[str]) -> dict[str, Any]:
     """An offset of these files; its values must be plain."""
-    return {FILES: json.dumps(sorted(paths))}
+    return {FILES: json.dumps(sorted(marks))}
 
 
-def paths_of(given: dict[str, Any]) -> list[str]:
+def marks_of(given: dict[str, Any]) -> list[str]:
     """The files of an offset."""
     return list(json.loads(given[FILES]))
 
@@ -157,6 +173,6 @@ def follow(
 def _ingest_batch(
     output: str | Output, options: dict[str, Any], on_batch: Callable[[Report], None], frame: "DataFrame", number: int
 ) -> None:
-    paths = [row["path"] for row in frame.collect()]
+    paths = [row["path"] for row in frame.collect() if is_remote(row["path"]) or Path(row["path"]).exists()]
     if paths:
         on_batch(ingest(frame.sparkSession.sparkContext, paths, output, **options))

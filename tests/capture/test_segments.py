@@ -2,22 +2,37 @@
 
 import random
 from itertools import groupby
+from pathlib import Path
 
 import pytest
 
-from kproxy.capture import Data, FlowItem, Flows, PacketBatch, open_capture
-from kproxy.capture.segments import SEGMENT_HEADER, BlockWriter, Survey
+from kproxy.capture import Data, FlowItem, Flows, PacketBatch, open_capture, splitting
+from kproxy.capture.segments import SEGMENT_HEADER, BlockWriter, Survey, fill
+from kproxy.capture.splitting import PartReader, begin
 from tests.support.built_captures import kafka_like, streams
 from tests.support.traffic import CAPTURES
 
 CAPTURE = CAPTURES / "11-lossy-network.pcap"
 
 
-def blocks_of(block_size: int) -> list[tuple[bytes, int, bytes]]:
+def blocks_of(block_size: int, path: Path = CAPTURE) -> list[tuple[bytes, int, bytes]]:
     writer, number, blocks = BlockWriter(block_size), 1, []
-    with open_capture(CAPTURE) as capture:
+    with open_capture(path) as capture:
         for batch in capture.batches():
             blocks += writer.receive(batch, number)
+            number += batch.count
+    return sorted([*blocks, *writer.flush()])
+
+
+def blocks_in_place(path: Path, block_size: int) -> list[tuple[bytes, int, bytes]]:
+    """The blocks of a file whose payloads were left in it."""
+    writer, number, blocks = BlockWriter(block_size), 1, []
+    with path.open("rb", buffering=0) as raw:
+        start = begin(raw)
+        assert start is not None
+        reader = PartReader(raw, start.first, path.stat().st_size, start.preamble)
+        for batch in reader.batches():
+            blocks += writer.receive(batch, number, reader.buffer_position)
             number += batch.count
     return sorted([*blocks, *writer.flush()])
 
@@ -120,3 +135,50 @@ def test_items_of_a_whole_block_have_the_numbers_that_they_have_one_by_one() -> 
         assert [
             (getattr(item, "data", None), number) for item, number in zip(items, numbers, strict=True)
         ] == one_by_one
+
+
+@pytest.mark.parametrize("block_size", [1, 5_000, 1 << 20])
+@pytest.mark.parametrize("name", ["11-lossy-network.pcap", "07-tls13-dsb.pcapng"])
+def test_blocks_left_in_the_file_are_filled_with_what_they_would_have(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, block_size: int
+) -> None:
+    """Also where the file is longer than what is read of it at once."""
+    monkeypatch.setattr(splitting, "READ", 10_000)
+    left = blocks_in_place(CAPTURES / name, block_size)
+    with (CAPTURES / name).open("rb") as file:
+        filled = [(key, first, fill(block, file.fileno())) for key, first, block in left]
+    assert filled == blocks_of(block_size, CAPTURES / name)
+    assert sum(len(block) for _, _, block in left) < (CAPTURES / name).stat().st_size / 2
+    with (CAPTURES / name).open("rb") as file:
+        assert [fill(block, file.fileno()) for _, _, block in filled] == [block for _, _, block in filled]
+
+
+def test_blocks_that_are_not_filled_are_refused() -> None:
+    key, _, block = blocks_in_place(CAPTURE, 1 << 20)[0]
+    with pytest.raises(ValueError, match="without its payloads"):
+        Flows().receive_block(key, block, 0, [], [])
+
+
+def test_what_cannot_be_filled_is_refused(tmp_path: Path) -> None:
+    """Any bytes of a block may be wrong, and the file may have become shorter: nothing beyond either is read."""
+    _, _, block = max(blocks_in_place(CAPTURE, 1 << 20), key=lambda each: len(each[2]))
+    (short := tmp_path / "short").write_bytes(CAPTURE.read_bytes()[:100_000])
+    chance, refused = random.Random(2), 0
+    with short.open("rb") as file, pytest.raises(EOFError):
+        fill(block, file.fileno())
+    with CAPTURE.open("rb") as file:
+        whole = fill(block, file.fileno())
+        for size in range(1, 400):
+            try:
+                assert whole.startswith(fill(block[:size], file.fileno()))  # the cut is between two segments
+            except ValueError as error:
+                assert str(error) == "a block ends within a segment"
+                refused += 1
+        assert refused > 300
+        for _ in range(2_000):
+            at = chance.randrange(len(block) - 8)
+            try:
+                fill(block[:at] + chance.randbytes(8) + block[at + 8 :], file.fileno())
+            except (ValueError, OSError, EOFError):
+                refused += 1
+    assert refused > 400

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kproxy.cli.spark import main
+from tests.support.spark import view_of
 from tests.support.traffic import CAPTURES
 
 if TYPE_CHECKING:
@@ -27,6 +28,9 @@ def run(*words: object) -> int:
     [
         (["ingest", "--follow", "-o", "x", "in"], "kproxy-spark: --follow needs --checkpoint DIR"),
         (["ingest", "--once", "-o", "x", "in"], "--once is for --follow"),
+        (["ingest", "--output-format", "iceberg", "-o", "x", "in"], "--output-format iceberg needs --state DIR"),
+        (["ingest", "--state", "s", "-o", "x", "in"], "--state is for --output-format delta and iceberg"),
+        (["ingest", "--output-format", "orc", "-o", "x", "in"], "'orc' is not one of 'parquet', 'delta', 'iceberg'"),
         (["ingest", "in"], "missing option '-o' / '--output'"),
         (["report", "--only", "mapp", "x"], "there is no analysis 'mapp'; did you mean map"),
         (["report", "--param", "x", "t"], "--param wants NAME=VALUE"),
@@ -59,3 +63,24 @@ def test_captures_to_tables_to_answers(
     assert "orders" in (tmp_path / "map.txt").read_text()
     assert run("report", "--only", "map", "--format", "json", tmp_path / "out") == 0
     assert '"orders"' in capsys.readouterr().out
+
+
+@pytest.mark.xdist_group("spark")
+def test_outputs_that_are_no_folder_of_parquet(
+    spark: "SparkSession", tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A URI, with a copy of the capture in a staging folder; formats that this session does not have."""
+    for name in ("seen", "staging"):
+        (tmp_path / name).mkdir()
+    view = view_of(spark, tmp_path / "seen")
+    words = ["ingest", "-o", f"{view}/out", "--staging", tmp_path / "staging", "--split-from", "0", "--parts", "2"]
+    assert run(*words, GOOD) == 0
+    assert "1 files read, 0 were there already: 5 connections, 23 exchanges" in capsys.readouterr().err
+    assert not list((tmp_path / "staging").iterdir())
+    assert run(*words, GOOD) == 0
+    assert "0 files read, 1 were there already" in capsys.readouterr().err
+    for name in ("delta", "iceberg"):
+        words = ["ingest", "-o", "tables", "--output-format", name, "--state", tmp_path / "state"]
+        assert run(*words, GOOD) == 2
+        assert f"this Spark session has no {name}" in capsys.readouterr().err
+    assert not list((tmp_path / "state").rglob("*.json"))

@@ -1,15 +1,21 @@
 """One capture on two cores: 1, 2, 7 and 64 parts give the tables of `kproxy decode`, whatever is wrong with it."""
 
+import gzip
+import os
 import random
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+import zstandard
 
 from kproxy.spark.divided import Undividable, decode_divided, partition_of, plan_capture
+from kproxy.spark.facts import gather
 from kproxy.spark.files import find_files
 from kproxy.spark.ingest import ingest
 from kproxy.spark.whole import Options
+from tests.support.relinked import CONTAINERS
 from tests.support.split_captures import altered, decoded, differences, packets_of, rowset
 from tests.support.traffic import CAPTURES
 
@@ -61,6 +67,54 @@ def test_so_do_those_of_pcapng_cut_and_shuffled_captures(
     expected = decoded(capture, tmp_path, "--records")
     assert len(expected["exchanges"]) > 5
     assert differences(expected, ingested(spark, capture, tmp_path / "out", 7)) == {}
+
+
+@pytest.mark.long  # test_connection.py compares them without Spark
+@pytest.mark.parametrize("parts", [1, 2, 7, 64])
+@pytest.mark.parametrize("name", CONTAINERS)
+def test_so_do_those_of_other_links_and_containers(
+    spark: "SparkSession", tmp_path: Path, name: str, parts: int
+) -> None:
+    (capture := tmp_path / name).write_bytes(CONTAINERS[name]())
+    expected = decoded(capture, tmp_path, "--records")
+    assert len(expected["exchanges"]) > 5
+    assert differences(expected, ingested(spark, capture, tmp_path / "out", parts)) == {}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("pack", [gzip.compress, zstandard.compress], ids=["gzip", "zstd"])
+@pytest.mark.parametrize("parts", [1, 7])
+def test_compressed_ones_are_read_in_one_piece_by_themselves(
+    spark: "SparkSession", tmp_path: Path, pack: Callable[[bytes], bytes], parts: int
+) -> None:
+    (capture := tmp_path / "sections.pcapng.packed").write_bytes(pack(CONTAINERS["sections.pcapng"]()))
+    expected = decoded(capture, tmp_path, "--records")
+    assert len(expected["exchanges"]) == 23
+    assert differences(expected, ingested(spark, capture, tmp_path / "out", parts)) == {}
+
+
+@pytest.mark.parametrize("what", ["shorter", "gone"])
+def test_a_capture_that_changes_while_it_is_read_costs_itself(
+    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """It does so between two stages: at a call that the driver makes."""
+    (tmp_path / "in").mkdir()
+    for name in ("a.pcap", "b.pcap"):
+        (tmp_path / "in" / name).write_bytes((CAPTURES / "06-sasl-scram.pcap").read_bytes())
+
+    def changed(surveys: object) -> object:
+        path = tmp_path / "in" / "a.pcap"
+        if path.exists() and path.stat().st_size > 20_000:
+            path.unlink() if what == "gone" else os.truncate(path, 20_000)
+        return gather(surveys)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("kproxy.spark.divided.gather", changed)
+    report = ingest(spark.sparkContext, [str(tmp_path / "in")], str(tmp_path / "out"), split_from=0, parts=2)
+    assert report.read == 2
+    assert report.rows["exchanges"] == 41  # of the other, as its manifest counts them
+    [problem] = report.problems
+    assert problem.startswith(f"{tmp_path}/in/a.pcap: ")
+    assert ("No such file" if what == "gone" else "it changed while it was being read") in problem
 
 
 def test_names_that_another_connection_learns_behind_the_head_are_found(spark: "SparkSession", tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import struct
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from kproxy.spark.ingest import ingest
 from kproxy.spark.reading import decode_whole
 from kproxy.spark.targets import Report
 from kproxy.spark.whole import Options
-from tests.support.split_captures import decoded, differences, rowset
+from tests.support.split_captures import decoded, differences, packets_of, rowset
 from tests.support.traffic import CAPTURES
 
 if TYPE_CHECKING:
@@ -53,6 +54,41 @@ def test_bad_files_cost_themselves_and_are_quarantined(spark: "SparkSession", in
     assert sorted(reasons) == ["cut.pcap", "odd.pcap"]
     assert "neither pcap nor pcapng" in reasons["odd.pcap"]
     assert "the file ends within a packet" in reasons["cut.pcap"]
+
+
+def shortest_connection() -> list[bytes]:
+    """The packets of the connection in a capture that has the fewest of them, and data."""
+    connections: dict[frozenset[bytes], list[bytes]] = {}
+    for record in packets_of(GOOD)[1]:
+        connections.setdefault(frozenset((record[50:52], record[52:54])), []).append(record)
+    return min((some for some in connections.values() if sum(map(len, some)) > 2_000), key=len)
+
+
+@pytest.mark.long
+def test_a_damaged_file_in_a_folder_of_a_thousand_costs_that_file(spark: "SparkSession", tmp_path: Path) -> None:
+    header, records = packets_of(GOOD)[0], shortest_connection()
+    broken = records[-2][:8] + struct.pack("<I", 0x7FFFFFFF) + records[-2][12:]
+    good, bad = header + b"".join(records), header + b"".join([*records[:-2], broken, records[-1]])
+    (folder := tmp_path / "in").mkdir()
+    for number in range(1_000):
+        (folder / f"{number:04}.pcap").write_bytes(bad if number == 617 else good)
+    report = run(spark, folder, tmp_path / "out")
+    assert report.read == 1_000
+    whole, part = (decoded(folder / name, _folder(folder / name)) for name in ("0000.pcap", "0617.pcap"))
+    assert len(whole["exchanges"]) > 1
+    assert report.rows == {
+        table: 999 * len(whole[table]) + len(part[table]) for table in whole if whole[table] or part[table]
+    }
+    [quarantined] = (tmp_path / "out/_kproxy/quarantine").iterdir()
+    found = json.loads(quarantined.read_text())
+    assert found["path"] == str(folder / "0617.pcap")
+    at = len(header + b"".join(records[:-2]))
+    assert found["reasons"] == [
+        f"{folder}/0617.pcap: byte {at}: a packet of 2147483647 bytes; no capture holds one of more than 262144"
+    ]
+    files = query_partitioned(tmp_path / "out", "connections")
+    assert len(files) == 1_000
+    assert run(spark, folder, tmp_path / "out").skipped == 1_000
 
 
 def _folder(path: Path) -> Path:

@@ -9,7 +9,7 @@ import pytest
 
 from kproxy.spark.files import find_files
 from kproxy.spark.source import Settings, register, spark_schema
-from kproxy.spark.stream import FolderReader, complete, follow, offset, paths_of
+from kproxy.spark.stream import FolderReader, complete, follow, marks_of, offset
 from kproxy.spark.targets import Report
 from tests.support.command import decode
 from tests.support.split_captures import rowset
@@ -35,7 +35,7 @@ def reader(folder: Path, **options: str) -> FolderReader:
 
 
 def names(given: dict[str, object]) -> list[str]:
-    return [Path(path).name for path in paths_of(given)]
+    return [Path(path).name for path in marks_of(given)]
 
 
 def test_a_batch_is_what_came_since(tmp_path: Path) -> None:
@@ -92,14 +92,36 @@ def test_rows_come_exactly_once_into_parquet(spark: "SparkSession", tmp_path: Pa
     assert counts == [23, 23 + 41, 23 + 41]  # exchanges of the captures, as their manifests count them
 
 
+def test_a_file_that_grows_comes_once_as_rows_and_again_to_be_ingested(tmp_path: Path) -> None:
+    put(tmp_path / "in", "a.pcap", "06-sasl-scram.pcap")
+    for table, again in (("exchanges", 0), ("files", 1)):
+        stream = reader(tmp_path / "in", table=table)
+        first = stream.latestOffset(stream.initialOffset(), None)
+        assert stream.latestOffset(first, None) == first
+        with (tmp_path / "in" / "a.pcap").open("ab") as file:
+            file.write(bytes(16))
+        os.utime(tmp_path / "in" / "a.pcap", (OLD, OLD))
+        second = stream.latestOffset(first, None)
+        found = [partition.file.name for partition in stream.partitions(first, second)]  # type: ignore[attr-defined]
+        assert found == ["a.pcap"] * again
+        assert len(marks_of(second)) == 1
+
+
 def test_a_followed_folder_becomes_tables(spark: "SparkSession", tmp_path: Path) -> None:
+    """Half of a capture is there at first, and is read; its rows give way to those of the whole."""
     folder, out, reports = tmp_path / "in", tmp_path / "out", list[Report]()
     put(folder, "a.pcap", "01-java-produce-consume-group.pcap")
+    whole = (folder / "a.pcap").read_bytes()
+    os.truncate(folder / "a.pcap", 60_000)
+    os.utime(folder / "a.pcap", (OLD, OLD))
     for step in range(2):
         if step:
+            assert 0 < len(rowset(out)["exchanges"]) < 23
+            (folder / "a.pcap").write_bytes(whole)
+            os.utime(folder / "a.pcap", (OLD, OLD))
             put(folder, "b.pcap", "06-sasl-scram.pcap")
         query = follow(spark, [str(folder)], str(out), str(tmp_path / "check"), once=True, on_batch=reports.append)
         query.awaitTermination(120)
         assert query.exception() is None
-    assert [report.read for report in reports] == [1, 1]
+    assert [report.read for report in reports] == [1, 2]
     assert len(rowset(out)["exchanges"]) == 23 + 41
