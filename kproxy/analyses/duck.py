@@ -7,6 +7,7 @@ Captures and decoded logs are decoded into tables in memory, which DuckDB moves 
 than ``memory``. Parquet directories are read where they are.
 """
 
+import copy
 import re
 import sys
 import tempfile
@@ -150,6 +151,16 @@ class Database:
     def connection(self) -> "duckdb.DuckDBPyConnection":
         """DuckDB's own connection."""
         return self._connection
+
+    def over(self, connection: "duckdb.DuckDBPyConnection") -> Self:
+        """The same tables through another connection to them; views and facts are made anew where its search path begins.
+
+        The caller closes the connection, and leaves the Database that is returned open.
+        """
+        other = copy.copy(self)
+        other._connection = connection
+        other._made = set()
+        return other
 
     def run(self, analysis: Analysis, /, **parameters: Value) -> "pyarrow.Table":
         """The rows of an analysis. Raises UsageError for a parameter, ConfigError for SQL that DuckDB refuses."""

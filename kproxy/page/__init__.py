@@ -13,6 +13,9 @@
     work.py           Work: a question that may be given up
     detail.py         one exchange, whole
     opening.py        sources to a Store
+    activity.py       what happened when; latency as a heat map
+    findings.py       the analyses of kproxy report, of all or of a span of time
+    answers.py        what each URL gives
     server.py         the routes, and uvicorn on a loopback port
     security.py       who may ask: Host, Origin, token; the headers of every answer
 
@@ -26,6 +29,11 @@ URLs: ``/`` is the page, ``/page/static/NAME`` what it loads, ``/page/api/...`` 
     exchanges?filter=&sort=[-]COLUMN&offset=&limit=&columns=a,b
                                total, offset, generation, numbers, columns, rows; limit at most 500
     position?number=&filter=&sort=   offset of an exchange, or null
+    activity?filter=&by=api|client|topic|error&buckets=&fromNs=&toNs=
+                               startsNs, series: name, exchanges, bytes, errors by bucket; twelve of them, then "others"
+    heatmap?filter=&buckets=&fromNs=&toNs=   startsNs, latencyUs (upper bounds), counts[bucket][level]
+    analyses                   list of id, title, severity, meaning, action, reference, finding, parameters
+    analyses/ID?fromNs=&toNs=  the same with verdict, columns, rows, more
     exchanges/NUMBER           number, row, request, response, errors, records
                                SIDE: bytes (base64 of the frame with its size field; null where there are none), size, cut,
                                trailing, tree, rendered, note. NODE: name, type, value, start, end, children, more, note

@@ -22,7 +22,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from kproxy.protocol.addresses import parse_ip
 from kproxy.proxy.supervisor.admin import LOOPBACK, host_name
 
-COOKIE = "kproxy-page"
+COOKIE = "kproxy_token"  # and the port: cookies are shared by all ports of a host
 TOKEN_HEADER = b"x-kproxy-token"
 SAFE_METHODS = frozenset({"GET", "HEAD"})
 OWN_SITES = frozenset({"same-origin", "none"})  # of Sec-Fetch-Site: our page, or a person who typed the address
@@ -43,6 +43,12 @@ HEADERS = [
 def new_token() -> str:
     """A token that nobody can guess."""
     return secrets.token_urlsafe(24)
+
+
+def cookie_name(host: str) -> str:
+    """The name of the cookie for a Host header."""
+    port = host.rpartition(":")[2]
+    return f"{COOKIE}_{port}" if port.isdecimal() else COOKIE
 
 
 class Guard:
@@ -82,10 +88,10 @@ class Guard:
             return refusal(421, "this is not a name of the page; ask for it by its address")
         given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [])
         if given and scope["path"] == "/" and scope["method"] == "GET":
-            return self._let_in(given[0])
+            return self._let_in(given[0], host)
         if not _is_from_here(headers, host, scope["path"]):
             return refusal(403, "another site asked for this")
-        if not self._is_known(headers.only(b"cookie", missing="") or ""):
+        if not self._is_known(headers.only(b"cookie", missing="") or "", host):
             return refusal(401, "the token is missing; open the address that kproxy printed")
         return None if scope["method"] in SAFE_METHODS else self._refuse_change(headers)
 
@@ -100,17 +106,17 @@ class Guard:
         name = host_name(host)
         return name in self._hosts or parse_ip(name) is not None
 
-    def _let_in(self, token: str) -> Response:
+    def _let_in(self, token: str, host: str) -> Response:
         """A cookie in place of the token in the address, which would stay in the browser's history."""
         if not self._matches(token):
             return refusal(401, "this is not the token; open the address that kproxy printed last")
         answer = RedirectResponse("/", 303)
-        answer.set_cookie(COOKIE, self._token, path="/", httponly=True, samesite="strict")
+        answer.set_cookie(cookie_name(host), self._token, path="/", httponly=True, samesite="strict")
         return answer
 
-    def _is_known(self, cookies: str) -> bool:
+    def _is_known(self, cookies: str, host: str) -> bool:
         try:
-            found = SimpleCookie(cookies).get(COOKIE)
+            found = SimpleCookie(cookies).get(cookie_name(host))
         except CookieError:
             return False
         return found is not None and self._matches(found.value)

@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
-from kproxy.page.security import COOKIE, Guard, new_token
+from kproxy.page.security import Guard, cookie_name, new_token
 from tests.page.asking import HERE, TOKEN, Browser
 
 
@@ -32,7 +32,7 @@ def test_the_token_becomes_a_cookie_that_no_script_and_no_other_site_gets() -> N
     answer = client().get("/", params={"token": TOKEN})
     assert (answer.status_code, answer.headers["location"]) == (303, "/")
     cookie = answer.headers["set-cookie"]
-    assert cookie.startswith(f"{COOKIE}={TOKEN};") and "HttpOnly" in cookie and "SameSite=strict" in cookie
+    assert cookie.startswith(f"kproxy_token_8000={TOKEN};") and "HttpOnly" in cookie and "SameSite=strict" in cookie
 
 
 def test_with_it_the_page_answers(inside: Browser) -> None:
@@ -43,7 +43,7 @@ def test_with_it_the_page_answers(inside: Browser) -> None:
 def test_without_it_nothing_is_told(token: str) -> None:
     for answer in (
         client().get("/", params={"token": token}),
-        client().get("/page/api/source", headers={"cookie": f"{COOKIE}={token}".encode()}),
+        client().get("/page/api/source", headers={"cookie": f"{cookie_name(HERE)}={token}".encode()}),
         client().get("/page/api/source", params={"token": TOKEN}),
         client().get("/"),
     ):
@@ -58,6 +58,14 @@ def test_a_foreign_name_that_leads_here_is_refused(inside: Browser, host: str) -
     """DNS rebinding: the browser believes that it talks to the attacker's site, and sends its name."""
     answer = inside.get("/page/api/source", headers={"host": host, "origin": f"http://{host}"})
     assert answer.status_code == 421 and "secret" not in answer.text
+
+
+@pytest.mark.parametrize(
+    ("host", "name"),
+    [("a:80", "kproxy_token_80"), ("[::1]:8", "kproxy_token_8"), ("a", "kproxy_token"), ("[::1]", "kproxy_token")],
+)
+def test_pages_on_two_ports_have_two_cookies(host: str, name: str) -> None:
+    assert cookie_name(host) == name
 
 
 @pytest.mark.parametrize("host", ["localhost:8000", "127.0.0.1:8000", "[::1]:8000", "KPROXY.example:8000"])

@@ -1,0 +1,213 @@
+"""The answers of the page: what each of its URLs gives, as kproxy.page describes them."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from typing import Any
+
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import Route
+
+from kproxy import __version__
+from kproxy.page.activity import activity, heatmap
+from kproxy.page.columns import COLUMNS, SHOWN
+from kproxy.page.detail import detail_of
+from kproxy.page.filtering import FilterError
+from kproxy.page.findings import Findings
+from kproxy.page.names import NAMES
+from kproxy.page.security import refusal
+from kproxy.page.store import Store
+from kproxy.page.work import Cancelled, Work
+from kproxy.protocol.embedded.payload import to_json
+
+POLL_S = 0.05  # between two looks whether the browser still waits
+TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".txt": "text/plain; charset=utf-8",
+}
+PLACEHOLDER = (
+    "<!doctype html><html lang=en><title>kproxy</title><h1>kproxy</h1><p>The page is not installed.</p></html>"
+)
+
+
+class Answers:
+    """The answers."""
+
+    def __init__(self, store: Store, token: str) -> None:
+        self._store = store
+        self._token = token
+        self._findings = Findings(store)
+        self._static = dict(_static_files(files("kproxy.page").joinpath("static"), ""))
+
+    def routes(self) -> list[Route]:
+        """All of them."""
+        return [
+            Route("/", self.index),
+            Route("/page/static/{name:path}", self.static),
+            Route("/page/api/source", self.source),
+            Route("/page/api/exchanges", self.exchanges),
+            Route("/page/api/exchanges/{number:int}", self.exchange),
+            Route("/page/api/position", self.position),
+            Route("/page/api/activity", self.activity),
+            Route("/page/api/heatmap", self.heatmap),
+            Route("/page/api/analyses", self.analyses),
+            Route("/page/api/analyses/{name}", self.analysis),
+        ]
+
+    async def index(self, _request: Request) -> Response:
+        """The page."""
+        page = self._static.get("index.html")
+        return HTMLResponse(PLACEHOLDER if page is None else page.read_bytes())
+
+    async def static(self, request: Request) -> Response:
+        """A file that the page loads."""
+        name = request.path_params["name"]
+        path = self._static.get(name)
+        if path is None:
+            return refusal(404, "there is no such file")
+        suffix = name[name.rfind(".") :]
+        return Response(path.read_bytes(), headers={"content-type": TYPES.get(suffix, "application/octet-stream")})
+
+    async def source(self, _request: Request) -> Response:
+        """What is open."""
+        store = self._store
+        first, last = await run_in_threadpool(store.times)
+        return _json(
+            {
+                "name": store.name,
+                "version": __version__,
+                "live": store.live,
+                "editable": False,
+                "token": self._token,
+                "exchanges": store.exchanges,
+                "bytes": store.size,
+                "dropped": store.dropped,
+                "generation": store.generation,
+                "firstNs": None if first is None else str(first),
+                "lastNs": None if last is None else str(last),
+                "loading": None if store.loading is None else {"done": store.loading.done, "of": store.loading.of},
+                "damages": store.damages,
+                "columns": [
+                    {"name": c.name, "type": c.type, "unit": c.unit, "meaning": c.meaning, "shown": c.shown}
+                    for c in COLUMNS.values()
+                ],
+                "names": [{"name": name, "type": kind, "meaning": meaning} for name, (kind, meaning) in NAMES.items()],
+            }
+        )
+
+    async def exchanges(self, request: Request) -> Response:
+        """Some rows."""
+        asked = request.query_params
+        names = asked.get("columns")
+        columns = SHOWN if names is None else tuple(filter(None, names.split(",")))
+        offset, limit = _whole(asked.get("offset"), 0), _whole(asked.get("limit"), 100)
+        condition, sort = asked.get("filter", ""), asked.get("sort", "number")
+        page = await answer(request, lambda work: self._store.page(work, condition, sort, offset, limit, columns))
+        return _json(
+            {
+                "total": page.total,
+                "offset": page.offset,
+                "generation": page.generation,
+                "numbers": page.numbers,
+                "columns": page.columns,
+                "rows": page.rows,
+            }
+        )
+
+    async def position(self, request: Request) -> Response:
+        """Where an exchange is in a view."""
+        asked = request.query_params
+        number, condition, sort = _whole(asked.get("number"), 0), asked.get("filter", ""), asked.get("sort", "number")
+        return _json(
+            {"offset": await answer(request, lambda work: self._store.index(work, condition, sort).offset_of(number))}
+        )
+
+    async def exchange(self, request: Request) -> Response:
+        """One exchange, whole."""
+        number = request.path_params["number"]
+        found = await answer(request, lambda work: detail_of(self._store, number))
+        return refusal(404, f"there is no exchange {number} here (any more)") if found is None else _json(found)
+
+    async def activity(self, request: Request) -> Response:
+        """What happened when."""
+        asked, span = request.query_params, _span(request)
+        by, condition = asked.get("by", "api"), asked.get("filter", "")
+        return _json(await answer(request, lambda work: activity(self._store, work, condition, by, *span)))
+
+    async def heatmap(self, request: Request) -> Response:
+        """How long it took when."""
+        condition, span = request.query_params.get("filter", ""), _span(request)
+        return _json(await answer(request, lambda work: heatmap(self._store, work, condition, *span)))
+
+    async def analyses(self, _request: Request) -> Response:
+        """The analyses there are."""
+        return _json(self._findings.list())
+
+    async def analysis(self, request: Request) -> Response:
+        """One analysis, run."""
+        name, (_, start, end) = request.path_params["name"], _span(request)
+        found = await answer(request, lambda work: self._findings.run(work, name, start, end))
+        return refusal(404, f"there is no analysis {name[:60]!r}") if found is None else _json(found)
+
+
+def _span(request: Request) -> tuple[int, int | None, int | None]:
+    """Buckets, and the nanoseconds from which and to which."""
+    asked = request.query_params
+    ends = [_whole(asked[name], 0) if asked.get(name) else None for name in ("fromNs", "toNs")]
+    return _whole(asked.get("buckets"), 120), ends[0], ends[1]
+
+
+def _static_files(folder: Traversable, prefix: str) -> Iterator[tuple[str, Traversable]]:
+    """The files of a folder by their paths in it."""
+    for entry in folder.iterdir() if folder.is_dir() else ():
+        if entry.is_dir():
+            yield from _static_files(entry, f"{prefix}{entry.name}/")
+        elif entry.name[entry.name.rfind(".") :] in TYPES:
+            yield prefix + entry.name, entry
+
+
+def _whole(text: str | None, otherwise: int) -> int:
+    if not text:
+        return otherwise
+    if not text.isascii() or not text.isdecimal() or len(text) > 19:
+        raise HTTPException(400, f"{text[:40]!r} is no whole number")
+    return int(text)
+
+
+def _json(value: Any) -> Response:
+    return Response(to_json(value), media_type="application/json")
+
+
+async def wrong(_request: Request, error: Exception) -> Response:
+    if isinstance(error, Cancelled):
+        return refusal(503, str(error))
+    if isinstance(error, FilterError):
+        return refusal(400, str(error), error.column, error.length)
+    return refusal(400, str(error))
+
+
+async def answer(request: Request, function: Callable[[Work], Any]) -> Any:
+    """What a function gives, in a thread; given up when the browser does not wait for it any more. Raises Cancelled."""
+    work = Work()
+    task = asyncio.ensure_future(run_in_threadpool(function, work))
+    try:
+        while not task.done():
+            await asyncio.wait([task], timeout=POLL_S)
+            if not task.done() and await request.is_disconnected():
+                work.cancel()
+        return task.result()
+    except asyncio.CancelledError:
+        work.cancel()
+        raise
+
+
+async def no_such(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return refusal(error.status_code, error.detail)

@@ -1,0 +1,39 @@
+"""What each URL of the page gives."""
+
+from typing import Any
+
+import pytest
+
+from tests.page.asking import Browser, browsed
+from tests.page.test_recorded import ORDERS, decoded
+
+
+@pytest.fixture(scope="module")
+def page() -> Any:
+    with browsed(ORDERS) as browser:
+        yield browser
+
+
+def test_a_filter(page: Browser) -> None:
+    numbers = [n for n, line in enumerate(decoded(ORDERS), 1) if line["apiName"] == "Fetch"]
+    asked = {"filter": 'apiName == "Fetch"', "columns": "number"}
+    assert page.get("/page/api/exchanges", params=asked).json()["numbers"] == numbers
+    at = page.get("/page/api/position", params={**asked, "number": numbers[1]}).json()
+    assert at == {"offset": 1}
+
+
+def test_a_filter_with_a_mistake_says_where(page: Browser) -> None:
+    for path in ("exchanges", "position", "activity", "heatmap"):
+        answer = page.get(f"/page/api/{path}", params={"filter": "true && apiNam == 3"})
+        assert (answer.status_code, answer.json()["column"], answer.json()["length"]) == (400, 9, 6)
+        assert "apiName" in answer.json()["error"]
+
+
+def test_activity_heat_map_and_analyses(page: Browser) -> None:
+    activity = page.get("/page/api/activity", params={"by": "api", "buckets": 5}).json()
+    assert sum(sum(one["exchanges"]) for one in activity["series"]) == len(decoded(ORDERS))
+    assert len(page.get("/page/api/heatmap", params={"buckets": 5}).json()["counts"]) == 5
+    names = [one["id"] for one in page.get("/page/api/analyses").json()]
+    assert page.get(f"/page/api/analyses/{names[0]}").json()["id"] == names[0]
+    assert page.get("/page/api/analyses/none").status_code == 404
+    assert page.get("/page/api/activity", params={"fromNs": "yesterday"}).status_code == 400

@@ -1,0 +1,76 @@
+"""The analyses in the page say what kproxy report says."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from kproxy.page.findings import Findings
+from kproxy.page.recorded import Recorded
+from kproxy.page.tables import Tabled
+from kproxy.page.work import Work
+from tests.page.asking import opened
+from tests.page.test_tables import CAPTURE, decoded_tables
+
+
+@pytest.fixture(scope="module")
+def store() -> Iterator[Recorded]:
+    with opened(CAPTURE) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def reported() -> dict[str, Any]:
+    done = subprocess.run(
+        [sys.executable, "-m", "kproxy", "report", "-q", "--format", "json", str(CAPTURE)],
+        capture_output=True,
+        check=True,
+    )
+    return dict(json.loads(done.stdout)["analyses"])
+
+
+NAMES = ["map", "rebalances", "lag", "inventory", "rebalance_storm", "stale_leader"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_they_say_what_the_report_says(store: Recorded, reported: dict[str, Any], name: str) -> None:
+    found = Findings(store).run(Work(), name)
+    assert found is not None
+    assert (found["verdict"], found["severity"]) == (reported[name]["verdict"], reported[name]["severity"])
+    names = [column["name"] for column in found["columns"]]
+    assert [dict(zip(names, row, strict=True)) for row in found["rows"]] == reported[name]["rows"]
+    assert found["more"] == 0
+
+
+def test_of_tables_too(tmp_path: Any, reported: dict[str, Any]) -> None:
+    with Tabled([decoded_tables(tmp_path / "tables")]) as tables:
+        found = Findings(tables).run(Work(), "rebalances")
+    assert found is not None and found["verdict"] == reported["rebalances"]["verdict"]
+
+
+def test_a_span_of_time(store: Recorded) -> None:
+    findings = Findings(store)
+    first, last = store.times()
+    assert first is not None and last is not None
+
+    def requests(start: int | None, end: int | None) -> int:
+        found = findings.run(Work(), "inventory", start, end)
+        assert found is not None
+        at = [column["name"] for column in found["columns"]].index("connections")
+        return sum(row[at] for row in found["rows"])
+
+    everything = requests(None, None)
+    assert requests(first, last) == everything > 0
+    assert requests(last + 10**12, last + 2 * 10**12) == 0
+    assert [requests(first, last + n) for n in range(6)] == [everything] * 6  # more spans than are kept
+
+
+def test_the_list_and_a_name_that_is_none(store: Recorded) -> None:
+    findings = Findings(store)
+    listed = {one["id"]: one for one in findings.list()}
+    assert set(NAMES) <= set(listed) and listed["stale_leader"]["finding"] and not listed["map"]["finding"]
+    assert "hot_keys" not in listed  # it reads records
+    assert findings.run(Work(), "nothing") is None
