@@ -17,6 +17,11 @@ from tests.support.scenes.scene import example_fits
 FINDINGS = {name: analysis for name, analysis in library.load().items() if analysis.is_finding}
 EACH_SCENE = pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.finding)
 EACH_FINDING = pytest.mark.parametrize("name", sorted(FINDINGS))
+OF_CLIENTS = {  # findings that name no group and no topic: a client that does so in two clusters is one client
+    "anonymous_clients", "authentication_failed", "connection_churn", "deprecated_versions", "empty_fetch_loop", "idle_connections",
+    "metadata_storm", "not_kafka", "old_tls", "plaintext_credentials", "reconnect_loop", "slow_broker", "small_fetches", "throttled",
+    "too_many_partitions", "unanswered_requests",
+}  # fmt: skip
 
 
 class Stage:
@@ -72,6 +77,28 @@ def test_it_fires_with_the_evidence_of_the_scene(scene: Scene, stage: Stage) -> 
 @EACH_SCENE
 def test_it_does_not_fire_on_what_is_nearly_the_same(scene: Scene, stage: Stage) -> None:
     assert stage.play(scene, bad=False) == []
+
+
+@EACH_SCENE
+def test_the_same_names_in_another_cluster_are_others(scene: Scene, stage: Stage) -> None:
+    if scene.finding in OF_CLIENTS:
+        return
+    alone = stage.play(scene, bad=True)
+    stage.tables.repeat_in_another_cluster()
+    stage.load(scene.finding)
+    both = stage.again(scene)
+    assert {row["cluster"] for row in both} == {"brokers at 10.0.0.9:9092", "brokers at 10.9.9.9:9092"}
+    assert sorted(map(told, both)) == sorted([*map(told, alone)] * 2)
+
+
+def told(row: dict[str, Any]) -> str:
+    """A row without what says in which cluster it is."""
+    return repr({name: value for name, value in row.items() if name not in ("cluster", "connection_id", "broker")})
+
+
+@EACH_FINDING
+def test_findings_of_groups_and_topics_say_in_which_cluster(name: str, nothing: Database) -> None:
+    assert ("cluster" in nothing.run(FINDINGS[name]).schema.names) == (name not in OF_CLIENTS)
 
 
 @EACH_FINDING

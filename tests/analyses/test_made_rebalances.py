@@ -94,7 +94,69 @@ def test_a_group_that_is_deleted_and_used_again_begins_anew(tmp_path: Path) -> N
 def test_a_group_that_expired_counts_from_one_again(tmp_path: Path) -> None:
     traffic = two_members()
     traffic.round(900_000, 1, "m3")
-    assert told(traffic.rows(tmp_path, "rebalances"))[2:] == [(1, "joined", "app-3", 1)]
+    assert told(traffic.rows(tmp_path, "rebalances"))[2:] == [
+        (None, "went silent", "app-1", 0), (1, "joined", "app-3", 1),
+    ]  # fmt: skip
+
+
+def silent(until: float) -> GroupTraffic:
+    """m1 and m2 are in the group; m2 is heard of last at 14 s, m1 at 16 s, and others' traffic goes on."""
+    traffic = two_members()
+    traffic.beat(14, "m2", 2)
+    traffic.beat(16, "m1", 2)
+    traffic.metadata(until, "m9", "AAAA")
+    return traffic
+
+
+def test_the_last_members_that_fall_silent_have_a_row(tmp_path: Path) -> None:
+    rows = silent(60).rows(tmp_path, "rebalances")
+    assert told(rows)[2:] == [(None, "went silent", "app-1", 0)]
+    row = rows[2]
+    assert (row["members_before"], row["generation_from"], row["duration_ms"]) == (
+        2,
+        2,
+        12_000.0,
+    )  # 14 s to 16 s + 10 s
+    assert "since its last Heartbeat, its connection stayed open" in row["evidence"]
+    assert row["evidence"].endswith("also: app-2 went silent")
+
+
+@pytest.mark.parametrize("until", [20, 25.9])
+def test_a_capture_that_ends_before_the_session_timeout_knows_no_silence(tmp_path: Path, until: float) -> None:
+    assert len(silent(until).rows(tmp_path, "rebalances")) == 2
+
+
+def test_a_group_that_goes_on_after_the_silence_of_one_member_was_not_silent(tmp_path: Path) -> None:
+    traffic = silent(60)
+    traffic.round(26, 3, "m1")
+    traffic.beat(55, "m1", 3)
+    assert told(traffic.rows(tmp_path, "rebalances"))[2:] == [(3, "session timeout", "app-2", 1)]
+
+
+def test_members_that_come_long_after_find_an_empty_group(tmp_path: Path) -> None:
+    traffic = silent(60)
+    traffic.round(50, 4, "m3")
+    rows = traffic.rows(tmp_path, "rebalances")
+    assert [(row["generation_to"], row["cause"]) for row in rows][2:] == [(None, "went silent"), (4, "joined")]
+    assert (rows[3]["members_before"], rows[3]["moved"]) == (0, 0)
+
+
+def test_a_member_that_waits_for_its_join_keeps_the_group(tmp_path: Path) -> None:
+    traffic = silent(60)
+    traffic.unanswered_join(24, "m1")
+    assert len(traffic.rows(tmp_path, "rebalances")) == 2
+
+
+@pytest.mark.parametrize("kind", KEYS)
+def test_epochs_whose_members_fall_silent_have_a_row_after_45_s(tmp_path: Path, kind: str) -> None:
+    for until, causes in ((50, []), (52, ["went silent"])):
+        traffic = GroupTraffic("g")
+        for step in ((0, "m1", 0, 1), (5, "m1", 1, 1), (6, "m1", 1, 1)):
+            traffic.epoch(kind, *step)
+        traffic.metadata(until, "m9", "AAAA")
+        folder = tmp_path / str(until)
+        folder.mkdir()
+        assert [row["cause"] for row in traffic.rows(folder, "rebalances")[1:]] == causes
 
 
 BROKERS = "10.0.0.99:9092", "10.0.1.99:9092"

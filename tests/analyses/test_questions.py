@@ -10,6 +10,7 @@ import pytest
 
 from kproxy.analyses import library
 from kproxy.analyses.duck import Database
+from kproxy.analyses.report.verdicts import verdict_of
 from kproxy.protocol import ApiKey
 from tests.support.scenes import Rows
 from tests.support.scenes.rows import moment
@@ -349,6 +350,103 @@ def test_lag_grows_with_what_others_show_of_the_end(tmp_path: Path) -> None:
         (50, 80, 30, 5000),
         (50, None, None, 0),
     ]
+
+
+class Partition:
+    """Partition t-0: what a producer, a consumer and its group show of it."""
+
+    def __init__(self) -> None:
+        self.rows = Rows()
+        self.producer, self.consumer = self.rows.client("producer"), self.rows.client("consumer")
+
+    def append(self, at: float, offset: int, count: int = 1, *, seconds: float = 0.002, **batch: Any) -> None:
+        exchange = self.producer.ask(at, ApiKey.PRODUCE, seconds=seconds, topics=["t"])
+        where = {"direction": "produce", "topic": "t", "partition": 0, "appended_offset": offset, "count": count}
+        self.rows.add(
+            "record_batches",
+            connection_id=self.producer.id, exchange=exchange, at=moment(at), error_code=0, size=100, **{**where, **batch},
+        )  # fmt: skip
+
+    def fetch(self, at: float, end: int, **offsets: Any) -> None:
+        self.consumer.fetch(at, "t", None, end=end)
+        self.rows.tables["offsets"][-1].update(offsets)
+
+    def last_lags(self, folder: Path) -> dict[str, tuple[Any, ...]]:
+        """Group -> committed offset, end and lag of its last row."""
+        with Database([self.rows.write(folder / "tables")]) as database:
+            found = database.run(library.load()["lag"]).to_pylist()
+        last = [row for row in found if row["is_last"]]
+        assert len({row["group_id"] for row in found}) == len(last)
+        return {row["group_id"]: (row["committed_offset"], row["end_offset"], row["lag"]) for row in last}
+
+
+def test_a_topic_that_was_deleted_and_created_again_begins_anew(tmp_path: Path) -> None:
+    t = Partition()
+    t.append(1, 90, 10)
+    t.consumer.commit(2, "g", "t", 100)
+    t.consumer.commit(2.1, "idle", "t", 60)
+    t.producer.ask(3, ApiKey.DELETE_TOPICS, topics=["t"])
+    t.append(4, 0, 5)
+    t.consumer.commit(5, "g", "t", 3)
+    assert t.last_lags(tmp_path) == {"g": (3, 5, 2), "idle": (60, 100, 40)}  # not 97, and of idle what it was before
+
+
+@pytest.mark.parametrize("ids", [("AAAAAAAAAAAAAAAAAAAAAA", "BBBBBBBBBBBBBBBBBBBBBB"), (None, None)])
+def test_another_topic_id_or_offsets_that_go_back_show_it_as_well(tmp_path: Path, ids: tuple[str | None, ...]) -> None:
+    t = Partition()
+    t.fetch(1, 100, topic_id=ids[0])
+    t.consumer.commit(2, "g", "t", 100)
+    t.fetch(10, 5, topic_id=ids[1])
+    t.consumer.commit(11, "g", "t", 3)
+    t.fetch(12, 6, topic_id=ids[1])
+    assert t.last_lags(tmp_path) == {"g": (3, 6, 3)}
+
+
+def test_an_append_below_a_known_end_shows_it(tmp_path: Path) -> None:
+    t = Partition()
+    t.append(1, 99)
+    t.consumer.commit(2, "g", "t", 50)
+    t.append(5, 0, 7)
+    t.consumer.commit(6, "g", "t", 3)
+    assert t.last_lags(tmp_path) == {"g": (3, 7, 4)}
+
+
+def test_what_comes_late_does_not_begin_anew(tmp_path: Path) -> None:
+    """A slow answer to a produce, a follower's high watermark, and the end of a part of an answer: the log goes on."""
+    t = Partition()
+    t.append(1, 10, seconds=8)  # answered when 99 was long known
+    t.append(2, 98)
+    t.fetch(3, 99)
+    t.consumer.commit(4, "g", "t", 50)
+    t.rows.client("reads from a follower").fetch(5, "t", None, end=80)
+    assert t.last_lags(tmp_path) == {"g": (50, 99, 49)}
+
+
+def test_one_partition_that_was_cut_off_says_nothing_of_others(tmp_path: Path) -> None:
+    t = Partition()
+    for partition in (0, 1):
+        t.append(1, 99, partition=partition)
+        t.consumer.commit(2, "g", "t", 90, partition)
+    t.append(5, 40, partition=1)
+    t.consumer.commit(6, "g", "t", 41, 1)
+    with Database([t.rows.write(tmp_path / "tables")]) as database:
+        rows = database.run(library.load()["lag"]).to_pylist()
+    assert sorted((row["partition"], row["lag"]) for row in rows if row["is_last"]) == [(0, 10), (1, 0)]
+
+
+def test_the_verdict_names_no_percentile_of_few_requests(tmp_path: Path) -> None:
+    rows = Rows()
+    rows.client("once").ask(0, ApiKey.PRODUCE, seconds=9)
+    often = rows.client("often")
+    for n in range(150):
+        often.ask(n, ApiKey.PRODUCE, seconds=0.004)
+    with Database([rows.write(tmp_path / "tables")]) as database:
+        latency = library.load()["latency"]
+        verdicts = [verdict_of(latency, database.run(latency, min_for_p99=least)) for least in (1, 9, 100, 150, 151)]
+    of_one, *of_often, of_none = (verdict.partition("; ")[2] for verdict in verdicts)
+    assert of_one == "slowest: Produce of once, 99th percentile 9,000 ms of 1 request"
+    assert set(of_often) == {"slowest: Produce of often, 99th percentile 4 ms of 150 requests"}
+    assert of_none == "slowest: Produce of once, up to 9,000 ms in 1 request, too few for a 99th percentile"
 
 
 def test_numbers_of_an_attacker_break_no_analysis(tmp_path: Path) -> None:

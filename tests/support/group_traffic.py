@@ -48,9 +48,9 @@ class GroupTraffic:
         return self
 
     def send(
-        self, second: float, sender: str, key: ApiKey, asked: dict[str, Any], told: dict[str, Any], **who: str
+        self, second: float, sender: str, key: ApiKey, asked: dict[str, Any], told: dict[str, Any] | None, **who: str
     ) -> None:
-        """One exchange of the sender; fields of request and response by name, structs as (class, fields)."""
+        """One exchange of the sender; fields of request and response (None: there is none) by name, structs as (class, fields)."""
         number = sender.lstrip("abcdefghijklmnopqrstuvwxyz")
         address = who.get("address", f"10.0.0.{number}:{1000 + len(self._connections)}")
         connection = self._connections.setdefault(
@@ -70,9 +70,11 @@ class GroupTraffic:
                 version,
             )
             for layout, fields, start in ((request, asked, at), (response, told, at + SECOND // 1000))
+            if fields is not None
         ]
         client_id = who.get("client_id", f"app-{number}")
-        self.exchanges.append((Exchange(connection, at, key, version, 1, client_id, *frames), self.capture))
+        answer = frames[1] if told is not None else None
+        self.exchanges.append((Exchange(connection, at, key, version, 1, client_id, frames[0], answer), self.capture))
 
     def metadata(self, second: float, sender: str, cluster_id: str) -> None:
         """The sender is told of the cluster."""
@@ -101,6 +103,16 @@ class GroupTraffic:
             "members": [("JoinGroupResponseMember", {"member_id": each, "metadata": b""}) for each in members],
         }  # fmt: skip
         self.send(second, member, ApiKey.JOIN_GROUP, asked, told, **who)
+
+    def unanswered_join(self, second: float, member: str) -> None:
+        """A member asks to join and is not answered until the end."""
+        asked = {
+            "group_id": self.group,
+            "member_id": member,
+            "protocol_type": self.protocol_type,
+            "session_timeout_ms": 10_000,
+        }
+        self.send(second, member, ApiKey.JOIN_GROUP, asked, None)
 
     def sync(
         self, second: float, member: str, generation: int, partitions: Sequence[str], *, leads: bool = False, **who: str

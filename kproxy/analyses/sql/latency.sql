@@ -24,12 +24,14 @@ columns:
   mean_ms: average, in milliseconds
   max_throttle_ms: longest throttling, in milliseconds
   throttled_requests: number of throttled answers
+  has_p99: "whether the verdict may name its p99: of the kind work, with min_for_p99 requests or more"
 action: Look at the APIs with the highest p99 that are not of the kind waiting; compare brokers.
 reference: https://kafka.apache.org/documentation/#remote_jmx
 parameters:
+  min_for_p99: {default: 100, meaning: "The verdict names a 99th percentile of so many requests at the least: that of fewer is the longest of them."}
   min_requests: {default: 1, meaning: Rows with fewer answered requests are left out.}
 needs: [exchanges, clients]
-verdict: "{sum requests:request/requests}; slowest: {api_name} of [{client_id}|a client without an id], 99th percentile {p99_ms:ms} of {requests:request/requests}"
+verdict: "{sum requests:request/requests}; [slowest: {api_name where has_p99=true} of [{client_id where has_p99=true}|a client without an id], 99th percentile {p99_ms where has_p99=true:ms} of {requests where has_p99=true:request/requests}|slowest: {api_name} of [{client_id}|a client without an id], up to {max_ms:ms} in {requests:request/requests}, too few for a 99th percentile]"
 order: 30
 */
 WITH ordered AS (
@@ -87,7 +89,8 @@ SELECT
   sum(CAST(throttle_ms AS BIGINT)) AS throttled_ms,
   max(throttle_ms) AS max_throttle_ms,
   sum(CASE WHEN throttle_ms > 0 THEN 1 ELSE 0 END) AS throttled_requests,
-  round(avg(in_proxy_ms), 3) AS proxy_ms
+  round(avg(in_proxy_ms), 3) AS proxy_ms,
+  kind = 'work' AND count(*) >= :min_for_p99 AS has_p99
 FROM answered
 GROUP BY api_key, coalesce(api_name, concat('API ', CAST(api_key AS STRING))), kind, client, client_id, broker
 HAVING count(*) >= :min_requests

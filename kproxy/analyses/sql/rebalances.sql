@@ -7,8 +7,8 @@ meaning: >-
 columns:
   began_at: first sign of it (UTC)
   group_id: ""
-  generation_to: generation, or epoch, that was formed; empty where all members left
-  cause: "what happened to the member that is named; deployment: several members were restarted one after the other; restart loop: one member was, again and again; follow-up: the second step of the rebalance before (cooperative assignors revoke first, then assign)"
+  generation_to: generation, or epoch, that was formed; empty where no member was left
+  cause: "what happened to the member that is named; deployment: several members were restarted one after the other; restart loop: one member was, again and again; follow-up: the second step of the rebalance before (cooperative assignors revoke first, then assign); went silent: the last members sent nothing for longer than their session timeout, and did not leave"
   client_id: the member that caused it
   client_address: ""
   duration_ms: milliseconds from the one to the other
@@ -29,7 +29,7 @@ columns:
   members_before: number of members before
   protocol: assignor in use
 action: >-
-  session timeout: look for a process that died, stood still or was cut off, at the member's address. poll timeout: processing took
+  session timeout, went silent: look for a process that died, stood still or was cut off, at the member's address. poll timeout: processing took
   longer than max.poll.interval.ms; fetch less at a time (max.poll.records), or process elsewhere. deployment: use static members
   (group.instance.id) or KIP-848. metadata change: partitions were added, or topics that a pattern matches.
 reference: https://cwiki.apache.org/confluence/display/KAFKA/KIP-848%3A+The+Next+Generation+of+the+Consumer+Rebalance+Protocol
@@ -57,9 +57,9 @@ WITH generations AS (
   SELECT c.group_key, c.generation, c.member_id, c.client_id, min(least(c.micros, coalesce(s.last_micros, c.micros))) AS micros,
     max(c.micros) AS known_micros
   FROM group_changes c
-  LEFT JOIN group_spells s ON c.how = 'session timeout' AND s.group_key = c.group_key AND s.member_id = c.member_id
+  LEFT JOIN group_spells s ON c.how IN ('session timeout', 'went silent') AND s.group_key = c.group_key AND s.member_id = c.member_id
     AND s.first_micros <= c.micros
-  WHERE c.how IN ('left', 'session timeout')
+  WHERE c.how IN ('left', 'session timeout', 'went silent')
   GROUP BY c.group_key, c.generation, c.member_id, c.client_id
 ), arrivals AS (
   SELECT group_key, generation, member_id, client_id, micros FROM group_changes WHERE how = 'joined'
@@ -124,7 +124,7 @@ WITH generations AS (
   -- when a member of the generation before stopped consuming
   SELECT g.group_key, g.generation, s.identity, max(CASE
       WHEN l.how IN ('left', 'poll timeout', 'removed by an administrator') AND l.rank = 1 THEN l.micros
-      WHEN l.how IN ('session timeout', 'poll timeout') THEN s.last_micros
+      WHEN l.how IN ('session timeout', 'poll timeout', 'went silent') THEN s.last_micros
     END) AS gone_micros
   FROM generations g
   JOIN group_changes l ON l.group_key = g.group_key AND l.generation = g.generation AND l.rank IN (1, 4)
@@ -262,7 +262,7 @@ SELECT
   round((t.last_micros - t.began_micros) / 1000, 3) AS duration_ms,
   t.generation_from,
   t.generation_to,
-  CASE WHEN d.group_key IS NOT NULL AND t.trigger IN ('left', 'session timeout', 'joined', 'static member back', 'follow-up', 'unknown')
+  CASE WHEN d.group_key IS NOT NULL AND t.trigger IN ('left', 'session timeout', 'went silent', 'joined', 'static member back', 'follow-up', 'unknown')
     THEN d.cause ELSE t.trigger END AS cause,
   t.trigger,
   t.client_id,

@@ -7,6 +7,7 @@ SELECT
     e.client_address,
     e.software,
     e.broker,
+    e.cluster,
     e.acks,
     e.replica_id,
     e.transactional_id,

@@ -1,5 +1,6 @@
 /*
-meaning: Each connection with its first client id, role and software (in one text), and the broker as host:port.
+meaning: Each connection with its first client id, role and software (in one text), the broker as host:port, and its cluster (connection_clusters).
+stored: true
 */
 SELECT
     c.connection_id,
@@ -12,6 +13,7 @@ SELECT
     END AS software,
     CASE WHEN instr(c.broker_address, ':') > 0 THEN '[' || c.broker_address || ']' ELSE c.broker_address END
         || ':' || CAST(c.broker_port AS STRING) AS broker,
+    l.cluster,
     c.first_seen_at,
     c.last_seen_at,
     unix_micros(c.first_seen_at) AS first_seen_us,
@@ -28,3 +30,4 @@ SELECT
     c.closed
 FROM connections AS c
 JOIN clients AS k ON k.connection_id = c.connection_id
+JOIN connection_clusters AS l ON l.connection_id = c.connection_id

@@ -12,6 +12,7 @@ SELECT
     c.client_address,
     c.software,
     c.broker,
+    c.cluster,
     r.error_code,
     r.error_name,
     r.message,

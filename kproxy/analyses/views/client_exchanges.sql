@@ -7,6 +7,7 @@ SELECT
     c.role,
     c.software,
     c.broker,
+    c.cluster,
     coalesce(e.request_at, e.response_at) AS at,
     unix_micros(coalesce(e.request_at, e.response_at)) AS at_us
 FROM exchanges AS e

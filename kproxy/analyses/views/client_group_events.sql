@@ -1,5 +1,5 @@
 /*
-meaning: Each row of group_events with who sent it, and its time in microseconds.
+meaning: Each row of keyed_group_events with who sent it, and its time in microseconds.
 */
 SELECT
     g.*,
@@ -7,5 +7,5 @@ SELECT
     c.software,
     c.broker,
     unix_micros(g.at) AS at_us
-FROM group_events AS g
+FROM keyed_group_events AS g
 JOIN client_connections AS c ON c.connection_id = g.connection_id

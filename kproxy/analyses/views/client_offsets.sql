@@ -11,6 +11,7 @@ SELECT
     c.client_address,
     c.software,
     c.broker,
+    c.cluster,
     o.group_id,
     coalesce(o.replica_id, -1) AS replica_id,
     coalesce(o.topic, o.topic_id) AS topic,

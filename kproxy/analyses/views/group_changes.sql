@@ -93,9 +93,13 @@ WITH generations AS (
   GROUP BY s.group_key, s.member_id, s.spell
 ), evicted AS (
   SELECT n.group_key, n.generation, n.member_id, s.client_id, s.connection_id, s.last_micros, s.closed_micros, s.identity,
+    s.last_api,
+    least(s.seen_until_micros, coalesce(g.next_micros, s.seen_until_micros)) - s.last_micros AS silent_micros,
+    coalesce(busy.micros > s.last_micros + 1000000, false) AS went_on,
     CASE
+      WHEN g.emptied THEN 'went silent' -- nothing follows that says what the coordinator made of it
       -- it was heard of until the end: it did not join again in time
-      WHEN g.group_type = 'classic' AND g.formed_micros - s.last_micros < coalesce(s.session_timeout_ms, 10000) * 500 THEN 'poll timeout'
+      WHEN g.group_type = 'classic' AND NOT g.emptied AND g.formed_micros - s.last_micros < coalesce(s.session_timeout_ms, 10000) * 500 THEN 'poll timeout'
       WHEN busy.micros > s.last_micros + 1000000 THEN 'poll timeout'
       WHEN late.group_key IS NOT NULL THEN 'poll timeout'
       ELSE 'session timeout'
@@ -166,8 +170,9 @@ WITH generations AS (
   WHERE coalesce(l.error_code, 0) = 0 AND coalesce(l.generation, 0) <> -2
   UNION ALL
   SELECT n.group_key, n.generation, g.began_micros AS micros, 4 AS rank, n.how, n.member_id, n.client_id, n.connection_id,
-    concat('not heard of for ', CAST((g.formed_micros - n.last_micros) DIV 1000 AS STRING), ' ms, ', CASE
-      WHEN n.how = 'poll timeout' THEN 'while its process went on'
+    concat(CASE WHEN g.emptied THEN concat('no traffic of it for ', CAST(n.silent_micros DIV 1000 AS STRING), ' ms since its last ', n.last_api, ', ')
+        ELSE concat('not heard of for ', CAST((g.formed_micros - n.last_micros) DIV 1000 AS STRING), ' ms, ') END, CASE
+      WHEN n.how = 'poll timeout' OR (g.emptied AND n.went_on) THEN 'while its process went on'
       WHEN n.closed_micros IS NULL OR n.closed_micros > g.formed_micros THEN 'its connection stayed open: it stood still or was cut off'
       ELSE 'its connection was closed without leaving' END) AS evidence
   FROM evicted n

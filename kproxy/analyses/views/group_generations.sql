@@ -2,8 +2,8 @@
 meaning: >-
   The generations (epochs of KIP-848 and its kin) of each group that were seen, in their order; formed is true where it was seen
   to begin. began_micros is the first sign of it, formed_micros when its members knew of it (of epochs: the first), last_micros
-  when the last one had its assignment; place counts them. emptied is true where all members left: the coordinator then counts one
-  more generation, which no member is told of.
+  when the last one had its assignment; place counts them. emptied is true where all members left, or fell silent for longer
+  than their session timeout: the coordinator then counts one more generation, which no member is told of.
 stored: true
 */
 WITH classic AS (
@@ -89,15 +89,35 @@ WITH classic AS (
   SELECT group_key, generation, group_type, asked_micros, formed_micros,
     lead(asked_micros) OVER (PARTITION BY group_key ORDER BY formed_micros, generation) AS next_asked_micros
   FROM known_generations
+), waiting AS (
+  -- a join or sync that the coordinator still holds: the group goes on
+  SELECT l.group_key, max(unix_micros(e.request_at)) AS micros
+  FROM exchanges e
+  JOIN connections c ON c.connection_id = e.connection_id
+  JOIN connection_clusters k ON k.connection_id = e.connection_id
+  JOIN group_lives l ON l.cluster = k.cluster AND l.group_id = e.group_id AND unix_micros(e.request_at) >= l.since_micros
+    AND (l.until_micros IS NULL OR unix_micros(e.request_at) < l.until_micros)
+  WHERE e.api_key IN (11, 14) AND e.request_at IS NOT NULL AND e.response_at IS NULL AND c.closed_at IS NULL
+  GROUP BY l.group_key
+), expiries AS (
+  -- when the coordinator gives up a member that was not heard of again; 45 s is the default of consumers and of brokers for KIP-848
+  SELECT group_key, member_id, spell, last_micros, seen_until_micros,
+    last_micros + CAST(coalesce(session_timeout_ms, 45000) AS BIGINT) * 1000 AS micros
+  FROM group_spells
 ), left_behind AS (
-  -- the members of each generation, and when they left before the next one; a member may not have heard of an epoch yet
-  SELECT f.group_key, f.generation, f.group_type, s.member_id, s.spell, min(d.asked) AS asked, min(d.known) AS known
+  -- the members of each generation, and when they left, or expired, before the next one; a member may not have heard of an epoch yet
+  SELECT f.group_key, f.generation, f.group_type, s.member_id, s.spell,
+    coalesce(min(d.asked), min(CASE WHEN w.group_key IS NULL THEN x.last_micros END)) AS asked,
+    coalesce(min(d.known), min(CASE WHEN w.group_key IS NULL THEN x.micros END)) AS known
   FROM followed f
   JOIN group_spells s ON s.group_key = f.group_key AND s.first_generation <= f.generation
     AND (s.last_generation >= f.generation OR (f.group_type <> 'classic' AND s.last_micros >= f.formed_micros - 5500000))
   LEFT JOIN departures d ON d.group_key = s.group_key AND d.asked > f.asked_micros AND d.asked >= s.first_micros
     AND (f.next_asked_micros IS NULL OR d.known < f.next_asked_micros)
     AND (d.member_id = s.member_id OR (d.member_id = '' AND d.group_instance_id = s.group_instance_id))
+  LEFT JOIN expiries x ON x.group_key = s.group_key AND x.member_id = s.member_id AND x.spell = s.spell
+    AND x.micros < x.seen_until_micros AND (f.next_asked_micros IS NULL OR x.micros < f.next_asked_micros)
+  LEFT JOIN waiting w ON w.group_key = f.group_key AND w.micros > f.formed_micros
   GROUP BY f.group_key, f.generation, f.group_type, s.member_id, s.spell
 ), emptied AS (
   SELECT group_key, generation + 1 AS generation, max(group_type) AS group_type, min(asked) AS asked_micros,

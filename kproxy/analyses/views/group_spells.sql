@@ -2,7 +2,7 @@
 meaning: >-
   The times for which a member was in its group: from its join until it left, or was gone. A member of a KIP-848 group that comes
   back under its old id begins another. first_generation and last_generation are those in which it was seen; last_micros is when
-  it was last heard of.
+  it was last heard of, last_api what it asked for then; seen_until_micros is the end of the capture that has its last request.
 stored: true
 */
 WITH heard AS (
@@ -37,15 +37,16 @@ WITH heard AS (
   FROM keyed_group_events LATERAL VIEW explode(members) AS member
   WHERE event = 'join' AND group_type = 'classic' AND error_code = 0 AND is_leader
 ), all_heard AS (
-  SELECT connection_id, group_key, member_id, micros, begins, itself,
+  SELECT connection_id, group_key, member_id, micros, begins, itself, api_name,
     CASE WHEN succeeded = 1 AND generation > 0 THEN generation END AS generation
   FROM heard
   UNION ALL
-  SELECT connection_id, group_key, member_id, micros, 0 AS begins, 1 AS itself, generation FROM joined
+  SELECT connection_id, group_key, member_id, micros, 0 AS begins, 1 AS itself, 'JoinGroup' AS api_name, generation FROM joined
   UNION ALL
-  SELECT connection_id, group_key, member_id, micros, 0 AS begins, 1 AS itself, generation FROM owned
+  SELECT connection_id, group_key, member_id, micros, 0 AS begins, 1 AS itself, 'JoinGroup' AS api_name, generation FROM owned
   UNION ALL
-  SELECT NULL AS connection_id, group_key, member_id, micros, 0 AS begins, 0 AS itself, generation FROM listed
+  SELECT NULL AS connection_id, group_key, member_id, micros, 0 AS begins, 0 AS itself, CAST(NULL AS STRING) AS api_name,
+    generation FROM listed
 ), numbered AS (
   SELECT *, sum(begins) OVER (
     PARTITION BY group_key, member_id ORDER BY micros, begins DESC ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
@@ -54,9 +55,11 @@ WITH heard AS (
 ), spells AS (
   SELECT group_key, member_id, CAST(spell AS BIGINT) AS spell,
     min(generation) AS first_generation, max(generation) AS last_generation,
-    min(micros) AS first_micros, max(CASE WHEN itself = 1 THEN micros END) AS last_micros,
+    min(micros) AS first_micros, max(CASE WHEN itself = 1 THEN struct(micros, api_name) END) AS last_heard,
     max(connection_id) AS connection_id
   FROM numbered GROUP BY group_key, member_id, spell
+), capture_ends AS (
+  SELECT capture, max(unix_micros(last_seen_at)) AS micros FROM connections GROUP BY capture
 ), named AS (
   SELECT group_key, member_id, coalesce(max(CASE WHEN event <> 'leave' THEN client_id END), max(client_id)) AS client_id, max(group_instance_id) AS group_instance_id,
     max(session_timeout_ms) AS session_timeout_ms, max(rebalance_timeout_ms) AS rebalance_timeout_ms
@@ -68,13 +71,15 @@ WITH heard AS (
   ) AS place
   FROM numbered WHERE connection_id IS NOT NULL
 )
-SELECT s.group_key, s.member_id, s.spell, s.first_generation, s.last_generation, s.first_micros, s.last_micros,
+SELECT s.group_key, s.member_id, s.spell, s.first_generation, s.last_generation, s.first_micros,
+  s.last_heard.micros AS last_micros, s.last_heard.api_name AS last_api,
   n.client_id, n.group_instance_id, n.session_timeout_ms, n.rebalance_timeout_ms,
   coalesce(n.group_instance_id, s.member_id) AS identity,
   c.connection_id, k.client_address, k.client_port,
-  unix_micros(k.closed_at) AS closed_micros, unix_micros(k.last_seen_at) AS connection_last_micros
+  unix_micros(k.closed_at) AS closed_micros, unix_micros(k.last_seen_at) AS connection_last_micros, e.micros AS seen_until_micros
 FROM spells s
 LEFT JOIN named n ON n.group_key = s.group_key AND n.member_id = s.member_id
 LEFT JOIN chosen c ON c.group_key = s.group_key AND c.member_id = s.member_id AND c.spell = s.spell AND c.place = 1
 LEFT JOIN connections k ON k.connection_id = c.connection_id
+LEFT JOIN capture_ends e ON e.capture = k.capture
 WHERE s.first_generation IS NOT NULL

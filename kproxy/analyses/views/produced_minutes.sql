@@ -8,6 +8,7 @@ stored: true
 SELECT
     client_id,
     client_address,
+    cluster,
     coalesce(topic, topic_id) AS topic,
     acks,
     codec,
@@ -23,4 +24,4 @@ SELECT
     min(struct(at_us, connection_id, exchange)) AS example
 FROM client_batches
 WHERE direction = 'produce'
-GROUP BY client_id, client_address, coalesce(topic, topic_id), acks, codec, magic, count IS NOT NULL, at_us DIV 60000000
+GROUP BY client_id, client_address, cluster, coalesce(topic, topic_id), acks, codec, magic, count IS NOT NULL, at_us DIV 60000000

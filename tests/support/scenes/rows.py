@@ -42,6 +42,12 @@ class Rows:
         self.tables[table].append(row)
         return row
 
+    def repeat_in_another_cluster(self) -> None:
+        """Add every row once more, as another capture of another broker has it: the same clients, groups and topics."""
+        for name, rows in self.tables.items():
+            place = {"capture": "made elsewhere", "broker_address": "10.9.9.9"} if name == "connections" else {}
+            rows += [{**row, **place, "connection_id": f"{row['connection_id']}-elsewhere"} for row in rows]
+
     def arrow(self, name: str) -> pa.Table:
         """A table with its rows."""
         return pa.Table.from_pylist(self.tables[name], schema_of(TABLES[name]))

@@ -15,6 +15,7 @@ columns:
   batches: sent so
   records: sent so
   bytes: of these record batches, as on the wire
+  cluster: ""
   first_at: ""
   last_at: ""
   connection_id: ""
@@ -31,6 +32,7 @@ WITH found AS (
     SELECT
         client_id,
         client_address,
+        cluster,
         topic,
         acks,
         max(software) AS software,
@@ -42,7 +44,7 @@ WITH found AS (
         min(example) AS example
     FROM produced_minutes
     WHERE acks IN (0, 1)
-    GROUP BY client_id, client_address, topic, acks
+    GROUP BY client_id, client_address, cluster, topic, acks
 )
 SELECT
     CASE WHEN acks = 0 THEN 'warning' ELSE 'notice' END AS severity,
@@ -54,10 +56,11 @@ SELECT
     batches,
     records,
     bytes,
+    cluster,
     first_at,
     last_at,
     example.connection_id AS connection_id,
     example.exchange AS exchange
 FROM found
 WHERE batches >= :min_batches
-ORDER BY acks, records DESC, client_id, client_address, topic
+ORDER BY acks, records DESC, client_id, client_address, topic, cluster

@@ -13,6 +13,7 @@ columns:
   offered: assignors that the member offers
   in_use: assignors that the group has used
   errors: times that it was refused
+  cluster: ""
   first_at: ""
   last_at: ""
   connection_id: ""
@@ -29,6 +30,8 @@ WITH refused AS (
     SELECT
         client_id,
         client_address,
+        cluster,
+        group_key,
         group_id,
         max(software) AS software,
         max(array_join(protocols, ', ')) AS offered,
@@ -38,13 +41,13 @@ WITH refused AS (
         min(struct(at_us, connection_id, exchange)) AS example
     FROM client_group_events
     WHERE event = 'join' AND error_code = 23
-    GROUP BY client_id, client_address, group_id
+    GROUP BY client_id, client_address, cluster, group_key, group_id
 ),
 used AS (
-    SELECT group_id, array_join(sort_array(collect_set(protocol)), ', ') AS in_use
+    SELECT group_key, array_join(sort_array(collect_set(protocol)), ', ') AS in_use
     FROM client_group_events
     WHERE event = 'join' AND coalesce(error_code, 0) = 0 AND protocol IS NOT NULL AND protocol <> ''
-    GROUP BY group_id
+    GROUP BY group_key
 )
 SELECT
     r.client_id,
@@ -54,11 +57,12 @@ SELECT
     r.offered,
     u.in_use,
     r.errors,
+    r.cluster,
     r.first_at,
     r.last_at,
     r.example.connection_id AS connection_id,
     r.example.exchange AS exchange
 FROM refused AS r
-LEFT JOIN used AS u ON u.group_id = r.group_id
+LEFT JOIN used AS u ON u.group_key = r.group_key
 WHERE r.errors >= :min_errors
-ORDER BY errors DESC, group_id, client_id, client_address
+ORDER BY errors DESC, r.group_key, client_id, client_address

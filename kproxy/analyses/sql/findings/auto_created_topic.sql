@@ -12,6 +12,7 @@ columns:
   broker: ""
   topic: ""
   ms_until_it_was_there: milliseconds from the first answer that it does not exist to the first that describes it
+  cluster: ""
   first_at: ""
   last_at: ""
   connection_id: ""
@@ -31,27 +32,28 @@ WITH missing AS (
         client_address,
         software,
         broker,
+        cluster,
         resource AS topic,
         at,
         at_us,
         connection_id,
         exchange,
-        row_number() OVER (PARTITION BY resource ORDER BY at_us, connection_id, exchange) AS nth
+        row_number() OVER (PARTITION BY cluster, resource ORDER BY at_us, connection_id, exchange) AS nth
     FROM client_errors
     WHERE api_key = 3 AND resource_type = 'topic' AND error_code IN (3, 5) AND partition IS NULL
 ),
 described AS (
-    SELECT topic, at, at_us
+    SELECT cluster, topic, at, at_us
     FROM client_exchanges
     LATERAL VIEW explode(described_topics) t AS topic
     WHERE api_key = 3
 ),
 created AS (
-    SELECT topic, count(*) AS requests
+    SELECT cluster, topic, count(*) AS requests
     FROM client_exchanges
     LATERAL VIEW explode(topics) t AS topic
     WHERE api_key = 19
-    GROUP BY topic
+    GROUP BY cluster, topic
 ),
 found AS (
     SELECT
@@ -59,6 +61,7 @@ found AS (
         m.client_address,
         m.software,
         m.broker,
+        m.cluster,
         m.topic,
         m.at,
         m.at_us,
@@ -67,10 +70,10 @@ found AS (
         min(d.at_us) AS there_us,
         min(d.at) AS there_at
     FROM missing AS m
-    JOIN described AS d ON d.topic = m.topic
+    JOIN described AS d ON d.cluster = m.cluster AND d.topic = m.topic
     WHERE m.nth = 1
     GROUP BY
-        m.client_id, m.client_address, m.software, m.broker, m.topic, m.at, m.at_us, m.connection_id, m.exchange
+        m.client_id, m.client_address, m.software, m.broker, m.cluster, m.topic, m.at, m.at_us, m.connection_id, m.exchange
 )
 SELECT
     f.client_id,
@@ -79,11 +82,12 @@ SELECT
     f.broker,
     f.topic,
     round((f.there_us - f.at_us) / 1000, 1) AS ms_until_it_was_there,
+    f.cluster,
     f.at AS first_at,
     f.there_at AS last_at,
     f.connection_id,
     f.exchange
 FROM found AS f
-LEFT JOIN created AS c ON c.topic = f.topic
+LEFT JOIN created AS c ON c.cluster = f.cluster AND c.topic = f.topic
 WHERE c.topic IS NULL AND f.there_us > f.at_us AND f.there_us - f.at_us <= :max_seconds * 1000000
-ORDER BY first_at, topic
+ORDER BY first_at, topic, cluster

@@ -15,6 +15,7 @@ columns:
   records: offsets by which they moved it on
   records_per_commit: records / commits
   commits_in_busiest_minute: of those commits
+  cluster: ""
   first_at: ""
   last_at: ""
   connection_id: ""
@@ -32,7 +33,7 @@ WITH commits AS (
     SELECT
         *,
         offset - lag(offset) OVER (
-            PARTITION BY group_id, topic, partition, connection_id ORDER BY at_us, exchange
+            PARTITION BY connection_id, group_id, topic, partition ORDER BY at_us, exchange
         ) AS step
     FROM client_offsets
     WHERE kind = 'commit' AND coalesce(error_code, 0) = 0
@@ -42,6 +43,7 @@ minutes AS (
         group_id,
         client_id,
         client_address,
+        cluster,
         topic,
         at_us DIV 60000000 AS minute,
         max(software) AS software,
@@ -52,13 +54,14 @@ minutes AS (
         min(struct(at_us, connection_id, exchange)) AS example
     FROM commits
     WHERE step > 0
-    GROUP BY group_id, client_id, client_address, topic, at_us DIV 60000000
+    GROUP BY group_id, client_id, client_address, cluster, topic, at_us DIV 60000000
 ),
 found AS (
     SELECT
         group_id,
         client_id,
         client_address,
+        cluster,
         topic,
         max(software) AS software,
         CAST(sum(commits) AS BIGINT) AS commits,
@@ -68,7 +71,7 @@ found AS (
         max(last_at) AS last_at,
         min(example) AS example
     FROM minutes
-    GROUP BY group_id, client_id, client_address, topic
+    GROUP BY group_id, client_id, client_address, cluster, topic
 )
 SELECT
     client_id,
@@ -80,10 +83,11 @@ SELECT
     records,
     round(records / commits, 1) AS records_per_commit,
     commits_in_busiest_minute,
+    cluster,
     first_at,
     last_at,
     example.connection_id AS connection_id,
     example.exchange AS exchange
 FROM found
 WHERE commits_in_busiest_minute >= :min_commits_per_minute AND records <= commits * :max_records_per_commit
-ORDER BY commits DESC, group_id, client_id, client_address, topic
+ORDER BY commits DESC, group_id, client_id, client_address, topic, cluster

@@ -13,6 +13,7 @@ columns:
   commits: OffsetCommit requests
   commits_in_busiest_minute: of those requests
   repeated_percent: percent of the committed offsets that had been committed before
+  cluster: ""
   first_at: ""
   last_at: ""
   connection_id: ""
@@ -30,6 +31,7 @@ WITH minutes AS (
         group_id,
         client_id,
         client_address,
+        cluster,
         connection_id,
         at_us DIV 60000000 AS minute,
         max(software) AS software,
@@ -39,13 +41,14 @@ WITH minutes AS (
         min(struct(at_us, exchange)) AS example
     FROM client_exchanges
     WHERE api_key = 8
-    GROUP BY group_id, client_id, client_address, connection_id, at_us DIV 60000000
+    GROUP BY group_id, client_id, client_address, cluster, connection_id, at_us DIV 60000000
 ),
 found AS (
     SELECT
         group_id,
         client_id,
         client_address,
+        cluster,
         connection_id,
         max(software) AS software,
         CAST(sum(commits) AS BIGINT) AS commits,
@@ -54,7 +57,7 @@ found AS (
         max(last_at) AS last_at,
         min(example) AS example
     FROM minutes
-    GROUP BY group_id, client_id, client_address, connection_id
+    GROUP BY group_id, client_id, client_address, cluster, connection_id
 ),
 steps AS (
     SELECT
@@ -84,6 +87,7 @@ SELECT
     f.commits,
     f.commits_in_busiest_minute,
     coalesce(100 * r.repeated DIV r.offsets, 0) AS repeated_percent,
+    f.cluster,
     f.first_at,
     f.last_at,
     f.connection_id,
@@ -91,4 +95,4 @@ SELECT
 FROM found AS f
 LEFT JOIN repeats AS r ON r.connection_id = f.connection_id AND r.group_id <=> f.group_id
 WHERE f.commits_in_busiest_minute >= :min_commits_per_minute
-ORDER BY commits_in_busiest_minute DESC, commits DESC, client_id, client_address, connection_id, group_id
+ORDER BY commits_in_busiest_minute DESC, commits DESC, client_id, client_address, connection_id, group_id, cluster

@@ -14,6 +14,7 @@ columns:
   error_name: ""
   brokers: number of brokers that answered so
   seconds: ""
+  cluster: ""
   first_at: ""
   last_at: ""
   connection_id: ""
@@ -40,6 +41,7 @@ found AS (
     SELECT
         client_id,
         client_address,
+        cluster,
         coordinated AS resource,
         max(software) AS software,
         max(error_name) AS error_name,
@@ -51,7 +53,7 @@ found AS (
         max(at) AS last_at,
         min(struct(at_us, connection_id, exchange)) AS example
     FROM refused
-    GROUP BY client_id, client_address, coordinated
+    GROUP BY client_id, client_address, cluster, coordinated
 )
 SELECT
     client_id,
@@ -62,10 +64,11 @@ SELECT
     error_name,
     brokers,
     (last_us - first_us) DIV 1000000 AS seconds,
+    cluster,
     first_at,
     last_at,
     example.connection_id AS connection_id,
     example.exchange AS exchange
 FROM found
 WHERE errors >= :min_errors AND last_us - first_us >= :min_seconds * 1000000
-ORDER BY errors DESC, client_id, client_address, resource
+ORDER BY errors DESC, client_id, client_address, resource, cluster

@@ -16,6 +16,7 @@ columns:
   batches: batches with a wrong checksum, or refused as corrupt
   refused: of those, refused by the broker
   base_offset: the lowest in these batches; of produced ones as the producer wrote it
+  cluster: ""
   first_at: ""
   last_at: ""
   connection_id: ""
@@ -34,6 +35,7 @@ WITH found AS (
     SELECT
         client_id,
         client_address,
+        cluster,
         broker,
         direction,
         coalesce(topic, topic_id) AS topic,
@@ -47,7 +49,7 @@ WITH found AS (
         min(struct(at_us, connection_id, exchange)) AS example
     FROM client_batches
     WHERE crc_valid = false OR (direction = 'produce' AND error_code = 2)
-    GROUP BY client_id, client_address, broker, direction, coalesce(topic, topic_id), partition
+    GROUP BY client_id, client_address, cluster, broker, direction, coalesce(topic, topic_id), partition
 )
 SELECT
     client_id,
@@ -60,10 +62,11 @@ SELECT
     batches,
     refused,
     base_offset,
+    cluster,
     first_at,
     last_at,
     example.connection_id AS connection_id,
     example.exchange AS exchange
 FROM found
 WHERE batches >= :min_batches
-ORDER BY batches DESC, client_id, client_address, broker, direction, topic, partition
+ORDER BY batches DESC, client_id, client_address, broker, direction, topic, partition, cluster

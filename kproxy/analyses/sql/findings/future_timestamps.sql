@@ -14,6 +14,7 @@ columns:
   batches: batches with a time stamp too far ahead
   records: records in those batches
   most_seconds_ahead: farthest time stamp ahead of its request, in seconds
+  cluster: ""
   first_at: ""
   last_at: ""
   connection_id: ""
@@ -31,6 +32,7 @@ WITH found AS (
     SELECT
         client_id,
         client_address,
+        cluster,
         coalesce(topic, topic_id) AS topic,
         max(software) AS software,
         count(*) AS batches,
@@ -43,7 +45,7 @@ WITH found AS (
     WHERE direction = 'produce'
         AND timestamp_type = 'CreateTime'
         AND unix_millis(max_timestamp) - at_us DIV 1000 >= :min_ahead_seconds * 1000
-    GROUP BY client_id, client_address, coalesce(topic, topic_id)
+    GROUP BY client_id, client_address, cluster, coalesce(topic, topic_id)
 )
 SELECT
     client_id,
@@ -53,10 +55,11 @@ SELECT
     batches,
     records,
     most_seconds_ahead,
+    cluster,
     first_at,
     last_at,
     example.connection_id AS connection_id,
     example.exchange AS exchange
 FROM found
 WHERE batches >= :min_batches
-ORDER BY batches DESC, client_id, client_address, topic
+ORDER BY batches DESC, client_id, client_address, topic, cluster

@@ -13,6 +13,7 @@ columns:
   group_id: ""
   records: that the client fetched
   seconds: for which it fetched as a member
+  cluster: ""
   first_at: ""
   last_at: ""
   connection_id: ""
@@ -28,6 +29,7 @@ order: 27
 */
 WITH members AS (
     SELECT
+        cluster,
         group_id,
         client_id,
         client_address,
@@ -38,10 +40,10 @@ WITH members AS (
     FROM client_group_events
     WHERE event IN ('join', 'sync', 'heartbeat') AND group_type IN ('classic', 'consumer') AND coalesce(error_code, 0) = 0
         AND coalesce(protocol_type, 'consumer') = 'consumer'
-    GROUP BY group_id, client_id, client_address
+    GROUP BY cluster, group_id, client_id, client_address
 ),
 committed AS (
-    SELECT DISTINCT group_id
+    SELECT DISTINCT cluster, group_id
     FROM client_exchanges
     WHERE api_key IN (8, 28) AND group_id IS NOT NULL
 ),
@@ -49,6 +51,7 @@ fetched AS (
     SELECT
         client_id,
         client_address,
+        cluster,
         CAST(sum(records) AS BIGINT) AS records,
         min(at_us) AS first_us,
         max(at_us) AS last_us,
@@ -56,7 +59,7 @@ fetched AS (
         max(at) AS last_at
     FROM client_exchanges
     WHERE api_key = 1 AND coalesce(replica_id, -1) < 0
-    GROUP BY client_id, client_address
+    GROUP BY client_id, client_address, cluster
 )
 SELECT
     m.client_id,
@@ -65,14 +68,15 @@ SELECT
     m.group_id,
     f.records,
     (f.last_us - greatest(f.first_us, m.joined_us)) DIV 1000000 AS seconds,
+    m.cluster,
     least(f.first_at, m.joined_at) AS first_at,
     f.last_at,
     m.example.connection_id AS connection_id,
     m.example.exchange AS exchange
 FROM members AS m
-JOIN fetched AS f ON f.client_id <=> m.client_id AND f.client_address = m.client_address
-LEFT JOIN committed AS c ON c.group_id = m.group_id
+JOIN fetched AS f ON f.client_id <=> m.client_id AND f.client_address = m.client_address AND f.cluster = m.cluster
+LEFT JOIN committed AS c ON c.cluster = m.cluster AND c.group_id = m.group_id
 WHERE c.group_id IS NULL
     AND f.records >= :min_records
     AND f.last_us - greatest(f.first_us, m.joined_us) >= :min_seconds * 1000000
-ORDER BY records DESC, group_id, client_id, client_address
+ORDER BY records DESC, group_id, client_id, client_address, cluster

@@ -19,6 +19,7 @@ columns:
   topic_records: with any key in this topic
   keys: different keys in this topic
   percent: records as percent of topic_records
+  cluster: ""
   first_at: ""
   last_at: ""
   connection_id: ""
@@ -29,28 +30,30 @@ parameters:
   min_records: {default: 1000, meaning: "Topics with fewer records that have a key are not listed."}
   min_keys: {default: 10, meaning: "Topics with fewer different keys are not listed: each of few has a large share."}
   min_percent: {default: 25, meaning: "Share of the topic's records from which a key is hot."}
-needs: [records, client_exchanges]
+needs: [records, client_exchanges, connection_clusters]
 verdict: "{rows:key has/keys have} a large share of a topic's records. Most: 0x{key_hex} in {topic}, {records:,} of {topic_records:,} records ({percent:d} %), partition {partition}. Spread it over several keys if order allows."
 order: 42
 */
 WITH keyed AS (
     SELECT
+        c.cluster,
         direction,
         coalesce(topic, topic_id) AS topic,
         key,
         count(*) AS records,
         min(partition) AS partition,
-        min(struct(connection_id, exchange)) AS example
-    FROM records
+        min(struct(r.connection_id, exchange)) AS example
+    FROM records AS r
+    JOIN connection_clusters AS c ON c.connection_id = r.connection_id
     WHERE key IS NOT NULL
-    GROUP BY direction, coalesce(topic, topic_id), key
+    GROUP BY c.cluster, direction, coalesce(topic, topic_id), key
 ),
 shares AS (
     SELECT
         *,
-        CAST(sum(records) OVER (PARTITION BY direction, topic) AS BIGINT) AS topic_records,
-        count(*) OVER (PARTITION BY direction, topic) AS keys,
-        min(CASE WHEN direction = 'produce' THEN 0 ELSE 1 END) OVER (PARTITION BY topic) AS only_fetched
+        CAST(sum(records) OVER (PARTITION BY cluster, direction, topic) AS BIGINT) AS topic_records,
+        count(*) OVER (PARTITION BY cluster, direction, topic) AS keys,
+        min(CASE WHEN direction = 'produce' THEN 0 ELSE 1 END) OVER (PARTITION BY cluster, topic) AS only_fetched
     FROM keyed
 )
 SELECT
@@ -66,6 +69,7 @@ SELECT
     s.topic_records,
     s.keys,
     100 * s.records DIV s.topic_records AS percent,
+    s.cluster,
     e.at AS first_at,
     e.at AS last_at,
     s.example.connection_id AS connection_id,
@@ -76,4 +80,4 @@ WHERE s.topic_records >= :min_records
     AND s.keys >= :min_keys
     AND s.records * 100 >= s.topic_records * :min_percent
     AND s.direction = CASE WHEN s.only_fetched = 1 THEN 'fetch' ELSE 'produce' END
-ORDER BY records DESC, topic, key_hex, key_bytes
+ORDER BY records DESC, topic, key_hex, key_bytes, cluster

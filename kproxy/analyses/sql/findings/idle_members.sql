@@ -14,6 +14,7 @@ columns:
   members: members of it
   idle: of those, without a partition
   partitions: partitions that were assigned
+  cluster: ""
   first_at: ""
   last_at: ""
   connection_id: ""
@@ -29,12 +30,14 @@ order: 50
 WITH assigned AS (
     SELECT
         *,
-        max(generation) OVER (PARTITION BY group_id) AS last_generation
+        max(generation) OVER (PARTITION BY group_key) AS last_generation
     FROM client_group_events
     WHERE event = 'assign' AND coalesce(error_code, 0) = 0 AND assignment IS NOT NULL
 ),
 found AS (
     SELECT
+        cluster,
+        group_key,
         group_id,
         generation,
         max(client_id) AS client_id,
@@ -48,7 +51,7 @@ found AS (
         min(struct(at_us, connection_id, exchange)) AS example
     FROM assigned
     WHERE generation = last_generation
-    GROUP BY group_id, generation
+    GROUP BY cluster, group_key, group_id, generation
 )
 SELECT
     client_id,
@@ -59,10 +62,11 @@ SELECT
     members,
     idle,
     partitions,
+    cluster,
     first_at,
     last_at,
     example.connection_id AS connection_id,
     example.exchange AS exchange
 FROM found
 WHERE idle >= :min_idle AND partitions > 0
-ORDER BY idle DESC, group_id
+ORDER BY idle DESC, group_key

@@ -13,6 +13,7 @@ columns:
   batches: batches whose latest time stamp is behind an earlier one
   records: records in those batches
   most_seconds_late: farthest behind, in seconds
+  cluster: ""
   first_at: ""
   last_at: ""
   connection_id: ""
@@ -33,7 +34,7 @@ WITH stamped AS (
         *,
         unix_millis(max_timestamp) AS stamp_ms,
         max(unix_millis(max_timestamp)) OVER (
-            PARTITION BY coalesce(topic, topic_id), partition
+            PARTITION BY cluster, coalesce(topic, topic_id), partition
             ORDER BY at_us, connection_id, exchange, base_sequence, base_offset
             ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
         ) AS before_ms
@@ -48,6 +49,7 @@ found AS (
     SELECT
         client_id,
         client_address,
+        cluster,
         coalesce(topic, topic_id) AS topic,
         max(software) AS software,
         count(*) AS batches,
@@ -58,7 +60,7 @@ found AS (
         min(struct(at_us, connection_id, exchange)) AS example
     FROM stamped
     WHERE before_ms - stamp_ms >= :min_late_seconds * 1000
-    GROUP BY client_id, client_address, coalesce(topic, topic_id)
+    GROUP BY client_id, client_address, cluster, coalesce(topic, topic_id)
 )
 SELECT
     client_id,
@@ -68,10 +70,11 @@ SELECT
     batches,
     records,
     most_seconds_late,
+    cluster,
     first_at,
     last_at,
     example.connection_id AS connection_id,
     example.exchange AS exchange
 FROM found
 WHERE batches >= :min_batches
-ORDER BY batches DESC, client_id, client_address, topic
+ORDER BY batches DESC, client_id, client_address, topic, cluster

@@ -17,6 +17,7 @@ columns:
   reason: as the client gave it
   rebalance_timeout_ms: max.poll.interval.ms, in milliseconds
   away_ms: milliseconds from leaving to joining again
+  cluster: ""
   first_at: ""
   last_at: ""
   connection_id: ""
@@ -48,6 +49,7 @@ matched AS (
         l.client_id,
         l.client_address,
         l.software,
+        l.cluster,
         l.group_id,
         l.member_id,
         l.group_instance_id,
@@ -63,7 +65,7 @@ matched AS (
     FROM left_group AS l
     LEFT JOIN joined AS j ON j.connection_id = l.connection_id AND j.group_id = l.group_id
     GROUP BY
-        l.client_id, l.client_address, l.software, l.group_id, l.member_id, l.group_instance_id, l.reason, l.says_so,
+        l.client_id, l.client_address, l.software, l.cluster, l.group_id, l.member_id, l.group_instance_id, l.reason, l.says_so,
         l.at, l.at_us, l.connection_id, l.exchange
 )
 SELECT
@@ -77,10 +79,11 @@ SELECT
     reason,
     rebalance_timeout_ms,
     round((back_us - at_us) / 1000, 0) AS away_ms,
+    cluster,
     at AS first_at,
     coalesce(back_at, at) AS last_at,
     connection_id,
     exchange
 FROM matched
 WHERE says_so = 1 OR (coalesce(reason, '') = '' AND back_us - at_us >= :min_away_ms * 1000)
-ORDER BY says_so DESC, first_at, group_id, member_id, connection_id, exchange
+ORDER BY says_so DESC, first_at, group_id, member_id, connection_id, exchange, cluster

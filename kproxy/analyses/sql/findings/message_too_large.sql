@@ -13,6 +13,7 @@ columns:
   errors: refused Produce requests for this topic
   error_name: ""
   largest_request_bytes: size of the largest such request, in bytes
+  cluster: ""
   first_at: ""
   last_at: ""
   connection_id: ""
@@ -31,6 +32,7 @@ WITH found AS (
     SELECT
         r.client_id,
         r.client_address,
+        r.cluster,
         r.resource AS topic,
         max(r.software) AS software,
         max(r.error_name) AS error_name,
@@ -42,7 +44,7 @@ WITH found AS (
     FROM client_errors AS r
     JOIN exchanges AS e ON e.connection_id = r.connection_id AND e.exchange = r.exchange
     WHERE r.api_key = 0 AND r.error_code IN (10, 18)
-    GROUP BY r.client_id, r.client_address, r.resource
+    GROUP BY r.client_id, r.client_address, r.cluster, r.resource
 )
 SELECT
     client_id,
@@ -52,10 +54,11 @@ SELECT
     errors,
     error_name,
     largest_request_bytes,
+    cluster,
     first_at,
     last_at,
     example.connection_id AS connection_id,
     example.exchange AS exchange
 FROM found
 WHERE errors >= :min_errors
-ORDER BY errors DESC, client_id, client_address, topic
+ORDER BY errors DESC, client_id, client_address, topic, cluster

@@ -17,6 +17,7 @@ columns:
   other_client_address: its address
   other_topics: what it subscribes to
   seconds: for which both were in use
+  cluster: ""
   first_at: ""
   last_at: ""
   connection_id: ""
@@ -31,6 +32,8 @@ order: 26
 */
 WITH subscribed AS (
     SELECT
+        g.cluster,
+        g.group_key,
         g.group_id,
         array_join(sort_array(g.subscribed_topics), ', ') AS topics,
         sort_array(g.subscribed_topics) AS topic_list,
@@ -51,11 +54,13 @@ WITH subscribed AS (
 latest AS (
     SELECT
         *,
-        lead(at_us) OVER (PARTITION BY group_id, connection_id ORDER BY at_us, exchange) AS next_us
+        lead(at_us) OVER (PARTITION BY group_key, connection_id ORDER BY at_us, exchange) AS next_us
     FROM subscribed
 ),
 spans AS (
     SELECT
+        cluster,
+        group_key,
         group_id,
         topics,
         min(topic_list) AS topic_list,
@@ -69,7 +74,7 @@ spans AS (
         max(until_at) AS last_at,
         min(struct(at_us, connection_id, exchange)) AS example
     FROM latest
-    GROUP BY group_id, topics
+    GROUP BY cluster, group_key, group_id, topics
 ),
 paired AS (
     SELECT
@@ -79,11 +84,11 @@ paired AS (
         b.topics AS other_topics,
         least(a.to_us, b.to_us) - greatest(a.from_us, b.from_us) AS together_us,
         row_number() OVER (
-            PARTITION BY a.group_id
+            PARTITION BY a.group_key
             ORDER BY least(a.to_us, b.to_us) - greatest(a.from_us, b.from_us) DESC, a.topics, b.topics
         ) AS nth
     FROM spans AS a
-    JOIN spans AS b ON b.group_id = a.group_id AND b.topics > a.topics
+    JOIN spans AS b ON b.group_key = a.group_key AND b.topics > a.topics
     WHERE size(array_except(a.topic_list, b.topic_list)) > 0 AND size(array_except(b.topic_list, a.topic_list)) > 0
 )
 SELECT
@@ -97,10 +102,11 @@ SELECT
     other_client_address,
     other_topics,
     together_us DIV 1000000 AS seconds,
+    cluster,
     first_at,
     last_at,
     example.connection_id AS connection_id,
     example.exchange AS exchange
 FROM paired
 WHERE nth = 1 AND together_us >= :min_seconds * 1000000
-ORDER BY seconds DESC, group_id
+ORDER BY seconds DESC, group_key

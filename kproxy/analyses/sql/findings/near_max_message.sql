@@ -14,6 +14,7 @@ columns:
   largest_bytes: size of the largest of them, in bytes
   percent_of_max: the same as percent of max_message_bytes
   max_message_bytes: the limit assumed, in bytes
+  cluster: ""
   first_at: ""
   last_at: ""
   connection_id: ""
@@ -32,6 +33,7 @@ WITH found AS (
     SELECT
         client_id,
         client_address,
+        cluster,
         coalesce(topic, topic_id) AS topic,
         max(software) AS software,
         count(*) AS batches,
@@ -44,7 +46,7 @@ WITH found AS (
         AND coalesce(error_code, 0) = 0
         AND count <= :max_records
         AND size * 100 >= :max_message_bytes * :min_percent
-    GROUP BY client_id, client_address, coalesce(topic, topic_id)
+    GROUP BY client_id, client_address, cluster, coalesce(topic, topic_id)
 )
 SELECT
     client_id,
@@ -55,9 +57,10 @@ SELECT
     largest_bytes,
     100 * largest_bytes DIV nullif(CAST(:max_message_bytes AS BIGINT), 0) AS percent_of_max,
     CAST(:max_message_bytes AS BIGINT) AS max_message_bytes,
+    cluster,
     first_at,
     last_at,
     example.connection_id AS connection_id,
     example.exchange AS exchange
 FROM found
-ORDER BY largest_bytes DESC, client_id, client_address, topic
+ORDER BY largest_bytes DESC, client_id, client_address, topic, cluster

@@ -14,6 +14,7 @@ columns:
   records: in those batches
   bytes: of those batches, as on the wire
   bytes_per_batch: average
+  cluster: ""
   first_at: ""
   last_at: ""
   connection_id: ""
@@ -31,6 +32,7 @@ WITH found AS (
     SELECT
         client_id,
         client_address,
+        cluster,
         topic,
         max(software) AS software,
         CAST(sum(batches) AS BIGINT) AS batches,
@@ -41,7 +43,7 @@ WITH found AS (
         min(example) AS example
     FROM produced_minutes
     WHERE codec = 'none'
-    GROUP BY client_id, client_address, topic
+    GROUP BY client_id, client_address, cluster, topic
 )
 SELECT
     client_id,
@@ -52,10 +54,11 @@ SELECT
     records,
     bytes,
     bytes DIV batches AS bytes_per_batch,
+    cluster,
     first_at,
     last_at,
     example.connection_id AS connection_id,
     example.exchange AS exchange
 FROM found
 WHERE bytes >= :min_bytes AND bytes >= batches * :min_batch_bytes
-ORDER BY bytes DESC, client_id, client_address, topic
+ORDER BY bytes DESC, client_id, client_address, topic, cluster

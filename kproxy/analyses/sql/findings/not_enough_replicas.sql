@@ -15,6 +15,7 @@ columns:
   errors: Produce requests refused for this partition
   error_name: ""
   seconds: ""
+  cluster: ""
   first_at: ""
   last_at: ""
   connection_id: ""
@@ -31,6 +32,7 @@ WITH found AS (
     SELECT
         client_id,
         client_address,
+        cluster,
         broker,
         resource AS topic,
         partition,
@@ -43,7 +45,7 @@ WITH found AS (
         min(struct(at_us, connection_id, exchange)) AS example
     FROM client_errors
     WHERE api_key = 0 AND error_code IN (19, 20)
-    GROUP BY client_id, client_address, broker, resource, partition
+    GROUP BY client_id, client_address, cluster, broker, resource, partition
 )
 SELECT
     client_id,
@@ -55,10 +57,11 @@ SELECT
     errors,
     error_name,
     seconds,
+    cluster,
     first_at,
     last_at,
     example.connection_id AS connection_id,
     example.exchange AS exchange
 FROM found
 WHERE errors >= :min_errors
-ORDER BY errors DESC, client_id, client_address, broker, topic, partition
+ORDER BY errors DESC, client_id, client_address, broker, topic, partition, cluster

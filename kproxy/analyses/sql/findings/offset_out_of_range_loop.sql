@@ -13,6 +13,7 @@ columns:
   partition: ""
   errors: OFFSET_OUT_OF_RANGE answers for the partition
   seconds: ""
+  cluster: ""
   first_at: ""
   last_at: ""
   connection_id: ""
@@ -31,6 +32,7 @@ WITH found AS (
     SELECT
         client_id,
         client_address,
+        cluster,
         resource AS topic,
         partition,
         max(software) AS software,
@@ -41,7 +43,7 @@ WITH found AS (
         min(struct(at_us, connection_id, exchange)) AS example
     FROM client_errors
     WHERE api_key = 1 AND error_code = 1
-    GROUP BY client_id, client_address, resource, partition
+    GROUP BY client_id, client_address, cluster, resource, partition
 )
 SELECT
     client_id,
@@ -51,10 +53,11 @@ SELECT
     partition,
     errors,
     seconds,
+    cluster,
     first_at,
     last_at,
     example.connection_id AS connection_id,
     example.exchange AS exchange
 FROM found
 WHERE errors >= :min_errors
-ORDER BY errors DESC, client_id, client_address, topic, partition
+ORDER BY errors DESC, client_id, client_address, topic, partition, cluster

@@ -15,6 +15,7 @@ columns:
   to_offset: asked for next
   records: offsets between the two
   direction: "skipped: forward; reread: backward"
+  cluster: ""
   first_at: ""
   last_at: ""
   connection_id: ""
@@ -38,13 +39,13 @@ ordered AS (
     SELECT
         *,
         lead(offset) OVER (
-            PARTITION BY client_id, client_address, topic, partition ORDER BY at_us, connection_id, exchange
+            PARTITION BY client_id, client_address, cluster, topic, partition ORDER BY at_us, connection_id, exchange
         ) AS to_offset,
         lead(error_code) OVER (
-            PARTITION BY client_id, client_address, topic, partition ORDER BY at_us, connection_id, exchange
+            PARTITION BY client_id, client_address, cluster, topic, partition ORDER BY at_us, connection_id, exchange
         ) AS next_error_code,
         lead(at) OVER (
-            PARTITION BY client_id, client_address, topic, partition ORDER BY at_us, connection_id, exchange
+            PARTITION BY client_id, client_address, cluster, topic, partition ORDER BY at_us, connection_id, exchange
         ) AS next_at
     FROM asked
 )
@@ -58,10 +59,11 @@ SELECT
     to_offset,
     abs(to_offset - offset) AS records,
     CASE WHEN to_offset > offset THEN 'skipped' ELSE 'reread' END AS direction,
+    cluster,
     at AS first_at,
     next_at AS last_at,
     connection_id,
     exchange
 FROM ordered
 WHERE error_code = 1 AND next_error_code = 0 AND abs(to_offset - offset) >= :min_records
-ORDER BY records DESC, first_at, client_id, client_address, topic, partition, connection_id, exchange
+ORDER BY records DESC, first_at, client_id, client_address, topic, partition, connection_id, exchange, cluster

@@ -13,6 +13,7 @@ columns:
   magic: message format, 0 or 1
   batches: messages or compressed wrappers
   records: ""
+  cluster: ""
   first_at: ""
   last_at: ""
   connection_id: ""
@@ -29,6 +30,7 @@ WITH found AS (
     SELECT
         client_id,
         client_address,
+        cluster,
         topic,
         magic,
         max(software) AS software,
@@ -40,7 +42,7 @@ WITH found AS (
         min(example) AS example
     FROM produced_minutes
     WHERE magic < 2
-    GROUP BY client_id, client_address, topic, magic
+    GROUP BY client_id, client_address, cluster, topic, magic
 )
 SELECT
     client_id,
@@ -50,10 +52,11 @@ SELECT
     magic,
     batches,
     records,
+    cluster,
     first_at,
     last_at,
     example.connection_id AS connection_id,
     example.exchange AS exchange
 FROM found
 WHERE batches >= :min_batches
-ORDER BY records DESC, client_id, client_address, topic, magic
+ORDER BY records DESC, client_id, client_address, topic, magic, cluster

@@ -17,6 +17,7 @@ columns:
   records: written in the transaction
   seconds: from its first record to its end, or to the end of the capture
   outcome: committed, aborted, restarted (another InitProducerId), unfinished
+  cluster: ""
   first_at: ""
   last_at: ""
   connection_id: ""
@@ -32,7 +33,7 @@ verdict: "{rows:transaction/transactions} open for too long. Longest: {client_id
 order: 16
 */
 WITH ends AS (
-    SELECT producer_id, at_us, at, CASE WHEN api_key = 22 THEN 'restarted' WHEN committed THEN 'committed' ELSE 'aborted' END AS outcome
+    SELECT cluster, producer_id, at_us, at, CASE WHEN api_key = 22 THEN 'restarted' WHEN committed THEN 'committed' ELSE 'aborted' END AS outcome
     FROM client_exchanges
     WHERE api_key IN (22, 26) AND producer_id >= 0 AND error_name IS NULL
 ),
@@ -49,6 +50,7 @@ ended AS (
     SELECT
         w.client_id,
         w.client_address,
+        w.cluster,
         w.software,
         w.transactional_id,
         w.producer_id,
@@ -61,9 +63,9 @@ ended AS (
         w.exchange,
         min(struct(e.at_us, e.outcome)) AS ending
     FROM written AS w
-    LEFT JOIN ends AS e ON e.producer_id = w.producer_id AND e.at_us > w.at_us
+    LEFT JOIN ends AS e ON e.cluster = w.cluster AND e.producer_id = w.producer_id AND e.at_us > w.at_us
     GROUP BY
-        w.client_id, w.client_address, w.software, w.transactional_id, w.producer_id, w.producer_epoch,
+        w.client_id, w.client_address, w.cluster, w.software, w.transactional_id, w.producer_id, w.producer_epoch,
         coalesce(w.topic, w.topic_id), w.partition, w.base_sequence, w.count, w.at, w.at_us, w.connection_id, w.exchange
 ),
 horizon AS (
@@ -74,6 +76,7 @@ found AS (
     SELECT
         client_id,
         client_address,
+        cluster,
         max(software) AS software,
         max(transactional_id) AS transactional_id,
         producer_id,
@@ -87,7 +90,7 @@ found AS (
         min(at_us) AS first_us,
         min(struct(at_us, connection_id, exchange)) AS example
     FROM ended
-    GROUP BY client_id, client_address, producer_id, producer_epoch, ending.at_us
+    GROUP BY client_id, client_address, cluster, producer_id, producer_epoch, ending.at_us
 )
 SELECT
     CASE f.outcome WHEN 'committed' THEN 'notice' WHEN 'aborted' THEN 'warning' WHEN 'restarted' THEN 'warning' ELSE 'critical' END
@@ -102,6 +105,7 @@ SELECT
     f.records,
     (coalesce(f.ending_us, h.end_us) - f.first_us) DIV 1000000 AS seconds,
     coalesce(f.outcome, 'unfinished') AS outcome,
+    f.cluster,
     f.first_at,
     f.last_at,
     f.example.connection_id AS connection_id,
@@ -109,4 +113,4 @@ SELECT
 FROM found AS f
 CROSS JOIN horizon AS h
 WHERE coalesce(f.ending_us, h.end_us) - f.first_us >= :min_seconds * 1000000
-ORDER BY CASE severity WHEN 'critical' THEN 0 WHEN 'warning' THEN 1 ELSE 2 END, seconds DESC, first_at, producer_id, producer_epoch, client_id, client_address
+ORDER BY CASE severity WHEN 'critical' THEN 0 WHEN 'warning' THEN 1 ELSE 2 END, seconds DESC, first_at, producer_id, producer_epoch, client_id, client_address, cluster

@@ -14,6 +14,7 @@ columns:
   errors: PRODUCER_FENCED and INVALID_PRODUCER_EPOCH answers
   error_name: ""
   connections: of the client that were answered so
+  cluster: ""
   first_at: ""
   last_at: ""
   connection_id: ""
@@ -33,6 +34,7 @@ WITH found AS (
     SELECT
         r.client_id,
         r.client_address,
+        r.cluster,
         coalesce(CASE WHEN r.resource_type = 'transactional_id' THEN r.resource END, e.transactional_id) AS transactional_id,
         max(r.software) AS software,
         max(r.error_name) AS error_name,
@@ -45,7 +47,7 @@ WITH found AS (
     JOIN exchanges AS e ON e.connection_id = r.connection_id AND e.exchange = r.exchange
     WHERE r.error_code IN (47, 90) AND NOT (r.api_key = 24 AND e.api_version >= 4) -- a broker's own question (KIP-890)
     GROUP BY
-        r.client_id, r.client_address, coalesce(CASE WHEN r.resource_type = 'transactional_id' THEN r.resource END, e.transactional_id)
+        r.client_id, r.client_address, r.cluster, coalesce(CASE WHEN r.resource_type = 'transactional_id' THEN r.resource END, e.transactional_id)
 )
 SELECT
     CASE WHEN errors >= :min_for_warning THEN 'warning' ELSE 'notice' END AS severity,
@@ -56,10 +58,11 @@ SELECT
     errors,
     error_name,
     connections,
+    cluster,
     first_at,
     last_at,
     example.connection_id AS connection_id,
     example.exchange AS exchange
 FROM found
 WHERE errors >= :min_errors
-ORDER BY errors DESC, client_id, client_address, transactional_id
+ORDER BY errors DESC, client_id, client_address, transactional_id, cluster

@@ -17,6 +17,7 @@ columns:
   waiting: offsets between the two
   fetches: fetches answered in that state
   seconds: between the first and the last of them
+  cluster: ""
   first_at: ""
   last_at: ""
   connection_id: ""
@@ -35,6 +36,7 @@ WITH found AS (
         connection_id,
         client_id,
         client_address,
+        cluster,
         broker,
         topic,
         partition,
@@ -48,7 +50,7 @@ WITH found AS (
         min(exchange) AS exchange
     FROM fetch_positions
     WHERE error_code = 0 AND last_stable_offset >= 0 AND high_watermark > last_stable_offset AND position >= last_stable_offset
-    GROUP BY connection_id, client_id, client_address, broker, topic, partition, last_stable_offset
+    GROUP BY connection_id, client_id, client_address, cluster, broker, topic, partition, last_stable_offset
 )
 SELECT
     client_id,
@@ -62,10 +64,11 @@ SELECT
     high_watermark - last_stable_offset AS waiting,
     fetches,
     seconds,
+    cluster,
     first_at,
     last_at,
     connection_id,
     exchange
 FROM found
 WHERE seconds >= :min_seconds AND fetches >= :min_fetches
-ORDER BY seconds DESC, client_id, client_address, topic, partition, last_stable_offset, connection_id
+ORDER BY seconds DESC, client_id, client_address, topic, partition, last_stable_offset, connection_id, cluster

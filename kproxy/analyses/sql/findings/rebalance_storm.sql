@@ -16,6 +16,7 @@ columns:
   members: different member ids in the period
   addresses: ""
   seconds: length of the storm
+  cluster: ""
   first_at: ""
   last_at: ""
   connection_id: ""
@@ -32,25 +33,27 @@ verdict: "{rows:group rebalances/groups rebalance} again and again. Most: {group
 order: 14
 */
 WITH generations AS (
-    SELECT group_id, response_generation AS generation, min(at_us) AS at_us
+    SELECT group_key, response_generation AS generation, min(at_us) AS at_us
     FROM client_group_events
     WHERE event IN ('join', 'heartbeat') AND coalesce(error_code, 0) = 0 AND response_generation > 0
-    GROUP BY group_id, response_generation
+    GROUP BY group_key, response_generation
 ),
 numbered AS (
-    SELECT *, row_number() OVER (PARTITION BY group_id ORDER BY at_us, generation) AS nth
+    SELECT *, row_number() OVER (PARTITION BY group_key ORDER BY at_us, generation) AS nth
     FROM generations
 ),
 storms AS (
-    SELECT a.group_id, min(a.at_us) AS from_us, max(b.at_us) AS to_us
+    SELECT a.group_key, min(a.at_us) AS from_us, max(b.at_us) AS to_us
     FROM numbered AS a
-    JOIN numbered AS b ON b.group_id = a.group_id AND b.nth = a.nth + :min_rebalances - 1
+    JOIN numbered AS b ON b.group_key = a.group_key AND b.nth = a.nth + :min_rebalances - 1
     WHERE b.at_us - a.at_us <= :period_seconds * 1000000
-    GROUP BY a.group_id
+    GROUP BY a.group_key
 ),
 found AS (
     SELECT
-        s.group_id,
+        s.group_key,
+        min(g.cluster) AS cluster,
+        min(g.group_id) AS group_id,
         max(g.group_type) AS group_type,
         min(g.client_id) AS client_id,
         min(g.client_address) AS client_address,
@@ -64,9 +67,9 @@ found AS (
         max(g.at) AS last_at,
         min(struct(g.at_us, g.connection_id, g.exchange)) AS example
     FROM storms AS s
-    JOIN client_group_events AS g ON g.group_id = s.group_id AND g.at_us >= s.from_us AND g.at_us <= s.to_us
+    JOIN client_group_events AS g ON g.group_key = s.group_key AND g.at_us >= s.from_us AND g.at_us <= s.to_us
     WHERE coalesce(g.error_code, 0) = 0
-    GROUP BY s.group_id
+    GROUP BY s.group_key
 )
 SELECT
     CASE WHEN generations >= 3 * :min_rebalances THEN 'critical' ELSE 'warning' END AS severity,
@@ -79,9 +82,10 @@ SELECT
     members,
     addresses,
     seconds,
+    cluster,
     first_at,
     last_at,
     example.connection_id AS connection_id,
     example.exchange AS exchange
 FROM found
-ORDER BY generations DESC, group_id
+ORDER BY generations DESC, group_key

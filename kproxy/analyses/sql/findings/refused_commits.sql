@@ -13,6 +13,7 @@ columns:
   member_id: ""
   commits: commits that the coordinator refused
   error_name: ""
+  cluster: ""
   first_at: ""
   last_at: ""
   connection_id: ""
@@ -31,6 +32,7 @@ WITH found AS (
     SELECT
         client_id,
         client_address,
+        cluster,
         group_id,
         member_id,
         error_name,
@@ -41,7 +43,7 @@ WITH found AS (
         min(struct(at_us, connection_id, exchange)) AS example
     FROM client_group_events
     WHERE event = 'commit' AND error_code IN (22, 25, 82, 110)
-    GROUP BY client_id, client_address, group_id, member_id, error_name
+    GROUP BY client_id, client_address, cluster, group_id, member_id, error_name
 )
 SELECT
     client_id,
@@ -51,10 +53,11 @@ SELECT
     member_id,
     commits,
     error_name,
+    cluster,
     first_at,
     last_at,
     example.connection_id AS connection_id,
     example.exchange AS exchange
 FROM found
 WHERE commits >= :min_commits
-ORDER BY commits DESC, group_id, client_id, client_address, member_id, error_name
+ORDER BY commits DESC, group_id, client_id, client_address, member_id, error_name, cluster

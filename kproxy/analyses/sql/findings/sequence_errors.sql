@@ -15,6 +15,7 @@ columns:
   errors: refused batches
   error_name: ""
   base_sequence: lowest sequence number that was refused
+  cluster: ""
   first_at: ""
   last_at: ""
   connection_id: ""
@@ -39,6 +40,7 @@ found AS (
     SELECT
         r.client_id,
         r.client_address,
+        r.cluster,
         r.resource AS topic,
         r.partition,
         b.producer_id,
@@ -53,7 +55,7 @@ found AS (
     LEFT JOIN refused AS b
         ON b.connection_id = r.connection_id AND b.exchange = r.exchange AND b.topic = r.resource AND b.partition = r.partition
     WHERE r.api_key = 0 AND r.error_code IN (45, 46, 59)
-    GROUP BY r.client_id, r.client_address, r.resource, r.partition, b.producer_id
+    GROUP BY r.client_id, r.client_address, r.cluster, r.resource, r.partition, b.producer_id
 )
 SELECT
     client_id,
@@ -65,10 +67,11 @@ SELECT
     errors,
     error_name,
     base_sequence,
+    cluster,
     first_at,
     last_at,
     example.connection_id AS connection_id,
     example.exchange AS exchange
 FROM found
 WHERE errors >= :min_errors
-ORDER BY errors DESC, client_id, client_address, topic, partition, producer_id
+ORDER BY errors DESC, client_id, client_address, topic, partition, producer_id, cluster

@@ -15,6 +15,7 @@ columns:
   error_name: ""
   session_timeout_ms: session.timeout.ms, in milliseconds; empty where it was not seen, or the broker sets it
   silence_ms: milliseconds from the member's request before to the refused one
+  cluster: ""
   first_at: ""
   last_at: ""
   connection_id: ""
@@ -30,15 +31,15 @@ order: 22
 WITH refused AS (
     SELECT
         *,
-        row_number() OVER (PARTITION BY group_id, member_id ORDER BY at_us, connection_id, exchange) AS nth
+        row_number() OVER (PARTITION BY group_key, member_id ORDER BY at_us, connection_id, exchange) AS nth
     FROM client_group_events
     WHERE event = 'heartbeat' AND error_code IN (25, 110)
 ),
 left_group AS (
-    SELECT group_id, member_id, min(at_us) AS left_us
+    SELECT group_key, member_id, min(at_us) AS left_us
     FROM client_group_events
     WHERE event = 'leave'
-    GROUP BY group_id, member_id
+    GROUP BY group_key, member_id
 ),
 beats AS (
     SELECT connection_id, group_id, member_id, exchange, at_us
@@ -46,16 +47,18 @@ beats AS (
     WHERE api_key IN (11, 12, 14, 68, 76, 88)
 ),
 sessions AS (
-    SELECT group_id, member_id, max(session_timeout_ms) AS session_timeout_ms
+    SELECT group_key, member_id, max(session_timeout_ms) AS session_timeout_ms
     FROM client_group_events
     WHERE event = 'join'
-    GROUP BY group_id, member_id
+    GROUP BY group_key, member_id
 ),
 matched AS (
     SELECT
         r.client_id,
         r.client_address,
         r.software,
+        r.cluster,
+        r.group_key,
         r.group_id,
         r.member_id,
         r.error_name,
@@ -65,12 +68,12 @@ matched AS (
         r.exchange,
         max(b.at_us) AS before_us
     FROM refused AS r
-    LEFT JOIN left_group AS l ON l.group_id = r.group_id AND l.member_id = r.member_id AND l.left_us <= r.at_us
+    LEFT JOIN left_group AS l ON l.group_key = r.group_key AND l.member_id = r.member_id AND l.left_us <= r.at_us
     LEFT JOIN beats AS b ON b.connection_id = r.connection_id
         AND b.group_id = r.group_id AND b.member_id = r.member_id AND b.exchange < r.exchange
     WHERE r.nth = 1 AND l.left_us IS NULL
     GROUP BY
-        r.client_id, r.client_address, r.software, r.group_id, r.member_id, r.error_name, r.at, r.at_us, r.connection_id, r.exchange
+        r.client_id, r.client_address, r.software, r.cluster, r.group_key, r.group_id, r.member_id, r.error_name, r.at, r.at_us, r.connection_id, r.exchange
 )
 SELECT
     m.client_id,
@@ -81,11 +84,12 @@ SELECT
     m.error_name,
     s.session_timeout_ms,
     (m.at_us - m.before_us) DIV 1000 AS silence_ms,
+    m.cluster,
     m.at AS first_at,
     m.at AS last_at,
     m.connection_id,
     m.exchange
 FROM matched AS m
-LEFT JOIN sessions AS s ON s.group_id = m.group_id AND s.member_id = m.member_id
+LEFT JOIN sessions AS s ON s.group_key = m.group_key AND s.member_id = m.member_id
 WHERE coalesce(m.at_us - m.before_us, 0) >= :min_silence_ms * 1000
-ORDER BY first_at, group_id, member_id, connection_id, exchange
+ORDER BY first_at, m.group_key, member_id, connection_id, exchange

@@ -18,6 +18,7 @@ columns:
   other_partitions: number of other partitions that were written to
   percent: records as percent of topic_records
   times_others: records as a multiple of the other partitions' average
+  cluster: ""
   first_at: ""
   last_at: ""
   connection_id: ""
@@ -34,6 +35,7 @@ order: 41
 */
 WITH by_client AS (
     SELECT
+        cluster,
         coalesce(topic, topic_id) AS topic,
         partition,
         client_id,
@@ -47,18 +49,19 @@ WITH by_client AS (
         min(struct(at_us, connection_id, exchange)) AS example
     FROM client_batches
     WHERE direction = 'produce' AND coalesce(error_code, 0) = 0
-    GROUP BY coalesce(topic, topic_id), partition, client_id, client_address
+    GROUP BY cluster, coalesce(topic, topic_id), partition, client_id, client_address
 ),
 ranked AS (
     SELECT
         *,
         row_number() OVER (
-            PARTITION BY topic, partition ORDER BY records DESC, client_id, client_address
+            PARTITION BY cluster, topic, partition ORDER BY records DESC, client_id, client_address
         ) AS nth
     FROM by_client
 ),
 by_partition AS (
     SELECT
+        cluster,
         topic,
         partition,
         max(CASE WHEN nth = 1 THEN client_id END) AS client_id,
@@ -72,14 +75,14 @@ by_partition AS (
         max(last_at) AS last_at,
         min(example) AS example
     FROM ranked
-    GROUP BY topic, partition
+    GROUP BY cluster, topic, partition
 ),
 compared AS (
     SELECT
         *,
-        CAST(sum(records) OVER (PARTITION BY topic) AS BIGINT) AS topic_records,
-        CAST(sum(batches) OVER (PARTITION BY topic) AS BIGINT) AS topic_batches,
-        count(*) OVER (PARTITION BY topic) - 1 AS other_partitions
+        CAST(sum(records) OVER (PARTITION BY cluster, topic) AS BIGINT) AS topic_records,
+        CAST(sum(batches) OVER (PARTITION BY cluster, topic) AS BIGINT) AS topic_batches,
+        count(*) OVER (PARTITION BY cluster, topic) - 1 AS other_partitions
     FROM by_partition
 )
 SELECT
@@ -95,6 +98,7 @@ SELECT
     other_partitions,
     100 * records DIV nullif(topic_records, 0) AS percent,
     round(records * other_partitions / nullif(topic_records - records, 0), 1) AS times_others,
+    cluster,
     first_at,
     last_at,
     example.connection_id AS connection_id,
@@ -104,4 +108,4 @@ WHERE other_partitions > 0
     AND topic_records >= :min_records
     AND topic_batches >= :min_batches
     AND records * other_partitions >= :times_others * (topic_records - records)
-ORDER BY records DESC, topic, partition
+ORDER BY records DESC, topic, partition, cluster

@@ -16,6 +16,7 @@ columns:
   error_name: ""
   errors: answers that the broker does not lead the partition
   seconds: ""
+  cluster: ""
   first_at: ""
   last_at: ""
   connection_id: ""
@@ -34,6 +35,7 @@ WITH found AS (
         connection_id,
         client_id,
         client_address,
+        cluster,
         broker,
         resource AS topic,
         partition,
@@ -48,7 +50,7 @@ WITH found AS (
         min(exchange) AS exchange
     FROM client_errors
     WHERE api_key IN (0, 1, 2) AND error_code IN (6, 74) AND resource <> '__cluster_metadata'
-    GROUP BY connection_id, client_id, client_address, broker, resource, partition
+    GROUP BY connection_id, client_id, client_address, cluster, broker, resource, partition
 )
 SELECT
     client_id,
@@ -61,10 +63,11 @@ SELECT
     error_name,
     errors,
     (last_us - first_us) DIV 1000000 AS seconds,
+    cluster,
     first_at,
     last_at,
     connection_id,
     exchange
 FROM found
 WHERE errors >= :min_errors AND last_us - first_us >= :min_seconds * 1000000
-ORDER BY errors DESC, client_id, client_address, topic, partition, connection_id
+ORDER BY errors DESC, client_id, client_address, topic, partition, connection_id, cluster

@@ -14,6 +14,7 @@ columns:
   conflicts: answers that another process has the id (FENCED_INSTANCE_ID, UNRELEASED_INSTANCE_ID)
   joins: different member ids that joined with it
   addresses: ""
+  cluster: ""
   first_at: ""
   last_at: ""
   connection_id: ""
@@ -35,28 +36,30 @@ WITH events AS (
 ),
 joins AS (
     SELECT
-        group_id,
+        group_key,
         group_instance_id,
         member_id,
         min(at_us) AS at_us
     FROM events
     WHERE event = 'join' AND coalesce(error_code, 0) = 0 AND coalesce(member_id, '') <> ''
-    GROUP BY group_id, group_instance_id, member_id
+    GROUP BY group_key, group_instance_id, member_id
 ),
 nth_joins AS (
-    SELECT *, row_number() OVER (PARTITION BY group_id, group_instance_id ORDER BY at_us, member_id) AS nth
+    SELECT *, row_number() OVER (PARTITION BY group_key, group_instance_id ORDER BY at_us, member_id) AS nth
     FROM joins
 ),
 bursts AS (
-    SELECT DISTINCT a.group_id, a.group_instance_id, 1 AS yes
+    SELECT DISTINCT a.group_key, a.group_instance_id, 1 AS yes
     FROM nth_joins AS a
     JOIN nth_joins AS b
-        ON b.group_id = a.group_id AND b.group_instance_id = a.group_instance_id AND b.nth = a.nth + :min_joins - 1
+        ON b.group_key = a.group_key AND b.group_instance_id = a.group_instance_id AND b.nth = a.nth + :min_joins - 1
     WHERE b.at_us - a.at_us <= :period_seconds * 1000000
 ),
 found AS (
     SELECT
-        group_id,
+        group_key,
+        min(cluster) AS cluster,
+        min(group_id) AS group_id,
         group_instance_id,
         min(client_id) AS client_id,
         min(client_address) AS client_address,
@@ -69,7 +72,7 @@ found AS (
         min(CASE WHEN error_code IN (82, 111) THEN struct(at_us, connection_id, exchange) END) AS conflict,
         min(struct(at_us, connection_id, exchange)) AS example
     FROM events
-    GROUP BY group_id, group_instance_id
+    GROUP BY group_key, group_instance_id
 )
 SELECT
     f.client_id,
@@ -80,11 +83,12 @@ SELECT
     f.conflicts,
     f.joins,
     f.addresses,
+    f.cluster,
     f.first_at,
     f.last_at,
     coalesce(f.conflict, f.example).connection_id AS connection_id,
     coalesce(f.conflict, f.example).exchange AS exchange
 FROM found AS f
-LEFT JOIN bursts AS b ON b.group_id = f.group_id AND b.group_instance_id = f.group_instance_id
+LEFT JOIN bursts AS b ON b.group_key = f.group_key AND b.group_instance_id = f.group_instance_id
 WHERE f.conflicts >= :min_conflicts OR b.yes = 1
-ORDER BY conflicts DESC, joins DESC, group_id, group_instance_id
+ORDER BY conflicts DESC, joins DESC, f.group_key, group_instance_id

@@ -18,6 +18,7 @@ columns:
   all_fetches: of the partition meanwhile
   with_records: of the repeated ones, answered with records
   seconds: ""
+  cluster: ""
   first_at: ""
   last_at: ""
   connection_id: ""
@@ -43,6 +44,7 @@ repeated AS (
         connection_id,
         client_id,
         client_address,
+        cluster,
         broker,
         topic,
         partition,
@@ -57,7 +59,7 @@ repeated AS (
         max(exchange) AS last_exchange
     FROM asked
     WHERE error_code = 0 AND readable_end > position
-    GROUP BY connection_id, client_id, client_address, broker, topic, partition, position
+    GROUP BY connection_id, client_id, client_address, cluster, broker, topic, partition, position
     HAVING count(*) >= :min_fetches AND max(at_us) - min(at_us) >= :min_seconds * 1000000
 ),
 delivered AS (
@@ -106,10 +108,11 @@ SELECT
     all_fetches,
     with_records,
     us DIV 1000000 AS seconds,
+    cluster,
     first_at,
     last_at,
     connection_id,
     exchange
 FROM ranked
 WHERE nth = 1
-ORDER BY fetches DESC, client_id, client_address, topic, partition, offset, connection_id
+ORDER BY fetches DESC, client_id, client_address, topic, partition, offset, connection_id, cluster

@@ -15,6 +15,7 @@ columns:
   records_per_batch: average
   bytes_per_batch: average
   batches_in_busiest_minute: of these batches
+  cluster: ""
   first_at: ""
   last_at: ""
   connection_id: ""
@@ -35,6 +36,7 @@ WITH minutes AS (
     SELECT
         client_id,
         client_address,
+        cluster,
         topic,
         minute,
         max(software) AS software,
@@ -46,12 +48,13 @@ WITH minutes AS (
         min(example) AS example
     FROM produced_minutes
     WHERE is_counted
-    GROUP BY client_id, client_address, topic, minute
+    GROUP BY client_id, client_address, cluster, topic, minute
 ),
 found AS (
     SELECT
         client_id,
         client_address,
+        cluster,
         topic,
         max(software) AS software,
         CAST(sum(batches) AS BIGINT) AS batches,
@@ -62,7 +65,7 @@ found AS (
         max(last_at) AS last_at,
         min(example) AS example
     FROM minutes
-    GROUP BY client_id, client_address, topic
+    GROUP BY client_id, client_address, cluster, topic
 )
 SELECT
     client_id,
@@ -74,6 +77,7 @@ SELECT
     round(records / batches, 1) AS records_per_batch,
     bytes DIV batches AS bytes_per_batch,
     batches_in_busiest_minute,
+    cluster,
     first_at,
     last_at,
     example.connection_id AS connection_id,
@@ -82,4 +86,4 @@ FROM found
 WHERE batches_in_busiest_minute >= :min_batches_per_minute
     AND records <= batches * :max_records_per_batch
     AND bytes <= batches * :max_batch_bytes
-ORDER BY batches DESC, client_id, client_address, topic
+ORDER BY batches DESC, client_id, client_address, topic, cluster

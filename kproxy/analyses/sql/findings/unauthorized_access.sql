@@ -15,6 +15,7 @@ columns:
   resource: its name
   errors: refusals
   error_name: ""
+  cluster: ""
   first_at: ""
   last_at: ""
   connection_id: ""
@@ -31,6 +32,7 @@ WITH found AS (
     SELECT
         r.client_id,
         r.client_address,
+        r.cluster,
         c.user_name,
         r.api_name,
         r.error_name,
@@ -52,7 +54,7 @@ WITH found AS (
     JOIN connections AS c ON c.connection_id = r.connection_id
     WHERE r.error_code IN (29, 30, 31, 53, 65)
     GROUP BY
-        r.client_id, r.client_address, c.user_name, r.api_name, r.error_name, r.error_code, r.resource_type, r.resource
+        r.client_id, r.client_address, r.cluster, c.user_name, r.api_name, r.error_name, r.error_code, r.resource_type, r.resource
 )
 SELECT
     client_id,
@@ -64,10 +66,11 @@ SELECT
     CASE WHEN resource_type = 'cluster' THEN 'kafka-cluster' ELSE resource END AS resource,
     errors,
     error_name,
+    cluster,
     first_at,
     last_at,
     example.connection_id AS connection_id,
     example.exchange AS exchange
 FROM found
 WHERE errors >= :min_errors
-ORDER BY errors DESC, client_id, client_address, user_name, api_name, resource_type, resource, error_name
+ORDER BY errors DESC, client_id, client_address, user_name, api_name, resource_type, resource, error_name, cluster

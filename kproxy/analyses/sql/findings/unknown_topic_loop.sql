@@ -14,6 +14,7 @@ columns:
   error_name: ""
   api_name: ""
   seconds: ""
+  cluster: ""
   first_at: ""
   last_at: ""
   connection_id: ""
@@ -31,6 +32,7 @@ WITH found AS (
     SELECT
         client_id,
         client_address,
+        cluster,
         resource AS topic,
         max(software) AS software,
         count(*) AS errors,
@@ -43,7 +45,7 @@ WITH found AS (
         min(struct(at_us, connection_id, exchange)) AS example
     FROM client_errors
     WHERE resource_type = 'topic' AND error_code IN (3, 100)
-    GROUP BY client_id, client_address, resource
+    GROUP BY client_id, client_address, cluster, resource
 )
 SELECT
     client_id,
@@ -54,10 +56,11 @@ SELECT
     error_name,
     api_name,
     (last_us - first_us) DIV 1000000 AS seconds,
+    cluster,
     first_at,
     last_at,
     example.connection_id AS connection_id,
     example.exchange AS exchange
 FROM found
 WHERE errors >= :min_errors AND last_us - first_us >= :min_seconds * 1000000
-ORDER BY errors DESC, client_id, client_address, topic
+ORDER BY errors DESC, client_id, client_address, topic, cluster
