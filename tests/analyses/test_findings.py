@@ -17,10 +17,10 @@ from tests.support.scenes.scene import example_fits
 FINDINGS = {name: analysis for name, analysis in library.load().items() if analysis.is_finding}
 EACH_SCENE = pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.finding)
 EACH_FINDING = pytest.mark.parametrize("name", sorted(FINDINGS))
-OF_CLIENTS = {  # findings that name no group and no topic: a client that does so in two clusters is one client
-    "anonymous_clients", "authentication_failed", "connection_churn", "deprecated_versions", "empty_fetch_loop", "idle_connections",
-    "metadata_storm", "not_kafka", "old_tls", "plaintext_credentials", "reconnect_loop", "slow_broker", "small_fetches", "throttled",
-    "too_many_partitions", "unanswered_requests",
+OF_CLIENTS = {  # name no group and no topic: a client that does so in two clusters is one client
+    "anonymous_clients", "authentication_failed", "connection_churn", "deprecated_versions", "empty_fetch_loop",
+    "idle_connections", "metadata_storm", "not_kafka", "old_tls", "plaintext_credentials", "reconnect_loop",
+    "slow_broker", "small_fetches", "throttled", "too_many_partitions", "unanswered_requests",
 }  # fmt: skip
 
 

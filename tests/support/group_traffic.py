@@ -50,7 +50,7 @@ class GroupTraffic:
     def send(
         self, second: float, sender: str, key: ApiKey, asked: dict[str, Any], told: dict[str, Any] | None, **who: str
     ) -> None:
-        """One exchange of the sender; fields of request and response (None: there is none) by name, structs as (class, fields)."""
+        """One exchange of the sender; fields of request and response (None: no response) by name, structs as (class, fields)."""
         number = sender.lstrip("abcdefghijklmnopqrstuvwxyz")
         address = who.get("address", f"10.0.0.{number}:{1000 + len(self._connections)}")
         connection = self._connections.setdefault(

@@ -1,12 +1,15 @@
 """Values of rows as text, for tables that people read."""
 
 import re
+from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from typing import Any
 
 from kproxy.output.escaping import printable
 
-LONGEST = 200
+LONGEST = 200  # characters of a cell of a table on a terminal
+WHOLE = 10_000  # where there is room
+MOST_ITEMS, LONGEST_ITEM = 50, 60  # of a list in a cell of a table on a terminal
 INSTANT = re.compile(r"(?:first|last|at|began|ended|from|to)_(?P<unit>micros|ms)")
 LEAST_INSTANT = 100_000_000_000_000  # microseconds, in 1973: less is a span of time
 
@@ -39,12 +42,20 @@ def cell(value: Any, limit: int = LONGEST) -> str:
         case date():
             text = value.isoformat()
         case dict():
-            text = ", ".join(f"{name} {cell(one, 60)}" for name, one in value.items())
+            text = ", ".join(f"{name} {cell(one, max(limit // 4, LONGEST_ITEM))}" for name, one in value.items())
         case list() | tuple():
-            text = ", ".join(cell(one, 60) for one in value[:50])
+            text = _items(value, limit)
         case _:
             text = str(value)
     return printable(text, limit)
+
+
+def _items(values: Sequence[Any], limit: int) -> str:
+    """Those that fit, each shortened, and how many more there are; where there is room, all of them."""
+    if limit >= WHOLE:
+        return ", ".join(cell(one, limit) for one in values)
+    text = ", ".join(cell(one, LONGEST_ITEM) for one in values[:MOST_ITEMS])
+    return text if len(values) <= MOST_ITEMS else f"{text} and {len(values) - MOST_ITEMS} more"
 
 
 def is_number(value: Any) -> bool:

@@ -4,7 +4,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from kproxy.analyses.report.cells import cell, cell_of, is_number
+from kproxy.analyses.report.cells import WHOLE, cell, cell_of, is_number
 from kproxy.analyses.report.verdicts import Answer, Report
 from kproxy.analyses.report.words import counted, overview, source_names
 from kproxy.output.text.styles import PLAIN, Style, cut
@@ -212,7 +212,7 @@ def _fields(names: list[str], rows: list[dict[str, Any]], style: Style, width: i
         yield style.paint(style.dim, f"row {number}")
         for name in names:
             if row[name] is not None:
-                text = cell_of(name, row[name]) or '""'
+                text = cell_of(name, row[name], WHOLE) or '""'
                 first, *rest = textwrap.wrap(text, max(width - margin, 20), drop_whitespace=False) or [""]
                 yield f"  {style.paint(style.key, name)}{' ' * (margin - 2 - len(name))}{first}"
                 yield from (" " * margin + line for line in rest)

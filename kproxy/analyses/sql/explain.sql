@@ -9,7 +9,7 @@ columns:
   client_id: ""
   setting: name of the setting
   value: its value
-  certainty: "sent: the client sends the value; at least: the traffic shows only a bound; inferred: it follows from behaviour"
+  certainty: "sent: the client sends the value; inferred: it follows from behaviour; at least, at most: the traffic shows only a bound; unknown: no request shows it, evidence says why"
   evidence: requests that show it
   others: "values that were sent less often: several applications share the client id, or the setting was changed"
   principal: ""
@@ -89,8 +89,14 @@ batches AS (
     coalesce(b.codec, 'unknown') AS codec,
     b.size,
     b.count,
+    b.connection_id,
+    b.exchange,
+    coalesce(b.topic, b.topic_id) AS topic,
+    b.partition,
     b.producer_id,
-    b.is_transactional,
+    b.producer_epoch,
+    b.base_sequence,
+    unix_micros(b.base_timestamp) AS begun,
     b.magic,
     CASE WHEN b.magic = 2 AND b.timestamp_type = 'CreateTime' THEN unix_micros(b.max_timestamp) - unix_micros(b.base_timestamp) END AS spread
   FROM record_batches b
@@ -110,12 +116,34 @@ produced AS (
     sum(count) AS records,
     max(size) AS largest,
     percentile(size, 0.5) AS median_size,
-    round(percentile(spread, 0.95), 3) AS spread_p95,
+    CAST(round(percentile(spread, 0.5), 0) AS BIGINT) AS spread_p50,
+    CAST(round(percentile(CASE WHEN count > 1 THEN spread / (count - 1) END, 0.5), 0) AS BIGINT) AS between_p50,
     max(spread) AS spread_max,
     sum(CASE WHEN count > 1 THEN 1 ELSE 0 END) AS of_many,
+    sum(CASE WHEN size * 10 >= largest_size * 9 THEN 1 ELSE 0 END) AS of_large,
     sum(CASE WHEN producer_id >= 0 THEN 1 ELSE 0 END) AS idempotent,
     max(magic) AS magic
-  FROM batches
+  FROM (SELECT *, max(size) OVER (PARTITION BY client) AS largest_size FROM batches) b
+  GROUP BY client
+),
+-- From the first record of a batch to the first of the next one of the partition: a producer that lingers begins no other meanwhile.
+steps AS (
+  SELECT client, CAST(round(percentile(begun - begun_before, 0.1), 0) AS BIGINT) AS step_p10
+  FROM (
+    SELECT client, begun, lag(begun) OVER (PARTITION BY client, connection_id, topic, partition ORDER BY exchange, begun) AS begun_before
+    FROM batches WHERE spread IS NOT NULL
+  ) b
+  WHERE begun >= begun_before
+  GROUP BY client
+),
+-- Batches with the same sequence number, sent again (KIP-98).
+repeats AS (
+  SELECT client, max(times) - 1 AS most, sum(CASE WHEN times > 1 THEN 1 ELSE 0 END) AS repeated, count(*) AS batches
+  FROM (
+    SELECT client, count(DISTINCT struct(connection_id, exchange)) AS times
+    FROM batches WHERE producer_id >= 0 AND base_sequence >= 0
+    GROUP BY client, topic, partition, producer_id, producer_epoch, base_sequence
+  ) b
   GROUP BY client
 ),
 -- Produce requests in flight at once, of a connection.
@@ -144,6 +172,19 @@ gaps AS (
   ) g
   GROUP BY client, api_key
   HAVING count(gap) >= 3
+),
+-- Members of groups, and what they did as such.
+members AS (
+  SELECT
+    client,
+    max(CASE WHEN api_key IN (68, 76, 88) THEN 1 ELSE 0 END) AS is_newer,
+    max(CASE WHEN api_key IN (76, 88) THEN 1 ELSE 0 END) AS is_special,
+    sum(CASE WHEN api_key = 8 THEN 1 ELSE 0 END) AS commits,
+    CAST(coalesce(sum(CASE WHEN api_key = 1 THEN records END), 0) AS BIGINT) AS records,
+    max(micros) - min(CASE WHEN api_key IN (11, 12, 14, 68, 76, 88) THEN micros END) AS micros
+  FROM requests
+  GROUP BY client
+  HAVING max(CASE WHEN api_key IN (11, 12, 14, 68, 76, 88) THEN 1 ELSE 0 END) = 1
 ),
 resets AS (
   SELECT
@@ -194,11 +235,32 @@ found AS (
       ' bytes, ', CAST(round(records / batches, 1) AS STRING), ' records a batch'), ''
   FROM produced
   UNION ALL
-  SELECT client, 'linger.ms', CAST(CAST(ceil(spread_p95 / 1000) AS BIGINT) AS STRING), 'inferred',
-    concat('first to last record of a batch, 95 of 100 take no longer (', CAST(of_many AS STRING), ' batches with several records; longest ',
-      CAST(spread_max DIV 1000 AS STRING), ' ms); waiting for an earlier request looks the same'), ''
-  FROM produced
-  WHERE of_many > 0 AND spread_p95 IS NOT NULL
+  SELECT
+    p.client,
+    'linger.ms',
+    CASE
+      WHEN of_many * 2 <= batches THEN CAST(s.step_p10 DIV 1000 AS STRING)
+      WHEN of_large * 2 > batches THEN CAST(spread_p50 DIV 1000 AS STRING)
+      ELSE concat(CAST(spread_p50 DIV 1000 AS STRING), ' to ', CAST((spread_p50 + between_p50) DIV 1000 + 1 AS STRING)) -- one record more was too late
+    END,
+    CASE WHEN of_many * 2 <= batches THEN 'at most' WHEN of_large * 2 > batches THEN 'at least' ELSE 'inferred' END,
+    CASE
+      WHEN of_many * 2 <= batches THEN concat(CAST(batches - of_many AS STRING), ' of ', CAST(batches AS STRING),
+        ' batches have one record, and one in ten began no later than this after the batch before')
+      ELSE concat('median from the first to the last record of a batch, by their timestamps (', CAST(of_many AS STRING), ' of ',
+        CAST(batches AS STRING), ' batches have several; longest ', CAST(spread_max DIV 1000 AS STRING), ' ms); ',
+        CASE WHEN of_large * 2 > batches THEN 'most are about as large as the largest, and may have left because they were full'
+          ELSE 'waiting for an earlier request looks the same' END)
+    END,
+    ''
+  FROM produced p
+  LEFT JOIN steps s ON s.client = p.client
+  WHERE spread_p50 IS NOT NULL AND (of_many * 2 > batches OR s.step_p10 IS NOT NULL)
+  UNION ALL
+  SELECT client, 'retries', CAST(most AS STRING), 'at least',
+    concat(CAST(repeated AS STRING), ' of ', CAST(batches AS STRING), ' batches were sent again, with the same sequence number'), ''
+  FROM repeats
+  WHERE most > 0
   UNION ALL
   SELECT client, 'max.in.flight.requests.per.connection', CAST(open AS STRING), 'at least', 'Produce requests without a response at one time', ''
   FROM flights
@@ -211,14 +273,22 @@ found AS (
     CASE api_key WHEN 8 THEN 'auto.commit.interval.ms' WHEN 3 THEN 'metadata.max.age.ms (topic.metadata.refresh.interval.ms)'
       ELSE 'heartbeat.interval.ms' END,
     CAST(CAST(round(gap / 1000, 0) AS BIGINT) AS STRING),
-    CASE WHEN api_key = 3 THEN 'at least' ELSE 'inferred' END,
+    'inferred',
     concat('median of ', CAST(gaps AS STRING), ' times between two ', CASE api_key WHEN 8 THEN 'OffsetCommit' WHEN 3 THEN 'Metadata' WHEN 12 THEN 'Heartbeat'
       WHEN 68 THEN 'ConsumerGroupHeartbeat' ELSE 'ShareGroupHeartbeat' END, ' requests',
-      CASE api_key WHEN 8 THEN '; or the application commits by itself' WHEN 3 THEN '; new topics and errors ask sooner' WHEN 12 THEN ''
-        ELSE '; the broker sets it' END),
+      CASE api_key WHEN 8 THEN '; or the application commits by itself' WHEN 3 THEN '; new topics and errors ask sooner' 
+        WHEN 12 THEN '; librdkafka sends them up to 500 ms late' ELSE '; the broker sets it' END),
     ''
   FROM gaps
-  WHERE api_key = 3 OR middle <= 0.25 * gap
+  WHERE middle <= 0.25 * gap
+  UNION ALL
+  SELECT m.client, 'enable.auto.commit', CASE WHEN m.commits = 0 THEN 'false' ELSE 'true' END, 'inferred',
+    CASE WHEN m.commits = 0 THEN concat('no OffsetCommit in ', CAST(m.micros DIV 1000000 AS STRING), ' s, although it fetched ', CAST(m.records AS STRING), ' records')
+      ELSE 'OffsetCommit requests come at regular times; or the application commits by itself' END,
+    ''
+  FROM members m
+  LEFT JOIN gaps g ON g.client = m.client AND g.api_key = 8
+  WHERE (m.commits = 0 AND m.records > 0 AND m.micros >= 10000000) OR g.middle <= 0.25 * g.gap
   UNION ALL
   SELECT client, 'auto.offset.reset', CASE WHEN earliest > latest THEN 'earliest' ELSE 'latest' END, 'inferred',
     concat(CAST(without AS STRING), ' partitions without a committed offset; ListOffsets asked for the earliest of ', CAST(earliest AS STRING),
@@ -229,6 +299,42 @@ found AS (
   SELECT client, 'security.protocol', protocol, 'sent', concat(CAST(connections AS STRING), ' connections'), '' FROM security
   UNION ALL
   SELECT client, 'sasl.mechanism', mechanism, 'sent', 'SaslHandshake', '' FROM security WHERE mechanism IS NOT NULL
+),
+-- What one would look for, and the traffic does not show.
+wanted AS (
+  SELECT client, named.setting AS setting, named.why AS why
+  FROM (SELECT client, 0 AS is_newer, 1 AS produces, 0 AS consumes, 0 AS is_member FROM requests WHERE api_key = 0 GROUP BY client
+    UNION ALL
+    SELECT client, 0, 0, 1, 0 FROM requests WHERE api_key = 1 AND coalesce(replica_id, -1) < 0 GROUP BY client
+    UNION ALL
+    SELECT client, is_newer, 0, 0, 1 FROM members WHERE is_special = 0) r
+  LATERAL VIEW explode(array(
+    named_struct('applies', produces, 'setting', 'linger.ms', 'why', 'no two batches with times of their records were seen'),
+    named_struct('applies', produces, 'setting', 'batch.size', 'why', 'no record batch was seen'),
+    named_struct('applies', produces, 'setting', 'compression.type', 'why', 'no record batch was seen'),
+    named_struct('applies', produces, 'setting', 'enable.idempotence', 'why', 'no record batch of message format 2 was seen'),
+    named_struct('applies', produces, 'setting', 'retries', 'why', 'no batch was seen to be sent again'),
+    named_struct('applies', produces, 'setting', 'delivery.timeout.ms (message.timeout.ms)', 'why', 'clients keep it to themselves'),
+    named_struct('applies', consumes, 'setting', 'max.partition.fetch.bytes (fetch.message.max.bytes)', 'why',
+      'each Fetch has it for each partition: kproxy decode --bodies'),
+    named_struct('applies', consumes, 'setting', 'max.poll.records', 'why', 'clients keep it to themselves'),
+    named_struct('applies', is_member, 'setting', 'heartbeat.interval.ms', 'why', 'too few heartbeats were seen, or they came at irregular times'),
+    named_struct('applies', is_member, 'setting', 'enable.auto.commit', 'why',
+      'no regular commits were seen, nor records for ten seconds without one'),
+    named_struct('applies', is_member, 'setting', 'session.timeout.ms', 'why',
+      CASE WHEN is_newer = 1 THEN 'what counts is group.consumer.session.timeout.ms of the broker, which no request has'
+        ELSE 'no JoinGroup was seen' END),
+    named_struct('applies', is_member, 'setting', 'max.poll.interval.ms', 'why',
+      CASE WHEN is_newer = 1 THEN 'no first heartbeat was seen' ELSE 'no JoinGroup was seen' END)
+  )) named AS named
+  WHERE named.applies = 1
+),
+every AS (
+  SELECT client, setting, value, certainty, evidence, others FROM found
+  UNION ALL
+  SELECT w.client, w.setting, CAST(NULL AS STRING), 'unknown', w.why, ''
+  FROM wanted w
+  WHERE NOT EXISTS (SELECT 1 FROM found f WHERE f.client = w.client AND f.setting = w.setting)
 ),
 who AS (
   SELECT client, client_id, principal, software, software_version, sort_array(collect_set(client_address)) AS addresses
@@ -247,6 +353,6 @@ SELECT
   f.certainty,
   f.evidence,
   nullif(f.others, '') AS others
-FROM found f
+FROM every f
 JOIN who w ON w.client = f.client
 ORDER BY w.client_id, w.principal, w.software, w.software_version, f.setting, f.value

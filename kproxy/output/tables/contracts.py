@@ -188,7 +188,12 @@ EXCHANGES = Table(
         Column("producer_epoch", "int16", "likewise"),
         Column("committed", "bool", "EndTxn: commit or abort"),
         Column("acks", "int16", "Produce; -1: all in-sync replicas"),
-        Column("timeout_ms", "int32", "how long the broker may take, of the APIs that say it", "ms"),
+        Column(
+            "timeout_ms",
+            "int32",
+            "how long the broker may take, of the APIs that say it; InitProducerId: transactions",
+            "ms",
+        ),
         Column("replica_id", "int32", "Fetch, ListOffsets: the follower that asks; -1: a consumer"),
         Column("isolation_level", "int8", "0 read_uncommitted, 1 read_committed"),
         Column("max_wait_ms", "int32", "Fetch, ShareFetch", "ms"),

@@ -82,7 +82,7 @@ TOP_FIELDS: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
     ("producer_epoch", ("producer_epoch", "v3_and_below_producer_epoch"), ("producer_epoch",)),
     ("committed", ("committed",), ()),
     ("acks", ("acks",), ()),
-    ("timeout_ms", ("timeout_ms",), ()),
+    ("timeout_ms", ("timeout_ms", "transaction_timeout_ms"), ()),
     ("replica_id", ("replica_id", "replica_state.replica_id"), ()),
     ("isolation_level", ("isolation_level",), ()),
     ("max_wait_ms", ("max_wait_ms",), ()),

@@ -178,7 +178,8 @@ def test_fields_at_the_top_are_those_in_kafkas_json() -> None:
     compared = 0
     pairs = (("generation_id", "generationId"), ("transactional_id", "transactionalId"), ("acks", "acks"),
              ("max_wait_ms", "maxWaitMs"), ("isolation_level", "isolationLevel"), ("group_id", "groupId"),
-             ("session_timeout_ms", "sessionTimeoutMs"), ("replica_id", "replicaId"), ("timeout_ms", "timeoutMs"))  # fmt: skip
+             ("session_timeout_ms", "sessionTimeoutMs"), ("replica_id", "replicaId"), ("timeout_ms", "timeoutMs"),
+             ("timeout_ms", "transactionTimeoutMs"))  # fmt: skip
     for request, response, exchange in golden_exchanges():
         row = row_of(exchange)
         for column, name in pairs:

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from kproxy import __version__
-from kproxy.analyses.report.cells import cell, cell_of, is_number
+from kproxy.analyses.report.cells import WHOLE, cell, cell_of, is_number
 from kproxy.analyses.report.charts.gallery import Drawing
 from kproxy.analyses.report.verdicts import Answer, Report
 from kproxy.analyses.report.words import counted, overview, source_names, when
@@ -103,4 +103,4 @@ def _harmless(value: Any) -> Any:
 
 
 def _cell(name: str, value: Any) -> tuple[str, bool]:
-    return cell_of(name, value), is_number(value)
+    return cell_of(name, value, WHOLE), is_number(value)
