@@ -68,8 +68,12 @@ def kproxy() -> None:
 
     \b
     kproxy decode trace.pcapng
+    kproxy report trace.pcapng
     kproxy run --listen :19092 --bootstrap kafka:9092
     kproxy COMMAND --help
+
+    Completion in the shell: eval "$(_KPROXY_COMPLETE=bash_source kproxy)", or zsh_source, or for fish
+    _KPROXY_COMPLETE=fish_source kproxy | source.
     """
 
 

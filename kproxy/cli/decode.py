@@ -67,8 +67,9 @@ def decode(
     """Decode captures of Kafka traffic.
 
     FILE is a capture: pcap or pcapng, plain, gzip or zstd; - is standard input. Kafka is found by content, on any port.
-    Decoded logs (what --format jsonl and kproxy run --log write) are read too, for text, jsonl and parquet.
-    Credentials are withheld from every output. The summary goes to standard error.
+    Decoded logs (what --format jsonl and kproxy run --log write) are read too, for text, jsonl and parquet; a damaged line is
+    reported and skipped. Credentials are withheld from every output: SASL tokens, HMACs of delegation tokens, salts and
+    passwords of SCRAM, values of settings and of JSON keys that hold passwords. Records are shown only with --records.
 
     \b
     kproxy decode trace.pcapng
@@ -82,9 +83,31 @@ def decode(
     kproxy decode --format pcapng -o clear.pcapng trace.pcapng
     kproxy decode --format pcapng --anonymize -o report.pcapng trace.pcapng
 
+    A line of text has the time, client and broker, latency, API and version,
+    client id, then what matters: errors, topics, groups, sizes. -v adds every
+    field of both sides, special values by name, what is inside bytes and records
+    fields (subscriptions and assignments of consumers, Streams and Connect, client
+    telemetry, forwarded requests, SASL steps, records of Kafka's own topics), and
+    after an error what it asks of a client.
+
+    Ethernet, VLAN, Linux cooked, loopback and raw IP; IPv4 and IPv6, fragments
+    reassembled; with pip install 'kproxy[tunnels]' also inside VXLAN, Geneve,
+    GRE, ERSPAN, MPLS and PPPoE. A packet that a mirror port duplicates counts
+    once. Where a capture has only the beginning of a frame (tcpdump -s, lost
+    segments), there are the true sizes and times, the fields up to the cut, then
+    how much is missing and why. The summary on standard error says what was read,
+    what could not be decoded and why, and how many bytes are missing.
+
+    --where is a condition in CEL (https://cel.dev) on the fields of jsonl.
+    kproxy/output/jsonl.py describes them: request and response are Kafka's own
+    JSON, what its JsonConverter classes write.
+
     --format parquet writes a folder for each table: connections, exchanges,
     record_batches, offsets, group_events, topic_activity, errors and, with
-    --records, records. Existing tables are replaced.
+    --records, records. Existing tables are replaced. _kproxy.json is written
+    last: a directory without it is not complete. The metadata of the files, and
+    kproxy sql TABLES "DESCRIBE exchanges", say what the columns are. Needs
+    pip install 'kproxy[parquet]'.
 
     TLS 1.2 and 1.3 are decrypted with the session keys: those in the pcapng
     itself (Decryption Secrets Block), or a key log that a client or the broker
@@ -101,8 +124,14 @@ def decode(
     Go          tls.Config.KeyLogWriter
     Node.js     node --tls-keylog=FILE
 
+    Without keys there is what is visible from outside: versions, cipher suite,
+    server name, sizes, times.
+
     --format pcapng writes the decrypted traffic as new connections between the
-    same addresses, with the line of text as a comment on each frame.
+    same addresses, with the line of text as a comment on each frame and blanks
+    for credentials. Wireshark reads it on any port with Decode As, or
+    -d tcp.port==21001,kafka. A body that cannot be rewritten field by field is
+    replaced by zeros, and its comment says so.
     --anonymize replaces addresses, hosts, client ids, topics, groups, members,
     users, record keys and values and all other text by pseudonyms of the same
     length, from a key that is new in each run. APIs, versions, sizes, counts,

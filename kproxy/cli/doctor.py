@@ -63,7 +63,7 @@ def doctor(
         if not error.source:
             raise
         return asyncio.run(_show(_mistakes(error), form))
-    return asyncio.run(_show(examine(found, timeout), form))
+    return asyncio.run(_show(examine(found, timeout, whole=config is not None), form))
 
 
 async def _mistakes(error: ConfigError) -> AsyncIterator[Finding]:

@@ -38,7 +38,25 @@ def filters(name: str | None, format_name: str) -> None:
     kproxy filters audit
     kproxy filters mypackage.module:MyFilter
 
-    A filter is used by its name in the configuration, see kproxy check --schema.
+    A filter is used by its name in the configuration (kproxy check --help shows where), or by its class, as
+    mypackage.module:MyFilter. kproxy/filters/__init__.py is the guide to writing one.
+
+    \b
+    filters:
+    - use: audit     # who administers what: a JSON line each, written before
+                     # the response leaves
+      with: {file: {path: /var/log/kproxy/audit.jsonl}}
+    - use: deny      # rules in CEL, answered with Kafka's own error
+      with:
+        rules:
+        - when: 'api == "DeleteTopics" && principal != "admin"'
+          apis: [DeleteTopics]
+    - use: mask      # fields of records, hidden from consumers
+      with: {rules: [{topics: [customers-*], fields: ["$.email"]}]}
+    - use: throttle  # bytes and requests per second, as quotas of brokers
+      with: {limits: [{by: client_id, match: batch-*, fetch_bytes: 10MB}]}
+    - use: telemetry # what clients measure of themselves (KIP-714), at /metrics
+      with: {push_interval: 1m}
     """
     names = [name] if name is not None else filter_names()
     classes = [filter_class(each) for each in names]

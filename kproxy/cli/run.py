@@ -39,11 +39,32 @@ def run(
 
     \b
     kproxy run --listen :19092 --bootstrap kafka:9092
-    kproxy run -c kproxy.yaml
+    kproxy run --listen :19092 --bootstrap kafka:9092 --log kafka.jsonl
     kproxy run --listen :19092 --bootstrap kafka:9092 --fault leader_moved
+    kproxy run -c kproxy.yaml
+
+    Clients whose bootstrap address has port 19092 reach the cluster through kproxy. Broker n is served on port 19093 + n,
+    the same after every restart. Every address of a broker in responses (Metadata, FindCoordinator, DescribeCluster, the
+    leader hints of Produce and Fetch) is rewritten, and one that cannot be mapped is withheld. All other bytes are
+    forwarded unchanged, also APIs and versions that kproxy does not know; these are counted.
+
+    --log and --capture are rotated by size and age, and kproxy decode and report read both. --admin serves /metrics
+    (Prometheus), /connections, /filters, /config (without secrets), /healthz for liveness, and /readyz for readiness:
+    503 with the reason until a broker of every cluster was reached. --outlive is for a sidecar: it serves until its
+    application has disconnected.
+
+    Workers forward, and read only the size and the header of each frame. A copy of the bytes goes through shared memory to
+    another process, the analyzer, which decodes it. If that is slow or dies, traffic is not affected, and it is started
+    again. What is too much for it is left out, first the ends of bodies, then whole exchanges: exchanges in the log +
+    kproxy_exchanges_left_out_total = kproxy_requests_total, exactly.
+
+    kproxy check --help tells of the configuration file: TLS on both sides, several clusters, filters, other ways to
+    address brokers, the PROXY protocol, SOCKS5 and HTTP CONNECT, limits, traces.
 
     SIGTERM or Ctrl-C: answer the requests in flight, then end; a second one ends at once. SIGHUP or a change of the file
-    loads the configuration again; if it has mistakes, they are logged and the previous configuration stays.
+    loads the configuration again without closing a connection; if it has mistakes, they are logged and the previous
+    configuration stays. Certificates are loaded again when their files change. The log goes to standard error: a JSON
+    object a line, or text on a terminal.
     """
     options = Options(
         file=config,

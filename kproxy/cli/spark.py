@@ -27,7 +27,21 @@ def kproxy_spark() -> None:
     kproxy-spark ingest -o tables --follow --checkpoint check /var/log/kproxy
     kproxy-spark report tables
 
-    On a cluster: spark-submit --archives kproxy.tar.gz#environment ...; see README.md.
+    Inputs may be in object stores: s3://, gs:// and abfss:// through pyarrow, all other schemes (s3a://, hdfs://) through
+    Spark's Hadoop. The output is a directory that the driver and all executors see, or a URI of Spark's Hadoop, with
+    --staging DIR where the executors share a disk.
+
+    On a cluster the executors need kproxy with its compiled extension: an environment made on the same system and with the
+    same Python as theirs, sent along or at the same path on all machines:
+
+    \b
+    python3 -m venv environment
+    environment/bin/pip install 'kproxy[spark]' venv-pack
+    environment/bin/venv-pack -p environment -o kproxy.tar.gz
+    PYSPARK_DRIVER_PYTHON=environment/bin/python \\
+      PYSPARK_PYTHON=./environment/bin/python spark-submit \\
+      --master spark://HOST:7077 --archives kproxy.tar.gz#environment \\
+      deploy/spark/job.py ingest -o /shared/tables '/shared/captures/*.pcapng'
     """
 
 

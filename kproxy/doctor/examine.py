@@ -12,14 +12,15 @@ from kproxy.doctor.running import Running, examine_running, examine_through, loo
 from kproxy.filters.loading import BUILT_IN
 
 
-async def examine(config: Config, patience: float) -> AsyncIterator[Finding]:
+async def examine(config: Config, patience: float, *, whole: bool = True) -> AsyncIterator[Finding]:
     """Examine what *config* would run, or does run already where its admin server answers.
 
-    *patience*: seconds to wait for one answer; a whole broker has twice as much.
+    *patience*: seconds to wait for one answer; a whole broker has twice as much. *whole*: *config* is all of the
+    configuration, so that one that runs has to be the same; False where a person named a few options of it.
     """
     running = await asyncio.to_thread(look_for, config.admin, patience) if config.admin else None
     if running:
-        for finding in examine_running(running, redacted(config, BUILT_IN)):
+        for finding in examine_running(running, redacted(config, BUILT_IN) if whole else None):
             yield finding
     else:
         where = f"at {config.admin}" if config.admin else "here (no admin address)"

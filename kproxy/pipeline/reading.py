@@ -34,6 +34,15 @@ def read(
         for event in kproxy.read("trace.pcapng", where='apiName == "Fetch"'):
             print(event.client_id, event.request_body().max_bytes)
 
+    Events are `Exchange` (a request and its response, or one of them), `Gap`, `BadFrame`, `Note`, `SaslToken`, `Tls`, `NotKafka`:
+
+        >>> events = kproxy.read("captures/06-sasl-scram.pcap")
+        >>> login = next(event for event in events if isinstance(event, kproxy.Exchange) and event.api_name == "SaslAuthenticate")
+        >>> events.bodies(login).request
+        b'{"authBytes":"(withheld)"}'
+        >>> sum(1 for event in events), events.summary
+        (38, ['82 frames in 41 exchanges on 5 connections; none undecoded, no gaps'])
+
     Args:
         paths: pcap, pcapng or decoded log (JSON lines), plain, gzip or zstd; "-" is standard input.
         where: a condition (CEL) on the fields of the decoded log; only events for which it is true are given.

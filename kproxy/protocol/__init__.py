@@ -6,6 +6,24 @@ No I/O beyond reading the data files of this package, no clock, no state between
     request_message(ApiKey.FETCH)   -> the Message of an API; response_message likewise
     read_request_header(data)       -> RequestHeader; read_response_header likewise
 
+    >>> heartbeat = message("HeartbeatRequest")
+    >>> print(heartbeat.versions, heartbeat.flexible_versions)
+    0-4 4+
+    >>> request = heartbeat.from_json(4, '{"groupId": "orders", "generationId": 7, "memberId": "m-1", "groupInstanceId": null}')
+    >>> data = heartbeat.encode(4, request)
+    >>> data.hex()
+    '076f726465727300000007046d2d310000'
+    >>> heartbeat.decode(4, data).generation_id
+    7
+    >>> heartbeat.to_json(4, data)
+    b'{"groupId":"orders","generationId":7,"memberId":"m-1","groupInstanceId":null}'
+    >>> heartbeat.decode(4, data[:-3])
+    Traceback (most recent call last):
+    kproxy.errors.Truncated: HeartbeatRequest v4: memberId: needs 3 bytes, 2 left (at byte 12)
+
+Any bytes result in a value or in a DecodeError that names message, version, field and byte. Unknown tagged fields are kept and
+written back in their place.
+
 Map
 
     facts.txt         every message, version, field, error code, as Kafka's jars define them; by kproxy.extract, one line a field

@@ -2,6 +2,11 @@
 
     register(spark)
     spark.read.format("kproxy").option("table", "exchanges").load("captures/*.pcapng.zst")
+    spark.readStream.format("kproxy").option("table", "errors").load("/var/log/kproxy/kafka.*.jsonl*")
+
+Options: table, records, bodies, where, keylog as `kproxy decode` has them; partitions: tasks that share the connections of each
+file; mode: permissive, or failfast for damaged files; of streams maxFilesPerTrigger, and settled: seconds without a change after
+which a file is complete (2).
 
 A partition is a file, or with the option ``partitions`` a share of the connections of one (see whole.py). There is no shuffle
 inside a data source, so that every share reads the whole file: a capture of many gigabytes is for ``kproxy-spark ingest``.

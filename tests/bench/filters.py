@@ -140,24 +140,30 @@ class Side:
 
     def run(self, load: Load, seconds: float) -> tuple[int, float]:
         """Requests that were answered, and the CPU seconds of the worker for them."""
-        host, _, port = self.proxy.bootstrap().rpartition(":")
-        sockets = [socket.create_connection((host, int(port))) for _ in range(load.connections)]
-        counts = [0] * load.connections
-        before, until = self.cpu(), time.monotonic() + seconds
-        threads = [
-            threading.Thread(target=_send, args=(connected, load, until, counts, number))
-            for number, connected in enumerate(sockets)
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        before = self.cpu()
+        count = drive(self.proxy.bootstrap(), load, seconds)
         spent = self.cpu() - before
-        for connected in sockets:
-            connected.close()
-        if not all(counts):
+        if not count:
             raise RuntimeError(f"{self.name}: {load.name} was not answered: {self.proxy.said()}")
-        return sum(counts), spent
+        return count, spent
+
+
+def drive(address: str, load: Load, seconds: float) -> int:
+    """Send a load for so long; how many requests were answered, 0 where any connection got no answer."""
+    host, _, port = address.rpartition(":")
+    sockets = [socket.create_connection((host, int(port))) for _ in range(load.connections)]
+    counts, until = [0] * load.connections, time.monotonic() + seconds
+    threads = [
+        threading.Thread(target=_send, args=(connected, load, until, counts, number))
+        for number, connected in enumerate(sockets)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for connected in sockets:
+        connected.close()
+    return sum(counts) if all(counts) else 0
 
 
 def _parent(pid: int) -> int:

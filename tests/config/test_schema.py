@@ -1,5 +1,6 @@
 """The schema is one by its own meta-schema, and agrees with the parser about what is right."""
 
+import inspect
 import re
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ import jsonschema
 import pytest
 import yaml
 
+from kproxy.cli.check import check
 from kproxy.config.checks import check_values
 from kproxy.config.convert import Conversion
 from kproxy.config.ports import check_ports
@@ -32,11 +34,12 @@ def both(config: dict[str, Any]) -> tuple[bool, bool]:
     return VALIDATOR(config_schema()).is_valid(config), taken
 
 
-EXAMPLES = re.findall(r"```yaml\n(clusters:.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+IN_README = re.findall(r"```yaml\n(clusters:.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+IN_HELP = re.findall(r"^clusters:\n.*?(?=\n\n)", inspect.cleandoc(check.help or ""), re.MULTILINE | re.DOTALL)
 
 
-@pytest.mark.parametrize(("example", "name"), list(zip(EXAMPLES, ("orders", "a"), strict=True)))
-def test_the_examples_of_the_readme_are_right(example: str, name: str) -> None:
+@pytest.mark.parametrize(("example", "name"), list(zip([*IN_README, *IN_HELP], ("orders", "orders"), strict=True)))
+def test_the_examples_of_readme_and_help_are_right(example: str, name: str) -> None:
     """But for what they name on a machine: files, and a filter of somebody's company."""
     assert list(VALIDATOR(config_schema()).iter_errors(yaml.safe_load(example))) == []
     conversion = Conversion()

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 import kproxy.filters
+from kproxy.cli.filters import filters
 from kproxy.config.reading import parse_config
 from kproxy.errors import ConfigError
 from kproxy.filters.contract import Answer, Send
@@ -61,11 +62,10 @@ def test_a_mistake_in_its_options_has_its_line(configuration: str) -> None:
     }
 
 
-def test_the_filters_of_the_readme_load() -> None:
+def test_the_filters_of_the_help_load() -> None:
     """Each with the options it shows."""
-    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-    (shown,) = re.findall(r"```yaml\n(    filters:\n.*?)```", readme, re.DOTALL)
-    uses = yaml.safe_load(shown)["filters"]
+    (_, shown) = inspect.cleandoc(filters.help or "").split("filters:\n")
+    uses = yaml.safe_load(shown)
     assert [load_filter(use["use"], use["with"]).name for use in uses] == [
         "audit",
         "deny",

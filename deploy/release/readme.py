@@ -1,0 +1,168 @@
+"""What is made of README.md: its picture and its table of APIs. `--check` says whether both are what kproxy gives today.
+
+    pip install -e '.[report]' && python deploy/release/readme.py
+
+The picture is a terminal in which COMMANDS were run; the table is from the facts: which versions of an API the brokers of a
+release offer, all of which kproxy decodes.
+"""
+
+import argparse
+import difflib
+import fcntl
+import html
+import io
+import os
+import pty
+import re
+import shlex
+import struct
+import subprocess
+import sys
+import termios
+from contextlib import suppress
+from itertools import groupby
+from pathlib import Path
+
+from rich.console import Console
+from rich.terminal_theme import TerminalTheme
+from rich.text import Text
+
+from kproxy.analyses.facts import FACTS_TABLES
+from kproxy.protocol.facts import facts
+
+ROOT = Path(__file__).parents[2]
+README, PICTURE = ROOT / "README.md", Path(__file__).with_name("terminal.svg")
+COLUMNS = 118  # of the terminal
+GROUP, OLD = "captures/03-classic-rebalance-range.pcap", "captures/08-old-broker-0.9-format0.pcap"
+COMMANDS = {  # and how many lines of each are shown
+    f"""kproxy decode --where 'apiName == "JoinGroup" || size(errors) > 0' {GROUP}""": 18,
+    f"kproxy report --only rebalances {GROUP}": 11,
+    f"kproxy report --target 4.0 {OLD}": 6,
+}
+FOUND = 4  # exit status of a report that found what was asked for
+RELEASES = ("0.8.2", "0.9.0", "0.11.0", "1.1", "2.0", "2.8", "3.9", "4.0", "4.3")
+APIS = (
+    *(
+        "Produce",
+        "Fetch",
+        "Metadata",
+        "ApiVersions",
+        "OffsetCommit",
+        "JoinGroup",
+        "ConsumerGroupHeartbeat",
+        "ShareFetch",
+    ),
+    *(
+        "StreamsGroupHeartbeat",
+        "EndTxn",
+        "SaslAuthenticate",
+        "CreateTopics",
+        "IncrementalAlterConfigs",
+        "PushTelemetry",
+    ),
+    *("LeaderAndIsr", "Vote"),
+)
+TABLE = re.compile(r"(?<=<!-- made by deploy/release/readme\.py -->\n).*?(?=<!-- until here -->)", re.DOTALL)
+TEXT = re.compile(r'<text class="[^"]*" x="[^"]*" y="([^"]*)"[^>]*>([^<]*)</text>')
+FONT = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)  # loaded from another host: pictures in pages may not
+DARK, LIGHT = "48 4f 58,ff 7b 72,7e e7 87,e2 b4 54,79 c0 ff,d2 a8 ff,76 e3 ea,c9 d1 d9", "16 1b 22,c9 d1 d9"
+
+
+def colours(text: str) -> list[tuple[int, int, int]]:
+    """Colours as rich wants them."""
+    return [(code[0], code[1], code[2]) for code in map(bytes.fromhex, text.split(","))]
+
+
+def main() -> int:
+    """Make both, or with --check compare them."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing; exit 1, with the difference, if one is not current"
+    )
+    checked: bool = parser.parse_args().check
+    readme = README.read_text(encoding="utf-8")
+    picture = drawn(recorded())
+    current = TABLE.sub(lambda _: api_table(), readme)
+    if not checked:
+        README.write_text(current, encoding="utf-8")
+        PICTURE.write_text(picture, encoding="utf-8")
+        return 0
+    stale = [
+        *difference(README.name, readme, current),
+        *difference(PICTURE.name, shown(PICTURE.read_text(encoding="utf-8")), shown(picture)),
+    ]
+    print("\n".join(stale) or "both are current")
+    return 1 if stale else 0
+
+
+def api_table() -> str:
+    """A row for each of APIS and a column for each of RELEASES, with the versions; the last row counts all APIs."""
+    offered: dict[tuple[str, str], str] = {}
+    for release, key, name, least, most in FACTS_TABLES["api_versions"].rows():
+        offered[str(release), str(name)] = str(least) if least == most else f"{least}-{most}"
+        decoded = facts().apis[int(str(key))].versions
+        assert least in decoded and most in decoded, f"{name} of {release} is offered and not decoded"
+    missing = [name for name in (*RELEASES, *APIS) if not any(name in at for at in offered)]
+    assert not missing, f"the facts do not have {', '.join(missing)}"
+    rows = [
+        ["API", *RELEASES],
+        ["---"] * (len(RELEASES) + 1),
+        *([name, *(offered.get((release, name), "") for release in RELEASES)] for name in APIS),
+        ["*APIs in all*", *(str(sum(at == release for at, _ in offered)) for release in RELEASES)],
+    ]
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
+def recorded() -> str:
+    """What a terminal shows of COMMANDS, with its escape sequences."""
+    text = ""
+    for command, most in COMMANDS.items():
+        lines = printed(command).splitlines()
+        more = ["\x1b[2m…\x1b[0m"] if len(lines) > most else []
+        text += "\n".join([f"\x1b[32m$\x1b[0m \x1b[1m{command}\x1b[0m", *lines[:most], *more, "\n"])
+    return text.rstrip()
+
+
+def printed(command: str) -> str:
+    """What a command prints on a terminal of COLUMNS columns. Raises CalledProcessError if it fails."""
+    program, *words = shlex.split(command)
+    assert program == "kproxy"
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, COLUMNS, 0, 0))
+    settings = {"TERM": "xterm-256color", "LANG": "C.UTF-8", "PYTHONPATH": str(ROOT)}
+    environment = {name: text for name, text in os.environ.items() if name not in ("NO_COLOR", "COLUMNS", "LINES")}
+    run = [sys.executable, "-m", "kproxy", *words]
+    with subprocess.Popen(run, cwd=ROOT, env=environment | settings, stdout=theirs, stderr=theirs) as process:
+        os.close(theirs)
+        data = b""
+        with suppress(OSError), open(ours, "rb", buffering=0) as stream:  # noqa: PTH123 - a descriptor; EIO at its end
+            while more := stream.read(65_536):
+                data += more
+    if process.returncode not in (0, FOUND):
+        raise subprocess.CalledProcessError(process.returncode, command, data)
+    return data.decode().replace("\r\n", "\n")
+
+
+def drawn(text: str) -> str:
+    """The terminal as SVG."""
+    console = Console(record=True, width=COLUMNS, file=io.StringIO(), force_terminal=True, color_system="standard")
+    console.print(Text.from_ansi(text), soft_wrap=True)
+    return FONT.sub(
+        "", console.export_svg(title="kproxy", theme=TerminalTheme(*colours(LIGHT), colours(DARK)), unique_id="kproxy")
+    )
+
+
+def shown(picture: str) -> str:
+    """The lines of text in the picture."""
+    cells = [(float(y), html.unescape(cell).replace("\xa0", " ")) for y, cell in TEXT.findall(picture)]
+    return "".join(f"{''.join(cell for _, cell in line)}\n" for _, line in groupby(cells, key=lambda cell: cell[0]))
+
+
+def difference(name: str, kept: str, made: str) -> list[str]:
+    """The lines that differ; none if they are the same."""
+    lines = difflib.unified_diff(kept.splitlines(), made.splitlines(), name, f"{name} made now", lineterm="", n=0)
+    return list(lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
