@@ -41,12 +41,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from kproxy.output.client_metrics import ClientSeries
 from kproxy.output.metrics import Metrics, Scrape
-from kproxy.protocol.addresses import parse_ip
 from kproxy.proxy.messages import AnalyzerCounts, ClusterState, Connection
 from kproxy.proxy.shared_counts import FilterCount
+from kproxy.proxy.supervisor.browser_guard import BrowserGuard
 from kproxy.proxy.tap.counters import Counters
 
-LOOPBACK = frozenset({"localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback"})
 STALE = 5 * 10**9  # ns without counts, which come each second, after which the analyzer counts as gone
 DEFAULT_LIMIT, MOST_LIMIT = 1_000, 100_000
 HEADERS = [
@@ -121,8 +120,7 @@ def admin_app(source: AdminSource, hosts: Iterable[str] = ()) -> Starlette:
         Route("/filters", shown.filters),
         Route("/config", shown.config),
     ]
-    allowed = LOOPBACK | {host.lower() for host in hosts}
-    return Starlette(routes=routes, middleware=[Middleware(_Guard, hosts=allowed)])
+    return Starlette(routes=routes, middleware=[Middleware(_Guard, guard=BrowserGuard(hosts))])
 
 
 class _Pages:
@@ -201,9 +199,9 @@ class _Pages:
 class _Guard:
     """Refuses requests that are not GET or HEAD, or not for a name of ours."""
 
-    def __init__(self, app: ASGIApp, hosts: frozenset[str]) -> None:
+    def __init__(self, app: ASGIApp, guard: BrowserGuard) -> None:
         self._app = app
-        self._hosts = hosts
+        self._guard = guard
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See the ASGI specification, version 3."""
@@ -222,26 +220,10 @@ class _Guard:
     def _refused(self, scope: Scope) -> Response | None:
         if scope["method"] not in ("GET", "HEAD"):
             return PlainTextResponse("nothing can be changed here\n", 405, {"allow": "GET, HEAD"})
-        named = [value for name, value in scope["headers"] if name == b"host"]
-        if len(named) != 1 or not self._is_ours(named[0].decode("latin-1")):
-            return PlainTextResponse("this is not a name of the admin server; ask it by its address\n", 421)
-        return None
-
-    def _is_ours(self, host: str) -> bool:
-        """Whether a Host header is ours; an IP address always is, as no foreign name led to it."""
-        name = host_name(host)
-        return name in self._hosts or parse_ip(name) is not None
+        refused = self._guard.host_refusal(scope["headers"])
+        return None if refused is None else PlainTextResponse(f"{refused[1]}\n", refused[0])
 
 
 def _wants_json(request: Request) -> bool:
     accepted = request.headers.get("accept", "")
     return request.query_params.get("format") == "json" or accepted.startswith("application/json")
-
-
-def host_name(host: str) -> str:
-    """The host of a Host header (RFC 9110, 7.2): small letters, without its port, brackets and the root's dot; "" for none."""
-    if host.startswith("["):
-        name, bracket, port = host[1:].partition("]")
-        return name if bracket and (not port or port.startswith(":")) else ""
-    name, _, port = host.partition(":")
-    return name.lower().removesuffix(".") if not port or port.isdecimal() else ""

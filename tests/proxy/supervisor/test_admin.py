@@ -22,8 +22,9 @@ from kproxy.filters.contract import ClientMetric
 from kproxy.output.client_metrics import ClientSeries
 from kproxy.proxy.messages import AnalyzerCounts, ClusterState, Connection
 from kproxy.proxy.shared_counts import FilterCount
-from kproxy.proxy.supervisor.admin import admin_app, host_name
+from kproxy.proxy.supervisor.admin import admin_app
 from kproxy.proxy.supervisor.admin_server import AdminServer
+from kproxy.proxy.supervisor.browser_guard import host_name
 from kproxy.proxy.tap.counted import CloseCause, Phase, Total
 from kproxy.proxy.tap.counters import Counters
 from tests.conftest import Require
