@@ -42,6 +42,8 @@ def check_values(config: Config) -> Iterator[Problem]:
     yield from _check_limits(config.limits)
     yield from _check_analysis(config)
     yield from _check_traces(config)
+    if config.page.edits and config.admin is None:
+        yield "page.edits", "breakpoints are set at the admin server: give admin an address, or leave edits out"
 
 
 def parse_node_ids(node_ids: list[int | str]) -> list[int]:

@@ -231,6 +231,34 @@ class Traces(OtlpEndpoint, frozen=True):
     service_name: Annotated[str, Meta(min_length=1, max_length=255), text("service.name of the spans.")] = "kproxy"
 
 
+class Page(Struct, frozen=True):
+    """The page in the browser, at the address of admin."""
+
+    edits: Annotated[
+        bool,
+        text(
+            "Whether a person who has the token in kproxy's log may set breakpoints in the page: stop requests and responses, "
+            "change them, answer them with an error, or drop them. For tests: it changes what clients see."
+        ),
+    ] = False
+    hold: Annotated[
+        Annotated[float, Meta(gt=0, le=300, extra_json_schema={UNIT: "seconds"})],
+        text(
+            "A message that is stopped goes on by itself after so long. Its connection waits; in the page more time can "
+            "be asked for."
+        ),
+    ] = 5.0
+    most_stops: Annotated[
+        int, Meta(ge=1, le=10_000), text("Messages stopped at a time in each worker; others pass.")
+    ] = 1_000
+    most_stopped_size: Annotated[Size, text("Bytes of all messages stopped at a time in each worker; others pass.")] = (
+        67_108_864
+    )
+    away: Annotated[
+        Seconds, text("Breakpoints are removed when no page has asked for what is stopped for so long.")
+    ] = 30.0
+
+
 class Config(Struct, frozen=True):
     """The whole configuration."""
 
@@ -257,6 +285,7 @@ class Config(Struct, frozen=True):
     timeouts: Annotated[Timeouts, text("Timeouts of connections, and of the end.")] = Timeouts()
     analysis: Annotated[Analysis, text("The tap, and what the analyzer writes from it.")] = Analysis()
     metrics: Annotated[Metrics, text("Series of /metrics by names from traffic.")] = Metrics()
+    page: Annotated[Page, text("The page in the browser, at the address of admin.")] = Page()
     traces: Annotated[
         Traces | None,
         text('Exchanges as spans, exported over OTLP; null: none. Needs: pip install "kproxy[otlp]".'),

@@ -13,7 +13,8 @@ def render_summary(config: Config) -> list[str]:
         lines.append(f"spans of {config.traces.sample:.4g} of the exchanges to {config.traces.otlp}")
     workers = "1 worker" if config.workers == 1 else f"{config.workers} workers"
     lines.append(f"{workers}, {_analysis_words(config.analysis)}")
-    lines.append(f"admin on {config.admin}" if config.admin else "no admin server")
+    changes = ", where breakpoints may be set" if config.page.edits else ""
+    lines.append(f"admin on {config.admin}{changes}" if config.admin else "no admin server")
     return lines
 
 

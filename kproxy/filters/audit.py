@@ -31,6 +31,7 @@ from kproxy.protocol.error_codes import ErrorCode
 from kproxy.protocol.facts import facts
 
 STATE = "audit"
+AUDITS = "audits"  # in Runtime.kept: the filters that are in use
 MOST_LOOKED_AT = 100_000  # resources of a request among which chosen topics are looked for
 MOST_ERRORS = 100  # different error codes in a line
 RETRY_S = 0.05
@@ -127,13 +128,22 @@ class Audit(Filter):
     def on_start(self) -> None:
         """Open the journal of this worker."""
         self._journal = self.runtime.journal(self.options.file)
-        if self.options.mode == "block":
+        self.runtime.kept.setdefault(AUDITS, []).append(self)
+        if self.blocks:
             self.runtime.require_journal(self.options.file, True)
 
     def on_stop(self) -> None:
         """Let the journal be; it stays open for the requests that have its numbers."""
-        if self.options.mode == "block":
+        in_use = self.runtime.kept.get(AUDITS, [])
+        if self in in_use:
+            in_use.remove(self)
+        if self.blocks:
             self.runtime.require_journal(self.options.file, False)
+
+    @property
+    def blocks(self) -> bool:
+        """Whether nothing may pass that cannot be written down."""
+        return self.options.mode == "block"
 
     @property
     def journal(self) -> Journal:

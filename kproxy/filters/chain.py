@@ -77,8 +77,7 @@ class Chain:
     """The filters of a virtual cluster in a worker. Requests go through them first to last, responses last to first.
 
     If one of them is ``required``, NarrowApiVersions is put before them; if one needs to know clients or topic ids, Identify
-    behind them, where it is the first to see responses. The first ``built_in`` of ``filters`` are kproxy's
-    own. ``faults`` counts by the name of the filter.
+    behind them, where it is the first to see responses. ``faults`` counts by the name of the filter.
 
     Args:
         filters: in order.
@@ -106,7 +105,6 @@ class Chain:
         self.narrows = any(filter_.required or filter_.refuses for filter_ in listed)
         first = (NarrowApiVersions(listed),) if self.narrows else ()
         self.filters: tuple[Filter, ...] = (*first, *listed, *identifying(listed))
-        self.built_in = sum(isinstance(filter_, BUILT_IN) for filter_ in self.filters)
         self.wait = wait
         self.most_frame_size = most_frame_size
         self.aside = aside
@@ -142,6 +140,16 @@ class Chain:
             filter_.on_stop()
         except Exception as error:
             self.note_fault(filter_, "the end of its use", error)
+
+    @property
+    def fails_closed(self) -> bool:
+        """Whether a filter that kproxy has not put there itself must not be bypassed."""
+        return any(not filter_.fails_open for filter_ in self.filters if not isinstance(filter_, BUILT_IN))
+
+    def forget_wants(self) -> None:
+        """Ask the filters again what they want: one has changed its mind. The plan that was made of it has to be made again."""
+        self._filters_for.clear()
+        self._filters_of_parts.clear()
 
     def wanted(self, direction: Direction, api_key: int, api_version: int) -> Want:
         """Return what to do with frames of an API at a version."""

@@ -20,7 +20,7 @@ from typing import Any
 
 from kproxy.filters.contract import Request
 from kproxy.filters.named_resources import resources_of
-from kproxy.protocol import MessageStruct, request_message
+from kproxy.protocol import MessageStruct, request_message, response_message
 from kproxy.protocol.addresses import split_address
 from kproxy.protocol.expressions import Expression
 from kproxy.protocol.facts import Field, facts
@@ -47,8 +47,8 @@ LISTS = {"topics": "topic", "groups": "group", "transactionalIds": "transactiona
 class Condition:
     """A compiled condition; ``holds`` says whether it holds for a request. Raises ValueError for one that is no CEL."""
 
-    def __init__(self, text: str, about: str = "when") -> None:
-        self._expression = Expression(text, NAMES, about)
+    def __init__(self, text: str, about: str = "when", names: tuple[str, ...] = NAMES) -> None:
+        self._expression = Expression(text, names, about)
         self.text = text
         self.is_for_each_topic = "topic" in self._expression.names
         self.needs_topics = not {"topic", "topics", "resources", "request"}.isdisjoint(self._expression.names)
@@ -120,13 +120,15 @@ class Subject(dict[str, Any]):
         return list(dict.fromkeys(resource["name"] for resource in self.named if resource["type"] == kind))
 
 
-def fields_of(api_key: int, api_version: int, message: MessageStruct, topic_names: Any) -> dict[str, Any]:
-    """The body of a request as Kafka's JSON names it, without bytes and records."""
-    return dict(_members(_fields(api_key, api_version), message, api_version, topic_names))
+def fields_of(
+    api_key: int, api_version: int, message: MessageStruct, topic_names: Any, *, of_response: bool = False
+) -> dict[str, Any]:
+    """The body of a request, or a response, as Kafka's JSON names it, without bytes and records."""
+    return dict(_members(_fields(api_key, api_version, of_response), message, api_version, topic_names))
 
 
-def _fields(api_key: int, api_version: int) -> tuple[Field, ...]:
-    found = request_message(api_key)
+def _fields(api_key: int, api_version: int, of_response: bool = False) -> tuple[Field, ...]:
+    found = response_message(api_key) if of_response else request_message(api_key)
     layouts = facts().layouts(found.name) if found is not None else ()
     return next((layout.fields for layout in layouts if api_version in layout.versions), ())
 

@@ -74,10 +74,11 @@ def load_chain(
     clock: Callable[[], int] = lambda: 0,
     runtime: Runtime | None = None,
     again: bool = False,
+    before: Sequence[Filter] = (),
 ) -> Chain:
     """The chain of a virtual cluster: RewriteAddresses first where addresses are rewritten, so that it has the last word
     on responses; then what the configuration lists. *again*: read the modules of filters that are not kproxy's own again.
-    Raises UsageError.
+    *before*: filters of kproxy's own that stand before all others. Raises UsageError.
     """
     if again:
         read_again(use.use for use in cluster.filters)
@@ -92,7 +93,7 @@ def load_chain(
     others = [filter_ for filter_ in filters if not isinstance(filter_, RewriteAddresses)]
     first = [RewriteAddresses()] if cluster.addresses.mode in MODES_THAT_REWRITE else []
     return Chain(
-        [*first, *others],
+        [*before, *first, *others],
         wait=wait,
         most_frame_size=most_frame_size,
         aside=aside,

@@ -20,7 +20,7 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from kproxy.protocol.addresses import parse_ip
-from kproxy.proxy.supervisor.admin import LOOPBACK, host_name
+from kproxy.proxy.supervisor.browser_guard import LOOPBACK, host_name
 
 COOKIE = "kproxy_token"  # and the port: cookies are shared by all ports of a host
 TOKEN_HEADER = b"x-kproxy-token"

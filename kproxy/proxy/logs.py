@@ -52,6 +52,10 @@ KEYS = {
     "workers": "how many workers",
     "analysis": "whether the analyzer runs",
     "bytes": "a size",
+    "url": "address of the page, with the token",
+    "by": "address of the browser of the person who did it",
+    "action": "what a person did with a stopped message",
+    "fields": "paths of fields that a person has changed",
     "logger": "the library whose event it is",
 }
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}

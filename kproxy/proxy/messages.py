@@ -1,15 +1,18 @@
 """Messages between the supervisor and its children: JSON lines on a channel (channel.py), each with its type.
 
-    ToWorker        Configure, Brokers, Learned, ReloadCertificates, ListConnections, Drain
+    ToWorker        Configure, Brokers, Learned, ReloadCertificates, ListConnections, Drain, UseBreakpoints, ShowStop, Decide,
+                    ResumeAll
     ToAnalyzer      Configure, ForgetWorker, Drain
     ToSupervisor    Ready, Failed, LogEvent, Drained, Brokers, Learned, BrokerReach, ClientMetrics, Connections,
-                    JournalState, Alive, AnalyzerCounts, AnalyzerSeries
+                    JournalState, Alive, AnalyzerCounts, AnalyzerSeries, Stopped, StopEnded, StopAnswer
 
-A Configure is answered by Ready or Failed, in order; ListConnections by Connections. To add a message: add its Struct
+A Configure is answered by Ready or Failed, in order; ListConnections by Connections; ShowStop and Decide by StopAnswer.
+To add a message: add its Struct
 here and to the union of its receiver, and handle it there (worker.py, analyzer/process.py, supervisor/child.py and fleet.py). A
 child may be newer than its supervisor, after an upgrade on disk: unknown fields are ignored, an unknown type is logged.
 """
 
+from collections.abc import Iterator
 from typing import Self, TypeAlias
 
 import msgspec
@@ -19,6 +22,9 @@ from kproxy.config import Config
 from kproxy.filters.contract import ClientMetric
 
 BrokerAddress: TypeAlias = tuple[int, str, int]  # node id, host, port
+STOP_PART = (
+    512 * 1024
+)  # bytes of a stopped message in one message of the channel, as base64 well below its longest line
 LONGEST_REASON = 10_000  # characters of why a configuration cannot be used
 LogValue: TypeAlias = str | int | float | bool | list[str | int | float | bool | None] | None
 
@@ -63,6 +69,51 @@ class ListConnections(Message, frozen=True, tag="list_connections"):
     """Send the open connections."""
 
     id: int
+
+
+class SetBreakpoint(Struct, frozen=True):
+    """A breakpoint, see kproxy.filters.breakpoints."""
+
+    condition: str
+    direction: str  # request or response
+
+
+class UseBreakpoints(Message, frozen=True, tag="use_breakpoints"):
+    """Stop what these breakpoints meet, and no more what those before met."""
+
+    breakpoints: list[SetBreakpoint]
+
+
+class ShowStop(Message, frozen=True, tag="show_stop"):
+    """Send the bytes of a stopped message."""
+
+    question: int  # number of the answer
+    id: str
+
+
+class Decide(Message, frozen=True, tag="decide"):
+    """Do something with a stopped message. The bytes of one that replaces it come in parts, the last one with the rest."""
+
+    question: int
+    id: str
+    action: str  # of kproxy.filters.breakpoints.decision, or "keep": more time
+    by: str  # address of the browser
+    error: int = 0
+    seconds: float = 0.0  # of keep: from now
+    part: bytes = b""
+    more: bool = False  # another part follows
+
+    def parts(self, body: bytes) -> Iterator[Self]:
+        """The messages with these bytes."""
+        for start in range(0, len(body) or 1, STOP_PART):
+            part, more = body[start : start + STOP_PART], start + STOP_PART < len(body)
+            yield type(self)(self.question, self.id, self.action, self.by, self.error, self.seconds, part, more)
+
+
+class ResumeAll(Message, frozen=True, tag="resume_all"):
+    """Let all stopped messages go on as they came."""
+
+    by: str  # address of the browser; "": nobody asked for it
 
 
 # To the analyzer
@@ -186,6 +237,49 @@ class Connections(Message, frozen=True, tag="connections"):
     more: bool  # another part follows
 
 
+class Stop(Struct, frozen=True):
+    """A stopped message, as /page/api/stops shows it."""
+
+    id: str  # unique over all workers and their restarts
+    cluster: str
+    connection: int
+    client: str
+    broker: str
+    principal: str | None
+    client_id: str | None
+    direction: str
+    api_key: int
+    api_version: int
+    correlation_id: int
+    size: int  # bytes, without header
+    condition: str  # of the breakpoint
+    expects_response: bool
+    can_fail: bool  # whether it can be answered with an error
+    stopped_ms: int  # since the epoch
+    resumes_ms: int  # when it goes on by itself
+
+
+class Stopped(Message, frozen=True, tag="stopped"):
+    """A message is stopped; or it is stopped for longer than was told."""
+
+    stop: Stop
+
+
+class StopEnded(Message, frozen=True, tag="stop_ended"):
+    """A message is stopped no more."""
+
+    id: str
+
+
+class StopAnswer(Message, frozen=True, tag="stop_answer"):
+    """The answer to ShowStop or Decide, or a part of it."""
+
+    question: int
+    part: bytes = b""
+    more: bool = False  # another part follows
+    refused: str = ""  # why it was not done
+
+
 class Alive(Message, frozen=True, tag="alive"):
     """The worker's loop turns: once a second. Of the analyzer AnalyzerCounts says the same (supervisor/watchdog.py)."""
 
@@ -242,10 +336,31 @@ class AnalyzerSeries(Message, frozen=True, tag="series"):
     is_gauge: bool = False  # the numbers are those of the moment; else they grow while the analyzer runs
 
 
-ToWorker: TypeAlias = Configure | Brokers | Learned | ReloadCertificates | ListConnections | Drain
+ToWorker: TypeAlias = (
+    Configure
+    | Brokers
+    | Learned
+    | ReloadCertificates
+    | ListConnections
+    | Drain
+    | UseBreakpoints
+    | ShowStop
+    | Decide
+    | ResumeAll
+)
 ToAnalyzer: TypeAlias = Configure | ForgetWorker | Drain
 # What of ToSupervisor a Child does not handle itself, and passes on to the Fleet.
 ToFleet: TypeAlias = (
-    Brokers | Learned | BrokerReach | JournalState | ClientMetrics | Connections | AnalyzerCounts | AnalyzerSeries
+    Brokers
+    | Learned
+    | BrokerReach
+    | JournalState
+    | ClientMetrics
+    | Connections
+    | AnalyzerCounts
+    | AnalyzerSeries
+    | Stopped
+    | StopEnded
+    | StopAnswer
 )
 ToSupervisor: TypeAlias = Ready | Failed | LogEvent | Drained | Alive | ToFleet

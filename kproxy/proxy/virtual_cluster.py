@@ -18,8 +18,10 @@ import os
 import random
 import socket
 import time
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import Callable, Coroutine, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from kproxy.config import Cluster, Config
 from kproxy.errors import UpstreamError, UsageError
@@ -46,7 +48,7 @@ from kproxy.proxy.link_description import broker_of, client_of, connection_row, 
 from kproxy.proxy.link_opening import LinkOpener
 from kproxy.proxy.logs import log
 from kproxy.proxy.memory_reserve import OF_THIS_PROCESS
-from kproxy.proxy.messages import Brokers, Connection, Message
+from kproxy.proxy.messages import Brokers, Connection, Message, SetBreakpoint
 from kproxy.proxy.network.lingering_close import LingeringClose
 from kproxy.proxy.network.listening import ListenError, listen
 from kproxy.proxy.network.socket_addresses import to_sockaddr
@@ -55,6 +57,11 @@ from kproxy.proxy.reachability import Reach, Reachability
 from kproxy.proxy.shared_counts import SharedCounts
 from kproxy.proxy.shared_sets import SharedSets
 from kproxy.proxy.tap.counted import CloseCause, Total
+
+if TYPE_CHECKING:
+    from kproxy.filters.breakpoints.breakpoint import Breakpoint
+    from kproxy.filters.breakpoints.filter import Breakpoints
+    from kproxy.proxy.stops import Stops
 
 ACCEPT_PAUSE_S = 0.1  # when the process has no file descriptor left
 ACCEPT_REPORT_S = 60.0  # until it is reported again
@@ -76,6 +83,7 @@ class VirtualCluster:
         journals: of the process, which filters write.
         counts: what filters count, in all workers.
         exporters: of the process, for what filters export.
+        stops: of the process, where the configuration allows edits; and the breakpoints that are set.
     """
 
     def __init__(
@@ -88,7 +96,12 @@ class VirtualCluster:
         journals: Journals | None = None,
         counts: SharedCounts | None = None,
         exporters: Exporters | None = None,
+        stops: "Stops | None" = None,
+        breakpoints: Sequence[SetBreakpoint] = (),
     ) -> None:
+        self._stops = stops
+        self._set_breakpoints = breakpoints
+        self._breakpoints: Breakpoints | None = None
         self.worker = worker
         self.admission = admission
         self._address = parse_address(cluster.listen, any_host=True)
@@ -118,26 +131,48 @@ class VirtualCluster:
 
     def configure(self, cluster: Cluster, config: Config, reload_filters: bool = False) -> None:
         """Use a configuration for what begins from now on. Raises UsageError, and then nothing has changed."""
-        chain = self._load_chain(cluster, config, reload_filters)
+        breakpoints = self._make_breakpoints(config)
+        chain = self._load_chain(cluster, config, reload_filters, breakpoints)
         opener = LinkOpener.of(cluster, config, self.worker.counters, self.brokers, self.reachability, self.facts_of)
         before = self._filters.chain
         self._filters.use_chain(chain)
         before.stop()
         self.cluster, self.config, self.opener = cluster, config, opener
+        self._breakpoints = breakpoints
         self.limits = LinkLimits(config)
-        self._strict = any(not filter_.fails_open for filter_ in chain.filters[chain.built_in :])
-        analysis = config.analysis
-        sample = analysis.sample
+        self._strict = chain.fails_closed
+        sample = config.analysis.sample
         self.sampler = None if sample >= 1.0 else lambda: random.random() < sample
-        keys = {api.name: key for key, api in facts().apis.items()}
-        tapped = {keys[name] for name in analysis.apis} if analysis.apis else None
-        self.plan = Plan(chain, tapped, analysis.snaplen)
-        for link in self.links():
-            link.use_plan(self.plan)
+        self._make_plan()
         self._set_targets()
         self.reachability.use(cluster)
 
-    def _load_chain(self, cluster: Cluster, config: Config, again: bool) -> Chain:
+    def _make_plan(self) -> None:
+        """Make the plan of the chain in use, for all links."""
+        analysis = self.config.analysis
+        keys = {api.name: key for key, api in facts().apis.items()}
+        tapped = {keys[name] for name in analysis.apis} if analysis.apis else None
+        self.plan = Plan(self._filters.chain, tapped, analysis.snaplen)
+        for link in self.links():
+            link.use_plan(self.plan)
+
+    def _make_breakpoints(self, config: Config) -> "Breakpoints | None":
+        """The filter that stops messages, where the configuration allows edits."""
+        if not config.page.edits or self._stops is None:
+            return None
+        from kproxy.filters.breakpoints.filter import Breakpoints  # noqa: PLC0415 - most workers do without it
+
+        return Breakpoints(_breakpoints(self._set_breakpoints), self._stops.of_cluster(self._runtime.cluster))
+
+    def use_breakpoints(self, breakpoints: Sequence[SetBreakpoint]) -> None:
+        """Stop what these meet. Raises ValueError."""
+        self._set_breakpoints = breakpoints
+        if self._breakpoints is not None:
+            self._breakpoints.use(_breakpoints(breakpoints))
+            self._filters.chain.forget_wants()
+            self._make_plan()
+
+    def _load_chain(self, cluster: Cluster, config: Config, again: bool, breakpoints: "Breakpoints | None") -> Chain:
         """Load the filters. Raises UsageError that begins with the path of the filter in the configuration."""
         try:
             return load_chain(
@@ -149,6 +184,7 @@ class VirtualCluster:
                 clock=time.monotonic_ns,
                 runtime=self._runtime,
                 again=again,
+                before=[] if breakpoints is None else [breakpoints],
             )
         except UsageError as error:
             raise UsageError(f"clusters[{config.clusters.index(cluster)}].{error}") from error
@@ -519,6 +555,12 @@ class LinkLimits:
         self.unauthenticated_frame_size = config.limits.unauthenticated_frame_size
         self.held_frame_size = config.limits.held_frame_size
         self.in_flight = MOST_IN_FLIGHT
+
+
+def _breakpoints(breakpoints: Sequence[SetBreakpoint]) -> "list[Breakpoint]":
+    from kproxy.filters.breakpoints.breakpoint import Breakpoint  # noqa: PLC0415 - as the filter
+
+    return [msgspec.convert(msgspec.structs.asdict(one), Breakpoint) for one in breakpoints]
 
 
 def clock_offset() -> int:

@@ -9,12 +9,12 @@ import itertools
 import logging
 import os
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import uvloop
 
-from kproxy.config import Cluster, Config
+from kproxy.config import Cluster, Config, Page
 from kproxy.errors import KproxyError
 from kproxy.proxy.admission import Admission
 from kproxy.proxy.aside import end as end_aside
@@ -30,6 +30,7 @@ from kproxy.proxy.messages import (
     ClientMetrics,
     Configure,
     Connections,
+    Decide,
     Drain,
     Drained,
     Failed,
@@ -39,7 +40,11 @@ from kproxy.proxy.messages import (
     Message,
     Ready,
     ReloadCertificates,
+    ResumeAll,
+    SetBreakpoint,
+    ShowStop,
     ToWorker,
+    UseBreakpoints,
 )
 from kproxy.proxy.otlp.exporters import FLUSH_S, Exporters
 from kproxy.proxy.scheduling import take_short_slices
@@ -49,6 +54,9 @@ from kproxy.proxy.tap.counters import Counters
 from kproxy.proxy.tap.ring import TapWriter
 from kproxy.proxy.tap.shared_limits import SharedLimits
 from kproxy.proxy.virtual_cluster import VirtualCluster, clock_offset
+
+if TYPE_CHECKING:
+    from kproxy.proxy.stops import Stops
 
 TICK_S = 0.25
 ALIVE_TICKS = 4  # ticks after which the supervisor is told that the loop turns
@@ -86,7 +94,11 @@ class Forwarding:
         self._config: Config | None = None
         self._draining: asyncio.Task[None] | None = None
         self._background: set[asyncio.Future[Any]] = set()
-        self._changes: asyncio.Queue[Configure | Brokers | Learned | ReloadCertificates] = asyncio.Queue()
+        self._changes: asyncio.Queue[Configure | Brokers | Learned | ReloadCertificates | UseBreakpoints] = (
+            asyncio.Queue()
+        )
+        self._stops: Stops | None = None  # made when the configuration allows edits
+        self._breakpoints: list[SetBreakpoint] = []
 
     async def run(self) -> None:
         """Run until everything is drained or the supervisor is gone."""
@@ -105,7 +117,7 @@ class Forwarding:
             end_aside()
 
     async def _receive(self, changing: asyncio.Task[None]) -> None:
-        """Receive messages until the channel ends. Drain and ListConnections do not wait for changes, which queue."""
+        """Receive messages until the channel ends. Only what changes the clusters waits for such changes before."""
         async for message in self._channel:
             match message:
                 case Drain(seconds):
@@ -114,6 +126,9 @@ class Forwarding:
                     self._draining = asyncio.ensure_future(self._drain(seconds))
                 case ListConnections(id):
                     await self._list_connections(id)
+                case ShowStop() | Decide() | ResumeAll():
+                    if self._stops is not None:
+                        self._stops.handle(message)
                 case _:
                     self._changes.put_nowait(message)
 
@@ -132,6 +147,19 @@ class Forwarding:
                 case ReloadCertificates():
                     for cluster in self._clusters.values():
                         cluster.opener.reload()
+                case UseBreakpoints(breakpoints):
+                    self._use_breakpoints(breakpoints)
+
+    def _use_breakpoints(self, breakpoints: list[SetBreakpoint]) -> None:
+        self._breakpoints = breakpoints
+        for cluster in self._clusters.values():
+            cluster.use_breakpoints(breakpoints)
+
+    def _allow_stops(self, page: Page) -> None:
+        if page.edits and self._stops is None:
+            from kproxy.proxy.stops import Stops  # noqa: PLC0415 - with what it imports, which most workers do without
+
+            self._stops = Stops(self._number, self._send)
 
     async def _configure(self, message: Configure) -> None:
         try:
@@ -156,6 +184,7 @@ class Forwarding:
         if self._worker.checks_each_client:
             self._count_present_clients()
         self._config = config
+        self._allow_stops(config.page)
         wanted = {cluster.name: cluster for cluster in config.clusters}
         fresh = await self._start_all([cluster for cluster in config.clusters if not self._is_served(cluster)], config)
         for name in [name for name in self._clusters if name not in wanted or name in fresh]:
@@ -163,6 +192,10 @@ class Forwarding:
         for name, running in self._clusters.items():
             running.configure(wanted[name], config, reload_filters)
         self._clusters.update(fresh)
+        if self._stops is not None:
+            self._stops.configure(config.page)
+        if not config.page.edits:
+            self._use_breakpoints([])
         gc.collect()
         gc.freeze()
 
@@ -192,6 +225,8 @@ class Forwarding:
                     self._journals,
                     self._counts,
                     self._exporters,
+                    self._stops,
+                    self._breakpoints,
                 )
                 await fresh[cluster.name].start()
         except (KproxyError, asyncio.CancelledError):
@@ -227,6 +262,8 @@ class Forwarding:
 
     async def _drain(self, seconds: float) -> None:
         """Stop accepting, wait until what is in flight is answered, close everything and end the channel."""
+        if self._stops is not None:
+            self._stops.drain()
         for cluster in self._clusters.values():
             cluster.stop()
         for number, link in enumerate(list(self._worker.links), 1):

@@ -418,10 +418,23 @@ def test_the_bytes_of_frames_of_many_kinds_are_those_that_came() -> None:
     assert not again.faults
 
 
-def test_which_are_kproxys_own() -> None:
-    assert Chain([RewriteAddresses(), Asking(forward)]).built_in == 2
-    assert Chain([Asking(forward, required=True)]).built_in == 1
-    assert Chain([Asking(forward)]).built_in == 0
+def test_kproxys_own_filters_do_not_make_a_chain_fail_closed() -> None:
+    assert not Chain([RewriteAddresses()]).fails_closed
+    assert Chain([RewriteAddresses(), Asking(forward)]).fails_closed
+    assert Chain([Asking(forward, required=True)]).fails_closed
+    observing = Asking(forward)
+    observing.fails_open = True
+    assert not Chain([observing, RewriteAddresses()]).fails_closed
+
+
+def test_a_filter_that_wants_other_frames_is_asked_again() -> None:
+    changing = Asking(forward)
+    changing.requests = ()
+    chain = Chain([changing])
+    assert chain.filters_for(Direction.REQUEST, 0, 9) == ()
+    changing.requests = (0,)
+    chain.forget_wants()
+    assert chain.filters_for(Direction.REQUEST, 0, 9) == (changing,)
 
 
 @hypothesis.given(st.integers(0, 95), st.integers(-2, 20), st.binary(max_size=60), st.booleans())

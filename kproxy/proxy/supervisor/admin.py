@@ -1,4 +1,4 @@
-"""The admin port: pages about a running proxy. Nothing can be changed here.
+"""The admin port: pages about a running proxy. Nothing can be changed here but below /page, where the configuration allows it.
 
     /metrics       Prometheus: text, OpenMetrics, or protobuf with native histograms, as the scraper asks
     /healthz       200 while the supervisor runs
@@ -7,6 +7,7 @@
     /filters       what filters have counted, as JSON: the faults that fired
     /config        the configuration in use, as JSON, defaults included, secrets withheld (kproxy/config/redaction.py)
     /              this list
+    /page/api/     stopped messages and breakpoints, for who has the token in the log (stop_pages.py)
 
 /readyz is for the readiness of a pod, /healthz for its liveness: a proxy whose brokers are away must not be restarted. It is 503
 
@@ -23,7 +24,7 @@ transparent mode there is no broker to look for. With ``Accept: application/json
 
 where ``broker_reached`` is null before the first attempt.
 
-Only GET and HEAD. A browser that came by a foreign name (DNS rebinding) is refused: the Host header must be an IP
+Above /page only GET and HEAD. A browser that came by a foreign name (DNS rebinding) is refused: the Host header must be an IP
 address, a loopback name, or one of the names given.
 """
 
@@ -35,8 +36,8 @@ import msgspec
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
-from starlette.routing import Route
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from kproxy.output.client_metrics import ClientSeries
@@ -47,6 +48,7 @@ from kproxy.proxy.supervisor.browser_guard import BrowserGuard
 from kproxy.proxy.tap.counters import Counters
 
 STALE = 5 * 10**9  # ns without counts, which come each second, after which the analyzer counts as gone
+PAGE = "/page/"  # what is below it shows traffic, and may change it
 DEFAULT_LIMIT, MOST_LIMIT = 1_000, 100_000
 HEADERS = [
     (b"cache-control", b"no-store"),
@@ -108,8 +110,17 @@ class AdminSource(Protocol):
         """The open connections."""
 
 
-def admin_app(source: AdminSource, hosts: Iterable[str] = ()) -> Starlette:
-    """The ASGI application; *hosts* are names under which it may be asked, beside loopback ones and IP addresses."""
+def admin_app(
+    source: AdminSource, hosts: Iterable[str] = (), *, token: str | None = None, more: Sequence[BaseRoute] = ()
+) -> Starlette:
+    """The ASGI application.
+
+    Args:
+        source: what is shown.
+        hosts: names under which it may be asked, beside loopback ones and IP addresses.
+        token: without which nothing below /page is read or changed.
+        more: routes below /page.
+    """
     shown = _Pages(source)
     routes = [
         Route("/", shown.index),
@@ -119,8 +130,9 @@ def admin_app(source: AdminSource, hosts: Iterable[str] = ()) -> Starlette:
         Route("/connections", shown.connections),
         Route("/filters", shown.filters),
         Route("/config", shown.config),
+        *more,
     ]
-    return Starlette(routes=routes, middleware=[Middleware(_Guard, guard=BrowserGuard(hosts))])
+    return Starlette(routes=routes, middleware=[Middleware(_Guard, guard=BrowserGuard(hosts, token))])
 
 
 class _Pages:
@@ -197,7 +209,7 @@ class _Pages:
 
 
 class _Guard:
-    """Refuses requests that are not GET or HEAD, or not for a name of ours."""
+    """Refuses requests that are not for a name of ours; those that are not GET or HEAD; below /page those without the token."""
 
     def __init__(self, app: ASGIApp, guard: BrowserGuard) -> None:
         self._app = app
@@ -218,6 +230,9 @@ class _Guard:
         await app(scope, receive, send_guarded)
 
     def _refused(self, scope: Scope) -> Response | None:
+        if scope["path"].startswith(PAGE):
+            refused = self._guard.refusal(scope["method"], scope["headers"])
+            return None if refused is None else JSONResponse({"error": refused[1]}, refused[0])
         if scope["method"] not in ("GET", "HEAD"):
             return PlainTextResponse("nothing can be changed here\n", 405, {"allow": "GET, HEAD"})
         refused = self._guard.host_refusal(scope["headers"])

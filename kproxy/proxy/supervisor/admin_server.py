@@ -1,9 +1,10 @@
 """The admin application on its address, in the supervisor's event loop."""
 
 import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import uvicorn
+from starlette.routing import BaseRoute
 
 from kproxy.protocol.addresses import parse_address
 from kproxy.proxy.network.listening import unbound_socket
@@ -30,9 +31,16 @@ def listen_admin(address: str) -> socket.socket:
 class AdminServer:
     """Uvicorn without its main loop, which wakes up ten times a second to look for signals that are ours."""
 
-    def __init__(self, listener: socket.socket, source: AdminSource, hosts: Iterable[str]) -> None:
+    def __init__(
+        self,
+        listener: socket.socket,
+        source: AdminSource,
+        hosts: Iterable[str],
+        token: str | None = None,
+        more: Sequence[BaseRoute] = (),
+    ) -> None:
         settings = uvicorn.Config(
-            admin_app(source, hosts),
+            admin_app(source, hosts, token=token, more=more),
             http="h11",
             ws="none",
             lifespan="off",

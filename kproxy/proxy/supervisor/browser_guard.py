@@ -40,7 +40,7 @@ class BrowserGuard:
 
     def __init__(self, hosts: Iterable[str] = (), token: str | None = None) -> None:
         self._hosts = LOOPBACK | {host.lower() for host in hosts}
-        self.token = secrets.token_urlsafe(TOKEN_BYTES) if token is None else token
+        self.token = new_token() if token is None else token
 
     def refusal(self, method: str, headers: Headers) -> Refusal | None:
         """Why a request is refused; None: it is allowed."""
@@ -96,6 +96,11 @@ class BrowserGuard:
         """Whether a Host header is ours; an IP address always is, as no foreign name led to it."""
         name = host_name(host)
         return name in self._hosts or parse_ip(name) is not None
+
+
+def new_token() -> str:
+    """A token that cannot be guessed."""
+    return secrets.token_urlsafe(TOKEN_BYTES)
 
 
 HOW = "open the address that kproxy has logged, or send it in the header X-Kproxy-Token"

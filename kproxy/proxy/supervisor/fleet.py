@@ -21,7 +21,11 @@ from kproxy.proxy.messages import (
     JournalState,
     Learned,
     Message,
+    StopAnswer,
+    StopEnded,
+    Stopped,
     ToFleet,
+    UseBreakpoints,
 )
 from kproxy.proxy.shared_counts import SharedCounts
 from kproxy.proxy.shared_sets import LearnedSets
@@ -72,6 +76,8 @@ class Fleet:
         self.on_reach: Callable[[BrokerReach], None] = _ignore
         self.on_journal: Callable[[int, JournalState], None] = lambda worker, message: None
         self.on_worker_ended: Callable[[int], None] = lambda worker: None
+        self.on_stop: Callable[[int, Stopped | StopEnded | StopAnswer], None] = lambda worker, message: None
+        self.breakpoints: UseBreakpoints | None = None  # for workers that start later
         self.slots: list[WorkerSlot] = []
         self._modules = modules
         self._tapped = config.analysis.enabled
@@ -116,6 +122,8 @@ class Fleet:
         await _configure(
             [child for child in staying if child.last_configure is not configure], configure
         )  # started in between
+        if not config.page.edits:
+            self.breakpoints = None
         self._forget_brokers(before)
         self._remove_workers()
         self._add_workers()
@@ -173,6 +181,9 @@ class Fleet:
             case JournalState():
                 if child.number is not None:
                     self.on_journal(child.number, message)
+            case Stopped() | StopEnded() | StopAnswer():
+                if child.number is not None:
+                    self.on_stop(child.number, message)
             case ClientMetrics():
                 self.on_client_metrics(message)
             case Connections():
@@ -286,7 +297,8 @@ class Fleet:
     async def _prepare(self, child: Child) -> None:
         why = await child.configure(self._configure)
         if not why and child.number is not None:
-            for message in [*self._brokers.values(), *self._learned.messages()]:
+            breakpoints = [self.breakpoints] if self.breakpoints is not None else []
+            for message in [*self._brokers.values(), *self._learned.messages(), *breakpoints]:
                 await child.send(message)
         if child is self._analyzer and not self._analyzing.done():
             self._analyzing.set_result(why)

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Callable
 from typing import Any
 
 from kproxy.config.redaction import redacted
@@ -46,7 +47,8 @@ class Overview:
         fleet.on_analyzer_ended = self._end_analysis
         fleet.on_reach = self._note_reach
         fleet.on_journal = self._note_journal
-        fleet.on_worker_ended = self._forget_journals
+        fleet.on_worker_ended = self._forget_worker
+        self._on_worker_ended: Callable[[int], None] = lambda worker: None
         fleet.on_client_metrics = self._note_client_metrics
         self._client_series = ClientSeries()
         self._reach: dict[str, ClusterReach] = {}
@@ -155,12 +157,17 @@ class Overview:
         if answer is not None:
             answer.add(message)
 
+    def tell_of_ended_workers(self, function: Callable[[int], None]) -> None:
+        """Call a function with the number of each worker whose process ends from now on."""
+        self._on_worker_ended = function
+
     def _note_journal(self, worker: int, message: JournalState) -> None:
         self._journals.pop((worker, message.path), None)
         if message.reason:
             self._journals[worker, message.path] = message.reason
 
-    def _forget_journals(self, worker: int) -> None:
+    def _forget_worker(self, worker: int) -> None:
+        self._on_worker_ended(worker)
         self._journals = {key: why for key, why in self._journals.items() if key[0] != worker}
 
     def _note_client_metrics(self, message: ClientMetrics) -> None:

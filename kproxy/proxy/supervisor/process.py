@@ -29,6 +29,7 @@ from kproxy.proxy.supervisor.processes import inherited_options, supervisor_titl
 
 if TYPE_CHECKING:
     from kproxy.proxy.supervisor.admin_server import AdminServer
+    from kproxy.proxy.supervisor.page_entry import PageEntry
 
 DONE, FAILED, USAGE = 0, 1, 2
 STDIN = 0
@@ -46,7 +47,7 @@ class Supervisor:
         self._config = config
         self._fleet = Fleet(config, modules)
         self._overview = Overview(self._fleet)
-        self._admin = Admin(self._overview)
+        self._admin = Admin(self._overview, self._fleet)
         self._watch = FileWatch()
         self._signals: asyncio.Queue[signal.Signals] = asyncio.Queue()
         self._reload = asyncio.Event()
@@ -82,6 +83,7 @@ class Supervisor:
         if first:
             return _print_failure(first)
         self._log_serving()
+        self._admin.log_page(self._config)
         beside = [
             asyncio.ensure_future(self._watch.follow(self._changed)),
             asyncio.ensure_future(self._keep_reloading()),
@@ -179,6 +181,7 @@ class Supervisor:
         if why:
             raise refusal(self._options, why)
         await self._move_admin(config)
+        self._admin.log_page(config)
         self._config = config
         self._watch_files()
         log("info", "the configuration was taken", workers=config.workers)
@@ -205,8 +208,12 @@ class Supervisor:
 class Admin:
     """The admin server at its present address; without an address uvicorn is not even imported."""
 
-    def __init__(self, overview: Overview) -> None:
+    def __init__(self, overview: Overview, fleet: Fleet) -> None:
         self._overview = overview
+        self._fleet = fleet
+        self._entry: PageEntry | None = None
+        self._token = ""  # of the page; the same wherever the admin server moves
+        self._logged = ""  # address of the page, as it was logged
         self._address: str | None = None
         self._server: AdminServer | None = None
 
@@ -219,17 +226,36 @@ class Admin:
             await self.stop()
             return
         from kproxy.proxy.supervisor.admin_server import AdminServer, listen_admin  # noqa: PLC0415
+        from kproxy.proxy.supervisor.browser_guard import new_token  # noqa: PLC0415
+        from kproxy.proxy.supervisor.page_entry import PageEntry  # noqa: PLC0415
 
-        server = AdminServer(listen_admin(address), self._overview, config.admin_hosts)
+        self._token = self._token or new_token()
+        self._entry = self._entry or PageEntry(self._fleet, self._overview.tell_of_ended_workers)
+        server = AdminServer(
+            listen_admin(address), self._overview, config.admin_hosts, token=self._token, more=[self._entry.mount()]
+        )
         await self.stop()
         await server.start()
         self._address, self._server = address, server
+
+    def log_page(self, config: Config) -> None:
+        """Log where breakpoints may be set, with the token, where they may and it was not logged before."""
+        url = f"http://{_reached(self._address)}/?token={self._token}" if config.page.edits and self._address else ""
+        if url and url != self._logged:
+            log("warning", "breakpoints may be set", url=url)
+        self._logged = url
 
     async def stop(self) -> None:
         """Stop serving."""
         server, self._server, self._address = self._server, None, None
         if server is not None:
             await server.stop()
+
+
+def _reached(address: str) -> str:
+    """The address as this machine reaches it, where it is any."""
+    host, _, port = address.rpartition(":")
+    return f"127.0.0.1:{port}" if host in ("", "0.0.0.0", "[::]") else address
 
 
 async def _first_of(*awaitables: Awaitable[Any]) -> Any:

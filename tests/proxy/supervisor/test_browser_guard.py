@@ -1,4 +1,4 @@
-"""BrowserGuard: requests as browsers send them, from the page itself, from another site, after DNS rebinding, without the token."""
+"""BrowserGuard: requests as browsers send them: from the page itself, from another site, after DNS rebinding, with no token."""
 
 import pytest
 

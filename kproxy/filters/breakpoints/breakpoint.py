@@ -1,0 +1,121 @@
+"""Breakpoint: which requests or responses are stopped, as a condition in CEL.
+
+It may name what conditions of other filters may (kproxy.filters.conditions); of a response also ``response``, its body, and
+``errors``, the names of the errors in it. A condition with ``topic`` is asked for each topic of the request by itself.
+"""
+
+import functools
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import msgspec
+
+from kproxy.filters.breakpoints.credentials import why_api_is_refused
+from kproxy.filters.conditions import NAMES, Condition, Subject, fields_of
+from kproxy.filters.contract import Direction, Request
+from kproxy.filters.named_resources import errors_of
+from kproxy.protocol import MessageStruct, request_message
+from kproxy.protocol.expressions import Expression
+from kproxy.protocol.facts import facts
+
+OF_RESPONSES = ("response", "errors")
+STATIC = ("api", "apiKey", "apiVersion")  # what is known of a frame before it is read
+LONGEST_CONDITION = 4_000  # characters
+MOST_BREAKPOINTS = 50
+
+
+class Breakpoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a person sets."""
+
+    condition: str
+    direction: Literal["request", "response"] = "request"
+
+
+class Met:
+    """A breakpoint in use. Raises ValueError, one sentence, for a condition that cannot be used."""
+
+    def __init__(self, breakpoint_: Breakpoint) -> None:
+        text = breakpoint_.condition
+        if len(text) > LONGEST_CONDITION:
+            raise ValueError(f"a condition has at most {LONGEST_CONDITION:,} characters")
+        self.breakpoint = breakpoint_
+        self.direction = Direction.REQUEST if breakpoint_.direction == "request" else Direction.RESPONSE
+        names = NAMES if self.direction == Direction.REQUEST else (*NAMES, *OF_RESPONSES)
+        self._condition = Condition(text, "condition", names)
+        self._expression = Expression(text, names, "condition")
+        self._may_meet = functools.cache(self._may_meet_now)
+
+    def may_meet(self, api_key: int, api_version: int) -> bool:
+        """Whether it can hold for a message of an API at a version: it is asked with nothing else known."""
+        return self._may_meet(api_key, api_version)
+
+    def _may_meet_now(self, api_key: int, api_version: int) -> bool:
+        known = dict(zip(STATIC, (facts().apis[api_key].name, api_key, api_version), strict=True))
+        try:
+            return self._expression.evaluate(known) is not False
+        except (LookupError, TypeError, ValueError, ArithmeticError, RuntimeError):
+            return True  # it depends on what is not known yet
+
+    def meets(self, subject: "StoppedSubject") -> bool:
+        """Whether it holds; where that cannot be answered it does not."""
+        if not self._condition.is_for_each_topic:
+            return self._condition.holds(subject, unclear=False)
+        try:
+            topics = subject.names("topic")
+        except ValueError:  # too many
+            return False
+        return any(self._condition.holds(subject, topic, unclear=False) for topic in topics if topic is not None)
+
+
+class StoppedSubject(Subject):
+    """What a condition may name of a request, or of a response and its request."""
+
+    def __init__(self, request: Request, topic_names: Any, response: MessageStruct | None = None) -> None:
+        super().__init__(request, topic_names)
+        self._asked = request
+        self._response = response
+
+    def __missing__(self, name: str) -> Any:
+        if name not in OF_RESPONSES:
+            return super().__missing__(name)
+        asked = self._asked
+        if self._response is None:
+            raise KeyError(name)
+        if name == "errors":
+            self[name] = list(errors_of(asked.api_key, asked.api_version, self._response))
+        else:
+            about = asked.api_key, asked.api_version, self._response, self._topic_names
+            self[name] = fields_of(*about, of_response=True)
+        return self[name]
+
+
+def in_use(breakpoints: list[Breakpoint]) -> list[Met]:
+    """The breakpoints, checked. Raises ValueError, one sentence that says which one is wrong, and why."""
+    if len(breakpoints) > MOST_BREAKPOINTS:
+        raise ValueError(f"there are at most {MOST_BREAKPOINTS} breakpoints")
+    made = []
+    for number, one in enumerate(breakpoints, 1):
+        try:
+            made.append(_checked(Met(one)))
+        except ValueError as error:
+            raise ValueError(f"breakpoint {number}: {error}") from error
+    return made
+
+
+def _checked(met: Met) -> Met:
+    """The breakpoint. Raises ValueError where it could meet nothing, as all that it means carries credentials."""
+    refused = ""
+    for api_key, version in _all_versions():
+        if met.may_meet(api_key, version):
+            why = why_api_is_refused(api_key)
+            if why is None:
+                return met
+            refused = why
+    raise ValueError(refused or "the condition holds for no API that kproxy knows")
+
+
+def _all_versions() -> Iterator[tuple[int, int]]:
+    for api_key in facts().apis:
+        message = request_message(api_key)
+        for version in message.versions if message is not None else ():
+            yield api_key, version

@@ -1,0 +1,223 @@
+"""Breakpoints: the filter. A message that a breakpoint meets is given to the Holder, and waits for its Decision."""
+
+from collections.abc import Awaitable, Sequence
+from typing import Any, Literal
+
+from kproxy.errors import DecodeError
+from kproxy.filters.audit import AUDITS
+from kproxy.filters.breakpoints.breakpoint import Breakpoint, StoppedSubject, in_use
+from kproxy.filters.breakpoints.credentials import carries_credentials, why_api_is_refused
+from kproxy.filters.breakpoints.decision import MOST_HOLD_S, Decision, Holder, Stopped
+from kproxy.filters.breakpoints.edit_lines import edit_line, write_lines
+from kproxy.filters.breakpoints.stopped_text import changed_paths
+from kproxy.filters.contract import (
+    Close,
+    ConnectionFacts,
+    Direction,
+    Filter,
+    Forward,
+    Replace,
+    Reply,
+    Request,
+    RequestFacts,
+    Response,
+    Silence,
+    Verdict,
+    Want,
+)
+from kproxy.filters.error_responses import error_places
+from kproxy.filters.faults import errors
+from kproxy.filters.identify import TOPIC_NAMES
+from kproxy.protocol import ApiKey, Message, MessageStruct, request_message, response_message
+
+MARGIN_S = 10.0  # that a verdict may take beyond the longest hold
+PASSED, ENDED = "passed", "ended"  # events that are counted
+
+
+class Breakpoints(Filter):
+    """Stops requests and responses for a person to change. kproxy puts it before all others where page.edits is set.
+
+    Args:
+        breakpoints: those that are set now. Without any it wants no frame.
+        holder: holds what is stopped.
+
+    Raises ValueError for a condition that cannot be used.
+    """
+
+    name = "breakpoints"
+    fails_open = True
+    identifies = True  # conditions may name the principal, also of clients that have logged in before one is set
+    names_topics = True
+    timeout = MOST_HOLD_S + MARGIN_S
+
+    def __init__(self, breakpoints: Sequence[Breakpoint], holder: Holder) -> None:
+        self._met = in_use(list(breakpoints))
+        self._holder = holder
+
+    def use(self, breakpoints: Sequence[Breakpoint]) -> None:
+        """Use other breakpoints from now on. Raises ValueError. ``Chain.forget_wants`` has to be called then."""
+        self._met = in_use(list(breakpoints))
+
+    def wants(self, direction: Direction, api_key: int, api_version: int) -> Want:
+        """Hold what a breakpoint can meet; of a response its request as well."""
+        if not self._met or why_api_is_refused(api_key) is not None:
+            return Want.PASS
+        met = (one for one in self._met if direction in (Direction.REQUEST, one.direction))
+        return Want.HOLD if any(one.may_meet(api_key, api_version) for one in met) else Want.PASS
+
+    def wants_of_large(self, direction: Direction, api_key: int, api_version: int) -> Want:
+        """Do without frames that are too large to be held."""
+        return Want.PASS
+
+    def on_too_large(
+        self, connection: ConnectionFacts, direction: Direction, api_key: int, api_version: int, size: int
+    ) -> None:
+        """Count it."""
+        self._count(PASSED, "too large")
+
+    def on_close(self, connection: ConnectionFacts) -> None:
+        """Forget what is stopped of the connection."""
+        self._holder.release(connection.number)
+
+    def on_request(self, request: Request) -> Verdict | Awaitable[Verdict]:
+        """Stop the request if a breakpoint meets it."""
+        condition = self._condition(Direction.REQUEST, request, None)
+        if condition is None:
+            return Forward()
+        message = request_message(request.api_key)
+        assert message is not None
+        stopped = self._stopped("request", request, message, request.message, condition)
+        held = "credentials" if stopped is None else self._holder.hold(stopped)
+        if stopped is None or isinstance(held, str):
+            return self._pass(held)
+        return self._decided(stopped, request, None, held)
+
+    def on_response(self, response: Response) -> Verdict | Awaitable[Verdict]:
+        """Stop the response if a breakpoint meets it."""
+        asked = response.request
+        if asked.message is None:  # the request came before the breakpoint was set
+            return Forward()
+        request = _request(response.connection, asked, asked.message)
+        condition = self._condition(Direction.RESPONSE, request, response.message)
+        if condition is None:
+            return Forward()
+        message = response_message(asked.api_key)
+        assert message is not None
+        stopped = self._stopped("response", request, message, response.message, condition)
+        held = "credentials" if stopped is None else self._holder.hold(stopped)
+        if stopped is None or isinstance(held, str):
+            return self._pass(held)
+        return self._decided(stopped, request, response.message, held)
+
+    def _condition(self, direction: Direction, request: Request, response: MessageStruct | None) -> str | None:
+        """The condition of the breakpoint that meets a message."""
+        subject: StoppedSubject | None = None
+        for one in self._met:
+            if one.direction == direction and one.may_meet(request.api_key, request.api_version):
+                subject = subject or StoppedSubject(request, self.runtime.kept.get(TOPIC_NAMES, {}), response)
+                if one.meets(subject):
+                    return one.breakpoint.condition
+        return None
+
+    def _stopped(
+        self,
+        direction: Literal["request", "response"],
+        request: Request,
+        message: Message,
+        value: MessageStruct,
+        condition: str,
+    ) -> Stopped | None:
+        """The message, for a person to look at; None: it carries credentials."""
+        body = message.encode(request.api_version, value)
+        if carries_credentials(message, request.api_version, value, body):
+            return None
+        return Stopped(
+            request.connection,
+            request.client_id,
+            direction,
+            request.api_key,
+            request.api_version,
+            request.correlation_id,
+            body,
+            condition,
+            not _is_unanswered(request),
+            error_places(request.api_key, request.api_version) is not None,
+        )
+
+    def _pass(self, why: object) -> Verdict:
+        self._count(PASSED, str(why))
+        return Forward()
+
+    async def _decided(
+        self, stopped: Stopped, request: Request, response: MessageStruct | None, held: Awaitable[Decision]
+    ) -> Verdict:
+        """Wait for the decision, write it down, and return the verdict that it means."""
+        decision = await held
+        self._count(ENDED, decision.action if decision.by else "time over")
+        if decision.action == "resume":
+            return Forward()
+        changed = _changed(stopped, decision)
+        line = edit_line(stopped, decision, changed, self.runtime.worker, self.runtime.now())
+        if not write_lines(self.runtime.kept.get(AUDITS, ()), line):
+            self._holder.note(stopped, decision, changed, "the audit log cannot be written")
+            return Forward()
+        self._holder.note(stopped, decision, changed, "")
+        return _verdict(stopped, decision, request, response)
+
+    def _count(self, event: str, name: str) -> None:
+        self.runtime.shared_count(self.name, event, name).add()
+
+
+def _verdict(stopped: Stopped, decision: Decision, request: Request, response: MessageStruct | None) -> Verdict:
+    match decision.action:
+        case "replace":
+            message = message_of(stopped.direction, stopped.api_key)
+            return Replace(message.decode(stopped.api_version, decision.body))
+        case "error" if response is None:
+            return errors.whole(request, decision.error) or _closed(decision)
+        case "error":
+            return _failed(request, response, decision)
+        case "drop" if response is None and _is_unanswered(request):
+            return Reply(request.new_response())  # to which the client, that expects none, gets none
+        case "drop":
+            return Silence()
+    return _closed(decision)
+
+
+def _failed(request: Request, response: Any, decision: Decision) -> Verdict:
+    """The response with the error in place of what the broker says."""
+    if request.api_key in errors.ALWAYS_IN_PLACE:
+        errors.put_in_place(request, response, decision.error, lambda name, topic_id: True)
+        return Replace(response)
+    reply = errors.whole(request, decision.error)
+    return _closed(decision) if reply is None else Replace(reply.message)
+
+
+def _closed(decision: Decision) -> Close:
+    return Close(f"at a breakpoint, by {decision.by}")
+
+
+def message_of(direction: str, api_key: int) -> Message:
+    """The message of an API that a stop has."""
+    message = request_message(api_key) if direction == "request" else response_message(api_key)
+    assert message is not None  # what is not in the facts is not stopped
+    return message
+
+
+def _changed(stopped: Stopped, decision: Decision) -> list[str]:
+    if decision.action != "replace":
+        return []
+    message = message_of(stopped.direction, stopped.api_key)
+    try:
+        return changed_paths(message, stopped.api_version, stopped.body, decision.body)
+    except DecodeError:  # it was checked when it was sent here
+        return []
+
+
+def _request(connection: ConnectionFacts, asked: RequestFacts, message: MessageStruct) -> Request:
+    about = (asked.api_key, asked.api_version, asked.correlation_id, asked.client_id)
+    return Request(connection, *about, message)
+
+
+def _is_unanswered(request: Request) -> bool:
+    return request.api_key == ApiKey.PRODUCE and getattr(request.message, "acks", 1) == 0

@@ -1,0 +1,228 @@
+"""A stopped message as text to edit, and the message that edited text describes.
+
+    shown(message, version, body)      -> Shown: Kafka's JSON with its record batches opened, and hex
+    from_json(message, version, text, before), from_hex(...)
+                                       -> the bytes of the body. Raises Mistake, which says where the text is wrong
+
+*body* is a message without its header. Kafka's JSON is that of org.apache.kafka.common.message.*JsonConverter; where that has the
+size of a records field (``recordsSizeInBytes``), this has the field itself (batches_json.py), as it could not be read back.
+
+What is written is what the codec reads from it again: hex may spell a message in a longer way than Kafka does, and is written
+in Kafka's. Unknown tagged fields stay, and batches that were not changed keep their bytes, whatever their CRC says.
+"""
+
+import base64
+import json
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from msgspec import Struct
+
+from kproxy.errors import DecodeError, EncodeError
+from kproxy.filters.breakpoints.batches_json import BatchMistake, Unchanged, shown_field, written_field
+from kproxy.protocol import ApiKey, Message, MessageStruct
+from kproxy.protocol.facts import Field
+
+MOST_TEXT_SIZE = 4 << 20  # bytes of a message that is stopped
+MOST_PATHS = 50  # that are named of a change
+SIZE_SUFFIX = "SizeInBytes"
+NAMED = re.compile(r"\w+ v-?\d+(?:: (?P<path>[\w.\[\]]+))?: (?P<reason>.*)", re.DOTALL)
+
+
+class Mistake(ValueError):
+    """Edited text that describes no message: one sentence, and where.
+
+    Args:
+        reason: what is wrong, as a clause ("is missing").
+        path: the field ("topicData[0].name"); "" where it is not in a field.
+        line, column: in the text, from 1, where it is no JSON.
+        position: in bytes from the start of the body, where hex is wrong.
+    """
+
+    def __init__(
+        self,
+        reason: str,
+        path: str = "",
+        *,
+        line: int | None = None,
+        column: int | None = None,
+        position: int | None = None,
+    ) -> None:
+        super().__init__(f"{path}: {reason}" if path else reason)
+        self.reason, self.path = reason, path
+        self.line, self.column, self.position = line, column, position
+
+
+class Shown(Struct, frozen=True):
+    """A message as text."""
+
+    json: str
+    hex: str
+
+
+def shown(message: Message, version: int, body: bytes) -> Shown:
+    """The message as text. Raises DecodeError."""
+    return Shown(json.dumps(_tree(message, version, body), indent=2, ensure_ascii=False), body.hex())
+
+
+def from_json(message: Message, version: int, text: str, before: bytes) -> bytes:
+    """The body that JSON describes; *before*: the body as it came. Raises Mistake."""
+    try:
+        tree = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise Mistake(f"not JSON: {error.msg}", line=error.lineno, column=error.colno) from None
+    except (ValueError, RecursionError) as error:
+        raise Mistake(f"not JSON: {error}") from None
+    value = message.decode(version, before)
+    writing = _Writing(_fields(message, version, value), Unchanged(_records_of(message, version, value)))
+    try:
+        writing.close_batches(tree, renumber=message.api_key == ApiKey.PRODUCE)
+        return message.encode(version, message.from_json(version, json.dumps(tree)))
+    except EncodeError as error:
+        raise _located(error) from None
+
+
+def from_hex(message: Message, version: int, text: str, before: bytes) -> bytes:
+    """The body that hex digits spell, in Kafka's own encoding; *before*: the body as it came. Raises Mistake."""
+    try:
+        data = bytes.fromhex(text)
+    except ValueError as error:
+        raise Mistake(f"not hex: {error}") from None
+    try:
+        value = message.decode(version, data)
+    except DecodeError as error:
+        raise Mistake(error.reason, error.path, position=error.position) from None
+    unchanged = Unchanged(_records_of(message, version, message.decode(version, before)))
+    for owner, field in _records_fields(_fields(message, version, value), value, version):
+        old = getattr(owner, field.attribute)
+        if old is not None:
+            setattr(owner, field.attribute, unchanged.with_checksums(old))
+    try:
+        return message.encode(version, value)
+    except EncodeError as error:
+        raise _located(error) from None
+
+
+def changed_paths(message: Message, version: int, before: bytes, after: bytes) -> list[str]:
+    """The paths of the fields that differ, at most MOST_PATHS; an element that is there on one side only counts as one."""
+    found = _differences(_tree(message, version, before), _tree(message, version, after), "")
+    return [path for path, _ in zip(found, range(MOST_PATHS), strict=False)]
+
+
+def _tree(message: Message, version: int, body: bytes) -> Any:
+    """Kafka's JSON as plain values, with batches in place of the sizes of records fields."""
+    tree = json.loads(message.to_json(version, body))
+    value: Any = message.decode(version, body)
+    return _opened(tree, value, _fields(message, version, value), version)
+
+
+def _opened(tree: dict[str, Any], value: Any, fields: tuple[Field, ...], version: int) -> dict[str, Any]:
+    by_name = {field.json_name: field for field in fields if version in field.versions}
+    opened: dict[str, Any] = {}
+    for name, below in tree.items():
+        field = by_name.get(name.removesuffix(SIZE_SUFFIX) if name not in by_name else name)
+        if field is None or not (field.is_struct or field.type == "records"):
+            opened[name] = below
+            continue
+        inner = getattr(value, field.attribute)
+        if field.type == "records":
+            opened[field.json_name] = None if inner is None else shown_field(inner)
+        elif below is None:
+            opened[name] = None
+        elif field.is_array:
+            pairs = zip(below, inner, strict=True)
+            opened[name] = [_opened(part, of, field.fields, version) for part, of in pairs]
+        else:
+            opened[name] = _opened(below, inner, field.fields, version)
+    return opened
+
+
+class _Writing:
+    """Puts base64, as ``Message.from_json`` reads it, in place of the batches in a tree."""
+
+    def __init__(self, fields: tuple[Field, ...], unchanged: Unchanged) -> None:
+        self._fields = fields
+        self._unchanged = unchanged
+
+    def close_batches(self, tree: Any, *, renumber: bool) -> None:
+        """Change the tree in place. Raises Mistake. What has another shape than the message is left to the codec to refuse."""
+
+        def close(owner: dict[str, Any], name: str, path: str) -> None:
+            if owner[name] is None:
+                return
+            try:
+                data = written_field(owner[name], self._unchanged, renumber=renumber)
+            except BatchMistake as error:
+                raise Mistake(error.reason, path + error.path) from None
+            owner[name] = base64.b64encode(data).decode()
+
+        _each_records(tree, self._fields, "", close)
+
+
+def _each_records(
+    tree: Any, fields: tuple[Field, ...], path: str, do: Callable[[dict[str, Any], str, str], None]
+) -> None:
+    if not isinstance(tree, dict):
+        return
+    for field in fields:
+        name = field.json_name
+        if name not in tree:
+            continue
+        where = f"{path}.{name}" if path else name
+        if field.type == "records":
+            do(tree, name, where)
+        elif field.is_struct:
+            below = tree[name]
+            for at, part in enumerate(below) if isinstance(below, list) else ():
+                _each_records(part, field.fields, f"{where}[{at}]", do)
+            _each_records(below, field.fields, where, do)
+
+
+def _fields(message: Message, version: int, value: MessageStruct) -> tuple[Field, ...]:
+    """The fields of the layout that the message has."""
+    layouts = [layout for layout in message.layouts if version in layout.versions]
+    release = getattr(value, "layout", None)
+    return next((layout for layout in layouts if layout.release == release), layouts[0]).fields
+
+
+def _records_of(message: Message, version: int, value: MessageStruct) -> list[bytes]:
+    found = _records_fields(_fields(message, version, value), value, version)
+    data = (getattr(owner, field.attribute) for owner, field in found)
+    return [one for one in data if one is not None]
+
+
+def _records_fields(fields: tuple[Field, ...], value: Any, version: int) -> Iterator[tuple[Any, Field]]:
+    for field in fields:
+        if version not in field.versions:
+            continue
+        if field.type == "records":
+            yield value, field
+        elif field.is_struct:
+            below = getattr(value, field.attribute)
+            for one in below if isinstance(below, list) else () if below is None else (below,):
+                yield from _records_fields(field.fields, one, version)
+
+
+def _located(error: EncodeError) -> Mistake:
+    """The mistake that an error of the codec names in its text."""
+    found = NAMED.fullmatch(str(error))
+    return Mistake(found["reason"], found["path"] or "") if found is not None else Mistake(str(error))
+
+
+def _differences(before: Any, after: Any, path: str) -> Iterator[str]:
+    if isinstance(before, dict) and isinstance(after, dict):
+        for name in {**before, **after}:
+            where = f"{path}.{name}" if path else name
+            if name not in before or name not in after:
+                yield where
+            else:
+                yield from _differences(before[name], after[name], where)
+    elif isinstance(before, list) and isinstance(after, list):
+        for at in range(max(len(before), len(after))):
+            if at >= len(before) or at >= len(after):
+                yield f"{path}[{at}]"
+            else:
+                yield from _differences(before[at], after[at], f"{path}[{at}]")
+    elif before != after:
+        yield path

@@ -1,0 +1,233 @@
+"""Stops: the messages of one worker that breakpoints have stopped (kproxy.filters.breakpoints), and the way to the supervisor.
+
+A stop ends in one of these ways, whichever is first: a person decides (Decide, ResumeAll), its time is over, its connection is
+closed, the worker drains, the configuration allows no edits any more. Until then its connection waits. What ends by itself goes
+on as it came. At most page.most_stops messages of page.most_stopped_size bytes are held; others pass, and filters count them.
+
+The stops of a worker outlive a reload of the configuration: they wait for the chain of filters that was in use when they began.
+"""
+
+import asyncio
+import itertools
+import os
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
+
+import msgspec
+
+from kproxy.config import Page
+from kproxy.filters.breakpoints.decision import MOST_HOLD_S, Action, Decision
+from kproxy.filters.breakpoints.decision import Stopped as StoppedMessage
+from kproxy.filters.breakpoints.stopped_text import MOST_TEXT_SIZE
+from kproxy.protocol.facts import facts
+from kproxy.proxy.logs import log
+from kproxy.proxy.messages import STOP_PART, Decide, Message, ResumeAll, ShowStop, Stop, StopAnswer, StopEnded, Stopped
+
+ACTIONS: tuple[Action, ...] = ("resume", "replace", "error", "drop", "close")
+GONE = "it is not stopped any more"
+TOO_MUCH_TIME = f"a message is stopped for at most {MOST_HOLD_S:g} s"
+
+
+@dataclass(slots=True)
+class Held:
+    """One stopped message."""
+
+    stop: Stop
+    body: bytes
+    decision: asyncio.Future[Decision]
+    began: float  # loop time
+    timer: asyncio.TimerHandle
+
+
+class Stops:
+    """The stopped messages of a worker process.
+
+    Args:
+        worker: its number.
+        send: sends a message to the supervisor.
+    """
+
+    def __init__(self, worker: int, send: Callable[[Message], None]) -> None:
+        self._worker = worker
+        self._send = send
+        self._page = Page()
+        self._held: dict[str, Held] = {}
+        self._size = 0
+        self._numbers = itertools.count(1)
+        self._parts: dict[int, bytearray] = {}  # of messages that replace stopped ones, by question
+        self._draining = False
+
+    def configure(self, page: Page) -> None:
+        """Use these settings; where they allow no edits, all goes on."""
+        self._page = page
+        if not page.edits:
+            self.resume_all()
+
+    def drain(self) -> None:
+        """Let all go on, and stop nothing more."""
+        self._draining = True
+        self.resume_all()
+
+    def resume_all(self, by: str = "") -> None:
+        """Let all go on as it came."""
+        for held in list(self._held.values()):
+            self._end(held, Decision("resume", by))
+
+    def of_cluster(self, cluster: str) -> "ClusterStops":
+        """The Holder of a virtual cluster."""
+        return ClusterStops(self, cluster)
+
+    def hold(self, stopped: StoppedMessage) -> Awaitable[Decision] | str:
+        """See Holder."""
+        if self._draining:
+            return "draining"
+        size = len(stopped.body)
+        if size > MOST_TEXT_SIZE:
+            return "too large"
+        if len(self._held) >= self._page.most_stops or self._size + size > self._page.most_stopped_size:
+            return "too many"
+        loop = asyncio.get_running_loop()
+        stop = self._stop(stopped)
+        timer = loop.call_later(self._page.hold, self._time_over, stop.id)
+        held = Held(stop, stopped.body, loop.create_future(), loop.time(), timer)
+        self._held[stop.id] = held
+        self._size += size
+        held.decision.add_done_callback(lambda _: self._forget(stop.id))
+        self._send(Stopped(stop))
+        return held.decision
+
+    def release(self, cluster: str, connection: int) -> None:
+        """Let what is stopped of a connection go: it is closed."""
+        for held in list(self._held.values()):
+            if (held.stop.cluster, held.stop.connection) == (cluster, connection):
+                self._end(held, Decision("resume"))
+
+    def handle(self, message: ShowStop | Decide | ResumeAll) -> None:
+        """Do what the supervisor asks for, and answer."""
+        match message:
+            case ResumeAll(by):
+                self.resume_all(by)
+            case ShowStop(question, id_):
+                for answer in self._shown(question, id_):
+                    self._send(answer)
+            case Decide(question):
+                parts = self._parts.pop(question, bytearray()) + message.part
+                if len(parts) > MOST_TEXT_SIZE + STOP_PART:
+                    self._send(StopAnswer(question, refused="the message is too large"))
+                elif message.more:
+                    self._parts[question] = parts
+                else:
+                    self._send(StopAnswer(question, refused=self._decide(message, bytes(parts))))
+
+    def _decide(self, message: Decide, body: bytes) -> str:
+        """Apply what a person has decided. Returns "", or why that cannot be."""
+        held = self._held.get(message.id)
+        if held is None:
+            return GONE
+        if message.action == "keep":
+            return self._keep(held, message.seconds)
+        action = next((one for one in ACTIONS if one == message.action), None)
+        if action is None:
+            return f"there is no action {message.action!r}"
+        self._end(held, Decision(action, message.by, body, message.error))
+        return ""
+
+    def _keep(self, held: Held, seconds: float) -> str:
+        loop = asyncio.get_running_loop()
+        until = min(loop.time() + max(seconds, 0.0), held.began + MOST_HOLD_S)
+        if until <= held.timer.when():
+            return TOO_MUCH_TIME if held.timer.when() >= held.began + MOST_HOLD_S else ""
+        held.timer.cancel()
+        held.timer = loop.call_at(until, self._time_over, held.stop.id)
+        resumes = round((time.time() + until - loop.time()) * 1_000)
+        held.stop = msgspec.structs.replace(held.stop, resumes_ms=resumes)
+        self._send(Stopped(held.stop))
+        return ""
+
+    def _shown(self, question: int, id_: str) -> Iterator[StopAnswer]:
+        held = self._held.get(id_)
+        if held is None:
+            yield StopAnswer(question, refused=GONE)
+            return
+        for start in range(0, len(held.body) or 1, STOP_PART):
+            part = held.body[start : start + STOP_PART]
+            yield StopAnswer(question, part, start + STOP_PART < len(held.body))
+
+    def _time_over(self, id_: str) -> None:
+        held = self._held.get(id_)
+        if held is not None:
+            self._end(held, Decision("resume"))
+
+    def _end(self, held: Held, decision: Decision) -> None:
+        if not held.decision.done():
+            held.decision.set_result(decision)
+        self._forget(held.stop.id)
+
+    def _forget(self, id_: str) -> None:
+        """Forget a stop, also one whose waiting task was cancelled."""
+        held = self._held.pop(id_, None)
+        if held is not None:
+            held.timer.cancel()
+            self._size -= len(held.body)
+            self._send(StopEnded(id_))
+
+    def _stop(self, stopped: StoppedMessage) -> Stop:
+        now = time.time()
+        connection = stopped.connection
+        return Stop(
+            id=f"{self._worker}-{os.getpid()}-{next(self._numbers)}",
+            cluster=connection.cluster,
+            connection=connection.number,
+            client=connection.client,
+            broker=connection.broker,
+            principal=connection.principal,
+            client_id=stopped.client_id,
+            direction=stopped.direction,
+            api_key=stopped.api_key,
+            api_version=stopped.api_version,
+            correlation_id=stopped.correlation_id,
+            size=len(stopped.body),
+            condition=stopped.condition,
+            expects_response=stopped.expects_response,
+            can_fail=stopped.can_fail,
+            stopped_ms=round(now * 1_000),
+            resumes_ms=round((now + self._page.hold) * 1_000),
+        )
+
+
+class ClusterStops:
+    """The Holder of the filter of one virtual cluster."""
+
+    def __init__(self, stops: Stops, cluster: str) -> None:
+        self._stops = stops
+        self._cluster = cluster
+
+    def hold(self, stopped: StoppedMessage) -> Awaitable[Decision] | str:
+        """See Holder."""
+        return self._stops.hold(stopped)
+
+    def release(self, connection: int) -> None:
+        """See Holder."""
+        self._stops.release(self._cluster, connection)
+
+    def note(self, stopped: StoppedMessage, decision: Decision, changed: list[str], refused: str) -> None:
+        """See Holder."""
+        connection = stopped.connection
+        event = "a person's change was not made" if refused else "changed at a breakpoint"
+        log(
+            "warning",
+            event,
+            cluster=self._cluster,
+            connection=connection.number,
+            client=connection.client,
+            client_id=stopped.client_id,
+            api_name=facts().apis[stopped.api_key].name,
+            api_version=stopped.api_version,
+            correlation_id=stopped.correlation_id,
+            direction=stopped.direction,
+            action=decision.action,
+            by=decision.by,
+            fields=changed,
+            **({"reason": refused} if refused else {}),
+        )

@@ -1,0 +1,239 @@
+"""The pages of the admin port with which breakpoints are set and stopped messages changed. Off unless page.edits is set.
+
+    GET  /page/api/breakpoints       [{"condition": CEL, "direction": "request" | "response"}]
+    PUT  /page/api/breakpoints       the same; 400 {"error"} for a condition that cannot be used
+    GET  /page/api/stops             {"generation": n, "stops": [STOP]}; ?after=GENERATION&wait=SECONDS waits for another one
+    GET  /page/api/stops/ID          STOP, with "json" and "hex": the body as text to edit
+    POST /page/api/stops/ID          {"action": "resume" | "replace" | "error" | "drop" | "close" | "keep"} and, of replace,
+                                     "json" or "hex"; of error, "error": NAME; of keep, "seconds" from now
+    POST /page/api/stops/check       {"id", "json" | "hex"}: both as they would be sent, or 422 {"error", "path", "line",
+                                     "column", "position"}
+    POST /page/api/stops/rule        {"id", "action", ...} as above: {"yaml"}, the rule to keep, or 422 {"error"}
+    POST /page/api/stops/resume-all  {"resumed": n}
+
+Every request needs the token, which is in the log (browser_guard.py). STOP is messages.Stop in camel case.
+"""
+
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar, cast
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from kproxy.errors import ProtocolError
+from kproxy.filters.breakpoints.breakpoint import Breakpoint
+from kproxy.filters.breakpoints.decision import Action
+from kproxy.filters.breakpoints.filter import message_of
+from kproxy.filters.breakpoints.kept_rules import NoRule, kept_rule
+from kproxy.filters.breakpoints.stopped_text import (
+    MOST_TEXT_SIZE,
+    Mistake,
+    changed_paths,
+    from_hex,
+    from_json,
+    shown,
+)
+from kproxy.filters.options import did_you_mean
+from kproxy.filters.units import quoted
+from kproxy.protocol.error_codes import ErrorCode
+from kproxy.protocol.facts import facts
+from kproxy.proxy.aside import aside
+from kproxy.proxy.messages import Decide, Stop
+from kproxy.proxy.stops import ACTIONS
+from kproxy.proxy.supervisor.stopped import NotDone, StoppedMessages
+
+MOST_BODY = 32 << 20  # bytes of a request: JSON is longer than what it describes
+Answer = Callable[[Request], Awaitable[Response]]
+T = TypeVar("T")
+
+
+class Asked(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a page sends."""
+
+    id: str = ""
+    action: str = "replace"
+    json: str | None = None
+    hex: str | None = None
+    error: str | None = None
+    seconds: float | None = None
+
+
+class Refused(Exception):
+    """An answer that says why not."""
+
+    def __init__(self, status: int, error: str, **more: Any) -> None:
+        super().__init__(error)
+        self.status = status
+        self.answer = {"error": error, **more}
+
+
+class StopPages:
+    """The answers."""
+
+    def __init__(self, stopped: StoppedMessages) -> None:
+        self._stopped = stopped
+
+    def routes(self) -> list[Route]:
+        """The routes."""
+        return [
+            Route("/breakpoints", self._guarded(self._breakpoints)),
+            Route("/breakpoints", self._guarded(self._set), methods=["PUT"]),
+            Route("/stops", self._guarded(self._stops)),
+            Route("/stops/check", self._guarded(self._check), methods=["POST"]),
+            Route("/stops/rule", self._guarded(self._rule), methods=["POST"]),
+            Route("/stops/resume-all", self._guarded(self._resume_all), methods=["POST"]),
+            Route("/stops/{id}", self._guarded(self._stop)),
+            Route("/stops/{id}", self._guarded(self._decide), methods=["POST"]),
+        ]
+
+    def _guarded(self, answer: Answer) -> Answer:
+        """The answer, or why there is none; a page that asks is there."""
+
+        async def guarded(request: Request) -> Response:
+            try:
+                self._stopped.look()
+                return await answer(request)
+            except Refused as refused:
+                return _json(refused.answer, refused.status)
+            except NotDone as error:
+                return _json({"error": str(error)}, 409)
+
+        return guarded
+
+    async def _breakpoints(self, _request: Request) -> Response:
+        return _json(msgspec.to_builtins(self._stopped.breakpoints))
+
+    async def _set(self, request: Request) -> Response:
+        wanted = _decoded(await _body(request), list[Breakpoint])
+        try:
+            await self._stopped.use(wanted, _by(request))
+        except ValueError as error:
+            raise Refused(400, str(error)) from error
+        return _json(msgspec.to_builtins(self._stopped.breakpoints))
+
+    async def _stops(self, request: Request) -> Response:
+        try:
+            after, wait = int(request.query_params.get("after", -1)), float(request.query_params.get("wait", 0))
+        except ValueError:
+            raise Refused(400, "after and wait are numbers") from None
+        if wait > 0:
+            await self._stopped.news(after, wait)
+        stops = [_shown_stop(stop) for stop in self._stopped.stops()]
+        return _json({"generation": self._stopped.generation, "stops": stops})
+
+    async def _stop(self, request: Request) -> Response:
+        stop = self._stopped.stop(request.path_params["id"])
+        body = await self._stopped.body(stop.id)
+        message = message_of(stop.direction, stop.api_key)
+        try:
+            text = await aside(lambda: shown(message, stop.api_version, body))
+        except ProtocolError as error:
+            raise Refused(422, str(error)) from error
+        return _json({**_shown_stop(stop), **msgspec.to_builtins(text)})
+
+    async def _decide(self, request: Request) -> Response:
+        asked = _decoded(await _body(request), Asked)
+        stop = self._stopped.stop(request.path_params["id"])
+        if asked.action not in (*ACTIONS, "keep"):
+            raise Refused(400, f"there is no action {quoted(asked.action)}{did_you_mean(asked.action, ACTIONS)}")
+        body = await self._edited(stop, asked) if asked.action == "replace" else b""
+        error = _error(stop, asked) if asked.action == "error" else 0
+        decision = Decide(0, stop.id, asked.action, _by(request), error, asked.seconds or 0.0)
+        await self._stopped.decide(stop.id, decision, body)
+        return _json({"done": True})
+
+    async def _check(self, request: Request) -> Response:
+        asked = _decoded(await _body(request), Asked)
+        stop = self._stopped.stop(asked.id)
+        before = await self._stopped.body(stop.id)
+        after = await self._edited(stop, asked, before)
+        message = message_of(stop.direction, stop.api_key)
+        text = await aside(lambda: shown(message, stop.api_version, after))
+        changed = await aside(lambda: changed_paths(message, stop.api_version, before, after))
+        return _json({**msgspec.to_builtins(text), "size": len(after), "changed": changed})
+
+    async def _rule(self, request: Request) -> Response:
+        asked = _decoded(await _body(request), Asked)
+        stop = self._stopped.stop(asked.id)
+        before = await self._stopped.body(stop.id) if asked.action == "replace" else b""
+        after = await self._edited(stop, asked, before) if asked.action == "replace" else b""
+        error = _error(stop, asked) if asked.action == "error" else 0
+        message = message_of(stop.direction, stop.api_key)
+        about = (stop.condition, stop.direction, message, stop.api_version, cast(Action, asked.action))
+        try:
+            return _json({"yaml": kept_rule(*about, error=error, before=before, after=after)})
+        except NoRule as why:
+            raise Refused(422, str(why)) from why
+
+    async def _resume_all(self, request: Request) -> Response:
+        return _json({"resumed": await self._stopped.resume_all(_by(request))})
+
+    async def _edited(self, stop: Stop, asked: Asked, before: bytes | None = None) -> bytes:
+        """The body that the edited text describes."""
+        message = message_of(stop.direction, stop.api_key)
+        came = await self._stopped.body(stop.id) if before is None else before
+        if (asked.json is None) == (asked.hex is None):
+            raise Refused(400, "give the message as json or as hex")
+        read, text = (from_json, asked.json) if asked.json is not None else (from_hex, asked.hex)
+        try:
+            after = await aside(lambda: read(message, stop.api_version, text or "", came))
+        except Mistake as error:
+            places = {"path": error.path, "line": error.line, "column": error.column, "position": error.position}
+            raise Refused(422, str(error), **places) from error
+        if len(after) > MOST_TEXT_SIZE:
+            raise Refused(422, f"the message would have {len(after):,} bytes, and {MOST_TEXT_SIZE:,} are allowed")
+        return after
+
+
+def _error(stop: Stop, asked: Asked) -> int:
+    """The code of the error that is asked for."""
+    if not stop.can_fail:
+        raise Refused(
+            422, f"a response of {facts().apis[stop.api_key].name} has no place for an error: drop or close it"
+        )
+    name = asked.error or ""
+    if name not in ErrorCode.__members__ or name == "NONE":
+        raise Refused(422, f"there is no error {quoted(name)}{did_you_mean(name, ErrorCode.__members__)}")
+    return int(ErrorCode[name])
+
+
+def _shown_stop(stop: Stop) -> dict[str, Any]:
+    """A stop as JSON, with the name of its API."""
+    plain = {_camel(name): value for name, value in msgspec.structs.asdict(stop).items()}
+    return {**plain, "api": facts().apis[stop.api_key].name}
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)
+
+
+def _by(request: Request) -> str:
+    """The address of the browser."""
+    return f"{request.client.host}:{request.client.port}" if request.client is not None else "unknown"
+
+
+async def _body(request: Request) -> bytes:
+    """The body of a request, of bounded size."""
+    found = bytearray()
+    async for part in request.stream():
+        found += part
+        if len(found) > MOST_BODY:
+            raise Refused(413, f"a request has at most {MOST_BODY:,} bytes")
+    return bytes(found)
+
+
+def _decoded(body: bytes, kind: type[T]) -> T:
+    """The values in a request. Lone surrogates, as header keys that are no UTF-8 have them, are escapes in JSON."""
+    try:
+        return msgspec.convert(json.loads(body), kind)
+    except (msgspec.ValidationError, ValueError, RecursionError) as error:
+        raise Refused(400, f"the request is wrong: {error}") from None
+
+
+def _json(value: Any, status: int = 200) -> Response:
+    """ASCII: text from traffic may hold what no UTF-8 has."""
+    return Response(json.dumps(value), status, media_type="application/json")

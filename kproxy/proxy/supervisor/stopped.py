@@ -1,0 +1,200 @@
+"""StoppedMessages: what breakpoints have stopped in all workers, what a person does with it, and the breakpoints themselves.
+
+The stopped messages stay in their workers; here is what is shown of each. Breakpoints are in force while a page asks for what is
+stopped: once none has asked for page.away seconds they are removed and what is stopped goes on, so that a browser that was closed
+does not leave a cluster that stops for five seconds at each message.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from kproxy.filters.breakpoints.breakpoint import Breakpoint, in_use
+from kproxy.proxy.logs import log
+from kproxy.proxy.messages import (
+    Decide,
+    ResumeAll,
+    SetBreakpoint,
+    ShowStop,
+    Stop,
+    StopAnswer,
+    StopEnded,
+    Stopped,
+    UseBreakpoints,
+)
+from kproxy.proxy.supervisor.fleet import Fleet
+
+ASK_SECONDS = 5.0
+Direction = Literal["request", "response"]
+MOST_SHOWN = 10_000  # stops of all workers
+LONGEST_WAIT_S = 30.0  # for news
+
+
+class NotDone(Exception):
+    """Why something was not done, as a clause."""
+
+
+@dataclass(slots=True)
+class Question:
+    """A question to a worker, and its answer as it comes."""
+
+    worker: int
+    data: bytearray = field(default_factory=bytearray)
+    whole: asyncio.Future[str] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+
+
+class StoppedMessages:
+    """Those of a fleet."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self._fleet = fleet
+        self._stops: dict[str, tuple[int, Stop]] = {}  # by id, with the worker
+        self._questions: dict[int, Question] = {}
+        self._asked = 0
+        self._looked_at = 0.0  # monotonic, when a page was here last
+        self._waiting_pages = 0
+        self._watching: asyncio.Task[None] | None = None
+        self._news = asyncio.Event()
+        self.generation = 0  # of what is stopped and set
+        fleet.on_stop = self._note
+
+    @property
+    def breakpoints(self) -> list[Breakpoint]:
+        """Those that are set."""
+        used = self._fleet.breakpoints
+        return [] if used is None else [Breakpoint(one.condition, _direction(one)) for one in used.breakpoints]
+
+    def stops(self) -> list[Stop]:
+        """What is stopped, the oldest first."""
+        return sorted((stop for _, stop in self._stops.values()), key=lambda stop: stop.stopped_ms)
+
+    def stop(self, id_: str) -> Stop:
+        """One of them. Raises NotDone."""
+        found = self._stops.get(id_)
+        if found is None:
+            raise NotDone("it is not stopped any more")
+        return found[1]
+
+    def look(self) -> None:
+        """Note that a page is there."""
+        self._looked_at = time.monotonic()
+
+    async def news(self, generation: int, seconds: float) -> None:
+        """Wait until something is other than in a generation, at most so long."""
+        until = time.monotonic() + min(max(seconds, 0.0), LONGEST_WAIT_S)
+        self._waiting_pages += 1
+        try:
+            while self.generation == generation and not self._fleet.draining:
+                left = until - time.monotonic()
+                if left <= 0:
+                    return
+                try:
+                    await asyncio.wait_for(self._news.wait(), left)
+                except TimeoutError:
+                    return
+        finally:
+            self._waiting_pages -= 1
+            self.look()
+
+    async def use(self, breakpoints: Sequence[Breakpoint], by: str) -> None:
+        """Set these breakpoints in place of those before. Raises ValueError, one sentence, for one that cannot be used."""
+        in_use(list(breakpoints))
+        self.look()
+        await self._send_breakpoints(breakpoints)
+        conditions = [f"{one.direction}: {one.condition}" for one in breakpoints]
+        log("warning", "breakpoints were set", by=by, count=len(conditions), fields=conditions)
+        if breakpoints and (self._watching is None or self._watching.done()):
+            self._watching = asyncio.ensure_future(self._watch())
+
+    async def body(self, id_: str) -> bytes:
+        """The bytes of a stopped message, without header. Raises NotDone."""
+        return await self._ask(id_, lambda question: [ShowStop(question, id_)])
+
+    async def decide(self, id_: str, decision: Decide, body: bytes = b"") -> None:
+        """Do something with a stopped message. Raises NotDone."""
+
+        def messages(question: int) -> list[Decide]:
+            asked = Decide(question, id_, decision.action, decision.by, decision.error, decision.seconds)
+            return list(asked.parts(body))
+
+        await self._ask(id_, messages)
+
+    async def resume_all(self, by: str) -> int:
+        """Let all go on. Returns how many were stopped."""
+        count = len(self._stops)
+        await self._fleet.send_all(ResumeAll(by))
+        return count
+
+    def forget_worker(self, worker: int) -> None:
+        """Forget what a worker had stopped: its process has ended, and the connections with it."""
+        self._stops = {id_: found for id_, found in self._stops.items() if found[0] != worker}
+        for question in self._questions.values():
+            if question.worker == worker and not question.whole.done():
+                question.whole.set_result("its worker has ended")
+        self._tell()
+
+    async def _ask(self, id_: str, messages: Callable[[int], Sequence[ShowStop | Decide]]) -> bytes:
+        found = self._stops.get(id_)
+        if found is None:
+            raise NotDone("it is not stopped any more")
+        child = next((slot.child for slot in self._fleet.slots if slot.child.number == found[0]), None)
+        if child is None:
+            raise NotDone("its worker has ended")
+        self._asked += 1
+        number, question = self._asked, Question(found[0])
+        self._questions[number] = question
+        try:
+            for message in messages(number):
+                await child.send(message)
+            refused = await asyncio.wait_for(question.whole, ASK_SECONDS)
+        except TimeoutError:
+            raise NotDone(f"its worker has not answered within {ASK_SECONDS:g} s") from None
+        finally:
+            del self._questions[number]
+        if refused:
+            raise NotDone(refused)
+        return bytes(question.data)
+
+    async def _send_breakpoints(self, breakpoints: Sequence[Breakpoint]) -> None:
+        message = UseBreakpoints([SetBreakpoint(one.condition, one.direction) for one in breakpoints])
+        self._fleet.breakpoints = message
+        await self._fleet.send_all(message)
+        self._tell()
+
+    async def _watch(self) -> None:
+        """Remove the breakpoints once no page is there any more."""
+        while self.breakpoints:
+            away = self._fleet.config.page.away
+            left = self._looked_at + away - time.monotonic()
+            if left > 0 or self._waiting_pages:
+                await asyncio.sleep(max(left, 0.05))
+                continue
+            log("warning", "breakpoints were removed, as no page is open", seconds=away, count=len(self._stops))
+            await self._send_breakpoints([])
+            await self.resume_all("")
+
+    def _note(self, worker: int, message: Stopped | StopEnded | StopAnswer) -> None:
+        match message:
+            case Stopped(stop) if len(self._stops) < MOST_SHOWN:
+                self._stops[stop.id] = worker, stop
+                self._tell()
+            case StopEnded(id_):
+                self._stops.pop(id_, None)
+                self._tell()
+            case StopAnswer(number):
+                question = self._questions.get(number)
+                if question is not None and question.worker == worker and not question.whole.done():
+                    question.data += message.part
+                    if not message.more:
+                        question.whole.set_result(message.refused)
+
+    def _tell(self) -> None:
+        self.generation += 1
+        self._news.set()
+        self._news = asyncio.Event()
+
+
+def _direction(one: SetBreakpoint) -> Direction:
+    return "response" if one.direction == "response" else "request"

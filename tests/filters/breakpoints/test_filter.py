@@ -1,0 +1,265 @@
+"""Breakpoints in a chain: what is held, what becomes of it by each decision, and that nothing is held without one."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from kproxy.filters.audit import Audit, AuditOptions
+from kproxy.filters.breakpoints.breakpoint import Breakpoint
+from kproxy.filters.breakpoints.decision import Decision, Stopped
+from kproxy.filters.breakpoints.filter import Breakpoints
+from kproxy.filters.chain import Chain
+from kproxy.filters.contract import Answer, Close, Direction, Outcome, RequestFacts, Send, Silence, Want
+from kproxy.filters.options import Rotated
+from kproxy.protocol import ApiKey, message, response_message
+from kproxy.protocol.error_codes import ErrorCode
+from kproxy.protocol.facts import facts
+from tests.support.filtering import GivenRuntime, connection, make, part, request_frame, response_frame
+
+BY = "127.0.0.1:5000"
+PRODUCE = Breakpoint('api == "Produce"')
+
+
+class Person:
+    """A Holder that decides at once."""
+
+    def __init__(self, decide: Callable[[Stopped], Decision] | str) -> None:
+        self.decide = decide
+        self.held: list[Stopped] = []
+        self.released: list[int] = []
+        self.noted: list[tuple[str, list[str], str]] = []
+
+    def hold(self, stopped: Stopped) -> Awaitable[Decision] | str:
+        self.held.append(stopped)
+        if isinstance(self.decide, str):
+            return self.decide
+        future: asyncio.Future[Decision] = asyncio.get_running_loop().create_future()
+        future.set_result(self.decide(stopped))
+        return future
+
+    def release(self, connection: int) -> None:
+        self.released.append(connection)
+
+    def note(self, stopped: Stopped, decision: Decision, changed: list[str], refused: str) -> None:
+        self.noted.append((decision.action, changed, refused))
+
+
+class Bench:
+    """A chain with breakpoints, and a connection."""
+
+    def __init__(self, decide: Callable[[Stopped], Decision] | str, *breakpoints: Breakpoint, others: Any = ()) -> None:
+        self.person = Person(decide)
+        self.filter = Breakpoints(breakpoints, self.person)
+        self.runtime = GivenRuntime()
+        self.chain = Chain([self.filter, *others], wait=asyncio.wait_for, runtime=self.runtime)
+        self.at = connection()
+
+    def ask(self, frame: bytes) -> Outcome:
+        async def asked() -> Outcome:
+            outcome = self.chain.on_request(self.at, frame)
+            return await outcome if isinstance(outcome, Awaitable) else outcome
+
+        return asyncio.run(asked())
+
+    def answer(self, request: RequestFacts, frame: bytes) -> Outcome:
+        async def answered() -> Outcome:
+            outcome = self.chain.on_response(self.at, request, frame)
+            return await outcome if isinstance(outcome, Awaitable) else outcome
+
+        return asyncio.run(answered())
+
+    def counted(self, event: str) -> dict[str, int]:
+        return {name: one.value for (_, of, name), one in self.runtime.counts.items() if of == event}
+
+
+def produce(topic: str = "orders", acks: int = -1) -> bytes:
+    data = [part("ProduceRequest", "TopicProduceData", name=topic)]
+    return request_frame("ProduceRequest", 9, make("ProduceRequest", acks=acks, topic_data=data))
+
+
+def produced(code: int = 0) -> bytes:
+    partition = part("ProduceResponse", "PartitionProduceResponse", index=0, error_code=code)
+    topic = part("ProduceResponse", "TopicProduceResponse", name="orders", partition_responses=[partition])
+    return response_frame(0, 9, message("ProduceResponse").encode(9, make("ProduceResponse", responses=[topic])))
+
+
+def resume(_: Stopped) -> Decision:
+    return Decision("resume", BY)
+
+
+def test_without_a_breakpoint_no_frame_is_held_that_would_not_be_for_conditions() -> None:
+    bench = Bench(resume)
+    identifying = {ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE, ApiKey.METADATA}
+    for direction in (Direction.REQUEST, Direction.RESPONSE):
+        held = {key for (key, _), want in bench.chain.table(direction).items() if want is not Want.PASS}
+        assert held <= identifying
+        assert all(bench.filter.wants(direction, key, 0) is Want.PASS for key in facts().apis)
+    frame = produce()
+    assert bench.ask(frame) == Send(frame)
+    assert not bench.person.held
+    assert not bench.chain.fails_closed
+
+
+def test_only_what_a_condition_can_meet_is_held() -> None:
+    bench = Bench(resume, PRODUCE, Breakpoint('api == "Fetch" && size(errors) > 0', "response"))
+    requests, responses = (
+        {key for key in facts().apis if bench.filter.wants(direction, key, 4) is Want.HOLD}
+        for direction in (Direction.REQUEST, Direction.RESPONSE)
+    )
+    assert (requests, responses) == ({ApiKey.PRODUCE, ApiKey.FETCH}, {ApiKey.FETCH})
+    assert bench.filter.wants_of_large(Direction.RESPONSE, ApiKey.FETCH, 4) is Want.PASS
+
+
+def test_logins_and_tokens_are_never_held() -> None:
+    bench = Bench(resume, Breakpoint("true"), Breakpoint("true", "response"))
+    passing = {key for key in facts().apis if bench.filter.wants(Direction.REQUEST, key, 0) is Want.PASS}
+    names = {facts().apis[key].name for key in passing}
+    assert {"SaslHandshake", "SaslAuthenticate", "AlterUserScramCredentials", "CreateDelegationToken"} <= names
+    assert "Produce" not in names
+
+
+def test_other_breakpoints_are_used_from_the_next_frame_on() -> None:
+    bench = Bench(resume)
+    bench.ask(produce())
+    bench.filter.use([PRODUCE])
+    bench.chain.forget_wants()
+    bench.ask(produce())
+    assert len(bench.person.held) == 1
+    bench.filter.use([])
+    bench.chain.forget_wants()
+    bench.ask(produce())
+    assert len(bench.person.held) == 1
+
+
+def test_what_is_resumed_leaves_as_it_came() -> None:
+    bench = Bench(resume, PRODUCE)
+    frame = produce() + b"\x01\x02"  # bytes behind the message, as real software sends them
+    frame = (len(frame) - 4).to_bytes(4, "big") + frame[4:]
+    outcome = bench.ask(frame)
+    assert isinstance(outcome, Send)
+    assert outcome.frame is frame
+    (stopped,) = bench.person.held
+    assert (stopped.direction, stopped.api_key, stopped.api_version, stopped.correlation_id) == ("request", 0, 9, 7)
+    assert not bench.person.noted
+
+
+def test_a_replaced_request_goes_on_with_its_header_and_is_decided_about_behind() -> None:
+    def edit(stopped: Stopped) -> Decision:
+        return Decision("replace", BY, produce("payments")[-len(stopped.body) - 2 :])
+
+    bench = Bench(edit, PRODUCE)
+    outcome = bench.ask(produce("orders"))
+    assert isinstance(outcome, Send)
+    assert outcome.frame == produce("payments")
+    assert bench.person.noted == [("replace", ["topicData[0].name"], "")]
+
+
+def test_the_error_is_that_of_kafkas_own_error_response() -> None:
+    bench = Bench(lambda _: Decision("error", BY, error=ErrorCode.TOPIC_AUTHORIZATION_FAILED), PRODUCE)
+    outcome = bench.ask(produce())
+    assert isinstance(outcome, Answer)
+    body = outcome.frame[9:]
+    answered: Any = message("ProduceResponse").decode(9, body)
+    assert [topic.name for topic in answered.responses] == ["orders"]
+
+
+def test_a_dropped_request_silences_its_direction_and_one_without_a_response_is_dropped_alone() -> None:
+    bench = Bench(lambda _: Decision("drop", BY), PRODUCE)
+    assert isinstance(bench.ask(produce()), Silence)
+    assert bench.ask(produce(acks=0)) == Answer(b"")
+    assert [stopped.expects_response for stopped in bench.person.held] == [True, False]
+
+
+def test_a_closed_connection_says_who_closed_it() -> None:
+    assert Bench(lambda _: Decision("close", BY), PRODUCE).ask(produce()) == Close(f"at a breakpoint, by {BY}")
+
+
+RESPONSES = Breakpoint('api == "Produce" && "orders" in topics', "response")
+
+
+def stopped_response(decide: Callable[[Stopped], Decision], frame: bytes) -> tuple[Bench, Outcome]:
+    bench = Bench(decide, RESPONSES)
+    sent = bench.ask(produce())
+    assert isinstance(sent, Send)
+    assert sent.request is not None
+    return bench, bench.answer(sent.request, frame)
+
+
+def test_a_response_is_stopped_by_what_its_request_names() -> None:
+    bench, outcome = stopped_response(resume, produced())
+    assert outcome == Send(produced())
+    (stopped,) = bench.person.held
+    assert (stopped.direction, stopped.api_key) == ("response", 0)
+
+
+def test_a_response_is_replaced_or_says_an_error() -> None:
+    codec = response_message(0)
+    assert codec is not None
+    _, outcome = stopped_response(
+        lambda stopped: Decision("replace", BY, produced(7)[-len(stopped.body) :]), produced()
+    )
+    assert outcome == Send(produced(7))
+    _, outcome = stopped_response(lambda _: Decision("error", BY, error=29), produced())
+    assert isinstance(outcome, Send)
+    assert codec.decode(9, outcome.frame[9:]) == make(
+        "ProduceResponse", responses=[part("ProduceResponse", "TopicProduceResponse", name="orders")]
+    )
+    _, outcome = stopped_response(lambda _: Decision("drop", BY), produced())
+    assert isinstance(outcome, Silence)
+
+
+def test_a_response_whose_request_came_before_the_breakpoint_passes() -> None:
+    bench = Bench(resume, RESPONSES)
+    assert bench.answer(RequestFacts(0, 9, 7), produced()) == Send(produced())
+    assert not bench.person.held
+
+
+def test_what_cannot_be_held_passes_and_is_counted() -> None:
+    bench = Bench("too many", PRODUCE)
+    frame = produce()
+    assert bench.ask(frame) == Send(frame)
+    assert bench.counted("passed") == {"too many": 1}
+
+
+def test_a_secret_setting_passes_and_is_counted() -> None:
+    config = part("CreateTopicsRequest", "CreatableTopicConfig", name="sasl.jaas.config", value="x password=y")
+    topic = part("CreateTopicsRequest", "CreatableTopic", name="t", configs=[config])
+    bench = Bench(resume, Breakpoint('api == "CreateTopics"'))
+    frame = request_frame("CreateTopicsRequest", 7, make("CreateTopicsRequest", topics=[topic]))
+    assert bench.ask(frame) == Send(frame)
+    assert not bench.person.held
+    assert bench.counted("passed") == {"credentials": 1}
+
+
+def test_decisions_are_counted_by_what_they_are() -> None:
+    bench = Bench(lambda stopped: Decision("resume", "" if b"late" in stopped.body else BY), PRODUCE)
+    bench.ask(produce())
+    bench.ask(produce("late"))
+    assert bench.counted("ended") == {"resume": 1, "time over": 1}
+
+
+@pytest.mark.parametrize("mode", ["drop-and-count", "block"])
+def test_edits_are_in_the_audit_log_before_they_have_an_effect(mode: str) -> None:
+    options = AuditOptions(file=Rotated(path="audit.jsonl"), mode=mode)  # type: ignore[arg-type]
+    bench = Bench(lambda _: Decision("close", BY), PRODUCE, others=[Audit(options)])
+    assert isinstance(bench.ask(produce()), Close)
+    (line,) = [json.loads(one) for one in bench.runtime.journals["audit.jsonl"].lines.values()]
+    assert (line["event"], line["action"], line["by"]) == ("edit", "close", BY)
+    bench.runtime.journals["audit.jsonl"].is_writable = False
+    outcome = bench.ask(produce())
+    if mode == "block":
+        assert outcome == Send(produce())
+        assert bench.person.noted[-1] == ("close", [], "the audit log cannot be written")
+    else:
+        assert isinstance(outcome, Close)
+    bench.chain.stop()
+    assert bench.runtime.kept["audits"] == []
+
+
+def test_a_closed_connection_is_released() -> None:
+    bench = Bench(resume, PRODUCE)
+    bench.chain.on_close(bench.at)
+    assert bench.person.released == [bench.at.number]

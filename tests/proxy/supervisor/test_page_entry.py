@@ -1,0 +1,27 @@
+"""PageEntry: nothing is there without page.edits, and a reload opens and closes it."""
+
+from typing import Any
+
+import msgspec
+
+from kproxy.config import Cluster, Config, Page
+from kproxy.proxy.supervisor.admin import admin_app
+from kproxy.proxy.supervisor.page_entry import OFF, PageEntry
+from tests.proxy.supervisor.test_admin import Client, Proxy
+from tests.proxy.supervisor.test_stopped import Fleet
+
+TOKEN = {"x-kproxy-token": "t"}
+
+
+def test_it_is_there_while_the_configuration_allows_edits() -> None:
+    fleet: Any = Fleet(Page())
+    told: list[Any] = []
+    entry = PageEntry(fleet, told.append)
+    client = Client(admin_app(Proxy(), token="t", more=[entry.mount()]))
+    assert (client.get("/page/api/stops", headers=TOKEN).status_code, told) == (404, [])
+    assert client.get("/page/api/stops", headers=TOKEN).json() == {"error": OFF}
+    fleet.config = msgspec.structs.replace(fleet.config, page=Page(edits=True))
+    assert client.get("/page/api/stops", headers=TOKEN).json() == {"generation": 0, "stops": []}
+    assert len(told) == 1, "asked once to tell of workers that end"
+    fleet.config = Config(clusters=[Cluster(listen="127.0.0.1:1", bootstrap=["b:1"])])
+    assert client.get("/page/api/stops", headers=TOKEN).status_code == 404

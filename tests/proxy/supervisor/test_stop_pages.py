@@ -1,0 +1,233 @@
+"""The pages of breakpoints as a browser and curl ask them: who may, what is answered, which mistakes are named where."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from kproxy.config import Page
+from kproxy.protocol import message
+from kproxy.proxy.aside import end as end_aside
+from kproxy.proxy.messages import Decide, Message, ShowStop, Stop, StopAnswer, Stopped
+from kproxy.proxy.supervisor.admin import admin_app
+from kproxy.proxy.supervisor.page_entry import PageEntry
+from tests.proxy.supervisor.test_admin import Client, Proxy
+from tests.proxy.supervisor.test_stopped import Fleet
+from tests.support.filtering import make
+
+TOKEN = "of-the-test"
+HEARTBEAT = message("HeartbeatRequest")
+BODY = HEARTBEAT.encode(4, make("HeartbeatRequest", group_id="a group", generation_id=3, member_id="m"))
+ID = "0-77-1"
+
+
+class StopPage:
+    """A page with one stopped Heartbeat, and what its worker was told."""
+
+    def __init__(self, **stop: Any) -> None:
+        self.fleet = Fleet(Page(edits=True))
+        self.worker = self.fleet.children[0]
+        self.worker.answer = self._answer
+        entry = PageEntry(self.fleet, lambda told: None)  # type: ignore[arg-type]
+        self.client = Client(admin_app(Proxy(), token=TOKEN, more=[entry.mount()]))
+        self.ask("GET", "/stops")
+        words: dict[str, Any] = {
+            "id": ID,
+            "cluster": "default",
+            "connection": 1,
+            "client": "c:1",
+            "broker": "b:1",
+            "principal": None,
+            "client_id": "app",
+            "direction": "request",
+            "api_key": 12,
+            "api_version": 4,
+            "correlation_id": 4,
+            "size": len(BODY),
+            "condition": 'api == "Heartbeat"',
+            "expects_response": True,
+            "can_fail": True,
+            "stopped_ms": 1,
+            "resumes_ms": 5_001,
+        }
+        self.fleet.on_stop(0, Stopped(Stop(**{**words, **stop})))
+
+    def _answer(self, message: Message) -> None:
+        if isinstance(message, ShowStop):
+            self.fleet.on_stop(0, StopAnswer(message.question, BODY))
+        elif isinstance(message, Decide) and not message.more:
+            self.fleet.on_stop(0, StopAnswer(message.question))
+
+    def ask(self, method: str, path: str, body: Any = None, **headers: str) -> httpx.Response:
+        named = {"x-kproxy-token": TOKEN, **{name.replace("_", "-"): value for name, value in headers.items()}}
+        content = None if body is None else json.dumps(body)
+        return self.client.request(method, f"/page/api{path}", headers=named, content=content)
+
+    def decided(self) -> Decide:
+        found = self.worker.sent[-1]
+        assert isinstance(found, Decide)
+        return found
+
+
+@pytest.fixture(autouse=True)
+def no_thread_is_left() -> Iterator[None]:
+    yield
+    end_aside()
+
+
+@pytest.fixture
+def page() -> StopPage:
+    return StopPage()
+
+
+CHANGES = [("PUT", "/breakpoints"), ("POST", f"/stops/{ID}"), ("POST", "/stops/resume-all"), ("POST", "/stops/check")]
+
+
+@pytest.mark.parametrize(
+    ("method", "path"), [*CHANGES, ("GET", "/stops"), ("GET", f"/stops/{ID}"), ("GET", "/breakpoints")]
+)
+def test_nothing_without_the_token_or_from_another_site_or_by_a_foreign_name(
+    page: StopPage, method: str, path: str
+) -> None:
+    before = len(page.worker.sent)
+    assert page.ask(method, path, [], x_kproxy_token="wrong").status_code == 403
+    assert page.ask(method, path, [], host="evil.example").status_code == 421
+    if method != "GET":
+        assert page.ask(method, path, [], origin="http://evil.example").status_code == 403
+        assert page.ask(method, path, [], sec_fetch_site="cross-site").status_code == 403
+        cookie = {"cookie": f"kproxy_token_9644={TOKEN}"}
+        assert page.client.request(method, f"/page/api{path}", headers=cookie).status_code == 403
+    assert len(page.worker.sent) == before
+    assert page.fleet.breakpoints is None
+
+
+def test_no_answer_may_be_read_by_another_site(page: StopPage) -> None:
+    answer = page.ask("GET", "/stops", origin="http://evil.example")
+    assert not [name for name in answer.headers if name.startswith("access-control")]
+    assert answer.headers["cache-control"] == "no-store"
+    assert page.ask("OPTIONS", "/stops", origin="http://evil.example").status_code == 403
+
+
+def test_the_rest_of_the_admin_port_cannot_be_changed(page: StopPage) -> None:
+    for path in ("/config", "/metrics", "/"):
+        assert page.client.request("POST", path, headers={"x-kproxy-token": TOKEN}).status_code == 405
+
+
+def test_what_is_stopped(page: StopPage) -> None:
+    answer = page.ask("GET", "/stops").json()
+    (stop,) = answer["stops"]
+    assert answer["generation"] == 1
+    assert (stop["id"], stop["api"], stop["apiVersion"], stop["clientId"]) == (ID, "Heartbeat", 4, "app")
+    assert (stop["stoppedMs"], stop["resumesMs"], stop["expectsResponse"], stop["canFail"]) == (1, 5_001, True, True)
+    shown = page.ask("GET", f"/stops/{ID}").json()
+    assert json.loads(shown["json"])["groupId"] == "a group"
+    assert bytes.fromhex(shown["hex"]) == BODY
+    assert page.ask("GET", "/stops/0-77-2").status_code == 409
+
+
+def test_breakpoints_are_set(page: StopPage) -> None:
+    wanted = [
+        {"condition": 'api == "Heartbeat"', "direction": "request"},
+        {"condition": "true", "direction": "response"},
+    ]
+    assert page.ask("PUT", "/breakpoints", wanted).json() == wanted
+    assert page.ask("GET", "/breakpoints").json() == wanted
+    refused = page.ask("PUT", "/breakpoints", [{"condition": 'api == "SaslAuthenticate"'}])
+    assert refused.status_code == 400
+    assert "cannot be stopped" in refused.json()["error"]
+    assert page.ask("GET", "/breakpoints").json() == wanted
+
+
+@pytest.mark.parametrize(
+    "body", [7, {"condition": "true"}, [{"condition": 1}], [{"condition": "true", "colour": 1}], "["]
+)
+def test_breakpoints_of_another_shape_are_refused(page: StopPage, body: Any) -> None:
+    answer = page.ask("PUT", "/breakpoints", body)
+    assert answer.status_code == 400
+    assert answer.json()["error"].startswith("the request is wrong")
+
+
+def test_a_message_is_replaced_by_json_and_by_hex(page: StopPage) -> None:
+    after = HEARTBEAT.encode(4, make("HeartbeatRequest", group_id="another", generation_id=3, member_id="m"))
+    text = page.ask("GET", f"/stops/{ID}").json()["json"].replace("a group", "another")
+    for edited in ({"json": text}, {"hex": after.hex()}):
+        assert page.ask("POST", f"/stops/{ID}", {"action": "replace", **edited}).json() == {"done": True}
+        sent = page.decided()
+        assert (sent.action, sent.part, sent.more) == ("replace", after, False)
+        assert sent.by.startswith("127.0.0.1:")
+
+
+def test_the_other_decisions(page: StopPage) -> None:
+    for action in ("resume", "drop", "close"):
+        assert page.ask("POST", f"/stops/{ID}", {"action": action}).status_code == 200
+        assert page.decided().action == action
+    page.ask("POST", f"/stops/{ID}", {"action": "error", "error": "REBALANCE_IN_PROGRESS"})
+    assert (page.decided().action, page.decided().error) == ("error", 27)
+    page.ask("POST", f"/stops/{ID}", {"action": "keep", "seconds": 60})
+    assert (page.decided().action, page.decided().seconds) == ("keep", 60.0)
+    assert page.ask("POST", "/stops/resume-all").json() == {"resumed": 1}
+
+
+@pytest.mark.parametrize(
+    ("asked", "status", "words"),
+    [
+        ({"action": "explode"}, 400, 'there is no action "explode"'),
+        ({"action": "error", "error": "REBALANCE"}, 422, "did you mean REBALANCE_IN_PROGRESS?"),
+        ({"action": "error", "error": "NONE"}, 422, "there is no error"),
+        ({"action": "error"}, 422, "there is no error"),
+        ({"action": "replace"}, 400, "give the message as json or as hex"),
+        ({"action": "replace", "json": "{}", "hex": "00"}, 400, "give the message as json or as hex"),
+        ({"action": "replace", "json": "{}"}, 422, "groupId: is missing"),
+        ({"action": 7}, 400, "the request is wrong"),
+    ],
+)
+def test_decisions_that_cannot_be(page: StopPage, asked: Any, status: int, words: str) -> None:
+    answer = page.ask("POST", f"/stops/{ID}", asked)
+    assert (answer.status_code, words in answer.json()["error"]) == (status, True), answer.json()
+    assert not any(isinstance(message, Decide) for message in page.worker.sent)
+
+
+def test_an_api_without_a_place_for_an_error_is_not_answered_with_one() -> None:
+    page = StopPage(can_fail=False)
+    answer = page.ask("POST", f"/stops/{ID}", {"action": "error", "error": "NOT_CONTROLLER"})
+    assert answer.status_code == 422
+    assert "has no place for an error" in answer.json()["error"]
+
+
+def test_edited_text_is_checked_while_it_is_typed(page: StopPage) -> None:
+    text = page.ask("GET", f"/stops/{ID}").json()["json"]
+    good = page.ask(
+        "POST", "/stops/check", {"id": ID, "json": text.replace('"generationId": 3', '"generationId": 4')}
+    ).json()
+    assert good["changed"] == ["generationId"]
+    assert json.loads(good["json"])["generationId"] == 4
+    assert good["size"] == len(BODY) == len(bytes.fromhex(good["hex"]))
+    bad = page.ask("POST", "/stops/check", {"id": ID, "json": text.replace('"generationId": 3', '"generationId": "3"')})
+    assert (bad.status_code, bad.json()["path"]) == (422, "generationId")
+    broken = page.ask("POST", "/stops/check", {"id": ID, "json": "{\n,"}).json()
+    assert (broken["line"], broken["column"]) == (2, 1)
+    cut = page.ask("POST", "/stops/check", {"id": ID, "hex": BODY[:-1].hex()}).json()
+    assert cut["position"] == len(BODY) - 1
+
+
+def test_what_was_done_is_shown_as_a_rule(page: StopPage) -> None:
+    answer = page.ask("POST", "/stops/rule", {"id": ID, "action": "error", "error": "REBALANCE_IN_PROGRESS"})
+    assert 'error: "REBALANCE_IN_PROGRESS"' in answer.json()["yaml"]
+    text = page.ask("GET", f"/stops/{ID}").json()["json"]
+    refused = page.ask("POST", "/stops/rule", {"id": ID, "action": "replace", "json": text})
+    assert refused.status_code == 422
+    assert "no rule that changes fields" in refused.json()["error"]
+
+
+def test_text_that_no_utf8_has_is_refused_and_no_fault(page: StopPage) -> None:
+    answer = page.ask("POST", "/stops/check", {"id": ID, "json": '{"groupId": "\ud800"}'})
+    assert answer.status_code == 422
+
+
+def test_a_request_is_not_read_without_bound(page: StopPage) -> None:
+    answer = page.client.request(
+        "POST", f"/page/api/stops/{ID}", headers={"x-kproxy-token": TOKEN}, content=b" " * (33 << 20)
+    )
+    assert answer.status_code == 413

@@ -1,0 +1,192 @@
+"""StoppedMessages over stand-in workers: what is known of stops, whom questions go to, and breakpoints that outlive no page."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from kproxy.config import Cluster, Config, Page
+from kproxy.filters.breakpoints.breakpoint import Breakpoint
+from kproxy.proxy.messages import (
+    Decide,
+    Message,
+    ResumeAll,
+    SetBreakpoint,
+    ShowStop,
+    Stop,
+    StopAnswer,
+    StopEnded,
+    Stopped,
+    UseBreakpoints,
+)
+from kproxy.proxy.supervisor.stopped import NotDone, StoppedMessages
+
+PRODUCE = Breakpoint('api == "Produce"')
+
+
+class Child:
+    """A worker that writes down what it is sent."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.sent: list[Message] = []
+        self.answer: Callable[[Message], None] = lambda message: None
+
+    async def send(self, message: Message) -> bool:
+        self.sent.append(message)
+        self.answer(message)
+        return True
+
+
+class Slot:
+    """Of a worker."""
+
+    def __init__(self, child: Child) -> None:
+        self.child = child
+
+
+class Fleet:
+    """Two workers."""
+
+    def __init__(self, page: Page) -> None:
+        self.config = Config(clusters=[Cluster(listen="127.0.0.1:1", bootstrap=["b:1"])], page=page)
+        self.children = [Child(0), Child(1)]
+        self.slots = [Slot(child) for child in self.children]
+        self.breakpoints: UseBreakpoints | None = None
+        self.draining = False
+        self.on_stop: Callable[[int, Any], None] = lambda worker, message: None
+
+    async def send_all(self, message: Message) -> None:
+        for child in self.children:
+            await child.send(message)
+
+
+def stop(id_: str, at: int = 0) -> Stop:
+    words = ("default", 1, "c:1", "b:1", None, "app", "request", 0, 9, 4, 10, "true", True, True)
+    return Stop(id_, *words, at, at + 5_000)  # type: ignore[arg-type]
+
+
+def with_fleet(work: Callable[[Fleet, StoppedMessages], Coroutine[Any, Any, None]], **page: Any) -> None:
+    async def run() -> None:
+        fleet = Fleet(Page(edits=True, **page))
+        async with asyncio.timeout(60):
+            await work(fleet, StoppedMessages(fleet))  # type: ignore[arg-type]
+
+    asyncio.run(run())
+
+
+def test_what_is_stopped_is_known_until_it_ends_or_its_worker_does() -> None:
+    async def work(fleet: Fleet, stopped: StoppedMessages) -> None:
+        fleet.on_stop(0, Stopped(stop("0-1", at=2)))
+        fleet.on_stop(1, Stopped(stop("1-1", at=1)))
+        fleet.on_stop(1, Stopped(stop("1-2", at=3)))
+        assert [one.id for one in stopped.stops()] == ["1-1", "0-1", "1-2"]
+        fleet.on_stop(1, StopEnded("1-1"))
+        assert [one.id for one in stopped.stops()] == ["0-1", "1-2"]
+        stopped.forget_worker(1)
+        assert [one.id for one in stopped.stops()] == ["0-1"]
+        with pytest.raises(NotDone, match="not stopped any more"):
+            stopped.stop("1-2")
+
+    with_fleet(work)
+
+
+def test_a_question_goes_to_the_worker_that_has_the_message_and_its_answer_comes_in_parts() -> None:
+    async def work(fleet: Fleet, stopped: StoppedMessages) -> None:
+        fleet.on_stop(1, Stopped(stop("1-1")))
+
+        def answer(message: Message) -> None:
+            assert isinstance(message, ShowStop)
+            fleet.on_stop(0, StopAnswer(message.question, b"of another worker"))
+            fleet.on_stop(1, StopAnswer(message.question, b"two ", more=True))
+            fleet.on_stop(1, StopAnswer(message.question, b"parts"))
+
+        fleet.children[1].answer = answer
+        assert await stopped.body("1-1") == b"two parts"
+        assert not fleet.children[0].sent
+
+    with_fleet(work)
+
+
+def test_a_decision_that_comes_too_late_says_so() -> None:
+    async def work(fleet: Fleet, stopped: StoppedMessages) -> None:
+        fleet.on_stop(0, Stopped(stop("0-1")))
+        fleet.children[0].answer = lambda message: fleet.on_stop(
+            0,
+            StopAnswer(message.question, refused="too late"),  # type: ignore[attr-defined]
+        )
+        with pytest.raises(NotDone, match="too late"):
+            await stopped.decide("0-1", Decide(0, "0-1", "drop", "a"))
+        (sent,) = fleet.children[0].sent
+        assert isinstance(sent, Decide)
+        assert (sent.action, sent.by, sent.id) == ("drop", "a", "0-1")
+
+    with_fleet(work)
+
+
+def test_a_worker_that_dies_answers_no_question() -> None:
+    async def work(fleet: Fleet, stopped: StoppedMessages) -> None:
+        fleet.on_stop(0, Stopped(stop("0-1")))
+        fleet.children[0].answer = lambda message: stopped.forget_worker(0)
+        with pytest.raises(NotDone, match="its worker has ended"):
+            await stopped.body("0-1")
+
+    with_fleet(work)
+
+
+def test_all_workers_get_breakpoints_and_those_that_start_later_too() -> None:
+    async def work(fleet: Fleet, stopped: StoppedMessages) -> None:
+        await stopped.use([PRODUCE], "a")
+        expected = UseBreakpoints([SetBreakpoint('api == "Produce"', "request")])
+        assert [child.sent for child in fleet.children] == [[expected], [expected]]
+        assert fleet.breakpoints == expected
+        assert stopped.breakpoints == [PRODUCE]
+        with pytest.raises(ValueError, match="breakpoint 1: "):
+            await stopped.use([Breakpoint("nonsense ==")], "a")
+        assert stopped.breakpoints == [PRODUCE]
+
+    with_fleet(work)
+
+
+def test_breakpoints_go_when_the_page_has_gone() -> None:
+    async def work(fleet: Fleet, stopped: StoppedMessages) -> None:
+        await stopped.use([PRODUCE], "a")
+        while not any(isinstance(message, ResumeAll) for message in fleet.children[1].sent):
+            await asyncio.sleep(0.01)
+        assert stopped.breakpoints == []
+        kinds = [type(message) for message in fleet.children[1].sent]
+        assert kinds == [UseBreakpoints, UseBreakpoints, ResumeAll]
+
+    with_fleet(work, away=0.05)
+
+
+def test_a_page_that_waits_for_news_is_there() -> None:
+    async def work(fleet: Fleet, stopped: StoppedMessages) -> None:
+        await stopped.use([PRODUCE], "a")
+        await stopped.news(stopped.generation, 0.3)
+        assert stopped.breakpoints == [PRODUCE]
+
+    with_fleet(work, away=0.05)
+
+
+def test_news_ends_the_wait() -> None:
+    async def work(fleet: Fleet, stopped: StoppedMessages) -> None:
+        waiting = asyncio.ensure_future(stopped.news(stopped.generation, 30))
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        fleet.on_stop(0, Stopped(stop("0-1")))
+        await waiting
+        await stopped.news(stopped.generation - 1, 30)
+
+    with_fleet(work)
+
+
+def test_resuming_all_is_for_all_workers() -> None:
+    async def work(fleet: Fleet, stopped: StoppedMessages) -> None:
+        fleet.on_stop(0, Stopped(stop("0-1")))
+        fleet.on_stop(1, Stopped(stop("1-1")))
+        assert await stopped.resume_all("a") == 2
+        assert [child.sent for child in fleet.children] == [[ResumeAll("a")], [ResumeAll("a")]]
+
+    with_fleet(work)
