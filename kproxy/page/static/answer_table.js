@@ -4,6 +4,7 @@ import { cellText, counted, isNumber, visible } from "./text.js";
 import { html, nothing } from "./lit-html.js";
 
 const FIRST_COLUMNS = 10;
+const LONGEST = 160; // characters of a cell
 
 /** Rows as objects by column. */
 export const objects = (answer) => answer.rows.map((row) => Object.fromEntries(answer.columns.map((column, at) => [column.name, row[at]])));
@@ -38,7 +39,7 @@ function line(row, columns, state, chooses) {
   const cells = columns.map((column, at) => {
     const value = row[column.at];
     const text = cellText(value, column);
-    const shown = text === "" ? html`<span class="none">${value === "" ? "empty" : ""}</span>` : html`<bdi>${visible(text)}</bdi>`;
+    const shown = text === "" ? html`<span class="none">${value === "" ? "empty" : ""}</span>` : html`<bdi title=${text.length > LONGEST ? visible(text, 2000) : nothing}>${visible(text, LONGEST)}</bdi>`;
     const kind = isNumber(value) ? "number" : text.length < 32 ? "short" : "";
     return html`<td class=${kind}>${chooses && at === 0 ? html`<button class="plain" @click=${(event) => { event.stopPropagation(); chooses(row); }}>${shown}</button>` : shown}</td>`;
   });

@@ -114,7 +114,7 @@ export class TrafficMap {
     return svg`<g class="node ${chosen ? "chosen" : ""} ${faded ? "faded" : ""}" tabindex="0" role="button" aria-pressed=${String(chosen)} aria-label="${["writes", "topic", "reads"][column]}: ${text}"
       @click=${choose} @keydown=${(event) => { if (event.key === "Enter" || event.key === " ") { event.preventDefault(); choose(); } }}>
       <rect x=${x} y=${y - NODE / 2} width=${box} height=${NODE} rx="4"></rect>
-      <text x=${x + 8} y=${y + 4}>${text.length > most ? `${text.slice(0, most - 1)}…` : text}</text><title>${text}</title></g>`;
+      <text aria-hidden="true" x=${x + 8} y=${y + 4}>${text.length > most ? `${text.slice(0, most - 1)}…` : text}</text><title>${text}</title></g>`;
   }
 
   key(event) {
