@@ -1,0 +1,62 @@
+"""What axe-core, which knows the rules of WCAG, finds in each view: nothing serious, light and dark, wide and on a phone."""
+
+import hashlib
+import shutil
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kproxy.page.modules import fetched
+from tests.page.browser.driving import NARROW, WIDE, Page
+
+pytestmark = pytest.mark.xdist_group("page-browser")
+VERSION, SHA256 = "4.14.1", "29348999450cdf2849a8e70b7912fc2da85a849da39c0d0d5394f51d4a9ed95c"
+RUN = "const done = arguments[0]; axe.run(document, {resultTypes: ['violations']}).then((found) => done(found.violations))"
+SHOWN = {
+    "exchanges": ("exchanges", {}, ""),
+    "one exchange": ("exchanges", {"at": "3"}, ""),
+    "keys": ("exchanges", {}, "?"),
+    "columns": ("exchanges", {}, "v"),
+}
+
+
+@pytest.fixture(scope="module")
+def axe(require: Callable[[str, object, str], None]) -> str:
+    require("npm", shutil.which("npm"), "no npm")
+    (script,) = fetched("axe-core", VERSION, ["axe.min.js"]).values()
+    assert hashlib.sha256(script).hexdigest() == SHA256
+    return script.decode()
+
+
+def violations(page: Page, axe: str) -> list[tuple[Any, ...]]:
+    page.run(axe)
+    found = page.driver.execute_async_script(RUN)
+    return [
+        (one["id"], one["impact"], one["nodes"][0]["html"]) for one in found if one["impact"] in ("serious", "critical")
+    ]
+
+
+@pytest.mark.parametrize("shown", SHOWN)
+@pytest.mark.parametrize(("dark", "width"), [(False, WIDE), (True, NARROW)])
+def test_axe_finds_nothing_serious(orders: Page, axe: str, shown: str, dark: bool, width: int) -> None:
+    view, parameters, key = SHOWN[shown]
+    orders.dark(dark)
+    orders.size(width)
+    try:
+        orders.show(view, **parameters)
+        if key:
+            orders.press(key)
+            orders.until(lambda: orders.one("dialog").is_displayed(), "the dialog")
+        if parameters:
+            orders.until(lambda: orders.texts(".tree .field"), "fields")
+        assert violations(orders, axe) == []
+    finally:
+        orders.dark(False)
+        orders.size(WIDE)
+
+
+def test_axe_would_find_something(orders: Page, axe: str) -> None:
+    orders.show()
+    orders.run("const made = document.createElement('button'); document.querySelector('.controls').append(made)")
+    assert "button-name" in [rule for rule, _, _ in violations(orders, axe)]

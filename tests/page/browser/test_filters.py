@@ -1,0 +1,102 @@
+"""The filter line in Chromium: it lets through what the decoded log says, shows errors at their column, is written by clicks."""
+
+from typing import Any
+
+import pytest
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+
+from tests.page.browser.driving import WIDE, Page
+from tests.page.browser.test_exchanges import ROWS, column, number_of
+from tests.page.test_recorded import decoded
+from tests.support.traffic import CAPTURES
+
+pytestmark = pytest.mark.xdist_group("page-browser")
+REBALANCES = CAPTURES / "03-classic-rebalance-range.pcap"
+
+
+@pytest.fixture(scope="module")
+def lines() -> list[dict[str, Any]]:
+    return decoded(REBALANCES)
+
+
+@pytest.fixture
+def table(rebalances: Page) -> Page:
+    rebalances.size(WIDE)
+    rebalances.show()
+    rebalances.one(f"{ROWS}[data-number]")
+    return rebalances
+
+
+def numbers(page: Page) -> list[int]:
+    return [int(one.get_attribute("data-number") or 0) for one in page.all(f"{ROWS}[data-number]")]
+
+
+def filter_text(page: Page) -> str:
+    return str(page.one("[role=combobox]").get_property("value"))
+
+
+@pytest.mark.parametrize(
+    ("condition", "python"),
+    [
+        ('apiName == "Heartbeat"', lambda line: line["apiName"] == "Heartbeat"),
+        ("latencyMs > 500.0 && apiKey == 1", lambda line: (line["latencyMs"] or 0) > 500 and line["apiKey"] == 1),
+        ("size(errors) > 0", lambda line: len(line["errors"]) > 0),
+        ('request.groupId == "g-range"', lambda line: (line["request"] or {}).get("groupId") == "g-range"),
+    ],
+)
+def test_a_filter_lets_through_what_decode_does(
+    table: Page, lines: list[dict[str, Any]], condition: str, python: Any
+) -> None:
+    expected = [number for number, line in enumerate(lines, 1) if python(line)]
+    assert 0 < len(expected) < len(lines)
+    table.write_filter(condition)
+    table.until(lambda: table.texts(".total")[0].startswith(f"{len(expected)} exchange"), "counted")
+    table.until(lambda: numbers(table) and numbers(table) == expected[: len(numbers(table))], "rows")
+    assert "filter=" in table.driver.current_url
+
+
+def test_a_mistake_is_shown_at_its_column_and_the_rows_stay(table: Page) -> None:
+    before = numbers(table)
+    table.write_filter('apiKey == 1 && clientld == "a"')
+    table.until(lambda: table.texts(".filter mark") == ["clientld"], "marked")
+    said = table.texts(".filter .said .critical")[0]
+    assert said.startswith("Column 16: ")
+    assert "clientId" in said  # what was meant
+    assert table.one("[role=combobox]").get_attribute("aria-invalid") == "true"
+    assert numbers(table)[:15] == before[:15]
+    table.write_filter("apiKey == 1")
+    table.until(lambda: not table.all(".filter mark"), "mended")
+
+
+def test_keys_write_the_filter(table: Page, lines: list[dict[str, Any]]) -> None:
+    heads = table.texts("[role=columnheader]")
+    table.one(".table.scroller").send_keys(*[Keys.ARROW_RIGHT] * heads.index("clientId"), "o")
+    client = lines[0]["clientId"]
+    table.until(lambda: filter_text(table) == f'clientId == "{client}"', "only this client")
+    table.until(lambda: set(column(table, "clientId")) == {client}, "its rows")
+    table.one(".table.scroller").send_keys(
+        *[Keys.ARROW_RIGHT] * (heads.index("apiName") - heads.index("clientId")), "x"
+    )
+    api = lines[0]["apiName"]
+    table.until(lambda: filter_text(table) == f'clientId == "{client}" && apiName != "{api}"', "not this API")
+    table.until(lambda: column(table, "apiName") and api not in column(table, "apiName"), "none of it")
+
+
+def test_clicks_write_the_filter(table: Page, lines: list[dict[str, Any]]) -> None:
+    table.driver.find_element(By.XPATH, "//button[text()='Not Heartbeat']").click()
+    left = [line for line in lines if line["apiName"] != "Heartbeat"]
+    assert len(left) < len(lines)
+    table.until(lambda: table.texts(".total")[0].startswith(f"{len(left)} exchanges"), "fewer")
+    table.driver.find_element(By.XPATH, "//button[text()='Clear filter']").click()
+    table.until(lambda: table.texts(".total")[0].startswith(f"{len(lines)} exchanges"), "all")
+
+
+def test_an_open_exchange_stays_chosen_where_the_filter_puts_it(rebalances: Page, lines: list[dict[str, Any]]) -> None:
+    at = next(number for number, line in enumerate(lines, 1) if number > 20 and line["apiName"] == "Fetch")
+    rebalances.show(at=str(at))
+    rebalances.write_filter("apiKey == 1")
+    before = sum(line["apiKey"] == 1 for line in lines[: at - 1])
+    chosen = "return document.querySelector('.pane [aria-selected=true]')?.ariaRowIndex"
+    rebalances.until(lambda: rebalances.run(chosen) == str(before + 2), "where it stands now")
+    rebalances.until(lambda: number_of(rebalances) == str(at), "chosen still")

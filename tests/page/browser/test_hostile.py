@@ -1,0 +1,139 @@
+"""Names of the traffic that would run, reorder, hide or break what is around them: in Chromium they are text, in their place."""
+
+import unicodedata
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from selenium.webdriver.common.by import By
+
+from tests.page.browser.driving import NARROW, WIDE, Page, opened
+from tests.page.browser.test_exchanges import ROWS, title
+from tests.page.test_recorded import decoded
+from tests.support.canaries import capture
+from tests.support.hostile_names import EXCHANGES, hostile_names, scenes_of
+
+pytestmark = pytest.mark.xdist_group("page-browser")
+SEED = 20_261_123
+FEW, MANY = 40, 10_000
+OURS = "/page/static/"
+
+# Every row that a walk through the whole table shows: its height, and the text and tags in it, joined
+WALK = """
+const done = arguments[arguments.length - 1];
+const scroller = document.querySelector(".table.scroller");
+const frame = () => new Promise(requestAnimationFrame);
+const tags = new Set(), heights = new Set(), texts = new Map();
+const look = () => {
+  for (const row of scroller.querySelectorAll(".pane [data-number]")) {
+    texts.set(row.dataset.number, row.textContent);
+    heights.add(row.getBoundingClientRect().height);
+    for (const one of row.querySelectorAll("*")) {
+      tags.add(one.localName);
+      const [inside, around] = [one.getBoundingClientRect(), row.getBoundingClientRect()];
+      if (one.localName === "span" && (inside.top < around.top - 1 || inside.bottom > around.bottom + 1)) heights.add("outside");
+      if (one.localName === "bdi" && getComputedStyle(one).unicodeBidi !== "isolate") tags.add("not isolated");
+    }
+  }
+};
+(async () => {
+  for (let still = 0, before = -1; still < 3; ) {
+    await frame(); await frame();
+    if (scroller.querySelector(".waiting")) continue;
+    look();
+    before = scroller.scrollTop;
+    scroller.scrollTop += scroller.clientHeight - 80;
+    still = scroller.scrollTop === before ? still + 1 : 0;
+  }
+  done({ rows: texts.size, tags: [...tags], heights: [...heights], text: [...texts.values()].join("") });
+})();
+"""
+
+
+def written(folder: Path, count: int) -> Path:
+    """A capture with that many names."""
+    file = folder / "names.pcap"
+    file.write_bytes(capture(scenes_of(hostile_names(SEED, count))))
+    return file
+
+
+@pytest.fixture(scope="module")
+def capture_of_few(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return written(tmp_path_factory.mktemp("few"), FEW)
+
+
+@pytest.fixture(scope="module")
+def hostile(driver: Any, capture_of_few: Path) -> Iterator[Page]:
+    with opened(capture_of_few) as address:
+        yield Page(driver, address)
+
+
+def unseen(text: str) -> set[str]:
+    """Controls, formatting characters and half characters, which nothing on the page may contain."""
+    return {character for character in set(text) if unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp")}
+
+
+def shows_text_only(page: Page) -> None:
+    """No element that a name made, nothing that the policy had to stop, nothing wider than the window."""
+    active = "script, img, iframe, object, embed, form, base, style"
+    made = page.run("return [...document.querySelectorAll(arguments[0])].map((one) => one.src)", active)
+    assert [one for one in made if OURS not in str(one)] == []
+    links = page.run("return [...document.querySelectorAll('a[href]')].map((one) => one.getAttribute('href'))")
+    assert [link for link in links if not link.startswith(("#", "page/", "https://"))] == []
+    assert unseen(page.run("return document.body.textContent").replace("\n", "")) == set()
+    assert page.complaints() == []
+    assert page.overflow() == 0
+
+
+def walk(page: Page) -> dict[str, Any]:
+    page.show()
+    page.one(f"{ROWS}[data-number]")
+    seen: dict[str, Any] = page.driver.execute_async_script(WALK)
+    assert set(seen["tags"]) == {"span", "bdi"}
+    assert seen["heights"] == [24]
+    assert unseen(seen["text"]) == set()
+    shows_text_only(page)
+    return seen
+
+
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+def test_the_table_of_exchanges(hostile: Page, width: int) -> None:
+    hostile.size(width)
+    seen = walk(hostile)
+    assert f"{seen['rows']} exchanges" == hostile.texts(".total")[0]
+    assert seen["rows"] > FEW * 5
+
+
+def test_one_exchange_after_the_other(hostile: Page) -> None:
+    hostile.size(WIDE)
+    hostile.show(at="60")
+    height = "return [...document.querySelectorAll('.tree .row')].map((one) => one.getBoundingClientRect().height)"
+    for number in range(60, 60 + 2 * EXCHANGES):
+        hostile.until(lambda at=number: title(hostile).startswith(f"#{at} "), "open")  # type: ignore[misc]
+        assert set(hostile.run(height)) <= {22}
+        hostile.press("]")
+    shows_text_only(hostile)
+
+
+@pytest.mark.parametrize("at", [60, 74, 95, 130])
+def test_a_name_becomes_a_literal_of_the_filter(hostile: Page, capture_of_few: Path, at: int) -> None:
+    """A click writes a filter that finds the exchanges of this client, and no others."""
+    clients = [line["clientId"] for line in decoded(capture_of_few)]
+    expected = clients.count(clients[at - 1])
+    assert 0 < expected < len(clients)
+    hostile.size(WIDE)
+    hostile.show(at=str(at))
+    hostile.until(lambda: title(hostile).startswith(f"#{at} "), "open")
+    hostile.driver.find_element(By.XPATH, "//button[text()='Only this client']").click()
+    hostile.until(lambda: hostile.texts(".total")[0].startswith(f"{expected} exchange"), "its exchanges")
+    assert hostile.all(".filter mark") == []
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1200)
+def test_ten_thousand_of_them(driver: Any, tmp_path: Path) -> None:
+    with opened(written(tmp_path, MANY)) as address:
+        page = Page(driver, address)
+        driver.set_script_timeout(900)
+        assert walk(page)["rows"] > MANY * 5
