@@ -1,4 +1,4 @@
-"""What spark-submit runs on a cluster: ``spark-submit ... deploy/spark/job.py ingest -o DIR INPUT...``. See README.md."""
+"""What spark-submit runs on a cluster: ``spark-submit ... deploy/spark/job.py ingest -o DIR INPUT...``; see `kproxy-spark -h`."""
 
 from kproxy.cli.spark import main
 
