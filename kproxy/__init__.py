@@ -14,6 +14,7 @@ Packages, each above those that import it (extract is apart); the docstring of e
     proxy       sockets: workers that forward, the supervisor that starts them, the analyzer that reads the tap
     analyses    answers: analyses in Spark SQL, run on DuckDB; reports
     spark       the same tables and analyses on Spark: a data source, jobs, streams
+    replay      the requests of a capture, sent to another cluster; where its answers differ
     cli         one module per command: decode, report, sql, demo, api, run, check
     testing     for tests of programs that use Kafka: brokers that fail as the test says; a fixture of pytest
     extract     makes the facts file from Kafka's own jars; nothing imports it at run time

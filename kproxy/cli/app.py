@@ -4,7 +4,8 @@
 1    kproxy could not continue (an output that cannot be written, for instance)
 2    wrong usage: an option, a file that does not exist, or is neither capture nor decoded log, an expression
 3    a capture is damaged: everything before the damage was decoded; or a decoded log: its whole lines were shown
-4    kproxy report: an analysis that was asked for found what it looks for; kproxy doctor: it found a problem
+4    kproxy report: an analysis that was asked for found what it looks for; kproxy doctor: it found a problem;
+     kproxy replay: an answer is not the recorded one, or did not come
 130  interrupted; everything before was decoded
 """
 
@@ -24,6 +25,7 @@ COMMANDS = {
     "report": "Report what matters in captures, decoded logs and tables.",
     "sql": "Query Kafka traffic with SQL.",
     "open": "Open captures, decoded logs or tables in the browser.",
+    "replay": "Send the requests of a capture to a broker, and compare.",
     "demo": "Run a cluster, kproxy and clients, and show their traffic.",
     "api": "Look up Kafka's protocol: APIs, versions, fields, error codes.",
     "run": "Forward Kafka traffic, and analyze it.",

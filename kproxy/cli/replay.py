@@ -1,0 +1,199 @@
+"""``kproxy replay``: send the requests of a capture to a broker, and say where its answers differ from the recorded ones."""
+
+import asyncio
+import json
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from kproxy.config import BrokerTls
+from kproxy.errors import CaptureError, UsageError
+from kproxy.protocol.addresses import Address, parse_address
+from kproxy.replay.cluster import Cluster
+from kproxy.replay.plan import Plan, make_plan
+from kproxy.replay.player import Options, Player
+from kproxy.replay.recording import read_recording
+from kproxy.replay.report import plan_lines, plan_object, result_lines, result_object
+
+DONE, DAMAGED, DIFFERS, INTERRUPTED = 0, 3, 4, 130  # also in app.py
+AS_FAST_AS_IT_GOES = "max"
+LEAST_SPEED, MOST_SPEED = 0.001, 100_000.0
+
+
+class Speed(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic in some releases of Click
+    """A factor, or "max"."""
+
+    name = "speed"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float | str:
+        """See click."""
+        if value == AS_FAST_AS_IT_GOES:
+            return AS_FAST_AS_IT_GOES
+        try:
+            speed = float(value)
+        except ValueError:
+            speed = 0.0
+        if not LEAST_SPEED <= speed <= MOST_SPEED:
+            self.fail(f"{value} is no speed: a factor from {LEAST_SPEED:g} to {MOST_SPEED:,.0f}, or max", param, ctx)
+        return speed
+
+
+@click.command()
+@click.argument("sources", metavar="SOURCE...", nargs=-1, required=True, type=Path)
+@click.option("--to", metavar="HOST:PORT", required=True, help="A broker of the cluster that the requests are sent to.")
+@click.option("--yes", is_flag=True, help="Send the requests; without it, only say what they would do.")
+@click.option("--where", metavar="CEL", help="Only requests for which this is true; as in kproxy decode.")
+@click.option(
+    "--speed",
+    metavar="FACTOR|max",
+    type=Speed(),
+    default=1.0,
+    help="1: at the times they had (default); max: no waiting.",
+)
+@click.option("--create-topics", is_flag=True, help="First create topics that the requests use and the cluster lacks.")
+@click.option(
+    "--timeout", metavar="SECONDS", type=click.FloatRange(0.1, 3600), default=30.0, help="For each answer (30)."
+)
+@click.option("--keylog", metavar="FILE", type=Path, help="Session keys of TLS in the captures (NSS key log).")
+@click.option("--tls", is_flag=True, help="TLS to the cluster, with the system's authorities.")
+@click.option("--tls-ca", metavar="FILE", type=Path, help="TLS; the authorities that sign the brokers' certificates.")
+@click.option("--tls-certificate", metavar="FILE", type=Path, help="TLS; the certificate that brokers are shown.")
+@click.option("--tls-key", metavar="FILE", type=Path, help="The private key of that certificate, without a password.")
+@click.option("--tls-server-name", metavar="NAME", help="TLS; the name expected in the brokers' certificates.")
+@click.option("--tls-no-verify", is_flag=True, help="TLS; accept any certificate. For tests.")
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", help="json: one object.")
+def replay(
+    sources: tuple[Path, ...],
+    to: str,
+    yes: bool,
+    where: str | None,
+    speed: float | str,
+    create_topics: bool,
+    timeout: float,
+    keylog: Path | None,
+    form: str,
+    **tls: Any,
+) -> int:
+    """Send the requests of captures to another cluster, and compare its answers with the recorded ones.
+
+    \b
+    kproxy replay trace.pcapng --to localhost:9092
+    kproxy replay trace.pcapng --to localhost:9092 --yes
+    kproxy replay trace.pcapng --to test:9092 --yes --speed max --create-topics
+    kproxy replay trace.pcapng --to test:9092 --where 'clientId == "billing"'
+    kproxy replay trace.pcapng --to test:9093 --tls-ca ca.pem --yes --format json
+
+    Without --yes nothing is sent but ApiVersions and Metadata, which change nothing: it says what the requests would
+    create, write, change and delete, which of them will not be sent, and why.
+
+    Requests go out in the order of their times, each after the answers that had come before it when it was recorded.
+    What a cluster hands out is replaced by what the new one hands out: topic ids, producer ids and epochs (in record
+    batches, too), member ids and generations, fetch sessions, leader epochs, node ids. Offsets stay as they were, so an
+    empty cluster answers best. Logins and what brokers say to each other are not sent; a cluster that wants a login
+    (SASL) cannot be replayed to.
+
+    \b
+    Exit status:
+      0  done: a dry run, or all answers were as recorded
+      1  the cluster cannot be reached
+      2  wrong usage
+      3  a capture is damaged: everything before the damage was replayed
+      4  answers differ, or did not come
+    130  interrupted; it says what was sent until then
+    """
+    address = _address(to)
+    broker_tls = _tls(**tls)
+    _check(sources)
+    try:
+        recording = read_recording(sources, where=where, keylog=keylog)
+    except CaptureError as error:
+        raise UsageError(str(error)) from error
+    for damage in recording.damages:
+        print(f"kproxy: {damage}", file=sys.stderr)
+    options = Options(None if speed == AS_FAST_AS_IT_GOES else float(speed), timeout)
+
+    async def work() -> int:
+        cluster = await Cluster.ask(address, broker_tls, timeout)
+        plan = make_plan(recording, cluster, create_topics=create_topics)
+        return await _play(plan, options, form) if yes else _show_plan(plan, form)
+
+    code = asyncio.run(work())
+    return code or (DAMAGED if recording.damages else DONE)
+
+
+def _show_plan(plan: Plan, form: str) -> int:
+    if form == "json":
+        print(json.dumps({"dryRun": True, "plan": plan_object(plan)}))
+        return DONE
+    for line in plan_lines(plan, dry=True):
+        click.echo(line)
+    click.echo("Nothing was sent. With --yes, it is.")
+    return DONE
+
+
+async def _play(plan: Plan, options: Options, form: str) -> int:
+    """Replay; Ctrl-C ends it with what was done until then."""
+    if form == "text":
+        for line in plan_lines(plan, dry=False):
+            click.echo(line)
+    player = Player(plan, options)
+    began = time.monotonic()
+    playing = asyncio.ensure_future(player.play())
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGINT, playing.cancel)
+    try:
+        await playing
+    except asyncio.CancelledError:
+        player.result.interrupted = True
+    finally:
+        loop.remove_signal_handler(signal.SIGINT)
+    result, seconds = player.result, time.monotonic() - began
+    if form == "json":
+        print(json.dumps({"dryRun": False, "plan": plan_object(plan), "result": result_object(result, seconds)}))
+    else:
+        for line in result_lines(result, seconds):
+            click.echo(line)
+    return INTERRUPTED if result.interrupted else DIFFERS if result.differs else DONE
+
+
+def _address(text: str) -> Address:
+    try:
+        found = parse_address(text)
+    except ValueError as error:
+        raise UsageError(f"--to {text}: {error}") from None
+    return Address(found.host, found.port)
+
+
+def _tls(**given: Any) -> BrokerTls | None:
+    """How to speak TLS, from the options --tls...; None: not at all."""
+    if not any(given.values()):
+        return None
+    certificate, key = given["tls_certificate"], given["tls_key"]
+    if (certificate is None) != (key is None):
+        raise UsageError("--tls-certificate and --tls-key belong together: give both")
+    if given["tls_no_verify"] and given["tls_ca"]:
+        raise UsageError("--tls-no-verify accepts any certificate, so --tls-ca says nothing: leave out one")
+    return BrokerTls(
+        ca=_text(given["tls_ca"]),
+        certificate=_text(certificate),
+        key=_text(key),
+        server_name=given["tls_server_name"],
+        verify=not given["tls_no_verify"],
+    )
+
+
+def _text(path: Path | None) -> str | None:
+    return None if path is None else str(path)
+
+
+def _check(sources: Sequence[Path]) -> None:
+    for source in sources:
+        if source.is_dir():
+            raise UsageError(f"{source} is a directory; name captures, for instance {source / '*.pcap'}")
+        if str(source) != "-" and not source.exists():
+            raise UsageError(f"{source}: no such file")

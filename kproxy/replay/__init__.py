@@ -1,0 +1,58 @@
+"""`kproxy replay`: send the requests of a capture to another cluster, and say where its answers differ from the recorded ones.
+
+Reading (no network)
+
+    recording.py       read_recording(): the requests of captures in the order of their times, and what the answers showed
+    selection.py       reason_not_sent(): which requests are not for another broker: logins, what brokers say to each other
+    effects.py         Effects: what requests would create, write, change and delete, by Kafka's names
+
+Between the recorded cluster and the new one
+
+    identifiers.py     which fields hold ids that a cluster hands out, found in the facts
+    identities.py      Identities: recorded id -> the new cluster's; replaces them in requests, learns them from answers
+    alignment.py       which element of a recorded array belongs to which of the new one
+    producer_ids.py    producer ids and epochs in the headers of record batches
+    versions.py        the version to send a request at, and what that would lose
+    fetch_sessions.py  incremental fetch sessions, which the new broker numbers for itself
+
+Sending
+
+    cluster.py         Cluster: addresses, nodes and versions of the new cluster; which recorded broker is which of its nodes
+    link.py            Link: one connection, pipelined; answers in order, within bounds
+    preparing.py       what requests need that the recording does not bring: topics, producer ids
+    order.py           Order: when a request may be sent: its time, and the answers that came before it
+    player.py          Player: sends, matches answers, learns, compares
+
+Comparing
+
+    left_out.py        which fields are not compared, by class and why
+    comparing.py       compare(): two answers -> differences by field
+    fetched.py         what was read of each partition, over all Fetch answers: brokers divide records as time has it
+
+    plan.py            Plan: a recording before a cluster: what is sent, what is not and why
+    report.py          plan and result as text and JSON
+
+Seams
+
+    recording = read_recording(paths, where=..., keylog=...)      -> Recording: .requests, .nodes, .topics, .damages
+    cluster = await Cluster.ask(address, tls, patience)           -> Cluster; ApiVersions and Metadata, nothing else
+    plan = make_plan(recording, cluster)                          -> Plan: .sent, .unsent, .effects, .missing_topics
+    player = Player(plan, options); await player.play()           -> Result: .outcomes, .differences, .left_out
+
+A request is decoded when it is planned and again when it is sent; nothing decoded is kept. Bytes of a request in which no id
+was replaced, at its own version, leave as they were recorded. A request goes through these states:
+
+    planned ─▶ waiting (its time; answers recorded before it) ─▶ sent ─▶ answered ─▶ learned from ─▶ compared
+                   └─▶ not sent (an id's version cannot carry it)  └─▶ no answer (closed, or timeout)
+
+What bounds it: MOST_HELD bytes of recorded frames, one connection for each recorded connection and node while it has requests
+left, MOST_IN_FLIGHT requests, a timeout for each answer, MOST_ANSWER bytes of each, MOST_EXAMPLES of each difference.
+
+To add
+
+    an id that clusters hand out   kind_of() in identifiers.py, where no entity type of the facts says it
+    an effect                      EFFECTS in effects.py; a test holds all APIs against the facts
+    a field that is not compared   left_out.py, in a class with a reason
+
+There is no login: a cluster whose listener wants SASL cannot be replayed to.
+"""

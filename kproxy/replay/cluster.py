@@ -1,0 +1,132 @@
+"""The new cluster: its address, nodes, versions and topics; which recorded broker is which of its nodes.
+
+What it is asked at first is ApiVersions and Metadata, which create nothing: topics are not named where that could.
+"""
+
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kproxy.config import BrokerTls
+from kproxy.errors import DecodeError, UpstreamError
+from kproxy.protocol import ApiKey, request_message
+from kproxy.protocol.addresses import Address
+from kproxy.protocol.ids import ZERO_UUID
+from kproxy.protocol.structs import struct_types
+from kproxy.proxy.network.tls import broker_context, server_name
+from kproxy.proxy.network.upstream import Upstream
+from kproxy.replay.link import Link, LinkClosed
+from kproxy.replay.versions import Range, nearest
+
+NO_AUTO_CREATION = 4  # the first version of Metadata that can ask for topics without having them created
+TOPIC_IDS = 10  # the first with topic ids
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic of the new cluster."""
+
+    topic_id: str
+    partitions: int
+
+
+@dataclass
+class Cluster:
+    """Where to send to; made by ``ask``."""
+
+    bootstrap: Address
+    upstream: Upstream
+    tls: BrokerTls | None
+    patience: float
+    context: ssl.SSLContext | None = None
+    versions: Mapping[int, Range] | None = None  # None: it does not answer ApiVersions, as before 0.10
+    nodes: dict[int, Address] = field(default_factory=dict)
+    topics: dict[str, Topic] = field(default_factory=dict)
+
+    @classmethod
+    async def ask(cls, bootstrap: Address, tls: BrokerTls | None, patience: float) -> "Cluster":
+        """Connect, and ask what the cluster is. Raises UpstreamError."""
+        context = None if tls is None else broker_context(tls)
+        cluster = cls(bootstrap, Upstream(timeout=patience, allow_link_local=True), tls, patience, context)
+        await cluster._learn_versions()
+        await cluster.learn_topics()
+        return cluster
+
+    async def open(self, node: int | None) -> Link:
+        """A connection to a node; None, or one of a single node: to the address that was given. Raises UpstreamError."""
+        only = len(self.nodes) < 2
+        host, port = self.bootstrap if node is None or only else self.nodes.get(node, self.bootstrap)
+        tls = None if self.tls is None or self.context is None else (self.context, server_name(self.tls, host))
+        return await Link.open(self.upstream, host, port, tls, self.patience)
+
+    def speaks(self, api_key: int) -> bool:
+        """Whether the brokers know an API, as far as they say."""
+        return self.versions is None or api_key in self.versions
+
+    def spoken(self, api_key: int) -> Range | None:
+        """The versions of an API; None where the brokers do not say."""
+        return None if self.versions is None else self.versions.get(api_key)
+
+    def version(self, api_key: int, wanted: int) -> int:
+        """The version nearest to the wanted one. Raises Unsendable."""
+        message = request_message(api_key)
+        assert message is not None
+        return nearest(message, wanted, self.spoken(api_key))
+
+    async def learn_topics(self) -> None:
+        """Ask for nodes and all topics. Raises UpstreamError."""
+        link = await self.open(None)
+        try:
+            version = 0 if self.versions is None else self.version(ApiKey.METADATA, 12)
+            answer = await link.ask(ApiKey.METADATA, version, all_topics(version))
+        except (LinkClosed, DecodeError) as error:
+            raise UpstreamError(
+                f"no Metadata from {self.bootstrap}: {error}; a login (SASL) is not supported"
+            ) from error
+        finally:
+            link.abort("asked")
+        self.nodes = {broker.node_id: Address(str(broker.host), broker.port) for broker in answer.brokers}
+        self.topics = {
+            topic.name: Topic(topic.topic_id if version >= TOPIC_IDS else ZERO_UUID, len(topic.partitions))
+            for topic in answer.topics
+            if topic.name and not topic.error_code
+        }
+
+    async def _learn_versions(self) -> None:
+        link = await self.open(None)
+        try:
+            answer = await link.ask(ApiKey.API_VERSIONS, 0, struct_types("ApiVersionsRequest")["ApiVersionsRequest"]())
+            self.versions = {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
+        except LinkClosed:
+            self.versions = None  # a broker of 0.9 or before closes the connection; learn_topics says if it is none
+        except DecodeError as error:
+            raise UpstreamError(f"{self.bootstrap} does not answer as Kafka: {error}") from error
+        finally:
+            link.abort("asked")
+
+
+def all_topics(version: int) -> Any:
+    """A Metadata request for all topics, which creates none."""
+    body: Any = struct_types("MetadataRequest")["MetadataRequest"]()
+    body.topics = None if version >= 1 else []
+    body.allow_auto_topic_creation = version < NO_AUTO_CREATION  # else it cannot be said
+    return body
+
+
+def map_nodes(recorded: Mapping[str, int], nodes: Mapping[int, Address]) -> dict[int, int]:
+    """Recorded node id -> node id of the new cluster: the same where there is one, else in turn."""
+    if not nodes:
+        return {}
+    new = sorted(nodes)
+    old = sorted({node for node in recorded.values() if node >= 0})
+    return {node: node if node in nodes else new[place % len(new)] for place, node in enumerate(old)}
+
+
+def node_of(address: str, recorded: Mapping[str, int]) -> int | None:
+    """The recorded node id of a connection's broker: by its address, or its port where that is one node's alone."""
+    if address in recorded:
+        return recorded[address]
+    port = address.rpartition(":")[2]
+    found = {node for other, node in recorded.items() if other.rpartition(":")[2] == port}
+    return found.pop() if len(found) == 1 else None

@@ -1,0 +1,243 @@
+"""What requests would create, write, change and delete on a cluster, by Kafka's names.
+
+Every API of the facts is in EFFECTS, in READS, or not sent at all (selection.py); a test holds that. A request that the
+new cluster refuses has no effect, but that is not known before: the recorded answers are not looked at.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from kproxy.protocol import ApiKey
+from kproxy.protocol.ids import ZERO_UUID
+from kproxy.protocol.records import count_records
+from kproxy.protocol.values import describe
+from kproxy.replay.recording import Recorded
+
+MOST_SUBJECTS = 10_000  # that are told apart; what comes after is "others"
+OTHERS = "others, of which there are too many to list"
+
+
+class Verb(StrEnum):
+    """What becomes of something."""
+
+    CREATE = "create"
+    WRITE = "write"
+    CHANGE = "change"
+    DELETE = "delete"
+    TAKE_PART = "join"  # groups: members that are there now are rebalanced
+
+
+READS = frozenset(
+    {
+        *(ApiKey.API_VERSIONS, ApiKey.METADATA, ApiKey.FETCH, ApiKey.LIST_OFFSETS, ApiKey.OFFSET_FETCH),
+        *(ApiKey.FIND_COORDINATOR, ApiKey.DESCRIBE_GROUPS, ApiKey.LIST_GROUPS, ApiKey.OFFSET_FOR_LEADER_EPOCH),
+        *(ApiKey.DESCRIBE_ACLS, ApiKey.DESCRIBE_CONFIGS, ApiKey.DESCRIBE_LOG_DIRS, ApiKey.DESCRIBE_DELEGATION_TOKEN),
+        *(ApiKey.LIST_PARTITION_REASSIGNMENTS, ApiKey.DESCRIBE_CLIENT_QUOTAS, ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS),
+        *(ApiKey.DESCRIBE_QUORUM, ApiKey.DESCRIBE_CLUSTER, ApiKey.DESCRIBE_PRODUCERS, ApiKey.DESCRIBE_TRANSACTIONS),
+        *(ApiKey.LIST_TRANSACTIONS, ApiKey.CONSUMER_GROUP_DESCRIBE, ApiKey.GET_TELEMETRY_SUBSCRIPTIONS),
+        *(ApiKey.LIST_CONFIG_RESOURCES, ApiKey.DESCRIBE_TOPIC_PARTITIONS, ApiKey.SHARE_GROUP_DESCRIBE),
+        *(ApiKey.STREAMS_GROUP_DESCRIBE, ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, ApiKey.HEARTBEAT, ApiKey.SYNC_GROUP),
+        *(ApiKey.ADD_OFFSETS_TO_TXN, ApiKey.ADD_PARTITIONS_TO_TXN),  # they end in EndTxn, which is listed
+    }
+)
+
+
+@dataclass
+class Effects:
+    """What requests would do: verb and subject -> counts of what."""
+
+    names: Mapping[str, str] = field(default_factory=dict)  # topic id -> topic
+    found: dict[tuple[Verb, str], Counter[str]] = field(default_factory=dict)
+    reads: Counter[str] = field(default_factory=Counter)  # API -> requests without an effect
+
+    def add(self, recorded: Recorded, body: Any) -> None:
+        """Add what a request, decoded, would do."""
+        effect = EFFECTS.get(recorded.api_key)
+        if effect is None:
+            self.reads[recorded.api_name] += 1
+        else:
+            effect(self, body)
+
+    def note(self, verb: Verb, subject: str, **counts: int) -> None:
+        """Count something of a subject."""
+        key = (verb, subject)
+        if key not in self.found and len(self.found) >= MOST_SUBJECTS:
+            key = (verb, OTHERS)
+        self.found.setdefault(key, Counter()).update(counts)
+
+    def topic(self, entry: Any) -> str:
+        """The topic that a struct names, by its name or id."""
+        by_attribute = entry.by_attribute
+        name = next((getattr(entry, a) for a in ("name", "topic", "topic_name") if a in by_attribute), None)
+        topic_id = getattr(entry, "topic_id", ZERO_UUID) if "topic_id" in by_attribute else ZERO_UUID
+        return f"topic {name or self.names.get(topic_id) or f'of id {topic_id}'}"
+
+
+def _produce(effects: Effects, body: Any) -> None:
+    for topic in body.topic_data:
+        for partition in topic.partition_data:
+            records = partition.records or b""
+            counts = {"records": count_records(records), "bytes": len(records)}
+            if body.transactional_id:
+                counts["records in transactions"] = counts["records"]
+            effects.note(Verb.WRITE, effects.topic(topic), **counts)
+
+
+def _create_topics(effects: Effects, body: Any) -> None:
+    if not body.validate_only:
+        for topic in body.topics:
+            partitions = len(topic.assignments) or max(topic.num_partitions, 0)
+            effects.note(Verb.CREATE, effects.topic(topic), partitions=partitions, settings=len(topic.configs))
+
+
+def _create_partitions(effects: Effects, body: Any) -> None:
+    for topic in () if body.validate_only else body.topics:
+        effects.note(Verb.CHANGE, effects.topic(topic), **{"more partitions": 1})
+
+
+def _delete_topics(effects: Effects, body: Any) -> None:
+    for topic in body.topics:
+        effects.note(Verb.DELETE, effects.topic(topic), topics=1)
+    for name in body.topic_names:
+        effects.note(Verb.DELETE, f"topic {name}", topics=1)
+
+
+def _delete_records(effects: Effects, body: Any) -> None:
+    for topic in body.topics:
+        effects.note(Verb.DELETE, f"records of {effects.topic(topic)}", partitions=len(topic.partitions))
+
+
+def _commit(effects: Effects, body: Any) -> None:
+    for topic in body.topics:
+        effects.note(Verb.WRITE, f"offsets of group {body.group_id}", partitions=len(topic.partitions))
+
+
+def _delete_offsets(effects: Effects, body: Any) -> None:
+    effects.note(Verb.DELETE, f"offsets of group {body.group_id}", topics=len(body.topics))
+
+
+def _alter_offsets(effects: Effects, body: Any) -> None:
+    effects.note(Verb.CHANGE, f"offsets of group {body.group_id}", topics=len(body.topics))
+
+
+def _delete_groups(effects: Effects, body: Any) -> None:
+    for group in body.groups_names:
+        effects.note(Verb.DELETE, f"group {group}", groups=1)
+
+
+def _join(effects: Effects, body: Any) -> None:
+    effects.note(Verb.TAKE_PART, f"group {body.group_id}", requests=1)
+
+
+def _share(effects: Effects, body: Any) -> None:
+    effects.note(Verb.TAKE_PART, f"group {body.group_id or ''}", **{"records taken or acknowledged": 1})
+
+
+def _init_producer(effects: Effects, body: Any) -> None:
+    if body.transactional_id:
+        what = f"transactional id {body.transactional_id}"
+        effects.note(Verb.TAKE_PART, what, **{"new epochs, which fence its producer of now": 1})
+    else:
+        effects.note(Verb.CREATE, "producer ids", ids=1)
+
+
+def _end_transaction(effects: Effects, body: Any) -> None:
+    what = f"transactions of {body.transactional_id}"
+    effects.note(Verb.WRITE, what, **{"commits" if body.committed else "aborts": 1})
+
+
+def _alter_configs(effects: Effects, body: Any) -> None:
+    for resource in () if body.validate_only else body.resources:
+        kind = describe("AlterConfigsRequest", "resourceType", resource.resource_type) or resource.resource_type
+        effects.note(
+            Verb.CHANGE, f"settings of {str(kind).lower()} {resource.resource_name}", settings=len(resource.configs)
+        )
+
+
+def _create_acls(effects: Effects, body: Any) -> None:
+    for acl in body.creations:
+        effects.note(Verb.CREATE, f"ACLs of {acl.principal}", ACLs=1)
+
+
+def _delete_acls(effects: Effects, body: Any) -> None:
+    for one in body.filters:
+        effects.note(Verb.DELETE, f"ACLs of {one.principal_filter or 'anyone'}", filters=1)
+
+
+def _alter_quotas(effects: Effects, body: Any) -> None:
+    for entry in () if body.validate_only else body.entries:
+        entity = ", ".join(f"{one.entity_type} {one.entity_name or 'by default'}" for one in entry.entity)
+        effects.note(Verb.CHANGE, f"quotas of {entity}", quotas=len(entry.ops))
+
+
+def _alter_scram(effects: Effects, body: Any) -> None:
+    for one in body.upsertions:
+        effects.note(Verb.CHANGE, f"SCRAM credentials of {one.name}", credentials=1)
+    for one in body.deletions:
+        effects.note(Verb.DELETE, f"SCRAM credentials of {one.name}", credentials=1)
+
+
+def _of_topics(verb: Verb, what: str, topics: Callable[[Any], Iterable[Any] | None]) -> "Effect":
+    def effect(effects: Effects, body: Any) -> None:
+        found = topics(body)
+        if found is None:
+            effects.note(verb, f"{what} of all partitions", requests=1)
+        for topic in found or ():
+            effects.note(verb, f"{what} of {effects.topic(topic)}", partitions=len(topic.partitions))
+
+    return effect
+
+
+def _of_cluster(verb: Verb, what: str) -> "Effect":
+    def effect(effects: Effects, body: Any) -> None:
+        if not getattr(body, "validate_only", False):
+            effects.note(verb, what, requests=1)
+
+    return effect
+
+
+Effect = Callable[[Effects, Any], None]
+EFFECTS: dict[int, Effect] = {  # APIs that are not here only read (READS), or are not sent at all (selection.py)
+    ApiKey.PRODUCE: _produce,
+    ApiKey.CREATE_TOPICS: _create_topics,
+    ApiKey.CREATE_PARTITIONS: _create_partitions,
+    ApiKey.DELETE_TOPICS: _delete_topics,
+    ApiKey.DELETE_RECORDS: _delete_records,
+    ApiKey.OFFSET_COMMIT: _commit,
+    ApiKey.TXN_OFFSET_COMMIT: _commit,
+    ApiKey.OFFSET_DELETE: _delete_offsets,
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS: _alter_offsets,
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS: _delete_offsets,
+    ApiKey.DELETE_GROUPS: _delete_groups,
+    ApiKey.JOIN_GROUP: _join,
+    ApiKey.LEAVE_GROUP: _join,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: _join,
+    ApiKey.SHARE_GROUP_HEARTBEAT: _join,
+    ApiKey.STREAMS_GROUP_HEARTBEAT: _join,
+    ApiKey.SHARE_FETCH: _share,
+    ApiKey.SHARE_ACKNOWLEDGE: _share,
+    ApiKey.INIT_PRODUCER_ID: _init_producer,
+    ApiKey.END_TXN: _end_transaction,
+    ApiKey.ALTER_CONFIGS: _alter_configs,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: _alter_configs,
+    ApiKey.CREATE_ACLS: _create_acls,
+    ApiKey.DELETE_ACLS: _delete_acls,
+    ApiKey.ALTER_CLIENT_QUOTAS: _alter_quotas,
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _alter_scram,
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: _of_topics(Verb.CHANGE, "replicas", lambda body: body.topics),
+    ApiKey.ELECT_LEADERS: _of_topics(Verb.CHANGE, "leaders", lambda body: body.topic_partitions),
+    ApiKey.ALTER_REPLICA_LOG_DIRS: _of_topics(
+        Verb.CHANGE, "log directories", lambda body: [topic for one in body.dirs for topic in one.topics]
+    ),
+    ApiKey.CREATE_DELEGATION_TOKEN: _of_cluster(Verb.CREATE, "delegation tokens"),
+    ApiKey.RENEW_DELEGATION_TOKEN: _of_cluster(Verb.CHANGE, "delegation tokens"),
+    ApiKey.EXPIRE_DELEGATION_TOKEN: _of_cluster(Verb.DELETE, "delegation tokens"),
+    ApiKey.UPDATE_FEATURES: _of_cluster(Verb.CHANGE, "finalized features of the cluster"),
+    ApiKey.UNREGISTER_BROKER: _of_cluster(Verb.DELETE, "a broker's registration"),
+    ApiKey.ADD_RAFT_VOTER: _of_cluster(Verb.CHANGE, "voters of the controllers' quorum"),
+    ApiKey.REMOVE_RAFT_VOTER: _of_cluster(Verb.CHANGE, "voters of the controllers' quorum"),
+    ApiKey.PUSH_TELEMETRY: _of_cluster(Verb.WRITE, "metrics of clients (telemetry)"),
+}

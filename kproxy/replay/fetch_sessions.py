@@ -1,0 +1,113 @@
+"""Incremental fetch sessions (KIP-227) before the new broker: its ids and epochs in place of the recorded ones.
+
+A recorded session is one of these for the new broker:
+
+    open       it gave an id: requests go on in it, with epochs of its own
+    refused    it gave none (its cache is full), or answered that it knows no such session: each request names all partitions
+
+Every request is noted, so that a refused session can be asked for in full; so can one of which requests were not selected.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from kproxy.protocol.error_codes import ErrorCode
+from kproxy.protocol.structs import struct_types
+from kproxy.session import FetchSession
+
+FINAL, FULL = -1, 0  # epochs: no session; a new one, all partitions named
+REFUSALS = (
+    ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+    ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+    ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+)
+MOST_PARTITIONS = 100_000  # of a session, and sessions of a connection
+
+Asked = dict[tuple[str, int], Any]  # (topic or topic id, partition) -> FetchPartition of FetchRequest
+
+
+@dataclass(slots=True)
+class _Session:
+    new_id: int = 0  # 0: refused
+    epoch: int = 1  # of the next request
+    asked: Asked = field(default_factory=dict)
+
+
+class FetchSessions:
+    """The sessions of one recorded connection."""
+
+    def __init__(self) -> None:
+        self._sessions: dict[int, _Session] = {}  # by recorded id
+        self._beginning: Asked = {}  # what the latest request for a new session names
+
+    def translate(self, request: Any, full: FetchSession | None) -> bool:
+        """Put the new broker's id and epoch into a Fetch, ids in it translated already; whether it was changed.
+
+        *full*: what it asks for in all, where requests before it are not sent.
+        """
+        if request.session_epoch in (FULL, FINAL) and not request.session_id:
+            self._beginning = {}
+            _note(self._beginning, request)
+            return False
+        session = self._sessions.get(request.session_id)
+        if session is not None:
+            _note(session.asked, request)
+        if request.session_epoch == FINAL:  # it ends the session
+            self._sessions.pop(request.session_id, None)
+            request.session_id = 0 if session is None else session.new_id
+            return True
+        if session is not None and session.new_id and full is None:
+            request.session_id, request.session_epoch = session.new_id, session.epoch
+            session.epoch += 1
+            return True
+        self._ask_in_full(request, session, full)
+        return True
+
+    def learn(self, request: Any, recorded: Any, new: Any) -> None:
+        """Learn from both answers to a Fetch; *request* is the recorded one."""
+        if request.session_epoch == FULL and recorded.session_id and len(self._sessions) < MOST_PARTITIONS:
+            self._sessions[recorded.session_id] = _Session(new.session_id, asked=self._beginning)
+        elif new.error_code in REFUSALS and new.error_code != recorded.error_code:
+            session = self._sessions.get(request.session_id)
+            if session is not None:
+                session.new_id = 0
+
+    def _ask_in_full(self, request: Any, session: _Session | None, full: FetchSession | None) -> None:
+        request.session_id, request.session_epoch = 0, FINAL
+        request.forgotten_topics_data = []
+        named = {(topic, one.partition) for topic, one in _partitions(request)}
+        asked = dict(session.asked) if session is not None else {}
+        for one in full.partitions if full is not None else ():
+            made = struct_types("FetchRequest")["FetchPartition"](
+                partition=one.partition, fetch_offset=one.fetch_offset, partition_max_bytes=one.partition_max_bytes
+            )
+            asked.setdefault((one.topic, one.partition), made)
+        for (topic, partition), one in asked.items():
+            if (topic, partition) not in named:
+                _add(request, topic, one)
+
+
+def _topic(entry: Any) -> str:
+    return str(entry.topic or entry.topic_id)
+
+
+def _partitions(request: Any) -> list[tuple[str, Any]]:
+    return [(_topic(entry), one) for entry in request.topics for one in entry.partitions]
+
+
+def _note(asked: Asked, request: Any) -> None:
+    for entry in request.forgotten_topics_data:
+        for partition in entry.partitions:
+            asked.pop((_topic(entry), partition), None)
+    for topic, one in _partitions(request):
+        if len(asked) < MOST_PARTITIONS:
+            asked[topic, one.partition] = one
+
+
+def _add(request: Any, topic: str, partition: Any) -> None:
+    entry = next((one for one in request.topics if _topic(one) == topic), None)
+    if entry is None:
+        by_name = any(one.topic for one in request.topics)
+        entry = struct_types("FetchRequest")["FetchTopic"](**{"topic" if by_name else "topic_id": topic})
+        request.topics.append(entry)
+    entry.partitions.append(partition)

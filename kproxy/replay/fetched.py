@@ -1,0 +1,88 @@
+"""What was read of each partition, over all Fetch answers of a connection: recorded, and now.
+
+Which records an answer has depends on when it is asked, to the millisecond. So of one answer only errors are compared here,
+and the records of all answers together: by offset, with key, value, headers and time.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from kproxy.protocol.records import read_records
+from kproxy.replay.comparing import Comparison, Difference, shown
+from kproxy.replay.left_out import LeftOut
+from kproxy.replay.recording import ConnectionId
+
+MOST_RECORDS = 5_000_000  # that are remembered, of both sides; what comes after is not compared
+Key = tuple[ConnectionId, str, int]  # connection, topic, partition
+PATH = "responses.partitions.records"
+
+
+class Fetched:
+    """Records by where they were read. *recorded_name* and *new_name*: topic id -> topic."""
+
+    def __init__(self, recorded_name: Callable[[str], str], new_name: Callable[[str], str]) -> None:
+        self._names = (recorded_name, new_name)
+        self._found: dict[Key, tuple[dict[int, int], dict[int, int]]] = {}
+        self._count = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there were more records than are compared."""
+        return self._count >= MOST_RECORDS
+
+    def add(self, connection: ConnectionId, recorded: Any, new: Any) -> Comparison:
+        """Note the records of two answers; compare what else they say."""
+        found = Comparison()
+        error = recorded.by_attribute["error_code"]
+        if recorded.error_code != new.error_code:
+            values = (shown("FetchResponse", error, one.error_code) for one in (recorded, new))
+            found.differences.append(Difference("errorCode", "errorCode", *values))
+        errors = [self._note(connection, side, answer) for side, answer in enumerate((recorded, new))]
+        for (topic, partition), code in errors[0].items():
+            other = errors[1].get((topic, partition))
+            if other is not None and other != code:
+                values = (shown("FetchResponse", error, value) for value in (code, other))
+                where = f"responses[{topic}].partitions[{partition}].errorCode"
+                found.differences.append(Difference("responses.partitions.errorCode", where, *values))
+        if errors[0] != errors[1] and not found.differences:
+            found.left_out[LeftOut.DIVISION] += 1
+        return found
+
+    def differences(self) -> Iterator[tuple[ConnectionId, Difference]]:
+        """Where all that was read of a partition is not the same."""
+        for (connection, topic, partition), (recorded, new) in self._found.items():
+            if recorded == new:
+                continue
+            different = sorted(
+                offset for offset in recorded.keys() | new.keys() if recorded.get(offset) != new.get(offset)
+            )
+            where = f"responses[{topic}].partitions[{partition}].records"
+            yield (
+                connection,
+                Difference(
+                    PATH,
+                    where,
+                    f"{len(recorded):,} read",
+                    f"{len(new):,} read, {len(different):,} of them others or missing from offset {different[0]:,} on",
+                ),
+            )
+
+    def _note(self, connection: ConnectionId, side: int, answer: Any) -> dict[tuple[str, int], int]:
+        """Error codes by partition."""
+        errors = {}
+        for topic in answer.responses:
+            name = topic.topic or self._names[side](topic.topic_id)
+            for partition in topic.partitions:
+                errors[name, partition.partition_index] = partition.error_code
+                if partition.records:
+                    key = (connection, name, partition.partition_index)
+                    self._add(self._found.setdefault(key, ({}, {}))[side], partition.records)
+        return errors
+
+    def _add(self, found: dict[int, int], records: bytes) -> None:
+        for batch in read_records(records):
+            if batch.is_control or self.is_full:
+                continue
+            for record in batch.records:
+                found[record.offset] = hash((record.key, record.value, tuple(record.headers)))
+                self._count += 1

@@ -1,0 +1,87 @@
+"""Which fields hold ids that a cluster hands out, so that another cluster's differ: by the types and names in the facts."""
+
+import functools
+from enum import Enum
+from typing import NamedTuple
+
+from kproxy.protocol.facts import Field
+from kproxy.protocol.structs import struct_types
+
+
+class Kind(Enum):
+    """Of an id. What tells its values apart stands behind it."""
+
+    UUID = "uuid"  # topics, client instances, log directories; unique by themselves
+    PRODUCER_ID = "producer id"
+    PRODUCER_EPOCH = "producer epoch"  # of a producer id
+    NODE = "node id"
+    MEMBER = "member id"
+    GENERATION = "generation"  # of a group and a member; member epochs too
+    LEADER_EPOCH = "leader epoch"  # of a partition
+    SESSION = "fetch session"  # of a connection
+    TOKEN = "token"  # a field's own values: telemetry subscriptions, delegation tokens
+
+
+ENTITIES = {"producerId": Kind.PRODUCER_ID, "brokerId": Kind.NODE}
+NAMES = {
+    "MemberId": Kind.MEMBER,
+    "GenerationId": Kind.GENERATION,
+    "GenerationIdOrMemberEpoch": Kind.GENERATION,
+    "MemberEpoch": Kind.GENERATION,
+    "LastFetchedEpoch": Kind.LEADER_EPOCH,
+    "SubscriptionId": Kind.TOKEN,
+    "TokenId": Kind.TOKEN,
+    "Hmac": Kind.TOKEN,
+}
+ENDS = {"ProducerEpoch": Kind.PRODUCER_EPOCH, "LeaderEpoch": Kind.LEADER_EPOCH}
+# JoinGroupResponse.leader is a member id (JoinGroupResponse.isLeader); sessionId is also the name of nothing else in these
+BY_MESSAGE = {
+    ("JoinGroupResponse", "Leader"): Kind.MEMBER,
+    ("FetchRequest", "SessionId"): Kind.SESSION,
+    ("FetchResponse", "SessionId"): Kind.SESSION,
+}
+# Fields that say which element of an array this is, beside those that the facts call keys or give an entity type
+IDENTIFYING = frozenset(
+    {
+        *("Name", "Key", "Partition", "PartitionIndex", "Index", "ResourceName", "ResourceType", "ApiKey", "MemberId"),
+        *("TopicId", "GroupId", "User", "Mechanism", "EntityType", "EntityName", "ConfigName", "Feature", "LogDir"),
+    }
+)
+
+
+class Spot(NamedTuple):
+    """A field of a struct that holds an id, or structs in which one may be."""
+
+    field: Field
+    kind: Kind | None  # None: structs
+
+
+def kind_of(message: str, field: Field) -> Kind | None:
+    """The kind of id in a field; None for what is no id that clusters hand out."""
+    if field.is_struct:
+        return None
+    found = BY_MESSAGE.get((message, field.name)) or NAMES.get(field.name) or ENTITIES.get(field.entity or "")
+    if found is not None:
+        return found
+    if field.type == "uuid":
+        return Kind.UUID
+    return next((kind for end, kind in ENDS.items() if field.name.endswith(end)), None)
+
+
+@functools.cache
+def spots(message: str, struct: str) -> tuple[Spot, ...]:
+    """The fields of a struct in which ids are, or may be."""
+    kinds = ((field, kind_of(message, field)) for field in struct_types(message)[struct].fields)
+    return tuple(Spot(field, kind) for field, kind in kinds if kind is not None or field.is_struct)
+
+
+@functools.cache
+def key_fields(message: str, struct: str) -> tuple[Field, ...]:
+    """The fields by which elements of an array of this struct are told apart; none where only their place tells."""
+    fields = struct_types(message)[struct].fields
+    plain = (field for field in fields if not field.is_struct and not field.is_array)
+    named = ("topicName", "groupId", "transactionalId", "brokerId", "producerId")
+    found = [f for f in plain if f.is_key or f.name in IDENTIFYING or (f.entity in named and f.name != "LeaderId")]
+    topic = any(field.entity == "topicName" for field in found)
+    # the topic's name says which it is, wherever it is there: ids differ
+    return tuple(f for f in found if not (topic and f.type == "uuid"))

@@ -1,0 +1,224 @@
+"""Identities: the ids that the recorded cluster handed out, and those of the new one in their place."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from kproxy.protocol.ids import METADATA_TOPIC_ID, ZERO_UUID
+from kproxy.protocol.structs import Struct
+from kproxy.replay.alignment import align
+from kproxy.replay.identifiers import Kind, Spot, spots
+from kproxy.replay.producer_ids import Producer, replace_producers
+
+MOST = 1_000_000  # ids of a kind; more of them, from a hostile capture, are not mapped
+SAME_UUIDS = (ZERO_UUID, METADATA_TOPIC_ID)  # of every cluster
+
+
+@dataclass(slots=True, frozen=True)
+class Place:
+    """What the value of a field belongs to, by the recorded cluster's names."""
+
+    group: str = ""
+    member: str = ""
+    producer: int = -1
+    topic: str = ""
+    partition: int = -1
+
+
+@dataclass
+class Identities:
+    """Recorded id -> the new cluster's."""
+
+    names: Mapping[str, str] = field(default_factory=dict)  # recorded topic id -> topic
+    uuids: dict[str, str] = field(default_factory=dict)
+    nodes: dict[int, int] = field(default_factory=dict)
+    members: dict[str, str] = field(default_factory=dict)
+    generations: dict[tuple[str, str, int], int] = field(default_factory=dict)
+    producers: dict[tuple[int, int], Producer] = field(default_factory=dict)
+    last_epochs: dict[int, tuple[int, Producer]] = field(default_factory=dict)  # producer id -> the latest pair known
+    leader_epochs: dict[tuple[str, int, int], int] = field(default_factory=dict)
+    tokens: dict[tuple[str, object], object] = field(default_factory=dict)
+
+    # Requests
+
+    def translate(self, message: str, struct: Any, place: Place = Place()) -> bool:
+        """Replace the ids in a decoded message, in place; whether any was."""
+        place = self.place(struct, place)
+        changed = False
+        for spot in spots(message, type(struct).__name__):
+            name = spot.field.attribute
+            value = getattr(struct, name)
+            if spot.kind is None:
+                inner = (value or ()) if spot.field.is_array else (value,)
+                for one in inner:
+                    changed |= one is not None and self.translate(message, one, place)
+                continue
+            new = self._replaced(spot, value, place)
+            if new != value:
+                setattr(struct, name, new)
+                changed = True
+        return self._translate_records(struct, changed)
+
+    def new_id(self, kind: Kind, value: Any, place: Place, name: str = "") -> Any:
+        """The new cluster's id for a recorded one; the same where none is known, or it is special."""
+        return _REPLACE[kind](self, value, place, name)
+
+    def producer(self, producer_id: int, epoch: int) -> Producer:
+        """The producer id and epoch of the new cluster; the same where none is known."""
+        found = self.producers.get((producer_id, epoch))
+        if found is not None:
+            return found
+        last = self.last_epochs.get(producer_id)
+        if last is None:
+            return Producer(producer_id, epoch)
+        recorded, new = last
+        return Producer(new.producer_id, epoch if epoch < 0 else max(0, new.epoch + epoch - recorded))
+
+    def place(self, struct: Any, place: Place) -> Place:
+        """*place* with what the fields of a struct add to it."""
+        found = {}
+        for attribute, part in _PARTS:
+            field = struct.by_attribute.get(attribute)
+            if field is None or field.is_array or (part == "topic" and field.entity != "topicName"):
+                continue
+            value = getattr(struct, attribute)
+            if value not in (None, ""):
+                found[part] = value
+        topic = getattr(struct, "topic_id", "") if "topic_id" in struct.by_attribute else ""
+        if topic and "topic" not in found and topic in self.names:
+            found["topic"] = self.names[topic]
+        return replace(place, **found) if found else place
+
+    def _replaced(self, spot: Spot, value: Any, place: Place) -> Any:
+        kind, name = spot.kind, spot.field.name
+        assert kind is not None
+        if not spot.field.is_array:
+            return self.new_id(kind, value, place, name)
+        new = [self.new_id(kind, one, place, name) for one in value or ()]
+        # replicas on nodes that are one node now
+        return value if value is None else list(dict.fromkeys(new)) if kind is Kind.NODE and new != value else new
+
+    def _translate_records(self, struct: Any, changed: bool) -> bool:
+        records = getattr(struct, "records", None) if "records" in struct.by_attribute else None
+        if not records:
+            return changed
+        new = replace_producers(records, self.producer)
+        if new is records:
+            return changed
+        struct.records = new
+        return True
+
+    # Answers
+
+    def learn(self, message: str, recorded: Any, new: Any, place: Place) -> None:
+        """Take the ids of two answers to the same request as the same thing."""
+        place = self.place(recorded, place)
+        for spot in spots(message, type(recorded).__name__):
+            old_value, new_value = getattr(recorded, spot.field.attribute), getattr(new, spot.field.attribute)
+            if spot.kind is None:
+                self._learn_structs(message, spot, old_value, new_value, place)
+            elif not spot.field.is_array:
+                self._note(spot, recorded, (old_value, new_value), place)
+        self._learn_producer(message, recorded, new)
+
+    def _learn_structs(self, message: str, spot: Spot, recorded: Any, new: Any, place: Place) -> None:
+        if not spot.field.is_array:
+            if recorded is not None and new is not None:
+                self.learn(message, recorded, new, place)
+            return
+        for old, other in align(message, recorded or [], new or [], self, place, by_place=False):
+            if old is not None and other is not None:
+                self.learn(message, old, other, place)
+
+    def _note(self, spot: Spot, struct: Struct, values: tuple[Any, Any], place: Place) -> None:
+        recorded, new = values
+        if spot.kind is Kind.UUID and recorded not in SAME_UUIDS and new not in SAME_UUIDS:
+            _put(self.uuids, recorded, new)
+        elif spot.kind is Kind.MEMBER and recorded and new:
+            _put(self.members, recorded, new)
+        elif spot.kind is Kind.GENERATION and recorded > 0 and new > 0:
+            _put(self.generations, (place.group, place.member, recorded), new)
+            _put(self.generations, (place.group, "", recorded), new)
+        elif spot.kind is Kind.LEADER_EPOCH and recorded >= 0 and new >= 0:
+            _put(self.leader_epochs, (place.topic, place.partition, recorded), new)
+        elif spot.kind is Kind.TOKEN and recorded and new:
+            _put(self.tokens, (spot.field.name, recorded), new)
+
+    def _learn_producer(self, message: str, recorded: Any, new: Any) -> None:
+        if not message.startswith(("InitProducerId", "EndTxn")) or "producer_epoch" not in recorded.by_attribute:
+            return
+        if min(recorded.producer_id, new.producer_id, recorded.producer_epoch, new.producer_epoch) >= 0:
+            self.note_producer(
+                Producer(recorded.producer_id, recorded.producer_epoch), Producer(new.producer_id, new.producer_epoch)
+            )
+
+    def note_producer(self, recorded: Producer, new: Producer) -> None:
+        """The new cluster gave a producer id and epoch in place of the recorded ones."""
+        _put(self.producers, tuple(recorded), new)
+        _put(self.last_epochs, recorded.producer_id, (recorded.epoch, new))
+
+    # One kind each: recorded value -> new value
+
+    def _uuid(self, value: Any, place: Place, name: str) -> Any:
+        return self.uuids.get(value, value)
+
+    def _producer_id(self, value: Any, place: Place, name: str) -> Any:
+        last = self.last_epochs.get(value)
+        return value if last is None else last[1].producer_id
+
+    def _producer_epoch(self, value: Any, place: Place, name: str) -> Any:
+        return self.producer(place.producer, value).epoch
+
+    def _node(self, value: Any, place: Place, name: str) -> Any:
+        return self.nodes.get(value, value)
+
+    def _member(self, value: Any, place: Place, name: str) -> Any:
+        return self.members.get(value, value)
+
+    def _generation(self, value: Any, place: Place, name: str) -> Any:
+        of_member = self.generations.get((place.group, place.member, value))
+        return self.generations.get((place.group, "", value), value) if of_member is None else of_member
+
+    def _leader_epoch(self, value: Any, place: Place, name: str) -> Any:
+        """One that is not known to be the new cluster's is left out: a broker then checks none (KIP-320)."""
+        if value < 0:
+            return value
+        known = self.leader_epochs.get((place.topic, place.partition, value))
+        # asked for, not for checking: OffsetForLeaderEpoch
+        return known if known is not None else value if name == "LeaderEpoch" else -1
+
+    def _token(self, value: Any, place: Place, name: str) -> Any:
+        return self.tokens.get((name, value), value)
+
+    def _session(self, value: Any, place: Place, name: str) -> Any:
+        return value  # fetch_sessions.py
+
+
+_REPLACE: dict[Kind, Callable[[Identities, Any, Place, str], Any]] = {
+    Kind.UUID: Identities._uuid,
+    Kind.PRODUCER_ID: Identities._producer_id,
+    Kind.PRODUCER_EPOCH: Identities._producer_epoch,
+    Kind.NODE: Identities._node,
+    Kind.MEMBER: Identities._member,
+    Kind.GENERATION: Identities._generation,
+    Kind.LEADER_EPOCH: Identities._leader_epoch,
+    Kind.TOKEN: Identities._token,
+    Kind.SESSION: Identities._session,
+}
+_PARTS = (  # attribute -> part of Place
+    ("group_id", "group"),
+    ("member_id", "member"),
+    ("producer_id", "producer"),
+    ("v3_and_below_producer_id", "producer"),
+    ("topic", "topic"),
+    ("name", "topic"),
+    ("topic_name", "topic"),
+    ("partition", "partition"),
+    ("partition_index", "partition"),
+    ("index", "partition"),
+)
+
+
+def _put(table: dict[Any, Any], key: Any, value: Any) -> None:
+    if len(table) < MOST or key in table:
+        table[key] = value

@@ -1,0 +1,48 @@
+"""Fields that are not compared, in classes: what differs between any two clusters, or any two runs, without a meaning."""
+
+import functools
+from enum import StrEnum
+
+from kproxy.protocol.facts import Field
+from kproxy.protocol.values import value_set
+from kproxy.replay.identifiers import Kind, kind_of
+
+
+class LeftOut(StrEnum):
+    """A class of fields, and why it is not compared."""
+
+    IDS = "ids and epochs that a cluster hands out: they are mapped"
+    NODES = "node ids, hosts, ports, racks, cluster id, log directories: of the cluster, not of the answer"
+    TIMES = "times"
+    THROTTLE = "throttle times"
+    TEXTS = "texts of errors, which name ids and addresses: error codes are compared"
+    SIZES = "sizes on disk"
+    DIVISION = "which records came in which Fetch answer: all that was read of a partition is compared"
+    NOT_READY = "answers that told the client to try again, as a coordinator or leader was not ready: now it was"
+
+
+ADDRESSES = frozenset({"Host", "Port", "Rack", "ClusterId", "ControllerHost", "LogDir", "ClientHost", "ListenerName"})
+DISK = frozenset({"PartitionSize", "TotalBytes", "UsableBytes", "OffsetLag"})
+TIME_ENDS = ("TimestampMs", "TimeMs", "Timestamp", "IntervalMs")
+EPOCHS = frozenset({"FinalizedFeaturesEpoch", "GroupEpoch", "AssignmentEpoch", "StateEpoch", "TopologyEpoch"})
+BY_NAME = {
+    "ThrottleTimeMs": LeftOut.THROTTLE,
+    **dict.fromkeys(("ErrorMessage", "StatusDetail"), LeftOut.TEXTS),
+    **dict.fromkeys(DISK, LeftOut.SIZES),
+}
+
+
+@functools.cache
+def class_of(message: str, field: Field) -> LeftOut | None:
+    """The class of a field of a response; None for one that is compared."""
+    kind = kind_of(message, field)
+    if kind is Kind.NODE or field.name in ADDRESSES:
+        return LeftOut.NODES
+    if kind is not None or field.name in EPOCHS:
+        return LeftOut.IDS
+    if field.name in BY_NAME:
+        return BY_NAME[field.name]
+    found = value_set(message, (field.json_name,))
+    if (found is not None and found.kind == "time") or field.name.endswith(TIME_ENDS):
+        return LeftOut.TIMES
+    return None

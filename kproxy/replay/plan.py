@@ -1,0 +1,150 @@
+"""Plan: a recording before a cluster. What is sent, what is not and why, and what that would do there."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from kproxy.errors import DecodeError
+from kproxy.protocol import ApiKey
+from kproxy.protocol.ids import ZERO_UUID
+from kproxy.replay.cluster import Cluster, map_nodes, node_of
+from kproxy.replay.effects import Effects
+from kproxy.replay.producer_ids import Producer, producers_of
+from kproxy.replay.recording import Recorded, Recording
+from kproxy.replay.selection import reason_not_sent
+from kproxy.replay.versions import Unsendable, nearest
+
+MOST_NAMES = 100_000
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"})
+
+
+@dataclass
+class Needs:
+    """What requests use that the new cluster must have, or give."""
+
+    topics: dict[str, int] = field(default_factory=dict)  # topic -> partitions, at least
+    created: set[str] = field(default_factory=set)  # by the requests themselves, before they are used
+    producers: dict[int, int] = field(default_factory=dict)  # producer id -> its first epoch
+    given: set[int] = field(default_factory=set)  # producer ids that requests obtain
+    transactional: dict[int, str] = field(default_factory=dict)  # producer id -> transactional id
+
+
+@dataclass
+class Plan:
+    """What will be done."""
+
+    recording: Recording
+    cluster: Cluster
+    sent: list[Recorded] = field(default_factory=list)
+    unsent: Counter[tuple[str, str]] = field(default_factory=Counter)  # API, reason -> requests
+    other_versions: Counter[tuple[str, int, int]] = field(default_factory=Counter)  # API, recorded, sent -> requests
+    effects: Effects = field(default_factory=Effects)
+    needs: Needs = field(default_factory=Needs)
+    nodes: dict[int, int] = field(default_factory=dict)  # recorded node id -> the new cluster's
+    create_topics: bool = False
+
+    @property
+    def missing_topics(self) -> dict[str, int]:
+        """Topics that requests use and the cluster lacks -> partitions."""
+        there = self.cluster.topics
+        lacking = (item for item in self.needs.topics.items() if item[0] not in there)
+        return {name: count for name, count in lacking if name not in self.needs.created | INTERNAL_TOPICS}
+
+    @property
+    def foreign_producers(self) -> dict[int, int]:
+        """Producer ids that the recorded cluster gave before these requests -> their first epoch."""
+        return {one: epoch for one, epoch in self.needs.producers.items() if one not in self.needs.given}
+
+    def node(self, recorded: Recorded) -> int | None:
+        """The node of the new cluster that a request goes to; None: to the address that was given."""
+        node = node_of(recorded.broker, self.recording.nodes)
+        return None if node is None else self.nodes.get(node)
+
+
+def make_plan(recording: Recording, cluster: Cluster, *, create_topics: bool = False) -> Plan:
+    """Decide for each request whether it is sent, and add up what those would do."""
+    plan = Plan(recording, cluster, create_topics=create_topics)
+    plan.effects.names = recording.names
+    plan.nodes = map_nodes(recording.nodes, cluster.nodes)
+    for recorded in recording.requests:
+        reason = reason_not_sent(recorded) or _reason_of_broker(recorded, cluster, plan)
+        if reason is not None:
+            plan.unsent[recorded.api_name, reason] += 1
+            continue
+        try:
+            body = recorded.body()
+        except DecodeError as error:
+            plan.unsent[recorded.api_name, f"it cannot be decoded: {error}"] += 1
+            continue
+        plan.sent.append(recorded)
+        plan.effects.add(recorded, body)
+        _note_needs(plan, recorded, body)
+    return plan
+
+
+def _reason_of_broker(recorded: Recorded, cluster: Cluster, plan: Plan) -> str | None:
+    if not cluster.speaks(recorded.api_key):
+        return "the new broker does not have this API"
+    message = recorded.request.message
+    assert message is not None
+    try:
+        version = nearest(message, recorded.api_version, cluster.spoken(recorded.api_key))
+    except Unsendable as error:
+        return str(error)
+    if version != recorded.api_version:
+        plan.other_versions[recorded.api_name, recorded.api_version, version] += 1
+    return None
+
+
+def _note_needs(plan: Plan, recorded: Recorded, body: Any) -> None:
+    needs = plan.needs
+    if recorded.api_key == ApiKey.CREATE_TOPICS:
+        names = {topic.name for topic in body.topics}
+        needs.created |= names - needs.topics.keys()
+        return
+    if recorded.api_key == ApiKey.PRODUCE:
+        for topic in body.topic_data:
+            for partition in topic.partition_data:
+                _note_producers(needs, producers_of(partition.records or b""), body.transactional_id)
+    elif recorded.api_key == ApiKey.INIT_PRODUCER_ID and recorded.response is not None:
+        _note_given(needs, recorded)
+    assert recorded.request.message is not None
+    _note_topics(plan, recorded.request.message.name, body)
+
+
+def _note_given(needs: Needs, recorded: Recorded) -> None:
+    assert recorded.response is not None
+    try:
+        answer: Any = recorded.response.decode()
+    except DecodeError:
+        return
+    if answer is not None and answer.producer_id >= 0 and answer.producer_id not in needs.producers:
+        needs.given.add(answer.producer_id)
+
+
+def _note_producers(needs: Needs, found: set[Producer], transactional_id: str | None) -> None:
+    for producer in found:
+        if len(needs.producers) < MOST_NAMES:
+            needs.producers.setdefault(producer.producer_id, producer.epoch)
+            if transactional_id:
+                needs.transactional.setdefault(producer.producer_id, transactional_id)
+
+
+def _note_topics(plan: Plan, message: str, struct: Any) -> None:
+    """Topics with data that a request names, and their partitions as the recorded cluster had them."""
+    names: list[str] = []
+    for one in struct.fields:
+        value = getattr(struct, one.attribute)
+        if one.entity == "topicName" and value and message != "MetadataRequest":
+            names += value if one.is_array else [value]
+        elif one.is_struct:
+            for inner in (value or ()) if one.is_array else (value,):
+                if inner is not None:
+                    _note_topics(plan, message, inner)
+    topic_id = getattr(struct, "topic_id", ZERO_UUID) if "topic_id" in struct.by_attribute else ZERO_UUID
+    if topic_id in plan.recording.names:
+        names.append(plan.recording.names[topic_id])
+    for name in names:
+        # only those that the recorded cluster had: requests for others were refused there, too
+        if name in plan.recording.topics and len(plan.needs.topics) < MOST_NAMES:
+            plan.needs.topics[name] = plan.recording.topics[name]

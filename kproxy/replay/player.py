@@ -1,0 +1,307 @@
+"""Player: sends the requests of a plan, matches answers to them, learns ids from both answers, and compares.
+
+A recorded connection is one connection here for each node that it goes to, opened at its first request and closed after its last.
+One that breaks is opened again for the next request.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from kproxy.errors import DecodeError, EncodeError, UpstreamError
+from kproxy.protocol import ApiKey, response_message
+from kproxy.protocol.structs import struct_types
+from kproxy.replay.comparing import NOT_READY, Comparison, compare, error_codes_of
+from kproxy.replay.fetch_sessions import FetchSessions
+from kproxy.replay.fetched import Fetched
+from kproxy.replay.identities import Identities, Place
+from kproxy.replay.link import Link, LinkClosed, decode_answer, is_answered
+from kproxy.replay.order import Order
+from kproxy.replay.plan import Plan
+from kproxy.replay.preparing import prepare
+from kproxy.replay.recording import ConnectionId, Recorded
+from kproxy.replay.result import Outcome, Result
+from kproxy.replay.versions import Encoded, Unsendable, encode_at
+
+MOST_IN_FLIGHT = 1_000  # requests, of all connections
+RETRY_S = 0.1
+RETRIES_S = 10.0  # for one request whose recorded answer was ready
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to replay."""
+
+    speed: float | None = None  # times as fast as recorded; None: as fast as it goes
+    timeout: float = 30.0  # seconds, for each answer
+
+
+class Ready(NamedTuple):
+    """A request for the new broker."""
+
+    body: Any  # decoded, its ids replaced
+    encoded: Encoded
+
+
+@dataclass
+class _Way:
+    """Of a recorded connection to one node."""
+
+    link: Link | None = None
+    left: int = 0  # requests that are still to be sent
+    unconfirmed: bool = False  # a request without an answer was sent, which may not have been processed yet
+
+
+@dataclass
+class Player:
+    """One replay; ``play`` once. ``result`` is right at any moment."""
+
+    plan: Plan
+    options: Options = Options()
+    progress: Callable[[int], None] = lambda sent: None
+    result: Result = field(default_factory=Result)
+
+    def __post_init__(self) -> None:
+        recording = self.plan.recording
+        self.identities = Identities(recording.names, nodes=self.plan.nodes)
+        self._ways: dict[tuple[ConnectionId, int | None], _Way] = {}
+        self._sessions: dict[ConnectionId, FetchSessions] = {}
+        self._fetched = Fetched(lambda topic_id: recording.names.get(topic_id, topic_id), self._new_name)
+        self._tasks: set[asyncio.Task[None]] = set()
+        for one in self.plan.sent:
+            self._way(one).left += 1
+
+    async def play(self) -> Result:
+        """Prepare and send; on cancellation, end what was begun and raise. Raises UpstreamError before the first request."""
+        await prepare(self.plan, self.identities)
+        loop = asyncio.get_running_loop()
+        sent = self.plan.sent
+        order = Order(self.options.speed, sent[0].sent_at if sent else 0, loop.time)
+        try:
+            for recorded in sent:
+                await order.wait(recorded.sent_at)
+                while len(self._tasks) >= MOST_IN_FLIGHT:
+                    await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
+                await self._confirm(but=self._way(recorded))
+                task = await self._send(recorded)
+                if task is not None and recorded.answered_at is not None:
+                    order.add(recorded.answered_at, task)
+                self.progress(recorded.number)
+            await order.wait_for_all()
+            if self._tasks:
+                await asyncio.wait(self._tasks)
+            await self._confirm()
+        finally:
+            await self._close()
+            self._add_fetched()
+        return self.result
+
+    # Sending
+
+    def _way(self, recorded: Recorded) -> _Way:
+        return self._ways.setdefault((recorded.connection, self.plan.node(recorded)), _Way())
+
+    async def _send(self, recorded: Recorded) -> "asyncio.Task[None] | None":
+        """Send one; the task ends when its answer was compared. None: no answer will come."""
+        way = self._way(recorded)
+        way.left -= 1
+        try:
+            ready = self._prepare(recorded)
+        except (Unsendable, DecodeError, EncodeError) as error:
+            self.result.unsent[recorded.api_name, str(error)] += 1
+            return None
+        self.result.note_sent(recorded, ready.encoded)
+        try:
+            future = await self._put(way, recorded, ready)
+        except (UpstreamError, LinkClosed) as error:
+            self._note_silence(recorded, str(error))
+            return None
+        if future is None:
+            way.unconfirmed = True
+            self.result.note(recorded, Outcome.UNANSWERED)
+            return None
+        task = asyncio.get_running_loop().create_task(
+            self._finish(way, recorded, ready, future), name=f"answer to request {recorded.number}"
+        )
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def _prepare(self, recorded: Recorded) -> Ready:
+        """Replace the ids in a request, and encode it where anything changed. Raises Unsendable, DecodeError, EncodeError."""
+        frame = recorded.request
+        assert frame.message is not None
+        body = recorded.body()
+        version = self.plan.cluster.version(recorded.api_key, recorded.api_version)
+        changed = self.identities.translate(frame.message.name, body)
+        if recorded.api_key == ApiKey.FETCH:
+            changed |= self._sessions_of(recorded).translate(body, self._full_session(recorded))
+        if recorded.api_key == ApiKey.CREATE_TOPICS:
+            changed |= self._lower_replication(body)
+        if version != recorded.api_version:
+            return Ready(body, encode_at(frame.message, version, body, self._names(), self._ids()))
+        if not changed:
+            return Ready(body, Encoded(version, frame.data[frame.body_start :]))
+        trailing = frame.data[len(frame.data) - frame.trailing :] if frame.trailing else b""
+        return Ready(body, Encoded(version, frame.message.encode(version, body) + trailing))
+
+    async def _put(self, way: _Way, recorded: Recorded, ready: Ready) -> "asyncio.Future[bytes] | None":
+        if way.link is None or way.link.closed is not None:
+            way.link = await self.plan.cluster.open(self.plan.node(recorded))
+            self.result.connections += 1
+        header = recorded.request.header
+        name = recorded.client_id
+        return await way.link.send(
+            recorded.api_key,
+            ready.encoded.version,
+            ready.encoded.body,
+            client_id=None if name is None else name.encode("utf-8", "surrogateescape"),
+            tags=header.unknown_tags if header is not None else (),
+            answered=is_answered(recorded.api_key, ready.body),
+        )
+
+    async def _confirm(self, but: _Way | None = None) -> None:
+        """Wait until requests without answers were processed, before others follow from them on other connections.
+
+        A broker processes the requests of a connection in turn, so it has when it answers a later one.
+        """
+        for way in self._ways.values():
+            if not way.unconfirmed or way is but or self.plan.cluster.versions is None:
+                continue
+            way.unconfirmed = False
+            if way.link is None:
+                continue
+            try:
+                await way.link.ask(ApiKey.API_VERSIONS, 0, struct_types("ApiVersionsRequest")["ApiVersionsRequest"]())
+            except (LinkClosed, DecodeError) as error:
+                self.result.notes[f"after Produce with acks=0: {error}"] += 1
+
+    # Answers
+
+    async def _finish(self, way: _Way, recorded: Recorded, ready: Ready, future: "asyncio.Future[bytes]") -> None:
+        """Wait for an answer, learn from it and compare it. Never raises."""
+        try:
+            answer = await self._answer(way, recorded, ready, future)
+        except (LinkClosed, UpstreamError) as error:
+            self._note_silence(recorded, str(error))
+        except DecodeError as error:
+            self.result.note_trouble(recorded, f"an answer that cannot be decoded: {error}")
+        else:
+            self._compare(recorded, ready, answer)
+        if way.left == 0 and way.link is not None and not way.link.in_flight and not way.unconfirmed:
+            way.link.abort("its last request was answered")
+
+    async def _answer(self, way: _Way, recorded: Recorded, ready: Ready, future: "asyncio.Future[bytes]") -> Any:
+        """The answer decoded; asked again while the new cluster is not ready and the recorded one was."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + min(RETRIES_S, self.options.timeout)
+        while True:
+            answer = decode_answer(recorded.api_key, ready.encoded.version, await self._within(way, future))
+            if not self._to_be_repeated(recorded, answer) or loop.time() > until:
+                return answer
+            self.result.repeated += 1
+            await asyncio.sleep(RETRY_S)
+            again = await self._put(way, recorded, ready)
+            assert again is not None
+            future = again
+
+    async def _within(self, way: _Way, future: "asyncio.Future[bytes]") -> bytes:
+        try:
+            async with asyncio.timeout(self.options.timeout):
+                return await asyncio.shield(future)
+        except TimeoutError:
+            why = f"no answer within {self.options.timeout:g} s"
+            if way.link is not None:
+                way.link.abort(why)
+            raise LinkClosed(why) from None
+
+    def _to_be_repeated(self, recorded: Recorded, answer: Any) -> bool:
+        found = NOT_READY.intersection(error_codes_of(answer))
+        if not found or recorded.response is None or recorded.response.message is None:
+            return False
+        try:
+            return not found.intersection(error_codes_of(recorded.response.decode()))
+        except DecodeError:
+            return False
+
+    def _compare(self, recorded: Recorded, ready: Ready, answer: Any) -> None:
+        message = response_message(recorded.api_key)
+        response = recorded.response
+        if response is None or response.message is None or response.cut or response.error is not None:
+            self.result.note(recorded, Outcome.NOT_RECORDED)
+            return
+        assert message is not None
+        try:
+            old: Any = response.decode()
+            request = recorded.body()
+        except DecodeError:
+            self.result.note(recorded, Outcome.NOT_RECORDED)
+            return
+        place = self.identities.place(request, Place())
+        self.identities.learn(message.name, old, answer, place)
+        if recorded.api_key == ApiKey.FETCH:
+            self._sessions_of(recorded).learn(request, old, answer)
+            found = self._fetched.add(recorded.connection, old, answer)
+        else:
+            versions = (response.body_version, ready.encoded.version)
+            found = compare(message.name, old, answer, versions, self.identities, place)
+        self._note(recorded, found)
+
+    def _note(self, recorded: Recorded, found: Comparison) -> None:
+        self.result.left_out.update(found.left_out)
+        self.result.note(recorded, Outcome.DIFFERENT if found.differences else Outcome.SAME)
+        for difference in found.differences:
+            self.result.note_difference(recorded, difference)
+
+    def _note_silence(self, recorded: Recorded, why: str) -> None:
+        if recorded.response is None and recorded.expects_response:
+            self.result.note(recorded, Outcome.NOT_RECORDED)
+        else:
+            self.result.note_trouble(recorded, why)
+
+    # What is between the two clusters
+
+    def _sessions_of(self, recorded: Recorded) -> FetchSessions:
+        return self._sessions.setdefault(recorded.connection, FetchSessions())
+
+    def _full_session(self, recorded: Recorded) -> Any:
+        if recorded.session is None:
+            return None
+        for one in recorded.session.partitions:
+            one.topic = self.identities.uuids.get(one.topic, one.topic)
+        return recorded.session
+
+    def _lower_replication(self, body: Any) -> bool:
+        most = len(self.plan.cluster.nodes)
+        lowered = [topic for topic in body.topics if topic.replication_factor > most > 0]
+        for topic in lowered:
+            self.result.notes[f"topic {topic.name}: {topic.replication_factor} replicas, lowered to {most}"] += 1
+            topic.replication_factor = most
+        return bool(lowered)
+
+    def _new_name(self, topic_id: str) -> str:
+        return self._names().get(topic_id, topic_id)
+
+    def _names(self) -> dict[str, str]:
+        """Topic id of the new cluster -> topic."""
+        names = self.plan.recording.names
+        return {new: names[old] for old, new in self.identities.uuids.items() if old in names}
+
+    def _ids(self) -> dict[str, str]:
+        return {name: topic_id for topic_id, name in self._names().items()}
+
+    def _add_fetched(self) -> None:
+        for connection, difference in self._fetched.differences():
+            self.result.note_fetched(connection, difference)
+        if self._fetched.is_full:
+            self.result.notes["more records were read than are compared"] += 1
+
+    async def _close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        for way in self._ways.values():
+            if way.link is not None:
+                way.link.abort("the replay has ended")

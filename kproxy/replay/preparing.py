@@ -1,0 +1,122 @@
+"""What requests need that the recording does not bring: topics that were there before it, producer ids handed out before it."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from kproxy.errors import DecodeError, UpstreamError
+from kproxy.protocol import ApiKey
+from kproxy.protocol.error_codes import ErrorCode, error_codes
+from kproxy.protocol.structs import struct_types
+from kproxy.replay.identities import Identities
+from kproxy.replay.link import Link, LinkClosed
+from kproxy.replay.plan import Plan
+from kproxy.replay.producer_ids import Producer
+from kproxy.replay.versions import Unsendable
+
+RETRY_S = 0.2
+NOT_READY = (
+    *(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR),
+    *(ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.LEADER_NOT_AVAILABLE),
+)
+TRANSACTIONS = 1  # key type of FindCoordinator
+NO_PRODUCER = -1
+TIMEOUT_MS = 60_000
+
+
+async def prepare(plan: Plan, identities: Identities) -> None:
+    """Create missing topics where the plan says so, and get producer ids; learn the new cluster's ids of both.
+
+    Raises UpstreamError with what the cluster refused.
+    """
+    try:
+        if plan.create_topics and plan.missing_topics:
+            await _create_topics(plan)
+        learn_topic_ids(plan, identities)
+        for producer_id, epoch in plan.foreign_producers.items():
+            new = await _new_producer(plan, plan.needs.transactional.get(producer_id))
+            identities.note_producer(Producer(producer_id, epoch), new)
+    except (LinkClosed, DecodeError, Unsendable) as error:
+        raise UpstreamError(f"before the first request: {error}") from error
+
+
+def learn_topic_ids(plan: Plan, identities: Identities) -> None:
+    """Take topics of the same name as the same."""
+    for topic_id, name in plan.recording.names.items():
+        topic = plan.cluster.topics.get(name)
+        if topic is not None:
+            identities.uuids[topic_id] = topic.topic_id
+
+
+async def _create_topics(plan: Plan) -> None:
+    cluster = plan.cluster
+    version = cluster.version(ApiKey.CREATE_TOPICS, 4)
+    types = struct_types("CreateTopicsRequest")
+    body: Any = types["CreateTopicsRequest"](timeout_ms=TIMEOUT_MS)
+    wanted = plan.missing_topics
+    for name, partitions in wanted.items():
+        body.topics.append(types["CreatableTopic"](name=name, num_partitions=partitions, replication_factor=1))
+    async with _link_to_controller(plan) as link:
+        answer = await link.ask(ApiKey.CREATE_TOPICS, version, body)
+    for topic in answer.topics:
+        if topic.error_code not in (0, ErrorCode.TOPIC_ALREADY_EXISTS):
+            raise UpstreamError(f"topic {topic.name} was not created: {_name(topic.error_code)}")
+    async with asyncio.timeout(cluster.patience):
+        while True:  # brokers learn of new topics a little later
+            await cluster.learn_topics()
+            if all(name in cluster.topics and cluster.topics[name].partitions >= n for name, n in wanted.items()):
+                return
+            await asyncio.sleep(RETRY_S)
+
+
+async def _new_producer(plan: Plan, transactional_id: str | None) -> Producer:
+    version = plan.cluster.version(ApiKey.INIT_PRODUCER_ID, 4)
+    body: Any = struct_types("InitProducerIdRequest")["InitProducerIdRequest"](
+        transactional_id=transactional_id, transaction_timeout_ms=TIMEOUT_MS
+    )
+    async with asyncio.timeout(plan.cluster.patience):
+        while True:
+            async with _link_to_coordinator(plan, transactional_id) as link:
+                answer = await link.ask(ApiKey.INIT_PRODUCER_ID, version, body)
+            if answer.error_code == 0:
+                return Producer(answer.producer_id, answer.producer_epoch)
+            if answer.error_code not in NOT_READY:
+                raise UpstreamError(f"no producer id: {_name(answer.error_code)}")
+            await asyncio.sleep(RETRY_S)
+
+
+@asynccontextmanager
+async def _link(plan: Plan, node: int | None) -> AsyncIterator[Link]:
+    link = await plan.cluster.open(node)
+    try:
+        yield link
+    finally:
+        link.abort("done")
+
+
+def _link_to_controller(plan: Plan) -> Any:
+    """Any broker forwards to the controller (KIP-590), but not before 3.0: the first node will do, or a retry will not help."""
+    return _link(plan, None)
+
+
+@asynccontextmanager
+async def _link_to_coordinator(plan: Plan, transactional_id: str | None) -> AsyncIterator[Link]:
+    """Of a transactional id; any broker without one."""
+    if transactional_id is None:
+        async with _link(plan, None) as link:
+            yield link
+        return
+    version = min(plan.cluster.version(ApiKey.FIND_COORDINATOR, 3), 3)
+    body: Any = struct_types("FindCoordinatorRequest")["FindCoordinatorRequest"](
+        key=transactional_id, key_type=TRANSACTIONS
+    )
+    async with _link(plan, None) as link:
+        found = await link.ask(ApiKey.FIND_COORDINATOR, version, body)
+    async with _link(plan, found.node_id if found.error_code == 0 else None) as link:
+        yield link
+
+
+def _name(code: int) -> str:
+    known = error_codes().get(code)
+    return known.name if known is not None else f"error {code}"

@@ -1,0 +1,217 @@
+"""The requests of captures in the order in which they were sent, and what the recorded answers showed of the cluster."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kproxy.errors import DecodeError, UsageError
+from kproxy.output.bodies import Bodies
+from kproxy.output.times import render_size
+from kproxy.pipeline.decoded_log import DecodedLog, open_input
+from kproxy.pipeline.output import Observer, Source
+from kproxy.pipeline.run import Options, Run
+from kproxy.protocol import ApiKey
+from kproxy.protocol.addresses import join_address
+from kproxy.session import Event, Exchange, FetchSession, Frame
+
+MOST_HELD = 1_073_741_824  # bytes of frames
+MOST_REQUESTS = 2_000_000
+MOST_NAMES = 100_000  # topics, nodes, topic ids
+FULL_EPOCHS = (0, -1)  # of a Fetch that names all its partitions (KIP-227)
+
+ConnectionId = tuple[int, int]  # number of the source, and of the connection in it
+
+
+@dataclass(slots=True)
+class Recorded:
+    """A recorded request, and its answer where there is one."""
+
+    number: int  # in the order of sending, from 1
+    connection: ConnectionId
+    client: str
+    broker: str  # "host:port"
+    api_key: int
+    api_version: int
+    api_name: str
+    client_id: str | None
+    correlation_id: int
+    request: Frame
+    response: Frame | None
+    expects_response: bool
+    sent_at: int  # ns since the epoch
+    answered_at: int | None
+    session: FetchSession | None = None  # in full, where requests that changed it are not among those to send
+
+    def body(self) -> Any:
+        """The request decoded. Raises DecodeError."""
+        return self.request.decode()
+
+    @property
+    def readable(self) -> bool:
+        """Whether the request can be decoded and is here to its end."""
+        return self.request.message is not None and self.request.error is None and not self.request.cut
+
+
+@dataclass(slots=True)
+class Recording:
+    """What was read."""
+
+    requests: list[Recorded] = field(default_factory=list)
+    nodes: dict[str, int] = field(default_factory=dict)  # "host:port" -> node id, as Metadata named them
+    topics: dict[str, int] = field(default_factory=dict)  # topic -> partitions
+    names: dict[str, str] = field(default_factory=dict)  # topic id -> topic
+    damages: list[str] = field(default_factory=list)
+    unframed: dict[str, int] = field(default_factory=dict)  # what else connections held, in words -> how often
+    seen: int = 0  # requests in all, selected or not
+
+    @property
+    def span_ns(self) -> int:
+        """From the first request to the last."""
+        return self.requests[-1].sent_at - self.requests[0].sent_at if self.requests else 0
+
+    @property
+    def connections(self) -> int:
+        """Connections with a request that was selected."""
+        return len({one.connection for one in self.requests})
+
+
+def read_recording(
+    paths: Sequence[Path], *, where: str | None = None, keylog: Path | None = None, most_held: int = MOST_HELD
+) -> Recording:
+    """Read captures whole.
+
+    Raises:
+        UsageError: a source is a decoded log, *where* is no condition, or what is selected is more than *most_held* bytes.
+        CaptureError: a source is no capture.
+    """
+    collector = _Collector(most_held)
+    with Run(Options(where=where, keylog=keylog), [collector]) as run:
+        for path in paths:
+            with open_input(path) as source:
+                if isinstance(source, DecodedLog):
+                    raise UsageError(
+                        f"{source.name} is a decoded log, which has no records and no bytes to send: replay needs captures"
+                    )
+                for _ in run.read(source, name=path.name):
+                    pass
+        damages = list(run.damages)
+    return collector.finish(damages)
+
+
+class _Collector(Observer):
+    """Keeps requests that are shown, and learns from all."""
+
+    def __init__(self, most_held: int) -> None:
+        self._recording = Recording()
+        self._source = 0
+        self._held = 0
+        self._most_held = most_held
+        self._epochs: dict[tuple[ConnectionId, int], int] = {}  # fetch session -> epoch of its last selected request
+
+    def start_source(self, source: Source) -> None:
+        """See Output."""
+        self._source = source.number
+
+    def write(self, event: Event, bodies: Bodies | None, *, shown: bool = True, line: bytes | None = None) -> None:
+        """See Output."""
+        if not isinstance(event, Exchange):
+            kind = type(event).__name__
+            self._recording.unframed[kind] = self._recording.unframed.get(kind, 0) + 1
+            return
+        self._recording.seen += event.request is not None
+        self._learn(event)
+        if not shown or event.request is None or event.api_key is None or event.api_version is None:
+            return
+        self._hold(event)
+        self._recording.requests.append(self._recorded(event))
+
+    def finish(self, damages: list[str]) -> Recording:
+        """Sort what was kept; it is in the order of answers."""
+        found = self._recording
+        found.damages = damages
+        found.requests.sort(key=lambda one: (one.sent_at, one.connection))
+        for number, one in enumerate(found.requests, 1):
+            one.number = number
+        return found
+
+    def _hold(self, exchange: Exchange) -> None:
+        self._held += sum(len(frame.data) for frame in (exchange.request, exchange.response) if frame is not None)
+        if self._held > self._most_held or len(self._recording.requests) >= MOST_REQUESTS:
+            raise UsageError(
+                f"the requests to replay and their answers are more than {render_size(self._most_held)}"
+                f" or {MOST_REQUESTS:,} requests: select some of them with --where"
+            )
+
+    def _recorded(self, exchange: Exchange) -> Recorded:
+        request, response = exchange.request, exchange.response
+        assert request is not None and exchange.api_key is not None and exchange.api_version is not None
+        connection = (self._source, exchange.connection.number)
+        return Recorded(
+            number=0,
+            connection=connection,
+            client=exchange.connection.client,
+            broker=exchange.connection.broker,
+            api_key=exchange.api_key,
+            api_version=exchange.api_version,
+            api_name=exchange.api_name or f"API {exchange.api_key}",
+            client_id=exchange.client_id,
+            correlation_id=exchange.correlation_id or 0,
+            request=request,
+            response=response,
+            expects_response=exchange.expects_response,
+            sent_at=request.ended_at,
+            answered_at=None if response is None else response.ended_at,
+            session=self._broken_session(exchange, connection),
+        )
+
+    def _broken_session(self, exchange: Exchange, connection: ConnectionId) -> FetchSession | None:
+        """The fetch session in full, where the selected requests of it do not follow each other."""
+        if exchange.api_key != ApiKey.FETCH:
+            return None
+        session_id, epoch = _peek(exchange.request, "sessionId"), _peek(exchange.request, "sessionEpoch")
+        if epoch is None:
+            return None
+        if epoch in FULL_EPOCHS:
+            given = _peek(exchange.response, "sessionId")
+            if given:
+                self._note_epoch((connection, given), 0)
+            return None
+        key = (connection, session_id or 0)
+        follows = self._epochs.get(key) == epoch - 1
+        self._note_epoch(key, epoch)
+        return None if follows else exchange.fetch_session
+
+    def _note_epoch(self, key: tuple[ConnectionId, int], epoch: int) -> None:
+        if len(self._epochs) < MOST_NAMES or key in self._epochs:
+            self._epochs[key] = epoch
+
+    def _learn(self, exchange: Exchange) -> None:
+        """Topics, ids and nodes that answers name."""
+        found = self._recording
+        if exchange.topic_names and len(found.names) < MOST_NAMES:
+            found.names.update(exchange.topic_names)
+        if exchange.api_key not in (ApiKey.METADATA, ApiKey.DESCRIBE_CLUSTER) or exchange.response is None:
+            return
+        try:
+            answer: Any = exchange.response_body()
+        except DecodeError:
+            return
+        if answer is None:
+            return
+        for broker in answer.brokers:
+            node = broker.node_id if exchange.api_key == ApiKey.METADATA else broker.broker_id
+            if len(found.nodes) < MOST_NAMES:
+                found.nodes[join_address(str(broker.host), broker.port)] = node
+        for topic in answer.topics if exchange.api_key == ApiKey.METADATA else ():
+            if not topic.error_code and topic.name and len(found.topics) < MOST_NAMES:
+                found.topics[topic.name] = max(len(topic.partitions), found.topics.get(topic.name, 0))
+
+
+def _peek(frame: Frame | None, name: str) -> int | None:
+    if frame is None or frame.message is None or frame.error is not None:
+        return None
+    try:
+        return frame.message.peek(frame.body_version, name, frame.data, frame.body_start)
+    except (DecodeError, KeyError):
+        return None

@@ -1,0 +1,164 @@
+"""The plan and the result as lines of text, and as objects for JSON."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from kproxy.output.escaping import printable
+from kproxy.output.times import render_duration, render_size
+from kproxy.replay.effects import Verb
+from kproxy.replay.plan import Plan
+from kproxy.replay.result import Outcome, Result
+
+LONGEST = 400  # characters of a line: names come from captures
+MOST_LINES = 50  # of a section
+WIDTH = 12
+
+
+def plan_lines(plan: Plan, *, dry: bool) -> Iterator[str]:
+    """What will be, or would be, done."""
+    recording = plan.recording
+    selected = "" if recording.seen == len(recording.requests) else f" of {recording.seen:,} in the capture"
+    yield (
+        f"{_number(len(recording.requests), 'request')}{selected} on {_number(recording.connections, 'connection')},"
+        f" recorded over {render_duration(recording.span_ns)}"
+    )
+    would = "would " if dry else "will "
+    for verb in Verb:
+        rows = [(what, counts) for (found, what), counts in plan.effects.found.items() if found is verb]
+        yield from _section(would + verb, (f"{what}: {_counts(counts)}" for what, counts in rows))
+    yield from _section("only read", [_counts(plan.effects.reads)] if plan.effects.reads else [])
+    yield from _missing_lines(plan)
+    if plan.foreign_producers:
+        yield from _section(
+            "first",
+            [
+                f"{_number(len(plan.foreign_producers), 'producer id')}, handed out before the capture: others are asked for"
+            ],
+        )
+    changed = (f"{n:,} {api}: version {old} as {new}" for (api, old, new), n in sorted(plan.other_versions.items()))
+    yield from _section("other version", changed)
+    yield from _section("not sent", _reasons(plan.unsent))
+    for kind, count in recording.unframed.items():
+        yield from _section("not Kafka", [f"{count:,} {kind}"])
+
+
+def result_lines(result: Result, seconds: float) -> Iterator[str]:
+    """What was done."""
+    ended = "interrupted after" if result.interrupted else "sent"
+    yield (
+        f"{ended} {_number(result.sent, 'request')} ({render_size(result.sent_bytes)}) on"
+        f" {_number(result.connections, 'connection')} in {seconds:.1f} s"
+    )
+    counts = ((outcome, result.count(outcome)) for outcome in Outcome)
+    yield from _section("answers", [", ".join(f"{count:,} {outcome}" for outcome, count in counts if count) or "none"])
+    for (api, path, recorded, new), kind in result.differences.items():
+        yield from _section("differs", [f"{api} {path}: {recorded} recorded, {new} now ({_times(kind.count)})"])
+        yield from _section("", kind.examples)
+    for (api, why), kind in result.troubles.items():
+        yield from _section("no answer", [f"{api}: {why} ({_times(kind.count)})"])
+        yield from _section("", kind.examples)
+    yield from _section("not sent", _reasons(result.unsent))
+    lost = (
+        f"{api}: {name}, which the version sent does not have ({_times(n)})" for (api, name), n in result.lost.items()
+    )
+    yield from _section("left away", lost)
+    if result.repeated:
+        yield from _section("sent again", [f"{_times(result.repeated)}, as the cluster was not ready yet"])
+    yield from _section("notes", (f"{note} ({_times(n)})" for note, n in result.notes.items()))
+    left_out = (f"{n:,}: {one.value}" for one, n in result.left_out.most_common())
+    yield from _section("not compared", left_out)
+
+
+def plan_object(plan: Plan) -> dict[str, Any]:
+    """The plan for JSON."""
+    return {
+        "requests": len(plan.recording.requests),
+        "connections": plan.recording.connections,
+        "sent": len(plan.sent),
+        "effects": [
+            {"verb": verb.value, "subject": what, "counts": dict(counts)}
+            for (verb, what), counts in plan.effects.found.items()
+        ],
+        "reads": dict(plan.effects.reads),
+        "missingTopics": plan.missing_topics,
+        "createTopics": plan.create_topics,
+        "producerIds": len(plan.foreign_producers),
+        "otherVersions": [
+            {"apiName": api, "recorded": old, "sent": new, "requests": n}
+            for (api, old, new), n in plan.other_versions.items()
+        ],
+        "notSent": _reason_objects(plan.unsent),
+    }
+
+
+def result_object(result: Result, seconds: float) -> dict[str, Any]:
+    """The result for JSON."""
+    return {
+        "sent": result.sent,
+        "sentBytes": result.sent_bytes,
+        "connections": result.connections,
+        "seconds": round(seconds, 3),
+        "interrupted": result.interrupted,
+        "repeated": result.repeated,
+        "outcomes": {api: {one.value: n for one, n in counts.items()} for api, counts in result.outcomes.items()},
+        "differences": [
+            {"apiName": api, "path": path, "recorded": old, "now": new, "count": kind.count, "examples": kind.examples}
+            for (api, path, old, new), kind in result.differences.items()
+        ],
+        "noAnswer": [
+            {"apiName": api, "why": why, "count": kind.count, "examples": kind.examples}
+            for (api, why), kind in result.troubles.items()
+        ],
+        "notSent": _reason_objects(result.unsent),
+        "lostFields": [{"apiName": api, "field": name, "requests": n} for (api, name), n in result.lost.items()],
+        "notes": dict(result.notes),
+        "notCompared": {one.name: {"why": one.value, "fields": n} for one, n in result.left_out.items()},
+    }
+
+
+def _missing_lines(plan: Plan) -> Iterator[str]:
+    missing = plan.missing_topics
+    if not missing:
+        return
+    listed = (f"topic {name}: {_number(count, 'partition')}, 1 replica" for name, count in missing.items())
+    if plan.create_topics:
+        yield from _section("first create", listed)
+    else:
+        yield from _section("lacks", listed)
+        yield from _section(
+            "", ["the cluster lacks these topics, which the requests use: --create-topics creates them first"]
+        )
+
+
+def _reasons(unsent: Counter[tuple[str, str]]) -> Iterator[str]:
+    by_reason: dict[str, list[str]] = {}
+    for (api, reason), count in sorted(unsent.items()):
+        by_reason.setdefault(reason, []).append(f"{count:,} {api}")
+    for reason, apis in by_reason.items():
+        yield f"{', '.join(apis)}: {reason}"
+
+
+def _reason_objects(unsent: Counter[tuple[str, str]]) -> list[dict[str, Any]]:
+    return [{"apiName": api, "reason": reason, "requests": n} for (api, reason), n in sorted(unsent.items())]
+
+
+def _section(title: str, rows: Iterable[str]) -> Iterator[str]:
+    """Rows under a title that stands before the first."""
+    for place, row in enumerate(rows):
+        if place == MOST_LINES:
+            yield f"  {'':{WIDTH}} …"
+            return
+        yield f"  {title if place == 0 else '':{WIDTH}} {printable(row, LONGEST)}"
+
+
+def _counts(counts: Counter[str]) -> str:
+    return ", ".join(f"{count:,} {what}" for what, count in counts.items())
+
+
+def _number(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count:,} times"

@@ -1,0 +1,103 @@
+"""Result: what became of each request, where answers differ, and what was not compared; bounded, whatever is replayed."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from kproxy.replay.comparing import Difference
+from kproxy.replay.left_out import LeftOut
+from kproxy.replay.recording import ConnectionId, Recorded
+from kproxy.replay.versions import Encoded
+
+MOST_EXAMPLES = 3  # of each kind of difference
+MOST_KINDS = 1_000  # of differences, troubles and notes; what comes after is counted together
+OTHERS = "others"
+
+
+class Outcome(StrEnum):
+    """Of a request."""
+
+    SAME = "same"  # as recorded, but for what is left out
+    DIFFERENT = "different"
+    NO_ANSWER = "no answer"  # where one was recorded, or none that can be read
+    UNANSWERED = "without an answer"  # as it is meant: acks=0
+    NOT_RECORDED = "answer not recorded"  # nothing to compare with
+
+
+@dataclass(slots=True)
+class Kind:
+    """Differences of one field between the same two values, or of one field between many."""
+
+    count: int = 0
+    examples: list[str] = field(default_factory=list)
+
+    def add(self, example: str) -> None:
+        """Count one more."""
+        self.count += 1
+        if len(self.examples) < MOST_EXAMPLES:
+            self.examples.append(example)
+
+
+@dataclass
+class Result:
+    """Of a replay, or of its part so far."""
+
+    outcomes: dict[str, Counter[Outcome]] = field(default_factory=dict)  # API -> outcome -> requests
+    differences: dict[tuple[str, str, str, str], Kind] = field(default_factory=dict)  # API, path, recorded, now
+    troubles: dict[tuple[str, str], Kind] = field(default_factory=dict)  # API, why there is no answer
+    left_out: Counter[LeftOut] = field(default_factory=Counter)
+    unsent: Counter[tuple[str, str]] = field(default_factory=Counter)  # found when they were due: API, reason
+    lost: Counter[tuple[str, str]] = field(default_factory=Counter)  # API, field that the version sent cannot carry
+    notes: Counter[str] = field(default_factory=Counter)
+    sent: int = 0
+    sent_bytes: int = 0
+    connections: int = 0  # opened
+    repeated: int = 0  # requests sent again, as the new cluster was not ready
+    interrupted: bool = False
+
+    @property
+    def differs(self) -> bool:
+        """Whether any answer was not the recorded one."""
+        return bool(self.differences or self.troubles)
+
+    def count(self, outcome: Outcome) -> int:
+        """Requests with that outcome."""
+        return sum(counts[outcome] for counts in self.outcomes.values())
+
+    def note_sent(self, recorded: Recorded, encoded: Encoded) -> None:
+        """A request goes out."""
+        self.sent += 1
+        self.sent_bytes += len(encoded.body)
+        for name in encoded.lost:
+            self.lost[recorded.api_name, name] += 1
+
+    def note(self, recorded: Recorded, outcome: Outcome) -> None:
+        """What became of a request."""
+        self.outcomes.setdefault(recorded.api_name, Counter())[outcome] += 1
+
+    def note_trouble(self, recorded: Recorded, why: str) -> None:
+        """There is no answer, or none that can be read."""
+        self.note(recorded, Outcome.NO_ANSWER)
+        key = (recorded.api_name, why)
+        if key not in self.troubles and len(self.troubles) >= MOST_KINDS:
+            key = (recorded.api_name, OTHERS)
+        self.troubles.setdefault(key, Kind()).add(which(recorded))
+
+    def note_difference(self, recorded: Recorded, difference: Difference) -> None:
+        """A field of its answer is not the recorded one."""
+        self._note(recorded.api_name, difference, f"{difference.where}, {which(recorded)}")
+
+    def note_fetched(self, connection: ConnectionId, difference: Difference) -> None:
+        """What was read of a partition in all is not what was recorded."""
+        self._note("Fetch", difference, f"{difference.where}, connection {connection[1]}")
+
+    def _note(self, api_name: str, difference: Difference, example: str) -> None:
+        key = (api_name, difference.path, difference.recorded, difference.new)
+        if key not in self.differences and len(self.differences) >= MOST_KINDS:
+            key = (api_name, difference.path, OTHERS, OTHERS)
+        self.differences.setdefault(key, Kind()).add(example)
+
+
+def which(recorded: Recorded) -> str:
+    """A request in words, as it is found in ``kproxy decode``."""
+    return f"request {recorded.number} (correlation id {recorded.correlation_id} of {recorded.client})"

@@ -1,0 +1,61 @@
+"""Which requests are not for another broker, and why: logins, what brokers say to each other, what cannot be read whole."""
+
+from kproxy.errors import DecodeError
+from kproxy.protocol import ApiKey, facts
+from kproxy.replay.recording import Recorded
+
+LOGINS = (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
+# Of those that are served on listeners for clients, the ones that need ClusterAction or are sent by brokers alone
+# (ApiKeys.clusterAction of kafka-clients; KIP-932 for share group state, KIP-853 for voters that register by themselves)
+BETWEEN_BROKERS = frozenset(
+    {
+        ApiKey.WRITE_TXN_MARKERS,
+        ApiKey.INITIALIZE_SHARE_GROUP_STATE,
+        ApiKey.READ_SHARE_GROUP_STATE,
+        ApiKey.WRITE_SHARE_GROUP_STATE,
+        ApiKey.DELETE_SHARE_GROUP_STATE,
+        ApiKey.READ_SHARE_GROUP_STATE_SUMMARY,
+    }
+)
+OF_BROKERS_FROM: dict[int, int] = {ApiKey.ADD_PARTITIONS_TO_TXN: 4}  # in batches, to verify transactions (KIP-890)
+LOGIN = "a login: the connection to the new cluster is its own"
+INTERNAL = "what brokers and controllers say to each other"
+REPLICA = "a replica's fetch, not a client's"
+
+
+def reason_not_sent(recorded: Recorded) -> str | None:
+    """Why a request is not sent to any broker, in words; None where it is."""
+    api_key = recorded.api_key
+    if api_key in LOGINS:
+        return LOGIN
+    if is_internal(api_key, recorded.api_version):
+        return INTERNAL
+    if recorded.request.cut:
+        return f"its end is not in the capture ({recorded.request.cut.text})"
+    return _reason_of_body(recorded)
+
+
+def _reason_of_body(recorded: Recorded) -> str | None:
+    if not recorded.readable:
+        return f"it cannot be decoded: {recorded.request.error or 'the API is not known'}"
+    if recorded.request.assumed_version is not None or recorded.request.unread:
+        return f"version {recorded.api_version} is newer than kproxy knows"
+    try:
+        return REPLICA if _is_replica(recorded.body()) else None
+    except DecodeError as error:
+        return f"it cannot be decoded: {error}"
+
+
+def is_internal(api_key: int, api_version: int) -> bool:
+    """Whether clients do not send this: brokers and controllers do."""
+    api = facts().apis.get(api_key)
+    if api is not None and "broker" not in api.listeners:
+        return True
+    return api_key in BETWEEN_BROKERS or api_version >= OF_BROKERS_FROM.get(api_key, api_version + 1)
+
+
+def _is_replica(body: object) -> bool:
+    """Whether a Fetch, ListOffsets or OffsetForLeaderEpoch is of a follower: it names itself."""
+    replica = getattr(body, "replica_id", -1)
+    state = getattr(body, "replica_state", None)
+    return replica >= 0 or (state is not None and state.replica_id >= 0)

@@ -1,0 +1,144 @@
+"""The version to send a request at: the recorded one, or the nearest that both sides know, and what that would lose."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from kproxy.errors import EncodeError
+from kproxy.protocol import ApiKey, Message
+from kproxy.protocol.ids import ZERO_UUID
+from kproxy.protocol.records import RecordBatch, read_records, write_batches
+from kproxy.protocol.structs import Struct
+
+Range = tuple[int, int]  # lowest and highest version
+FIRST_OF_BATCHES = (
+    3  # of Produce: the version from which records must be of magic 2 (KIP-98; KIP-724 for brokers from 4.0)
+)
+MAGIC_OF_BATCHES = 2
+MOST_LOST = 5  # fields that are named
+
+
+class Unsendable(Exception):
+    """Why a request cannot be sent to this broker, in words."""
+
+
+class Encoded(NamedTuple):
+    """A request's body at the version it is sent at."""
+
+    version: int
+    body: bytes
+    lost: tuple[str, ...] = ()  # fields that were set, and that Kafka calls ignorable where a version lacks them
+
+
+def nearest(message: Message, recorded: int, spoken: Range | None) -> int:
+    """The version nearest to the recorded one that the broker speaks; *spoken* None: the recorded one. Raises Unsendable."""
+    if spoken is None or spoken[0] <= recorded <= spoken[1]:
+        return recorded
+    lowest, highest = max(spoken[0], message.versions.lowest), min(spoken[1], message.versions.highest)
+    if lowest > highest:
+        raise Unsendable(f"the broker speaks versions {spoken[0]} to {spoken[1]}, of which kproxy knows none")
+    return min(max(recorded, lowest), highest)
+
+
+def encode_at(message: Message, version: int, struct: Any, names: Mapping[str, str], ids: Mapping[str, str]) -> Encoded:
+    """Encode a request for another version than it was recorded at.
+
+    Args:
+        names: topic id of the new cluster -> topic, for versions that have only names.
+        ids: topic -> topic id of the new cluster, for versions that have only ids.
+
+    Raises:
+        Unsendable: a field that is set would be lost, and Kafka does not call it ignorable.
+    """
+    _name_topics(struct, version, names, ids)
+    if message.api_key == ApiKey.PRODUCE:
+        _raise_magic(struct, version)
+    if message.api_key == ApiKey.JOIN_GROUP and version >= 1 and struct.rebalance_timeout_ms < 0:
+        struct.rebalance_timeout_ms = struct.session_timeout_ms  # as brokers take v0 (JoinGroupRequest)
+    try:
+        body = message.encode(version, struct)
+    except EncodeError as error:
+        raise Unsendable(str(error)) from error
+    again = message.decode(version, body)
+    return Encoded(version, body, tuple(sorted(set(_lost(struct, again))))[:MOST_LOST])
+
+
+def _name_topics(struct: Struct, version: int, names: Mapping[str, str], ids: Mapping[str, str]) -> None:
+    """Give each topic of a request what the version names it by."""
+    by_attribute = struct.by_attribute
+    name_field = next(
+        (f for f in struct.fields if f.entity == "topicName" and not f.is_array and not f.is_struct), None
+    )
+    id_field = by_attribute.get("topic_id")
+    if name_field is not None and id_field is not None:
+        topic_id, name = getattr(struct, "topic_id"), getattr(struct, name_field.attribute)  # noqa: B009 - no attribute of Struct
+        if version not in id_field.versions:
+            if topic_id != ZERO_UUID and not name:
+                if topic_id not in names:
+                    raise Unsendable(
+                        f"version {version} names topics, and the name of topic id {topic_id} is not known"
+                    )
+                setattr(struct, name_field.attribute, names[topic_id])
+            setattr(struct, "topic_id", ZERO_UUID)  # noqa: B010
+        elif version not in name_field.versions and topic_id == ZERO_UUID and name:
+            if name not in ids:
+                raise Unsendable(f"version {version} wants the topic's id, and the cluster has no topic of that name")
+            setattr(struct, "topic_id", ids[name])  # noqa: B010
+            setattr(struct, name_field.attribute, "")
+    for field in struct.fields:
+        if field.is_struct:
+            value = getattr(struct, field.attribute)
+            for one in (value or ()) if field.is_array else (value,):
+                if one is not None:
+                    _name_topics(one, version, names, ids)
+
+
+def _raise_magic(produce: Any, version: int) -> None:
+    """Records in the format that the version must have."""
+    for topic in produce.topic_data:
+        for partition in topic.partition_data:
+            if partition.records and version >= FIRST_OF_BATCHES:
+                partition.records = in_batches(partition.records)
+
+
+def in_batches(records: bytes) -> bytes:
+    """Messages of magic 0 and 1 as batches of magic 2; the same bytes where they are. Raises Unsendable."""
+    read = read_records(records)
+    if all(batch.magic == MAGIC_OF_BATCHES for batch in read):
+        return records
+    return b"".join(_in_batch(batch) for batch in read)
+
+
+def _in_batch(batch: RecordBatch) -> bytes:
+    if (
+        batch.error is not None
+        or batch.skipped is not None
+        or (batch.source is not None and not batch.source.crc_valid)
+    ):
+        raise Unsendable(
+            f"records of magic {batch.magic} that cannot be read: {batch.error or batch.skipped or 'wrong CRC'}"
+        )
+    made = batch.copy()
+    made.magic, made.base_timestamp = MAGIC_OF_BATCHES, None
+    for offset, record in enumerate(made.records):
+        record.offset = offset
+    made.base_offset, made.last_offset = 0, max(0, len(made.records) - 1)
+    made.attributes = 0
+    try:
+        return write_batches([made])
+    except EncodeError as error:
+        raise Unsendable(f"records of magic {batch.magic}: {error}") from error
+
+
+def _lost(struct: Struct, again: Struct) -> list[str]:
+    """Kafka's names of the fields that differ."""
+    lost = []
+    for field in struct.fields:
+        old, new = getattr(struct, field.attribute), getattr(again, field.attribute)
+        if field.is_struct and old is not None and new is not None:
+            olds, news = (old, new) if field.is_array else ([old], [new])
+            if len(olds) == len(news):
+                lost += [name for one, other in zip(olds, news, strict=True) for name in _lost(one, other)]
+                continue
+        if old != new:
+            lost.append(field.json_name)
+    return lost
