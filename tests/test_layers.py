@@ -37,8 +37,10 @@ MAY_IMPORT = {
         "spark",
         "doctor",
         "page",
+        "replay",
     },
     "doctor": {"errors", "protocol", "filters", "output", "config", "proxy"},
+    "replay": {"errors", "protocol", "session", "output", "pipeline", "config", "proxy"},
     "testing": {"errors", "protocol", "filters", "config", "proxy"},
     "spark": {"errors", "protocol", "session", "filters", "capture", "output", "pipeline", "config", "analyses"},
     "page": {"errors", "protocol", "session", "capture", "output", "pipeline", "config", "proxy", "analyses"},
@@ -46,6 +48,7 @@ MAY_IMPORT = {
 }
 WAITS_OR_ASKS_THE_TIME = {"asyncio", "selectors", "select", "socket", "socketserver", "ssl", "time", "uvloop"}
 MAY_WAIT = {"proxy", "cli", "spark", "testing", "doctor", "page"}
+MAY_WAIT = {"proxy", "cli", "spark", "testing", "doctor", "replay"}
 READS_CERTIFICATES = ("config", "ssl")  # the one module of these that it may import: it opens no connection
 INPUT_OUTPUT = {"http", "os", "pathlib", "shutil", "subprocess", "tempfile", "threading", "urllib"}
 ONLY_IN = {"pyspark": {"spark"}, "duckdb": {"analyses", "page"}, "sqlglot": {"analyses"}}

@@ -79,7 +79,7 @@ def replay(
     form: str,
     **tls: Any,
 ) -> int:
-    """Send the requests of captures to another cluster, and compare its answers with the recorded ones.
+    """Send the requests of captures to a cluster; compare answers.
 
     \b
     kproxy replay trace.pcapng --to localhost:9092

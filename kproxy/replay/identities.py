@@ -11,6 +11,7 @@ from kproxy.replay.identifiers import Kind, Spot, spots
 from kproxy.replay.producer_ids import Producer, replace_producers
 
 MOST = 1_000_000  # ids of a kind; more of them, from a hostile capture, are not mapped
+NODE_RESOURCES = (4, 8)  # BROKER, BROKER_LOGGER (ConfigResource.Type); resources of ACLs have node ids in no name
 SAME_UUIDS = (ZERO_UUID, METADATA_TOPIC_ID)  # of every cluster
 
 
@@ -57,7 +58,7 @@ class Identities:
             if new != value:
                 setattr(struct, name, new)
                 changed = True
-        return self._translate_records(struct, changed)
+        return self._translate_records(struct, changed) | self._translate_resource(struct)
 
     def new_id(self, kind: Kind, value: Any, place: Place, name: str = "") -> Any:
         """The new cluster's id for a recorded one; the same where none is known, or it is special."""
@@ -107,6 +108,15 @@ class Identities:
             return changed
         struct.records = new
         return True
+
+    def _translate_resource(self, struct: Any) -> bool:
+        """A node id as the name of a resource: of its settings."""
+        if "resource_name" not in struct.by_attribute or getattr(struct, "resource_type", 0) not in NODE_RESOURCES:
+            return False
+        name = struct.resource_name
+        new = str(self.nodes.get(int(name), name)) if name and name.isascii() and name.isdigit() else name
+        struct.resource_name, changed = new, new != name
+        return bool(changed)
 
     # Answers
 

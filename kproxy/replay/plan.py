@@ -15,6 +15,8 @@ from kproxy.replay.selection import reason_not_sent
 from kproxy.replay.versions import Unsendable, nearest
 
 MOST_NAMES = 100_000
+# The first versions that are of transactions of version 2 (KIP-890)
+IMPLICIT_FROM: dict[int, int] = {ApiKey.PRODUCE: 12, ApiKey.TXN_OFFSET_COMMIT: 5, ApiKey.END_TXN: 5}
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"})
 
 
@@ -91,9 +93,23 @@ def _reason_of_broker(recorded: Recorded, cluster: Cluster, plan: Plan) -> str |
         version = nearest(message, recorded.api_version, cluster.spoken(recorded.api_key))
     except Unsendable as error:
         return str(error)
-    if version != recorded.api_version:
-        plan.other_versions[recorded.api_name, recorded.api_version, version] += 1
+    if version == recorded.api_version:
+        return None
+    if _of_new_transactions(recorded) and version < IMPLICIT_FROM[recorded.api_key]:
+        return (
+            f"its transaction grows with each request (transactions of version 2, KIP-890), which version {version},"
+            " the newest of the new broker, does not do"
+        )
+    plan.other_versions[recorded.api_name, recorded.api_version, version] += 1
     return None
+
+
+def _of_new_transactions(recorded: Recorded) -> bool:
+    """Whether it relies on a transaction of version 2: there clients send no AddPartitionsToTxn."""
+    first = IMPLICIT_FROM.get(recorded.api_key)
+    if first is None or recorded.api_version < first:
+        return False
+    return bool(recorded.body().transactional_id)
 
 
 def _note_needs(plan: Plan, recorded: Recorded, body: Any) -> None:

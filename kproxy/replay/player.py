@@ -22,7 +22,7 @@ from kproxy.replay.plan import Plan
 from kproxy.replay.preparing import prepare
 from kproxy.replay.recording import ConnectionId, Recorded
 from kproxy.replay.result import Outcome, Result
-from kproxy.replay.versions import Encoded, Unsendable, encode_at
+from kproxy.replay.versions import Encoded, Unsendable, encode_at, name_topics
 
 MOST_IN_FLIGHT = 1_000  # requests, of all connections
 RETRY_S = 0.1
@@ -238,6 +238,9 @@ class Player:
         except DecodeError:
             self.result.note(recorded, Outcome.NOT_RECORDED)
             return
+        if response.body_version != ready.encoded.version:
+            name_topics(old, self.plan.recording.names)
+            name_topics(answer, self._names())
         place = self.identities.place(request, Place())
         self.identities.learn(message.name, old, answer, place)
         if recorded.api_key == ApiKey.FETCH:

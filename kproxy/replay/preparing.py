@@ -39,6 +39,10 @@ async def prepare(plan: Plan, identities: Identities) -> None:
             identities.note_producer(Producer(producer_id, epoch), new)
     except (LinkClosed, DecodeError, Unsendable) as error:
         raise UpstreamError(f"before the first request: {error}") from error
+    except TimeoutError:
+        raise UpstreamError(
+            f"before the first request: the cluster was not ready in {plan.cluster.patience:g} s"
+        ) from None
 
 
 def learn_topic_ids(plan: Plan, identities: Identities) -> None:

@@ -1,10 +1,11 @@
 """The version to send a request at: the recorded one, or the nearest that both sides know, and what that would lose."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from kproxy.errors import EncodeError
 from kproxy.protocol import ApiKey, Message
+from kproxy.protocol.facts import Field
 from kproxy.protocol.ids import ZERO_UUID
 from kproxy.protocol.records import RecordBatch, read_records, write_batches
 from kproxy.protocol.structs import Struct
@@ -65,9 +66,7 @@ def encode_at(message: Message, version: int, struct: Any, names: Mapping[str, s
 def _name_topics(struct: Struct, version: int, names: Mapping[str, str], ids: Mapping[str, str]) -> None:
     """Give each topic of a request what the version names it by."""
     by_attribute = struct.by_attribute
-    name_field = next(
-        (f for f in struct.fields if f.entity == "topicName" and not f.is_array and not f.is_struct), None
-    )
+    name_field = _name_field(struct)
     id_field = by_attribute.get("topic_id")
     if name_field is not None and id_field is not None:
         topic_id, name = getattr(struct, "topic_id"), getattr(struct, name_field.attribute)  # noqa: B009 - no attribute of Struct
@@ -84,12 +83,30 @@ def _name_topics(struct: Struct, version: int, names: Mapping[str, str], ids: Ma
                 raise Unsendable(f"version {version} wants the topic's id, and the cluster has no topic of that name")
             setattr(struct, "topic_id", ids[name])  # noqa: B010
             setattr(struct, name_field.attribute, "")
+    for inner in _inner(struct):
+        _name_topics(inner, version, names, ids)
+
+
+def name_topics(struct: Struct, names: Mapping[str, str]) -> None:
+    """Give each topic of an answer its name, where it has only its id: to compare it with one of another version."""
+    name_field = _name_field(struct)
+    topic_id = getattr(struct, "topic_id", ZERO_UUID) if "topic_id" in struct.by_attribute else ZERO_UUID
+    if name_field is not None and topic_id in names and not getattr(struct, name_field.attribute):
+        setattr(struct, name_field.attribute, names[topic_id])
+    for inner in _inner(struct):
+        name_topics(inner, names)
+
+
+def _name_field(struct: Struct) -> Field | None:
+    return next((f for f in struct.fields if f.entity == "topicName" and not f.is_array and not f.is_struct), None)
+
+
+def _inner(struct: Struct) -> Iterator[Struct]:
+    """The structs in a struct."""
     for field in struct.fields:
         if field.is_struct:
             value = getattr(struct, field.attribute)
-            for one in (value or ()) if field.is_array else (value,):
-                if one is not None:
-                    _name_topics(one, version, names, ids)
+            yield from (one for one in ((value or ()) if field.is_array else (value,)) if one is not None)
 
 
 def _raise_magic(produce: Any, version: int) -> None:

@@ -1,0 +1,131 @@
+"""Captures replayed to real brokers: librdkafka and Kafka's own tools say what has arrived there, and what has not."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from aiokafka.record.memory_records import MemoryRecords
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from kproxy.protocol import ApiKey
+from kproxy.replay.recording import Recording
+from tests.support.command import kproxy
+from tests.support.kafka.brokers import Cluster
+from tests.support.kafka.tools import run_tool
+from tests.support.kafka.wire import end_offsets
+from tests.support.replayed import capture, recorded
+
+PATIENCE_S = 60.0
+
+
+def replay(cluster: Cluster, number: int, capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, Any]:
+    """Run `kproxy replay` of a sample capture; the exit status, and the object that it prints."""
+    status = kproxy("replay", capture(number), "--to", cluster.open, "--format", "json", "--speed", "max", *words)
+    return status, json.loads(capsys.readouterr().out)
+
+
+def produced(recording: Recording) -> Iterator[tuple[str, int, bytes | None, bytes | None]]:
+    """Topic, partition, key and value of each record in Produce requests, as aiokafka reads them."""
+    for one in recording.requests:
+        if one.api_key != ApiKey.PRODUCE:
+            continue
+        for topic in one.body().topic_data:
+            name = topic.name or recording.names[topic.topic_id]
+            for partition in topic.partition_data:
+                read = MemoryRecords(partition.records)
+                while read.has_next():
+                    for record in read.next_batch():
+                        yield name, partition.index, record.key, record.value
+
+
+def consumed(cluster: Cluster, topic: str, **settings: Any) -> list[tuple[str, int, bytes | None, bytes | None]]:
+    """All that librdkafka reads of a topic, to the end of each partition."""
+    ends = end_offsets(cluster.open, topic)
+    consumer = Consumer(
+        {"bootstrap.servers": cluster.open, "group.id": "reader", "enable.partition.eof": True, **settings}
+    )
+    consumer.assign([TopicPartition(topic, partition, 0) for partition in ends])
+    found, ended = [], set()
+    try:
+        while len(ended) < len(ends):
+            record = consumer.poll(PATIENCE_S)
+            assert record is not None, f"nothing for {PATIENCE_S} s"
+            if record.error() is not None:
+                ended.add(record.partition())
+            else:
+                found.append((topic, record.partition(), record.key(), record.value()))
+    finally:
+        consumer.close()
+    return found
+
+
+def committed(cluster: Cluster, group: str, topic: str, partitions: int) -> dict[int, int]:
+    """The offsets of a group, as librdkafka's admin client lists them."""
+    admin = AdminClient({"bootstrap.servers": cluster.open})
+    asked = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, number) for number in range(partitions)])
+    [future] = admin.list_consumer_group_offsets([asked]).values()
+    return {one.partition: one.offset for one in future.result(PATIENCE_S).topic_partitions}
+
+
+def commits(recording: Recording, group: str) -> dict[int, int]:
+    """The last offsets that the capture commits."""
+    found = {}
+    for one in recording.requests:
+        if one.api_key == ApiKey.OFFSET_COMMIT and (body := one.body()).group_id == group:
+            found.update({p.partition_index: p.committed_offset for t in body.topics for p in t.partitions})
+    return found
+
+
+def listings(cluster: Cluster) -> list[str]:
+    """What Kafka's own tools list: topics, ends of partitions, groups, ACLs, settings."""
+    bootstrap = ("--bootstrap-server", cluster.open)
+    acls = "org.apache.kafka.tools.AclCommand" if cluster.release > "4" else "kafka.admin.AclCommand"
+    tools = {
+        "org.apache.kafka.tools.TopicCommand": ("--describe",),
+        "org.apache.kafka.tools.GetOffsetShell": (),
+        "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand": ("--list",),
+        acls: ("--list",),
+        "kafka.admin.ConfigCommand": ("--describe", "--entity-type", "topics"),
+        "org.apache.kafka.tools.TransactionsCommand": ("list",),
+    }
+    return [
+        "\n".join(sorted(run_tool(cluster.release, tool, *bootstrap, *words).splitlines()))
+        for tool, words in tools.items()
+    ]
+
+
+def test_a_dry_run_changes_nothing(single: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+    single.topic("kept", 2)
+    before = listings(single)
+    for number in (1, 4, 5):
+        status, found = replay(single, number, capsys, "--create-topics")
+        assert (status, found["dryRun"]) == (0, True) and found["plan"]["effects"]
+    assert listings(single) == before
+
+
+def test_records_and_offsets(single: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+    recording = recorded(1)
+    status, found = replay(single, 1, capsys, "--create-topics", "--yes")
+    told = {one["apiName"] for one in found["result"]["differences"]}
+    assert told <= {"ApiVersions"}
+    assert status == (4 if told else 0)  # brokers of another release, or with another listener, speak other versions
+    assert not found["result"]["noAnswer"]
+    sent = Counter(produced(recording))
+    assert sum(sent.values()) == 200  # captures/README.md
+    assert Counter(consumed(single, "orders")) == sent
+    assert committed(single, "orders-group", "orders", 3) == commits(recording, "orders-group")
+
+
+def test_transactions(single: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+    _, found = replay(single, 4, capsys, "--create-topics", "--yes")
+    assert not found["result"]["noAnswer"]
+    if single.release < "4":  # such transactions need clients and brokers of 4.0 on
+        unsent = {(one["apiName"], one["requests"]) for one in found["plan"]["notSent"] if "KIP-890" in one["reason"]}
+        assert unsent == {("Produce", 51), ("EndTxn", 6)}
+        return
+    assert len(consumed(single, "tx", **{"isolation.level": "read_committed"})) == 30  # captures/README.md
+    every = list(produced(recorded(4)))
+    assert Counter(consumed(single, "tx", **{"isolation.level": "read_uncommitted"})) <= Counter(every)

@@ -1,0 +1,68 @@
+"""The lines that people read, and the object for programs."""
+
+import json
+
+from kproxy.replay.comparing import Difference
+from kproxy.replay.effects import Verb
+from kproxy.replay.left_out import LeftOut
+from kproxy.replay.plan import Plan, make_plan
+from kproxy.replay.report import plan_lines, plan_object, result_lines, result_object
+from kproxy.replay.result import Result
+from tests.replay.test_plan import cluster
+from tests.support.replayed import recorded
+
+
+def planned(number: int) -> Plan:
+    return make_plan(recorded(number), cluster())
+
+
+def test_a_plan() -> None:
+    lines = list(plan_lines(planned(1), dry=True))
+    assert lines[0] == "23 requests on 5 connections, recorded over 3.15 s"
+    assert "  would write  topic orders: 200 records, 36,778 bytes" in lines
+    assert any("--create-topics creates them first" in line for line in lines)
+
+
+def test_a_plan_that_is_carried_out() -> None:
+    plan = planned(4)
+    plan.create_topics = True
+    lines = list(plan_lines(plan, dry=False))
+    assert "  first create topic tx: 2 partitions, 1 replica" in lines
+    assert any(line.startswith("  will write") for line in lines)
+    assert (
+        "  not sent     12 AddPartitionsToTxn, 5 WriteTxnMarkers: what brokers and controllers say to each other"
+        in lines
+    )
+
+
+def test_names_that_a_terminal_would_obey() -> None:
+    plan = planned(1)
+    plan.effects.note(Verb.WRITE, "topic \x1b[2J\u202e", records=1)
+    assert all(line.isprintable() for line in plan_lines(plan, dry=True))
+
+
+def result() -> Result:
+    found = Result(sent=3, sent_bytes=1_500, connections=1, repeated=2)
+    one = recorded(1).requests[0]
+    found.note_difference(one, Difference("errorCode", "errorCode", "NONE", "NOT_COORDINATOR"))
+    found.note_trouble(one, "no answer within 30 s")
+    found.left_out[LeftOut.TIMES] = 7
+    return found
+
+
+def test_a_result() -> None:
+    lines = list(result_lines(result(), 1.25))
+    assert lines[0] == "sent 3 requests (1.5 KB) on 1 connection in 1.2 s"
+    assert "  differs      ApiVersions errorCode: NONE recorded, NOT_COORDINATOR now (once)" in lines
+    assert "  no answer    ApiVersions: no answer within 30 s (once)" in lines
+    assert "  not compared 7: times" in lines
+
+
+def test_objects() -> None:
+    plan, done = plan_object(planned(1)), result_object(result(), 1.25)
+    json.dumps([plan, done])
+    assert plan["requests"] == 23 and plan["missingTopics"] == {"orders": 3}
+    assert {"verb": "write", "subject": "topic orders", "counts": {"records": 200, "bytes": 36_778}} in plan["effects"]
+    [difference] = done["differences"]
+    assert (difference["apiName"], difference["path"], difference["count"]) == ("ApiVersions", "errorCode", 1)
+    assert done["notCompared"] == {"TIMES": {"why": "times", "fields": 7}}

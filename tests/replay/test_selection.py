@@ -1,0 +1,49 @@
+"""Which requests are not sent: by what the manifest and captures/README.md say is in the captures."""
+
+from collections import Counter
+
+import pytest
+
+from kproxy.protocol import ApiKey, facts
+from kproxy.replay.selection import INTERNAL, LOGIN, REPLICA, is_internal, reason_not_sent
+from tests.support.replayed import recorded
+
+
+def reasons(number: int) -> Counter[tuple[str, str | None]]:
+    return Counter((one.api_name, reason_not_sent(one)) for one in recorded(number).requests)
+
+
+def test_what_brokers_do_for_transactions() -> None:
+    found = reasons(4)
+    assert found["AddPartitionsToTxn", INTERNAL] == 12 and found["WriteTxnMarkers", INTERNAL] == 5
+    assert sum(count for (_, reason), count in found.items() if reason is None) == 107  # of 124
+
+
+def test_logins() -> None:
+    found = reasons(6)
+    assert found["SaslHandshake", LOGIN] == 5 and found["SaslAuthenticate", LOGIN] == 10
+
+
+def test_replicas_and_controllers() -> None:
+    found = reasons(10)
+    assert found["Fetch", REPLICA] == 87 and found["BrokerHeartbeat", INTERNAL] == 12
+    assert found["Envelope", INTERNAL] == 1 and found["AllocateProducerIds", INTERNAL] == 1
+    assert found["Produce", None] == 3
+
+
+def test_a_request_that_cannot_be_decoded() -> None:
+    one = recorded(1).requests[1]
+    one.request = one.request.copy(data=one.request.data[:-3] + b"\xff\xff\xff")
+    assert (reason_not_sent(one) or "").startswith("it cannot be decoded: ")
+    one.request.message = None
+    assert reason_not_sent(one) == "it cannot be decoded: the API is not known"
+
+
+@pytest.mark.parametrize("api_key", [api.key for api in facts().apis.values() if api.listeners == ("controller",)])
+def test_no_api_of_controllers_is_for_clients(api_key: int) -> None:
+    assert is_internal(api_key, 0)
+
+
+def test_a_client_adds_partitions_to_its_transaction_up_to_version_3() -> None:
+    assert not is_internal(ApiKey.ADD_PARTITIONS_TO_TXN, 3)
+    assert is_internal(ApiKey.ADD_PARTITIONS_TO_TXN, 4)

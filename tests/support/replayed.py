@@ -1,0 +1,133 @@
+"""Replaying: recordings, and a broker that answers each request with what was recorded for it."""
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from struct import pack, unpack_from
+from typing import Any
+
+from kproxy.protocol import ApiKey, request_header_version, response_header_version, response_message
+from kproxy.protocol.addresses import Address
+from kproxy.replay.cluster import Cluster
+from kproxy.replay.plan import Plan, make_plan
+from kproxy.replay.player import Options, Player
+from kproxy.replay.recording import Recording, read_recording
+from kproxy.replay.result import Result
+from tests.support.captured import CAPTURES
+
+PATIENCE_S = 30.0
+Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+def capture(number: int) -> Path:
+    """The sample capture of that number."""
+    return next(CAPTURES.glob(f"{number:02}-*.pcap*"))
+
+
+def recorded(number: int, where: str | None = None) -> Recording:
+    """What is read of a sample capture."""
+    return read_recording([capture(number)], where=where)
+
+
+class RecordedBroker:
+    """Answers with the recorded bytes, by the bytes of the request's body; what was not recorded, not at all.
+
+    Args:
+        close_at: close the connection in place of answering that API.
+        silent_at: do not answer that API, ever.
+        change: of an answer's body, by API.
+    """
+
+    def __init__(self, recording: Recording, **faults: Any) -> None:
+        self.port = 0
+        self.asked: list[tuple[int, bytes]] = []  # API, body
+        self.open = 0
+        self._close_at, self._silent_at = faults.get("close_at"), faults.get("silent_at")
+        self._change = faults.get("change", {})
+        self._answers: dict[tuple[int, bytes], deque[bytes]] = {}
+        self._ranges: Any = None
+        self._metadata: Any = None
+        for one in recording.requests:
+            if one.response is None:
+                continue
+            key = (one.api_key, one.request.data[one.request.body_start :])
+            self._answers.setdefault(key, deque()).append(one.response.data[one.response.body_start :])
+            if one.api_key == ApiKey.API_VERSIONS:
+                self._ranges = one.response.decode()
+            if one.api_key == ApiKey.METADATA:
+                self._metadata = one.response.decode()
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One connection."""
+        self.open += 1
+        while True:
+            request = await reader.readexactly(int.from_bytes(await reader.readexactly(4), "big"))
+            api_key, version, correlation_id, size = unpack_from(">hhih", request)
+            if api_key == self._close_at:
+                return
+            body = request[10 + max(size, 0) + (1 if request_header_version(api_key, version) > 1 else 0) :]
+            self.asked.append((api_key, body))
+            answer = self._answer(api_key, version, body)
+            if answer is None or api_key == self._silent_at:
+                continue
+            tags = b"\0" if response_header_version(api_key, version) else b""
+            data = pack(">i", correlation_id) + tags + self._change.get(api_key, bytes)(answer)
+            writer.write(pack(">i", len(data)) + data)
+
+    def _answer(self, api_key: int, version: int, body: bytes) -> bytes | None:
+        queue = self._answers.get((api_key, body))
+        if queue:
+            return queue.popleft() if len(queue) > 1 else queue[0]
+        message = response_message(api_key)
+        assert message is not None
+        if api_key == ApiKey.API_VERSIONS:
+            return message.encode(version, self._ranges)
+        if api_key == ApiKey.METADATA:
+            self._metadata.brokers[0].port = self.port
+            return message.encode(version, self._metadata)
+        return None
+
+
+@contextlib.asynccontextmanager
+async def serving(serve: Serve) -> AsyncIterator[int]:
+    """A server on a free port, which is given; at the end its connections are ended and waited for."""
+    tasks: set[asyncio.Task[None]] = set()
+
+    async def once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        tasks.add(task)
+        try:
+            await serve(reader, writer)
+        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
+            pass
+        finally:
+            writer.close()
+            with contextlib.suppress(ConnectionError):
+                await writer.wait_closed()
+
+    async with await asyncio.start_server(once, "127.0.0.1", 0) as server:
+        yield server.sockets[0].getsockname()[1]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@contextlib.asynccontextmanager
+async def before(broker: RecordedBroker) -> AsyncIterator[Cluster]:
+    """The broker, as a cluster to replay to."""
+    async with serving(broker.serve) as broker.port:
+        yield await Cluster.ask(Address("127.0.0.1", broker.port), None, PATIENCE_S)
+
+
+def replayed(recording: Recording, broker: RecordedBroker, options: Options = Options()) -> tuple[Plan, Result]:  # noqa: B008
+    """Replay a recording to a broker, to its end."""
+
+    async def work() -> tuple[Plan, Result]:
+        async with before(broker) as cluster:
+            plan = make_plan(recording, cluster)
+            return plan, await Player(plan, options).play()
+
+    return asyncio.run(asyncio.wait_for(work(), 120))
