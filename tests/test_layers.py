@@ -47,8 +47,7 @@ MAY_IMPORT = {
     "extract": {"errors", "protocol"},
 }
 WAITS_OR_ASKS_THE_TIME = {"asyncio", "selectors", "select", "socket", "socketserver", "ssl", "time", "uvloop"}
-MAY_WAIT = {"proxy", "cli", "spark", "testing", "doctor", "page"}
-MAY_WAIT = {"proxy", "cli", "spark", "testing", "doctor", "replay"}
+MAY_WAIT = {"proxy", "cli", "spark", "testing", "doctor", "page", "replay"}
 READS_CERTIFICATES = ("config", "ssl")  # the one module of these that it may import: it opens no connection
 INPUT_OUTPUT = {"http", "os", "pathlib", "shutil", "subprocess", "tempfile", "threading", "urllib"}
 ONLY_IN = {"pyspark": {"spark"}, "duckdb": {"analyses", "page"}, "sqlglot": {"analyses"}}

@@ -25,7 +25,6 @@ COMMANDS = {
     "report": "Report what matters in captures, decoded logs and tables.",
     "sql": "Query Kafka traffic with SQL.",
     "open": "Open captures, decoded logs or tables in the browser.",
-    "replay": "Send the requests of a capture to a broker, and compare.",
     "replay": "Send the requests of captures to a cluster; compare answers.",
     "demo": "Run a cluster, kproxy and clients, and show their traffic.",
     "api": "Look up Kafka's protocol: APIs, versions, fields, error codes.",
