@@ -11,6 +11,7 @@
     client_versions.py   what client libraries ask for: how one that says no name is recognised, and what it can do
     sources.py      what a source is: capture, decoded log, directory of tables
     duck.py         Database: DuckDB over sources; runs analyses
+    scratch.py      where DuckDB keeps tables meanwhile
     loading.py      sources into DuckDB's tables; the two sides of a diff
     spans.py        ranges of time as a person writes them
     queries.py      a person's own queries, which read the tables and nothing else

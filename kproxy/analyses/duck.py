@@ -23,6 +23,7 @@ from kproxy.analyses.analysis import Analysis, Value, View
 from kproxy.analyses.facts import FACTS_TABLES, arrow_table
 from kproxy.analyses.loading import Loader, Reading, Span, Watch, quoted
 from kproxy.analyses.parameters import bind
+from kproxy.analyses.scratch import ScratchDirectory
 from kproxy.analyses.sources import Source, look_at
 from kproxy.analyses.translate import MACROS, save_translations, to_duckdb
 from kproxy.errors import ConfigError, Mistake, NoRoom, UsageError
@@ -102,7 +103,7 @@ class Database:
         self._made: set[str] = set()  # views and facts that the connection has
         self._memory = memory
         self._reading = Reading() if reading is None else reading
-        self._directory: tempfile.TemporaryDirectory[str] | None = None
+        self._directory: ScratchDirectory | None = None
         looked_at = [look_at(Path(source)) for source in sources]
         tables = {name for name, table in TABLES.items() if not table.optional} if wanted is None else set(wanted)
         self._loading_memory = MORE_MEMORY[0] if any(TABLES[name].optional for name in tables) else LOADING_MEMORY
@@ -293,9 +294,9 @@ class Database:
             raise _refused(view, error) from None
 
 
-def _temporary_directory() -> "tempfile.TemporaryDirectory[str]":
+def _temporary_directory() -> ScratchDirectory:
     try:
-        return tempfile.TemporaryDirectory(prefix="kproxy-")
+        return ScratchDirectory()
     except OSError as error:
         raise NoRoom(_no_room(Path(tempfile.gettempdir()), error.strerror or str(error))) from None
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from kproxy.analyses.analysis import View, read_view
+from kproxy.analyses.library import load_views, tables_needed
 from kproxy.analyses.report.charts import over_time
 from kproxy.analyses.report.charts.drawing import NARROW, WIDE, Span, Spec, draw
 from kproxy.analyses.report.charts.map_graph import map_graph
-from kproxy.analyses.translate import tables_in
-from kproxy.output.tables.contracts import TABLES
+from kproxy.output.escaping import printable
 
 if TYPE_CHECKING:
     from kproxy.analyses.duck import Database
@@ -28,6 +28,7 @@ class Chart(Struct, frozen=True):
     note: str
     build: Build
     analyses: tuple[str, ...]  # shown with them, where only some were asked for
+    named: tuple[str, ...] = ()  # columns of names that mean something else in another cluster
 
     @property
     def view(self) -> View:
@@ -51,6 +52,7 @@ CHARTS = (
         "Producers on the left, topics in the middle, consumers and their groups on the right; the more records the thicker.",
         map_graph,
         ("map", "inventory", "topics"),
+        ("party", "topic"),
     ),
     Chart(
         "traffic",
@@ -58,6 +60,7 @@ CHARTS = (
         "Requests and responses on the wire, by client id.",
         over_time.traffic,
         ("map", "inventory", "topics"),
+        ("client",),
     ),
     Chart(
         "rebalances",
@@ -65,6 +68,7 @@ CHARTS = (
         "One line for each member, by group. Times are UTC.",
         over_time.rebalances,
         ("rebalances",),
+        ("group_id",),
     ),
     Chart(
         "lag",
@@ -72,6 +76,7 @@ CHARTS = (
         "Of each client and topic, the partition that was furthest behind when it asked. Lag of commits: analysis lag.",
         over_time.lag,
         ("lag",),
+        ("topic",),
     ),
     Chart(
         "latency_heat",
@@ -85,7 +90,8 @@ CHARTS = (
 
 def tables_of_charts(only: Iterable[str] | None) -> set[str]:
     """The tables that the charts read which are shown with these analyses; None: with all."""
-    return {name for chart in chosen(only) for name in tables_in(chart.view.sql, chart.view.path)} & TABLES.keys()
+    views = load_views()
+    return {name for chart in chosen(only) for name in tables_needed(chart.view, views)}
 
 
 def chosen(only: Iterable[str] | None) -> list[Chart]:
@@ -98,12 +104,23 @@ def draw_all(database: "Database", only: Iterable[str] | None, span: Span) -> li
     """Draw the charts for which there is something to show; *span* is the time of all that was read."""
     drawings = []
     for chart in chosen(only):
-        rows = database.select(chart.view).to_pylist()
+        rows, note = _told_apart(database.select(chart.view).to_pylist(), chart)
         specs = [(chart.build(rows, width, span), width) for width in (WIDE, NARROW)]
         if all(spec is not None for spec, _ in specs):
             wide, narrow = (draw(spec, width) for spec, width in specs if spec is not None)
-            drawings.append(Drawing(chart.title, chart.note, wide, narrow))
+            drawings.append(Drawing(chart.title, note, wide, narrow))
     return drawings
+
+
+def _told_apart(rows: list[dict[str, Any]], chart: Chart) -> tuple[list[dict[str, Any]], str]:
+    """The rows, where there are several clusters with the number of the cluster after each name, and what the note then says."""
+    clusters = sorted({row["cluster"] for row in rows}) if chart.named else []
+    if len(clusters) < 2:
+        return rows, chart.note
+    numbers = {cluster: number for number, cluster in enumerate(clusters, 1)}
+    names = ", ".join(f"({number}) is {printable(cluster)}" for cluster, number in numbers.items())
+    told = [{**row, **{name: f"{row[name]} ({numbers[row['cluster']]})" for name in chart.named}} for row in rows]
+    return told, f"{chart.note} After names stands the cluster: {names}."
 
 
 @cache

@@ -2,6 +2,7 @@
 meaning: What the members of each group did, and when.
 */
 SELECT
+  cluster,
   group_id,
   coalesce(client_id, '') AS client,
   coalesce(member_id, '') AS member_id,
@@ -12,7 +13,7 @@ SELECT
     ELSE event
   END AS event,
   response_generation AS generation
-FROM group_events
+FROM keyed_group_events
 WHERE at IS NOT NULL AND event IN ('join', 'sync', 'assign', 'leave', 'heartbeat')
-ORDER BY at_ms, group_id, member_id, event
+ORDER BY at_ms, group_key, member_id, event
 LIMIT 4000

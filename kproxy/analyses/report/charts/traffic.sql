@@ -7,13 +7,14 @@ WITH span AS (
 ),
 parts AS (
   SELECT
+    k.cluster,
     coalesce(e.client_id, '') AS client,
     (unix_micros(coalesce(e.request_at, e.response_at)) - s.begins) * 60 DIV (s.ends - s.begins) AS part,
     coalesce(e.request_size, 0) + coalesce(e.response_size, 0) AS bytes
-  FROM exchanges e CROSS JOIN span s
+  FROM exchanges e JOIN connection_clusters k ON k.connection_id = e.connection_id CROSS JOIN span s
   WHERE coalesce(e.request_at, e.response_at) IS NOT NULL
 )
-SELECT p.client, (s.begins + p.part * (s.ends - s.begins) DIV 60) DIV 1000 AS at_ms, (s.ends - s.begins) DIV 60 AS micros, sum(p.bytes) AS bytes
+SELECT p.cluster, p.client, (s.begins + p.part * (s.ends - s.begins) DIV 60) DIV 1000 AS at_ms, (s.ends - s.begins) DIV 60 AS micros, sum(p.bytes) AS bytes
 FROM parts p CROSS JOIN span s
-GROUP BY p.client, p.part, s.begins, s.ends
-ORDER BY p.client, at_ms
+GROUP BY p.cluster, p.client, p.part, s.begins, s.ends
+ORDER BY p.cluster, p.client, at_ms

@@ -1,12 +1,15 @@
 """The gallery: queries over a capture whose workload is known; which charts belong to what was asked for."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kproxy.analyses.duck import Database
 from kproxy.analyses.report.charts.gallery import CHARTS, chosen, draw_all, tables_of_charts
+from tests.support.scenes import Rows
+from tests.support.scenes.rows import moment
 from tests.support.traffic import CAPTURES
 
 REBALANCE = CAPTURES / "03-classic-rebalance-range.pcap"
@@ -63,7 +66,36 @@ def test_each_chart_is_drawn_wide_and_narrow(database: Database) -> None:
     assert all(each.wide.startswith("<svg ") and each.narrow.startswith("<svg ") for each in drawings)
 
 
+def test_charts_tell_clusters_apart(tmp_path: Path) -> None:
+    """The same producer, consumer, group and topic in two clusters: each has its own nodes and lines."""
+    tables = Rows()
+    client = tables.client("app")
+    client.fetch(1, "t", 0, end=5)
+    client.commit(2, "g", "t", 0)
+    client.group(3, "join", "g", member_id="m1")
+    where = {
+        "connection_id": client.id,
+        "minute": moment(0),
+        "topic": "t",
+        "partition": 0,
+        "client_id": "app",
+        "records": 7,
+    }
+    tables.add("topic_activity", direction="produce", **where)
+    tables.repeat_in_another_cluster()
+    with Database([tables.write(tmp_path / "tables")], wanted=tables_of_charts(None)) as opened:
+        drawings = {each.title: each for each in draw_all(opened, None, (0, 10_000))}
+    assert len(drawings) == len(CHARTS)
+    for chart, names in zip(
+        CHARTS, (("t (1)", "app (2)"), ("app (1)", "app (2)"), ("g (1)", "g (2)"), ("t (1)", "t (2)")), strict=False
+    ):
+        shown = drawings[chart.title]
+        assert all(name in shown.wide for name in names), chart.name
+        assert shown.note.endswith("the cluster: (1) is brokers at 10.0.0.9:9092, (2) is brokers at 10.9.9.9:9092.")
+
+
 def test_only_the_charts_of_what_was_asked_for_are_drawn() -> None:
     assert [chart.name for chart in chosen(["latency"])] == ["latency_heat"]
     assert tables_of_charts(["latency"]) == {"exchanges"}
+    assert tables_of_charts(["lag"]) == {"offsets", "exchanges", "connections"}
     assert chosen(["no_such"]) == []

@@ -1,0 +1,72 @@
+"""Where DuckDB keeps tables while a report is made: a directory of its own, which is removed even if its process is killed.
+
+A process that is killed cannot remove what it has on disk; the next one does. Each directory has a file that its process holds a
+lock on (flock), which the kernel lets go when the process ends, however it ends: a directory whose lock can be had is abandoned.
+Process ids would not tell, where containers share a directory for temporary files.
+"""
+
+import fcntl
+import os
+import shutil
+import stat
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+PREFIX = "kproxy-tables-"
+LOCK = "in-use"
+
+
+class ScratchDirectory:
+    """A temporary directory for as long as the process lives, or until ``cleanup``. Raises OSError where it cannot be made."""
+
+    def __init__(self) -> None:
+        remove_abandoned(Path(tempfile.gettempdir()))
+        self._directory = tempfile.TemporaryDirectory(prefix=PREFIX)
+        self.name = self._directory.name
+        try:
+            self._lock = _lock(Path(self.name))
+        except BaseException:
+            self._directory.cleanup()
+            raise
+
+    def cleanup(self) -> None:
+        """Remove it."""
+        self._directory.cleanup()
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+
+def remove_abandoned(folder: Path) -> None:
+    """Remove the directories of ended processes of this user in *folder*. What cannot be removed stays."""
+    with suppress(OSError), os.scandir(folder) as entries:
+        found = [Path(entry.path) for entry in entries if entry.name.startswith(PREFIX)]
+        for directory in found:
+            with suppress(OSError):
+                _remove_if_abandoned(directory)
+
+
+def _lock(directory: Path) -> int:
+    """Lock a new file, and only then give it the name by which it is known: it is never there without its lock."""
+    unnamed = directory / "new"
+    descriptor = os.open(unnamed, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        unnamed.rename(directory / LOCK)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _remove_if_abandoned(directory: Path) -> None:
+    status = directory.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
+        return
+    descriptor = os.open(directory / LOCK, os.O_RDWR | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        shutil.rmtree(directory)
+    finally:
+        os.close(descriptor)
