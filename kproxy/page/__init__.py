@@ -12,6 +12,8 @@
     names.py          what a filter may name
     work.py           Work: a question that may be given up
     detail.py         one exchange, whole
+    frame_tree.py     the tree of a frame, with what is inside its fields
+    positions.py      where each field of a message is in its bytes
     opening.py        sources to a Store
     activity.py       what happened when; latency as a heat map
     findings.py       the analyses of kproxy report, of all or of a span of time

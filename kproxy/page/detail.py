@@ -1,16 +1,25 @@
-"""One exchange, whole: its row, both sides as bytes and as a tree, errors, records."""
+"""One exchange, whole: its row, both sides as bytes and as a tree of fields with their places, errors, records."""
 
 import base64
 from typing import Any
 
 import msgspec
 
-from kproxy.page.blocks import Item, Side
+from kproxy.errors import CaptureError, KproxyError
+from kproxy.output.from_jsonl import LogReader
+from kproxy.output.text.tree import Tree
+from kproxy.page.blocks import Side
 from kproxy.page.columns import COLUMNS
+from kproxy.page.frame_tree import as_plain, frame_tree
 from kproxy.page.store import Store
-from kproxy.protocol.error_codes import error_code
+from kproxy.protocol import message, request_header_version, request_message, response_header_version, response_message
+from kproxy.protocol.error_codes import ErrorCode, error_code
+from kproxy.protocol.frames import SIZE_FIELD
 
 MOST_ERRORS = 100  # different codes that are explained
+LARGEST = 16_000_000  # bytes of a line that is made objects of
+ENCODED = "these bytes are encoded anew from the fields: a decoded log has none"
+STEMS = ("├", "└", "│", " ")
 
 
 def detail_of(store: Store, number: int) -> dict[str, Any] | None:
@@ -19,54 +28,104 @@ def detail_of(store: Store, number: int) -> dict[str, Any] | None:
     if item is None:
         return None
     columns = list(COLUMNS.values())
-    (row,) = store.look_up([number], columns)
-    line = msgspec.json.decode(item.line) if item.line else {}
+    (values,) = store.look_up([number], columns)
+    row = {column.name: value for column, value in zip(columns, values, strict=True)}
+    line: dict[str, Any] = msgspec.json.decode(item.line) if 0 < len(item.line) <= LARGEST else {}
+    rendered = _rendered(item.line) if "event" in line else {}
     return {
         "number": number,
-        "row": {column.name: value for column, value in zip(columns, row, strict=True)},
-        "request": _side(item, item.request, line, "request"),
-        "response": _side(item, item.response, line, "response"),
-        "errors": _errors(line),
+        "row": row,
+        "request": _side(item.request or _side_of(row, line, "request"), row, line, "request", rendered),
+        "response": _side(item.response or _side_of(row, line, "response"), row, line, "response", rendered),
+        "errors": _errors(row),
         "records": [one for one in line.get("embedded", ()) if one["kind"] == "records"],
     }
 
 
-def _side(item: Item, side: Side | None, line: dict[str, Any], name: str) -> dict[str, Any] | None:
+def _side(
+    side: Side | None, row: dict[str, Any], line: dict[str, Any], name: str, rendered: dict[str, str]
+) -> dict[str, Any] | None:
     if side is None:
         return None
+    note, body, header = side.note, line.get(name), line.get(f"{name}Header")
+    version = _header_version(row, side, name)
+    data = side.data
+    if not data and (made := _encoded(side, name, version, header, body)) is not None:
+        side, note = made, ENCODED
+    embedded = [one for one in line.get("embedded", ()) if one.get("in") == name]
+    tree = frame_tree(side, name, version, header, body, embedded)
+    if tree.note is None and side.message is None and body is None:
+        tree.note = row["undecoded"] or ("the tables have no bodies" if not line else None)
     return {
         "bytes": base64.b64encode(side.data).decode() if side.data else None,
         "size": side.size,
         "cut": max(side.size - len(side.data), 0) if side.cut else 0,
+        "why": side.cut or None,
         "trailing": side.trailing,
-        "tree": _node(name, {"header": line.get(f"{name}Header"), "body": line.get(name)}),
-        "rendered": "",
-        "note": side.note or None,
+        "tree": as_plain(tree),
+        "rendered": rendered.get(name, ""),
+        "note": note or None,
     }
 
 
-def _node(name: str, value: Any) -> dict[str, Any]:
-    """A value of Kafka's JSON as a node, without places."""
-    children: list[dict[str, Any]] = []
-    kind = "null" if value is None else type(value).__name__
-    if isinstance(value, dict):
-        children, kind = [_node(key, inner) for key, inner in value.items()], "struct"
-    elif isinstance(value, list):
-        children, kind = [_node(f"[{index}]", inner) for index, inner in enumerate(value)], "array"
-    return {
-        "name": name,
-        "type": kind,
-        "value": None if children or isinstance(value, dict | list) else value,
-        "start": None,
-        "end": None,
-        "children": children,
-        "more": 0,
-        "note": None,
-    }
+def _side_of(row: dict[str, Any], line: dict[str, Any], name: str) -> Side | None:
+    """What is known of a side of which there is nothing but its size, as in tables."""
+    size, key, version = row[f"{name}Size"], row["apiKey"], row["apiVersion"]
+    if size is None:
+        return None
+    of = None if key is None else request_message(key) if name == "request" else response_message(key)
+    known = of is not None and version is not None and version in of.versions and line.get(name) is not None
+    return Side(b"", int(size), of.name if known and of is not None else None, version or 0)
 
 
-def _errors(line: dict[str, Any]) -> list[dict[str, Any]]:
-    codes = list(dict.fromkeys(one["code"] for one in line.get("errors", ())))[:MOST_ERRORS]
+def _header_version(row: dict[str, Any], side: Side, name: str) -> int | None:
+    """The version of the header; None where it is not known."""
+    key, version = row["apiKey"], row["apiVersion"]
+    if key is None or version is None or request_message(key) is None:
+        return None
+    if name == "request":
+        return request_header_version(key, version)
+    return response_header_version(key, side.version if side.message else version)
+
+
+def _encoded(side: Side, name: str, header_version: int | None, header: Any, body: Any) -> Side | None:
+    """A side with the bytes that its fields have; None where they cannot be had, or are not as many as were sent."""
+    if side.message is None or header_version is None or header is None or body is None or side.cut:
+        return None
+    try:
+        of_header = message("RequestHeader" if name == "request" else "ResponseHeader")
+        head = of_header.encode(header_version, of_header.from_json(header_version, msgspec.json.encode(header)))
+        of = message(side.message)
+        encoded = of.encode(side.version, of.from_json(side.version, msgspec.json.encode(body)))
+    except KproxyError:
+        return None
+    data = (len(head) + len(encoded)).to_bytes(SIZE_FIELD, "big") + head + encoded
+    if len(data) != side.size:
+        return None
+    return msgspec.structs.replace(side, data=data, body_start=SIZE_FIELD + len(head))
+
+
+def _rendered(line: bytes) -> dict[str, str]:
+    """The text of ``kproxy decode -v`` by side; what stands below the response (errors) is with it."""
+    try:
+        exchange, bodies = LogReader().read(line if line.endswith(b"\n") else line + b"\n")
+    except CaptureError:
+        return {}
+    found: dict[str, list[str]] = {}
+    side = "request"
+    for text in Tree().render(exchange, bodies):  # type: ignore[arg-type]  # the line is that of an exchange
+        if text.startswith(("  request  ", "  response  ")):
+            side = text.split()[0]
+        elif text.startswith("  fetch session "):
+            side = ""  # it needs the exchanges before this one
+        elif not text[2:].startswith(STEMS):
+            side = "response"
+        found.setdefault(side, []).append(text)
+    return {side: "\n".join(lines) for side, lines in found.items()}
+
+
+def _errors(row: dict[str, Any]) -> list[dict[str, Any]]:
+    names = list(dict.fromkeys(row["errorCodes"] or ()))[:MOST_ERRORS]
     return [
         {
             "code": known.code,
@@ -75,5 +134,10 @@ def _errors(line: dict[str, Any]) -> list[dict[str, Any]]:
             "retriable": known.retriable,
             "clients": known.then,
         }
-        for known in map(error_code, codes)
+        for known in map(error_code, map(_code_of, names))
     ]
+
+
+def _code_of(name: str) -> int:
+    known = ErrorCode.__members__.get(name)
+    return int(name.removeprefix("UNKNOWN_")) if known is None else int(known)

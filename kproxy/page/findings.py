@@ -120,7 +120,7 @@ def _within(table: str, low: int, high: int) -> str:
         return f" WHERE coalesce(request_at, response_at) BETWEEN {first} AND {last}"
     if table == "topic_activity":
         return f" WHERE minute BETWEEN make_timestamptz({max(min(low, latest) - MINUTE_US, 0)}) AND {last}"
-    return f" WHERE at BETWEEN {first} AND {last}" if "at" in columns else ""
+    return f' WHERE "at" BETWEEN {first} AND {last}' if "at" in columns else ""
 
 
 def _described(analysis: Analysis) -> dict[str, Any]:

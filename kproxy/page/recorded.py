@@ -11,6 +11,7 @@ from kproxy.analyses.duck import Database
 from kproxy.errors import KproxyError
 from kproxy.output.bodies import Bodies
 from kproxy.output.completeness import why_cut
+from kproxy.output.from_jsonl import LoggedFrame
 from kproxy.output.jsonl import event_line
 from kproxy.output.rewriting.rewriter import Rewriter
 from kproxy.output.tables import Table
@@ -239,7 +240,7 @@ def _side(frame: Frame, written: Frame, cut: str, note: str) -> Side:
         data,
         frame.wire_size,
         None if written.message is None else written.message.name,
-        frame.body_version,
+        frame.json_version if isinstance(frame, LoggedFrame) else frame.body_version,
         frame.layout,
         frame.body_start + SIZE_FIELD,
         frame.trailing,

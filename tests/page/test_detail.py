@@ -1,10 +1,18 @@
 """One exchange, whole."""
 
 import base64
+import json
+import subprocess
+import sys
+from pathlib import Path
 
 from kproxy.page.detail import detail_of
+from kproxy.page.tables import Tabled
 from tests.page.asking import opened
+from tests.page.detailed import every_detail
 from tests.page.test_recorded import ORDERS, decoded
+from tests.page.test_tables import CAPTURE as REBALANCE
+from tests.page.test_tables import decoded_tables
 
 
 def test_an_exchange() -> None:
@@ -19,3 +27,51 @@ def test_an_exchange() -> None:
             if line[f"{side}Size"] is not None:
                 assert len(base64.b64decode(found[side]["bytes"])) == found[side]["size"] == line[f"{side}Size"]
         assert [error["code"] for error in found["errors"]] == list(dict.fromkeys(e["code"] for e in line["errors"]))
+
+
+def test_what_an_error_means_and_what_clients_do() -> None:
+    errors = [error for one in every_detail(REBALANCE) for error in one["errors"]]
+    (known,) = {error["name"]: error for error in errors if error["code"] == 79}.values()
+    assert (known["name"], known["retriable"]) == ("MEMBER_ID_REQUIRED", False)
+    assert "join again" in known["clients"] and "KIP-394" in known["meaning"]
+
+
+def test_the_text_is_that_of_decode() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "kproxy", "decode", "-q", "-v", str(REBALANCE)], capture_output=True, check=True
+    )
+    text = done.stdout.decode()
+    for one in every_detail(REBALANCE):
+        for side in ("request", "response"):
+            assert one[side] is None or (one[side]["rendered"] and one[side]["rendered"] in text)
+
+
+def test_of_a_decoded_log_bytes_are_encoded_where_they_are_as_many_as_were_sent(tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    log.write_bytes(b"".join(json.dumps(line).encode() + b"\n" for line in decoded(REBALANCE)))
+    same = others = 0
+    for of_log, of_capture in zip(every_detail(log), every_detail(REBALANCE), strict=True):
+        for side in ("request", "response"):
+            if of_log[side] is None or of_log[side]["bytes"] is None:
+                others += 1
+                continue
+            assert of_log[side]["bytes"] == of_capture[side]["bytes"]
+            assert "anew" in of_log[side]["note"]
+            assert of_log[side]["tree"] == of_capture[side]["tree"]
+            same += 1
+    assert same > 10 * others
+
+
+def test_of_tables_there_is_what_they_have(tmp_path: Path) -> None:
+    with (
+        Tabled([decoded_tables(tmp_path / "with", "--bodies")]) as tables,
+        Tabled([decoded_tables(tmp_path / "bare")]) as bare,
+    ):
+        found, without = detail_of(tables, 3), detail_of(bare, 3)
+    assert found is not None and without is not None
+    whole = every_detail(REBALANCE)[2]
+    assert [node["name"] for node in found["request"]["tree"]["children"][0]["children"]] == [
+        node["name"] for node in whole["request"]["tree"]["children"][2]["children"] if node["name"] != "taggedFields"
+    ]
+    assert without["request"]["size"] == whole["request"]["size"]
+    assert without["request"]["tree"]["children"] == [] and "no bodies" in without["request"]["tree"]["note"]

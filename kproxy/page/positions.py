@@ -1,0 +1,211 @@
+"""Where each field of a message is in its bytes: a walk of the facts that reads a message a second time and notes positions.
+
+The codec (kproxy.protocol) is what decodes; it notes no positions because nothing on the way needs them. This walk is for one
+message that a person looks at: it is slow, and bounded. Encoding: KIP-482 for flexible versions, KIP-893 for nullable structs.
+"""
+
+import base64
+import struct
+from typing import Any
+
+from msgspec import Struct, field
+
+from kproxy.protocol.facts import Field, Layout, facts
+
+MOST_ELEMENTS = 1_000  # of one array
+MOST_NODES = 20_000  # of one message
+LONGEST_VALUE = 4_000  # characters
+FIXED = {
+    "bool": ">?", "int8": ">b", "int16": ">h", "uint16": ">H", "int32": ">i", "uint32": ">I", "int64": ">q", "float64": ">d",
+}  # fmt: skip
+UUID_SIZE = 16
+
+
+class Node(Struct):
+    """A field, an element, or a message. ``start`` and ``end`` are offsets in the bytes, half open; None where it has none.
+
+    ``value`` is a scalar as Kafka's JSON has it; of records the number of their bytes. A length, a count, a mark or a tag before
+    a value belongs to its field. ``more`` children are left out.
+    """
+
+    name: str
+    type: str
+    value: Any = None
+    start: int | None = None
+    end: int | None = None
+    children: list["Node"] = field(default_factory=list)
+    more: int = 0
+    note: str | None = None
+
+
+class _Ended(Exception):
+    """The bytes end, or go on as no writer would write them; the text says how."""
+
+
+def locate(message: str, version: int, data: bytes, start: int, end: int, release: str | None = None) -> Node:
+    """The fields of a message in ``data[start:end]``, with their places. Never raises for what the bytes hold.
+
+    Args:
+        message: Kafka's name.
+        version: the one that the bytes are laid out as.
+        data: whole frame, or more.
+        start, end: where the message is in it.
+        release: that of an older layout of this version; None: the newest.
+
+    Raises KeyError, ValueError for a message or version that there is not.
+    """
+    layouts = [one for one in facts().layouts(message) if version in one.versions]
+    if not layouts:
+        raise ValueError(f"{message} has no version {version}")
+    layout = next((one for one in layouts if release is not None and one.release == release), layouts[0])
+    root = Node(message, f"version {version}", start=start, end=end)
+    walk = _Walk(data, start, end, layout, version)
+    try:
+        walk.struct(layout.fields, root)
+        if walk.at < end:
+            root.children.append(
+                Node("", "bytes", start=walk.at, end=end, note=f"{end - walk.at} bytes after the message")
+            )
+    except _Ended as error:
+        root.note = str(error)
+    return root
+
+
+class _Walk:
+    """One message being read."""
+
+    def __init__(self, data: bytes, start: int, end: int, layout: Layout, version: int) -> None:
+        self.at = start
+        self._data = data
+        self._end = end
+        self._layout = layout
+        self._version = version
+        self._flexible = version in layout.flexible
+        self._left = MOST_NODES
+
+    def struct(self, fields: tuple[Field, ...], into: Node | None) -> None:
+        """The fields of a struct, then its tagged ones, as children of *into*; None: only walk over them."""
+        present = [one for one in fields if self._version in one.versions]
+        tagged = {one.tag: one for one in present if one.tag is not None and self._version in one.tagged}
+        for one in present:
+            if one not in tagged.values():
+                self._field(one, into)
+        if self._flexible:
+            self._tags(tagged, into)
+
+    def _field(self, one: Field, into: Node | None, start: int | None = None) -> None:
+        """A field; *start*: of its tag, if it has one."""
+        node = self._child(into, one.json_name, one.type_text, self.at if start is None else start)
+        if one.is_array:
+            self._array(one, node)
+        elif one.is_struct:
+            self._inner(one, node, tagged=start is not None)
+        else:
+            value = self._scalar(one)
+            if node is not None:
+                node.value = value
+        if node is not None:
+            node.end = self.at
+
+    def _inner(self, one: Field, node: Node | None, *, tagged: bool) -> None:
+        if self._version in one.nullable and not self._is_there(tagged=tagged):
+            return
+        self.struct(one.fields, node)
+
+    def _is_there(self, *, tagged: bool) -> bool:
+        return self._varint() > 0 if tagged else int(self._fixed("int8")) >= 0
+
+    def _array(self, one: Field, node: Node | None) -> None:
+        count = self._size(one, "int32")
+        for index in range(max(count, 0)):
+            if self.at >= self._end:
+                raise _Ended(f"{count:,} elements of {one.json_name} are announced, and the bytes end after {index:,}")
+            kept = node if index < MOST_ELEMENTS and self._left > 0 else None
+            child = self._child(kept, f"[{index}]", one.type, self.at)
+            if one.is_struct:
+                self.struct(one.fields, child)
+            else:
+                value = self._scalar(one)
+                if child is not None:
+                    child.value = value
+            if child is not None:
+                child.end = self.at
+            elif node is not None:
+                node.more += 1
+
+    def _tags(self, known: dict[int, Field], into: Node | None) -> None:
+        start = self.at
+        count = self._varint()
+        if count and into is not None:
+            self._child(into, "taggedFields", "uvarint", start, self.at, count)
+        for _ in range(count):
+            start = self.at
+            tag, size = self._varint(), self._varint()
+            end = self.at + size
+            self._need(size)
+            if tag in known:
+                self._field(known[tag], into, start)
+            else:
+                raw = base64.b64encode(self._data[self.at : end][:LONGEST_VALUE]).decode()
+                self._child(into, f"tag {tag}", "bytes", start, end, raw)
+                self.at = end
+            if self.at != end:
+                raise _Ended(f"tag {tag} does not fill its {size} bytes")
+
+    def _child(
+        self, into: Node | None, name: str, kind: str, start: int, end: int | None = None, value: Any = None
+    ) -> Node | None:
+        if into is None or self._left <= 0:
+            return None
+        self._left -= 1
+        made = Node(name, kind, value, start, end if end is not None else self._end)
+        into.children.append(made)
+        return made
+
+    # Values
+
+    def _scalar(self, one: Field) -> Any:
+        if one.type in FIXED:
+            return self._fixed(one.type)
+        if one.type == "uuid":
+            return base64.urlsafe_b64encode(self._take(UUID_SIZE)).rstrip(b"=").decode()
+        size = self._size(one, "int16" if one.type == "string" else "int32")
+        if size < 0:
+            return None
+        data = self._take(size)
+        if one.type == "records":
+            return size
+        if one.type == "string":
+            return data[:LONGEST_VALUE].decode("utf-8", "replace")
+        return base64.b64encode(data[:LONGEST_VALUE]).decode()
+
+    def _size(self, one: Field, kind: str) -> int:
+        """A length or count; negative for null."""
+        if self._flexible and not one.never_flexible:
+            return self._varint() - 1
+        return int(self._fixed(kind))
+
+    def _fixed(self, kind: str) -> Any:
+        form = FIXED[kind]
+        return struct.unpack(form, self._take(struct.calcsize(form)))[0]
+
+    def _varint(self) -> int:
+        value = shift = 0
+        while True:
+            byte = self._take(1)[0]
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return value & 0xFFFFFFFF
+            shift += 7
+            if shift > 28:
+                raise _Ended("a varint of more than 5 bytes")
+
+    def _take(self, size: int) -> bytes:
+        self._need(size)
+        data = self._data[self.at : self.at + size]
+        self.at += size
+        return data
+
+    def _need(self, size: int) -> None:
+        if size < 0 or self.at + size > self._end:
+            raise _Ended(f"{size:,} bytes are announced, and {self._end - self.at:,} are here")
