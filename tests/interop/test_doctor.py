@@ -1,15 +1,24 @@
 """`kproxy doctor` before real brokers: every listener by the right way and a wrong one, and their clock."""
 
+import os
+import shlex
+import shutil
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kproxy.cli.doctor import FOUND
 from kproxy.doctor.findings import State
+from tests.conftest import Require
 from tests.support.doctored import PATIENCE_S, config_of, findings, problems
 from tests.support.kafka.brokers import Cluster
 from tests.support.links import run
+from tests.support.ports import free_ports
+from tests.support.traffic import ROOT
 
 DAY_S = 86_400.0
 
@@ -83,3 +92,44 @@ def test_a_clock_that_is_off_by_a_day(
     monkeypatch.setattr(time, "time", lambda: now() + off)  # of this machine; the broker's is its own
     [problem] = problems(found_before(single, tmp_path, "OPEN"))
     assert f"the brokers' clock is {words} the clock of this machine" in problem
+
+
+def doctor(*words: str, before: tuple[str, ...] = ()) -> tuple[int, str]:
+    """Run `kproxy doctor` as a person would, under a program that breaks something; exit status, and what it prints."""
+    command = [*before, sys.executable, "-m", "kproxy", "doctor", "--listen", f"127.0.0.1:{free_ports(12)}", *words]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=240)
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("off", "words"), [("+1d", "1.0 days behind"), ("-1d", "1.0 days ahead of")])
+def test_the_clock_of_this_machine_is_off(single: Cluster, require: Require, off: str, words: str) -> None:
+    """All of the program sees the other time, by faketime."""
+    program = shutil.which("faketime")
+    require("faketime", program, "faketime is not installed")
+    status, said = doctor(
+        "--bootstrap", single.bootstrap("OPEN")[0], "--admin", "off", before=(str(program), "-f", off)
+    )
+    assert status == FOUND, said
+    assert f"PROBLEM  default: clock: the brokers' clock is {words} the clock of this machine" in " ".join(
+        said.split("\n")
+    )
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("server", ["nothing listens there", "it never answers"])
+def test_name_servers_are_gone(require: Require, tmp_path: Path, server: str) -> None:
+    """In a network and a mount namespace whose /etc/resolv.conf names a server that is of no use."""
+    require("netns", os.geteuid() == 0 and shutil.which("unshare"), "needs root")
+    resolv = tmp_path / "resolv.conf"
+    resolv.write_text("nameserver 127.0.0.1\noptions timeout:1 attempts:1\n", encoding="utf-8")
+    silent = "import socket, subprocess, sys; s = socket.socket(type=socket.SOCK_DGRAM); s.bind(('127.0.0.1', 53)); "
+    silent += "sys.exit(subprocess.call(sys.argv[1:]))"
+    python = f"{sys.executable} -c {shlex.quote(silent)} " if server == "it never answers" else ""
+    script = f'ip link set lo up && mount --bind {resolv} /etc/resolv.conf && exec {python}"$@"'
+    before = ("unshare", "--net", "--mount", "--propagation", "private", "sh", "-c", script, "sh")
+    status, said = doctor("--bootstrap", "kafka.example.com:9092", "--admin", "off", "--timeout", "30", before=before)
+    assert status == FOUND, said
+    assert "kafka.example.com" in said
+    assert "name server" in said, said
