@@ -1,0 +1,90 @@
+"""PageFeed: exchanges for the live page, as a capture over a socket. Never waited for: what the page does not take is dropped.
+
+It stands where LivePcapng has a RotatingFile. What is dropped is whole pieces, counted; behind it a section of its own begins, in
+which every connection begins anew, so that no reader takes what came before and after for one stream.
+"""
+
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+
+MOST_WAITING = 8 << 20  # bytes
+AGAIN_BELOW = 1 << 20  # bytes that wait, below which a feed goes on that had to drop
+SEND = 256 << 10  # bytes after which they are sent without ``flush``
+ENDED = "the page has ended"
+
+
+class PageFeed:
+    """The analyzer's end.
+
+    Args:
+        connected: a stream socket; owned from here on.
+    """
+
+    def __init__(self, connected: socket.socket) -> None:
+        connected.setblocking(False)
+        self._socket: socket.socket | None = connected
+        self._waiting = bytearray()
+        self._is_dropping = False
+        self._has_begun = False
+        self.dropped = 0  # pieces
+        self.begin_part: Callable[[], bytes] = bytes
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the page has closed its end."""
+        return self._socket is None
+
+    def is_open(self) -> bool:
+        """Whether a piece can be appended; counts one that cannot as dropped."""
+        if self._socket is None:
+            return False
+        if self._is_dropping or len(self._waiting) > MOST_WAITING:
+            self.flush()
+            self._is_dropping = len(self._waiting) > AGAIN_BELOW
+            if self._is_dropping:
+                self._has_begun = False
+                self.dropped += 1
+                return False
+        if not self._has_begun:
+            self._has_begun = True
+            self._waiting += self.begin_part()
+        return self._socket is not None
+
+    def append(self, data: bytes) -> None:
+        """Append a piece, after ``is_open``."""
+        self._waiting += data
+        if len(self._waiting) >= SEND:
+            self.flush()
+
+    def flush(self) -> None:
+        """Send what the socket takes now."""
+        while self._waiting and self._socket is not None:
+            try:
+                sent = self._socket.send(memoryview(self._waiting)[:SEND])
+            except BlockingIOError:
+                return
+            except OSError:
+                self.close()
+                return
+            del self._waiting[:sent]
+
+    def close(self, error: BaseException | None = None) -> None:
+        """Close it; what waits is not sent."""
+        ended, self._socket = self._socket, None
+        self._waiting.clear()
+        if ended is not None:
+            with suppress(OSError):
+                ended.close()
+
+
+def connect(path: str) -> PageFeed:
+    """Connect to a page that listens at a path. Raises OSError."""
+    connected = socket.socket(socket.AF_UNIX)
+    try:
+        connected.setblocking(False)
+        connected.connect(path)
+    except BaseException:
+        connected.close()
+        raise
+    return PageFeed(connected)
