@@ -40,8 +40,7 @@ def _by_key(
     message: str, recorded: Sequence[Any], new: Sequence[Any], identities: "Identities", place: "Place"
 ) -> list[Pair] | None:
     """Pairs by key; None where keys do not tell the elements apart."""
-    first = (recorded or new)[0]
-    if not key_fields(message, type(first).__name__):
+    if not key_fields(message, (recorded or new)[0]):
         return None
     old = {_key(message, one, identities, identities.place(one, place), ours=True): one for one in recorded}
     other = {_key(message, one, identities, place, ours=False): one for one in new}
@@ -61,7 +60,7 @@ def _joined(old: dict[Any, Any], other: dict[Any, Any]) -> Iterator[Pair]:
 def _key(message: str, struct: Any, identities: "Identities", place: "Place", *, ours: bool) -> tuple[Any, ...]:
     """What identifies a struct, in the new cluster's ids; *ours*: it has recorded ids."""
     values = []
-    for field in key_fields(message, type(struct).__name__):
+    for field in key_fields(message, struct):
         value = getattr(struct, field.attribute)
         kind = kind_of(message, field)
         if kind is not None and ours:

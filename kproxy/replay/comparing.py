@@ -8,8 +8,9 @@ from typing import Any
 from kproxy.output.escaping import printable
 from kproxy.protocol.error_codes import ErrorCode, error_codes
 from kproxy.protocol.facts import Field
-from kproxy.protocol.secrets import WITHHELD, secrecy
+from kproxy.protocol.secrets import WITHHELD, Secrecy, is_secret_value, secrecy
 from kproxy.protocol.structs import Struct
+from kproxy.protocol.values import describe
 from kproxy.replay.alignment import align
 from kproxy.replay.identifiers import key_fields
 from kproxy.replay.identities import Identities, Place
@@ -53,6 +54,7 @@ class _Walk:
     versions: tuple[int, int]
     identities: Identities
     found: Comparison
+    sensitive: bool = False  # whether the broker marked the setting that is being walked through
 
 
 def compare(
@@ -81,16 +83,29 @@ def is_error_code(one: Field) -> bool:
     return one.type == "int16" and one.name.endswith("ErrorCode")
 
 
-def shown(message: str, one: Field, value: Any) -> str:
-    """A value for people; credentials withheld."""
-    if secrecy(message, (one.json_name,)):
+def shown(message: str, one: Field, value: Any, struct: Any = None, *, sensitive: bool = False) -> str:
+    """A value for people; credentials withheld. *struct*: which it is in; *sensitive*: whether the broker says that it is."""
+    if is_hidden(message, one, struct, sensitive=sensitive):
         return WITHHELD
     if is_error_code(one) and isinstance(value, int):
         known = error_codes().get(value)
         return known.name if known is not None else str(value)
     if isinstance(value, bytes):
-        return f"{len(value)} bytes {value[:16].hex()}"
+        return f"{len(value)} bytes {value[:16].hex()}".rstrip()
+    if isinstance(value, int) and (special := describe(message, one.json_name, value)) is not None:
+        return printable(special, LONGEST)
     return printable("null" if value is None else str(value), LONGEST)
+
+
+def is_hidden(message: str, one: Field, struct: Any, *, sensitive: bool) -> bool:
+    """Whether a field carries a credential, or the value of a setting that may be one."""
+    match secrecy(message, (one.json_name,)):
+        case Secrecy.ALWAYS:
+            return True
+        case Secrecy.BY_NAME:
+            name = str(getattr(struct, "name", "")).encode("utf-8", "surrogateescape")
+            return sensitive or struct is None or is_secret_value(message, name)
+    return False
 
 
 def _structs(walk: _Walk, recorded: Any, new: Any, path: str, where: str, place: Place) -> None:
@@ -98,6 +113,7 @@ def _structs(walk: _Walk, recorded: Any, new: Any, path: str, where: str, place:
     if _was_not_ready(recorded, new):
         walk.found.left_out[LeftOut.NOT_READY] += 1
         return
+    outside, walk.sensitive = walk.sensitive, walk.sensitive or _is_sensitive(recorded) or _is_sensitive(new)
     for one in recorded.fields:
         if walk.versions[0] not in one.versions or walk.versions[1] not in one.versions:
             continue
@@ -106,7 +122,12 @@ def _structs(walk: _Walk, recorded: Any, new: Any, path: str, where: str, place:
         if one.is_struct:
             _inner(walk, one, (old_value, new_value), steps, place)
         elif not _equal(old_value, new_value, one):
-            _note(walk, one, (old_value, new_value), steps)
+            _note(walk, one, (recorded, new), steps)
+    walk.sensitive = outside
+
+
+def _is_sensitive(struct: Any) -> bool:
+    return "is_sensitive" in struct.by_attribute and bool(struct.is_sensitive)
 
 
 def _was_not_ready(recorded: Struct, new: Struct) -> bool:
@@ -144,14 +165,16 @@ def _inner(walk: _Walk, one: Field, values: tuple[Any, Any], steps: tuple[str, s
 def _only_of_nodes(message: str, pairs: list[tuple[Any, Any]]) -> bool:
     """Whether elements are the cluster's nodes, which are not compared."""
     first = next((one for pair in pairs for one in pair if one is not None), None)
-    keys = () if first is None else key_fields(message, type(first).__name__)
+    keys = () if first is None else key_fields(message, first)
     return bool(keys) and all(class_of(message, key) is LeftOut.NODES for key in keys)
 
 
 def _name(walk: _Walk, struct: Struct, place_in: int) -> str:
     """What identifies an element, in words."""
-    keys = key_fields(walk.message, type(struct).__name__)
-    values = [shown(walk.message, key, getattr(struct, key.attribute)) for key in keys]
+    keys = key_fields(walk.message, struct)
+    names = walk.identities.names
+    named = ((key, getattr(struct, key.attribute)) for key in keys)
+    values = [shown(walk.message, key, names.get(value, value), struct) for key, value in named]
     return "/".join(value for value in values if value) or str(place_in)
 
 
@@ -163,12 +186,16 @@ def _equal(recorded: Any, new: Any, one: Field) -> bool:
     return False
 
 
-def _note(walk: _Walk, one: Field, values: tuple[Any, Any], steps: tuple[str, str]) -> None:
+def _note(walk: _Walk, one: Field, structs: tuple[Any, Any], steps: tuple[str, str]) -> None:
     left_out = class_of(walk.message, one)
     if left_out is not None:
         walk.found.left_out[left_out] += 1
     else:
-        _differ(walk, steps, *(shown(walk.message, one, value) for value in values))
+        values = (
+            shown(walk.message, one, getattr(struct, one.attribute), struct, sensitive=walk.sensitive)
+            for struct in structs
+        )
+        _differ(walk, steps, *values)
 
 
 def _differ(walk: _Walk, steps: tuple[str, str], recorded: str, new: str) -> None:

@@ -5,7 +5,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from kproxy.protocol.facts import Field
-from kproxy.protocol.structs import struct_types
+from kproxy.protocol.structs import Struct, struct_types
 
 
 class Kind(Enum):
@@ -75,13 +75,21 @@ def spots(message: str, struct: str) -> tuple[Spot, ...]:
     return tuple(Spot(field, kind) for field, kind in kinds if kind is not None or field.is_struct)
 
 
+def key_fields(message: str, struct: Struct) -> tuple[Field, ...]:
+    """The fields by which this element of an array is told from others; none where only their place tells.
+
+    A name, or a number of the client's own, where it has one: ids differ.
+    """
+    own, every = _key_fields(message, type(struct).__name__)
+    return own if any(getattr(struct, field.attribute) not in ("", None) for field in own) else every
+
+
 @functools.cache
-def key_fields(message: str, struct: str) -> tuple[Field, ...]:
-    """The fields by which elements of an array of this struct are told apart; none where only their place tells."""
+def _key_fields(message: str, struct: str) -> tuple[tuple[Field, ...], tuple[Field, ...]]:
+    """Those that are no ids of the cluster, and all."""
     fields = struct_types(message)[struct].fields
     plain = (field for field in fields if not field.is_struct and not field.is_array)
     named = ("topicName", "groupId", "transactionalId", "brokerId", "producerId")
     found = [f for f in plain if f.is_key or f.name in IDENTIFYING or (f.entity in named and f.name != "LeaderId")]
-    topic = any(field.entity == "topicName" for field in found)
-    # the topic's name says which it is, wherever it is there: ids differ
-    return tuple(f for f in found if not (topic and f.type == "uuid"))
+    own = (field for field in found if kind_of(message, field) in (None, Kind.MEMBER))
+    return tuple(own), tuple(found)

@@ -1,6 +1,7 @@
 """Plan: a recording before a cluster. What is sent, what is not and why, and what that would do there."""
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,8 +11,8 @@ from kproxy.protocol.ids import ZERO_UUID
 from kproxy.replay.cluster import Cluster, map_nodes, node_of
 from kproxy.replay.effects import Effects
 from kproxy.replay.producer_ids import Producer, producers_of
-from kproxy.replay.recording import Recorded, Recording
-from kproxy.replay.selection import reason_not_sent
+from kproxy.replay.recording import ConnectionId, Recorded, Recording
+from kproxy.replay.selection import INTERNAL, REPLICA, reason_not_sent
 from kproxy.replay.versions import Unsendable, nearest
 
 MOST_NAMES = 100_000
@@ -68,8 +69,12 @@ def make_plan(recording: Recording, cluster: Cluster, *, create_topics: bool = F
     plan = Plan(recording, cluster, create_topics=create_topics)
     plan.effects.names = recording.names
     plan.nodes = map_nodes(recording.nodes, cluster.nodes)
+    internal = internal_connections(recording.requests)
     for recorded in recording.requests:
-        reason = reason_not_sent(recorded) or _reason_of_broker(recorded, cluster, plan)
+        reason = reason_not_sent(recorded)
+        if recorded.api_key == ApiKey.API_VERSIONS and recorded.connection in internal:
+            reason = INTERNAL
+        reason = reason or _reason_of_broker(recorded, cluster, plan)
         if reason is not None:
             plan.unsent[recorded.api_name, reason] += 1
             continue
@@ -82,6 +87,16 @@ def make_plan(recording: Recording, cluster: Cluster, *, create_topics: bool = F
         plan.effects.add(recorded, body)
         _note_needs(plan, recorded, body)
     return plan
+
+
+def internal_connections(requests: Iterable[Recorded]) -> set[ConnectionId]:
+    """Connections of brokers and controllers: nothing else is on them, but for ApiVersions."""
+    found: dict[ConnectionId, bool] = {}
+    for one in requests:
+        if one.api_key != ApiKey.API_VERSIONS:
+            is_internal = reason_not_sent(one) in (INTERNAL, REPLICA)
+            found[one.connection] = found.get(one.connection, True) and is_internal
+    return {connection for connection, is_internal in found.items() if is_internal}
 
 
 def _reason_of_broker(recorded: Recorded, cluster: Cluster, plan: Plan) -> str | None:

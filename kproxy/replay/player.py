@@ -138,7 +138,7 @@ class Player:
         if recorded.api_key == ApiKey.FETCH:
             changed |= self._sessions_of(recorded).translate(body, self._full_session(recorded))
         if recorded.api_key == ApiKey.CREATE_TOPICS:
-            changed |= self._lower_replication(body)
+            changed |= self._lower_replication(recorded, body)
         if version != recorded.api_version:
             return Ready(body, encode_at(frame.message, version, body, self._names(), self._ids()))
         if not changed:
@@ -275,9 +275,12 @@ class Player:
             one.topic = self.identities.uuids.get(one.topic, one.topic)
         return recorded.session
 
-    def _lower_replication(self, body: Any) -> bool:
+    def _lower_replication(self, recorded: Recorded, body: Any) -> bool:
+        """Ask for as many replicas as the new cluster has brokers, where the recorded one had enough."""
         most = len(self.plan.cluster.nodes)
-        lowered = [topic for topic in body.topics if topic.replication_factor > most > 0]
+        answer: Any = None if recorded.response is None else recorded.response.decode()
+        refused = {topic.name for topic in answer.topics if topic.error_code} if answer is not None else set()
+        lowered = [topic for topic in body.topics if topic.replication_factor > most > 0 and topic.name not in refused]
         for topic in lowered:
             self.result.notes[f"topic {topic.name}: {topic.replication_factor} replicas, lowered to {most}"] += 1
             topic.replication_factor = most

@@ -76,6 +76,27 @@ def test_credentials_are_not_shown() -> None:
     assert (one.recorded, one.new) == ("(withheld)", "(withheld)")
 
 
+def described(name: str, value: str, *, sensitive: bool = False) -> Any:
+    json = (
+        '{"throttleTimeMs": 0, "results": [{"errorCode": 0, "errorMessage": null, "resourceType": 2, "resourceName": "t",'
+        f' "configs": [{{"name": "{name}", "value": "{value}", "readOnly": false, "configSource": 1, "isSensitive":'
+        f' {str(sensitive).lower()}, "synonyms": [{{"name": "{name}", "value": "{value}", "source": 1}}], "configType": 2,'
+        ' "documentation": null}]}]}'
+    )
+    return message("DescribeConfigsResponse").from_json(4, json)
+
+
+def test_settings_are_shown_unless_they_may_be_secrets() -> None:
+    def values(name: str, **mark: bool) -> list[tuple[str, str]]:
+        old, new = described(name, "1", **mark), described(name, "2", **mark)
+        compared = found(old, new, "DescribeConfigsResponse", (4, 4))
+        return [(one.recorded, one.new) for one in compared.differences]
+
+    assert values("retention.ms") == [("1", "2")] * 2  # the synonym, too
+    assert values("ssl.key.password") == [("(withheld)", "(withheld)")] * 2
+    assert values("some.plugin", sensitive=True) == [("(withheld)", "(withheld)")] * 2
+
+
 def test_names_that_a_terminal_would_obey() -> None:
     old, new = listed(5), listed(5)
     old.topics[0].name = "a\x1b[2J\u202e"

@@ -5,6 +5,11 @@ import pytest
 from kproxy.protocol.structs import struct_types
 from kproxy.replay.identifiers import Kind, key_fields, kind_of, spots
 
+
+def keys(message: str, struct: str, **values: object) -> list[str]:
+    return [field.name for field in key_fields(message, struct_types(message)[struct](**values))]
+
+
 FIELDS = {
     ("FetchRequest", "FetchTopic", "TopicId"): Kind.UUID,
     ("FetchRequest", "FetchRequest", "SessionId"): Kind.SESSION,
@@ -42,7 +47,14 @@ def test_a_struct_with_ids_below_it_is_looked_into() -> None:
     ]
 
 
+def test_a_coordinator_is_told_by_what_it_is_for() -> None:
+    assert keys("FindCoordinatorResponse", "Coordinator", key="g", node_id=1) == ["Key"]
+    assert keys("ListTransactionsResponse", "TransactionState", transactional_id="t") == ["TransactionalId"]
+    assert keys("MetadataResponse", "MetadataResponseBroker", node_id=1) == ["NodeId"]
+
+
 def test_a_topic_is_told_by_its_name_before_its_id() -> None:
-    assert [field.name for field in key_fields("MetadataResponse", "MetadataResponseTopic")] == ["Name"]
-    assert [field.name for field in key_fields("ConsumerGroupHeartbeatResponse", "TopicPartitions")] == ["TopicId"]
-    assert [field.name for field in key_fields("MetadataResponse", "MetadataResponsePartition")] == ["PartitionIndex"]
+    assert keys("MetadataResponse", "MetadataResponseTopic", name="t") == ["Name"]
+    assert keys("ProduceResponse", "TopicProduceResponse", name="") == ["Name", "TopicId"]  # from version 13 on
+    assert keys("ConsumerGroupHeartbeatResponse", "TopicPartitions") == ["TopicId"]
+    assert keys("MetadataResponse", "MetadataResponsePartition") == ["PartitionIndex"]

@@ -20,8 +20,8 @@ def cluster(versions: Any = ALL, topics: Any = ()) -> Cluster:
 
 def test_a_cluster_that_speaks_all() -> None:
     plan = make_plan(recorded(4), cluster())
-    assert len(plan.sent) == 107
-    assert sum(plan.unsent.values()) == 17
+    assert len(plan.sent) == 105  # ApiVersions of the two connections between brokers is left out, too
+    assert sum(plan.unsent.values()) == 19
     assert plan.missing_topics == {"tx": 2}  # captures/README.md
     assert make_plan(recorded(4), cluster(topics=["tx"])).missing_topics == {}
 
@@ -50,6 +50,13 @@ def test_producer_ids() -> None:
     assert len(alone.foreign_producers) == 1
     transactional = make_plan(recorded(4, where='apiName == "Produce"'), cluster())
     assert set(transactional.needs.transactional.values()) == {"tx-1"}
+
+
+def test_connections_between_brokers() -> None:
+    plan = make_plan(recorded(10), cluster())
+    sent = {one.connection for one in plan.sent}
+    internal = {one.connection for one in recorded(10).requests if one.api_name in ("BrokerHeartbeat", "Envelope")}
+    assert internal and not internal & sent
 
 
 def test_nodes() -> None:

@@ -30,7 +30,7 @@ def test_a_plan_that_is_carried_out() -> None:
     assert "  first create topic tx: 2 partitions, 1 replica" in lines
     assert any(line.startswith("  will write") for line in lines)
     assert (
-        "  not sent     12 AddPartitionsToTxn, 5 WriteTxnMarkers: what brokers and controllers say to each other"
+        "  not sent     12 AddPartitionsToTxn, 2 ApiVersions, 5 WriteTxnMarkers: what brokers and controllers say to each other"
         in lines
     )
 
