@@ -5,7 +5,7 @@
     catalog.py      the output directory: which file is in it, whole or not at all; the quarantine
     divided.py      one large capture on all executors: the stages below
     files.py        inputs: paths, patterns, object stores
-    reading.py      small files, compressed ones and logs, one a task; large captures through divided.py
+    reading.py      small files, compressed ones and logs, many at a time; large captures through divided.py
     targets.py      rows to their places: files that tasks have written, on a disk that all see
     by_spark.py     the same where Spark writes: chunks.py (rows in an RDD), writers.py (Parquet through Hadoop, Delta, Iceberg)
     folders.py      the output directory as the driver sees it; hadoop_files.py: inputs that only Hadoop reaches

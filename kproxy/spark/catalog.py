@@ -8,7 +8,8 @@
 
 A file is put into place in three steps: an Entry in the state COMMITTING names all its parts, old and new; the parts are moved;
 the Entry becomes DONE. A job that finds COMMITTING removes those parts and reads the file again. Names begin with the key, so
-that a second run writes the same names and adds nothing. Folders with ``_`` are not seen by readers of Parquet.
+that a second run writes the same names and adds nothing. One job at a time writes into a directory. Folders with ``_`` are not
+seen by readers of Parquet.
 """
 
 import json
@@ -146,7 +147,8 @@ class Catalog:
         self._write(entry)
 
     def recover(self) -> list[str]:
-        """Remove what a killed job left half in place; the paths of its input files."""
+        """Remove what a killed job left half in place, and its staging folder; the paths of its input files."""
+        self.folder.remove_tree(STAGING)
         recovered = []
         for entry in self.entries():
             if entry.state == COMMITTING:

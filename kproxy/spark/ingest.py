@@ -3,15 +3,15 @@ leaves.
 
     ingest(context, ["captures/*.pcapng"], "tables")  -> Report
 
-Small files, compressed ones and logs are read whole, one a task, many at a time. A capture of SPLIT_FROM bytes or more is divided
-(divided.py) over all executors. A file that is in the output already, unchanged, is not read. One that cannot be read, or not to
-its end, gives what comes before the damage, has its reason in the quarantine, and costs no other file anything.
+Small files, compressed ones and logs are read whole, each by one task, many at a time. A capture of SPLIT_FROM bytes or more is
+divided (divided.py) over all executors. A file that is in the output already, unchanged, is not read. One that cannot be read,
+or not to its end, gives what comes before the damage, has its reason in the quarantine, and costs no other file anything.
 """
 
 import shutil
 import tempfile
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
 SPLIT_FROM = 256 << 20  # bytes of a capture
-FILES_AT_A_TIME = 1_000  # of those read whole: they are put into place after each such group
+FILES_AT_A_TIME = 1_000  # of those read whole: they are put into place after each such group,
+BYTES_AT_A_TIME = 1 << 30  # for each core; what a killed job loses
 
 
 class Output(Struct, frozen=True):
@@ -99,11 +100,25 @@ def ingest(
         for file in wanted:
             if file.size < split_from or not reading.divide(file, parts):
                 whole.append(file)
-        for at in range(0, len(whole), FILES_AT_A_TIME):
-            reading.read_whole(whole[at : at + FILES_AT_A_TIME])
+        for group in groups(whole, BYTES_AT_A_TIME * context.defaultParallelism):
+            reading.read_whole(group)
         if output.format == "parquet":
             catalog.complete(tables_of(options))
     return report
+
+
+def groups(files: Iterable[InputFile], most_bytes: int) -> Iterator[list[InputFile]]:
+    """Files that are read side by side and then put into place: up to FILES_AT_A_TIME, up to so many bytes."""
+    group: list[InputFile] = []
+    size = 0
+    for file in files:
+        if len(group) >= FILES_AT_A_TIME or (group and size + file.size > most_bytes):
+            yield group
+            group, size = [], 0
+        group.append(file)
+        size += file.size
+    if group:
+        yield group
 
 
 def _find(context: "SparkContext", inputs: Iterable[str]) -> list[InputFile]:

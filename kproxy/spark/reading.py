@@ -1,8 +1,8 @@
-"""Read the input files of ``ingest``: large captures with all executors; small files, compressed ones and logs one a task."""
+"""Read the input files of ``ingest``: large captures with all executors; small files, compressed ones and logs many at a time."""
 
 import re
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pyspark import RDD, SparkContext
 
 Note = Callable[[str], None]
+BUNDLE = 4 << 20
 CAPTURE_ERROR = re.compile(r"^kproxy\.errors\.CaptureError: (.*)$", re.MULTILINE)  # in the text of a task's failure
 
 
@@ -82,25 +83,43 @@ class Reading:
         return True
 
     def read_whole(self, files: list[InputFile]) -> None:
-        """Read files side by side, one a task."""
+        """Read files side by side: a task has one, or many small ones."""
         elsewhere = [file for file in files if hadoop_files.is_hadoop(file.path)]
         too_large = [file for file in elsewhere if file.size > hadoop_files.MOST_IN_MEMORY]
         for file in too_large:
             reason = f"{file.path}: larger than {hadoop_files.MOST_IN_MEMORY >> 20} MiB, and it cannot be divided"
             self._target.put([(file, Result(damages=[reason]))], None)
-        here = [(file, None) for file in files if file not in set(elsewhere)]
-        given: list[RDD[Any]] = [self._context.parallelize(here, len(here))] if here else []
+        given: list[RDD[Any]] = []
+        if here := list(bundles(file for file in files if not hadoop_files.is_hadoop(file.path))):
+            given.append(self._context.parallelize(here, len(here)).flatMap(_one_by_one))
         if some := [file for file in elsewhere if file not in set(too_large)]:
             given.append(hadoop_files.read_whole(self._context, some))
         staging = None if self._target.as_chunks else self._staging
         for rows in given:
             made = rows.flatMap(partial(decode_whole, self._options, staging))
             if staging is not None:
-                for done in made.toLocalIterator():
-                    self._target.put([done], None)  # type: ignore[list-item]
+                self._target.put(made.collect(), None)  # type: ignore[arg-type]
                 continue
             kept = made.persist(StorageLevel.DISK_ONLY)
             self._target.put(kept.filter(_is_done).collect(), kept)  # type: ignore[arg-type]
+
+
+def bundles(files: Iterable[InputFile]) -> Iterator[list[InputFile]]:
+    """The files of each task: as many as have BUNDLE bytes together, at least one. Starting a task takes longer than 1 MiB."""
+    bundle: list[InputFile] = []
+    size = 0
+    for file in files:
+        if bundle and size + file.size > BUNDLE:
+            yield bundle
+            bundle, size = [], 0
+        bundle.append(file)
+        size += file.size
+    if bundle:
+        yield bundle
+
+
+def _one_by_one(bundle: list[InputFile]) -> Iterator[tuple[InputFile, None]]:
+    return ((file, None) for file in bundle)
 
 
 def decode_whole(

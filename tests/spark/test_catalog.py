@@ -75,6 +75,7 @@ def test_a_job_that_is_killed_while_it_commits_leaves_no_rows(
     assert catalog.recover() == [FILE.path]
     assert places(catalog) == {}
     assert catalog.recover() == []
+    assert not (Path(catalog.folder.root) / "_kproxy" / "staging").exists()
 
 
 def test_problems_are_in_the_quarantine_until_the_file_is_whole(catalog: Catalog) -> None:

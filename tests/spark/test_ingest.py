@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import duckdb
 import pytest
 
-from kproxy.spark.files import find_files
-from kproxy.spark.ingest import ingest
+from kproxy.spark.files import InputFile, find_files
+from kproxy.spark.ingest import groups, ingest
 from kproxy.spark.reading import decode_whole
 from kproxy.spark.targets import Report
 from kproxy.spark.whole import Options
@@ -144,3 +144,10 @@ def test_a_decoded_log_is_read(spark: "SparkSession", tmp_path: Path) -> None:
     report = run(spark, tmp_path / "in", tmp_path / "out")
     assert (report.read, report.problems) == (1, [])
     assert report.rows["exchanges"] == 23
+
+
+def test_files_are_put_into_place_in_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kproxy.spark.ingest.FILES_AT_A_TIME", 3)
+    files = [InputFile(f"/{number}", size, 0) for number, size in enumerate((1, 1, 1, 1, 90, 20, 200))]
+    assert [[file.size for file in group] for group in groups(files, 100)] == [[1, 1, 1], [1, 90], [20], [200]]
+    assert list(groups([], 100)) == []

@@ -11,8 +11,8 @@ import zstandard
 
 from kproxy.spark.chunks import Chunk
 from kproxy.spark.divided import Result
-from kproxy.spark.files import find_files
-from kproxy.spark.reading import decode_whole
+from kproxy.spark.files import InputFile, find_files
+from kproxy.spark.reading import BUNDLE, bundles, decode_whole
 from kproxy.spark.whole import Options
 from tests.support.split_captures import decoded, differences, packets_of, rowset
 from tests.support.traffic import CAPTURES
@@ -133,3 +133,15 @@ def test_a_task_that_fails_costs_its_file(tmp_path: Path, monkeypatch: pytest.Mo
     (damage,) = outcome(tmp_path / "a.pcap", tmp_path / "out").damages
     assert "a bug of kproxy: RuntimeError at test_reading.py:" in damage
     assert "odd" not in damage, "what an exception says may be of a record"
+
+
+def test_small_files_share_a_task_and_large_ones_have_their_own() -> None:
+    sizes = [BUNDLE // 2, BUNDLE // 2, 1, 2 * BUNDLE, 1, 1]
+    files = [InputFile(f"/{number}", size, 0) for number, size in enumerate(sizes)]
+    assert [[file.size for file in bundle] for bundle in bundles(files)] == [
+        sizes[:2],
+        sizes[2:3],
+        sizes[3:4],
+        sizes[4:],
+    ]
+    assert list(bundles([])) == []
