@@ -182,7 +182,8 @@ export class Exchanges {
       return Math.min(Math.max(longest + 1, title, 5), column.type === "texts" || column.type === "text" ? 26 : 18);
     });
     const narrow = window.innerWidth < 760;
-    const sizes = widths.map((width) => (narrow ? `minmax(0, ${width}fr)` : `minmax(calc(${(width * 0.9).toFixed(1)}ch + 12px), ${width}fr)`));
+    const small = (width, column) => (column.type === "time" ? "92px" : isRight(column) ? "64px" : `minmax(0, ${width}fr)`);
+    const sizes = widths.map((width, at) => (narrow ? small(width, this.columns[at]) : `minmax(calc(${(width * 0.9).toFixed(1)}ch + 12px), ${width}fr)`));
     this.scroller.style.setProperty("--columns", sizes.join(" "));
     this.scroller.classList.toggle("narrow", narrow && this.columns.length <= 5);
     this.list.ask();

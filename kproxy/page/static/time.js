@@ -9,6 +9,7 @@ import { bytes, count, duration, isoOf, timeOfDay, visible } from "./text.js";
 import { html, nothing, render } from "./lit-html.js";
 
 const BUCKETS = 80;
+const LONGEST_US = 3_600_000_000; // a level without a bound ends far beyond
 const BY = ["api", "client", "topic", "error"];
 const MEASURES = [
   { id: "exchanges", title: "exchanges", format: count },
@@ -103,9 +104,12 @@ export class Time {
     const heatEnds = this.ends(this.heat.startsNs);
     const heatScale = timeScale(heatEnds[0] ?? ends[0], heatEnds.at(-1) ?? ends.at(-1), width);
     const series = this.activity.series.map((one) => ({ name: one.name, values: one[measure] }));
-    const bounds = this.heat.latencyUs.map((us) => duration(us / 1000));
+    const used = this.heat.latencyUs.map((_, level) => this.heat.counts.some((column) => column[level]));
+    const [low, high] = [Math.max(used.indexOf(true) - 1, 0), used.lastIndexOf(true) + 1]; // of the levels that have requests
+    const counts = this.heat.counts.map((column) => column.slice(low, high));
+    const bounds = this.heat.latencyUs.slice(low, high).map((us) => (us > LONGEST_US ? "more" : duration(us / 1000)));
     return html`<h2>Latency</h2><figure>
-        ${brushed({ scale: heatScale, height: 200, label: "Latency over time, a heat map", brush: this.brush, content: heatCells(heatScale, heatEnds, this.heat.counts, bounds, 200) })}
+        ${brushed({ scale: heatScale, height: 200, label: "Latency over time, a heat map", brush: this.brush, content: heatCells(heatScale, heatEnds, counts, bounds, 200) })}
         <figcaption>From the first byte of a request to the last of its response; the darker, the more.</figcaption></figure>
       <h2>${how.title[0].toUpperCase()}${how.title.slice(1)} by ${this.parameters.by}</h2><figure>
         ${brushed({ scale, height: 180, label: `${how.title} over time`, brush: this.brush, content: stackedBars(scale, ends, series, 180, how.format) })}

@@ -110,11 +110,10 @@ export class TrafficMap {
     const faded = this.chosen && !chosen && !this.edges.some((one) => one[kind] === name && one[this.chosen[0]] === this.chosen[1]);
     const choose = () => this.choose(chosen ? null : [kind, name]);
     const text = visible(name || "(no client id)");
-    const most = Math.max(Math.floor((box - 16) / 6.4), 4);
     return svg`<g class="node ${chosen ? "chosen" : ""} ${faded ? "faded" : ""}" tabindex="0" role="button" aria-pressed=${String(chosen)} aria-label="${["writes", "topic", "reads"][column]}: ${text}"
       @click=${choose} @keydown=${(event) => { if (event.key === "Enter" || event.key === " ") { event.preventDefault(); choose(); } }}>
       <rect x=${x} y=${y - NODE / 2} width=${box} height=${NODE} rx="4"></rect>
-      <text aria-hidden="true" x=${x + 8} y=${y + 4}>${text.length > most ? `${text.slice(0, most - 1)}…` : text}</text><title>${text}</title></g>`;
+      <svg class="label" x=${x + 8} y=${y - NODE / 2} width=${box - 12} height=${NODE}><text x="0" y=${NODE / 2 + 4}>${text}</text></svg><title>${text}</title></g>`;
   }
 
   key(event) {

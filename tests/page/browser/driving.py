@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlencode
 
+import httpx
 from selenium import webdriver
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
@@ -38,9 +39,19 @@ def opened(*sources: Path, options: Sequence[str] = ()) -> Iterator[str]:
         try:
             line = process.stdout.readline()
             assert " is at http://" in line, line
-            yield line.rsplit(" ", 1)[1].strip()
+            address = line.rsplit(" ", 1)[1].strip()
+            eventually(lambda: read_whole(address), patience=PATIENCE, what="the source is read")
+            yield address
         finally:
             process.terminate()
+
+
+def read_whole(address: str) -> bool:
+    """Whether all of the source is in the page."""
+    with httpx.Client(follow_redirects=True) as client:
+        client.get(address)
+        source = client.get(f"{address.split('?', 1)[0]}page/api/source").json()
+    return source["loading"] is None
 
 
 @contextmanager

@@ -1,0 +1,176 @@
+"""Map, time, groups, clients and findings in Chromium: their numbers are those of kproxy report and kproxy decode."""
+
+import json
+import re
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+
+from tests.page.browser.driving import NARROW, WIDE, Page, opened
+from tests.page.browser.test_accessibility import axe, violations
+from tests.page.test_recorded import decoded
+from tests.support.traffic import CAPTURES
+
+pytestmark = pytest.mark.xdist_group("page-browser")
+TRANSACTIONS = CAPTURES / "04-transactions.pcap"
+ASKED = ("map", "inventory", "explain", "rebalances", "lag", "producer_fenced")
+VIEWS = ("map", "time", "groups", "clients", "findings")
+
+__all__ = ["axe"]
+
+
+def reported(source: Path, *options: str) -> dict[str, Any]:
+    """The analyses that kproxy report gives, by id."""
+    command = [sys.executable, "-m", "kproxy", "report", "-q", "--format", "json", *options, str(source)]
+    done = subprocess.run(command, capture_output=True, check=True)
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return {one["id"]: one for one in answer["verdicts"]} | answer["analyses"]
+
+
+@pytest.fixture(scope="module")
+def page(driver: Any) -> Iterator[Page]:
+    with opened(TRANSACTIONS) as address:
+        yield Page(driver, address)
+
+
+@pytest.fixture(scope="module")
+def report() -> dict[str, Any]:
+    return reported(TRANSACTIONS, *(f"--only={name}" for name in ASKED))
+
+
+def cells(page: Page, label: str) -> list[dict[str, str]]:
+    """The rows of a table, by its columns' names."""
+    heads = [text.rstrip(" ▴▾") for text in page.texts(f"[aria-label='{label}'] th")]
+    texts = page.texts(f"[aria-label='{label}'] td")
+    return [dict(zip(heads, texts[at : at + len(heads)], strict=True)) for at in range(0, len(texts), len(heads))]
+
+
+def test_the_map_has_who_writes_and_who_reads(page: Page, report: dict[str, Any]) -> None:
+    page.size(WIDE)
+    page.show("map")
+    rows = report["map"]["rows"]
+    writers = {row["client_id"] for row in rows if row["direction"] == "produce"}
+    readers = {group for row in rows if row["direction"] == "fetch" for group in row["groups"] or [row["client_id"]]}
+    topics = {row["topic"] for row in rows if row["direction"] in ("produce", "fetch")}
+    named = [str(one.get_attribute("aria-label")) for one in page.all("svg.map .node")]
+    expected = {"writes": writers, "topic": topics, "reads": readers}
+    assert sorted(named) == sorted(f"{kind}: {name}" for kind, names in expected.items() for name in names)
+    written = {(row["client_id"], row["topic"]) for row in rows if row["direction"] == "produce"}
+    assert len(page.all("svg .edge.writes")) == len(written)
+    said = [(row["client_id"], row["records"].replace(",", "")) for row in cells(page, "Map")]
+    assert said == [(row["client_id"], str(row["records"]) if row["records"] is not None else "") for row in rows]
+    assert page.texts(".verdict")[0] == report["map"]["verdict"]
+
+
+def test_a_node_of_the_map_leads_to_its_exchanges(page: Page, report: dict[str, Any]) -> None:
+    page.show("map")
+    writer = next(row["client_id"] for row in report["map"]["rows"] if row["direction"] == "produce")
+    node = next(one for one in page.all("svg.map .node") if one.get_attribute("aria-label") == f"writes: {writer}")
+    page.run("arguments[0].focus()", node)
+    page.press(Keys.ENTER)
+    page.until(lambda: {row["client_id"] for row in cells(page, "Map")} == {writer}, "only its rows")
+    page.driver.find_element(By.XPATH, "//main//button[text()='Exchanges']").click()
+    expected = sum(line["clientId"] == writer for line in decoded(TRANSACTIONS))
+    page.until(lambda: "".join(page.texts(".total")).startswith(f"{expected} exchanges"), "its exchanges")
+
+
+def test_time_counts_what_decode_shows(page: Page) -> None:
+    page.size(WIDE)
+    page.show("time")
+    lines = decoded(TRANSACTIONS)
+    apis = Counter(line["apiName"] for line in lines)
+    shown = {row["api"]: int(row["exchanges"].replace(",", "")) for row in cells(page, "Sums")}
+    assert sum(shown.values()) == len(lines)
+    assert {name: shown[name] for name in shown if name != "others"} == {
+        name: apis[name] for name in shown if name != "others"
+    }
+    assert len(shown) >= min(len(apis), 12)
+    counts = [int(str(one.get_attribute("data-count"))) for one in page.all("rect.heat")]
+    assert sum(counts) == sum(line["latencyMs"] is not None for line in lines)
+
+
+def test_a_span_that_is_brushed_is_a_filter(page: Page) -> None:
+    page.show("time")
+    chart = page.one("svg.chart")
+    page.run("arguments[0].focus()", chart)
+    page.press(*[Keys.SHIFT + Keys.ARROW_RIGHT] * 12, Keys.ENTER)
+    line = page.one("[role=combobox]")
+    page.until(lambda: line.get_property("value"), "the filter")
+    first, last = re.findall(r'"(\S+?)"', str(line.get_property("value")))
+    expected = sum(first <= one["requestAt"] < last for one in decoded(TRANSACTIONS) if one["requestAt"])
+    assert expected > 0
+    page.until(lambda: "".join(page.texts(".total")).startswith(f"{expected} exchange"), "its exchanges")
+
+
+def test_groups_show_each_rebalance_with_its_cause(page: Page, report: dict[str, Any]) -> None:
+    page.size(WIDE)
+    page.show("groups")
+    rows = report["rebalances"]["rows"]
+    assert [(row["began_at"], row["cause"], row["client_id"]) for row in cells(page, "Rebalances")] == [
+        (row["began_at"], row["cause"], row["client_id"]) for row in rows
+    ]
+    bars = page.texts("rect[data-group] title")
+    assert bars == [f"{row['cause']}: {row['evidence']}" for row in rows]
+    last = [row for row in report["lag"]["rows"] if row["is_last"]]
+    assert {(row["partition"], row["lag"]) for row in cells(page, "Lag")} == {
+        (str(row["partition"]), "" if row["lag"] is None else f"{row['lag']:,}") for row in last
+    }
+
+
+def test_clients_show_the_inventory_and_one_its_settings(page: Page, report: dict[str, Any]) -> None:
+    page.size(WIDE)
+    page.show("clients")
+    rows = report["inventory"]["rows"]
+    assert [(row["client_id"], row["requests"]) for row in cells(page, "Clients")] == [
+        (row["client_id"], f"{row['requests']:,}") for row in rows
+    ]
+    client = rows[0]["client_id"]
+    page.one("[aria-label=Clients] td button").click()
+    page.until(lambda: cells(page, "Settings"), "settings")
+    assert {(row["setting"], row["value"]) for row in cells(page, "Settings")} == {
+        (row["setting"], row["value"] or "") for row in report["explain"]["rows"] if row["client_id"] == client
+    }
+    assert f"client={client}" in page.driver.current_url
+
+
+def test_findings_are_those_of_the_report(page: Page, report: dict[str, Any]) -> None:
+    page.size(WIDE)
+    page.show("findings")
+    fenced = report["producer_fenced"]
+    shown = dict(zip(page.texts(".finding .verdict"), page.texts(".finding .severity"), strict=True))
+    assert shown[fenced["verdict"]] == fenced["severity"]
+    next(one for one in page.all(".finding summary") if fenced["verdict"] in one.text).click()
+    page.until(lambda: cells(page, "Rows of producer_fenced"), "its rows")
+    rows = [row["client_id"] for row in cells(page, "Rows of producer_fenced")]
+    assert rows == [row["client_id"] for row in fenced["rows"]]
+
+
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize(("dark", "width"), [(True, WIDE), (False, NARROW)])
+def test_a_view_fits_and_axe_finds_nothing_serious(page: Page, axe: str, view: str, dark: bool, width: int) -> None:
+    page.dark(dark)
+    page.size(width)
+    try:
+        page.show(view)
+        assert page.overflow() == 0
+        assert violations(page, axe) == []
+        assert page.complaints() == []
+    finally:
+        page.dark(False)
+        page.size(WIDE)
+
+
+def test_each_view_has_its_key(page: Page) -> None:
+    page.show()
+    for key, view in zip("23456", VIEWS, strict=True):
+        page.press(key)
+        page.until(lambda at=view: f"#{at}" in page.driver.current_url, view)  # type: ignore[misc]
+        page.settled()
+        assert page.texts("nav [aria-current=page]") == [view.capitalize()]
