@@ -17,6 +17,9 @@
     opening.py        sources to a Store
     activity.py       what happened when; latency as a heat map
     findings.py       the analyses of kproxy report, of all or of a span of time
+    comparing.py      two exchanges, field by field
+    completion.py     what may stand at a place of a filter
+    exporting.py      a selection as a file, or as a command
     answers.py        what each URL gives
     server.py         the routes, and uvicorn on a loopback port
     security.py       who may ask: Host, Origin, token; the headers of every answer
@@ -36,6 +39,11 @@ URLs: ``/`` is the page, ``/page/static/NAME`` what it loads, ``/page/api/...`` 
     heatmap?filter=&buckets=&fromNs=&toNs=   startsNs, latencyUs (upper bounds), counts[bucket][level]
     analyses                   list of id, title, severity, meaning, action, reference, finding, parameters
     analyses/ID?fromNs=&toNs=  the same with verdict, columns, rows, more
+    compare?a=&b=              differences: side, path, a, b
+    complete?text=&cursor=     from, to, choices: text, meaning; places in UTF-16 units
+    command?filter=&format=    command
+    export?format=jsonl|pcapng|pcapng-anonymized|parquet&filter=&fromNs=&toNs=   a file; parquet as a zip of the directory
+    events                     text/event-stream: "rows" with exchanges, bytes, dropped, generation, lastNs, loading
     exchanges/NUMBER           number, row, request, response, errors, records
                                SIDE: bytes (base64 of the frame with its size field; null where there are none), size, cut,
                                trailing, tree, rendered, note. NODE: name, type, value, start, end, children, more, note

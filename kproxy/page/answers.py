@@ -1,29 +1,37 @@
 """The answers of the page: what each of its URLs gives, as kproxy.page describes them."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from importlib.resources import files
 from importlib.resources.abc import Traversable
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+from starlette.background import BackgroundTask
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import FileResponse, HTMLResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from kproxy import __version__
+from kproxy.page import exporting
 from kproxy.page.activity import activity, heatmap
 from kproxy.page.columns import COLUMNS, SHOWN
+from kproxy.page.comparing import compare
+from kproxy.page.completion import complete
 from kproxy.page.detail import detail_of
 from kproxy.page.filtering import FilterError
 from kproxy.page.findings import Findings
 from kproxy.page.names import NAMES
 from kproxy.page.security import refusal
 from kproxy.page.store import Store
-from kproxy.page.work import Cancelled, Work
+from kproxy.page.work import MOST_SECONDS, Cancelled, Work
 from kproxy.protocol.embedded.payload import to_json
 
+EVENTS_S = 0.25  # between two looks for what has changed
+KEEP_ALIVE_S = 15.0
 POLL_S = 0.05  # between two looks whether the browser still waits
 TYPES = {
     ".html": "text/html; charset=utf-8",
@@ -59,6 +67,11 @@ class Answers:
             Route("/page/api/heatmap", self.heatmap),
             Route("/page/api/analyses", self.analyses),
             Route("/page/api/analyses/{name}", self.analysis),
+            Route("/page/api/compare", self.compare),
+            Route("/page/api/complete", self.complete),
+            Route("/page/api/command", self.command),
+            Route("/page/api/export", self.export),
+            Route("/page/api/events", self.events),
         ]
 
     async def index(self, _request: Request) -> Response:
@@ -156,6 +169,80 @@ class Answers:
         found = await answer(request, lambda work: self._findings.run(work, name, start, end))
         return refusal(404, f"there is no analysis {name[:60]!r}") if found is None else _json(found)
 
+    async def compare(self, request: Request) -> Response:
+        """Where two exchanges differ."""
+        a, b = (_whole(request.query_params.get(name), 0) for name in ("a", "b"))
+        found = await answer(request, lambda work: compare(self._store, a, b))
+        return refusal(404, "one of these exchanges is not here (any more)") if found is None else _json(found)
+
+    async def complete(self, request: Request) -> Response:
+        """What may stand at a place of a filter."""
+        text = request.query_params.get("text", "")
+        cursor = _whole(request.query_params.get("cursor"), len(text))
+        return _json(await answer(request, lambda work: complete(self._store, work, text, cursor)))
+
+    async def command(self, request: Request) -> Response:
+        """What to type for a selection."""
+        form, condition, _, start, end = _selection(request)
+        return _json({"command": exporting.command(self._store, form, condition, start, end)})
+
+    async def export(self, request: Request) -> Response:
+        """A selection as a file."""
+        form, condition, _, start, end = _selection(request)
+        if form == "jsonl":
+            lines = await answer(request, lambda work: exporting.lines(self._store, work, condition, start, end))
+            return StreamingResponse(lines, media_type="application/x-ndjson", headers=_download("exchanges.jsonl"))
+        folder = TemporaryDirectory(prefix="kproxy-")
+        try:
+            path: Path = await answer(
+                request,
+                lambda work: exporting.write(self._store, work, form, condition, start, end, Path(folder.name)),
+                exporting.MOST_SECONDS,
+            )
+        except BaseException:
+            folder.cleanup()
+            raise
+        kind = "application/octet-stream"
+        return FileResponse(
+            path, media_type=kind, headers=_download(path.name), background=BackgroundTask(folder.cleanup)
+        )
+
+    async def events(self, request: Request) -> Response:
+        """What has changed, as server-sent events."""
+        return StreamingResponse(self._events(request), media_type="text/event-stream")
+
+    async def _events(self, request: Request) -> AsyncIterator[bytes]:
+        store, told, quiet = self._store, None, 0.0
+        while not await request.is_disconnected():
+            now = store.generation, store.loading
+            if now != told:
+                told, quiet = now, 0.0
+                _, last = await run_in_threadpool(store.times)
+                rows = {
+                    "exchanges": store.exchanges,
+                    "bytes": store.size,
+                    "dropped": store.dropped,
+                    "generation": store.generation,
+                    "lastNs": None if last is None else str(last),
+                    "loading": None if store.loading is None else {"done": store.loading.done, "of": store.loading.of},
+                }
+                yield b"event: rows\ndata: " + to_json(rows) + b"\n\n"
+            elif quiet >= KEEP_ALIVE_S:
+                quiet = 0.0
+                yield b": still here\n\n"
+            await asyncio.sleep(EVENTS_S)
+            quiet += EVENTS_S
+
+
+def _selection(request: Request) -> tuple[str, str, int, int | None, int | None]:
+    """Format, filter, and span."""
+    asked = request.query_params
+    return asked.get("format", "jsonl"), asked.get("filter", ""), *_span(request)
+
+
+def _download(name: str) -> dict[str, str]:
+    return {"content-disposition": f'attachment; filename="{name}"'}
+
 
 def _span(request: Request) -> tuple[int, int | None, int | None]:
     """Buckets, and the nanoseconds from which and to which."""
@@ -193,9 +280,9 @@ async def wrong(_request: Request, error: Exception) -> Response:
     return refusal(400, str(error))
 
 
-async def answer(request: Request, function: Callable[[Work], Any]) -> Any:
+async def answer(request: Request, function: Callable[[Work], Any], seconds: float = MOST_SECONDS) -> Any:
     """What a function gives, in a thread; given up when the browser does not wait for it any more. Raises Cancelled."""
-    work = Work()
+    work = Work(seconds)
     task = asyncio.ensure_future(run_in_threadpool(function, work))
     try:
         while not task.done():

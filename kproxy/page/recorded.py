@@ -59,7 +59,7 @@ class Recorded(Store):
         super().__init__()
         self.name = ", ".join(source.name for source in sources)
         self.blocks = Blocks(most, spill)
-        self._sources = sources
+        self.sources = list(sources)
         self._options = options
         self._database = Database([], memory=MEMORY)
         self._writer = self._database.connection.cursor()
@@ -123,7 +123,7 @@ class Recorded(Store):
         output = _Output(self.blocks, self._writer, self._published)
         try:
             with Run(self._options, [output]) as run:
-                for path in self._sources:
+                for path in self.sources:
                     with open_input(path) as source:
                         self._read(run.read(source), source)
                     self.damages = list(run.damages)

@@ -8,6 +8,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -78,6 +79,7 @@ class Store(ABC):
     """The exchanges of one or several sources. Any thread may ask."""
 
     name = ""
+    sources: Sequence[Path] = ()
     live = False
     size = 0  # bytes kept in memory
     first = 1  # number of the first exchange

@@ -17,10 +17,11 @@ from kproxy.output.tables.contracts import EXCHANGES
 from kproxy.output.times import render_instant
 from kproxy.page.blocks import Item
 from kproxy.page.columns import COLUMNS, Column
-from kproxy.page.store import Store
+from kproxy.page.store import Index, Store
 
 if TYPE_CHECKING:
     import duckdb
+    import pyarrow
 
 MEMORY = "192MB"  # that DuckDB may use, and as much again for the analyses
 ENDS = frozenset({"connection", "client", "broker"})  # columns that only the table connections has
@@ -55,7 +56,7 @@ class Tabled(Store):
         import duckdb  # noqa: PLC0415 - heavy, and an extra
 
         self.name = ", ".join(directory.name or str(directory) for directory in directories)
-        self._directories = list(directories)
+        self.sources = list(directories)
         self._database: Database | None = None
         self._opening = threading.Lock()
         self._connection = duckdb.connect(config=SAFE)
@@ -72,7 +73,7 @@ class Tabled(Store):
         """See Store. Opened when the first analysis is asked for."""
         with self._opening:
             if self._database is None:
-                self._database = Database(self._directories, memory=MEMORY)
+                self._database = Database(self.sources, memory=MEMORY)
             return self._database
 
     def cursor(self) -> "duckdb.DuckDBPyConnection":
@@ -142,6 +143,16 @@ class Tabled(Store):
         if set(missing) <= {"request", "response"}:
             return f"these tables do not have {missing[0]}: decode with --bodies, or open the capture"
         return f"tables do not have {' and '.join(missing)}: open the capture, or its decoded log"
+
+    def keys(self, chosen: Index) -> "pyarrow.Table":
+        """What other tables know exchanges by: connection_id and exchange of the chosen ones."""
+        with self.cursor() as cursor:
+            only = self.register(cursor, chosen)
+            every = " UNION ALL BY NAME ".join(
+                f"SELECT connection_id, exchange, file_row_number + {file.first} AS number FROM {_reader(file)}"
+                for file in self._files
+            )
+            return cursor.sql(f"SELECT e.connection_id, e.exchange FROM ({every}) e WHERE true{only}").to_arrow_table()
 
     def close(self) -> None:
         """See Store."""

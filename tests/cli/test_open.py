@@ -30,6 +30,10 @@ def test_it_serves_until_it_is_interrupted() -> None:
             cookie = str(answer.headers["Set-Cookie"]).partition(";")[0]
             connection.request("GET", "/page/api/source", headers={"Cookie": cookie})
             assert ORDERS.name in connection.getresponse().read().decode()
+            connection.request("GET", "/page/api/events", headers={"Cookie": cookie})
+            events = connection.getresponse()
+            assert events.readline() == b"event: rows\n"
+            assert events.readline().startswith(b'data: {"exchanges":')
             connection.close()
         finally:
             process.send_signal(signal.SIGINT)

@@ -37,3 +37,21 @@ def test_activity_heat_map_and_analyses(page: Browser) -> None:
     assert page.get(f"/page/api/analyses/{names[0]}").json()["id"] == names[0]
     assert page.get("/page/api/analyses/none").status_code == 404
     assert page.get("/page/api/activity", params={"fromNs": "yesterday"}).status_code == 400
+
+
+def test_compare_complete_and_command(page: Browser) -> None:
+    assert page.get("/page/api/compare", params={"a": 1, "b": 1}).json()["differences"] == []
+    assert page.get("/page/api/compare", params={"a": 1, "b": 999}).status_code == 404
+    found = page.get("/page/api/complete", params={"text": "latenc", "cursor": 6}).json()
+    assert (found["from"], found["to"], found["choices"][0]["text"]) == (0, 6, "latencyMs")
+    assert page.get("/page/api/command", params={"filter": "apiKey == 3"}).json()["command"].startswith("kproxy decode")
+
+
+def test_exports(page: Browser) -> None:
+    lines = page.get("/page/api/export", params={"format": "jsonl", "filter": "apiKey == 3"})
+    assert len(lines.text.splitlines()) == sum(line["apiKey"] == 3 for line in decoded(ORDERS))
+    assert "attachment" in lines.headers["content-disposition"]
+    packets = page.get("/page/api/export", params={"format": "pcapng", "filter": "apiKey == 3"})
+    assert packets.content[:4] == b"\x0a\x0d\x0d\x0a" and "exchanges.pcapng" in packets.headers["content-disposition"]
+    wrong = page.get("/page/api/export", params={"format": "pcapng", "filter": "apiKey =="})
+    assert (wrong.status_code, wrong.json()["column"]) == (400, 10)

@@ -1,0 +1,155 @@
+"""What may stand at a place of a filter: names, functions, fields of bodies, values that the source has."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec import Struct
+
+from kproxy.page.columns import COLUMNS
+from kproxy.page.condition_parts import Token, tokens_of
+from kproxy.page.names import NAMES
+from kproxy.page.store import Store
+from kproxy.page.work import Work
+from kproxy.protocol import request_message, response_message
+from kproxy.protocol.facts import Field, facts
+
+MOST = 50  # choices
+MOST_VALUES = 30
+LONGEST = 4_000
+WORD = re.compile(r"[A-Za-z_]\w*\Z")
+OPEN_TEXT = re.compile(r"""(["'])((?:\\.|(?!\1)[^\\])*)\Z""")  # a literal that is being written
+COMPARED = re.compile(r"([A-Za-z_]\w*)\s*(?:==|!=|in\s*\[[^\]]*)\s*\Z")
+API = re.compile(r"""apiName\s*==\s*["'](\w+)["']""")
+OF_TEXTS = {
+    "contains": "whether it has this text in it",
+    "startsWith": "whether it begins so",
+    "endsWith": "whether it ends so",
+    "matches": "whether a regular expression (RE2) matches a part of it",
+    "size": "number of its characters",
+}
+OF_LISTS = {
+    "exists": "exists(e, condition): whether any element meets it",
+    "all": "all(e, condition): whether all elements meet it",
+    "filter": "filter(e, condition): the elements that meet it",
+    "size": "number of its elements",
+}
+OF_ERRORS = {"code": "number of the error", "name": "Kafka's name of the error", "path": "where in the response"}
+FUNCTIONS = {"size": "size(x): of a text or a list", "has": "has(x.y): whether there is such a field"}
+
+
+class Choice(Struct, frozen=True):
+    """What may be written."""
+
+    text: str
+    meaning: str
+
+
+def complete(store: Store, work: Work, text: str, cursor: int) -> dict[str, Any]:
+    """The answer of /page/api/complete; *cursor* and the places in it count UTF-16 units, as browsers do. Raises Cancelled."""
+    before = text.encode("utf-16-le", "surrogatepass")[: 2 * max(cursor, 0)].decode("utf-16-le", "replace")[:LONGEST]
+    start, choices = _choices(store, work, before)
+    at = len(before[:start].encode("utf-16-le", "surrogatepass")) // 2
+    return {"from": at, "to": cursor, "choices": [{"text": one.text, "meaning": one.meaning} for one in choices[:MOST]]}
+
+
+def _choices(store: Store, work: Work, before: str) -> tuple[int, list[Choice]]:
+    """Where what is being written begins, and what it may become."""
+    tokens = tokens_of(before)
+    quoted = OPEN_TEXT.search(before) if _is_open(tokens) else None
+    if quoted is not None:
+        compared = COMPARED.search(before[: quoted.start()])
+        found = _values(store, work, compared[1], quoted[2]) if compared else []
+        return quoted.start(), [Choice(f'"{value}"', f"{count:,} exchanges") for value, count in found]
+    word = WORD.search(before)
+    start, beginning = (word.start(), word[0]) if word else (len(before), "")
+    prefix = before[:start].rstrip()
+    if prefix.endswith("."):
+        known = dict(_members(prefix[:-1].rstrip(), before))
+    elif (compared := COMPARED.search(prefix)) is not None and not beginning:
+        return start, [
+            Choice(f'"{value}"', f"{count:,} exchanges") for value, count in _values(store, work, compared[1], "")
+        ]
+    else:
+        known = {name: f"{kind}: {meaning}" for name, (kind, meaning) in NAMES.items()} | FUNCTIONS
+    return start, _beginning_with(beginning, known)
+
+
+def _is_open(tokens: tuple[Token, ...]) -> bool:
+    """Whether a text literal has begun and not ended: its quote stands alone."""
+    return any(token.kind == "sign" and token.text in "\"'" for token in tokens)
+
+
+def _beginning_with(beginning: str, known: dict[str, str]) -> list[Choice]:
+    """Those that begin so come first, then those that have it in them."""
+    low = beginning.lower()
+    starting = [name for name in known if name.lower().startswith(low)]
+    inside = [name for name in known if low in name.lower() and name not in starting]
+    return [Choice(name, known[name]) for name in starting + inside if name != beginning]
+
+
+def _members(owner: str, before: str) -> Iterator[tuple[str, str]]:
+    """What may stand behind ``owner.``"""
+    last = WORD.search(owner)
+    name = last[0] if last else ""
+    path = _path(owner)
+    if name == "errors":
+        yield from OF_LISTS.items()
+    elif re.search(rf"errors\s*\.\s*\w+\s*\(\s*{name}\s*,", before) and name:
+        yield from OF_ERRORS.items()
+    elif path and path[0] in ("request", "response"):
+        yield from _fields(path, API.search(before))
+    elif name in NAMES and NAMES[name][0] == "text":
+        yield from OF_TEXTS.items()
+    else:
+        yield from (OF_TEXTS | OF_LISTS).items()
+
+
+def _path(owner: str) -> list[str]:
+    """``request.topics[0].name`` -> request, topics, name."""
+    found = re.search(r"((?:[A-Za-z_]\w*(?:\[\d+\])?\.)*[A-Za-z_]\w*(?:\[\d+\])?)\Z", owner)
+    return [re.sub(r"\[\d+\]", "", part) for part in found[1].split(".")] if found else []
+
+
+def _fields(path: list[str], api: re.Match[str] | None) -> Iterator[tuple[str, str]]:
+    """Fields of bodies below a path: of the API that the filter names, or of all."""
+    of: dict[str, list[str]] = {}
+    is_array = False
+    for key, known in facts().apis.items():
+        if api is not None and known.name != api[1]:
+            continue
+        message = request_message(key) if path[0] == "request" else response_message(key)
+        for layout in message.layouts if message is not None else ():
+            fields: tuple[Field, ...] = layout.fields
+            for step in path[1:]:
+                inner = next((one for one in fields if one.json_name == step), None)
+                fields = inner.fields if inner is not None else ()
+                is_array |= inner is not None and inner.is_array
+            for one in fields:
+                apis = of.setdefault(one.json_name, [])
+                if known.name not in apis:
+                    apis.append(known.name)
+    if is_array:
+        yield from OF_LISTS.items()
+    for name in sorted(of, key=lambda name: (-len(of[name]), name)):
+        yield name, f"of {', '.join(of[name][:3])}" + (f" and {len(of[name]) - 3} more" if len(of[name]) > 3 else "")
+
+
+def _values(store: Store, work: Work, name: str, part: str) -> list[tuple[str, int]]:
+    """Values of a text column that have a text in them, the most frequent first."""
+    column = COLUMNS.get(name)
+    if column is None or column.type != "text" or not column.in_log:
+        return []
+    with store.cursor() as cursor, work.ended_by(cursor.interrupt):
+        rows = cursor.execute(
+            f"SELECT {column.sql}, count(*) FROM {store.rows([name])} WHERE {column.sql} IS NOT NULL"
+            f" AND contains(lower({column.sql}), lower($part)) GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT {MOST_VALUES}",
+            {"part": part},
+        ).fetchall()
+    return [(_as_literal(value), count) for value, count in rows]
+
+
+def _as_literal(value: str) -> str:
+    """What stands between the quotes of a CEL literal."""
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+    return "".join(char if char.isprintable() else f"\\U{ord(char):08x}" for char in escaped)

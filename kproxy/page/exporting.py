@@ -1,0 +1,140 @@
+"""Selections as files, and as a command for a terminal.
+
+Lines of the decoded log are those that are kept. Packets and tables are written by ``kproxy decode`` in a process of its own,
+from the same sources with the same condition; of tables, by DuckDB.
+"""
+
+import shlex
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from kproxy.errors import UsageError
+from kproxy.output.tables import TABLES, schema_of
+from kproxy.output.tables.parquet import ParquetDirectory
+from kproxy.output.times import render_instant
+from kproxy.page.filtering import Filter
+from kproxy.page.recorded import Recorded
+from kproxy.page.store import Store
+from kproxy.page.tables import Tabled
+from kproxy.page.work import Work
+
+FORMATS = {  # format -> options of kproxy decode, name of the file
+    "jsonl": (("--format", "jsonl"), "exchanges.jsonl"),
+    "pcapng": (("--format", "pcapng"), "exchanges.pcapng"),
+    "pcapng-anonymized": (("--format", "pcapng", "--anonymize"), "anonymized.pcapng"),
+    "parquet": (("--format", "parquet"), "tables"),
+}
+MOST_SECONDS = 3600.0
+NUMBERS = 2_000  # lines at a time
+
+
+def command(store: Store, form: str, condition: str, start: int | None = None, end: int | None = None) -> str:
+    """What to type for a selection. Raises UsageError for a format that there is not; FilterError."""
+    options, name = _options(form)
+    if isinstance(store, Tabled):
+        directories = " ".join(shlex.quote(str(path)) for path in store.sources)
+        return f"kproxy sql {directories} 'FROM exchanges'"
+    where = _condition(condition, start, end)
+    output = [] if form == "jsonl" else ["-o", name]
+    words = ["kproxy", "decode", *options, *(["--where", where] if where else []), *output, *map(str, store.sources)]
+    line = " ".join(map(shlex.quote, words))
+    return f"{line} > {name}" if form == "jsonl" else line
+
+
+def lines(store: Store, work: Work, condition: str, start: int | None, end: int | None) -> Iterator[bytes]:
+    """The lines of a selection. Raises UsageError, FilterError, Cancelled: when it is called, not when it is iterated."""
+    if not isinstance(store, Recorded):
+        raise UsageError("tables have no lines of the decoded log: take parquet")
+    where = _condition(condition, start, end)
+    chosen = store.selected(work, where)
+    numbers: Any = range(store.first, store.last + 1) if chosen is None else chosen.numbers
+
+    def read() -> Iterator[bytes]:
+        for at in range(0, len(numbers), NUMBERS):
+            some = numbers[at : at + NUMBERS]
+            for line in store.lines(list(some) if isinstance(some, range) else some.to_pylist(), []):
+                yield line if line.endswith(b"\n") else line + b"\n"
+
+    return read()
+
+
+def write(
+    store: Store, work: Work, form: str, condition: str, start: int | None, end: int | None, folder: Path
+) -> Path:
+    """Write a selection into a folder; the file. Raises UsageError, FilterError, Cancelled."""
+    options, name = _options(form)
+    where = _condition(condition, start, end)
+    target = folder / name
+    if isinstance(store, Tabled):
+        if form != "parquet":
+            raise UsageError("tables have no bytes: take parquet")
+        _write_tables(store, work, where, target)
+        return _packed(target)
+    if any(not path.is_file() for path in store.sources):
+        raise UsageError("a pipe was read, which cannot be read again: take jsonl")
+    if where:
+        Filter(where)
+    words = [
+        "decode",
+        "-q",
+        *options,
+        *(["--where", where] if where else []),
+        "-o",
+        str(target),
+        *map(str, store.sources),
+    ]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "kproxy", *words], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    )
+    with process, work.ended_by(process.kill):
+        _, said = process.communicate()
+        work.check()
+    if process.returncode not in (0, 3) or not target.exists():  # 3: a source is damaged, as the page says
+        raise UsageError(f"it could not be written: {said.decode('utf-8', 'replace').strip()[:300]}")
+    return _packed(target) if target.is_dir() else target
+
+
+def _options(form: str) -> tuple[tuple[str, ...], str]:
+    if form not in FORMATS:
+        raise UsageError(f"format is one of {', '.join(FORMATS)}")
+    return FORMATS[form]
+
+
+def _condition(condition: str, start: int | None, end: int | None) -> str:
+    """The condition, and that the request came within the span."""
+    parts = [f"({condition})"] if condition.strip() else []
+    parts += [] if start is None else [f'requestAt >= "{render_instant(start)}"']
+    parts += [] if end is None else [f'requestAt <= "{render_instant(end)}"']
+    return condition if len(parts) == 1 and condition.strip() else " && ".join(parts)
+
+
+def _write_tables(store: Tabled, work: Work, where: str, target: Path) -> None:
+    """The rows of the chosen exchanges, of all tables that have them; connections whole."""
+    chosen = store.selected(work, where)
+    tables = [table for table in TABLES.values() if not table.optional]
+    connection = store.database.connection.cursor()
+    with connection, ParquetDirectory(target, tables) as directory, work.ended_by(connection.interrupt):
+        if chosen is not None:
+            connection.register("page_exported", store.keys(chosen))
+        for table in tables:
+            of_exchange = {"connection_id", "exchange"} <= {column.name for column in table.columns}
+            only = (
+                " SEMI JOIN page_exported USING (connection_id, exchange)" if of_exchange and chosen is not None else ""
+            )
+            rows = connection.sql(f"FROM {table.name}{only}").to_arrow_table().cast(schema_of(table))
+            for batch in rows.to_batches(max_chunksize=65_536):
+                directory.write(table, batch)
+
+
+def _packed(directory: Path) -> Path:
+    """The directory as one file; Parquet is compressed already."""
+    packed = directory.with_suffix(".zip")
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_STORED) as archive:
+        for path in sorted(directory.rglob("*")):
+            if path.is_file():
+                archive.write(path, path.relative_to(directory.parent))
+    return packed

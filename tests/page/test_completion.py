@@ -1,0 +1,66 @@
+"""Completion of filters."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from kproxy.page.completion import complete
+from kproxy.page.filtering import Filter
+from kproxy.page.recorded import Recorded
+from kproxy.page.work import Work
+from tests.page.asking import opened
+from tests.page.test_tables import CAPTURE
+
+
+@pytest.fixture(scope="module")
+def store() -> Iterator[Recorded]:
+    with opened(CAPTURE) as found:
+        yield found
+
+
+def choices(store: Recorded, text: str) -> tuple[str, list[str]]:
+    """What is replaced of the text before |, and by what."""
+    at = text.index("|")
+    found = complete(store, Work(), text.replace("|", ""), at)
+    return text[found["from"] : at], [one["text"] for one in found["choices"]]
+
+
+@pytest.mark.parametrize(
+    ("text", "replaced", "first"),
+    [
+        ("api|", "api", "apiKey"),
+        ("true && lat|", "lat", "latencyMs"),
+        ("apiKey == 3 || |", "", "event"),
+        ("clientId.st|", "st", "startsWith"),
+        ("errors.ex|", "ex", "exists"),
+        ("errors.exists(e, e.|", "", "code"),
+        ('apiName == "JoinGroup" && request.prot|', "prot", "protocolType"),
+        ("request.topics[0].partit|", "partit", "partitions"),
+        ('apiName == "Join|', '"Join', '"JoinGroup"'),
+        ("apiName == |", "", '"Heartbeat"'),
+        ('apiName in ["Fetch", "jo|', '"jo', '"JoinGroup"'),
+        ("😀 api| 😀", "api", "apiKey"),
+    ],
+)
+def test_what_may_stand_there(store: Recorded, text: str, replaced: str, first: str) -> None:
+    if text.startswith("😀"):
+        found = complete(store, Work(), "😀 api", 6)  # a browser counts two units for it
+        assert (found["from"], found["to"], found["choices"][0]["text"]) == (3, 6, first)
+        return
+    before, found_texts = choices(store, text)
+    assert before == replaced
+    assert first in found_texts[:8] if first != '"Heartbeat"' else first in found_texts
+
+
+def test_chosen_values_make_a_filter(store: Recorded) -> None:
+    _, texts = choices(store, "clientId == |")
+    assert texts
+    for text in texts:
+        chosen = store.selected(Work(), Filter(f"clientId == {text}").condition)
+        assert chosen is not None and len(chosen) > 0
+
+
+@pytest.mark.parametrize("text", ["", '"', "'''", "a.b.c.", ")))", "\\", "request.", "\ud800", "x" * 9_000, "[" * 500])
+def test_nothing_is_too_odd(store: Recorded, text: str) -> None:
+    for cursor in (0, len(text), 10**6):
+        assert len(complete(store, Work(), text, cursor)["choices"]) <= 50

@@ -1,0 +1,113 @@
+"""Selections as files: what kproxy decode writes for the same condition."""
+
+import shlex
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pyarrow.parquet as pq
+import pytest
+
+from kproxy.errors import UsageError
+from kproxy.page import exporting
+from kproxy.page.filtering import FilterError
+from kproxy.page.recorded import Recorded
+from kproxy.page.tables import Tabled
+from kproxy.page.work import Work
+from tests.page.asking import opened
+from tests.page.test_tables import CAPTURE, decoded_tables
+
+CONDITION = 'apiName == "JoinGroup" && latencyMs > 1.0'
+
+
+@pytest.fixture(scope="module")
+def store() -> Iterator[Recorded]:
+    with opened(CAPTURE) as found:
+        yield found
+
+
+def decode(*words: str) -> bytes:
+    return subprocess.run(
+        [sys.executable, "-m", "kproxy", "decode", "-q", *words, str(CAPTURE)], capture_output=True, check=True
+    ).stdout
+
+
+@pytest.mark.parametrize("condition", ["", CONDITION])
+def test_lines(store: Recorded, condition: str) -> None:
+    found = list(exporting.lines(store, Work(), condition, None, None))
+    where = ["--where", condition] if condition else []
+    expected = [line + b"\n" for line in decode("--format", "jsonl", *where).splitlines()]
+    assert found == [line for line in expected if line.startswith(b'{"event":"exchange"')]
+
+
+def test_of_a_span_the_requests_that_came_in_it(store: Recorded) -> None:
+    first, last = store.times()
+    assert first is not None and last is not None
+    middle = (first + last) // 2
+    halves = [list(exporting.lines(store, Work(), "", *span)) for span in ((None, middle), (middle + 1, None))]
+    requests = list(exporting.lines(store, Work(), "requestAt != null", None, None))
+    assert sorted(halves[0] + halves[1]) == sorted(requests) and all(halves)
+
+
+def test_packets_are_decoded_to_the_same_exchanges(store: Recorded, tmp_path: Path) -> None:
+    written = exporting.write(store, Work(), "pcapng", CONDITION, None, None, tmp_path)
+    with opened(written) as again:
+        assert again.exchanges == len(list(exporting.lines(store, Work(), CONDITION, None, None)))
+    (tmp_path / "2").mkdir()
+    hidden = exporting.write(store, Work(), "pcapng-anonymized", CONDITION, None, None, tmp_path / "2")
+    assert b"g-range" in written.read_bytes() and b"g-range" not in hidden.read_bytes()
+
+
+def test_tables_of_a_capture_and_of_tables_are_the_same(store: Recorded, tmp_path: Path) -> None:
+    with Tabled([decoded_tables(tmp_path / "tables")]) as tables:
+        files = [
+            exporting.write(source, Work(), "parquet", CONDITION, None, None, _folder(tmp_path, name))
+            for source, name in ((store, "a"), (tables, "b"))
+        ]
+    found = []
+    for file in files:
+        with zipfile.ZipFile(file) as archive:
+            archive.extractall(file.parent)
+        found.append(
+            {name: pq.read_table(file.parent / "tables" / name) for name in ("exchanges", "group_events", "errors")}
+        )
+    for name in found[0]:
+        columns = [
+            column for column in found[0][name].column_names if column != "exchange"
+        ]  # decode numbers those that it shows
+        assert found[0][name].select(columns).equals(found[1][name].select(columns)), name
+    assert found[0]["exchanges"].num_rows == len(list(exporting.lines(store, Work(), CONDITION, None, None)))
+
+
+def _folder(parent: Path, name: str) -> Path:
+    (parent / name).mkdir()
+    return parent / name
+
+
+def test_the_command_gives_the_same(store: Recorded, tmp_path: Path) -> None:
+    condition = "clientId.contains('m') && latencyMs > 1.0"
+    typed = exporting.command(store, "jsonl", condition, None, None)
+    words = shlex.split(typed)
+    assert words[0] == "kproxy" and words[-2:] == [">", "exchanges.jsonl"]
+    done = subprocess.run([sys.executable, "-m", *words[:-2], "-q"], capture_output=True, check=True)
+    lines = [line for line in done.stdout.splitlines() if msgspec.json.decode(line)["event"] == "exchange"]
+    assert lines == [line.rstrip() for line in exporting.lines(store, Work(), condition, None, None)]
+    assert "--anonymize" in exporting.command(store, "pcapng-anonymized", "", 1, 2)
+    with Tabled([decoded_tables(tmp_path / "my tables")]) as tables:
+        assert shlex.split(exporting.command(tables, "jsonl", ""))[2] == str(tmp_path / "my tables")
+
+
+def test_what_cannot_be_exported_is_said(store: Recorded, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="format is one of"):
+        exporting.write(store, Work(), "exe", "", None, None, tmp_path)
+    with pytest.raises(FilterError):
+        exporting.write(store, Work(), "pcapng", "nonsense ==", None, None, tmp_path)
+    with Tabled([decoded_tables(tmp_path / "tables")]) as tables:
+        for form in ("pcapng", "pcapng-anonymized"):
+            with pytest.raises(UsageError, match="parquet"):
+                exporting.write(tables, Work(), form, "", None, None, tmp_path)
+        with pytest.raises(UsageError, match="parquet"):
+            exporting.lines(tables, Work(), "", None, None)
