@@ -19,6 +19,7 @@ Sending
 
     cluster.py         Cluster: addresses, nodes and versions of the new cluster; which recorded broker is which of its nodes
     link.py            Link: one connection, pipelined; answers in order, within bounds
+    routing.py         Router: which node a request goes to: the new cluster's leaders and coordinators
     preparing.py       what requests need that the recording does not bring: topics, producer ids
     order.py           Order: when a request may be sent: its time, and the answers that came before it
     player.py          Player: sends, matches answers, learns, compares

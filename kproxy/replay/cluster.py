@@ -29,6 +29,7 @@ class Topic:
 
     topic_id: str
     partitions: int
+    leaders: Mapping[int, int] = field(default_factory=dict)  # partition -> node
 
 
 @dataclass
@@ -88,7 +89,11 @@ class Cluster:
             link.abort("asked")
         self.nodes = {broker.node_id: Address(str(broker.host), broker.port) for broker in answer.brokers}
         self.topics = {
-            topic.name: Topic(topic.topic_id if version >= TOPIC_IDS else ZERO_UUID, len(topic.partitions))
+            topic.name: Topic(
+                topic.topic_id if version >= TOPIC_IDS else ZERO_UUID,
+                len(topic.partitions),
+                {one.partition_index: one.leader_id for one in topic.partitions if one.leader_id >= 0},
+            )
             for topic in answer.topics
             if topic.name and not topic.error_code
         }

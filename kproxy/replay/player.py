@@ -22,6 +22,7 @@ from kproxy.replay.plan import Plan
 from kproxy.replay.preparing import prepare
 from kproxy.replay.recording import ConnectionId, Recorded
 from kproxy.replay.result import Outcome, Result
+from kproxy.replay.routing import Router
 from kproxy.replay.versions import Encoded, Unsendable, encode_at, name_topics
 
 MOST_IN_FLIGHT = 1_000  # requests, of all connections
@@ -48,8 +49,8 @@ class Ready(NamedTuple):
 class _Way:
     """Of a recorded connection to one node."""
 
+    node: int | None = None
     link: Link | None = None
-    left: int = 0  # requests that are still to be sent
     unconfirmed: bool = False  # a request without an answer was sent, which may not have been processed yet
 
 
@@ -65,12 +66,15 @@ class Player:
     def __post_init__(self) -> None:
         recording = self.plan.recording
         self.identities = Identities(recording.names, nodes=self.plan.nodes)
-        self._ways: dict[tuple[ConnectionId, int | None], _Way] = {}
+        self._ways: dict[ConnectionId, dict[int | None, _Way]] = {}
+        self._left: dict[ConnectionId, int] = {}  # requests that are still to be sent
+        self._unconfirmed: dict[ConnectionId, list[_Way]] = {}
+        self._router = Router(self.plan, self._new_name)
         self._sessions: dict[ConnectionId, FetchSessions] = {}
         self._fetched = Fetched(lambda topic_id: recording.names.get(topic_id, topic_id), self._new_name)
         self._tasks: set[asyncio.Task[None]] = set()
         for one in self.plan.sent:
-            self._way(one).left += 1
+            self._left[one.connection] = self._left.get(one.connection, 0) + 1
 
     async def play(self) -> Result:
         """Prepare and send; on cancellation, end what was begun and raise. Raises UpstreamError before the first request."""
@@ -83,7 +87,7 @@ class Player:
                 await order.wait(recorded.sent_at)
                 while len(self._tasks) >= MOST_IN_FLIGHT:
                     await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
-                await self._confirm(but=self._way(recorded))
+                await self._confirm(but=recorded.connection)
                 task = await self._send(recorded)
                 if task is not None and recorded.answered_at is not None:
                     order.add(recorded.answered_at, task)
@@ -99,13 +103,13 @@ class Player:
 
     # Sending
 
-    def _way(self, recorded: Recorded) -> _Way:
-        return self._ways.setdefault((recorded.connection, self.plan.node(recorded)), _Way())
+    async def _way(self, recorded: Recorded, ready: Ready) -> _Way:
+        node = await self._router.node(recorded, ready.body)
+        return self._ways.setdefault(recorded.connection, {}).setdefault(node, _Way(node))
 
     async def _send(self, recorded: Recorded) -> "asyncio.Task[None] | None":
         """Send one; the task ends when its answer was compared. None: no answer will come."""
-        way = self._way(recorded)
-        way.left -= 1
+        self._left[recorded.connection] -= 1
         try:
             ready = self._prepare(recorded)
         except (Unsendable, DecodeError, EncodeError) as error:
@@ -113,12 +117,14 @@ class Player:
             return None
         self.result.note_sent(recorded, ready.encoded)
         try:
+            way = await self._way(recorded, ready)
             future = await self._put(way, recorded, ready)
         except (UpstreamError, LinkClosed) as error:
             self._note_silence(recorded, str(error))
             return None
         if future is None:
             way.unconfirmed = True
+            self._unconfirmed.setdefault(recorded.connection, []).append(way)
             self.result.note(recorded, Outcome.UNANSWERED)
             return None
         task = asyncio.get_running_loop().create_task(
@@ -148,7 +154,7 @@ class Player:
 
     async def _put(self, way: _Way, recorded: Recorded, ready: Ready) -> "asyncio.Future[bytes] | None":
         if way.link is None or way.link.closed is not None:
-            way.link = await self.plan.cluster.open(self.plan.node(recorded))
+            way.link = await self.plan.cluster.open(way.node)
             self.result.connections += 1
         header = recorded.request.header
         name = recorded.client_id
@@ -161,21 +167,20 @@ class Player:
             answered=is_answered(recorded.api_key, ready.body),
         )
 
-    async def _confirm(self, but: _Way | None = None) -> None:
+    async def _confirm(self, but: ConnectionId | None = None) -> None:
         """Wait until requests without answers were processed, before others follow from them on other connections.
 
         A broker processes the requests of a connection in turn, so it has when it answers a later one.
         """
-        for way in self._ways.values():
-            if not way.unconfirmed or way is but or self.plan.cluster.versions is None:
-                continue
+        for way in [one for connection, ways in self._unconfirmed.items() if connection != but for one in ways]:
             way.unconfirmed = False
-            if way.link is None:
+            if way.link is None or self.plan.cluster.versions is None:
                 continue
             try:
                 await way.link.ask(ApiKey.API_VERSIONS, 0, struct_types("ApiVersionsRequest")["ApiVersionsRequest"]())
             except (LinkClosed, DecodeError) as error:
                 self.result.notes[f"after Produce with acks=0: {error}"] += 1
+        self._unconfirmed = {one: ways for one, ways in self._unconfirmed.items() if one == but}
 
     # Answers
 
@@ -189,8 +194,17 @@ class Player:
             self.result.note_trouble(recorded, f"an answer that cannot be decoded: {error}")
         else:
             self._compare(recorded, ready, answer)
-        if way.left == 0 and way.link is not None and not way.link.in_flight and not way.unconfirmed:
-            way.link.abort("its last request was answered")
+        self._close_if_last(recorded.connection)
+
+    def _close_if_last(self, connection: ConnectionId) -> None:
+        """Close the links of a recorded connection that has no requests left."""
+        ways = self._ways.get(connection, {}).values()
+        if self._left[connection] or any(way.unconfirmed or (way.link and way.link.in_flight) for way in ways):
+            return
+        for way in ways:
+            if way.link is not None:
+                way.link.abort("its last request was answered")
+        self._ways.pop(connection, None)
 
     async def _answer(self, way: _Way, recorded: Recorded, ready: Ready, future: "asyncio.Future[bytes]") -> Any:
         """The answer decoded; asked again while the new cluster is not ready and the recorded one was."""
@@ -202,6 +216,8 @@ class Player:
                 return answer
             self.result.repeated += 1
             await asyncio.sleep(RETRY_S)
+            await self._router.renew()
+            way = await self._way(recorded, ready)
             again = await self._put(way, recorded, ready)
             assert again is not None
             future = again
@@ -308,6 +324,6 @@ class Player:
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks)
-        for way in self._ways.values():
+        for way in (way for ways in self._ways.values() for way in ways.values()):
             if way.link is not None:
                 way.link.abort("the replay has ended")

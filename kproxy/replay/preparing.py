@@ -60,7 +60,15 @@ async def _create_topics(plan: Plan) -> None:
     body: Any = types["CreateTopicsRequest"](timeout_ms=TIMEOUT_MS)
     wanted = plan.missing_topics
     for name, partitions in wanted.items():
-        body.topics.append(types["CreatableTopic"](name=name, num_partitions=partitions, replication_factor=1))
+        topic: Any = types["CreatableTopic"](name=name, num_partitions=partitions, replication_factor=1)
+        placed = leaders_of(plan, name, partitions)
+        if placed is not None:
+            topic.num_partitions = topic.replication_factor = -1  # as the assignments say
+            topic.assignments = [
+                types["CreatableReplicaAssignment"](partition_index=number, broker_ids=[node])
+                for number, node in enumerate(placed)
+            ]
+        body.topics.append(topic)
     async with _link_to_controller(plan) as link:
         answer = await link.ask(ApiKey.CREATE_TOPICS, version, body)
     for topic in answer.topics:
@@ -72,6 +80,15 @@ async def _create_topics(plan: Plan) -> None:
             if all(name in cluster.topics and cluster.topics[name].partitions >= n for name, n in wanted.items()):
                 return
             await asyncio.sleep(RETRY_S)
+
+
+def leaders_of(plan: Plan, name: str, partitions: int) -> list[int] | None:
+    """A node for each partition that stands for its recorded leader, so that requests find their leaders; None: any will do."""
+    if len(plan.cluster.nodes) < 2:
+        return None
+    recorded = (plan.recording.leaders.get((name, number)) for number in range(partitions))
+    found = [None if node is None else plan.nodes.get(node) for node in recorded]
+    return None if None in found else [node for node in found if node is not None]
 
 
 async def _new_producer(plan: Plan, transactional_id: str | None) -> Producer:

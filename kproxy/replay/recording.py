@@ -60,6 +60,7 @@ class Recording:
     requests: list[Recorded] = field(default_factory=list)
     nodes: dict[str, int] = field(default_factory=dict)  # "host:port" -> node id, as Metadata named them
     topics: dict[str, int] = field(default_factory=dict)  # topic -> partitions
+    leaders: dict[tuple[str, int], int] = field(default_factory=dict)  # topic, partition -> node id, as it was first
     names: dict[str, str] = field(default_factory=dict)  # topic id -> topic
     damages: list[str] = field(default_factory=list)
     unframed: dict[str, int] = field(default_factory=dict)  # what else connections held, in words -> how often
@@ -206,6 +207,9 @@ class _Collector(Observer):
         for topic in answer.topics if exchange.api_key == ApiKey.METADATA else ():
             if not topic.error_code and topic.name and len(found.topics) < MOST_NAMES:
                 found.topics[topic.name] = max(len(topic.partitions), found.topics.get(topic.name, 0))
+                for one in topic.partitions if len(found.leaders) < MOST_NAMES else ():
+                    if one.leader_id >= 0:
+                        found.leaders.setdefault((topic.name, one.partition_index), one.leader_id)
 
 
 def _peek(frame: Frame | None, name: str) -> int | None:
