@@ -6,9 +6,9 @@ meaning: >-
   Which client produces to, fetches from or administers which topic. Records are those that the broker accepted, also of aborted transactions.
 columns:
   client_id: ""
-  direction: "fetch: also an idle consumer; replicate: a broker; subscribe: a group member that was assigned the topic but was not seen to fetch; none: only Metadata names the topic"
+  direction: "fetch: also an idle consumer; replicate: a broker; subscribe: a group member that was assigned the topic but was not seen to fetch; join: a member of a group that is not one of consumers, such as Kafka Connect's workers; none: only Metadata names the topic"
   topic: ""
-  groups: groups by which the client reads the topic
+  groups: groups by which the client reads the topic, that it joins or administers
   records: accepted or fetched
   bytes: of the record batches, as on the wire
   topic_use: what all clients together do with the topic, as far as seen here
@@ -138,6 +138,19 @@ groups AS (
   FROM memberships
   GROUP BY cluster, client, topic
 ),
+others AS (  -- members of groups that share out something else than partitions
+  SELECT
+    k.cluster,
+    c.client,
+    sort_array(collect_set(e.group_id)) AS group_ids,
+    min(unix_micros(e.at)) AS first_micros,
+    max(unix_micros(e.at)) AS last_micros
+  FROM group_events e
+  JOIN clients c ON c.connection_id = e.connection_id
+  JOIN connection_clusters k ON k.connection_id = e.connection_id
+  WHERE e.event IN ('join', 'sync') AND e.protocol_type <> 'consumer' AND e.protocol_type <> '' AND c.role = 'client'
+  GROUP BY k.cluster, c.client
+),
 described AS (
   SELECT k.cluster, topic, min(unix_micros(response_at)) AS first_micros, max(unix_micros(response_at)) AS last_micros
   FROM (SELECT connection_id, response_at, topic FROM exchanges LATERAL VIEW explode(described_topics) described AS topic) d
@@ -153,6 +166,8 @@ every AS (
   SELECT cluster, client, direction, topic, 0, 0, 0, first_micros, last_micros FROM administered
   UNION ALL
   SELECT cluster, client, 'subscribe', topic, 0, 0, 0, first_micros, last_micros FROM groups WHERE is_member = 1
+  UNION ALL
+  SELECT cluster, client, 'join', CAST(NULL AS STRING), 0, 0, 0, first_micros, last_micros FROM others
   UNION ALL
   SELECT cluster, CAST(NULL AS STRING), 'none', topic, 0, 0, 0, first_micros, last_micros FROM described
 ),
@@ -211,7 +226,8 @@ SELECT
     WHEN u.direction = 'replicate' THEN 'only replicated'
     ELSE 'untouched'
   END AS topic_use,
-  CASE WHEN u.direction IN ('fetch', 'subscribe') THEN g.group_ids WHEN u.direction = 'administer' THEN a.group_ids END AS groups,
+  CASE WHEN u.direction IN ('fetch', 'subscribe') THEN g.group_ids WHEN u.direction = 'administer' THEN a.group_ids WHEN u.direction = 'join' THEN j.group_ids
+  END AS groups,
   a.apis,
   u.records,
   u.refused_records,
@@ -225,6 +241,7 @@ FROM used u
 CROSS JOIN span s
 LEFT JOIN who w ON w.client = u.client
 LEFT JOIN groups g ON g.cluster = u.cluster AND g.client = u.client AND g.topic = u.topic
+LEFT JOIN others j ON j.cluster = u.cluster AND j.client = u.client AND u.direction = 'join'
 LEFT JOIN administered a
   ON a.cluster = u.cluster AND a.client = u.client AND a.direction = u.direction AND u.direction = 'administer' AND coalesce(a.topic, '') = coalesce(u.topic, '')
 WHERE (u.direction <> 'none' OR u.rows_of_it = 1)

@@ -18,6 +18,7 @@ _ARTIFACTS = (
     ("org.apache.kafka", "kafka-tools", None),
     ("org.slf4j", "slf4j-simple", "1.7.36"),
 )
+_CONNECT = (("org.apache.kafka", "connect-runtime", None), ("org.apache.kafka", "connect-file", None))
 _STREAMS = ("org.apache.kafka", "kafka-streams", None)  # apart: RocksDB comes with it, larger than all the rest
 
 
@@ -37,11 +38,11 @@ def missing() -> str | None:
     return None
 
 
-def _project(release: str, *, streams: bool) -> str:
+def _project(release: str, more: Sequence[tuple[str, str, str | None]]) -> str:
     dependencies = "".join(
         f"<dependency><groupId>{group}</groupId><artifactId>{module}</artifactId>"
         f"<version>{version or release}</version></dependency>"
-        for group, module, version in (*_ARTIFACTS, *([_STREAMS] if streams else []))
+        for group, module, version in (*_ARTIFACTS, *more)
     )
     return (
         '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion><groupId>kproxy</groupId>'
@@ -50,15 +51,16 @@ def _project(release: str, *, streams: bool) -> str:
 
 
 @cache
-def jars(release: str, *, streams: bool = False) -> Path:
-    """The directory with everything that `java -cp 'DIRECTORY/*'` needs of *release*, with Kafka Streams if asked for."""
-    kept = _folder() / (f"{release}-streams" if streams else release)
+def jars(release: str, *, streams: bool = False, connect: bool = False) -> Path:
+    """The directory with all that `java -cp 'DIRECTORY/*'` needs of *release*, with Kafka Streams or Connect if asked for."""
+    kept = _folder() / f"{release}{'-streams' if streams else '-connect' if connect else ''}"
+    more = (_STREAMS,) if streams else _CONNECT if connect else ()
     if kept.is_dir():
         return kept
     kept.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=kept.parent) as name:
         project = Path(name) / "pom.xml"
-        project.write_text(_project(release, streams=streams), encoding="utf-8")
+        project.write_text(_project(release, more), encoding="utf-8")
         fetched = Path(name) / "jars"
         command = ["mvn", "-q", "-B", "-f", str(project), _COPY, f"-DoutputDirectory={fetched}"]
         subprocess.run(command, check=True, timeout=_PATIENCE, stdin=subprocess.DEVNULL)
@@ -73,12 +75,27 @@ def jars(release: str, *, streams: bool = False) -> Path:
 
 
 def java(
-    release: str, main: str, *words: str, heap: str = "192m", options: Sequence[str] = (), streams: bool = False
+    release: str,
+    main: str,
+    *words: str,
+    heap: str = "192m",
+    options: Sequence[str] = (),
+    streams: bool = False,
+    connect: bool = False,
 ) -> list[str]:
     """The command that runs class *main* of *release*, or a source file; *options* are those of Java itself.
 
-    With *streams*, Kafka Streams is there too.
+    With *streams* or *connect*, Kafka Streams or Kafka Connect is there too.
     """
     quick = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", f"-Xmx{heap}"]
     logging = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
-    return ["java", *quick, *options, logging, "-cp", f"{jars(release, streams=streams)}/*", main, *words]
+    return [
+        "java",
+        *quick,
+        *options,
+        logging,
+        "-cp",
+        f"{jars(release, streams=streams, connect=connect)}/*",
+        main,
+        *words,
+    ]
