@@ -55,6 +55,19 @@ class LazyCommands(click.Group):
         assert isinstance(command, click.Command)
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As Click does it, and with the commands that were perhaps meant."""
+        name = str(args[0]) if args else ""
+        if name and not name.startswith("-") and name not in COMMANDS:
+            import difflib  # noqa: PLC0415 - only for a mistake
+
+            close = difflib.get_close_matches(name, COMMANDS)
+            meant = f" (did you mean {' or '.join(close)}?)" if close else ""
+            raise click.UsageError(f"no such command '{name}'{meant}", ctx)
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the section "Commands" of the help from the table: no command is imported."""
         with formatter.section("Commands"):

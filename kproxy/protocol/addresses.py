@@ -61,7 +61,8 @@ def parse_address(text: str, *, any_host: bool = False) -> Address:
         raise ValueError('it is not an address alone: write "host:port", without a scheme, user or password')
     host, colon, port = text.rpartition(":")
     if not colon or not port:
-        raise ValueError('it has no port: write "host:port"')
+        write = f'"host:{text}"' + (f' or ":{text}"' if any_host else "") if text.isdecimal() else '"host:port"'
+        raise ValueError(f"it has no {'host' if text.isdecimal() else 'port'}: write {write}")
     if host.startswith("["):
         host = _parse_bracketed(host)
     elif ":" in host:

@@ -17,6 +17,11 @@ FUNCTIONS = {
     *("getHours", "getMinutes", "getSeconds", "getMilliseconds"),
     *("has", "all", "exists", "exists_one", "map", "filter"),
 }
+IN_CEL = {  # what other languages write -> CEL
+    **{"=": "==", "<>": "!=", "and": "&&", "or": "||", "not": "!", "is": "==", "&": "&&", "|": "||"},
+    **{"=~": "matches(text, pattern)", "like": "matches(text, pattern)"},
+}
+TOKEN = re.compile(r"\w+|[^\w\s]+")
 POSITION = re.compile(r"<input>:(\d+):(\d+): (?:Syntax error: )?([^\n]*)")
 
 
@@ -42,6 +47,19 @@ class Expression:
         return self._program.execute(values)
 
 
+def _what_stands_there(expression: str, line: int, column: int) -> str:
+    """Why an expression is wrong at a place (both counted from 1), with what CEL has for a word of another language."""
+    lines = expression.splitlines()
+    tokens = list(TOKEN.finditer(lines[line - 1] if line <= len(lines) else ""))
+    at = next((n for n, token in enumerate(tokens) if token.end() >= column), len(tokens))
+    for token in tokens[max(at - 1, 0) : at + 1][::-1]:  # the place may be that of the word after the wrong one
+        if ours := IN_CEL.get(token[0].lower()):
+            return f"write {ours} for {token[0]}"
+    if at < len(tokens) and (token := tokens[at])[0][0] in "\"'" and expression.count(token[0][0]) % 2:
+        return f"the text that begins with {token[0][0]} has no end"
+    return f"{tokens[at][0]} cannot be here" if at < len(tokens) else "it cannot be read"
+
+
 def _compile(expression: str, about: str) -> Any:
     if not expression.strip():
         raise ValueError(f"{about} is empty; give a condition, for instance 'apiKey == 3'")
@@ -55,7 +73,7 @@ def _compile(expression: str, about: str) -> Any:
             raise ValueError(f"{about} {expression!r} is not a CEL expression: {first_sentence(error)}") from error
         line, column, what = found.groups()
         place = f"column {column}" if line == "1" else f"line {line}, column {column}"
-        what = "it ends too early" if "'<EOF>'" in what else what
+        what = "it ends too early" if "'<EOF>'" in what else _what_stands_there(expression, int(line), int(column))
         raise ValueError(f"{about} {expression!r} is wrong at {place}: {what}") from error
 
 

@@ -133,7 +133,7 @@ def test_a_closed_pipe_is_no_error() -> None:
 def test_unknown_commands_are_one_sentence() -> None:
     done = run("decoed")
     assert done.returncode == 2
-    assert done.stderr.decode().startswith("kproxy: no such command 'decoed'")
+    assert done.stderr.decode().startswith("kproxy: no such command 'decoed' (did you mean decode")
     assert done.stderr.count(b"\n") == 1
 
 

@@ -23,7 +23,7 @@ def test_the_defaults_are_right() -> None:
 @pytest.mark.parametrize(
     ("cluster", "path", "words"),
     [
-        ({"listen": "9092"}, "listen", "no port"),
+        ({"listen": "9092"}, "listen", "no host"),
         ({"bootstrap": ["b:2", "c"]}, "bootstrap[1]", '"c": it has no port'),
         ({"bootstrap": [":2"]}, "bootstrap[0]", "no host"),
         ({"bootstrap": []}, "bootstrap", "missing"),

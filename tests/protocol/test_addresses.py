@@ -38,6 +38,8 @@ def test_names(text: str, address: Address) -> None:
 
 def test_the_host_may_be_missing_where_one_listens() -> None:
     assert parse_address(":9092", any_host=True) == ("", 9092)
+    with pytest.raises(ValueError, match='no host: write "host:9092" or ":9092"'):
+        parse_address("9092", any_host=True)
     with pytest.raises(ValueError, match="no host"):
         parse_address(":9092")
 
@@ -58,6 +60,8 @@ def test_the_host_may_be_missing_where_one_listens() -> None:
         ("[kafka]:9092", "no IPv6 address"),
         ("256.1.1.1:9092", "no IPv4 address"),
         ("1.2.3:9092", "no IPv4 address"),
+        ("kafka", 'no port: write "host:port"'),
+        ("9092", 'no host: write "host:9092"$'),
         ("-kafka:9092", "no name"),
         ("a b:9092", "no name"),
         ("kafka\n:9092", "no name"),

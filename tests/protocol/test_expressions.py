@@ -17,6 +17,14 @@ def test_a_value() -> None:
     [
         (" ", "when is empty"),
         ("a ==", "is wrong at column 5: it ends too early"),
+        ("a = 1", "is wrong at column 3: write == for ="),
+        ("a <> 1", "write != for <>"),
+        ("a == 1 and a == 2", "write && for and"),
+        ("a == 1 OR a == 2", "write || for OR"),
+        ("a == 1 || not a", "write ! for not"),
+        ("clientId =~ 'x'", "write matches(text, pattern) for =~"),
+        ("clientId == 'x", "is wrong at column 13: the text that begins with ' has no end"),
+        ("a == 1 )", "is wrong at column 8: ) cannot be here"),
         ("clientid == 'x'", "nothing is called 'clientid' (column 1); did you mean clientId?"),
         (
             "size(clientId) == 1 && clientId.startWith('x')",
