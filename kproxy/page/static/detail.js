@@ -1,8 +1,9 @@
 /** One exchange: what an error means, its fields beside its bytes, its records, its text. */
 
 import { Hex } from "./hex.js";
+import { recordCount, recordTables } from "./records.js";
 import { Tree } from "./tree.js";
-import { bytes, cellText, counted, duration, named, visible } from "./text.js";
+import { bytes, counted, duration, named, visible } from "./text.js";
 import { html, nothing, render } from "./lit-html.js";
 
 const SIDES = ["request", "response"];
@@ -29,7 +30,7 @@ export class Detail {
     const tabs = [];
     if (request) tabs.push({ id: "request", title: `Request, ${bytes(request.size)}` });
     if (response) tabs.push({ id: "response", title: `Response, ${bytes(response.size)}` });
-    if (records?.length) tabs.push({ id: "records", title: counted(records.length, "record") });
+    if (records?.length) tabs.push({ id: "records", title: counted(recordCount(records), "record") });
     tabs.push({ id: "text", title: "Text" });
     return tabs;
   }
@@ -94,7 +95,7 @@ export class Detail {
 
   part() {
     if (SIDES.includes(this.tab)) return html`<div class="fields"></div><div class="hex"></div>`;
-    if (this.tab === "records") return records(this.exchange.records);
+    if (this.tab === "records") return recordTables(this.exchange.records);
     return html`${SIDES.filter((side) => this.exchange[side]?.rendered).map(
       (side) => html`<h3>${side === "request" ? "Request" : "Response"}</h3><pre>${plain(this.exchange[side].rendered)}</pre>`,
     )}`;
@@ -114,8 +115,8 @@ export class Detail {
 
   nodePointed(node, pinned) {
     if (!this.hex) return;
-    if (node && node.start !== null) this.hex.light(node.start, node.end, pinned);
-    else this.hex.light(0, 0, pinned);
+    const around = node && enclosing(this.tree.root, node);
+    this.hex.light(around?.start ?? 0, around?.end ?? 0, pinned);
   }
 
   bytePointed(offset, pinned) {
@@ -128,6 +129,21 @@ export class Detail {
     this.tree?.close();
     this.hex?.close();
   }
+}
+
+/** The node, or the innermost around it that has a place in the bytes: what was opened inside of bytes has none. */
+function enclosing(root, node) {
+  const path = pathTo(root, node) ?? [];
+  return path.findLast((one) => one.start !== null) ?? null;
+}
+
+function pathTo(root, node) {
+  if (root === node) return [root];
+  for (const child of root.children) {
+    const path = pathTo(child, node);
+    if (path) return [root, ...path];
+  }
+  return null;
 }
 
 function innermost(root, offset) {
@@ -143,14 +159,6 @@ function innermost(root, offset) {
 function meaning({ code, name, meaning: text, retriable, clients }) {
   return html`<li><b>${visible(name ?? String(code))}</b> (${code}) <bdi>${visible(text ?? "")}</bdi>
     ${retriable === true ? "Clients retry it." : retriable === false ? "Clients do not retry it." : ""} <bdi>${visible(clients ?? "")}</bdi></li>`;
-}
-
-function records(all) {
-  const names = [...new Set(all.slice(0, 500).flatMap((one) => Object.keys(one)))];
-  return html`<div class="rows" tabindex="0" role="region" aria-label="Records"><table>
-    <thead><tr>${names.map((name) => html`<th scope="col">${visible(name)}</th>`)}</tr></thead>
-    <tbody>${all.slice(0, 500).map((one) => html`<tr>${names.map((name) => html`<td class="mono"><bdi>${visible(cellText(one[name]))}</bdi></td>`)}</tr>`)}</tbody>
-  </table></div>${all.length > 500 ? html`<p class="note">and ${counted(all.length - 500, "more")}</p>` : nothing}`;
 }
 
 /** Text of several lines: each line made safe by itself. */

@@ -31,7 +31,7 @@ def missing() -> str:
 
 
 @contextmanager
-def opened(*sources: Path, options: Sequence[str] = ()) -> Iterator[str]:
+def opened(*sources: Path, options: Sequence[str] = (), patience: float = PATIENCE) -> Iterator[str]:
     """``kproxy open`` of them; gives the address that it prints."""
     command = [sys.executable, "-m", "kproxy", "open", "--no-browser", *options, *map(str, sources)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -40,7 +40,7 @@ def opened(*sources: Path, options: Sequence[str] = ()) -> Iterator[str]:
             line = process.stdout.readline()
             assert " is at http://" in line, line
             address = line.rsplit(" ", 1)[1].strip()
-            eventually(lambda: read_whole(address), patience=PATIENCE, what="the source is read")
+            eventually(lambda: read_whole(address), patience=patience, what="the source is read")
             yield address
         finally:
             process.terminate()
