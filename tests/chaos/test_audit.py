@@ -304,8 +304,18 @@ def under_kills(proxy: Proxy, counting: Counting, folder: Path, kills: list[Call
             clients.reach(len(clients.well) + random.randrange(20, 80))
             kill(proxy)
         clients.reach(len(clients.well) + 20)
+
+    def all_totals() -> list[Totals]:
+        return [totals(folder, worker) for worker in range(proxy.config["workers"])]
+
+    # A worker that was killed last counts what it had in flight when the next one opens its file; the others may answer before
+    eventually(
+        lambda: all(each.seen == each.written + each.dropped for each in all_totals()),
+        what="all workers have opened their files again",
+        patience=120,
+    )
     proxy.stop(patience=60)
-    found = [totals(folder, worker) for worker in range(proxy.config["workers"])]
+    found = all_totals()
     for each in found:
         assert each.seen == each.written + each.dropped
         assert len(each.numbers) == len(set(each.numbers)) == each.written

@@ -38,29 +38,25 @@ def missing() -> str | None:
     return None
 
 
-def _project(release: str, more: Sequence[tuple[str, str, str | None]]) -> str:
+def folder_of(name: str) -> Path:
+    """Where the jars of that name are kept, whether they are there or not."""
+    return _folder() / name
+
+
+def fetch(kept: Path, artifacts: Sequence[tuple[str, str, str]]) -> None:
+    """Have Maven put artifacts (group, name, version) and what they need into the directory *kept*."""
     dependencies = "".join(
-        f"<dependency><groupId>{group}</groupId><artifactId>{module}</artifactId>"
-        f"<version>{version or release}</version></dependency>"
-        for group, module, version in (*_ARTIFACTS, *more)
+        f"<dependency><groupId>{group}</groupId><artifactId>{module}</artifactId><version>{version}</version></dependency>"
+        for group, module, version in artifacts
     )
-    return (
-        '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion><groupId>kproxy</groupId>'
-        f"<artifactId>broker</artifactId><version>1</version><dependencies>{dependencies}</dependencies></project>\n"
-    )
-
-
-@cache
-def jars(release: str, *, streams: bool = False, connect: bool = False) -> Path:
-    """The directory with all that `java -cp 'DIRECTORY/*'` needs of *release*, with Kafka Streams or Connect if asked for."""
-    kept = _folder() / f"{release}{'-streams' if streams else '-connect' if connect else ''}"
-    more = (_STREAMS,) if streams else _CONNECT if connect else ()
-    if kept.is_dir():
-        return kept
     kept.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=kept.parent) as name:
         project = Path(name) / "pom.xml"
-        project.write_text(_project(release, more), encoding="utf-8")
+        project.write_text(
+            '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion><groupId>kproxy</groupId>'
+            f"<artifactId>broker</artifactId><version>1</version><dependencies>{dependencies}</dependencies></project>\n",
+            encoding="utf-8",
+        )
         fetched = Path(name) / "jars"
         command = ["mvn", "-q", "-B", "-f", str(project), _COPY, f"-DoutputDirectory={fetched}"]
         subprocess.run(command, check=True, timeout=_PATIENCE, stdin=subprocess.DEVNULL)
@@ -71,6 +67,15 @@ def jars(release: str, *, streams: bool = False, connect: bool = False) -> Path:
         except OSError:
             if not kept.is_dir():
                 raise
+
+
+@cache
+def jars(release: str, *, streams: bool = False, connect: bool = False) -> Path:
+    """The directory with all that `java -cp 'DIRECTORY/*'` needs of *release*, with Kafka Streams or Connect if asked for."""
+    kept = folder_of(f"{release}{'-streams' if streams else '-connect' if connect else ''}")
+    more = (_STREAMS,) if streams else _CONNECT if connect else ()
+    if not kept.is_dir():
+        fetch(kept, [(group, module, version or release) for group, module, version in (*_ARTIFACTS, *more)])
     return kept
 
 
