@@ -3,9 +3,11 @@
 import json
 import os
 import signal
+import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from tests.interop.clients import Java, Librdkafka
 from tests.support.kafka.brokers import PASSWORD, USER, Cluster
 from tests.support.kafka.fixtures import Entrance
-from tests.support.kafka.jars import NEWEST
+from tests.support.kafka.jars import NEWEST, java
 from tests.support.kafka.processes import children, command_line, eventually
 from tests.support.kafka.proxies import Proxy
 from tests.support.kafka.proxies import cluster as virtual_cluster
@@ -276,6 +278,62 @@ def test_mask_hides_fields_from_consumers(behind: Behind, topic_name: str) -> No
     past, through = consumed(entrance.cluster.open, other, count), consumed(entrance.bootstrap, other, count)
     assert [record.value() for record in through] == [record.value() for record in past]
     assert b"canary19" in (consumed(entrance.cluster.open, people, count)[-1].value() or b"")
+
+
+def read_by_librdkafka(entrance: Entrance, topics: list[str], count: int, found: Path) -> None:
+    """Read the first records of topics; their values are lines of a file as soon as they are read."""
+    settings = {"bootstrap.servers": entrance.bootstrap, "group.id": topics[0], "auto.offset.reset": "earliest"}
+    consumer = Consumer({**settings, "topic.metadata.refresh.interval.ms": -1})
+    consumer.subscribe(topics)
+    with found.open("wb", buffering=0) as file:
+        while count:
+            for record in consumer.consume(count, 0.5):
+                if record.error() is None:
+                    file.write((record.value() or b"") + b"\n")
+                    count -= 1
+    consumer.close()
+
+
+def read_by_java(entrance: Entrance, topics: list[str], count: int, found: Path) -> None:
+    words = ("--bootstrap-server", entrance.bootstrap, "--include", "|".join(topics), "--from-beginning")
+    tool = "org.apache.kafka.tools.consumer.ConsoleConsumer"
+    with found.open("wb") as file:
+        subprocess.run(
+            java(entrance.release, tool, *words, "--max-messages", str(count)), stdout=file, check=True, timeout=300
+        )
+
+
+@pytest.mark.parametrize("read", [read_by_librdkafka, pytest.param(read_by_java, marks=pytest.mark.long)])
+def test_mask_begins_while_a_consumer_fetches_by_ids_that_no_response_has_named_to_it(
+    behind: Behind, topic_name: str, tmp_path: Path, read: Callable[[Entrance, list[str], int, Path], None]
+) -> None:
+    """It is told UNKNOWN_TOPIC_ID, asks for Metadata and goes on: Java's in its fetch session (KIP-227). No record is lost."""
+    entrance, found = behind(), tmp_path / "found"
+    proxy = entrance.proxy
+    assert proxy is not None
+    people, other = topics = [entrance.cluster.topic(f"{kind}-{topic_name}") for kind in ("people", "other")]
+    producer = Producer({"bootstrap.servers": entrance.cluster.open})
+
+    def produce(number: int) -> None:
+        producer.produce(people, json.dumps({"number": number, "email": "canary@example.com"}))
+        producer.produce(other, f"no JSON, {number}")
+        assert producer.flush(30) == 0
+
+    with ThreadPoolExecutor(1) as thread:
+        produce(1)
+        reading = thread.submit(read, entrance, topics, 4, found)
+        eventually(
+            lambda: found.is_file() and found.read_bytes().count(b"\n") == 2, what="what was there", patience=120
+        )
+        mask = {"use": "mask", "with": {"rules": [{"topics": ["people-*"], "fields": ["$.email"]}]}}
+        proxy.config["clusters"][0]["filters"] = [mask]
+        proxy.write()
+        eventually(lambda: "the configuration was taken" in proxy.log.read_text(), what="mask is in use")
+        produce(2)
+        reading.result(300)
+    values = found.read_text().splitlines()
+    assert sorted(value for value in values if not value.startswith("{")) == ["no JSON, 1", "no JSON, 2"]
+    assert [json.loads(value)["email"] for value in values if value.startswith("{")] == ["canary@example.com", "***"]
 
 
 def test_throttle_slows_a_client_as_a_quota_does(behind: Behind, topic_name: str) -> None:
