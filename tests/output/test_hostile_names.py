@@ -9,7 +9,7 @@ import io
 import json
 import re
 from collections import Counter
-from contextlib import redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
@@ -82,12 +82,16 @@ def check_lines(file: Path, folder: Path, count: int) -> None:
     assert all(map(is_safe, run("decode", "-q", "-v", file).decode().split("\n")))
 
 
-def queried(file: Path, query: str, form: str) -> str:
-    """What a query writes to standard output."""
+def shown(*words: object) -> bytes:
+    """What a command writes to standard output; of a report that takes long the first answer goes to standard error."""
     said = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", newline="", write_through=True)
-    with redirect_stdout(said):
-        kproxy("sql", file, query, "--format", form)
-    return said.buffer.getvalue().decode()  # type: ignore[attr-defined]
+    with redirect_stdout(said), redirect_stderr(io.StringIO()):
+        kproxy(*words)
+    return said.buffer.getvalue()  # type: ignore[attr-defined]
+
+
+def queried(file: Path, query: str, form: str) -> str:
+    return shown("sql", file, query, "--format", form).decode()
 
 
 def check_tables(file: Path, folder: Path, count: int) -> None:
@@ -108,8 +112,8 @@ def check_tables(file: Path, folder: Path, count: int) -> None:
 def check_reports(file: Path, folder: Path) -> None:
     benign = folder / "benign.pcap"
     benign.write_bytes(capture(scenes_of([b"orders"] * 20)))
-    ours = elements(run("report", "--all", "--format", "html", benign))
-    found = elements(run("report", "--all", "--format", "html", file))
+    ours = elements(shown("report", "--all", "--format", "html", benign))
+    found = elements(shown("report", "--all", "--format", "html", file))
     assert found.bad == ours.bad == []
     assert {tag for tag in found.tags if tag not in ours.tags} <= {
         "details",
@@ -126,9 +130,9 @@ def check_reports(file: Path, folder: Path) -> None:
         "code",
     }
     assert found.tags["script"] == ours.tags["script"] and found.tags["img"] == ours.tags["img"]
-    json.loads(run("report", "--all", "--format", "json", file))
-    assert all(map(is_safe, run("report", "--all", file).decode().split("\n")))
-    markdown = run("report", "--all", "--format", "markdown", file).decode()
+    json.loads(shown("report", "--all", "--format", "json", file))
+    assert all(map(is_safe, shown("report", "--all", file).decode().split("\n")))
+    markdown = shown("report", "--all", "--format", "markdown", file).decode()
     bare = re.sub(r"\\.", "", markdown)  # without what is escaped
     assert [bad for bad in ("<script", "<img", "](java", "](http://evil", "<!--") if bad in bare] == []
     check_markdown_tables(markdown)

@@ -14,6 +14,7 @@ COLOURS = [f"var(--c{number})" for number in range(1, 9)]
 MOST_NAMES = len(COLOURS)
 OTHERS = "all others"
 SHAPES = {"svg", "g", "path", "line", "rect", "text", "tspan", "circle", "defs", "clipPath", "title"}
+BEYOND_BMP = re.compile("[\U00010000-\U0010ffff]")
 NAMESPACE = re.compile(r"^\{http://www\.w3\.org/2000/svg\}")
 SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
 TEXT = {
@@ -63,8 +64,11 @@ def scaled(svg: str) -> str:
 
 
 def name_of(text: Any, limit: int = 40) -> str:
-    """A name from the traffic as text of a chart."""
-    return printable(str(text), limit) if text not in ("", None) else "(no name)"
+    """A name from the traffic as text of a chart.
+
+    Characters of two UTF-16 units become U+FFFD: where Vega cuts a label between the two, it cannot draw the chart.
+    """
+    return BEYOND_BMP.sub("\ufffd", printable(str(text), limit)) if text not in ("", None) else "(no name)"
 
 
 def most(rows: list[dict[str, Any]], key: str, value: str, count: int = MOST_NAMES - 1) -> list[str]:

@@ -54,3 +54,18 @@ def test_names_are_escaped_and_ranked() -> None:
     assert (name_of(""), name_of(None)) == ("(no name)", "(no name)")
     rows = [{"k": "a", "v": 1}, {"k": "b", "v": 2}, {"k": "a", "v": 3}, {"k": "c", "v": 2}]
     assert most(rows, "k", "v", 2) == ["a", "b"]
+
+
+@pytest.mark.parametrize("limit", [30, 37, 44])
+def test_a_label_is_cut_wherever_there_is_no_more_room(limit: int) -> None:
+    """With characters of two UTF-16 units as they are, some of these charts cannot be drawn."""
+    name = name_of("app\U0001f600" * 9)
+    spec = {
+        "data": {"values": [{"name": name, "count": 1}]},
+        "mark": "bar",
+        "encoding": {
+            "y": {"field": "name", "type": "nominal", "axis": {"labelLimit": limit}},
+            "x": {"field": "count", "type": "quantitative"},
+        },
+    }
+    assert "app\ufffd" in draw(spec, 300)
