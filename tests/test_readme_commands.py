@@ -52,6 +52,8 @@ BESIDE = {
 FAULT = (
     'kproxy run --listen :19092 --bootstrap localhost:9092 --fault "api=Produce error=NOT_LEADER_OR_FOLLOWER times=2"'
 )
+REPLAY = "kproxy replay captures/01-java-produce-consume-group.pcap --to localhost:9092"
+OPEN = "kproxy open captures/05-admin.pcap"
 OWN_FILTER = {
     "PYTHONPATH=. kproxy check kproxy.yaml",
     "PYTHONPATH=. kproxy run -c kproxy.yaml --reload-filters",
@@ -69,12 +71,12 @@ MENTIONED = {
 }  # no command to paste
 ALONE = sorted(
     {line for line in (*IN_BLOCKS, *IN_TEXT) if line.startswith("kproxy ") and not PLACEHOLDER.search(line)}
-    - {RUN, FAULT, *BESIDE, *DEMO, *SPARK, *MENTIONED}
+    - {RUN, FAULT, REPLAY, OPEN, *BESIDE, *DEMO, *SPARK, *MENTIONED}
 )
 
 
 def test_no_command_is_left_out() -> None:
-    covered = {RUN, FAULT, *BESIDE, *OWN_FILTER, *ELSEWHERE, *INSTALLS, *SPARK, *DEMO, *MENTIONED, *ALONE}
+    covered = {RUN, FAULT, REPLAY, OPEN, *BESIDE, *OWN_FILTER, *ELSEWHERE, *INSTALLS, *SPARK, *DEMO, *MENTIONED, *ALONE}
     others = {line for line in (*IN_BLOCKS, *IN_TEXT) if line not in covered and not PLACEHOLDER.search(line)}
     assert {line for line in others if not line.startswith("python -m tests.bench.")} == set()
     assert covered <= {*IN_BLOCKS, *IN_TEXT}
@@ -198,6 +200,26 @@ def test_a_fault_on_the_command_line(broker: str, tmp_path: Path) -> None:
         assert produce(proxy.listen, "readme-faults", 1) == [None]
         (fired,) = (each for each in json.loads(proxy.get("/filters"))["counts"] if each["event"] == "fired")
         assert fired["count"] == 2
+
+
+@pytest.mark.usefixtures("checkout")
+def test_a_replay_says_what_it_would_do(broker: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert kproxy(*shlex.split(REPLAY.replace(BOOTSTRAP, broker))[1:]) == 0
+    assert "nothing was sent" in capsys.readouterr().out.lower()
+
+
+def test_a_capture_in_the_browser(checkout: Path) -> None:
+    pytest.importorskip("duckdb")
+    words = [sys.executable, "-m", "kproxy", *shlex.split(OPEN)[1:], "--no-browser"]
+    process = spawn(words, checkout / "said.log", environment={"PYTHONPATH": str(ROOT)}, folder=checkout)
+    try:
+        found = eventually(lambda: re.search(r"http://\S+token=\S+", tail(checkout / "said.log")), what="its address")
+        assert found is not None
+        browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+        with browser.open(found[0], timeout=60) as page:
+            assert "kproxy" in page.read().decode()
+    finally:
+        stop(process, patience=60)
 
 
 def test_the_filter_of_ones_own_in_its_configuration(broker: str, tmp_path: Path) -> None:
