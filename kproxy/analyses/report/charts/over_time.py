@@ -6,6 +6,8 @@ from kproxy.analyses.report.charts.drawing import COLOURS, OTHERS, Span, Spec, m
 
 Row = dict[str, Any]
 MOST_MEMBERS = 40
+LETTER = 6.8  # pixels of one in a legend, in a wide font
+LEGEND_GAP = 24
 EVENTS = {
     "join": COLOURS[0],
     "sync": COLOURS[1],
@@ -124,7 +126,9 @@ def rebalances(rows: list[Row], width: int, span: Span) -> Spec | None:
     for row in rows:
         key = (row["group_id"], row["member_id"] or row["client"])
         if key not in members and len(members) < MOST_MEMBERS:
-            members[key] = f"{name_of(row['group_id'], 24)} · {_member(row, len(members) + 1)}"
+            members[key] = (
+                f"{_member(row, len(members) + 1)} · {name_of(row['group_id'], 24)}"  # where it is cut, the member stays
+            )
     values = [
         {"member": members[key], "at": row["at_ms"], "event": row["event"]}
         for row in rows
@@ -135,6 +139,7 @@ def rebalances(rows: list[Row], width: int, span: Span) -> Spec | None:
     shown = [event for event in EVENTS if any(value["event"] == event for value in values)]
     return {
         "height": {"step": 18},
+        "padding": {"left": round(width * 0.05), "right": 14, "top": 4, "bottom": 4},  # a reader's font may be wider
         "data": {"values": values},
         "mark": {"type": "point", "filled": True, "size": 45, "opacity": 0.85},
         "encoding": {
@@ -142,7 +147,7 @@ def rebalances(rows: list[Row], width: int, span: Span) -> Spec | None:
             "y": {
                 "field": "member",
                 "type": "nominal",
-                "sort": list(members.values()),
+                "sort": [members[key] for key in sorted(members, key=lambda key: key[0])],  # of a group as they came
                 "axis": {"title": None, "grid": True, "labelLimit": round(width * 0.34)},
             },
             "color": {
@@ -173,11 +178,9 @@ def _third(row: Row) -> int:
 
 
 def _colour(field: str, names: list[str], width: int) -> Spec:
-    legend = {
-        "columns": 1 if width < 500 else 3,
-        "columnPadding": 60,
-        "labelLimit": width - 40 if width < 500 else width // 3 - 30,
-    }
+    longest = max(map(len, names), default=0) * LETTER + 2 * LEGEND_GAP
+    columns = 1 if width < 500 else max(1, min(3, int(width / longest)))
+    legend = {"columns": columns, "columnPadding": 60, "labelLimit": width // columns - 2 * LEGEND_GAP}
     return {
         "field": field,
         "type": "nominal",

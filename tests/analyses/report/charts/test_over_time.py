@@ -1,5 +1,7 @@
 """Charts over time: rates, lags, latencies and events, each from rows by hand."""
 
+import pytest
+
 from kproxy.analyses.report.charts.over_time import lag, latency_heat, rebalances, traffic
 
 SPAN = (0, 10_000)
@@ -38,9 +40,31 @@ def test_each_member_has_a_line() -> None:
     spec = rebalances(rows, 860, SPAN)
     assert spec is not None
     assert [(value["member"], value["event"]) for value in spec["data"]["values"]] == [
-        ("g · c 1", "join"), ("g · c 2", "join"), ("g · c 1", "leave"),
+        ("c 1 · g", "join"), ("c 2 · g", "join"), ("c 1 · g", "leave"),
     ]  # fmt: skip
     assert spec["encoding"]["color"]["scale"]["domain"] == ["join", "leave"]
+
+
+def test_members_stand_by_their_groups_in_the_order_in_which_they_came() -> None:
+    rows = [
+        {"group_id": group, "client": client, "member_id": client, "at_ms": at, "event": "join"}
+        for at, (group, client) in enumerate((("b", "b1"), ("a", "a1"), ("b", "b2"), ("a", "a0")))
+    ]
+    spec = rebalances(rows, 860, SPAN)
+    assert spec is not None
+    assert spec["encoding"]["y"]["sort"] == ["a1 2 · a", "a0 4 · a", "b1 1 · b", "b2 3 · b"]
+
+
+@pytest.mark.parametrize(("letters", "columns"), [(5, 3), (40, 2), (60, 1), (200, 1)])
+def test_a_legend_has_as_many_columns_as_its_names_leave_room_for(letters: int, columns: int) -> None:
+    rows = [{"client": "c" * letters + str(n), "topic": "t", "at_ms": 1, "lag": 3} for n in range(2)]
+    spec = traffic([{**row, "micros": 1, "bytes": 1} for row in rows], 860, SPAN)
+    assert spec is not None
+    legend = spec["encoding"]["color"]["legend"]
+    assert legend["columns"] == (columns if letters < 40 else 2)  # names are cut to 40 letters
+    spec = lag([{**row, "topic": "t" * letters} for row in rows], 860, SPAN)
+    assert spec is not None
+    assert spec["encoding"]["color"]["legend"]["columns"] == min(columns, 3 if letters < 40 else 1)
 
 
 def test_nothing_is_no_chart() -> None:
