@@ -15,6 +15,7 @@ import { html, nothing, render } from "./lit-html.js";
 
 const ROW = 24;
 const HEAD = 28;
+const PADDING = 13; // of a cell, in pixels
 const NARROW = ["requestAt", "apiName", "clientId", "latencyMs"]; // columns on a phone
 const KEPT = "kproxy columns";
 
@@ -58,7 +59,7 @@ export class Exchanges {
     const shown = all.filter((one) => one.shown);
     const kept = (localStorage.getItem(KEPT) ?? "").split(",").filter((name) => all.some((one) => one.name === name));
     if (kept.length) return kept.map((name) => all.find((one) => one.name === name));
-    if (window.innerWidth < 760) {
+    if (isPhone()) {
       const narrow = NARROW.map((name) => all.find((one) => one.name === name)).filter(Boolean);
       if (narrow.length) return narrow;
     }
@@ -70,6 +71,7 @@ export class Exchanges {
       html`<div class="exchanges">
         <div class="controls"></div>
         <div class="split">
+          <span class="letter hidden" aria-hidden="true">0000000000</span>
           <div class="table scroller" role="grid" tabindex="0" aria-label="Exchanges" aria-multiselectable="false" @keydown=${(event) => this.pressed(event)}>
             <div class="head row" role="row"></div>
             <div class="pane" role="rowgroup"></div><div class="space" role="presentation"></div>
@@ -101,6 +103,8 @@ export class Exchanges {
       draw: (from, to, shift) => this.draw(from, to, shift),
     });
     render(html`<div class="filter"></div><div class="bar"></div>`, this.place.querySelector(".controls"));
+    this.sizes = new ResizeObserver(() => this.size());
+    this.sizes.observe(this.scroller);
     this.line = new FilterLine(this.place.querySelector(".filter"), (filter) => this.apply({ filter }));
     this.place.querySelector(".filter").addEventListener("leave", () => this.scroller.focus());
     this.bar = this.place.querySelector(".controls .bar");
@@ -172,25 +176,38 @@ export class Exchanges {
     if (news.generation !== this.rows.generation) this.rows.renew(this.following ? Math.max(this.rows.total - 1, 0) : Math.floor(this.list.first));
   }
 
-  /** Widths of columns from the first rows. */
+  /** How many characters each column needs, from the first rows. */
   measure() {
     this.measured = true;
     const sample = Array.from({ length: Math.min(this.rows.total, 200) }, (_, at) => this.rows.at(at)).filter(Boolean);
-    const widths = this.columns.map((column, at) => {
+    this.needs = this.columns.map((column, at) => {
       const longest = Math.max(...sample.map(({ row }) => this.text(row[at], column).length), 0);
-      const title = column.name.length + 1;
-      return Math.min(Math.max(longest + 1, title, 5), column.type === "texts" || column.type === "text" ? 26 : 18);
+      return Math.min(Math.max(longest, column.name.length + 1, 4), column.type === "texts" || column.type === "text" ? 26 : 18);
     });
-    const narrow = window.innerWidth < 760;
-    const small = (width, column) => (column.type === "time" ? "92px" : isRight(column) ? "64px" : `minmax(0, ${width}fr)`);
-    const sizes = widths.map((width, at) => (narrow ? small(width, this.columns[at]) : `minmax(calc(${(width * 0.9).toFixed(1)}ch + 12px), ${width}fr)`));
-    this.scroller.style.setProperty("--columns", sizes.join(" "));
-    this.scroller.classList.toggle("narrow", narrow && this.columns.length <= 5);
+    this.size();
+  }
+
+  /** Give the columns the width that there is; on a phone all of them share it. */
+  size() {
+    if (!this.measured) return;
+    const narrow = isPhone() && this.columns.length <= 5;
+    const letter = this.place.querySelector(".letter").getBoundingClientRect().width / 10;
+    const wanted = this.needs.map((need, at) => need * letter * (isText(this.columns[at]) ? 0.92 : 1) + PADDING);
+    const room = this.scroller.clientWidth;
+    const sum = wanted.reduce((a, b) => a + b, 0);
+    const texts = wanted.reduce((total, width, at) => total + (isText(this.columns[at]) ? width : 0), 0);
+    const spare = room - sum;
+    const grown = wanted.map((width, at) => {
+      if (spare >= 0) return width + (spare * width) / sum;
+      if (narrow && isText(this.columns[at])) return Math.max(width + (spare * width) / texts, 40);
+      return width;
+    });
+    this.scroller.style.setProperty("--columns", grown.map((width) => `${Math.floor(width)}px`).join(" "));
     this.list.ask();
   }
 
   text(value, column) {
-    if (column.type === "time" && value !== null) return timeOfDay(cellText(value, column)).slice(0, window.innerWidth < 760 ? 12 : 15);
+    if (column.type === "time" && value !== null) return timeOfDay(cellText(value, column)).slice(0, isPhone() ? 12 : 15);
     return cellText(value, column);
   }
 
@@ -315,7 +332,7 @@ export class Exchanges {
     const cell = event.target.closest("[data-column]");
     if (cell) this.column = Number(cell.dataset.column);
     this.choose(Number(line.dataset.at));
-    if (window.innerWidth < 760) this.look();
+    if (isPhone()) this.look();
   }
 
   /** Show the chosen exchange below the table. */
@@ -449,9 +466,12 @@ export class Exchanges {
 
   close() {
     this.rows.forget();
+    this.sizes.disconnect();
     this.list.close();
     this.detail.close();
   }
 }
 
+const isPhone = () => window.innerWidth < 760;
+const isText = (column) => column.type === "text" || column.type === "texts";
 const isRight = (column) => ["number", "integer"].includes(column.type);

@@ -148,7 +148,7 @@ export class FilterLine {
               <code>${visible(choice.text)}</code><span>${visible(choice.meaning ?? "")}</span></li>`,
           )}
         </ul>
-        <div id="filter-said" aria-live="polite">${wrong ? this.error() : this.matches()}</div>`,
+        <div id="filter-said" aria-live="polite">${wrong && !open ? this.error() : this.matches()}</div>`,
       this.place,
     );
   }

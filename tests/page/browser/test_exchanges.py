@@ -51,6 +51,20 @@ def test_rows_are_those_of_decode(table: Page, lines: list[dict[str, Any]]) -> N
     assert table.one("[role=grid]").get_attribute("aria-rowcount") == str(len(lines) + 1)
 
 
+@pytest.mark.parametrize("width", [WIDE, 900])
+def test_columns_stand_under_their_names(table: Page, width: int) -> None:
+    left = (
+        "return [...document.querySelectorAll(arguments[0])].map((one) => Math.round(one.getBoundingClientRect().left))"
+    )
+    try:
+        table.size(width)
+        table.until(
+            lambda: table.run(left, "[role=columnheader]") == table.run(left, f"{ROWS}:nth-child(3) > span"), "aligned"
+        )
+    finally:
+        table.size(WIDE)
+
+
 def test_a_click_on_a_column_sorts(table: Page, lines: list[dict[str, Any]]) -> None:
     slowest = [f"{line['latencyMs']:,.3f}".rstrip("0").rstrip(".") for line in lines if line["latencyMs"] is not None]
     table.run(

@@ -100,3 +100,49 @@ def test_an_open_exchange_stays_chosen_where_the_filter_puts_it(rebalances: Page
     chosen = "return document.querySelector('.pane [aria-selected=true]')?.ariaRowIndex"
     rebalances.until(lambda: rebalances.run(chosen) == str(before + 2), "where it stands now")
     rebalances.until(lambda: number_of(rebalances) == str(at), "chosen still")
+
+
+def test_names_are_completed(table: Page) -> None:
+    line = table.one("[role=combobox]")
+    line.send_keys("latencyMs > 1.0 && clie")
+    table.until(lambda: table.texts("[role=option] code") == ["client", "clientId"], "the names that begin so")
+    assert line.get_attribute("aria-expanded") == "true"
+    line.send_keys(Keys.ARROW_DOWN, Keys.ARROW_DOWN, Keys.TAB)
+    table.until(lambda: filter_text(table) == "latencyMs > 1.0 && clientId", "completed")
+    line.send_keys(Keys.ESCAPE)
+    table.until(lambda: line.get_attribute("aria-expanded") == "false", "closed")
+
+
+def test_two_exchanges_are_compared(table: Page, lines: list[dict[str, Any]]) -> None:
+    same = [number for number, line in enumerate(lines, 1) if line["apiName"] == "JoinGroup"][:2]
+    scroller = table.one(".table.scroller")
+    scroller.send_keys(*"j" * (same[0] - 1), "c", *"j" * (same[1] - same[0]), "c")
+    table.until(lambda: table.texts("dialog h2") == [f"Exchanges {same[0]} and {same[1]}"], "compared")
+    cells = table.texts("dialog td")
+    found = {cells[at + 1]: (cells[at + 2], cells[at + 3]) for at in range(0, len(cells), 4)}
+    differing = [
+        name for name, value in lines[same[0] - 1]["request"].items() if lines[same[1] - 1]["request"][name] != value
+    ]
+    assert set(differing) <= {path.split(".")[0].split("[")[0] for path in found}
+    table.press(Keys.ESCAPE)
+
+
+def test_what_is_shown_can_be_taken_out(table: Page) -> None:
+    table.write_filter('apiName == "Fetch"')
+    table.until(lambda: "of" in table.texts(".total")[0], "filtered")
+    table.one(".table.scroller").send_keys("e")
+    command = table.until(lambda: "".join(table.texts("dialog pre.command")), "the command")
+    assert command.startswith("kproxy decode ")
+    assert "--where 'apiName == \"Fetch\"'" in command
+    links = table.run("return [...document.querySelectorAll('dialog a')].map((one) => one.getAttribute('href'))")
+    assert [link.split("format=")[1].split("&")[0] for link in links] == [
+        "pcapng",
+        "pcapng-anonymized",
+        "jsonl",
+        "parquet",
+    ]
+    fetch = "return fetch(arguments[0]).then((answer) => answer.text()).then((text) => text.trim().split('\\n').length)"
+    jsonl = next(link for link in links if "jsonl" in link)
+    shown = table.texts(".total")[0].split()[0]
+    assert table.run(fetch, jsonl) == int(shown)
+    table.press(Keys.ESCAPE)
