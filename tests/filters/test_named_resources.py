@@ -1,6 +1,7 @@
 """What requests name, and how their responses went."""
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -35,6 +36,34 @@ def test_every_topic_group_and_transaction_is_named(api_key: int, version: int) 
     layout = newest_layout(f"{facts().apis[api_key].name}Request", version)
     named = {str(each.get("name")) for each in resources_of(api_key, version, sample)}
     assert texts(layout.fields, sample, version) <= named
+
+
+def principals(fields: tuple[Field, ...], struct: Any, version: int, path: str = "") -> set[str]:
+    """The names of principals in a request: users and owners, not the kinds of principals ("User")."""
+    found: set[str] = set()
+    for field in fields:
+        value = getattr(struct, field.attribute) if version in field.versions else None
+        below = f"{path}.{field.name}"
+        for each in value if isinstance(value, list) else [] if value is None else [value]:
+            if field.is_struct:
+                found |= principals(field.fields, each, version, below)
+            elif field.type == "string" and re.search(PRINCIPALS, below) and not below.endswith("Type"):
+                found.add(each)
+    return found
+
+
+PRINCIPALS = r"Principal|Owner|Renewer|Upsertions\.Name|Deletions\.Name|Users\.Name|Entity\.EntityName"
+WITH_PRINCIPALS = {29, 30, 31, 38, 41, 49, 50, 51}  # ACLs, tokens, quotas, SCRAM
+
+
+@pytest.mark.parametrize(("api_key", "version"), VERSIONS)
+def test_every_principal_is_named(api_key: int, version: int) -> None:
+    sample = sample_request(api_key, version)
+    layout = newest_layout(f"{facts().apis[api_key].name}Request", version)
+    found = principals(layout.fields, sample, version)
+    shown = {str(value) for each in resources_of(api_key, version, sample) for value in each.values()}
+    assert found <= shown
+    assert bool(found) == (api_key in WITH_PRINCIPALS)
 
 
 def test_settings_are_named_and_their_values_are_not() -> None:

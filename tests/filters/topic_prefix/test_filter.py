@@ -23,7 +23,7 @@ from kproxy.proxy.messages import Learned, Message
 from kproxy.proxy.shared_sets import SharedSets
 from tests.support.filtering import connection, make, part, request_frame, response_frame
 from tests.support.frames import KAFKA_4_3_REFUSAL
-from tests.support.marked import REGEX, TOPIC_ID, Marked, messages, newest
+from tests.support.marked import GROUP, REGEX, TOPIC, TOPIC_ID, Marked, messages, newest
 from tests.support.strategies import messages as generated
 
 PREFIX = "mine."
@@ -92,6 +92,31 @@ def test_every_name_in_a_request_gets_the_prefix_and_nothing_else_changes(
         outcome = chain.on_request(connection(), request_frame(name, marked.version, marked.make(client_name)))
         assert isinstance(outcome, Send), (marked.version, outcome)
         assert outcome.frame == request_frame(name, marked.version, marked.make(broker_name)), marked.version
+
+
+def vars_of(struct: Any) -> set[str]:
+    return {field.attribute for field in struct.fields}
+
+
+@pytest.mark.parametrize("name", sorted(OTHERWISE))
+def test_every_name_in_requests_that_are_changed_otherwise_gets_the_prefix(chain: Chain, name: str) -> None:
+    counted = 0
+    for marked in messages("request"):
+        if marked.name != name or not marked.has_names() or is_exempt(marked):
+            continue
+        asked = marked.make(client_name)
+        for attribute in {"session_id", "session_epoch", "share_session_epoch"}.intersection(vars_of(asked)):
+            setattr(asked, attribute, 0)  # no session, or a new one: others are refused
+        before = request_frame(name, marked.version, asked)
+        outcome = chain.on_request(connection(), before)
+        assert isinstance(outcome, Send), marked.version
+        for kind in (TOPIC, GROUP):
+            bare = client_name(kind).encode()
+            count = outcome.frame.count(bare)
+            assert count == outcome.frame.count(broker_name(kind).encode()), marked.version
+            assert count > 0 or bare not in before or kind == TOPIC, marked.version  # what a session forgets goes
+            counted += count
+    assert counted > 0 or name == "DescribeAclsRequest"  # which asks for the ACLs on all names
 
 
 @pytest.mark.parametrize(("name", "each"), by_name("response", named=True))
