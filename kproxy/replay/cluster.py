@@ -17,9 +17,10 @@ from kproxy.protocol.structs import struct_types
 from kproxy.proxy.network.tls import broker_context, server_name
 from kproxy.proxy.network.upstream import Upstream
 from kproxy.replay.link import Link, LinkClosed
-from kproxy.replay.versions import Range, nearest
+from kproxy.replay.versions import FIRST_OF_BATCHES, Range, nearest
 
 NO_AUTO_CREATION = 4  # the first version of Metadata that can ask for topics without having them created
+LEAST_FETCH = 4  # the lowest version of Fetch of brokers from 4.0 on
 TOPIC_IDS = 10  # the first with topic ids
 
 
@@ -67,7 +68,12 @@ class Cluster:
 
     def spoken(self, api_key: int) -> Range | None:
         """The versions of an API; None where the brokers do not say."""
-        return None if self.versions is None else self.versions.get(api_key)
+        found = None if self.versions is None else self.versions.get(api_key)
+        if found is None or api_key != ApiKey.PRODUCE or self.versions is None:
+            return found
+        # Brokers from 4.0 on name versions of Produce from 0 on, for librdkafka's sake, and refuse those before 3 (KIP-896)
+        fetch = self.versions.get(ApiKey.FETCH, (0, 0))
+        return (max(found[0], FIRST_OF_BATCHES), found[1]) if fetch[0] >= LEAST_FETCH else found
 
     def version(self, api_key: int, wanted: int) -> int:
         """The version nearest to the wanted one. Raises Unsendable."""

@@ -69,6 +69,7 @@ class Player:
         self._ways: dict[ConnectionId, dict[int | None, _Way]] = {}
         self._left: dict[ConnectionId, int] = {}  # requests that are still to be sent
         self._unconfirmed: dict[ConnectionId, list[_Way]] = {}
+        self._produced_again: set[int] = set()  # numbers of the Produce requests that are being sent again
         self._router = Router(self.plan, self._new_name)
         self._sessions: dict[ConnectionId, FetchSessions] = {}
         self._fetched = Fetched(lambda topic_id: recording.names.get(topic_id, topic_id), self._new_name)
@@ -85,7 +86,7 @@ class Player:
         try:
             for recorded in sent:
                 await order.wait(recorded.sent_at)
-                while len(self._tasks) >= MOST_IN_FLIGHT:
+                while len(self._tasks) >= MOST_IN_FLIGHT or (self._produced_again and self._tasks):
                     await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
                 await self._confirm(but=recorded.connection)
                 task = await self._send(recorded)
@@ -194,6 +195,7 @@ class Player:
             self.result.note_trouble(recorded, f"an answer that cannot be decoded: {error}")
         else:
             self._compare(recorded, ready, answer)
+        self._produced_again.discard(recorded.number)
         self._close_if_last(recorded.connection)
 
     def _close_if_last(self, connection: ConnectionId) -> None:
@@ -215,6 +217,8 @@ class Player:
             if not self._to_be_repeated(recorded, answer) or loop.time() > until:
                 return answer
             self.result.repeated += 1
+            if recorded.api_key == ApiKey.PRODUCE:
+                self._produced_again.add(recorded.number)  # what follows must not be appended before it
             await asyncio.sleep(RETRY_S)
             await self._router.renew()
             way = await self._way(recorded, ready)
@@ -236,6 +240,8 @@ class Player:
         found = NOT_READY.intersection(error_codes_of(answer))
         if not found or recorded.response is None or recorded.response.message is None:
             return False
+        if recorded.api_key == ApiKey.PRODUCE and not found.issuperset(error_codes_of(answer)):
+            return False  # a part of it was appended
         try:
             return not found.intersection(error_codes_of(recorded.response.decode()))
         except DecodeError:

@@ -21,7 +21,8 @@ NOT_READY = (
     *(ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.LEADER_NOT_AVAILABLE),
 )
 TRANSACTIONS = 1  # key type of FindCoordinator
-NO_PRODUCER = -1
+CLIENT, LATEST = -1, -1  # no replica; the timestamp that stands for the end
+MOST_NAMED = 10  # topics in an error
 TIMEOUT_MS = 60_000
 
 
@@ -55,6 +56,11 @@ def learn_topic_ids(plan: Plan, identities: Identities) -> None:
 
 async def _create_topics(plan: Plan) -> None:
     cluster = plan.cluster
+    if cluster.versions is None:
+        names = ", ".join(list(plan.missing_topics)[:MOST_NAMED])
+        raise UpstreamError(
+            f"this cluster has no CreateTopics (Kafka before 0.10.1): create {names} with its own tools"
+        )
     version = cluster.version(ApiKey.CREATE_TOPICS, 4)
     types = struct_types("CreateTopicsRequest")
     body: Any = types["CreateTopicsRequest"](timeout_ms=TIMEOUT_MS)
@@ -77,9 +83,30 @@ async def _create_topics(plan: Plan) -> None:
     async with asyncio.timeout(cluster.patience):
         while True:  # brokers learn of new topics a little later
             await cluster.learn_topics()
-            if all(name in cluster.topics and cluster.topics[name].partitions >= n for name, n in wanted.items()):
+            there = all(name in cluster.topics and len(cluster.topics[name].leaders) >= n for name, n in wanted.items())
+            if there and await _are_led(plan, set(wanted)):
                 return
             await asyncio.sleep(RETRY_S)
+
+
+async def _are_led(plan: Plan, names: set[str]) -> bool:
+    """Whether the leaders of these topics know that they are: metadata names them a little earlier."""
+    by_node: dict[int, dict[str, list[int]]] = {}
+    for name in names:
+        for partition, node in plan.cluster.topics[name].leaders.items():
+            by_node.setdefault(node, {}).setdefault(name, []).append(partition)
+    version = plan.cluster.version(ApiKey.LIST_OFFSETS, 1)
+    types = struct_types("ListOffsetsRequest")
+    for node, topics in by_node.items():
+        body: Any = types["ListOffsetsRequest"](replica_id=CLIENT)
+        for name, partitions in topics.items():
+            asked = [types["ListOffsetsPartition"](partition_index=one, timestamp=LATEST) for one in partitions]
+            body.topics.append(types["ListOffsetsTopic"](name=name, partitions=asked))
+        async with _link(plan, node) as link:
+            answer = await link.ask(ApiKey.LIST_OFFSETS, version, body)
+        if any(partition.error_code for topic in answer.topics for partition in topic.partitions):
+            return False
+    return True
 
 
 def leaders_of(plan: Plan, name: str, partitions: int) -> list[int] | None:

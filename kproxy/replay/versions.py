@@ -122,28 +122,19 @@ def in_batches(records: bytes) -> bytes:
     read = read_records(records)
     if all(batch.magic == MAGIC_OF_BATCHES for batch in read):
         return records
-    return b"".join(_in_batch(batch) for batch in read)
-
-
-def _in_batch(batch: RecordBatch) -> bytes:
-    if (
-        batch.error is not None
-        or batch.skipped is not None
-        or (batch.source is not None and not batch.source.crc_valid)
-    ):
-        raise Unsendable(
-            f"records of magic {batch.magic} that cannot be read: {batch.error or batch.skipped or 'wrong CRC'}"
-        )
-    made = batch.copy()
-    made.magic, made.base_timestamp = MAGIC_OF_BATCHES, None
-    for offset, record in enumerate(made.records):
+    for batch in read:
+        wrong_crc = batch.source is not None and not batch.source.crc_valid
+        if batch.error is not None or batch.skipped is not None or wrong_crc:
+            why = batch.error or batch.skipped or "wrong CRC"
+            raise Unsendable(f"records of magic {batch.magic} that cannot be read: {why}")
+    # one batch for each partition, however many messages there were (KIP-98, ProduceRequest.validateRecords)
+    every = [record for batch in read for record in batch.records]
+    for offset, record in enumerate(every):
         record.offset = offset
-    made.base_offset, made.last_offset = 0, max(0, len(made.records) - 1)
-    made.attributes = 0
     try:
-        return write_batches([made])
+        return write_batches([RecordBatch(every, codec=read[0].codec)])
     except EncodeError as error:
-        raise Unsendable(f"records of magic {batch.magic}: {error}") from error
+        raise Unsendable(f"records of magic {read[0].magic}: {error}") from error
 
 
 def _lost(struct: Struct, again: Struct) -> list[str]:
