@@ -69,7 +69,8 @@ def decode(
     FILE is a capture: pcap or pcapng, plain, gzip or zstd; - is standard input. Kafka is found by content, on any port.
     Decoded logs (what --format jsonl and kproxy run --log write) are read too, for text, jsonl and parquet; a damaged line is
     reported and skipped. Credentials are withheld from every output: SASL tokens, HMACs of delegation tokens, salts and
-    passwords of SCRAM, values of settings and of JSON keys that hold passwords. Records are shown only with --records.
+    passwords of SCRAM, values of settings and of JSON keys that hold passwords. Records are shown only with --records: as
+    text, JSON or hex, with the schema id where Confluent's framing is found.
 
     \b
     kproxy decode trace.pcapng

@@ -114,6 +114,11 @@ def report(
     the report is alone on standard output; -q is without it. Ctrl-C ends the
     reading, and the report is of what was read until then.
 
+    With --only diff, what changed from the first source to the second; of one
+    source between its halves, or between --before and --after. A page (html) is one
+    file without scripts, which loads nothing. Analyses are files of SQL, see
+    kproxy/analyses/analysis.py; a folder of yours may have views/ beside them.
+
     Readiness, for CI: with --target, or --only readiness, the exit status is 4
     where a client breaks.
 

@@ -64,7 +64,7 @@ def run(
     SIGTERM or Ctrl-C: answer the requests in flight, then end; a second one ends at once. SIGHUP or a change of the file
     loads the configuration again without closing a connection; if it has mistakes, they are logged and the previous
     configuration stays. Certificates are loaded again when their files change. The log goes to standard error: a JSON
-    object a line, or text on a terminal.
+    object a line, whose keys kproxy/proxy/logs.py lists, or text on a terminal.
     """
     options = Options(
         file=config,

@@ -62,7 +62,14 @@ def kproxy_spark() -> None:
 @click.option("--bodies", is_flag=True, help="Add both bodies of each exchange, as JSON.")
 @click.option("--where", metavar="CEL", help="Only exchanges that match; as kproxy decode --where.")
 @click.option("--keylog", metavar="FILE", help="Session keys of TLS; a path that all executors see.")
-@click.option("--split-from", metavar="MIB", type=click.IntRange(min=0), default=256, show_default=True)
+@click.option(
+    "--split-from",
+    metavar="MIB",
+    type=click.IntRange(min=0),
+    default=256,
+    show_default=True,
+    help="Divide captures of this size and more among all cores, at packet boundaries.",
+)
 @click.option("--parts", metavar="N", type=click.IntRange(min=1), help="Divide each large capture into N parts.")
 @click.option("--again", is_flag=True, help="Read files that are in the tables already.")
 @click.option("--follow", is_flag=True, help="Go on: read files as they appear.")
