@@ -131,7 +131,8 @@ class Answers:
                 "numbers": page.numbers,
                 "columns": page.columns,
                 "rows": page.rows,
-            }
+            },
+            BackgroundTask(self._store.worker.start),  # a filter comes next
         )
 
     async def position(self, request: Request) -> Response:
@@ -268,8 +269,8 @@ def _whole(text: str | None, otherwise: int) -> int:
     return int(text)
 
 
-def _json(value: Any) -> Response:
-    return Response(to_json(value), media_type="application/json")
+def _json(value: Any, background: BackgroundTask | None = None) -> Response:
+    return Response(to_json(value), media_type="application/json", background=background)
 
 
 async def wrong(_request: Request, error: Exception) -> Response:

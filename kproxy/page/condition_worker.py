@@ -1,15 +1,17 @@
 """A process that evaluates CEL: it is killed when that takes too long, as a thread could not be.
 
 ``python -m kproxy.page.condition_worker`` reads questions and writes answers, each with its size before it (msgpack). A question
-is a condition and either rows of values for its names, or lines of the decoded log; the answer a byte a row: FALSE, TRUE, ERROR,
-or OTHER for a value that is no truth.
+is a condition, and columns of values for its names or lines of the decoded log; the answer a byte a row: FALSE, TRUE, ERROR, or
+OTHER for a value that is no truth.
 """
 
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from queue import SimpleQueue
 from typing import IO, Any
 
 import msgspec
@@ -26,12 +28,16 @@ SIZE = 4  # bytes before a message
 
 
 class Question(Struct, frozen=True):
-    """What to evaluate. ``kinds`` says how the value of each name is made of what SQL gave (see ``_value``)."""
+    """What to evaluate: ``count`` rows, of which there is a column of values for each name, and then lines.
+
+    ``kinds`` says how the values of each name are made of what SQL gave (see ``_value``).
+    """
 
     condition: str
     names: list[str]
     kinds: list[str] = []
-    rows: list[list[Any]] = []
+    columns: list[list[Any]] = []
+    count: int = 0
     lines: list[bytes] = []
 
 
@@ -111,6 +117,42 @@ def _exactly(pipe: IO[bytes], size: int) -> bytes:
     return data
 
 
+class Workers:
+    """Some of these processes, for questions with many rows."""
+
+    def __init__(self, count: int = 2) -> None:
+        self._workers = [Worker() for _ in range(count)]
+        self._idle: SimpleQueue[Worker] = SimpleQueue()
+        for worker in self._workers:
+            self._idle.put(worker)
+
+    def start(self) -> None:
+        """Start the processes, so that the first question need not wait for them."""
+        for worker in self._workers:
+            worker.start()
+
+    def ask(self, question: Question, work: Work) -> bytes:
+        """See Worker."""
+        return self.ask_all([question], work)
+
+    def ask_all(self, questions: Iterable[Question], work: Work) -> bytes:
+        """The answers to some questions, one after the other. Raises as Worker.ask."""
+        with ThreadPoolExecutor(len(self._workers)) as pool:
+            return b"".join(pool.map(lambda question: self._ask(question, work), questions))
+
+    def close(self) -> None:
+        """End the processes."""
+        for worker in self._workers:
+            worker.close()
+
+    def _ask(self, question: Question, work: Work) -> bytes:
+        worker = self._idle.get()
+        try:
+            return worker.ask(question, work)
+        finally:
+            self._idle.put(worker)
+
+
 # In the process
 
 
@@ -124,7 +166,7 @@ def main() -> None:
         while True:
             question = _decode(_read(pipe_in))
             program = cel.compile(question.condition)
-            answer = bytes(_verdicts(program.execute, question))
+            answer = bytes(_verdicts(program, question))
             pipe_out.write(len(answer).to_bytes(SIZE, "big") + answer)
             pipe_out.flush()
 
@@ -136,23 +178,35 @@ def _bound_memory() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
 
 
-def _verdicts(execute: Any, question: Question) -> bytearray:
-    names = question.names
+def _verdicts(program: Any, question: Question) -> bytearray:
+    import cel  # noqa: PLC0415 - as above
+
+    context = cel.Context()  # one for all rows: a dict for each takes half as long again
+    columns = [
+        column if not kind else [_value(kind, value) for value in column]
+        for kind, column in zip(question.kinds, question.columns, strict=True)
+    ]
     found = bytearray()
-    kinds = [None if kind == "" else kind for kind in question.kinds]
-    for row in question.rows:
-        if any(kinds):
-            row = [value if kind is None else _value(kind, value) for kind, value in zip(kinds, row, strict=True)]  # noqa: PLW2901
-        found.append(_verdict(execute, dict(zip(names, row, strict=True))))
+    if not columns:
+        found += bytes([_verdict(program, context)] * question.count)
+    elif len(columns) == 1:
+        (name,) = question.names
+        for value in columns[0]:
+            context.add_variable(name, value)
+            found.append(_verdict(program, context))
+    else:
+        for row in zip(*columns, strict=True):
+            context.update(dict(zip(question.names, row, strict=True)))
+            found.append(_verdict(program, context))
     for line in question.lines:
-        values = _values_of(line, names)
-        found.append(ERROR if values is None else _verdict(execute, values))
+        values = _values_of(line, question.names)
+        found.append(ERROR if values is None else _verdict(program, values))
     return found
 
 
-def _verdict(execute: Any, values: dict[str, Any]) -> int:
+def _verdict(program: Any, values: Any) -> int:
     try:
-        result = execute(values)
+        result = program.execute(values)
     except (LookupError, TypeError, ArithmeticError, RuntimeError, ValueError):
         return ERROR
     return TRUE if result is True else FALSE if result is False else OTHER

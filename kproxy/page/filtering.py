@@ -16,7 +16,7 @@ from kproxy.output.where import OTHER as NOT_OF_EXCHANGES
 from kproxy.page.columns import COLUMNS
 from kproxy.page.condition_parts import Either, Every, Leaf, Not, Part, conjuncts, leaves, take_apart, tokens_of
 from kproxy.page.condition_sql import comparison_sql
-from kproxy.page.condition_worker import FALSE, OTHER, TRUE, Question, Worker
+from kproxy.page.condition_worker import FALSE, OTHER, TRUE, Question, Workers
 from kproxy.page.work import Work
 from kproxy.protocol.expressions import Expression
 
@@ -84,7 +84,7 @@ class Filter:
             if depth > DEEPEST:
                 raise FilterError(f"a filter has at most {DEEPEST} brackets inside each other", token.at + 1, 1)
 
-    def select(self, store: Rows, worker: Worker, work: Work, after: int, last: int) -> "pyarrow.Array":
+    def select(self, store: Rows, worker: Workers, work: Work, after: int, last: int) -> "pyarrow.Array":
         """The numbers of the rows behind *after*, up to *last*, for which it is true, ascending.
 
         Raises FilterError for a condition that gives something else than true or false, or that the store cannot answer;
@@ -96,7 +96,7 @@ class Filter:
 class _Selecting:
     """One evaluation of a filter."""
 
-    def __init__(self, asked: Filter, store: Rows, worker: Worker, work: Work, within: str) -> None:
+    def __init__(self, asked: Filter, store: Rows, worker: Workers, work: Work, within: str) -> None:
         self._filter = asked
         self._store = store
         self._worker = worker
@@ -155,7 +155,7 @@ class _Selecting:
         """A leaf answered once for each distinct combination of the values that it names."""
         names = [name for name in _names(leaf.text) if name != "event"]
         if not names:
-            (verdict,) = self._ask(leaf, [], [[]])
+            (verdict,) = self._checked(self._worker.ask(_question(leaf, [], [], 1), self._work))
             return {TRUE: "true", FALSE: "false"}.get(verdict, "NULL::BOOLEAN")
         for name in names:
             self._names |= COLUMNS_OF.get(name, {name})
@@ -165,11 +165,11 @@ class _Selecting:
         narrowed = f" AND {before}" if before else ""
         query = f"SELECT DISTINCT {chosen} FROM {source} WHERE {self._within}{narrowed}"
         values = cursor.sql(query).to_arrow_table()
-        verdicts = bytearray()
-        for batch in values.to_batches(max_chunksize=BATCH):
-            rows = [list(row) for row in zip(*(column.to_pylist() for column in batch.columns), strict=True)]
-            verdicts += self._ask(leaf, names, rows)
-        return self._join(cursor, values, bytes(verdicts), keys)
+        questions = (
+            _question(leaf, names, [column.to_pylist() for column in batch.columns], batch.num_rows)
+            for batch in values.to_batches(max_chunksize=BATCH)
+        )
+        return self._join(cursor, values, self._checked(self._worker.ask_all(questions, self._work)), keys)
 
     def _join(self, cursor: "duckdb.DuckDBPyConnection", values: Any, verdicts: bytes, keys: list[str]) -> str:
         import pyarrow as pa  # noqa: PLC0415 - heavy, and an extra
@@ -181,14 +181,6 @@ class _Selecting:
         same = " AND ".join(f"{name}.k{at} IS NOT DISTINCT FROM {key}" for at, key in enumerate(keys))
         self._joins.append(f"LEFT JOIN {name} ON {same}")
         return f"(CASE {name}.verdict WHEN {TRUE} THEN true WHEN {FALSE} THEN false END)"
-
-    def _ask(self, leaf: Leaf, names: list[str], rows: list[list[Any]]) -> bytes:
-        kinds = [name if name in SPECIAL else KINDS.get(COLUMNS[name].type, "") for name in names]
-        if "event" in _names(leaf.text):
-            names, kinds, rows = [*names, "event"], [*kinds, ""], [[*row, "exchange"] for row in rows]
-        verdicts = self._worker.ask(Question(leaf.text, names, kinds, rows), self._work)
-        self._check(verdicts)
-        return verdicts
 
     def _of_bodies(self, numbers: "pyarrow.Array", parts: list[Part]) -> "pyarrow.Array":
         """Of these numbers those for whose lines the parts are true."""
@@ -203,14 +195,15 @@ class _Selecting:
                 self._worker.ask(Question(condition, names, lines=lines), self._work)
                 for lines in _batches(self._store.lines(wanted, names))
             )
-            self._check(verdicts)
+            self._checked(verdicts)
             kept += [number for number, verdict in zip(wanted, verdicts, strict=True) if verdict == TRUE]
         return pa.array(kept, pa.int64())
 
-    def _check(self, verdicts: bytes) -> None:
-        """Raise FilterError where the whole condition has a value that is no truth; inside of one, that is CEL's error."""
+    def _checked(self, verdicts: bytes) -> bytes:
+        """The verdicts. Raises FilterError where the whole condition has a value that is no truth; in a part it is an error."""
         if OTHER in verdicts and isinstance(self._filter.part, Leaf):
             raise FilterError("the filter must give true or false", 1, len(self._filter.condition))
+        return verdicts
 
 
 @functools.lru_cache(maxsize=1024)
@@ -227,6 +220,13 @@ def _is_of_bodies(leaf: Leaf) -> bool:
     if "errors" in names:
         return not (names == {"errors"} and _needs_only_codes(leaf.text))
     return not all(name in ("event", "trailing") or (name in COLUMNS and COLUMNS[name].in_log) for name in names)
+
+
+def _question(leaf: Leaf, names: list[str], columns: list[list[Any]], count: int) -> Question:
+    kinds = [name if name in SPECIAL else KINDS.get(COLUMNS[name].type, "") for name in names]
+    if "event" in _names(leaf.text):
+        names, kinds, columns = [*names, "event"], [*kinds, ""], [*columns, ["exchange"] * count]
+    return Question(leaf.text, names, kinds, columns, count)
 
 
 def _needs_only_codes(text: str) -> bool:

@@ -17,7 +17,7 @@ from msgspec import Struct
 from kproxy.errors import UsageError
 from kproxy.page.blocks import Item
 from kproxy.page.columns import COLUMNS, SHOWN, Column
-from kproxy.page.condition_worker import Worker
+from kproxy.page.condition_worker import Workers
 from kproxy.page.filtering import Filter
 from kproxy.page.work import Work
 from kproxy.protocol.error_codes import error_name
@@ -93,7 +93,7 @@ class Store(ABC):
         self._selected: OrderedDict[str, Index] = OrderedDict()
         self._selecting = threading.Lock()
         self._lock = threading.Lock()
-        self.worker = Worker()
+        self.worker = Workers()
 
     # What kinds of sources differ in
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kproxy.page.condition_worker import ERROR, FALSE, OTHER, TRUE, Question, Worker
+from kproxy.page.condition_worker import ERROR, FALSE, OTHER, TRUE, Question, Worker, Workers
 from kproxy.page.work import Cancelled, Work
 
 
@@ -16,18 +16,18 @@ def worker() -> Iterator[Worker]:
 
 
 def test_rows(worker: Worker) -> None:
-    rows = [[5, "a"], [1, "a"], [None, "a"], [5, None]]
-    asked = Question('x > 2 && y == "a"', ["x", "y"], ["", ""], rows)
+    columns = [[5, 1, None, 5], ["a", "a", "a", None]]
+    asked = Question('x > 2 && y == "a"', ["x", "y"], ["", ""], columns, 4)
     assert list(worker.ask(asked, Work())) == [TRUE, FALSE, ERROR, FALSE]
-    assert list(worker.ask(Question("x", ["x"], [""], [[5], [True]]), Work())) == [OTHER, TRUE]
+    assert list(worker.ask(Question("x", ["x"], [""], [[5, True]], 2), Work())) == [OTHER, TRUE]
 
 
 def test_values_are_made_as_the_decoded_log_has_them(worker: Worker) -> None:
-    at = Question('t == "2025-11-21T09:36:37.151234Z"', ["t"], ["time"], [[1_763_717_797_151_234_000], [None]])
+    at = Question('t == "2025-11-21T09:36:37.151234Z"', ["t"], ["time"], [[1_763_717_797_151_234_000, None]], 2)
     assert list(worker.ask(at, Work())) == [TRUE, FALSE]
-    errors = Question('e.exists(x, x.name == "NOT_COORDINATOR")', ["e"], ["errors"], [[[16]], [[3]], [None]])
+    errors = Question('e.exists(x, x.name == "NOT_COORDINATOR")', ["e"], ["errors"], [[[16], [3], None]], 3)
     assert list(worker.ask(errors, Work())) == [TRUE, FALSE, FALSE]
-    trailing = Question("t != null && t.response == 3", ["t"], ["trailing"], [[[None, 3]], [[None, None]], [[3, None]]])
+    trailing = Question("t != null && t.response == 3", ["t"], ["trailing"], [[[None, 3], [None, None], [3, None]]], 3)
     assert list(worker.ask(trailing, Work())) == [TRUE, FALSE, ERROR]
 
 
@@ -43,5 +43,17 @@ def test_a_condition_that_never_ends_is_stopped_and_the_next_one_answered(worker
     for depth in range(12):
         hostile = f"{digits}.all(i{depth}, {hostile})"
     with pytest.raises(Cancelled, match="seconds"):
-        worker.ask(Question(hostile, [], [], [[]]), Work(0.2))
-    assert list(worker.ask(Question("true", [], [], [[]]), Work())) == [TRUE]
+        worker.ask(Question(hostile, [], count=1), Work(0.2))
+    assert list(worker.ask(Question("true", [], count=1), Work())) == [TRUE]
+
+
+def test_several_processes_answer_in_the_order_of_the_questions() -> None:
+    workers = Workers(2)
+    try:
+        questions = [Question("x > 5", ["x"], [""], [[n, 9]], 2) for n in range(9)]
+        assert list(workers.ask_all(questions, Work())) == [
+            v for n in range(9) for v in (TRUE if n > 5 else FALSE, TRUE)
+        ]
+        assert workers.ask_all([], Work()) == b""
+    finally:
+        workers.close()

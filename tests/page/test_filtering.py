@@ -156,9 +156,9 @@ def test_every_filter_that_decode_takes_is_taken() -> None:
 
 
 def test_rows_that_come_later_are_selected_too(store: Recorded) -> None:
-    from kproxy.page.condition_worker import Worker  # noqa: PLC0415
+    from kproxy.page.condition_worker import Workers  # noqa: PLC0415
 
-    worker, asked = Worker(), Filter("clientId.contains('o') && latencyMs > 1.0")
+    worker, asked = Workers(1), Filter("clientId.contains('o') && latencyMs > 1.0")
     middle = store.last // 2
     try:
         first = asked.select(store, worker, Work(), 0, middle).to_pylist()

@@ -1,0 +1,173 @@
+"""The page's server on a directory of tables with many exchanges: how long a browser waits, and how much memory it takes.
+
+    python -m tests.bench.page [--exchanges 1000000] [--rounds 3]
+
+It starts ``kproxy open`` on generated tables and asks it over HTTP as the page does. Printed are the median and the longest wall
+clock (which mean something on an idle machine only), the CPU time that the server and its process for CEL took for each, and
+their resident memory at the end. What is wanted: first rows within 1 s of the start, each filter within 1 s, each request of a
+scroll within 100 ms, 600 MB.
+"""
+
+import argparse
+import http.client
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+from urllib.parse import urlencode
+
+from tests.support.exchange_tables import write_tables
+
+FILTERS = [
+    'apiName == "Fetch" && latencyMs > 500.0',
+    'clientId.startsWith("client-1")',
+    'clientId.matches("9$") || size(errors) > 0',
+    "errors.exists(e, e.code == 16)",
+    'requestAt >= "2025-11-21T10" && requestAt < "2025-11-21T10:05"',
+    'client.startsWith("10.0.3.")',
+    "requestSize + responseSize > 90000",
+    "correlationId % 1000 == 7",
+    '!(apiKey in [0, 1]) && unanswered == null',
+    "string(correlationId).endsWith('77')",
+]  # fmt: skip
+
+
+class Server:
+    """``kproxy open`` on a source."""
+
+    def __init__(self, source: Path) -> None:
+        self.began = time.monotonic()
+        command = [sys.executable, "-m", "kproxy", "open", "--no-browser", str(source)]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert self.process.stdout is not None
+        address = self.process.stdout.readline().split(" is at http://")[1].strip()
+        place, _, query = address.partition("/")
+        self._connection = http.client.HTTPConnection(place, timeout=120)
+        self._connection.request("GET", f"/{query}")
+        answer = self._connection.getresponse()
+        answer.read()
+        self._cookie = str(answer.headers["Set-Cookie"]).partition(";")[0]
+
+    def get(self, path: str, **asked: Any) -> Any:
+        """An answer of the page's API."""
+        self._connection.request("GET", f"/page/api/{path}?{urlencode(asked)}", headers={"Cookie": self._cookie})
+        return json.loads(self._connection.getresponse().read())
+
+    def processes(self) -> list[int]:
+        """The server and its children."""
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text(encoding="ascii")
+        return [self.process.pid, *map(int, children.split())]
+
+    def cpu_ms(self) -> float:
+        """User and system time so far."""
+        tick, total = os.sysconf("SC_CLK_TCK"), 0
+        for pid in self.processes():
+            fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+            total += int(fields[11]) + int(fields[12])
+        return total * 1000 / tick
+
+    def memory_mb(self, what: str) -> float:
+        """VmRSS or VmHWM of all of them."""
+        found = 0
+        for pid in self.processes():
+            for line in Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines():
+                found += int(line.split()[1]) if line.startswith(what) else 0
+        return found / 1024
+
+    def stop(self) -> None:
+        """End it."""
+        self._connection.close()
+        self.process.terminate()
+        self.process.wait(60)
+
+
+def measured(server: Server, asks: list[Callable[[], Any]]) -> tuple[float, float, float]:
+    """Median and largest wall clock, and CPU of each, in milliseconds."""
+    times, before = [], server.cpu_ms()
+    for ask in asks:
+        start = time.monotonic()
+        ask()
+        times.append((time.monotonic() - start) * 1000)
+    return statistics.median(times), max(times), (server.cpu_ms() - before) / len(asks)
+
+
+def main() -> None:
+    """Measure, and print a line a question."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--exchanges", type=int, default=1_000_000)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--tables", type=Path, help="a directory of tables made before")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="kproxy-bench-") as folder:
+        tables = options.tables or Path(folder) / "tables"
+        if not tables.exists():
+            write_tables(tables, options.exchanges)
+        report(tables, options.rounds)
+
+
+def report(tables: Path, rounds: int) -> None:
+    """The figures of one source."""
+    starts = []
+    for _ in range(rounds):
+        server = Server(tables)
+        server.get("exchanges", limit=100)
+        starts.append((time.monotonic() - server.began) * 1000)
+        cpu = server.cpu_ms()
+        server.stop()
+    print(f"first rows after the start of the process   {statistics.median(starts):8.0f} ms   cpu {cpu:6.0f} ms")
+    server, source = Server(tables), Random(7)
+    total = server.get("source")["exchanges"]
+    print(f"{total:,} exchanges; median, longest, CPU of each")
+    show(
+        "rows anywhere, in their order",
+        server,
+        [lambda: server.get("exchanges", limit=100, offset=source.randrange(total))] * 30,
+    )
+    for sort in ("latencyMs", "-requestAt", "clientId"):
+        show(f"first rows by {sort}", server, [lambda s=sort: server.get("exchanges", limit=100, sort=s)])
+        show(
+            f"rows anywhere by {sort}",
+            server,
+            [lambda s=sort: server.get("exchanges", limit=100, sort=s, offset=source.randrange(total))] * 30,
+        )
+    for condition in FILTERS:
+        found = server.get("exchanges", limit=1, filter=condition)["total"]
+        spaced = [condition + " " * (1 + one) for one in range(rounds)]  # not the one that is remembered
+        show(
+            f"{condition}  ({found:,})",
+            server,
+            [lambda c=c: server.get("exchanges", limit=100, filter=c) for c in spaced],
+        )
+        if found:
+            show(
+                "  rows anywhere in it",
+                server,
+                [lambda c=condition, n=found: server.get("exchanges", limit=100, filter=c, offset=source.randrange(n))]
+                * 20,
+            )
+    for by in ("api", "client", "topic", "error"):
+        show(f"activity by {by}", server, [lambda b=by: server.get("activity", by=b, buckets=120)] * rounds)
+    show("heat map", server, [lambda: server.get("heatmap", buckets=120)] * rounds)
+    for name in ("map", "inventory", "latency"):
+        show(f"analysis {name}", server, [lambda n=name: server.get(f"analyses/{n}")])
+    print(
+        f"resident memory, server and CEL: {server.memory_mb('VmRSS:'):.0f} MB, at most {server.memory_mb('VmHWM:'):.0f} MB"
+    )
+    server.stop()
+
+
+def show(what: str, server: Server, asks: list[Callable[[], Any]]) -> None:
+    """Measure and print one line."""
+    median, longest, cpu = measured(server, asks)
+    print(f"{what[:70]:70} {median:8.0f} {longest:8.0f} ms   cpu {cpu:6.0f} ms")
+
+
+if __name__ == "__main__":
+    main()
