@@ -6,12 +6,11 @@ nothing, when the client asks again by itself. SAYS has the other words that a c
 
 import uuid
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from confluent_kafka import Producer
 
-from kproxy.testing import Proxy
+from kproxy.testing import InjectedFault, Proxy
 from tests.support.documented_errors import PAIRS
 from tests.support.fault_clients import RECORDS, FaultClient
 from tests.support.fault_clients.java import JavaClient
@@ -25,7 +24,7 @@ TOPIC = "faults"
 CLIENTS = {"java": JavaClient, "librdkafka": LibrdkafkaClient, "kafka-python": KafkaPythonClient}
 CALL = {"Produce": 2, "Fetch": 2, "Metadata": 2, "JoinGroup": 2, "OffsetCommit": 2}  # of the others the first
 NATURAL = {"MEMBER_ID_REQUIRED"}  # a broker's answer to the first JoinGroup of a member (KIP-394)
-# librdkafka shows these only in what list_topics gives, and asks for metadata by itself as well: then all calls fail
+# librdkafka shows these only in what list_topics gives, and at its begin asks for metadata by itself as well
 LISTED = {"LISTENER_NOT_FOUND", "REPLICA_NOT_AVAILABLE", "REBOOTSTRAP_REQUIRED"}
 # librdkafka opens no fetch sessions, and reads the error of the whole response without a look (rd_kafka_fetch_reply_handle)
 NOT_LOOKED_AT = {
@@ -113,24 +112,30 @@ def judge(proxy: Proxy, client: FaultClient, api: str, error: str) -> None:
     if error == "FENCED_INSTANCE_ID":
         settings = {"group_instance_id" if client.name == "kafka-python" else "group.instance.id": client_id}
         call = 1 if api == "JoinGroup" else call  # a static member is not sent back for a member id
-    listed = client.name == "librdkafka" and api == "Metadata" and error in LISTED
-    when: dict[str, Any] = {} if listed else {"call": call}
     topic = {"topic": TOPIC} if api == "Metadata" else {}  # clients ask for brokers as they like
-    fault = proxy.fault(api=api, error=error, client_id=client_id, **when, **topic)
+    added: list[InjectedFault] = []
+
+    def add() -> None:
+        added.append(proxy.fault(api=api, error=error, client_id=client_id, call=call, **topic))
+
+    if isinstance(client, LibrdkafkaClient) and api == "Metadata" and error in LISTED:
+        settings, client.before_listings = {"list": "yes"}, add
+    else:
+        add()
     try:
-        seen = client.run(api, proxy.bootstrap, TOPIC, client_id, {**settings, **({"list": "yes"} if listed else {})})
-        fired = fault.fired
+        seen = client.run(api, proxy.bootstrap, TOPIC, client_id, settings)
+        fired = added[0].fired
     finally:
-        fault.remove()
+        for fault in added:
+            fault.remove()
     told = next((one for one in seen.said if one), None)
     if (client.name, api, error) in NOT_LOOKED_AT:
         assert (fired, seen.failed, told) == (1, {}, None)
         return
     said = f"{seen.said}, responses {[sorted(one) for one in seen.responses]}"
-    assert fired == (fault.calls if listed else 1), said
+    assert fired == 1, said
     assert seen.responses[call - 1] == {error}, said
-    before = [one for one in seen.responses[: call - 1] if not listed]
-    assert set().union(*before) <= (NATURAL if api == "JoinGroup" else set()), said
+    assert set().union(*seen.responses[: call - 1]) <= (NATURAL if api == "JoinGroup" else set()), said
     if told is None:
         assert len(seen.responses) > call or api == "Metadata", said
     else:

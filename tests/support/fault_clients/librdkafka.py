@@ -29,6 +29,7 @@ class LibrdkafkaClient(logging.Handler):
     def __init__(self) -> None:
         super().__init__(logging.DEBUG)
         self.lines: list[str] = []
+        self.before_listings: Callable[[], None] = lambda: None  # called when each list_topics is one request
         self.logger = logging.Logger("librdkafka", logging.DEBUG)
         self.logger.addHandler(self)
 
@@ -48,7 +49,11 @@ class LibrdkafkaClient(logging.Handler):
         }
         said: Said = []
         try:
-            _WORK[work]({**base, "logger": self.logger}, topic, said)
+            words = {**base, "logger": self.logger}
+            if work == "list":
+                _metadata_of_partitions(words, topic, said, self.before_listings)
+            else:
+                _WORK[work](words, topic, said)
         except KafkaException as error:
             said.append(_name(error.args[0]))
         if work == "list":
@@ -124,9 +129,15 @@ def _metadata(words: dict[str, Any], topic: str, said: Said) -> None:
         _drain(admin)
 
 
-def _metadata_of_partitions(words: dict[str, Any], topic: str, said: Said) -> None:
-    """What list_topics gives with the errors of partitions and of the whole response, which describe_topics does not."""
-    client = Producer(words)
+def _metadata_of_partitions(words: dict[str, Any], topic: str, said: Said, before: Callable[[], None]) -> None:
+    """What list_topics gives with the errors of partitions and of the whole response, which describe_topics does not.
+
+    At its begin librdkafka asks for metadata of the topic by itself, too; later each list_topics is one request.
+    """
+    client = Producer({"topic.metadata.refresh.interval.ms": -1, **words})
+    for _ in range(RECORDS):
+        client.list_topics(topic, STEP_S)
+    before()
     for _ in range(RECORDS):
 
         def step() -> None:
@@ -195,7 +206,6 @@ _WORK: dict[str, Callable[[dict[str, Any], str, Said], None]] = {
     "produce": _produce,
     "fetch": _fetch,
     "metadata": _metadata,
-    "list": _metadata_of_partitions,
     "coordinator": _coordinator,
     "group": _group,
     "commit": _commit,
