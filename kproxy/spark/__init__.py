@@ -6,6 +6,7 @@
     divided.py      one large capture on all executors: the stages below
     files.py        inputs: paths, patterns, object stores
     reading.py      small files, compressed ones and logs, many at a time; large captures through divided.py
+    in_place.py     which captures stay where they are, instead of being copied into the staging folder
     targets.py      rows to their places: files that tasks have written, on a disk that all see
     by_spark.py     the same where Spark writes: chunks.py (rows in an RDD), writers.py (Parquet through Hadoop, Delta, Iceberg)
     folders.py      the output directory as the driver sees it; hadoop_files.py: inputs that only Hadoop reaches
@@ -42,7 +43,7 @@ A large capture, stage by stage (divided.py). B is its size, P the number of par
 The key of the shuffle is the unordered pair of endpoints, 12 bytes for IPv4. As the blocks of a connection come one after the
 other, a connection may live as long as the capture: its session holds what is in flight, not what it has sent. A connection is
 decoded by one task: it cannot be faster than that. Nothing is sorted but the index, so that nothing spills. The staging folder
-needs room for B once more while a capture is read.
+needs room for B once more while a capture is read, unless that stays in place.
 
 What connections tell each other. Since Kafka 3.1 requests name topics by id, and the response that tells the name is on
 another connection, mostly. The decode knows the names of the head, and reports those that a connection asked for in vain. If
@@ -55,7 +56,9 @@ What was compared. (a) A data source whose partitions are ranges of bytes and wh
 the sort spills, but every byte is pickled twice and goes through the JVM twice, twice the CPU of the decode. (c) Files in the
 staging folder, which all tasks see anyway: two copies, and what was written serves a second round, too. (d) Each of N tasks
 reads the whole file and decodes its own connections: no shuffle, N times the reading. That is what the data source does with
-the option ``partitions``, as a data source has no shuffle, and what suits compressed files. (c) is the one that is used.
+the option ``partitions``, as a data source has no shuffle, and what suits compressed files. (e) As (c), but the payloads stay
+in the capture and only their places are shuffled; the decode reads it here and there, from memory as fast as in order. (e) is
+used on one machine, for a capture that its memory has room for (in_place.py), (c) on a cluster.
 
 Not divided, read by one task: gzip and zstd (they have no places to begin at), captures with IP fragments (a datagram belongs
 to no connection until it is whole) and pcapng with packets without times. ``ingest`` says so, and reads files side by side.
@@ -63,25 +66,29 @@ to no connection until it is whole) and pcapng with packets without times. ``ing
 Where it differs from ``kproxy decode``: that gives up the connection that was silent longest when more than 32,768 are open
 (``closed`` is "evicted"); here none is given up. It waits for late names at any place, here in the first 32 MiB.
 
-What it costs. ``python -m tests.bench.spark`` on two cores, in CPU seconds of all processes, on captures of a generated cluster
-(tests/bench: 96 long connections, thousands of short ones, MTU 1500, 12 KB an exchange):
+What it costs. ``python -m tests.bench.spark`` on two cores of an idle machine, in CPU seconds of all processes, on captures of a
+generated cluster (tests/bench: 96 long connections, thousands of short ones, MTU 1500, 12 KB an exchange), with route (c):
 
-    capture     ingest on local[2]     largest JVM, worker    kproxy decode --format parquet, one process
-      64 MiB      7.2 s                                         0.8 s    other programs: load 13
-    1024 MiB     12.7 s (JVM 4.1)      259 MiB, 132 MiB         5.7 s    load 4
-    4096 MiB     50.9 s (JVM 7.6)      263 MiB, 134 MiB        32.9 s    load 20, which makes both slower
+    capture     ingest on local[2]     largest JVM, worker    kproxy decode --format parquet    ratio
+    1024 MiB     12.3 s (JVM 4.4)      249 MiB, 134 MiB         4.0 s, one process              0.33
+    2048 MiB     18.8 s (JVM 4.6)      272 MiB, 137 MiB         8.5 s                           0.45
+    4096 MiB     31.9 s (JVM 4.9)      264 MiB, 135 MiB        16.1 s                           0.50
+    8192 MiB     75.3 s (JVM 6.9)      344 MiB, 141 MiB        39.6 s                           0.53
 
-About 6 s are the start of the JVM and of the Python workers. What each further GiB takes is 12.7 s, and 9.1 in kproxy decode:
-per core 0.7 of it. Memory does not grow. An earlier version, on an idle machine, took 38.6, 64.3 and 117.1 s of 2, 4 and 8
-GiB (decode 14.6, 23.2 and 50.5), with a JVM that has its second compiler, SQL and pages, whose start took 21 s. Most of what
-the stages before the decode take is the kernel's, for pages of the staging folder that were never used before: of 512 MiB 0.3
-to 1.5 s. With Spark's own shuffle a further GiB took 36 s.
+About 6 s are the start of the JVM and of the Python workers; beyond the first GiB a core does 0.57 of what it does in kproxy
+decode, and memory does not grow. The JVM takes 0.4 s a further GiB, since bytes go past it: its flags win little but its start.
+Of 512 MiB (one process, CPU seconds on a machine with much else to do) the survey takes 0.25, the head 0.07, the scan 0.75 with
+copies and 0.33 in place (e), the reading of blocks 0.12 and 0.22, and the decode about 4: (e) saves some 0.6 s a GiB, and the
+room for B. Most of what copies take is the kernel's, for pages of the staging folder that were never used before. In turns at
+load 32 to 48, which makes all of it slower, 1 GiB took 20.0 and 21.3 s in place, 20.9 copied, and 9.8 in kproxy decode: there
+the start and the noise are larger than the difference. With Spark's own shuffle (b) a further GiB took 36 s.
 
-10 TB a day. 10 TB are 9,300 GiB; at 12.7 s a GiB that is 118,000 CPU seconds: 1.4 cores that are never idle. Sized for a busy
-hour with three times the mean, and half of it kept free: 8 to 9 cores, as two executors of four or five. Of memory 1 GiB for
-the JVM of each executor, and 0.5 GiB for each core's Python worker: 3.5 GiB an executor. Traffic of small requests costs
-more, because rows cost, not bytes: at the 17 MB/s that kproxy decode has for connections of a dozen requests (tests/bench,
-shape "tiny"), 10 TB are 590,000 s for it and about 800,000 here, or 10 cores at the mean and 60 for that busy hour.
+10 TB a day. 10 TB are 9,300 GiB; at 12.7 s a GiB, the dearest that was measured, that is 118,000 CPU seconds: 1.4 cores that
+are never idle. Sized for a busy hour with three times the mean, and half of it kept free: 8 to 9 cores, as two executors of
+four or five. Of memory 1 GiB for the JVM of each executor, and 0.5 GiB for each core's Python worker: 3.5 GiB an executor.
+Traffic of small requests costs more, because rows cost, not bytes: at the 17 MB/s that kproxy decode has for connections of a
+dozen requests (tests/bench, shape "tiny"), 10 TB are 590,000 s for it and about 800,000 here, or 10 cores at the mean and 60
+for that busy hour.
 
 The network: each byte is read twice (survey, scan), written to the staging folder once and read again: 4 x 10 TB a day are
 0.46 GB/s at the mean, 1.4 GB/s in the busy hour, of which half is the staging folder's. Where captures are rotated below 256
