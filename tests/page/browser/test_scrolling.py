@@ -1,0 +1,115 @@
+"""A million exchanges in Chromium: any of them is a scroll away, small steps stay small, and what the page keeps is bounded."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+from selenium.webdriver.common.keys import Keys
+
+from kproxy.cli import main
+from tests.page.browser.driving import WIDE, Page, opened
+from tests.page.browser.test_exchanges import ROWS
+from tests.support.traffic import CAPTURES
+
+pytestmark = [pytest.mark.xdist_group("page-browser"), pytest.mark.long, pytest.mark.timeout(1200)]
+MANY = 1_000_000
+MOST_HEAP = 200 << 20  # bytes, of the page
+NUMBERS = "return [...document.querySelectorAll('.table .pane [data-number]')].map((one) => Number(one.dataset.number))"
+
+# Go to a share of the scroll bar's way; the numbers of the rows that are then shown, and how many milliseconds it took
+JUMP = """
+const [share, done] = arguments;
+const scroller = document.querySelector(".table.scroller");
+const began = performance.now();
+scroller.scrollTop = share * (scroller.scrollHeight - scroller.clientHeight);
+const look = () => {
+  const rows = [...scroller.querySelectorAll(".pane [role=row]")];
+  if (rows.length < 10 || scroller.querySelector(".waiting")) return requestAnimationFrame(look);
+  done({ took: performance.now() - began, numbers: rows.map((one) => Number(one.dataset.number)) });
+};
+requestAnimationFrame(() => requestAnimationFrame(look));
+"""
+
+
+def multiplied(folder: Path) -> Path:
+    """Tables with a million exchanges, each with its number as its correlation id, made of those of a capture."""
+    tables = folder / "tables"
+    with pytest.raises(SystemExit) as ended:
+        main(
+            [
+                "decode",
+                "-q",
+                "--format",
+                "parquet",
+                "-o",
+                str(tables),
+                str(CAPTURES / "03-classic-rebalance-range.pcap"),
+            ]
+        )
+    assert not ended.value.code
+    (file,) = (tables / "exchanges").glob("*.parquet")
+    few = file.rename(folder / "few.parquet")
+    with duckdb.connect() as database:
+        database.execute(f"CREATE TABLE few AS SELECT * FROM '{few}'")
+        ((size,),) = database.execute("SELECT count(*) FROM few").fetchall()
+        database.execute(
+            f"COPY (SELECT * EXCLUDE turn REPLACE (turn * {size} + row_number() OVER (PARTITION BY turn) AS correlation_id)"
+            f" FROM few, range({-(-MANY // size)}) AS turns(turn) ORDER BY correlation_id LIMIT {MANY})"
+            f" TO '{file}' (FORMAT parquet)"
+        )
+    return tables
+
+
+@pytest.fixture(scope="module")
+def million(driver: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    with opened(multiplied(tmp_path_factory.mktemp("tables")), patience=600) as address:
+        page = Page(driver, address)
+        page.size(WIDE)
+        yield page
+
+
+def test_anywhere(million: Page) -> None:
+    million.show()
+    million.one(f"{ROWS}[data-number]")
+    assert million.texts(".total") == [f"{MANY:,} exchanges"]
+    took = []
+    for share in (0.5, 0.001, 0.999, 0.25, 0.75, 0.1234, 1, 0):
+        seen = million.driver.execute_async_script(JUMP, share)
+        took.append(round(seen["took"]))
+        numbers = seen["numbers"]
+        assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
+        assert abs((numbers[0] - 1) / (MANY - len(numbers)) - share) < 0.001
+    print("milliseconds from a scroll to its rows:", took)
+
+
+def test_small_steps_are_small(million: Page) -> None:
+    million.show()
+    million.driver.execute_async_script(JUMP, 0.5)
+    before = million.run(NUMBERS)[0]
+    million.run("document.querySelector('.table.scroller').scrollTop += 240")
+    million.until(lambda: million.run(NUMBERS)[:1] == [before + 10], "ten rows on")
+
+
+def test_the_keyboard_reaches_both_ends(million: Page) -> None:
+    million.show()
+    million.one(f"{ROWS}[data-number]")
+    million.one(".table.scroller").send_keys(Keys.END)
+    million.until(lambda: million.run(NUMBERS)[-1:] == [MANY], "the last")
+    million.press(Keys.ARROW_UP, Keys.ENTER)
+    million.until(lambda: "".join(million.texts(".detail h2")).startswith(f"#{MANY - 1} "), "the last but one is open")
+    million.press(Keys.ESCAPE, Keys.HOME)
+    million.until(lambda: million.run(NUMBERS)[:1] == [1], "the first")
+
+
+def test_the_page_keeps_little(million: Page) -> None:
+    million.show()
+    for share in range(1, 100):
+        million.driver.execute_async_script(JUMP, share / 100)
+    million.driver.execute_cdp_cmd("Performance.enable", {})
+    million.driver.execute_cdp_cmd("HeapProfiler.collectGarbage", {})
+    metrics = million.driver.execute_cdp_cmd("Performance.getMetrics", {})["metrics"]
+    heap = {one["name"]: one["value"] for one in metrics}["JSHeapUsedSize"]
+    print(f"heap of the page: {heap / 1e6:.0f} MB")
+    assert heap < MOST_HEAP
