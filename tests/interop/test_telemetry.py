@@ -72,7 +72,9 @@ def test_java_pushes_what_it_has_counted(
     assert entrance.proxy.count("kproxy_filter_events_total", 'filter="telemetry"', 'name="NONE"') >= 1
 
 
-@pytest.mark.parametrize("codec", ["zstd", "lz4", "gzip", "snappy", "none"])
+@pytest.mark.parametrize(
+    "codec", ["zstd", "none", *(pytest.param(codec, marks=pytest.mark.long) for codec in ("lz4", "gzip", "snappy"))]
+)
 def test_librdkafka_pushes_what_its_statistics_say(behind: Behind, topic_name: str, codec: str) -> None:
     entrance = behind(compression=[codec])
     topic = entrance.cluster.topic(topic_name)

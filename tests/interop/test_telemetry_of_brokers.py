@@ -132,6 +132,7 @@ def settled(receiving: Receiving, entrance: Entrance, collector: Collector, clie
     return pushes
 
 
+@pytest.mark.long
 def test_java(receiving: Receiving, tapping: tuple[Entrance, Collector], tmp_path: Path, topic_name: str) -> None:
     entrance, collector = tapping
     topic = receiving.cluster.topic(topic_name)
