@@ -23,6 +23,7 @@ Sending
     preparing.py       what requests need that the recording does not bring: topics, producer ids
     order.py           Order: when a request may be sent: its time, and the answers that came before it
     player.py          Player: sends, matches answers, learns, compares
+    result.py          Result: what became of each request, in counts and examples
 
 Comparing
 
@@ -44,7 +45,11 @@ A request is decoded when it is planned and again when it is sent; nothing decod
 was replaced, at its own version, leave as they were recorded. A request goes through these states:
 
     planned ─▶ waiting (its time; answers recorded before it) ─▶ sent ─▶ answered ─▶ learned from ─▶ compared
-                   └─▶ not sent (an id's version cannot carry it)  └─▶ no answer (closed, or timeout)
+                   └─▶ not sent (its version cannot carry it)    ▲  │ └─▶ no answer (closed, or timeout)
+                                                                 └──┘ sent again while the cluster is not ready
+
+Requests are sent again where a client would have done so: the new coordinator or leader is not ready, and the recorded one was.
+Of Produce only where nothing was appended, and nothing else is sent meanwhile, so that records keep their order.
 
 What bounds it: MOST_HELD bytes of recorded frames, one connection for each recorded connection and node while it has requests
 left, MOST_IN_FLIGHT requests, a timeout for each answer, MOST_ANSWER bytes of each, MOST_EXAMPLES of each difference.

@@ -1,11 +1,17 @@
 """`kproxy replay` as people run it: wrong usage, exit status, dry runs; with real brokers in tests/interop/test_replay.py."""
 
+import asyncio
+import json
+import signal
+import sys
+
 import pytest
 
+from kproxy.protocol import ApiKey
 from tests.support.captured import CAPTURES
 from tests.support.command import kproxy
 from tests.support.ports import free_ports
-from tests.support.replayed import capture
+from tests.support.replayed import RecordedBroker, before, capture, recorded
 
 WRONG = {
     "no port": (["--to", "kafka"], 'it has no port: write "host:port"'),
@@ -36,3 +42,48 @@ def test_sources_that_are_none(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_cluster_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
     assert kproxy("replay", capture(1), "--to", f"127.0.0.1:{free_ports(1)}") == 1
     assert "refused" in capsys.readouterr().err.lower()
+
+
+async def run(port: int, *words: str) -> "asyncio.subprocess.Process":
+    """Run `kproxy replay` of the first sample capture in a process."""
+    command = ("-c", "from kproxy.cli import main; main()", "replay", str(capture(1)), "--to", f"127.0.0.1:{port}")
+    return await asyncio.create_subprocess_exec(
+        sys.executable, *command, *words, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+    )
+
+
+async def ended(process: "asyncio.subprocess.Process") -> tuple[int, str]:
+    """Exit status and standard output."""
+    printed, _ = await asyncio.wait_for(process.communicate(), 60)
+    assert process.returncode is not None
+    return process.returncode, printed.decode()
+
+
+def test_exit_status_and_json() -> None:
+    async def work() -> None:
+        async with before(RecordedBroker(recorded(1))) as cluster:
+            words = ("--format", "json", "--yes", "--speed", "max")
+            status, printed = await ended(await run(cluster.bootstrap.port, *words))
+            found = json.loads(printed)
+            assert (status, found["dryRun"], found["result"]["sent"]) == (0, False, 23)
+        async with before(RecordedBroker(recorded(1), close_at=ApiKey.PRODUCE)) as cluster:
+            status, printed = await ended(await run(cluster.bootstrap.port, "--yes", "--speed", "max"))
+            assert status == 4 and "  no answer    Produce: " in printed
+
+    asyncio.run(work())
+
+
+def test_interrupted_it_says_what_was_done() -> None:
+    async def work() -> None:
+        broker = RecordedBroker(recorded(1), silent_at=ApiKey.SYNC_GROUP)
+        async with before(broker) as cluster:
+            process = await run(cluster.bootstrap.port, "--yes", "--speed", "max")
+            while not any(api == ApiKey.SYNC_GROUP for api, _ in broker.asked):
+                assert process.returncode is None
+                await asyncio.sleep(0.02)
+            process.send_signal(signal.SIGINT)
+            status, printed = await ended(process)
+            assert status == 130
+            assert "interrupted after 16 requests" in printed and "answers      15 same" in printed
+
+    asyncio.run(work())

@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,8 @@ from kproxy.protocol import ApiKey
 from kproxy.replay.recording import Recording
 from tests.support.command import kproxy
 from tests.support.kafka.brokers import Cluster
+from tests.support.kafka.fixtures import started
+from tests.support.kafka.jars import NEWEST
 from tests.support.kafka.tools import run_tool
 from tests.support.kafka.wire import end_offsets
 from tests.support.replayed import capture, recorded
@@ -80,7 +83,7 @@ def commits(recording: Recording, group: str) -> dict[int, int]:
 
 
 def listings(cluster: Cluster) -> list[str]:
-    """What Kafka's own tools list: topics, ends of partitions, groups, ACLs, settings."""
+    """What Kafka's own tools list: topics with their settings, ends of partitions, groups, ACLs."""
     bootstrap = ("--bootstrap-server", cluster.open)
     acls = "org.apache.kafka.tools.AclCommand" if cluster.release > "4" else "kafka.admin.AclCommand"
     tools = {
@@ -88,13 +91,16 @@ def listings(cluster: Cluster) -> list[str]:
         "org.apache.kafka.tools.GetOffsetShell": (),
         "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand": ("--list",),
         acls: ("--list",),
-        "kafka.admin.ConfigCommand": ("--describe", "--entity-type", "topics"),
-        "org.apache.kafka.tools.TransactionsCommand": ("list",),
     }
     return [
         "\n".join(sorted(run_tool(cluster.release, tool, *bootstrap, *words).splitlines()))
         for tool, words in tools.items()
     ]
+
+
+def differing(found: Any) -> set[tuple[str, str]]:
+    """API and field of each difference."""
+    return {(one["apiName"], one["path"]) for one in found["result"]["differences"]}
 
 
 def test_a_dry_run_changes_nothing(single: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
@@ -109,7 +115,7 @@ def test_a_dry_run_changes_nothing(single: Cluster, capsys: pytest.CaptureFixtur
 def test_records_and_offsets(single: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
     recording = recorded(1)
     status, found = replay(single, 1, capsys, "--create-topics", "--yes")
-    told = {one["apiName"] for one in found["result"]["differences"]}
+    told = {api for api, _ in differing(found)}
     assert told <= {"ApiVersions"}
     assert status == (4 if told else 0)  # brokers of another release, or with another listener, speak other versions
     assert not found["result"]["noAnswer"]
@@ -129,3 +135,88 @@ def test_transactions(single: Cluster, capsys: pytest.CaptureFixture[str]) -> No
     assert len(consumed(single, "tx", **{"isolation.level": "read_committed"})) == 30  # captures/README.md
     every = list(produced(recorded(4)))
     assert Counter(consumed(single, "tx", **{"isolation.level": "read_uncommitted"})) <= Counter(every)
+
+
+def test_over_tls(single: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+    assert single.authority is not None
+    bootstrap = single.bootstrap("TLS")[0]
+    words = ("--to", bootstrap, "--tls-ca", str(single.authority.ca), "--format", "json")
+    reading = 'apiName == "Metadata" || apiName == "ApiVersions"'
+    status = kproxy("replay", capture(1), *words, "--yes", "--speed", "max", "--where", reading)
+    found = json.loads(capsys.readouterr().out)
+    assert status in (0, 4) and found["result"]["sent"] == 8 and not found["result"]["noAnswer"]
+    assert kproxy("replay", capture(1), "--to", bootstrap, "--tls", "--format", "json") == 1  # an unknown authority
+    assert "certificate verify failed" in capsys.readouterr().err
+
+
+# What differs on a fresh broker of the release that was recorded, and why. {}: nothing does
+OTHER_SETTINGS = {  # the recorded broker was configured otherwise, and had topics, groups and quotas from before the capture
+    *(("CreateTopics", "topics.configs.value"), ("CreateTopics", "topics.configs.configSource")),
+    *(("Metadata", "topics"), ("Metadata", "topics.partitions"), ("ListGroups", "groups")),
+    *(("DescribeConfigs", f"results.configs.{name}") for name in ("value", "configSource")),
+    *(("DescribeConfigs", f"results.configs.synonyms.{name}") for name in ("value", "source")),
+    *(("DescribeConfigs", "results.configs"), ("DescribeConfigs", "results.configs.synonyms")),
+    *(("ListConfigResources", "configResources"), ("DescribeClientQuotas", "entries")),
+    (
+        "DescribeTransactions",
+        "transactionStates.errorCode",
+    ),  # of an id that no coordinator knows: another partition of the log
+    ("DescribeQuorum", "topics.partitions.highWatermark"),
+    ("AddRaftVoter", "errorCode"),  # refused in both; the recorded controller tried to reach the voter first
+}
+TELEMETRY = {("ApiVersions", "apiKeys")}  # the recorded broker had a reporter of clients' metrics
+FROM_BEFORE = {  # records from before the capture, which no request brings
+    *(("OffsetForLeaderEpoch", "topics.partitions.endOffset"), ("Fetch", "responses.partitions.errorCode")),
+    *(("Fetch", "responses.partitions.records"), ("Produce", "responses.partitionResponses.baseOffset")),
+    ("Fetch", "errorCode"),
+}
+EXPLAINED = {
+    1: set[tuple[str, str]](),
+    2: TELEMETRY,
+    3: TELEMETRY | FROM_BEFORE,
+    4: TELEMETRY,
+    5: OTHER_SETTINGS,
+    6: TELEMETRY,
+    10: FROM_BEFORE
+    | OTHER_SETTINGS
+    | {("ApiVersions", "apiKeys.maxVersion"), ("CreateTopics", "topics.replicationFactor")},
+    11: TELEMETRY,
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("number", EXPLAINED)
+def test_a_fresh_broker_answers_as_recorded(
+    kafka: None, number: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """All differences are listed here with their reasons; every request that is sent gets an answer."""
+    cluster = started(tmp_path, NEWEST)
+    try:
+        status, found = replay(cluster, number, capsys, "--create-topics", "--yes")
+    finally:
+        cluster.close()
+    assert not found["result"]["noAnswer"] and not found["result"]["notSent"]
+    assert differing(found) <= EXPLAINED[number]
+    assert status == (4 if differing(found) else 0)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("number", [1, 4])
+def test_three_brokers_answer_as_one_did(three: Cluster, number: int, capsys: pytest.CaptureFixture[str]) -> None:
+    _, found = replay(three, number, capsys, "--create-topics", "--yes")
+    assert differing(found) <= TELEMETRY and not found["result"]["noAnswer"]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("number", [8, 9])
+def test_records_of_old_formats(kafka: None, number: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Requests of Kafka 0.9 and 0.10, to a broker that takes no such versions and formats any more."""
+    cluster = started(tmp_path, NEWEST)
+    try:
+        _, found = replay(cluster, number, capsys, "--create-topics", "--yes")
+        [topic] = recorded(number).topics
+        read = consumed(cluster, topic)
+    finally:
+        cluster.close()
+    assert {api for api, _ in differing(found)} <= {"ApiVersions"} and not found["result"]["noAnswer"]
+    assert len(read) == 4 * 80  # captures/README.md

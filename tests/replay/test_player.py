@@ -3,10 +3,12 @@
 import asyncio
 import contextlib
 from collections import Counter
+from random import Random
 from typing import Any
 
 import pytest
 
+from kproxy.errors import UpstreamError
 from kproxy.protocol import ApiKey, message
 from kproxy.replay.plan import make_plan
 from kproxy.replay.player import Options, Player
@@ -81,3 +83,39 @@ def test_it_can_be_ended_and_says_what_was_done() -> None:
     place = next(one.number for one in recording.requests if one.api_key == ApiKey.SYNC_GROUP)
     assert result.sent == place
     assert result.count(Outcome.SAME) == place - 1
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_answers_with_flipped_bytes(seed: int) -> None:
+    """Whatever the answers hold: every request has an outcome, and nothing is raised."""
+    chance = Random(seed)
+
+    def flip(answer: bytes) -> bytes:
+        changed = bytearray(answer)
+        for _ in range(chance.randrange(4) if changed else 0):
+            changed[chance.randrange(len(changed))] ^= 1 << chance.randrange(8)
+        return bytes(changed)
+
+    recording = recorded((1, 4)[seed % 2])
+    every = dict.fromkeys({one.api_key for one in recording.requests} - {ApiKey.API_VERSIONS, ApiKey.METADATA}, flip)
+    plan, result = replayed(recording, RecordedBroker(recording, change=every, always=True), Options(timeout=20.0))
+    assert sum(result.count(outcome) for outcome in Outcome) + sum(result.unsent.values()) == len(plan.sent)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_requests_with_flipped_bytes(seed: int) -> None:
+    """A capture may hold anything: what can be decoded is sent, the rest is said not to be."""
+    chance = Random(seed)
+    recording = recorded((1, 2, 4, 5)[seed % 4])
+    for one in recording.requests:
+        data = bytearray(one.request.data)
+        if len(data) > one.request.body_start and chance.random() < 0.5:
+            data[chance.randrange(one.request.body_start, len(data))] ^= 1 << chance.randrange(8)
+            one.request = one.request.copy(data=bytes(data))
+    try:
+        plan, result = replayed(recording, RecordedBroker(recording, always=True), Options(timeout=20.0))
+    except UpstreamError as error:  # a producer id that nothing gave, and the broker gives no other
+        assert str(error).startswith("before the first request: ")
+        return
+    assert len(plan.sent) + sum(plan.unsent.values()) == len(recording.requests)
+    assert sum(result.count(outcome) for outcome in Outcome) + sum(result.unsent.values()) == len(plan.sent)

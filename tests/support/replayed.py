@@ -38,6 +38,7 @@ class RecordedBroker:
         close_at: close the connection in place of answering that API.
         silent_at: do not answer that API, ever.
         change: of an answer's body, by API.
+        always: answer what was not recorded, with an empty body.
     """
 
     def __init__(self, recording: Recording, **faults: Any) -> None:
@@ -46,6 +47,7 @@ class RecordedBroker:
         self.open = 0
         self._close_at, self._silent_at = faults.get("close_at"), faults.get("silent_at")
         self._change = faults.get("change", {})
+        self._always = faults.get("always", False)
         self._answers: dict[tuple[int, bytes], deque[bytes]] = {}
         self._ranges: Any = None
         self._metadata: Any = None
@@ -70,6 +72,8 @@ class RecordedBroker:
             body = request[10 + max(size, 0) + (1 if request_header_version(api_key, version) > 1 else 0) :]
             self.asked.append((api_key, body))
             answer = self._answer(api_key, version, body)
+            if answer is None and self._always:
+                answer = b""
             if answer is None or api_key == self._silent_at:
                 continue
             tags = b"\0" if response_header_version(api_key, version) else b""
