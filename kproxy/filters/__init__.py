@@ -25,6 +25,7 @@
     topic_prefix/           built in: several tenants on one cluster, each with topics, groups and transactional ids of its own
     bounded_set.py          what the filters of a cluster know together in all workers: the part in one process
     turns.py                awaited, it gives other connections their turn
+    breakpoints/            built in: what a person stops and changes in the page; put before all others, where page.edits is set
     faults/                 built in: faults on purpose, so that tests see what clients do when brokers fail
     telemetry/              built in: what clients measure of themselves (KIP-714), at /metrics
     throttle.py             built in: bytes and requests per second by client, principal, topic, as brokers do with quotas

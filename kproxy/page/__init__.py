@@ -3,6 +3,7 @@
     columns.py        the columns of exchanges: name, type, unit, meaning, and what each is in SQL
     store.py          Store: what exchanges are there, which rows a filter and a sort give, one exchange whole
     recorded.py       Recorded: the Store of captures and decoded logs, read while it is served
+    live.py           Live: the Store of a running proxy, and the process of its page
     tables.py         Tabled: the Store of directories of Parquet tables, queried where they are
     blocks.py         Blocks: lines and frames of exchanges, compressed, bounded in bytes; the oldest leave, or spill
     filtering.py      Filter: a condition in CEL over the rows of a store

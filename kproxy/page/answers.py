@@ -97,7 +97,7 @@ class Answers:
                 "name": store.name,
                 "version": __version__,
                 "live": store.live,
-                "editable": False,
+                "editable": store.editable,
                 "token": self._token,
                 "exchanges": store.exchanges,
                 "bytes": store.size,

@@ -120,7 +120,7 @@ class Recorded(Store):
     # Reading
 
     def _load(self) -> None:
-        output = _Output(self.blocks, self._writer, self._published)
+        output = RowOutput(self.blocks, self._writer, self._published)
         try:
             with Run(self._options, [output]) as run:
                 for path in self.sources:
@@ -148,7 +148,7 @@ class Recorded(Store):
         self.generation += 1
 
 
-class _Output(TableOutput):
+class RowOutput(TableOutput):
     """Rows into DuckDB, lines and frames into blocks."""
 
     reads_bodies = True
@@ -178,6 +178,11 @@ class _Output(TableOutput):
                 )
             )
         super().write(event, bodies, shown=shown, line=line)
+
+    def show(self) -> None:
+        """Show all that has come so far."""
+        self.tables.write_rows()
+        self.publish()
 
     def publish(self) -> None:
         """Show what is in the tables."""

@@ -81,6 +81,7 @@ class Store(ABC):
     name = ""
     sources: Sequence[Path] = ()
     live = False
+    editable = False  # whether breakpoints may be set
     size = 0  # bytes kept in memory
     first = 1  # number of the first exchange
     last = 0  # number of the last one

@@ -8,9 +8,11 @@ Two outputs write the same packets in different orders:
 A frame whose first and last byte came at different times is in two packets or more. Connections that are not Kafka are left out.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from ipaddress import IPv4Address
 from struct import Struct
+from typing import Protocol
 
 from kproxy import __version__
 from kproxy.output.bodies import Bodies
@@ -18,7 +20,6 @@ from kproxy.output.packets.blocks import file_header
 from kproxy.output.packets.event_packets import Conversation, EventPieces, Piece
 from kproxy.output.rewriting.rewriter import Rewriter
 from kproxy.pipeline.output import End, Output, Source
-from kproxy.pipeline.rotating_file import RotatingFile
 from kproxy.pipeline.sink import Writable
 from kproxy.pipeline.time_order import TimeOrder
 from kproxy.protocol.addresses import join_ip_address, mapped, split_address
@@ -130,6 +131,24 @@ class OrderedPcapng(_Pcapng):
         self._sink.write(known.conversation.blocks(piece, () if known.items else known.farewell))
 
 
+class Parts(Protocol):
+    """A file that is written in parts (RotatingFile), or a stream of them."""
+
+    begin_part: Callable[[], bytes]
+
+    def is_open(self) -> bool:
+        """Whether a piece can be appended now; begins a part where one is due."""
+
+    def append(self, data: bytes) -> None:
+        """Append a piece, after ``is_open``."""
+
+    def flush(self) -> None:
+        """Write what is buffered."""
+
+    def close(self, error: BaseException | None = None) -> None:
+        """Close it."""
+
+
 class LivePcapng(_Pcapng):
     """Writes each exchange when it is complete, credentials withheld.
 
@@ -137,7 +156,7 @@ class LivePcapng(_Pcapng):
     call ``begin_part`` for what a part begins with.
     """
 
-    def __init__(self, file: RotatingFile) -> None:
+    def __init__(self, file: Parts) -> None:
         super().__init__(Rewriter())
         self._file = file
         self._source = 0

@@ -28,6 +28,7 @@ One cluster in one worker
     shared_times.py       SharedTimes: times that the filters of all workers move on together: the rates of throttle
     shared_counts.py      SharedCounts: what filters count together in all workers, for /filters and /metrics
     shared_sets.py        SharedSets: what the filters of a cluster know together in all workers
+    stops.py              Stops: the messages that breakpoints have stopped (kproxy.filters.breakpoints)
     otlp/                 exporting over OTLP: spans by the analyzer, metrics of clients by workers
     journals.py           Journals: those of one worker, opened when they are asked for
     journal.py            FileJournal: numbered lines in a file; none is lost uncounted, also when the process is killed

@@ -2,7 +2,7 @@
 
     ToWorker        Configure, Brokers, Learned, ReloadCertificates, ListConnections, Drain, UseBreakpoints, ShowStop, Decide,
                     ResumeAll
-    ToAnalyzer      Configure, ForgetWorker, Drain
+    ToAnalyzer      Configure, ForgetWorker, FeedPage, Drain
     ToSupervisor    Ready, Failed, LogEvent, Drained, Brokers, Learned, BrokerReach, ClientMetrics, Connections,
                     JournalState, Alive, AnalyzerCounts, AnalyzerSeries, Stopped, StopEnded, StopAnswer
 
@@ -123,6 +123,12 @@ class ForgetWorker(Message, frozen=True, tag="forget_worker"):
     """A worker died: its connections are over. Another process takes over its tap ring."""
 
     worker: int
+
+
+class FeedPage(Message, frozen=True, tag="feed_page"):
+    """Send exchanges to the live page that listens at this path (Unix domain socket); "": to none."""
+
+    path: str
 
 
 # From a worker or the analyzer
@@ -348,7 +354,7 @@ ToWorker: TypeAlias = (
     | Decide
     | ResumeAll
 )
-ToAnalyzer: TypeAlias = Configure | ForgetWorker | Drain
+ToAnalyzer: TypeAlias = Configure | ForgetWorker | FeedPage | Drain
 # What of ToSupervisor a Child does not handle itself, and passes on to the Fleet.
 ToFleet: TypeAlias = (
     Brokers

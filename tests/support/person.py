@@ -79,6 +79,6 @@ class Person:
 
 def _url(proxy: Proxy) -> str | None:
     for line in proxy.log.read_text(encoding="utf-8").splitlines():
-        if line.startswith("{") and (event := json.loads(line))["event"] == "breakpoints may be set":
+        if line.startswith("{") and (event := json.loads(line))["event"] == "the page, where breakpoints may be set":
             return str(event["url"])
     return None

@@ -258,6 +258,10 @@ cdef class Tables:
         """Write the rows that are held: the end of the last capture."""
         for number in list(self._open):
             self.closed(number, "end of capture")
+        self.write_rows()
+
+    def write_rows(self):
+        """Write the rows that are complete. A connection that is open goes on; its row comes when it ends."""
         for rows in (self._connections, self._exchanges, self._batches, self._offsets):
             rows.flush()
         for rows in (self._groups, self._activity, self._errors):

@@ -22,11 +22,13 @@ import msgspec
 from kproxy.config import Analysis, Rotated, Traces
 from kproxy.errors import UsageError
 from kproxy.pipeline.output import Output
+from kproxy.pipeline.pcapng_output import LivePcapng
 from kproxy.pipeline.rotating_file import Report, RotatingFile
 from kproxy.pipeline.run import Options, Run
 from kproxy.proxy.analyzer.counts import AnalysisCounts
 from kproxy.proxy.analyzer.outputs import FILES, rotating_file
 from kproxy.proxy.analyzer.pace import PacedLoop, raise_in
+from kproxy.proxy.analyzer.page_feed import PageFeed, connect
 from kproxy.proxy.analyzer.settling import LogLines, Settlement, cut_off
 from kproxy.proxy.analyzer.tap_decoder import TapDecoder
 from kproxy.proxy.channel import MESSAGE_DROPPED, Channel
@@ -39,6 +41,7 @@ from kproxy.proxy.messages import (
     Drain,
     Drained,
     Failed,
+    FeedPage,
     ForgetWorker,
     LogEvent,
     LogValue,
@@ -105,6 +108,7 @@ class Analyzer:
         self.spans: dict[str, int] = {}  # what became of them, over all exporters
         self._traces: TraceExport | None = None
         self._ending: set[asyncio.Task[None]] = set()  # exporters that send their last
+        self._page: tuple[PageFeed, LivePcapng] | None = None
         self._behind = [min(BEHIND, size // 8) for size in sizes]
         self._most_lag = 0
 
@@ -175,6 +179,30 @@ class Analyzer:
             self.report("spans cannot be exported", reason=reason)
 
         return TraceExport(options, report, self.spans)
+
+    def feed_page(self, path: str) -> None:
+        """Send exchanges to the live page at a path from now on, and to no other; "": to none."""
+        self._end_page()
+        if path:
+            try:
+                feed = connect(path)
+            except OSError as error:
+                self.report("the page gets no exchanges", reason=error.strerror or str(error))
+                return
+            output = LivePcapng(feed)
+            self._page = feed, output
+            self._run.add_output(output)
+
+    def _end_page(self) -> None:
+        page, self._page = self._page, None
+        if page is not None:
+            feed, output = page
+            self._run.remove_output(output)
+            output.close()
+            if feed.dropped:
+                self.messages.append(
+                    LogEvent("warning", "the page was too slow for some exchanges", {"count": feed.dropped})
+                )
 
     async def end_traces(self, seconds: float) -> None:
         """Export what is left, for at most *seconds*."""
@@ -249,6 +277,8 @@ class Analyzer:
     def flush(self) -> None:
         """Write what the files have buffered."""
         self._run.flush()
+        if self._page is not None and self._page[0].has_ended:
+            self._end_page()
 
     def message(self) -> AnalyzerCounts:
         """The counts for the supervisor."""
@@ -341,6 +371,8 @@ async def _receive(analyzer: Analyzer, channel: Channel[ToAnalyzer], stop: async
                 await channel.send(_configure(analyzer, message))
             case ForgetWorker(worker):
                 await analyzer.forget(worker)
+            case FeedPage(path):
+                analyzer.feed_page(path)
             case Drain():
                 break
     stop.set()

@@ -8,7 +8,11 @@
     processes.py      how processes are started: commands, environment, inherited descriptors; exit by pidfd
     file_watch.py     FileWatch: configuration and certificate files that have changed
     overview.py       Overview: what is shown of the whole; asks workers for their connections
-    admin.py          the admin port's pages; admin_server.py: uvicorn on its socket. Nothing can be changed there
+    admin.py          the admin port's pages; admin_server.py: uvicorn on its socket
+    browser_guard.py  BrowserGuard: which requests of browsers are obeyed
+    page_entry.py     below /page/api: breakpoints and stopped messages, where page.edits allows them
+    stop_pages.py     their answers; stopped.py: StoppedMessages, what all workers have stopped
+    live_page.py      LivePage: the page as a process of its own; forwarding_page.py passes requests on to it
 
 Life of a run
 

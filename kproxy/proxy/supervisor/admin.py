@@ -6,8 +6,9 @@
     /connections   open connections as JSON; ?limit=
     /filters       what filters have counted, as JSON: the faults that fired
     /config        the configuration in use, as JSON, defaults included, secrets withheld (kproxy/config/redaction.py)
-    /              this list
-    /page/api/     stopped messages and breakpoints, for who has the token in the log (stop_pages.py)
+    /              this list; the live page, for who has the token in the log (live_page.py)
+    /page/         what that loads
+    /page/api/     stopped messages and breakpoints (stop_pages.py)
 
 /readyz is for the readiness of a pod, /healthz for its liveness: a proxy whose brokers are away must not be restarted. It is 503
 
@@ -30,7 +31,7 @@ address, a loopback name, or one of the names given.
 
 from collections.abc import Iterable, Mapping, Sequence
 from time import time_ns
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 from starlette.applications import Starlette
@@ -47,8 +48,12 @@ from kproxy.proxy.shared_counts import FilterCount
 from kproxy.proxy.supervisor.browser_guard import BrowserGuard
 from kproxy.proxy.tap.counters import Counters
 
+if TYPE_CHECKING:
+    from kproxy.proxy.supervisor.live_page import LivePage
+
 STALE = 5 * 10**9  # ns without counts, which come each second, after which the analyzer counts as gone
 PAGE = "/page/"  # what is below it shows traffic, and may change it
+STOPS = (f"{PAGE}api/stops", f"{PAGE}api/breakpoints")  # answered here, as the workers have what is stopped
 DEFAULT_LIMIT, MOST_LIMIT = 1_000, 100_000
 HEADERS = [
     (b"cache-control", b"no-store"),
@@ -111,15 +116,21 @@ class AdminSource(Protocol):
 
 
 def admin_app(
-    source: AdminSource, hosts: Iterable[str] = (), *, token: str | None = None, more: Sequence[BaseRoute] = ()
+    source: AdminSource,
+    hosts: Iterable[str] = (),
+    *,
+    guard: BrowserGuard | None = None,
+    more: Sequence[BaseRoute] = (),
+    page: "LivePage | None" = None,
 ) -> Starlette:
     """The ASGI application.
 
     Args:
         source: what is shown.
         hosts: names under which it may be asked, beside loopback ones and IP addresses.
-        token: without which nothing below /page is read or changed.
+        guard: who may read and change what is below /page.
         more: routes below /page.
+        page: what else is below /page, and / for who may read it.
     """
     shown = _Pages(source)
     routes = [
@@ -132,7 +143,7 @@ def admin_app(
         Route("/config", shown.config),
         *more,
     ]
-    return Starlette(routes=routes, middleware=[Middleware(_Guard, guard=BrowserGuard(hosts, token))])
+    return Starlette(routes=routes, middleware=[Middleware(_Guard, guard=guard or BrowserGuard(hosts), page=page)])
 
 
 class _Pages:
@@ -211,13 +222,17 @@ class _Pages:
 class _Guard:
     """Refuses requests that are not for a name of ours; those that are not GET or HEAD; below /page those without the token."""
 
-    def __init__(self, app: ASGIApp, guard: BrowserGuard) -> None:
+    def __init__(self, app: ASGIApp, guard: BrowserGuard, page: "LivePage | None") -> None:
         self._app = app
         self._guard = guard
+        self._page = page
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See the ASGI specification, version 3."""
         if scope["type"] != "http":  # a WebSocket, which nothing here speaks; the server closes it
+            return
+        if self._page is not None and _is_of_page(scope["path"]) and self._page.may_come(scope):
+            await self._page(scope, receive, send)
             return
         refused = self._refused(scope)
         app = self._app if refused is None else refused
@@ -237,6 +252,11 @@ class _Guard:
             return PlainTextResponse("nothing can be changed here\n", 405, {"allow": "GET, HEAD"})
         refused = self._guard.host_refusal(scope["headers"])
         return None if refused is None else PlainTextResponse(f"{refused[1]}\n", refused[0])
+
+
+def _is_of_page(path: str) -> bool:
+    """Whether the page's own process answers."""
+    return path == "/" or (path.startswith(PAGE) and not path.startswith(STOPS))
 
 
 def _wants_json(request: Request) -> bool:

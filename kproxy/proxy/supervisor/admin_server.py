@@ -9,6 +9,8 @@ from starlette.routing import BaseRoute
 from kproxy.protocol.addresses import parse_address
 from kproxy.proxy.network.listening import unbound_socket
 from kproxy.proxy.supervisor.admin import AdminSource, admin_app
+from kproxy.proxy.supervisor.browser_guard import BrowserGuard
+from kproxy.proxy.supervisor.live_page import LivePage
 
 MOST_REQUESTS = 64  # at a time; the next get 503
 BACKLOG = 64
@@ -36,11 +38,12 @@ class AdminServer:
         listener: socket.socket,
         source: AdminSource,
         hosts: Iterable[str],
-        token: str | None = None,
+        guard: BrowserGuard | None = None,
         more: Sequence[BaseRoute] = (),
+        page: LivePage | None = None,
     ) -> None:
         settings = uvicorn.Config(
-            admin_app(source, hosts, token=token, more=more),
+            admin_app(source, hosts, guard=guard, more=more, page=page),
             http="h11",
             ws="none",
             lifespan="off",

@@ -17,6 +17,7 @@ from kproxy.proxy.messages import (
     Configure,
     Connections,
     Drain,
+    FeedPage,
     ForgetWorker,
     JournalState,
     Learned,
@@ -78,6 +79,7 @@ class Fleet:
         self.on_worker_ended: Callable[[int], None] = lambda worker: None
         self.on_stop: Callable[[int, Stopped | StopEnded | StopAnswer], None] = lambda worker, message: None
         self.breakpoints: UseBreakpoints | None = None  # for workers that start later
+        self.feed_page: FeedPage | None = None  # for an analyzer that starts later
         self.slots: list[WorkerSlot] = []
         self._modules = modules
         self._tapped = config.analysis.enabled
@@ -150,6 +152,12 @@ class Fleet:
         for child in children:
             child.kill()
         await asyncio.gather(*(child.ended_for_good.wait() for child in children))
+
+    async def feed(self, message: FeedPage) -> None:
+        """Have the analyzer, and those that follow it, feed a live page; or none."""
+        self.feed_page = message if message.path else None
+        if self._analyzer is not None:
+            await self._analyzer.send(message)
 
     def counters(self) -> list[Counters]:
         """The counters of all workers, those that are leaving or have left included."""
@@ -300,6 +308,8 @@ class Fleet:
             breakpoints = [self.breakpoints] if self.breakpoints is not None else []
             for message in [*self._brokers.values(), *self._learned.messages(), *breakpoints]:
                 await child.send(message)
+        if not why and child is self._analyzer and self.feed_page is not None:
+            await child.send(self.feed_page)
         if child is self._analyzer and not self._analyzing.done():
             self._analyzing.set_result(why)
         first = next((slot.first for slot in self.slots if slot.child is child), None)

@@ -29,6 +29,7 @@ from kproxy.proxy.supervisor.processes import inherited_options, supervisor_titl
 
 if TYPE_CHECKING:
     from kproxy.proxy.supervisor.admin_server import AdminServer
+    from kproxy.proxy.supervisor.live_page import LivePage
     from kproxy.proxy.supervisor.page_entry import PageEntry
 
 DONE, FAILED, USAGE = 0, 1, 2
@@ -212,8 +213,9 @@ class Admin:
         self._overview = overview
         self._fleet = fleet
         self._entry: PageEntry | None = None
+        self._page: LivePage | None = None
         self._token = ""  # of the page; the same wherever the admin server moves
-        self._logged = ""  # address of the page, as it was logged
+        self._logged = ("", "")  # what was logged of the page
         self._address: str | None = None
         self._server: AdminServer | None = None
 
@@ -226,28 +228,34 @@ class Admin:
             await self.stop()
             return
         from kproxy.proxy.supervisor.admin_server import AdminServer, listen_admin  # noqa: PLC0415
-        from kproxy.proxy.supervisor.browser_guard import new_token  # noqa: PLC0415
+        from kproxy.proxy.supervisor.browser_guard import BrowserGuard, new_token  # noqa: PLC0415
+        from kproxy.proxy.supervisor.live_page import LivePage  # noqa: PLC0415
         from kproxy.proxy.supervisor.page_entry import PageEntry  # noqa: PLC0415
 
+        listener = listen_admin(address)
         self._token = self._token or new_token()
+        guard = BrowserGuard(config.admin_hosts, self._token)
+        page = LivePage(self._fleet, guard, config.admin_hosts)
         self._entry = self._entry or PageEntry(self._fleet, self._overview.tell_of_ended_workers)
-        server = AdminServer(
-            listen_admin(address), self._overview, config.admin_hosts, token=self._token, more=[self._entry.mount()]
-        )
+        server = AdminServer(listener, self._overview, config.admin_hosts, guard, [self._entry.mount()], page)
         await self.stop()
         await server.start()
-        self._address, self._server = address, server
+        self._address, self._server, self._page = address, server, page
 
     def log_page(self, config: Config) -> None:
-        """Log where breakpoints may be set, with the token, where they may and it was not logged before."""
-        url = f"http://{_reached(self._address)}/?token={self._token}" if config.page.edits and self._address else ""
-        if url and url != self._logged:
-            log("warning", "breakpoints may be set", url=url)
-        self._logged = url
+        """Log where the page is, with the token, if that was not logged before; and whether breakpoints may be set in it."""
+        event = "the page, where breakpoints may be set" if config.page.edits else "the page"
+        url = f"http://{_reached(self._address)}/?token={self._token}" if self._address else ""
+        if url and self._logged != (event, url):
+            log("info", event, url=url)
+        self._logged = event, url
 
     async def stop(self) -> None:
         """Stop serving."""
         server, self._server, self._address = self._server, None, None
+        if self._page is not None:
+            await self._page.stop()
+            self._page = None
         if server is not None:
             await server.stop()
 

@@ -6,6 +6,7 @@ import msgspec
 
 from kproxy.config import Cluster, Config, Page
 from kproxy.proxy.supervisor.admin import admin_app
+from kproxy.proxy.supervisor.browser_guard import BrowserGuard
 from kproxy.proxy.supervisor.page_entry import OFF, PageEntry
 from tests.proxy.supervisor.test_admin import Client, Proxy
 from tests.proxy.supervisor.test_stopped import Fleet
@@ -17,7 +18,7 @@ def test_it_is_there_while_the_configuration_allows_edits() -> None:
     fleet: Any = Fleet(Page())
     told: list[Any] = []
     entry = PageEntry(fleet, told.append)
-    client = Client(admin_app(Proxy(), token="t", more=[entry.mount()]))
+    client = Client(admin_app(Proxy(), guard=BrowserGuard(token="t"), more=[entry.mount()]))
     assert (client.get("/page/api/stops", headers=TOKEN).status_code, told) == (404, [])
     assert client.get("/page/api/stops", headers=TOKEN).json() == {"error": OFF}
     fleet.config = msgspec.structs.replace(fleet.config, page=Page(edits=True))

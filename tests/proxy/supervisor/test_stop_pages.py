@@ -12,6 +12,7 @@ from kproxy.protocol import message
 from kproxy.proxy.aside import end as end_aside
 from kproxy.proxy.messages import Decide, Message, ShowStop, Stop, StopAnswer, Stopped
 from kproxy.proxy.supervisor.admin import admin_app
+from kproxy.proxy.supervisor.browser_guard import BrowserGuard
 from kproxy.proxy.supervisor.page_entry import PageEntry
 from tests.proxy.supervisor.test_admin import Client, Proxy
 from tests.proxy.supervisor.test_stopped import Fleet
@@ -31,7 +32,7 @@ class StopPage:
         self.worker = self.fleet.children[0]
         self.worker.answer = self._answer
         entry = PageEntry(self.fleet, lambda told: None)  # type: ignore[arg-type]
-        self.client = Client(admin_app(Proxy(), token=TOKEN, more=[entry.mount()]))
+        self.client = Client(admin_app(Proxy(), guard=BrowserGuard(token=TOKEN), more=[entry.mount()]))
         self.ask("GET", "/stops")
         words: dict[str, Any] = {
             "id": ID,

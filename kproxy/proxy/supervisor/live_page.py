@@ -1,0 +1,203 @@
+"""LivePage: the page of a running proxy at the admin port: / and what is below /page.
+
+It is a process of its own (kproxy.page.live), which holds rows in DuckDB and takes what CPU is left. It is started for the first
+request with the token, fed by the analyzer, and ended when no browser has asked for IDLE_S: until then and after that nothing is
+kept or done for it. When the analyzer or the page is killed, the next request finds another one.
+"""
+
+import asyncio
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
+from urllib.parse import parse_qs
+
+import h11
+import msgspec
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.types import Receive, Scope, Send
+
+from kproxy.proxy.logs import log
+from kproxy.proxy.messages import FeedPage
+from kproxy.proxy.supervisor.browser_guard import BrowserGuard
+from kproxy.proxy.supervisor.fleet import Fleet
+from kproxy.proxy.supervisor.forwarding_page import forward
+from kproxy.proxy.supervisor.processes import environment
+
+MODULE = "kproxy.page.live"
+NEEDED = ("duckdb", "pyarrow", "sqlglot")
+IDLE_S = 60.0  # without a request
+START_S = 60.0  # that it may take to start
+LOOK_EVERY_S = 0.1
+LONGEST_FOLDER = 70  # characters: the path of a socket has 107 at most (unix(7))
+FEED, HTTP = "feed", "http"  # of kproxy.page.live, which is not imported here
+
+
+class NoPage(Exception):
+    """Why there is no page, as a sentence."""
+
+
+class LivePage:
+    """An ASGI application.
+
+    Args:
+        fleet: whose analyzer feeds the page.
+        guard: who may come.
+        hosts: names under which the page may be asked, beside loopback ones and IP addresses.
+        idle_s: seconds without a request after which the process ends.
+    """
+
+    def __init__(self, fleet: Fleet, guard: BrowserGuard, hosts: list[str], idle_s: float = IDLE_S) -> None:
+        self._fleet = fleet
+        self._guard = guard
+        self._hosts = hosts
+        self._idle_s = idle_s
+        self._process: PageProcess | None = None
+        self._starting = asyncio.Lock()
+        self._asking = 0  # requests now
+        self._asked_at = 0.0
+        self._watching: asyncio.Task[None] | None = None
+
+    def may_come(self, scope: Scope) -> bool:
+        """Whether a request has the token: in the address, in the cookie, or in the header."""
+        given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [])
+        if scope["path"] == "/" and len(given) == 1 and self._guard.is_token(given[0]):
+            return self._guard.host_refusal(scope["headers"]) is None
+        return self._guard.refusal("GET", scope["headers"]) is None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """See the ASGI specification, version 3; the request is one that may come."""
+        loop = asyncio.get_running_loop()
+        self._asking += 1
+        try:
+            process = await self._running()
+            await forward(process.http, scope, receive, send)
+        except NoPage as error:
+            await _refusal(scope, str(error))(scope, receive, send)
+        except (OSError, h11.ProtocolError) as error:
+            log("warning", "the page has not answered", reason=str(error))
+            with suppress(RuntimeError):  # it had begun to answer
+                await _refusal(scope, "the page has ended; ask again")(scope, receive, send)
+        finally:
+            self._asking -= 1
+            self._asked_at = loop.time()
+
+    async def stop(self) -> None:
+        """End the process."""
+        if self._watching is not None:
+            self._watching.cancel()
+        process, self._process = self._process, None
+        if process is not None:
+            await self._fleet.feed(FeedPage(""))
+            await process.stop()
+
+    async def _running(self) -> "PageProcess":
+        """The process, once it answers. Raises NoPage."""
+        async with self._starting:
+            if self._process is not None and not self._process.has_ended:
+                return self._process
+            if not all(find_spec(name) is not None for name in NEEDED):
+                raise NoPage("the page needs packages that are missing: pip install 'kproxy[page]'")
+            if not self._fleet.config.analysis.enabled:
+                raise NoPage("the page shows what is analyzed: set analysis.enabled, and start kproxy again")
+            await self.stop()
+            self._process = await PageProcess.start(self._fleet, self._guard.token, self._hosts)
+            await self._fleet.feed(FeedPage(self._process.feed))
+            log("info", "the page was started", pid=self._process.pid)
+            self._watching = asyncio.ensure_future(self._watch(self._process))
+            return self._process
+
+    async def _watch(self, process: "PageProcess") -> None:
+        """End the process when no browser is there any more."""
+        loop = asyncio.get_running_loop()
+        self._asked_at = loop.time()
+        while not process.has_ended:
+            await asyncio.sleep(max(self._asked_at + self._idle_s - loop.time(), LOOK_EVERY_S))
+            async with self._starting:  # a request that waits for it is counted already
+                if self._asking or loop.time() < self._asked_at + self._idle_s or self._process is not process:
+                    continue
+                self._process = self._watching = None
+                await self._fleet.feed(FeedPage(""))
+                await process.stop()
+                log("info", "the page was ended", pid=process.pid)
+                return
+
+
+class PageProcess:
+    """A running page."""
+
+    def __init__(self, folder: Path, process: asyncio.subprocess.Process) -> None:
+        self._folder = folder
+        self._process = process
+        self.pid = process.pid
+
+    @classmethod
+    async def start(cls, fleet: Fleet, token: str, hosts: list[str]) -> "PageProcess":
+        """Start it, and wait until it answers. Raises NoPage."""
+        near = tempfile.gettempdir()
+        where = near if len(near) < LONGEST_FOLDER else "/tmp"
+        folder = Path(tempfile.mkdtemp(prefix="kproxy-page-", dir=where))
+        words = [sys.executable, "-P", "-m", MODULE]
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *words,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env=environment(),
+                process_group=0,
+            )
+        except OSError as error:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise NoPage(f"the page could not be started: {os.strerror(error.errno or 0)}") from error
+        made = cls(folder, process)
+        name = ", ".join(cluster.name for cluster in fleet.config.clusters)
+        editable = fleet.config.page.edits
+        arguments = {"folder": str(folder), "name": name, "token": token, "hosts": hosts, "editable": editable}
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            process.stdin.write(msgspec.json.encode(arguments) + b"\n")
+            async with asyncio.timeout(START_S):
+                await process.stdin.drain()
+                is_ready = await process.stdout.readline() == b"ready\n"
+        except (OSError, TimeoutError):
+            is_ready = False
+        if not is_ready:
+            await made.stop()
+            raise NoPage("the page could not be started")
+        return made
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the process is gone."""
+        return self._process.returncode is not None
+
+    @property
+    def http(self) -> str:
+        """The socket of the page."""
+        return str(self._folder / HTTP)
+
+    @property
+    def feed(self) -> str:
+        """The socket to which the analyzer connects."""
+        return str(self._folder / FEED)
+
+    async def stop(self) -> None:
+        """End it."""
+        if not self.has_ended:
+            with suppress(ProcessLookupError):
+                self._process.kill()
+        await self._process.wait()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _refusal(scope: Scope, sentence: str) -> Response:
+    """An answer that says why not."""
+    if scope["path"].startswith("/page/"):
+        return JSONResponse({"error": sentence, "column": None, "length": None}, 503)
+    return PlainTextResponse(f"{sentence}\n", 503)

@@ -1,0 +1,105 @@
+"""The live page of a running proxy: a browser with the token sees what clients do, and the process ends when it has gone."""
+
+import http.client
+import json
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from confluent_kafka import Producer
+
+from tests.support.kafka.brokers import Cluster
+from tests.support.kafka.jars import NEWEST
+from tests.support.kafka.processes import eventually
+from tests.support.kafka.proxies import Proxy
+from tests.support.kafka.proxies import cluster as virtual_cluster
+
+pytestmark = [pytest.mark.parametrize("single", [NEWEST], indirect=True), pytest.mark.long]
+TITLE = "kproxy: page"
+
+
+class Browser:
+    """Opens the address from the log, and keeps the cookie."""
+
+    def __init__(self, proxy: Proxy) -> None:
+        self.url = urlsplit(eventually(lambda: _url(proxy), what="the address in the log"))
+        self.cookie = ""
+
+    def get(self, path: str, **headers: str) -> tuple[int, http.client.HTTPMessage, bytes]:
+        """Status, headers, body."""
+        connection = http.client.HTTPConnection(self.url.netloc, timeout=90)
+        try:
+            connection.request("GET", path, headers={"cookie": self.cookie, **headers})
+            answer = connection.getresponse()
+            return answer.status, answer.headers, answer.read()
+        finally:
+            connection.close()
+
+    def open(self) -> None:
+        """Exchange the token for a cookie, as a browser does."""
+        status, headers, _ = self.get(f"/?{self.url.query}")
+        assert (status, headers["location"]) == (303, "/")
+        self.cookie = headers["set-cookie"].partition(";")[0]
+
+    def json(self, path: str) -> Any:
+        """An answer of the page."""
+        status, _, body = self.get(f"/page/api/{path}")
+        assert status == 200, body
+        return json.loads(body)
+
+
+def _url(proxy: Proxy) -> str | None:
+    for line in proxy.log.read_text(encoding="utf-8").splitlines():
+        if line.startswith("{") and (event := json.loads(line))["event"] == "the page":
+            return str(event["url"])
+    return None
+
+
+@pytest.fixture
+def proxy(single: Cluster, tmp_path: Path) -> Iterator[Proxy]:
+    running = Proxy(tmp_path / "proxy", [virtual_cluster(single.bootstrap("PLAIN"))])
+    yield running.start().analyzing()
+    running.close()
+
+
+def produce(proxy: Proxy, topic: str, count: int) -> None:
+    producer = Producer({"bootstrap.servers": proxy.bootstrap(), "client.id": "watched", "linger.ms": 0})
+    for _ in range(count):
+        producer.produce(topic, b"v", partition=0)
+        producer.flush(60)
+
+
+def seen(browser: Browser, count: int) -> Any:
+    """The Produce exchanges of the client, once there are so many."""
+    query = "exchanges?filter=apiName%3D%3D%22Produce%22&columns=clientId,topics&limit=100"
+    return eventually(lambda: (page := browser.json(query))["total"] >= count and page, what="exchanges in the page")
+
+
+def test_a_browser_sees_what_clients_do(proxy: Proxy, single: Cluster, topic_name: str) -> None:
+    single.topic(topic_name)
+    browser = Browser(proxy)
+    assert browser.get("/")[2].startswith(b"kproxy\n/metrics"), "without the token the list of pages"
+    assert browser.get("/page/api/source")[0] == 403
+    assert browser.get("/?token=wrong")[2].startswith(b"kproxy\n/metrics")
+    assert not proxy.named(TITLE), "nothing runs before a browser comes that has the token"
+    browser.open()
+    assert b"<html" in browser.get("/")[2]
+    source = browser.json("source")
+    assert (source["live"], source["editable"]) == (True, False)
+    assert len(proxy.named(TITLE)) == 1
+    produce(proxy, topic_name, 5)
+    page = seen(browser, 5)
+    assert page["rows"] == [["watched", [topic_name]]] * 5
+    detail = browser.json(f"exchanges/{page['numbers'][0]}")
+    assert '"name":"topicData"' in json.dumps(detail, separators=(",", ":")).replace(" ", "")
+    (process,) = proxy.named(TITLE)
+    assert browser.get("/page/api/source", origin="http://evil.example")[0] == 403
+    os.kill(process, signal.SIGKILL)
+    eventually(lambda: browser.get("/page/api/source")[0] == 200, what="another page")
+    produce(proxy, topic_name, 2)
+    assert len(seen(browser, 2)["rows"]) == 2
+    assert proxy.stop(patience=60) == 0

@@ -1,0 +1,130 @@
+"""LivePage: who starts the process, that it ends when nobody asks, and that a killed one is followed by another."""
+
+import asyncio
+import contextlib
+import os
+from collections.abc import AsyncIterator, Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from kproxy.config import Analysis, Cluster, Config
+from kproxy.proxy.messages import FeedPage
+from kproxy.proxy.supervisor.admin import admin_app
+from kproxy.proxy.supervisor.browser_guard import BrowserGuard
+from kproxy.proxy.supervisor.live_page import LivePage
+from tests.proxy.supervisor.test_admin import Proxy
+from tests.support.kafka.processes import children
+
+TOKEN = "of-the-test"
+HERE = "http://127.0.0.1:9644"
+
+
+class Fleet:
+    """What a LivePage needs of it."""
+
+    def __init__(self, analysis: bool = True) -> None:
+        cluster = Cluster(listen="127.0.0.1:1", bootstrap=["b:1"], name="orders")
+        self.config = Config(clusters=[cluster], analysis=Analysis(enabled=analysis))
+        self.fed: list[str] = []
+
+    async def feed(self, message: FeedPage) -> None:
+        self.fed.append(message.path)
+
+
+class Bench:
+    """An admin application with a page."""
+
+    def __init__(self, idle_s: float = 600, analysis: bool = True) -> None:
+        self.fleet = Fleet(analysis)
+        guard = BrowserGuard(token=TOKEN)
+        self.page = LivePage(self.fleet, guard, [], idle_s)  # type: ignore[arg-type]
+        app = admin_app(Proxy(), guard=guard, page=self.page)
+        self.client = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=HERE, timeout=90)
+
+    async def get(self, path: str, **headers: str) -> httpx.Response:
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        return await self.client.get(path, headers=named)
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator["Bench"]:
+        try:
+            async with asyncio.timeout(120):
+                yield self
+        finally:
+            await self.page.stop()
+            await self.client.aclose()
+
+
+def pages() -> int:
+    """How many processes this one has started."""
+    return len(list(children(os.getpid())))
+
+
+def run(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    asyncio.run(work())
+
+
+def test_only_who_has_the_token_starts_the_page_and_gets_its_answers() -> None:
+    async def work() -> None:
+        async with Bench().running() as bench:
+            before = pages()
+            assert (await bench.get("/")).text.startswith("kproxy\n")
+            assert (await bench.get("/?token=wrong")).text.startswith("kproxy\n")
+            assert (await bench.get(f"/?token={TOKEN}", host="evil.example")).status_code == 421
+            assert (await bench.get("/page/api/source")).status_code == 403
+            assert (await bench.get("/page/static/main.js", cookie="kproxy_token_9644=wrong")).status_code == 403
+            assert pages() == before
+            assert bench.fleet.fed == []
+            let_in = await bench.get(f"/?token={TOKEN}")
+            assert (let_in.status_code, let_in.headers["location"]) == (303, "/")
+            cookie = let_in.headers["set-cookie"].partition(";")[0]
+            page = await bench.get("/", cookie=cookie)
+            assert "<html" in page.text
+            assert "script-src 'self'" in page.headers["content-security-policy"]
+            source = (await bench.get("/page/api/source", cookie=cookie)).json()
+            assert (source["live"], source["name"], source["exchanges"]) == (True, "orders", 0)
+            assert (await bench.get("/page/api/source", cookie=cookie, origin="http://evil.example")).status_code == 403
+            (fed,) = bench.fleet.fed
+            assert Path(fed).name == "feed"
+            assert Path(fed).parent.stat().st_mode & 0o077 == 0, "other users of the machine cannot enter"
+        assert not Path(fed).parent.exists()
+
+    run(work)
+
+
+@pytest.mark.long
+def test_the_page_ends_when_nobody_has_asked_for_a_while_and_comes_again() -> None:
+    async def work() -> None:
+        async with Bench(idle_s=1.0).running() as bench:
+            cookie = f"kproxy_token_9644={TOKEN}"
+            assert (await bench.get("/page/api/source", cookie=cookie)).status_code == 200
+            while bench.fleet.fed[-1]:
+                await asyncio.sleep(0.02)
+            assert len(bench.fleet.fed) == 2
+            assert (await bench.get("/page/api/source", cookie=cookie)).status_code == 200
+            assert len(bench.fleet.fed) == 3
+
+    run(work)
+
+
+def test_without_the_analysis_there_is_no_page_and_it_says_why() -> None:
+    async def work() -> None:
+        async with Bench(analysis=False).running() as bench:
+            answer = await bench.get("/page/api/source", x_kproxy_token=TOKEN)
+            assert answer.status_code == 503
+            assert "analysis.enabled" in answer.json()["error"]
+            assert "analysis.enabled" in (await bench.get(f"/?token={TOKEN}")).text
+
+    run(work)
+
+
+@pytest.mark.parametrize("path", ["/metrics", "/config", "/page/api/stops"])
+def test_the_other_pages_are_answered_without_it(path: str) -> None:
+    async def work() -> None:
+        async with Bench(analysis=False).running() as bench:
+            assert (await bench.get(path, x_kproxy_token=TOKEN)).status_code in (200, 404)
+
+    run(work)
