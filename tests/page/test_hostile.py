@@ -1,0 +1,105 @@
+"""Credentials are in no answer of the page; hostile names come out as valid JSON in which what is unseen is escaped."""
+
+import base64
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kproxy.page.detail import detail_of
+from kproxy.page.recorded import Recorded
+from kproxy.page.server import page_app
+from kproxy.protocol.embedded.payload import to_json
+from tests.page.asking import TOKEN, Browser, opened
+from tests.support.canaries import Canaries, capture, scenes
+from tests.support.hostile_names import hostile_names, scenes_of
+
+SEED = 20_261_122
+UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
+ANALYSES = ("inventory", "map", "authentication_failed", "plaintext_credentials")
+ASKED = (
+    "source",
+    "exchanges?limit=500",
+    "exchanges?limit=500&columns=clientId,groups,topics,transactionalId,memberId,undecoded,unanswered",
+    "exchanges?limit=5&filter=size(embedded)%20%3E%200",
+    *(f"activity?by={by}" for by in ("client", "topic", "error")),
+    "complete?text=clientId%20%3D%3D%20&cursor=12",
+    "compare?a=1&b=2",
+    *(f"analyses/{name}" for name in ANALYSES),
+)
+
+
+def answers(store: Recorded) -> Iterator[tuple[str, bytes]]:
+    """What the page tells of a store, by what was asked."""
+    browser = Browser(page_app(store, TOKEN))
+    browser.get("/", params={"token": TOKEN})
+    for path in ASKED:
+        answer = browser.get(f"/page/api/{path}")
+        assert answer.status_code == 200, (path, answer.text[:500])
+        yield path, answer.content
+    yield "export", browser.get("/page/api/export?format=jsonl").content
+    for number in range(store.first, store.last + 1):
+        yield f"exchange {number}", to_json(detail_of(store, number))
+
+
+def frames_in(answer: bytes) -> Iterator[bytes]:
+    """The bytes of frames in an answer."""
+    detail = json.loads(answer)
+    for side in ("request", "response"):
+        if detail[side] is not None and detail[side]["bytes"] is not None:
+            yield base64.b64decode(detail[side]["bytes"])
+
+
+@pytest.mark.parametrize(
+    ("step", "cuts"),
+    [
+        (12, {}),
+        pytest.param(1, {}, marks=pytest.mark.long),
+        pytest.param(1, {"snaplen": 200, "without": 5}, marks=pytest.mark.long),
+    ],
+    ids=["some", "all", "half of all"],
+)
+def test_credentials_are_in_no_answer(tmp_path: Path, step: int, cuts: dict[str, int]) -> None:
+    canary = Canaries(SEED)
+    file = tmp_path / "a.pcap"
+    file.write_bytes(capture(scenes(canary)[::step], **cuts))
+    assert canary.planted
+    with opened(file) as store:
+        found: dict[str, bytes] = {}
+        for name, answer in answers(store):
+            found[name] = answer
+            if name.startswith("exchange "):
+                found[f"{name}, bytes"] = b"\n".join(frames_in(answer))
+    assert len(found) > 20
+    assert canary.found_in(found) == set()
+
+
+def test_hostile_names_are_escaped(tmp_path: Path) -> None:
+    file = tmp_path / "a.pcap"
+    file.write_bytes(capture(scenes_of(hostile_names(SEED, 16))))
+    with opened(file) as store:
+        for name, answer in answers(store):
+            text = answer.decode("utf-8")
+            for line in text.rstrip("\n").split("\n"):
+                json.loads(line)
+            assert name == "export" or not UNSEEN.search(text), name
+
+
+def test_clicks_on_hostile_names_make_filters_that_find_them(tmp_path: Path) -> None:
+    file = tmp_path / "a.pcap"
+    file.write_bytes(capture(scenes_of(hostile_names(SEED, 16))))
+    with opened(file) as store:
+        browser = Browser(page_app(store, TOKEN))
+        browser.get("/", params={"token": TOKEN})
+        found: Any = browser.get("/page/api/complete", params={"text": "clientId == ", "cursor": 12}).json()["choices"]
+        assert len(found) > 5
+        for choice in found:
+            condition = f"clientId == {choice['text']}"
+            if len(condition) < 4_000:
+                selected = browser.get(
+                    "/page/api/exchanges", params={"filter": condition, "columns": "clientId"}
+                ).json()
+                assert selected["total"] == int(choice["meaning"].split()[0].replace(",", "")), condition[:200]
