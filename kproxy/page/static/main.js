@@ -64,7 +64,7 @@ function drawBar() {
 function sourceText() {
   const { loading, live, dropped } = source;
   const state = loading ? ` · reading ${Math.floor((100 * loading.done) / Math.max(loading.of, 1))} %` : live ? " · live" : "";
-  return html`<bdi>${visible(source.name)}</bdi> · ${counted(source.exchanges, "exchange")} · ${bytes(source.bytes)}${dropped ? ` · ${counted(dropped, "older one")} left` : ""}${state}`;
+  return html`<bdi>${visible(source.name)}</bdi> · ${counted(source.exchanges, "exchange")} · ${bytes(source.bytes)}${dropped ? ` · ${counted(dropped, "older one")} left` : ""}${source.damages?.length ? html` · <span class="warning">damaged</span>` : nothing}${state}`;
 }
 
 async function showView() {
@@ -101,18 +101,27 @@ function pressed(event) {
 }
 
 function listen() {
-  events(["rows"], (_, news) => {
+  const told = events(["rows"], (_, news) => {
+    const wasLoading = source.loading;
     source = { ...source, ...news };
     drawBar();
     shown?.view.renewed?.(news);
-    if (source.loading) refresh();
+    if (!wasLoading || source.loading) return;
+    if (!source.live) told.close();
+    readWhole();
   });
 }
 
-/** Ask again what the source is, as events do not say how far it is read. */
-async function refresh() {
+/** The source was read to its end: what it is now, and the view of all of it. */
+async function readWhole() {
   source = { ...source, ...(await get("source")) };
   drawBar();
+  sayDamages();
+  if (shown && !shown.view.renewed) await showView();
+}
+
+function sayDamages() {
+  for (const sentence of (source.damages ?? []).slice(0, 3)) say(`Damaged, and read up to there: ${sentence}`);
 }
 
 async function begin() {
@@ -126,6 +135,7 @@ async function begin() {
   window.addEventListener("hashchange", showView);
   document.addEventListener("keydown", pressed);
   await showView();
+  sayDamages();
   if (source.live || source.loading) listen();
 }
 

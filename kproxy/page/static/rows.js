@@ -16,6 +16,7 @@ export class Rows {
     this.generation = null;
     this.pages = new Map(); // of the page's number: {numbers, rows}, oldest use first
     this.asking = new Map(); // of the page's number: AbortController
+    this.stale = null; // from where to ask again, when what is asked for is there
   }
 
   /** Ask another question; what is there is forgotten. */
@@ -29,11 +30,16 @@ export class Rows {
   forget() {
     for (const asked of this.asking.values()) asked.abort();
     this.asking.clear();
+    this.stale = null;
     this.pages.clear();
   }
 
   /** Rows came or left: keep what is shown until the new answer is there. */
   renew(from) {
+    if (this.asking.size) {
+      this.stale = from; // news come faster than answers
+      return undefined;
+    }
     const page = Math.floor(from / PAGE);
     for (const number of this.pages.keys()) if (number !== page) this.pages.delete(number);
     return this.load(page);
@@ -78,11 +84,19 @@ export class Rows {
       this.asking.delete(number);
       this.take(number, answer);
       this.changed(null);
+      this.catchUp();
     } catch (error) {
       if (error.name === "AbortError") return;
       if (this.asking.get(number) === asked) this.asking.delete(number);
       this.changed(error);
     }
+  }
+
+  catchUp() {
+    if (this.stale === null || this.asking.size) return;
+    const from = this.stale;
+    this.stale = null;
+    this.renew(from);
   }
 
   take(number, { total, generation, numbers, rows }) {

@@ -101,6 +101,11 @@ class Page:
         """Wait until the view has asked for all and shows it."""
         self.until(lambda: self.run("return document.getElementById('view').ariaBusy") == "false", "settled")
 
+    def drawn(self) -> None:
+        """Wait until the page was drawn anew, as after another size."""
+        frames = "const done = arguments[0]; requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done)))"
+        self.driver.execute_async_script(frames)
+
     def run(self, script: str, *arguments: Any) -> Any:
         """The answer of a script in the page."""
         return self.driver.execute_script(script, *arguments)
