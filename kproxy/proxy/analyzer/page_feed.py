@@ -19,9 +19,11 @@ class PageFeed:
 
     Args:
         connected: a stream socket; owned from here on.
+        is_busy: whether the analyzer has no time for the page, as the rings fill: then the page is what it leaves out.
     """
 
-    def __init__(self, connected: socket.socket) -> None:
+    def __init__(self, connected: socket.socket, is_busy: Callable[[], bool] = lambda: False) -> None:
+        self._is_busy = is_busy
         connected.setblocking(False)
         self._socket: socket.socket | None = connected
         self._waiting = bytearray()
@@ -39,9 +41,10 @@ class PageFeed:
         """Whether a piece can be appended; counts one that cannot as dropped."""
         if self._socket is None:
             return False
-        if self._is_dropping or len(self._waiting) > MOST_WAITING:
+        is_busy = self._is_busy()
+        if is_busy or self._is_dropping or len(self._waiting) > MOST_WAITING:
             self.flush()
-            self._is_dropping = len(self._waiting) > AGAIN_BELOW
+            self._is_dropping = is_busy or len(self._waiting) > AGAIN_BELOW
             if self._is_dropping:
                 self._has_begun = False
                 self.dropped += 1
@@ -78,8 +81,8 @@ class PageFeed:
                 ended.close()
 
 
-def connect(path: str) -> PageFeed:
-    """Connect to a page that listens at a path. Raises OSError."""
+def connect(path: str, is_busy: Callable[[], bool] = lambda: False) -> PageFeed:
+    """Connect to a page that listens at a path; *is_busy* as of PageFeed. Raises OSError."""
     connected = socket.socket(socket.AF_UNIX)
     try:
         connected.setblocking(False)
@@ -87,4 +90,4 @@ def connect(path: str) -> PageFeed:
     except BaseException:
         connected.close()
         raise
-    return PageFeed(connected)
+    return PageFeed(connected, is_busy)

@@ -185,13 +185,17 @@ class Analyzer:
         self._end_page()
         if path:
             try:
-                feed = connect(path)
+                feed = connect(path, self._fills)
             except OSError as error:
                 self.report("the page gets no exchanges", reason=error.strerror or str(error))
                 return
             output = LivePcapng(feed)
             self._page = feed, output
             self._run.add_output(output)
+
+    def _fills(self) -> bool:
+        """Whether some ring fills."""
+        return any(reader.waiting > most for reader, most in zip(self._readers, self._behind, strict=True))
 
     def _end_page(self) -> None:
         page, self._page = self._page, None

@@ -16,7 +16,8 @@ class Watched(PageFeed):
     def __init__(self) -> None:
         ours, self.other = socket.socketpair()
         self.other.settimeout(60)
-        super().__init__(ours)
+        self.busy = False
+        super().__init__(ours, lambda: self.busy)
         self.begin_part = lambda: b"begin"
 
 
@@ -67,6 +68,18 @@ def test_what_is_not_taken_is_dropped_and_a_part_of_its_own_begins_behind_it(fee
     assert feed.is_open()
     feed.append(b"after")
     assert received(feed, len(b"part 2after")) == b"part 2after"
+
+
+def test_an_analyzer_that_has_no_time_leaves_the_page_out(feed: Watched) -> None:
+    assert feed.is_open()
+    feed.append(b"one")
+    feed.busy = True
+    assert [feed.is_open(), feed.is_open()] == [False, False]
+    assert feed.dropped == 2
+    feed.busy = False
+    assert feed.is_open()
+    feed.append(b"two")
+    assert received(feed, len(b"beginonebegintwo")) == b"beginonebegintwo"
 
 
 def test_a_page_that_has_ended_is_no_fault(feed: Watched) -> None:

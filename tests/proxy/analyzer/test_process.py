@@ -9,6 +9,7 @@ import os
 import random
 import resource
 import shutil
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -208,6 +209,38 @@ def test_what_a_dead_worker_wrote_last_is_analyzed_to_its_end(analyzer: Analyzer
     asyncio.run(analyzer.finish())
     assert analyzer.counts.exchanges == 201
     assert writer.epoch == 0
+
+
+def test_a_page_is_fed_while_it_is_there(analyzer: Analyzer, tmp_path: Path) -> None:
+    (reader,) = analyzer._readers
+    reader.attach()
+    writer = TapWriter(reader.fd)
+    path = str(tmp_path / "feed")
+    analyzer.feed_page(path)
+    assert [message.event for message in analyzer.take_messages()] == ["the page gets no exchanges"]
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(path)
+        listener.listen()
+        analyzer.feed_page(path)
+        page, _ = listener.accept()
+    for item in (opened(1, *ADDRESSES), *exchange(1, 1)):
+        assert writer.put(*item)
+    while analyzer.read(0):
+        pass
+    analyzer.flush()
+    with page:
+        page.settimeout(60)
+        sent = page.recv(1 << 20)
+    assert sent.startswith(b"\x0a\x0d\x0d\x0a"), "a section of pcapng"
+    assert heartbeat(1)[4:] in sent
+    for item in exchange(1, 2):
+        assert writer.put(*item)
+    while analyzer.read(0):
+        pass
+    analyzer.flush()
+    analyzer.flush()
+    assert analyzer._run.outputs == [analyzer.counts]
+    assert analyzer.counts.exchanges == 2
 
 
 def test_files_follow_the_configuration_without_a_restart(tmp_path: Path) -> None:
