@@ -101,7 +101,7 @@ def test_attacks_1_to_5_and_14_to_18_pass_byte_for_byte(
         ]  # the last may be in part
         return Counter(line["event"] for line in lines)["exchange"] == 3 * len(HOSTILE)
 
-    eventually(logged, what="every exchange is one line")
+    eventually(logged, what="every exchange is one line", patience=300)
     assert (proxy.workers(), proxy.named("kproxy-analyzer")) == before
     record_property("resident bytes grown, worker", proxy.resident_size() - sizes["worker"])
     record_property("resident bytes grown, analyzer", resident_size(before[1][0]) - sizes["analyzer"])

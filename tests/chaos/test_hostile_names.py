@@ -33,7 +33,7 @@ MOST_SERIES = 1_000
 def filters(folder: Path) -> list[dict[str, Any]]:
     rules = [{"name": "joins", "when": 'api == "JoinGroup"', "dry_run": True}]
     names = [{"name": "names", "when": 'clientId != "x" && topic != "y"', "apis": ["Metadata"], "dry_run": True}]
-    audit = {"file": {"path": str(folder / "audit.jsonl")}, "mode": "drop-and-count", "patience": "60s"}
+    audit = {"file": {"path": str(folder / "audit.jsonl")}, "mode": "block", "patience": "60s"}
     return [
         {"use": "audit", "with": audit},
         {"use": "deny", "with": {"rules": rules, "file": {"path": str(folder / "deny.jsonl")}}},
