@@ -13,6 +13,7 @@ Between the recorded cluster and the new one
     alignment.py       which element of a recorded array belongs to which of the new one
     producer_ids.py    producer ids and epochs in the headers of record batches
     versions.py        the version to send a request at, and what that would lose
+    joining.py         members from before the capture, which join anew
     fetch_sessions.py  incremental fetch sessions, which the new broker numbers for itself
 
 Sending

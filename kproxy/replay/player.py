@@ -16,6 +16,7 @@ from kproxy.replay.comparing import NOT_READY, Comparison, compare, error_codes_
 from kproxy.replay.fetch_sessions import FetchSessions
 from kproxy.replay.fetched import Fetched
 from kproxy.replay.identities import Identities, Place
+from kproxy.replay.joining import join_anew
 from kproxy.replay.link import Link, LinkClosed, decode_answer, is_answered
 from kproxy.replay.order import Order
 from kproxy.replay.plan import Plan
@@ -214,17 +215,28 @@ class Player:
         until = loop.time() + min(RETRIES_S, self.options.timeout)
         while True:
             answer = decode_answer(recorded.api_key, ready.encoded.version, await self._within(way, future))
-            if not self._to_be_repeated(recorded, answer) or loop.time() > until:
+            joins_anew = join_anew(recorded, ready.body, answer, self.identities)
+            if joins_anew:
+                message = recorded.request.message
+                assert message is not None
+                ready = Ready(
+                    ready.body, Encoded(ready.encoded.version, message.encode(ready.encoded.version, ready.body))
+                )
+            elif not self._to_be_repeated(recorded, answer) or loop.time() > until:
                 return answer
+            else:
+                await self._before_repeating(recorded)
             self.result.repeated += 1
-            if recorded.api_key == ApiKey.PRODUCE:
-                self._produced_again.add(recorded.number)  # what follows must not be appended before it
-            await asyncio.sleep(RETRY_S)
-            await self._router.renew()
             way = await self._way(recorded, ready)
             again = await self._put(way, recorded, ready)
             assert again is not None
             future = again
+
+    async def _before_repeating(self, recorded: Recorded) -> None:
+        if recorded.api_key == ApiKey.PRODUCE:
+            self._produced_again.add(recorded.number)  # what follows must not be appended before it
+        await asyncio.sleep(RETRY_S)
+        await self._router.renew()
 
     async def _within(self, way: _Way, future: "asyncio.Future[bytes]") -> bytes:
         try:

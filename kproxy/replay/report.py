@@ -64,7 +64,9 @@ def result_lines(result: Result, seconds: float) -> Iterator[str]:
     )
     yield from _section("left away", lost)
     if result.repeated:
-        yield from _section("sent again", [f"{_times(result.repeated)}, as the cluster was not ready yet"])
+        yield from _section(
+            "sent again", [f"{_times(result.repeated)}, as the cluster was not ready yet, or members joined anew"]
+        )
     yield from _section("notes", (f"{note} ({_times(n)})" for note, n in result.notes.items()))
     left_out = (f"{n:,}: {one.value}" for one, n in result.left_out.most_common())
     yield from _section("not compared", left_out)

@@ -1,0 +1,35 @@
+"""Members that the recorded cluster knew from before the capture, or from requests that are not sent: they join anew.
+
+    sent with the recorded member id  ─▶ UNKNOWN_MEMBER_ID, where it was known  ─▶ sent without one
+    sent without one                  ─▶ MEMBER_ID_REQUIRED (KIP-394, from version 4 on) ─▶ sent with the id that came with it
+
+What the last answer gives stands for the recorded member from then on.
+"""
+
+from typing import Any
+
+from kproxy.errors import DecodeError
+from kproxy.protocol import ApiKey
+from kproxy.protocol.error_codes import ErrorCode
+from kproxy.replay.identities import Identities
+from kproxy.replay.recording import Recorded
+
+
+def join_anew(recorded: Recorded, sent: Any, answer: Any, identities: Identities) -> bool:
+    """Change a JoinGroup that was sent, so that its member joins anew; whether it is to be sent again."""
+    if recorded.api_key != ApiKey.JOIN_GROUP or recorded.response is None:
+        return False
+    try:
+        old: Any = recorded.response.decode()
+        member = recorded.body().member_id
+    except DecodeError:
+        return False
+    if old is None or not member or member in identities.members:
+        return False
+    if answer.error_code == ErrorCode.UNKNOWN_MEMBER_ID and old.error_code == ErrorCode.NONE and sent.member_id:
+        sent.member_id = ""
+        return True
+    if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED and not sent.member_id and answer.member_id:
+        sent.member_id = identities.members[member] = answer.member_id
+        return True
+    return False
