@@ -51,7 +51,11 @@ def kproxy_spark() -> None:
     "-o", "--output", metavar="DIR", required=True, help="The tables; on a disk that all executors see, or a URI."
 )
 @click.option(
-    "--output-format", type=click.Choice(["parquet", "delta", "iceberg"]), default="parquet", show_default=True
+    "--output-format",
+    type=click.Choice(["parquet", "delta", "iceberg"]),
+    default="parquet",
+    show_default=True,
+    help="delta and iceberg need spark-submit with their jars, of the same release of Spark; tried with 4.1.",
 )
 @click.option(
     "--state", metavar="DIR", help="Of delta and iceberg: where to note which files were read; iceberg needs it."

@@ -8,6 +8,10 @@ Rows have three columns more: ``source``, the key of the input file; ``cluster``
 folders, and *source* is in the names of files.) A group of input files replaces what the tables have of these files: of Delta
 in one transaction a table, of Iceberg in two (DELETE, append). A job that is killed in between leaves them COMMITTING in the
 catalog, so that the next one replaces them again.
+
+Jars of Delta and Iceberg are made for one release of Spark, and follow it months later. Tried with Spark 4.1.4, Delta 4.3.1
+(io.delta:delta-spark_4.1_2.13) and Iceberg 1.11.0 (org.apache.iceberg:iceberg-spark-runtime-4.1_2.13), see
+tests/spark/test_table_formats.py; the Python package of Delta 4.4.1 asks for Spark 4.2 at most.
 """
 
 from collections.abc import Iterable, Iterator

@@ -11,7 +11,7 @@ from pathlib import Path
 NEWEST = "4.3.1"
 LAST_WITH_ZOOKEEPER = "3.9.2"
 RELEASES = (NEWEST, LAST_WITH_ZOOKEEPER)
-_COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
+COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
 _PATIENCE = 900  # seconds, for a first download over a slow line
 _ARTIFACTS = (
     ("org.apache.kafka", "kafka_2.13", None),
@@ -58,7 +58,7 @@ def fetch(kept: Path, artifacts: Sequence[tuple[str, str, str]]) -> None:
             encoding="utf-8",
         )
         fetched = Path(name) / "jars"
-        command = ["mvn", "-q", "-B", "-f", str(project), _COPY, f"-DoutputDirectory={fetched}"]
+        command = ["mvn", "-q", "-B", "-f", str(project), COPY, f"-DoutputDirectory={fetched}"]
         subprocess.run(command, check=True, timeout=_PATIENCE, stdin=subprocess.DEVNULL)
         for binding in fetched.glob("slf4j-reload4j-*.jar"):  # 3.9 brings another one than slf4j-simple
             binding.unlink()
