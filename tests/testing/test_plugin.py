@@ -56,6 +56,7 @@ def test_that_does_not_end(kproxy_proxy):
     (broker,) = owner.list_topics(timeout=60).brokers.values()
     proxy = kproxy_proxy(f"{broker.host}:{broker.port}")
     print("PROXY", proxy.bootstrap, flush=True)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
     END
     signal.pause()
 """
@@ -76,7 +77,9 @@ def test_nothing_is_left_running_however_a_test_ends(tmp_path: Path, how: str) -
     words = [sys.executable, "-m", "pytest", "-q", "-s", "-p", "no:cacheprovider", "-p", "kproxy.testing.plugin", "."]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_ADDOPTS": "", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     environment["TMPDIR"] = str(tmp_path)  # by which its processes are known
-    done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=300
+    )
     assert "PROXY" in done.stdout, done.stdout + done.stderr
     assert done.returncode != 0
     eventually(lambda: not running_in(environment["TMPDIR"]), what="the proxy and its workers have ended")
