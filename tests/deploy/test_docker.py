@@ -60,7 +60,7 @@ def test_the_steps_of_the_image_without_docker(require: Require, tmp_path: Path)
     written = tmp_path / "written"
     written.mkdir()
     script = (
-        f"mount -t tmpfs -o mode=1777 tmpfs {written} && mount -o remount,bind,ro / && "
+        f"{passable_python(tmp_path / 'python')}mount -t tmpfs -o mode=1777 tmpfs {written} && mount -o remount,bind,ro / && "
         f"exec setpriv --reuid {NOBODY} --regid {NOBODY} --clear-groups --no-new-privs "
         f"env -i PATH={image}/bin TMPDIR={written} NO_PROXY='*' {image}/bin/kproxy demo --seconds 3"
     )
@@ -74,3 +74,16 @@ def open_to_all(folder: Path) -> None:
     for above in (folder, *folder.parents):
         if above.stat().st_uid == os.geteuid() and above.stat().st_mode & 0o005 != 0o005:
             above.chmod(above.stat().st_mode | 0o055)
+
+
+def passable_python(beside: Path) -> str:
+    """Shell commands for a mount namespace after which any user reaches this Python, also where it is in root's home."""
+    base = Path(sys.base_prefix)
+    closed = next((above for above in reversed(base.parents) if not above.stat().st_mode & 0o001), None)
+    if closed is None:
+        return ""
+    beside.mkdir()
+    return (
+        f"mount --bind {base} {beside} && mount -t tmpfs -o mode=755 tmpfs {closed} && mkdir -p {base} && "
+        f"mount --bind {beside} {base} && "
+    )

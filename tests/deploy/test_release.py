@@ -98,7 +98,7 @@ def test_what_is_released_installs_alone(require: Require, sources: Path, tmp_pa
     )
     assert done.returncode == 0, done.stdout[-4_000:] + done.stderr[-4_000:]
     (wheel,), (sdist,) = out.glob("*.whl"), out.glob("*.tar.gz")
-    assert re.search(r"-manylinux_2_\d+_", wheel.name)
+    assert re.search(r"[-.]manylinux_2_\d+_", wheel.name)
     passes("sha256sum", "--check", "--strict", "SHA256SUMS", cwd=out)
     assert installed(tmp_path / "from-wheel", wheel) == installed(tmp_path / "from-sdist", sdist)
 

@@ -11,6 +11,7 @@ import yaml
 from tests.conftest import Require
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
+PATIENCE_S = 900  # an installation on a busy machine
 INSTALL = "not installed: pip install '.[deploy-checks]'"
 
 
@@ -26,7 +27,7 @@ def tool(require: Require, name: str) -> str:
 def run(*words: str | Path, **options: Any) -> "subprocess.CompletedProcess[str]":
     """Run a program to its end; its output is told where it fails."""
     return subprocess.run(
-        [str(word) for word in words], capture_output=True, encoding="utf-8", check=False, timeout=120, **options
+        [str(word) for word in words], capture_output=True, encoding="utf-8", check=False, timeout=PATIENCE_S, **options
     )
 
 
