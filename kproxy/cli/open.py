@@ -74,7 +74,9 @@ def open_(
         raise UsageError("name a capture, a decoded log or a directory of tables: kproxy open trace.pcapng")
     if spill is not None and not spill.is_dir():
         raise UsageError(f"{spill} is no directory")
-    store = open_sources(sources, Options(keylog=keylog, records=records), most=memory << 20, spill=spill)
+    store = open_sources(
+        sources, Options(keylog=keylog, records=records, contain=(Exception,)), most=memory << 20, spill=spill
+    )
     try:
         _serve(store, port, browse=not no_browser)
     finally:

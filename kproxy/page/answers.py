@@ -281,6 +281,11 @@ async def wrong(_request: Request, error: Exception) -> Response:
     return refusal(400, str(error))
 
 
+async def failed(_request: Request, error: Exception) -> Response:
+    """Say that it is our fault; what happened is in the log of the terminal."""
+    return refusal(500, f"kproxy could not answer ({type(error).__name__}); what happened is on its standard error")
+
+
 async def answer(request: Request, function: Callable[[Work], Any], seconds: float = MOST_SECONDS) -> Any:
     """What a function gives, in a thread; given up when the browser does not wait for it any more. Raises Cancelled."""
     work = Work(seconds)

@@ -127,6 +127,7 @@ class Recorded(Store):
                     with open_input(path) as source:
                         self._read(run.read(source), source)
                     self.damages = list(run.damages)
+            self.damages += [f"{count} connections were given up: {name}" for name, count in run.faults.items()]
         except KproxyError as error:
             self.damages.append(str(error))
         finally:

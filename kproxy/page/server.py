@@ -7,10 +7,10 @@ from typing import Any
 import uvicorn
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
+from starlette.types import ASGIApp
 
 from kproxy.errors import KproxyError
-from kproxy.page.answers import Answers, no_such, wrong
+from kproxy.page.answers import Answers, failed, no_such, wrong
 from kproxy.page.security import Guard
 from kproxy.page.store import Store
 
@@ -18,14 +18,16 @@ MOST_REQUESTS = 64  # at a time; the next get 503
 BACKLOG = 64
 
 
-def page_app(store: Store, token: str, hosts: Iterable[str] = ()) -> Starlette:
+def page_app(store: Store, token: str, hosts: Iterable[str] = ()) -> ASGIApp:
     """The ASGI application; *hosts* are names under which it may be asked, beside loopback ones and IP addresses."""
-    guard = Middleware(Guard, token=token, hosts=list(hosts))
-    handlers: dict[Any, Any] = {KproxyError: wrong, HTTPException: no_such}
-    return Starlette(routes=Answers(store, token).routes(), middleware=[guard], exception_handlers=handlers)
+    handlers: dict[Any, Any] = {KproxyError: wrong, HTTPException: no_such, Exception: failed}
+    routes = Answers(store, token).routes()
+    return Guard(
+        Starlette(routes=routes, exception_handlers=handlers), token, hosts
+    )  # outside of what answers for failures
 
 
-def serve(app: Starlette, listener: socket.socket, ready: Callable[[], None]) -> None:
+def serve(app: ASGIApp, listener: socket.socket, ready: Callable[[], None]) -> None:
     """Answer until the process is interrupted."""
     settings = uvicorn.Config(
         app,

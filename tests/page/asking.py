@@ -18,8 +18,9 @@ HERE = "http://127.0.0.1:8000"
 class Browser:
     """Asks an ASGI application, and keeps its cookies."""
 
-    def __init__(self, app: Any) -> None:
+    def __init__(self, app: Any, *, raises: bool = True) -> None:
         self._app = app
+        self._raises = raises  # exceptions that the application lets through
         self._cookies = httpx.Cookies()
 
     def get(self, path: str, **more: Any) -> httpx.Response:
@@ -38,7 +39,7 @@ class Browser:
         """One request; its whole answer."""
 
         async def send() -> httpx.Response:
-            transport = httpx.ASGITransport(self._app)
+            transport = httpx.ASGITransport(self._app, raise_app_exceptions=self._raises)
             async with httpx.AsyncClient(transport=transport, base_url=HERE, cookies=self._cookies) as client:
                 answer = await client.request(method, path, **more)
                 self._cookies = client.cookies

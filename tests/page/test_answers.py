@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from tests.page.asking import Browser, browsed
+from kproxy.page.server import page_app
+from tests.page.asking import TOKEN, Browser, browsed, opened
 from tests.page.test_recorded import ORDERS, decoded
 
 
@@ -55,3 +56,14 @@ def test_exports(page: Browser) -> None:
     assert packets.content[:4] == b"\x0a\x0d\x0d\x0a" and "exchanges.pcapng" in packets.headers["content-disposition"]
     wrong = page.get("/page/api/export", params={"format": "pcapng", "filter": "apiKey =="})
     assert (wrong.status_code, wrong.json()["column"]) == (400, 10)
+
+
+def test_a_failure_of_ours_is_locked_down_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    with opened(ORDERS) as store:
+        monkeypatch.setattr(store, "times", lambda: 1 // 0)
+        browser = Browser(page_app(store, TOKEN), raises=False)
+        browser.get("/", params={"token": TOKEN})
+        answer = browser.get("/page/api/source")
+    assert (answer.status_code, list(answer.json())) == (500, ["error", "column", "length"])
+    assert "default-src 'none'" in answer.headers["content-security-policy"]
+    assert "ZeroDivisionError" in answer.json()["error"] and "Traceback" not in answer.text
