@@ -16,10 +16,12 @@ import org.apache.kafka.common.serialization.StringSerializer;
 
 /**
  * Clients with given settings, all at once. A line of input is one of them, words with spaces between: produce, topic, count, pause in
- * milliseconds after each record; or consume, topic, seconds; then settings as KEY=VALUE. When all have ended, each has printed a line:
- * its client id and what it has measured itself, NAME=NUMBER.
+ * milliseconds after each record; or consume, topic, seconds after the first record; then settings as KEY=VALUE. When all have ended,
+ * each has printed a line: its client id and what it has measured itself, NAME=NUMBER.
  */
 public class Configured {
+    private static final int PATIENCE = 90; // seconds until a consumer has its first record
+
     public static void main(String[] arguments) throws Exception {
         List<Thread> threads = new ArrayList<>();
         BufferedReader jobs = new BufferedReader(new InputStreamReader(System.in));
@@ -72,9 +74,14 @@ public class Configured {
     private static void consume(String topic, int seconds, Properties settings) {
         try (KafkaConsumer<String, String> consumer = new KafkaConsumer<>(settings, new StringDeserializer(), new StringDeserializer())) {
             consumer.subscribe(List.of(topic));
-            long end = System.nanoTime() + seconds * 1_000_000_000L;
+            long end = System.nanoTime() + PATIENCE * 1_000_000_000L;
+            boolean begun = false;
             while (System.nanoTime() < end) {
-                consumer.poll(Duration.ofMillis(100));
+                boolean some = !consumer.poll(Duration.ofMillis(100)).isEmpty();
+                if (some && !begun) {
+                    begun = true;
+                    end = System.nanoTime() + seconds * 1_000_000_000L;
+                }
             }
             print(settings, consumer.metrics());
         }

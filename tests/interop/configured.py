@@ -14,7 +14,8 @@ from tests.interop.clients import KafkaConsumer, KafkaProducer
 from tests.support.kafka.jars import java
 from tests.support.kafka.processes import tail
 
-SECONDS = 15  # of a consumer: seven heartbeats and commits every two seconds
+SECONDS = 15  # of a consumer after its first record: seven heartbeats and commits every two seconds
+PATIENCE = 90  # seconds until it has that
 TEXT = b"a record of many that are alike, and compress"
 
 
@@ -75,6 +76,8 @@ def _java(jobs: list[str], release: str, folder: Path) -> dict[str, dict[str, fl
 
 def _librdkafka_produces(client: Client, settings: dict[str, str | int], topic: str) -> None:
     producer = Producer(settings)
+    producer.produce(topic, TEXT, partition=0)
+    producer.flush(60)  # what it waits for at its beginning is over
     for _ in range(client.records):
         producer.produce(topic, TEXT, partition=0)
         producer.poll(client.pause_ms / 1000)
@@ -84,9 +87,7 @@ def _librdkafka_produces(client: Client, settings: dict[str, str | int], topic: 
 def _librdkafka_consumes(client: Client, settings: dict[str, str | int], topic: str) -> None:
     consumer = Consumer(settings)
     consumer.subscribe([topic])
-    end = time.monotonic() + SECONDS
-    while time.monotonic() < end:
-        consumer.poll(0.1)
+    _poll(lambda: consumer.poll(0.1) is not None)
     consumer.close()
 
 
@@ -101,10 +102,16 @@ def _kafka_python_produces(client: Client, settings: dict[str, str | int], topic
 
 def _kafka_python_consumes(client: Client, settings: dict[str, str | int], topic: str) -> None:
     consumer = KafkaConsumer(topic, **_underlined(settings))
-    end = time.monotonic() + SECONDS
-    while time.monotonic() < end:
-        consumer.poll(100)
+    _poll(lambda: bool(consumer.poll(100)))
     consumer.close()
+
+
+def _poll(poll: Callable[[], bool]) -> None:
+    """Poll for SECONDS after the first time that there is something."""
+    begun, end = False, time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        if poll() and not begun:
+            begun, end = True, time.monotonic() + SECONDS
 
 
 def _underlined(settings: dict[str, str | int]) -> dict[str, str | int]:

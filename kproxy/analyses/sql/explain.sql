@@ -116,7 +116,8 @@ produced AS (
     sum(count) AS records,
     max(size) AS largest,
     percentile(size, 0.5) AS median_size,
-    CAST(round(percentile(spread, 0.5), 0) AS BIGINT) AS spread_p50,
+    -- backlog makes batches longer, not shorter
+    CAST(round(percentile(CASE WHEN count > 1 THEN spread END, 0.25), 0) AS BIGINT) AS spread_p25,
     CAST(round(percentile(CASE WHEN count > 1 THEN spread / (count - 1) END, 0.5), 0) AS BIGINT) AS between_p50,
     max(spread) AS spread_max,
     sum(CASE WHEN count > 1 THEN 1 ELSE 0 END) AS of_many,
@@ -240,14 +241,14 @@ found AS (
     'linger.ms',
     CASE
       WHEN of_many * 2 <= batches THEN CAST(s.step_p10 DIV 1000 AS STRING)
-      WHEN of_large * 2 > batches THEN CAST(spread_p50 DIV 1000 AS STRING)
-      ELSE concat(CAST(spread_p50 DIV 1000 AS STRING), ' to ', CAST((spread_p50 + between_p50) DIV 1000 + 1 AS STRING)) -- one record more was too late
+      WHEN of_large * 2 > batches THEN CAST(spread_p25 DIV 1000 AS STRING)
+      ELSE concat(CAST(spread_p25 DIV 1000 AS STRING), ' to ', CAST((spread_p25 + between_p50) DIV 1000 + 1 AS STRING)) -- one record more was too late
     END,
     CASE WHEN of_many * 2 <= batches THEN 'at most' WHEN of_large * 2 > batches THEN 'at least' ELSE 'inferred' END,
     CASE
       WHEN of_many * 2 <= batches THEN concat(CAST(batches - of_many AS STRING), ' of ', CAST(batches AS STRING),
         ' batches have one record, and one in ten began no later than this after the batch before')
-      ELSE concat('median from the first to the last record of a batch, by their timestamps (', CAST(of_many AS STRING), ' of ',
+      ELSE concat('from the first to the last record of a batch, by their timestamps; of three in four it is more (', CAST(of_many AS STRING), ' of ',
         CAST(batches AS STRING), ' batches have several; longest ', CAST(spread_max DIV 1000 AS STRING), ' ms); ',
         CASE WHEN of_large * 2 > batches THEN 'most are about as large as the largest, and may have left because they were full'
           ELSE 'waiting for an earlier request looks the same' END)
@@ -255,7 +256,7 @@ found AS (
     ''
   FROM produced p
   LEFT JOIN steps s ON s.client = p.client
-  WHERE spread_p50 IS NOT NULL AND (of_many * 2 > batches OR s.step_p10 IS NOT NULL)
+  WHERE (of_many * 2 > batches AND spread_p25 IS NOT NULL) OR (of_many * 2 <= batches AND s.step_p10 IS NOT NULL)
   UNION ALL
   SELECT client, 'retries', CAST(most AS STRING), 'at least',
     concat(CAST(repeated AS STRING), ' of ', CAST(batches AS STRING), ' batches were sent again, with the same sequence number'), ''
