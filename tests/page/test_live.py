@@ -49,8 +49,8 @@ def send(folder: Path, cut: int | None = None) -> PageFeed:
 class _Cut:
     """A feed that breaks off."""
 
-    def __init__(self, feed: PageFeed, left: int | None) -> None:
-        self._feed, self._left = feed, left
+    def __init__(self, feed: PageFeed, left: int | None, *, keep: bool = False) -> None:
+        self._feed, self._left, self._keep = feed, left, keep
         self.begin_part = bytes
 
     def is_open(self) -> bool:
@@ -67,7 +67,8 @@ class _Cut:
         self._feed.flush()
 
     def close(self, error: BaseException | None = None) -> None:
-        self._feed.close()
+        if not self._keep:
+            self._feed.close()
 
 
 def decoded() -> list[dict[str, object]]:
@@ -97,6 +98,23 @@ def test_a_feed_that_breaks_off_is_followed_by_another(store: Live, folder: Path
     first = store.last
     send(folder).close()
     assert eventually(lambda: store.last == first + expected, what="the third feed")
+
+
+def test_what_comes_behind_something_dropped_is_shown_too(store: Live, folder: Path) -> None:
+    """The same connections as before, whose packets are the same in both captures."""
+    busy = False
+    feed = connect(str(folder / FEED), lambda: busy)
+    counted = len(decoded())
+    for is_busy in (False, True, False):
+        busy = is_busy
+        output = LivePcapng(_Cut(feed, None, keep=True))
+        with Run(Options(), [output]) as run, open_input(ORDERS) as source:
+            for _ in run.read(source):
+                pass
+            run.flush()
+    assert eventually(lambda: store.last == 2 * counted, what="what was not dropped")
+    assert feed.dropped >= counted
+    feed.close()
 
 
 def test_bytes_that_are_no_capture_end_their_feed_alone(store: Live, folder: Path) -> None:

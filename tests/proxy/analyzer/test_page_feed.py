@@ -11,14 +11,23 @@ PIECE = bytes(range(256)) * 1_024
 
 
 class Watched(PageFeed):
-    """A feed with its other end."""
+    """A feed with its other end, and those before."""
 
     def __init__(self) -> None:
-        ours, self.other = socket.socketpair()
-        self.other.settimeout(60)
         self.busy = False
-        super().__init__(ours, lambda: self.busy)
+        self.ends: list[socket.socket] = []
+        super().__init__(self._pair, lambda: self.busy)
         self.begin_part = lambda: b"begin"
+
+    def _pair(self) -> socket.socket:
+        ours, theirs = socket.socketpair()
+        theirs.settimeout(60)
+        self.ends.append(theirs)
+        return ours
+
+    @property
+    def other(self) -> socket.socket:
+        return self.ends[-1]
 
 
 @pytest.fixture
@@ -26,7 +35,8 @@ def feed() -> Iterator[Watched]:
     made = Watched()
     yield made
     made.close()
-    made.other.close()
+    for end in made.ends:
+        end.close()
 
 
 def received(feed: Watched, size: int) -> bytes:
@@ -46,7 +56,7 @@ def test_pieces_arrive_in_order_behind_what_a_part_begins_with(feed: Watched) ->
     assert feed.dropped == 0
 
 
-def test_what_is_not_taken_is_dropped_and_a_part_of_its_own_begins_behind_it(feed: Watched) -> None:
+def test_what_is_not_taken_is_dropped_and_a_capture_of_its_own_begins_behind_it(feed: Watched) -> None:
     begun = 0
 
     def begin() -> bytes:
@@ -65,9 +75,11 @@ def test_what_is_not_taken_is_dropped_and_a_part_of_its_own_begins_behind_it(fee
     assert feed.dropped == 2
     before = received(feed, len(b"part 1") + sent * len(PIECE))
     assert before == b"part 1" + PIECE * sent
+    first = feed.other
     assert feed.is_open()
     feed.append(b"after")
     assert received(feed, len(b"part 2after")) == b"part 2after"
+    assert first.recv(1) == b"", "the capture before is at its end"
 
 
 def test_an_analyzer_that_has_no_time_leaves_the_page_out(feed: Watched) -> None:
@@ -79,7 +91,8 @@ def test_an_analyzer_that_has_no_time_leaves_the_page_out(feed: Watched) -> None
     feed.busy = False
     assert feed.is_open()
     feed.append(b"two")
-    assert received(feed, len(b"beginonebegintwo")) == b"beginonebegintwo"
+    assert received(feed, len(b"begintwo")) == b"begintwo"
+    assert feed.ends[0].recv(100) == b"beginone"
 
 
 def test_a_page_that_has_ended_is_no_fault(feed: Watched) -> None:
