@@ -91,3 +91,23 @@ def test_what_people_write_is_compared_by_sql(condition: str) -> None:
 def test_all_else_is_left_to_cel(condition: str) -> None:
     leaf = take_apart(condition)
     assert isinstance(leaf, Leaf) and comparison_sql(leaf) is None
+
+
+@pytest.mark.parametrize("operator", ["==", "!=", "<", ">="])
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [("clientId", '"a"'), ("latencyMs", "1.5"), ("apiKey", "1"), ("requestAt", '"2026"'), ("apiKey", "1.5")],
+)
+def test_what_is_null_has_no_order_and_is_equal_to_null_alone(
+    database: Any, operator: str, name: str, other: str
+) -> None:
+    leaf = take_apart(f"{name} {operator} {other}")
+    assert isinstance(leaf, Leaf)
+    found = comparison_sql(leaf)
+    assert found is not None
+    sql = found[1].replace(COLUMNS[name].sql, f"CAST(NULL AS {TYPES[COLUMNS[name].type]})")
+    try:
+        expected = cel.compile(leaf.text).execute({name: None})
+    except TypeError:
+        expected = None
+    assert database.execute(f"SELECT {sql}").fetchone() == (expected,)
