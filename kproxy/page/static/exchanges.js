@@ -172,8 +172,10 @@ export class Exchanges {
   /** New exchanges came (or the oldest left), says the server. */
   renewed(news) {
     if (this.paused) return;
+    const moved = this.sort !== "" || news.dropped !== this.source.dropped;
     this.source = { ...this.source, ...news };
-    if (news.generation !== this.rows.generation) this.rows.renew(this.following ? Math.max(this.rows.total - 1, 0) : Math.floor(this.list.first));
+    if (news.generation === this.rows.generation) return;
+    this.rows.renew(this.following ? Math.max(this.rows.total - 1, 0) : Math.floor(this.list.first), moved);
   }
 
   /** How many characters each column needs, from the first rows. */
@@ -430,7 +432,7 @@ export class Exchanges {
 
   pause() {
     this.paused = !this.paused;
-    if (!this.paused) this.rows.renew(Math.floor(this.list.first));
+    if (!this.paused) this.rows.renew(Math.floor(this.list.first), true);
     this.drawBar();
   }
 

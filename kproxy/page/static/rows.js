@@ -34,14 +34,15 @@ export class Rows {
     this.pages.clear();
   }
 
-  /** Rows came or left: keep what is shown until the new answer is there. */
-  renew(from) {
+  /** Rows came, or (`moved`) all have another place: ask again for those at `from`, which stay until the answer is there. */
+  renew(from, moved) {
     if (this.asking.size) {
-      this.stale = from; // news come faster than answers
+      this.stale = { from, moved: moved || (this.stale?.moved ?? false) }; // news come faster than answers
       return undefined;
     }
     const page = Math.floor(from / PAGE);
-    for (const number of this.pages.keys()) if (number !== page) this.pages.delete(number);
+    const others = [...this.pages].filter(([number, { rows }]) => number !== page && (moved || rows.length < PAGE));
+    for (const [number] of others) this.pages.delete(number);
     return this.load(page);
   }
 
@@ -94,9 +95,9 @@ export class Rows {
 
   catchUp() {
     if (this.stale === null || this.asking.size) return;
-    const from = this.stale;
+    const { from, moved } = this.stale;
     this.stale = null;
-    this.renew(from);
+    this.renew(from, moved);
   }
 
   take(number, { total, generation, numbers, rows }) {
