@@ -27,7 +27,6 @@ NEVER = {
     "jinja2",
     "numpy",
     "pandas",
-    "prompt-toolkit",
     "py4j",
     "pyarrow",
 }
