@@ -126,6 +126,15 @@ def test_one_exchange_after_the_other(hostile: Page) -> None:
     shows_text_only(hostile)
 
 
+@pytest.mark.parametrize(("view", "width"), [("map", NARROW), ("time", WIDE), ("clients", NARROW), ("findings", WIDE)])
+def test_the_other_views(hostile: Page, view: str, width: int) -> None:
+    hostile.size(width)
+    hostile.show(view, **({"by": "client"} if view == "time" else {}))
+    assert hostile.all("main bdi") or view == "map"
+    shows_text_only(hostile)
+    hostile.size(WIDE)
+
+
 @pytest.mark.parametrize("at", [60, 74, 95, 130])
 def test_a_name_becomes_a_literal_of_the_filter(hostile: Page, capture_of_few: Path, at: int) -> None:
     """A click writes a filter that finds the exchanges of this client, and no others."""
