@@ -22,6 +22,8 @@ from tests.support.kafka.wire import metadata
 TENANTS = ("team-a", "team-b")
 WITHOUT_A_BROKER = 90  # of its tests, which pass whatever the bootstrap address is
 NEED_THE_SOURCES = {"TestOptValuesCoversEveryOption"}  # beside the program
+# Each looks for __consumer_offsets, which is no tenant's (kproxy.filters.topic_prefix: Kafka's topics)
+NEED_KAFKAS_TOPICS = {"TestConsumeRegex", "TestConsumeRegexShareSkipsInternal", "Test848RegexBrokerResolves"}
 # Connections go to brokers without the gates of the other tests, which take a few at a time; these tests open thousands
 pytestmark = [pytest.mark.long, pytest.mark.skipif(DIRECT, reason="compares with and without")]
 
@@ -78,6 +80,7 @@ def test_two_tenants_run_it_at_once_and_see_nothing_of_each_other(
     finally:
         proxy.close()
     for outcomes in results:
-        assert {name for name, outcome in outcomes.items() if outcome == "failed"} <= NEED_THE_SOURCES
+        failed = {name for name, outcome in outcomes.items() if outcome == "failed"}
+        assert failed <= NEED_THE_SOURCES | NEED_KAFKAS_TOPICS
         assert len(passing(outcomes)) > WITHOUT_A_BROKER
     assert {name.split(".")[0] for name in names if not name.startswith("__")} <= set(TENANTS)
