@@ -124,6 +124,20 @@ def test_a_produce_that_expects_no_answer_gets_none() -> None:
     assert (proxy.got, proxy.fired("f")) == ([], 1)
 
 
+def test_nothing_is_kept_for_a_produce_that_expects_no_answer() -> None:
+    """An effect on responses is kept for the next request that has one; of records nothing stays in memory."""
+    proxy = Injected({"api": "Produce", "delay": "3s", "when": "after", "times": 1, "name": "f"})
+    for _ in range(3):
+        proxy.ask("Produce", 9, produce("a", acks=0))
+    assert (len(proxy.got), proxy.slept, proxy.fired("f")) == (3, [], 0)
+    assert codes(proxy.ask("Produce", 9, produce("a"))) == {"a": [0]}
+    assert (proxy.slept, proxy.fired("f")) == ([3.0], 1)
+    split = Injected({"api": "Produce", "topic": "a", "error": "NOT_LEADER_OR_FOLLOWER", "name": "f"})
+    split.ask("Produce", 9, produce("a", "b", acks=0))
+    assert [[topic.name for topic in got.topic_data] for got in split.got] == [["b"]]
+    assert not split.at.state["faults"].due
+
+
 def test_a_fetch_fails_in_the_broker_s_response_for_the_topics_of_its_session() -> None:
     proxy = Injected({"api": "Fetch", "topic": "a", "error": "OFFSET_OUT_OF_RANGE", "skip": 1, "name": "f"})
 
