@@ -22,6 +22,8 @@ from kproxy.proxy.asking import Asking
 
 MOST_PAGE = 64 << 20  # bytes
 BEHIND_S = 5.0
+FIRST_COUNTS_S = 6.0  # that the counts of an analyzer that has just begun may take; they come each second
+PAUSE_S = 0.2
 
 
 class Running(NamedTuple):
@@ -36,7 +38,27 @@ class Running(NamedTuple):
 
 
 def look_for(address: str, patience: float) -> Running | None:
-    """Fetch the admin pages; None if there is no kproxy at that address."""
+    """Fetch the admin pages; None if there is no kproxy at that address.
+
+    A kproxy that has just begun has no counts of its analyzer yet: they are awaited for some seconds.
+    """
+    host, _, port = address.rpartition(":")
+    if host in ("", "0.0.0.0", "[::]"):  # as it listens; connections need a host
+        address = f"127.0.0.1:{port}"
+    until = time.monotonic() + FIRST_COUNTS_S
+    found = _fetch(address, patience)
+    while found is not None and _lacks_counts(found) and time.monotonic() < until:
+        time.sleep(PAUSE_S)
+        found = _fetch(address, patience)
+    return found
+
+
+def _lacks_counts(running: Running) -> bool:
+    is_analyzed = running.config.get("analysis", {}).get("enabled", True)
+    return is_analyzed and not running.values.get("kproxy_analysis_up")
+
+
+def _fetch(address: str, patience: float) -> Running | None:
     try:
         ready, _ = _get(address, "/readyz?format=json", patience)
         config, _ = _get(address, "/config", patience)
