@@ -36,7 +36,7 @@ def kproxy_spark() -> None:
 
     \b
     python3 -m venv environment
-    environment/bin/pip install 'kproxy[spark]' venv-pack
+    environment/bin/pip install '.[spark]' venv-pack
     environment/bin/venv-pack -p environment -o kproxy.tar.gz
     PYSPARK_DRIVER_PYTHON=environment/bin/python \\
       PYSPARK_PYTHON=./environment/bin/python spark-submit \\

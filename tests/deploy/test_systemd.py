@@ -1,4 +1,4 @@
-"""The unit for systemd: what `systemd-analyze` says of it, and that kproxy works under what it forbids."""
+"""The unit for systemd: what `systemd-analyze` says of it."""
 
 import re
 import sys
