@@ -85,11 +85,12 @@ def open_(
 
 
 def _serve(store: "Store", port: int, *, browse: bool) -> None:
-    from kproxy.page.security import new_token  # noqa: PLC0415 - as above
-    from kproxy.page.server import listen, page_app, serve  # noqa: PLC0415
+    from kproxy.page.server import page_app, serve  # noqa: PLC0415 - as above
+    from kproxy.proxy.network.http_server import listen_for_pages  # noqa: PLC0415 - as above
+    from kproxy.proxy.supervisor.browser_guard import new_token  # noqa: PLC0415 - as above
 
     token = new_token()
-    with listen(HOST, port) as listener:
+    with listen_for_pages(HOST, port) as listener:
         address = f"http://{HOST}:{listener.getsockname()[1]}/?token={token}"
 
         def ready() -> None:

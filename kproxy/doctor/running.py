@@ -17,7 +17,7 @@ from kproxy.config import Cluster, Config
 from kproxy.doctor.cluster import CLOCK_S
 from kproxy.doctor.findings import Finding, good, note, problem, warning
 from kproxy.errors import DecodeError
-from kproxy.protocol.addresses import ANY_HOSTS, join_address, parse_address
+from kproxy.protocol.addresses import ANY_HOSTS, as_reached_here, join_address, parse_address
 from kproxy.proxy.asking import Asking
 
 MOST_PAGE = 64 << 20  # bytes
@@ -42,9 +42,7 @@ def look_for(address: str, patience: float) -> Running | None:
 
     A kproxy that has just begun has no counts of its analyzer yet: they are awaited for some seconds.
     """
-    host, _, port = address.rpartition(":")
-    if host in ("", "0.0.0.0", "[::]"):  # as it listens; connections need a host
-        address = f"127.0.0.1:{port}"
+    address = as_reached_here(address)
     until = time.monotonic() + FIRST_COUNTS_S
     found = _fetch(address, patience)
     while found is not None and _lacks_counts(found) and time.monotonic() < until:

@@ -36,7 +36,7 @@ LONGEST = 65_536  # bytes of the arguments
 
 
 class LiveArguments(msgspec.Struct, frozen=True):
-    """What the process is told, as JSON in the first line of its standard input."""
+    """The arguments of the process: JSON, the first line of its standard input."""
 
     folder: str  # with the sockets
     name: str  # of what is open

@@ -9,8 +9,6 @@ What it is against
     what is in the traffic             no script but our own files runs (Content-Security-Policy), answers are never sniffed
 """
 
-import hmac
-import secrets
 from collections.abc import Iterable
 from http.cookies import CookieError, SimpleCookie
 from typing import Any
@@ -19,13 +17,8 @@ from urllib.parse import parse_qs, urlsplit
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from kproxy.protocol.addresses import parse_ip
-from kproxy.proxy.supervisor.browser_guard import LOOPBACK, host_name
+from kproxy.proxy.supervisor.browser_guard import READING, SAME_SITE, TOKEN_HEADER, BrowserGuard, cookie_name
 
-COOKIE = "kproxy_token"  # and the port: cookies are shared by all ports of a host
-TOKEN_HEADER = b"x-kproxy-token"
-SAFE_METHODS = frozenset({"GET", "HEAD"})
-OWN_SITES = frozenset({"same-origin", "none"})  # of Sec-Fetch-Site: our page, or a person who typed the address
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -40,30 +33,18 @@ HEADERS = [
 ]
 
 
-def new_token() -> str:
-    """A token that nobody can guess."""
-    return secrets.token_urlsafe(24)
-
-
-def cookie_name(host: str) -> str:
-    """The name of the cookie for a Host header."""
-    port = host.rpartition(":")[2]
-    return f"{COOKIE}_{port}" if port.isdecimal() else COOKIE
-
-
 class Guard:
     """ASGI middleware that lets only the person pass who started kproxy.
 
     Args:
         app: what is guarded.
-        token: see ``new_token``.
+        token: see kproxy.proxy.supervisor.browser_guard.
         hosts: names under which it may be asked, beside loopback ones and IP addresses.
     """
 
     def __init__(self, app: ASGIApp, token: str, hosts: Iterable[str] = ()) -> None:
         self._app = app
-        self._token = token
-        self._hosts = LOOPBACK | {host.lower() for host in hosts}
+        self._guard = BrowserGuard(hosts, token)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See the ASGI specification, version 3."""
@@ -84,7 +65,7 @@ class Guard:
         """What is answered in place of the page; None for who may pass."""
         headers = _Headers(scope["headers"])
         host = headers.only(b"host")
-        if host is None or not self._is_ours(host):
+        if host is None or not self._guard.is_ours(host):
             return refusal(421, "this is not a name of the page; ask for it by its address")
         given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [])
         if given and scope["path"] == "/" and scope["method"] == "GET":
@@ -93,25 +74,21 @@ class Guard:
             return refusal(403, "another site asked for this")
         if not self._is_known(headers.only(b"cookie", missing="") or "", host):
             return refusal(401, "the token is missing; open the address that kproxy printed")
-        return None if scope["method"] in SAFE_METHODS else self._refuse_change(headers)
+        return None if scope["method"] in READING else self._refuse_change(headers)
 
     def _refuse_change(self, headers: "_Headers") -> Response | None:
         if not headers.only(b"origin"):
             return refusal(403, "a request that changes something needs an Origin")
-        if not self._matches(headers.only(TOKEN_HEADER) or ""):
+        if not self._guard.is_token(headers.only(TOKEN_HEADER) or ""):
             return refusal(403, "a request that changes something needs the header X-Kproxy-Token")
         return None
 
-    def _is_ours(self, host: str) -> bool:
-        name = host_name(host)
-        return name in self._hosts or parse_ip(name) is not None
-
     def _let_in(self, token: str, host: str) -> Response:
         """A cookie in place of the token in the address, which would stay in the browser's history."""
-        if not self._matches(token):
+        if not self._guard.is_token(token):
             return refusal(401, "this is not the token; open the address that kproxy printed last")
         answer = RedirectResponse("/", 303)
-        answer.set_cookie(cookie_name(host), self._token, path="/", httponly=True, samesite="strict")
+        answer.set_cookie(cookie_name(host), self._guard.token, path="/", httponly=True, samesite="strict")
         return answer
 
     def _is_known(self, cookies: str, host: str) -> bool:
@@ -119,10 +96,7 @@ class Guard:
             found = SimpleCookie(cookies).get(cookie_name(host))
         except CookieError:
             return False
-        return found is not None and self._matches(found.value)
-
-    def _matches(self, token: str) -> bool:
-        return hmac.compare_digest(token.encode("utf-8", "replace"), self._token.encode())
+        return found is not None and self._guard.is_token(found.value)
 
 
 class _Headers:
@@ -141,7 +115,7 @@ def _is_from_here(headers: _Headers, host: str, path: str) -> bool:
     site = headers.only(b"sec-fetch-site", missing="none")
     if origin is None or site is None or (origin and not _is_same(origin, host)):
         return False
-    return site in OWN_SITES or path == "/"
+    return site in SAME_SITE or path == "/"
 
 
 def _is_same(origin: str, host: str) -> bool:

@@ -1,4 +1,4 @@
-"""Work: one question of a browser, which may be given up: after a time, or when nobody waits for its answer any more."""
+"""Work: a request of a browser that may take long. It ends early after 20 seconds, or when the browser has disconnected."""
 
 import threading
 import time

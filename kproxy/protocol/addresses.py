@@ -42,6 +42,12 @@ def join_ip_address(address: IPAddress, port: int) -> str:
     return join_address(render_ip(address), port)
 
 
+def as_reached_here(address: str) -> str:
+    """An address that a person gave to listen on, as this machine reaches it: ":9644" is ``"127.0.0.1:9644"``."""
+    host, _, port = address.rpartition(":")
+    return f"127.0.0.1:{port}" if host in ("", "0.0.0.0", "[::]") else address
+
+
 def split_address(text: str) -> Address:
     """Host without brackets, and port, of what ``join_address`` returns. Raises ValueError."""
     host, _, port = text.rpartition(":")

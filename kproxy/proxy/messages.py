@@ -113,7 +113,7 @@ class Decide(Message, frozen=True, tag="decide"):
 class ResumeAll(Message, frozen=True, tag="resume_all"):
     """Let all stopped messages go on as they came."""
 
-    by: str  # address of the browser; "": nobody asked for it
+    by: str  # address of the browser; "" where no person asked for it
 
 
 # To the analyzer

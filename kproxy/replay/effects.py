@@ -16,7 +16,7 @@ from kproxy.protocol.records import count_records
 from kproxy.protocol.values import describe
 from kproxy.replay.recording import Recorded
 
-MOST_SUBJECTS = 10_000  # that are told apart; what comes after is "others"
+MOST_SUBJECTS = 10_000  # counted by name; further ones are counted together as "others"
 OTHERS = "others, of which there are too many to list"
 
 

@@ -76,7 +76,7 @@ def spots(message: str, struct: str) -> tuple[Spot, ...]:
 
 
 def key_fields(message: str, struct: Struct) -> tuple[Field, ...]:
-    """The fields by which this element of an array is told from others; none where only their place tells.
+    """The fields that identify this element among those of its array; none where only its index does.
 
     A name, or a number of the client's own, where it has one: ids differ.
     """

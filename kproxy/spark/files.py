@@ -7,7 +7,7 @@ what else Hadoop knows (s3a://, hdfs://) see hadoop_files.py.
 
 import glob
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from hashlib import blake2b
 from io import BytesIO
@@ -22,6 +22,22 @@ from kproxy.errors import CaptureError, UsageError
 from kproxy.pipeline.decoded_log import DecodedLog, open_stream
 
 WILDCARDS = "*?["
+
+
+def grouped(
+    files: "Iterable[InputFile]", most_bytes: int, most_files: int | None = None
+) -> "Iterator[list[InputFile]]":
+    """Files in their order, in groups of at most so many bytes and files; a file that is larger is a group of its own."""
+    group: list[InputFile] = []
+    size = 0
+    for file in files:
+        if group and (len(group) == most_files or size + file.size > most_bytes):
+            yield group
+            group, size = [], 0
+        group.append(file)
+        size += file.size
+    if group:
+        yield group
 
 
 class InputFile(Struct, frozen=True, order=True):

@@ -20,7 +20,7 @@ from msgspec import Struct
 from kproxy.errors import UsageError
 from kproxy.spark import hadoop_files
 from kproxy.spark.catalog import Catalog
-from kproxy.spark.files import InputFile, find_files
+from kproxy.spark.files import InputFile, find_files, grouped
 from kproxy.spark.folders import LocalFolder, open_folder
 from kproxy.spark.reading import Note, Reading
 from kproxy.spark.targets import FilesOnDisk, Report, Target, mark_of, tables_of
@@ -109,16 +109,7 @@ def ingest(
 
 def groups(files: Iterable[InputFile], most_bytes: int) -> Iterator[list[InputFile]]:
     """Files that are read side by side and then put into place: up to FILES_AT_A_TIME, up to so many bytes."""
-    group: list[InputFile] = []
-    size = 0
-    for file in files:
-        if len(group) >= FILES_AT_A_TIME or (group and size + file.size > most_bytes):
-            yield group
-            group, size = [], 0
-        group.append(file)
-        size += file.size
-    if group:
-        yield group
+    return grouped(files, most_bytes, FILES_AT_A_TIME)
 
 
 def _find(context: "SparkContext", inputs: Iterable[str]) -> list[InputFile]:

@@ -21,7 +21,7 @@ from kproxy.spark import hadoop_files
 from kproxy.spark.chunks import Chunk, ChunkWriter
 from kproxy.spark.divided import Result, Undividable, decode_divided, open_writer, write_rows
 from kproxy.spark.facts import View
-from kproxy.spark.files import InputFile, open_file, open_raw
+from kproxy.spark.files import InputFile, grouped, open_file, open_raw
 from kproxy.spark.parts import PartWriter, day_of
 from kproxy.spark.targets import Target
 from kproxy.spark.whole import Options, Rows
@@ -106,16 +106,7 @@ class Reading:
 
 def bundles(files: Iterable[InputFile]) -> Iterator[list[InputFile]]:
     """The files of each task: as many as have BUNDLE bytes together, at least one. Starting a task takes longer than 1 MiB."""
-    bundle: list[InputFile] = []
-    size = 0
-    for file in files:
-        if bundle and size + file.size > BUNDLE:
-            yield bundle
-            bundle, size = [], 0
-        bundle.append(file)
-        size += file.size
-    if bundle:
-        yield bundle
+    return grouped(files, BUNDLE)
 
 
 def _one_by_one(bundle: list[InputFile]) -> Iterator[tuple[InputFile, None]]:

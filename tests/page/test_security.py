@@ -7,7 +7,8 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
-from kproxy.page.security import Guard, cookie_name, new_token
+from kproxy.page.security import Guard
+from kproxy.proxy.supervisor.browser_guard import cookie_name, new_token
 from tests.page.asking import HERE, TOKEN, Browser
 
 

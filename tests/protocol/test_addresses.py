@@ -118,6 +118,13 @@ def test_a_name_is_no_ip_address() -> None:
     assert addresses.parse_ip("kafka") is None
 
 
+@pytest.mark.parametrize("any_", [":9644", "0.0.0.0:9644", "[::]:9644"])
+def test_what_listens_at_all_addresses_is_reached_at_the_loopback_one(any_: str) -> None:
+    assert addresses.as_reached_here(any_) == "127.0.0.1:9644"
+    for one in ("10.0.0.1:9644", "[::1]:9644", "host:9644"):
+        assert addresses.as_reached_here(one) == one
+
+
 def test_text_without_a_port_does_not_split() -> None:
     with pytest.raises(ValueError, match="invalid literal"):
         addresses.split_address("kafka")

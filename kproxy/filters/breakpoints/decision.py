@@ -31,7 +31,7 @@ class Decision:
     """What becomes of it."""
 
     action: Action
-    by: str = ""  # the address of the browser; "": nobody decided, its time was over
+    by: str = ""  # the address of the browser; "" when the time to decide was over
     body: bytes = b""  # of replace
     error: int = 0  # code, of error
 

@@ -82,15 +82,7 @@ class Breakpoints(Filter):
     def on_request(self, request: Request) -> Verdict | Awaitable[Verdict]:
         """Stop the request if a breakpoint meets it."""
         condition = self._condition(Direction.REQUEST, request, None)
-        if condition is None:
-            return Forward()
-        message = request_message(request.api_key)
-        assert message is not None
-        stopped = self._stopped("request", request, message, request.message, condition)
-        held = "credentials" if stopped is None else self._holder.hold(stopped)
-        if stopped is None or isinstance(held, str):
-            return self._pass(held)
-        return self._decided(stopped, request, None, held)
+        return Forward() if condition is None else self._stop(request, None, condition)
 
     def on_response(self, response: Response) -> Verdict | Awaitable[Verdict]:
         """Stop the response if a breakpoint meets it."""
@@ -99,15 +91,7 @@ class Breakpoints(Filter):
             return Forward()
         request = _request(response.connection, asked, asked.message)
         condition = self._condition(Direction.RESPONSE, request, response.message)
-        if condition is None:
-            return Forward()
-        message = response_message(asked.api_key)
-        assert message is not None
-        stopped = self._stopped("response", request, message, response.message, condition)
-        held = "credentials" if stopped is None else self._holder.hold(stopped)
-        if stopped is None or isinstance(held, str):
-            return self._pass(held)
-        return self._decided(stopped, request, response.message, held)
+        return Forward() if condition is None else self._stop(request, response.message, condition)
 
     def _condition(self, direction: Direction, request: Request, response: MessageStruct | None) -> str | None:
         """The condition of the breakpoint that meets a message."""
@@ -119,15 +103,19 @@ class Breakpoints(Filter):
                     return one.breakpoint.condition
         return None
 
-    def _stopped(
-        self,
-        direction: Literal["request", "response"],
-        request: Request,
-        message: Message,
-        value: MessageStruct,
-        condition: str,
-    ) -> Stopped | None:
+    def _stop(self, request: Request, response: MessageStruct | None, condition: str) -> Verdict | Awaitable[Verdict]:
+        """Stop the response, or the request where there is none; what may not be stopped passes, counted."""
+        stopped = self._stopped(request, response, condition)
+        held = "credentials" if stopped is None else self._holder.hold(stopped)
+        if stopped is None or isinstance(held, str):
+            return self._pass(held)
+        return self._decided(stopped, request, response, held)
+
+    def _stopped(self, request: Request, response: MessageStruct | None, condition: str) -> Stopped | None:
         """The message, for a person to look at; None: it carries credentials."""
+        direction: Literal["request", "response"] = "request" if response is None else "response"
+        message = message_of(direction, request.api_key)
+        value = request.message if response is None else response
         body = message.encode(request.api_version, value)
         if carries_credentials(message, request.api_version, value, body):
             return None

@@ -25,13 +25,7 @@ export class Tree {
       place,
     );
     this.scroller = place.querySelector(".scroller");
-    this.list = new Windowed({
-      scroller: this.scroller,
-      pane: this.scroller.querySelector(".pane"),
-      space: this.scroller.querySelector(".space"),
-      rowHeight: ROW,
-      draw: (from, to, shift) => this.draw(from, to, shift),
-    });
+    this.list = Windowed.inside(this.scroller, ROW, (from, to, shift) => this.draw(from, to, shift));
   }
 
   show(root) {

@@ -24,6 +24,11 @@ export class Windowed {
     this.observer.observe(scroller);
   }
 
+  /** The list in the scroller of a place, whose pane and space are in it. */
+  static inside(scroller, rowHeight, draw) {
+    return new Windowed({ scroller, pane: scroller.querySelector(".pane"), space: scroller.querySelector(".space"), rowHeight, draw });
+  }
+
   /** Rows that fit, with the fraction. */
   get capacity() {
     return Math.max((this.scroller.clientHeight - this.headHeight) / this.rowHeight, 1);

@@ -12,6 +12,7 @@ Towards clients
     address_check.py          are the addresses free? Asked once, by the supervisor
     original_destination.py   transparent mode: the destination before netfilter redirected a client; redirection loops
     lingering_close.py        closing without losing what was sent
+    http_server.py            the page and the admin server: their listening socket, and uvicorn's settings
 
 Both
 

@@ -7,25 +7,15 @@ import uvicorn
 from starlette.routing import BaseRoute
 
 from kproxy.protocol.addresses import parse_address
-from kproxy.proxy.network.listening import unbound_socket
+from kproxy.proxy.network.http_server import listen_for_pages, server_settings
 from kproxy.proxy.supervisor.admin import AdminSource, admin_app
 from kproxy.proxy.supervisor.browser_guard import BrowserGuard
 from kproxy.proxy.supervisor.live_page import LivePage
 
-MOST_REQUESTS = 64  # at a time; the next get 503
-BACKLOG = 64
-
 
 def listen_admin(address: str) -> socket.socket:
     """A listening socket. Raises OSError where the address is in use or none of this machine's."""
-    listener, name = unbound_socket(*parse_address(address, any_host=True))
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(name)
-        listener.listen(BACKLOG)
-    except BaseException:
-        listener.close()
-        raise
+    listener = listen_for_pages(*parse_address(address, any_host=True))
     listener.setblocking(False)
     return listener
 
@@ -42,18 +32,7 @@ class AdminServer:
         more: Sequence[BaseRoute] = (),
         page: LivePage | None = None,
     ) -> None:
-        settings = uvicorn.Config(
-            admin_app(source, hosts, guard=guard, more=more, page=page),
-            http="h11",
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            date_header=False,
-            server_header=False,
-            limit_concurrency=MOST_REQUESTS,
-            timeout_graceful_shutdown=1,
-        )
+        settings = server_settings(admin_app(source, hosts, guard=guard, more=more, page=page))
         settings.load()
         self._server = uvicorn.Server(settings)
         self._server.lifespan = settings.lifespan_class(settings)

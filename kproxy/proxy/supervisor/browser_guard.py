@@ -55,7 +55,7 @@ class BrowserGuard:
     def host_refusal(self, headers: Headers) -> Refusal | None:
         """Why a request is refused by its Host header alone."""
         named = _values(headers, b"host")
-        if len(named) == 1 and self._is_ours(named[0]):
+        if len(named) == 1 and self.is_ours(named[0]):
             return None
         return 421, "this is not a name of the admin server; ask it by its address"
 
@@ -92,7 +92,7 @@ class BrowserGuard:
             return 403, "the request comes from a page of another site"
         return None
 
-    def _is_ours(self, host: str) -> bool:
+    def is_ours(self, host: str) -> bool:
         """Whether a Host header is ours; an IP address always is, as no foreign name led to it."""
         name = host_name(host)
         return name in self._hosts or parse_ip(name) is not None

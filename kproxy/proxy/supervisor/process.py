@@ -18,6 +18,7 @@ from kproxy.config import Config
 from kproxy.config.files import filter_files, watched_files
 from kproxy.config.reading import Options, config_from_options, refusal
 from kproxy.errors import ConfigError, KproxyError, UsageError
+from kproxy.protocol.addresses import as_reached_here
 from kproxy.proxy.logs import log, start_logging
 from kproxy.proxy.messages import ReloadCertificates
 from kproxy.proxy.network.address_check import check_addresses_are_free
@@ -245,7 +246,7 @@ class Admin:
     def log_page(self, config: Config) -> None:
         """Log where the page is, with the token, if that was not logged before; and whether breakpoints may be set in it."""
         event = "the page, where breakpoints may be set" if config.page.edits else "the page"
-        url = f"http://{_reached(self._address)}/?token={self._token}" if self._address else ""
+        url = f"http://{as_reached_here(self._address)}/?token={self._token}" if self._address else ""
         if url and self._logged != (event, url):
             log("info", event, url=url)
         self._logged = event, url
@@ -258,12 +259,6 @@ class Admin:
             self._page = None
         if server is not None:
             await server.stop()
-
-
-def _reached(address: str) -> str:
-    """The address as this machine reaches it, where it is any."""
-    host, _, port = address.rpartition(":")
-    return f"127.0.0.1:{port}" if host in ("", "0.0.0.0", "[::]") else address
 
 
 async def _first_of(*awaitables: Awaitable[Any]) -> Any:

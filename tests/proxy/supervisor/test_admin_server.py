@@ -1,7 +1,6 @@
 """The admin port over HTTP: who may ask, by which name, and what becomes of it when we end."""
 
 import asyncio
-import errno
 import http.client
 import socket
 from collections.abc import Callable
@@ -74,28 +73,3 @@ def test_an_endless_header_is_not_kept() -> None:
             return client.recv(100)
 
     assert b" 400 " in served(ask)
-
-
-def test_an_address_in_use_is_an_error_and_one_that_was_left_is_free() -> None:
-    with listen_admin(f"127.0.0.1:{free_ports()}") as first:
-        port = first.getsockname()[1]
-        with pytest.raises(OSError, match="in use") as caught:
-            listen_admin(f"127.0.0.1:{port}")
-        assert caught.value.errno == errno.EADDRINUSE
-    listen_admin(f"127.0.0.1:{port}").close()
-
-
-def test_without_a_host_it_is_reached_over_both_families() -> None:
-    port = free_ports()
-    with listen_admin(f":{port}"):
-        for host in ("127.0.0.1", "::1"):
-            socket.create_connection((host, port), 20).close()
-
-
-def test_ipv6() -> None:
-    try:
-        listener = listen_admin(f"[::1]:{free_ports()}")
-    except OSError as error:
-        pytest.skip(f"no IPv6 here: {error}")
-    assert listener.family == socket.AF_INET6
-    listener.close()
