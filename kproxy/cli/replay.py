@@ -14,6 +14,7 @@ import click
 from kproxy.config import BrokerTls
 from kproxy.errors import CaptureError, UsageError
 from kproxy.protocol.addresses import Address, parse_address
+from kproxy.replay.client_settings import ClientSettings, read_settings
 from kproxy.replay.cluster import Cluster
 from kproxy.replay.plan import Plan, make_plan
 from kproxy.replay.player import Options, Player
@@ -60,6 +61,12 @@ class Speed(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic
     "--timeout", metavar="SECONDS", type=click.FloatRange(0.1, 3600), default=30.0, help="For each answer (30)."
 )
 @click.option("--keylog", metavar="FILE", type=Path, help="Session keys of TLS in the captures (NSS key log).")
+@click.option(
+    "--command-config",
+    metavar="FILE",
+    type=Path,
+    help="Settings of a client, with its login, as Kafka's tools take them.",
+)
 @click.option("--tls", is_flag=True, help="TLS to the cluster, with the system's authorities.")
 @click.option("--tls-ca", metavar="FILE", type=Path, help="TLS; the authorities that sign the brokers' certificates.")
 @click.option("--tls-certificate", metavar="FILE", type=Path, help="TLS; the certificate that brokers are shown.")
@@ -76,6 +83,7 @@ def replay(
     create_topics: bool,
     timeout: float,
     keylog: Path | None,
+    command_config: Path | None,
     form: str,
     **tls: Any,
 ) -> int:
@@ -94,8 +102,16 @@ def replay(
     Requests go out in the order of their times, each after the answers that had come before it when it was recorded.
     What a cluster hands out is replaced by what the new one hands out: topic ids, producer ids and epochs (in record
     batches, too), member ids and generations, fetch sessions, leader epochs, node ids. Offsets stay as they were, so an
-    empty cluster answers best. Logins and what brokers say to each other are not sent; a cluster that wants a login
-    (SASL) cannot be replayed to.
+    empty cluster answers best. Logins of the capture and what brokers say to each other are not sent.
+
+    A cluster that wants a login (SASL: PLAIN or SCRAM) gets one from --command-config, on every connection; read are
+    security.protocol, sasl.mechanism, sasl.jaas.config, and a PEM ssl.truststore.location:
+
+    \b
+    security.protocol=SASL_SSL
+    sasl.mechanism=SCRAM-SHA-256
+    sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required \\
+      username="replay" password="${env:REPLAY_PASSWORD}";
 
     \b
     Exit status:
@@ -107,7 +123,8 @@ def replay(
     130  interrupted; it says what was sent until then
     """
     address = _address(to)
-    broker_tls = _tls(**tls)
+    settings = ClientSettings() if command_config is None else read_settings(command_config)
+    broker_tls = _tls(settings, **tls)
     _check(sources)
     try:
         recording = read_recording(sources, where=where, keylog=keylog)
@@ -118,7 +135,7 @@ def replay(
     options = Options(None if speed == AS_FAST_AS_IT_GOES else float(speed), timeout)
 
     async def work() -> int:
-        cluster = await Cluster.ask(address, broker_tls, timeout)
+        cluster = await Cluster.ask(address, broker_tls, timeout, settings.credentials)
         plan = make_plan(recording, cluster, create_topics=create_topics)
         return await _play(plan, options, form) if yes else _show_plan(plan, form)
 
@@ -169,9 +186,9 @@ def _address(text: str) -> Address:
     return Address(found.host, found.port)
 
 
-def _tls(**given: Any) -> BrokerTls | None:
-    """How to speak TLS, from the options --tls...; None: not at all."""
-    if not any(given.values()):
+def _tls(settings: ClientSettings, **given: Any) -> BrokerTls | None:
+    """How to speak TLS, from the options --tls... and the settings; None: not at all."""
+    if not any(given.values()) and not settings.tls:
         return None
     certificate, key = given["tls_certificate"], given["tls_key"]
     if (certificate is None) != (key is None):
@@ -179,7 +196,7 @@ def _tls(**given: Any) -> BrokerTls | None:
     if given["tls_no_verify"] and given["tls_ca"]:
         raise UsageError("--tls-no-verify accepts any certificate, so --tls-ca says nothing: leave out one")
     return BrokerTls(
-        ca=_text(given["tls_ca"]),
+        ca=_text(given["tls_ca"]) or (None if given["tls_no_verify"] else settings.ca),
         certificate=_text(certificate),
         key=_text(key),
         server_name=given["tls_server_name"],

@@ -18,6 +18,8 @@ Between the recorded cluster and the new one
 
 Sending
 
+    client_settings.py how to connect and log in, from a file as Kafka's tools take it
+    login.py           SASL: PLAIN and SCRAM
     cluster.py         Cluster: addresses, nodes and versions of the new cluster; which recorded broker is which of its nodes
     link.py            Link: one connection, pipelined; answers in order, within bounds
     routing.py         Router: which node a request goes to: the new cluster's leaders and coordinators
@@ -61,5 +63,5 @@ To add
     an effect                      EFFECTS in effects.py; a test holds all APIs against the facts
     a field that is not compared   left_out.py, in a class with a reason
 
-There is no login: a cluster whose listener wants SASL cannot be replayed to.
+One login is made on every connection to the new cluster, with the credentials given for it; logins of the recording are not sent.
 """

@@ -16,7 +16,9 @@ from kproxy.protocol.ids import ZERO_UUID
 from kproxy.protocol.structs import struct_types
 from kproxy.proxy.network.tls import broker_context, server_name
 from kproxy.proxy.network.upstream import Upstream
+from kproxy.replay.client_settings import Credentials
 from kproxy.replay.link import Link, LinkClosed
+from kproxy.replay.login import log_in
 from kproxy.replay.versions import FIRST_OF_BATCHES, Range, nearest
 
 NO_AUTO_CREATION = 4  # the first version of Metadata that can ask for topics without having them created
@@ -45,12 +47,16 @@ class Cluster:
     versions: Mapping[int, Range] | None = None  # None: it does not answer ApiVersions, as before 0.10
     nodes: dict[int, Address] = field(default_factory=dict)
     topics: dict[str, Topic] = field(default_factory=dict)
+    credentials: Credentials | None = None
 
     @classmethod
-    async def ask(cls, bootstrap: Address, tls: BrokerTls | None, patience: float) -> "Cluster":
-        """Connect, and ask what the cluster is. Raises UpstreamError."""
+    async def ask(
+        cls, bootstrap: Address, tls: BrokerTls | None, patience: float, credentials: Credentials | None = None
+    ) -> "Cluster":
+        """Connect, log in where there are credentials, and ask what the cluster is. Raises UpstreamError."""
         context = None if tls is None else broker_context(tls)
-        cluster = cls(bootstrap, Upstream(timeout=patience, allow_link_local=True), tls, patience, context)
+        upstream = Upstream(timeout=patience, allow_link_local=True)
+        cluster = cls(bootstrap, upstream, tls, patience, context, credentials=credentials)
         await cluster._learn_versions()
         await cluster.learn_topics()
         return cluster
@@ -60,7 +66,14 @@ class Cluster:
         only = len(self.nodes) < 2
         host, port = self.bootstrap if node is None or only else self.nodes.get(node, self.bootstrap)
         tls = None if self.tls is None or self.context is None else (self.context, server_name(self.tls, host))
-        return await Link.open(self.upstream, host, port, tls, self.patience)
+        link = await Link.open(self.upstream, host, port, tls, self.patience)
+        if self.credentials is not None:
+            try:
+                await log_in(link, self.credentials)
+            except BaseException:
+                link.abort("not logged in")
+                raise
+        return link
 
     def speaks(self, api_key: int) -> bool:
         """Whether the brokers know an API, as far as they say."""
@@ -88,9 +101,8 @@ class Cluster:
             version = 0 if self.versions is None else self.version(ApiKey.METADATA, 12)
             answer = await link.ask(ApiKey.METADATA, version, all_topics(version))
         except (LinkClosed, DecodeError) as error:
-            raise UpstreamError(
-                f"no Metadata from {self.bootstrap}: {error}; a login (SASL) is not supported"
-            ) from error
+            wanted = "" if self.credentials else "; if it wants a login (SASL), give it with --command-config"
+            raise UpstreamError(f"no Metadata from {self.bootstrap}: {error}{wanted}") from error
         finally:
             link.abort("asked")
         self.nodes = {broker.node_id: Address(str(broker.host), broker.port) for broker in answer.brokers}

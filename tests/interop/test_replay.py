@@ -14,9 +14,10 @@ from confluent_kafka.admin import AdminClient
 from kproxy.protocol import ApiKey
 from kproxy.replay.recording import Recording
 from tests.support.command import kproxy
-from tests.support.kafka.brokers import Cluster
+from tests.support.kafka.brokers import PASSWORD, Cluster
 from tests.support.kafka.fixtures import started
 from tests.support.kafka.jars import NEWEST
+from tests.support.kafka.security import Security
 from tests.support.kafka.tools import run_tool
 from tests.support.kafka.wire import end_offsets
 from tests.support.replayed import capture, recorded
@@ -224,3 +225,34 @@ def test_records_of_old_formats(kafka: None, number: int, tmp_path: Path, capsys
         cluster.close()
     assert {api for api, _ in differing(found)} <= {"ApiVersions"} and not found["result"]["noAnswer"]
     assert len(read) == 4 * 80  # captures/README.md
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
+def test_to_brokers_that_want_a_login(
+    single: Cluster, mechanism: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A file that Kafka's own tools log in with; and one over TLS, whose password is in the environment."""
+    assert single.authority is not None
+    tls = mechanism != "PLAIN"
+    security = Security("SASL_SSL" if tls else "SASL_PLAINTEXT", mechanism, single.authority.ca if tls else None)
+    settings = "".join(f"{name}={value}\n" for name, value in security.java().items())
+    file = tmp_path / "client.properties"
+    file.write_text(settings)
+    bootstrap = single.bootstrap("SASL_TLS" if tls else "SASL")[0]
+    if not tls:
+        tool = ("org.apache.kafka.tools.TopicCommand", "--bootstrap-server", bootstrap, "--list")
+        run_tool(single.release, *tool, "--command-config", str(file))
+    monkeypatch.setenv("REPLAY_PASSWORD", PASSWORD)
+    file.write_text(settings.replace(PASSWORD, "${env:REPLAY_PASSWORD}") if tls else settings)
+    reading = 'apiName == "Metadata" || apiName == "ApiVersions"'
+    words = ("--to", bootstrap, "--format", "json", "--yes", "--speed", "max", "--where", reading)
+    status = kproxy("replay", capture(1), *words, "--command-config", str(file))
+    printed = capsys.readouterr()
+    found = json.loads(printed.out)
+    assert status in (0, 4) and found["result"]["sent"] == 8 and not found["result"]["noAnswer"]
+    file.write_text(settings.replace(PASSWORD, "another"))
+    assert kproxy("replay", capture(1), *words, "--command-config", str(file)) == 1
+    refused = capsys.readouterr()
+    assert "SASL_AUTHENTICATION_FAILED" in refused.err and refused.out == ""
+    for text in (printed.out, printed.err, refused.err):
+        assert PASSWORD not in text and "another" not in text

@@ -1,0 +1,86 @@
+"""Settings of a client, as Kafka's tools read them from a file."""
+
+from pathlib import Path
+
+import pytest
+
+from kproxy.errors import UsageError
+from kproxy.replay.client_settings import ClientSettings, Credentials, properties, read_settings
+
+SECRET = "the-pass,word= \"of\" 'alice' \\"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "client.properties"
+
+
+def test_properties_are_read_as_java_reads_them() -> None:
+    # java.util.Properties.load, its documentation's examples
+    assert properties("Truth = Beauty\n Truth:Beauty2\nTruth\t\t\t:Beauty3") == {"Truth": "Beauty3"}
+    assert properties("fruits  apple, banana, pear, \\\n        cantaloupe, watermelon") == {
+        "fruits": "apple, banana, pear, cantaloupe, watermelon"
+    }
+    assert properties("cheeses") == {"cheeses": ""}
+    assert properties("# a = b\n! c = d\n\na\\:b\\=c = \\u0041\\tB\\\\\n") == {"a:b=c": "A\tB\\"}
+    assert properties("a = b\\\\\nc = d") == {"a": "b\\", "c": "d"}
+
+
+def test_a_login_of_java(file: Path) -> None:
+    password = SECRET.replace("\\", "\\\\").replace('"', '\\"')  # as JAAS has it
+    file.write_text(
+        "security.protocol=SASL_SSL\nsasl.mechanism=SCRAM-SHA-512\nssl.truststore.type=PEM\nssl.truststore.location=/ca.pem\n"
+        "sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required \\\n"
+        f'  username="alice" password="{password}";\nacks=all\n'.replace("\\\\", "\\\\\\\\").replace('\\"', '\\\\"')
+    )
+    assert read_settings(file) == ClientSettings(True, "/ca.pem", Credentials("SCRAM-SHA-512", "alice", SECRET))
+
+
+def test_a_login_of_librdkafka_from_the_environment(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("A_PASSWORD", SECRET)
+    file.write_text(
+        "security.protocol=sasl_plaintext\nsasl.mechanisms=PLAIN\nsasl.username=alice\nsasl.password=${env:A_PASSWORD}\n"
+    )
+    found = read_settings(file)
+    assert found == ClientSettings(False, None, Credentials("PLAIN", "alice", SECRET))
+    assert SECRET not in repr(found) and "alice" in repr(found)
+
+
+def test_tls_alone(file: Path) -> None:
+    file.write_text("security.protocol: SSL\n")
+    assert read_settings(file) == ClientSettings(tls=True)
+    file.write_text("")
+    assert read_settings(file) == ClientSettings()
+
+
+WRONG = {
+    "security.protocol=TLS": "security.protocol is one of PLAINTEXT, SSL",
+    "security.protocol=SASL_SSL": "'GSSAPI'; replay can log in with PLAIN",
+    "security.protocol=SASL_SSL\nsasl.mechanism=PLAIN": "no username: sasl.jaas.config names none",
+    "security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\nsasl.username=a": "no password",
+    "security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\nsasl.username=a\nsasl.password=${env:KPROXY_NONE}": "KPROXY_NONE, which",
+    "security.protocol=SSL\nssl.truststore.location=a.jks": "give the authorities with --tls-ca",
+    "security.protocol=SSL\nssl.keystore.location=a.jks": "--tls-certificate",
+}
+
+
+@pytest.mark.parametrize(("text", "said"), WRONG.items())
+def test_what_is_wrong_is_said_without_its_value(file: Path, text: str, said: str) -> None:
+    file.write_text(f"sasl.jaas.config=x required password='{SECRET[:8]}'\n" if "no username" in said else "")
+    file.write_text(file.read_text() + text)
+    with pytest.raises(UsageError) as wrong:
+        read_settings(file)
+    assert said in str(wrong.value) and str(file) in str(wrong.value) and "\n" not in str(wrong.value)
+    assert SECRET[:8] not in str(wrong.value)
+
+
+def test_files_that_are_none(tmp_path: Path, file: Path) -> None:
+    for path, said in ((tmp_path / "missing", "No such file"), (tmp_path, "directory")):
+        with pytest.raises(UsageError, match=said):
+            read_settings(path)
+    file.write_bytes(b"\xff")
+    with pytest.raises(UsageError, match="UTF-8"):
+        read_settings(file)
+    file.write_bytes(b"#" * 1_000_001)
+    with pytest.raises(UsageError, match="more than"):
+        read_settings(file)

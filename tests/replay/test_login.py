@@ -1,0 +1,95 @@
+"""Logins on connections of replay; with real brokers in tests/interop/test_replay.py."""
+
+import asyncio
+from struct import pack
+
+import pytest
+
+from kproxy.errors import UpstreamError
+from kproxy.proxy.network.upstream import Upstream
+from kproxy.replay.client_settings import Credentials
+from kproxy.replay.link import Link
+from kproxy.replay.login import Scram, WrongAnswer, log_in
+from tests.support.replayed import PATIENCE_S, serving
+
+# The example of RFC 7677, section 3
+CLIENT_NONCE = "rOprNGfwEbeRWgbNEkqO"
+SERVER_FIRST = b"r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"
+CLIENT_FINAL = (
+    b"c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ="
+)
+SERVER_FINAL = b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="
+SECRET = "pencil"
+
+
+def scram(mechanism: str = "SCRAM-SHA-256", name: str = "user") -> Scram:
+    return Scram(Credentials(mechanism, name, SECRET), CLIENT_NONCE)
+
+
+def test_the_example_of_the_rfc() -> None:
+    client = scram()
+    assert client.first() == b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO"
+    assert client.final(SERVER_FIRST) == CLIENT_FINAL
+    client.verify(SERVER_FINAL)
+    for wrong in (b"v=", b"e=other-error", SERVER_FINAL.replace(b"6rri", b"7rri")):
+        with pytest.raises(WrongAnswer, match="does not prove"):
+            client.verify(wrong)
+    assert scram(name="a=b,c").first() == b"n,,n=a=3Db=2Cc,r=rOprNGfwEbeRWgbNEkqO"
+
+
+@pytest.mark.parametrize(
+    ("first", "said"),
+    [
+        (SERVER_FIRST.replace(b"r=rO", b"r=rX"), "nonce"),
+        (b"r=rOprNGfwEbeRWgbNEkqO,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096", "nonce"),
+        (SERVER_FIRST.replace(b"4096", b"4095"), "iterations"),
+        (SERVER_FIRST.replace(b"4096", b"2000000000"), "iterations"),
+        (SERVER_FIRST.replace(b"4096", b"9" * 5_000), "iterations"),
+        (SERVER_FIRST.replace(b"W22Z", b"W2 Z"), "base 64"),
+        (b"\xff", "ASCII"),
+        (b"", "nonce"),
+    ],
+)
+def test_a_server_that_answers_wrong(first: bytes, said: str) -> None:
+    with pytest.raises(WrongAnswer, match=said):
+        scram().final(first)
+
+
+def refused(handshake: bytes, authenticated: bytes, mechanism: str = "PLAIN") -> str:
+    """What is said of a login at a broker that answers so."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for answer in (handshake, authenticated):
+            request = await reader.readexactly(int.from_bytes(await reader.readexactly(4), "big"))
+            writer.write(pack(">i", 4 + len(answer)) + request[4:8] + answer)
+        await reader.read(1)
+
+    async def work() -> None:
+        async with serving(serve) as port:
+            link = await Link.open(Upstream(allow_link_local=True), "127.0.0.1", port, None, PATIENCE_S)
+            try:
+                await log_in(link, Credentials(mechanism, "alice", SECRET))
+            finally:
+                link.abort("done")
+
+    with pytest.raises(UpstreamError) as wrong:
+        asyncio.run(asyncio.wait_for(work(), PATIENCE_S))
+    assert SECRET not in str(wrong.value) and "\n" not in str(wrong.value)
+    return str(wrong.value)
+
+
+HANDS_SHAKEN = pack(">hi", 0, 0)
+
+
+def test_a_broker_that_does_not_let_in() -> None:
+    said = f"wrong password {SECRET} \x1b[2J".encode()
+    answer = pack(">h", 58) + pack(">h", len(said)) + said + pack(">i", 0)
+    words = refused(HANDS_SHAKEN, answer)
+    assert "refused the login of alice by PLAIN: SASL_AUTHENTICATION_FAILED (wrong password ..." in words
+    assert "\x1b" not in words
+    other = pack(">hih", 33, 1, 5) + b"OTHER"
+    assert "does not take PLAIN, but OTHER" in refused(other, b"")
+    assert "wants no login" in refused(pack(">hi", 34, 0), b"")
+    answer = pack(">hhi", 0, -1, len(SERVER_FIRST)) + SERVER_FIRST
+    assert "its answer is wrong: the nonce" in refused(HANDS_SHAKEN, answer, "SCRAM-SHA-256")
+    assert "its answer is wrong" in refused(HANDS_SHAKEN, b"\0")
