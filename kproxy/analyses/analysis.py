@@ -9,6 +9,7 @@
     reference: https://kafka.apache.org/documentation/#producerconfigs_acks
     parameters:
       min_requests: {default: 10, meaning: Clients with fewer requests are not listed.}
+      min_percent: {default: 5, most: 100, meaning: "Clients with a smaller share of such requests are not listed."}
     columns:
       client_id: ""
       requests: with acks below all
@@ -24,7 +25,7 @@ kproxy.analyses.library finds the files.
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias, TypeGuard
 
 from msgspec import Meta
 
@@ -39,16 +40,29 @@ Severity: TypeAlias = Literal["info", "notice", "warning", "critical"]
 SEVERITIES: tuple[Severity, ...] = ("info", "notice", "warning", "critical")  # from the least to the worst
 Value: TypeAlias = str | int | float | bool | None
 LONGEST = 1 << 20  # characters of a file
+MOST = 10**12  # as a parameter: a million times that has 64 bits
 NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 COMMENT = re.compile(r"\A\s*/\*(.*?)\*/", re.DOTALL)
 Identifier = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
 
 
 class Parameter(Struct, frozen=True):
-    """A value that the person who asks may set; ``:name`` in the SQL."""
+    """A value that the person who asks may set; ``:name`` in the SQL. A whole number is a BIGINT there.
+
+    ``least`` and ``most`` are the ends of its range, of numbers. Without them it is from 0, or from the default where that is
+    below, to MOST: so that a number of seconds as microseconds does not overflow.
+    """
 
     default: Any
     meaning: str
+    least: int | float | None = None
+    most: int | float | None = None
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """The least and the greatest value that it takes, where it is a number."""
+        least = min(0, self.default) if self.least is None else self.least
+        return least, max(MOST, self.default) if self.most is None else self.most
 
 
 class Header(Struct, frozen=True):
@@ -145,6 +159,11 @@ def read_view(path: Path) -> View:
     return View(name=path.stem, meaning=header.meaning, sql=sql, path=str(path), stored=header.stored)
 
 
+def is_number(value: object) -> TypeGuard[int | float]:
+    """Whether it is a whole number or a fraction; True and False are neither."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
 def mistake(path: str, line: int, column: int, message: str) -> ConfigError:
     """One mistake in a file of SQL."""
     return ConfigError([Mistake(line, column, "", message)], path)
@@ -187,6 +206,8 @@ def _wrong(header: Header) -> Iterator[tuple[str, str]]:
     for name, parameter in header.parameters.items():
         if parameter.default is not None and not isinstance(parameter.default, str | int | float | bool):
             yield f"parameters.{name}.default", "it has to be a text, a number, true, false or null"
+        elif is_number(parameter.default) and not parameter.range[0] <= parameter.default <= parameter.range[1]:
+            yield f"parameters.{name}.default", "it has to be between least and most"
         if not NAME.fullmatch(name):
             yield f"parameters.{name}", "a name has small letters, digits and _, as :max_rows in the SQL"
     try:

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from kproxy.analyses import library
 from kproxy.analyses.analysis import Analysis, Value, View
@@ -211,16 +211,17 @@ class Database:
 
         self._make_views(source)
         query = to_duckdb(source.sql, source.path)
+        given = {name: _literal(value) for name, value in values.items()}
         try:
             with self._names_the_disk():
                 if self._reading.is_part:
-                    return self._few_rows(query, values)
-                rows = self._with_more_memory(lambda: self._connection.sql(query, params=values).to_arrow_table())
+                    return self._few_rows(query, given)
+                rows = self._with_more_memory(lambda: self._connection.sql(query, params=given).to_arrow_table())
         except duckdb.Error as error:
             raise _refused(source, error) from None
         return whole_numbers(rows)
 
-    def _few_rows(self, query: str, values: dict[str, Value]) -> "pyarrow.Table":
+    def _few_rows(self, query: str, values: dict[str, Any]) -> "pyarrow.Table":
         """As Python's values first: it plans the query once, and not twice as for Arrow."""
         import pyarrow as pa  # noqa: PLC0415 - as above
 
@@ -292,6 +293,14 @@ class Database:
                 self._with_more_memory(lambda: self._connection.execute(create))
         except duckdb.Error as error:
             raise _refused(view, error) from None
+
+
+def _literal(value: Value) -> Any:
+    """A value as DuckDB binds it: a whole number as a BIGINT, since an INTEGER times 1,000,000 overflows."""
+    import duckdb  # noqa: PLC0415 - as above
+    from duckdb.sqltypes import BIGINT  # noqa: PLC0415
+
+    return duckdb.Value(value, BIGINT) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 def _temporary_directory() -> ScratchDirectory:

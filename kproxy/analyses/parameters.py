@@ -1,9 +1,9 @@
-"""Values of parameters: texts of a command line to the types of the defaults; unknown names are refused."""
+"""Values of parameters: texts of a command line to the types of the defaults; unknown names, numbers out of range refused."""
 
 import difflib
 from collections.abc import Mapping
 
-from kproxy.analyses.analysis import Analysis, Value
+from kproxy.analyses.analysis import Analysis, Parameter, Value, is_number
 from kproxy.errors import UsageError
 
 TRUE, FALSE = ("true", "yes", "1"), ("false", "no", "0")
@@ -15,7 +15,10 @@ def bind(analysis: Analysis, given: Mapping[str, Value]) -> dict[str, Value]:
     for name in given:
         if name not in defaults:
             raise UsageError(f"{analysis.id} has no parameter {name[:80]!r}; {_hint(name, defaults)}")
-    return {name: _convert(name, given.get(name, default), default) for name, default in defaults.items()}
+    values = {name: _convert(name, given.get(name, default), default) for name, default in defaults.items()}
+    for name, parameter in analysis.header.parameters.items():
+        _check_range(name, values[name], parameter)
+    return values
 
 
 def known_to(analysis: Analysis, given: Mapping[str, Value]) -> dict[str, Value]:
@@ -28,6 +31,14 @@ def _hint(name: str, known: Mapping[str, Value]) -> str:
         return "it has none"
     close = difflib.get_close_matches(name, known, 1)
     return f"did you mean {close[0]}?" if close else f"it has {', '.join(known)}"
+
+
+def _check_range(name: str, value: Value, parameter: Parameter) -> None:
+    """Raise UsageError for a number that is too small, too large, or none at all (nan)."""
+    if is_number(value) and is_number(parameter.default):
+        least, most = parameter.range
+        if not least <= value <= most:
+            raise UsageError(f"the parameter {name} is from {least:,} to {most:,}, not {str(value)[:40]}")
 
 
 def _convert(name: str, value: Value, default: Value) -> Value:

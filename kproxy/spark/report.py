@@ -10,7 +10,7 @@ data source (once for each table: ingest them where that is much). Views and fac
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark import StorageLevel
 from pyspark.sql import functions
@@ -76,7 +76,8 @@ class SparkTables:
     def frame(self, analysis: Analysis, /, **parameters: Value) -> "DataFrame":
         """The same, not computed yet."""
         self._make_views(analysis)
-        return self.spark.sql(library.spark_text(analysis), args=bind(analysis, parameters))
+        values = {name: _literal(value) for name, value in bind(analysis, parameters).items()}
+        return self.spark.sql(library.spark_text(analysis), args=values)
 
     def close(self) -> None:
         """Forget what was kept of views."""
@@ -146,6 +147,11 @@ class SparkTables:
             for field in schema.fields
         ]
         return frame.select(columns)
+
+
+def _literal(value: Value) -> Any:
+    """A value as Spark binds it: a whole number as a BIGINT, since an INT times 1,000,000 overflows."""
+    return functions.expr(f"{value}L") if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 SPARK_TYPES = {"string": "string", "int16": "smallint", "int32": "int", "int64": "bigint", "bool": "boolean"}

@@ -42,6 +42,8 @@ def test_the_header_is_read_and_the_sql_keeps_its_lines(tmp_path: Path) -> None:
         ("title: ", "titel: ", 3, "unknown name: did you mean title?"),
         ("meaning: They", "meaning: [They", 6, "invalid YAML"),
         ("default: 3", "default: [3]", 7, "a text, a number, true, false or null"),
+        ("default: 3", "default: 3, most: 2", 7, "between least and most"),
+        ("default: 3", "default: true, most: x", 7, "parameters.most"),
         ("severity: notice", 'severity: notice\nverdict: "{median x}"', 5, "is not a column, rows, or count"),
         ("id: tiny", "id: Tiny-1", 2, "does not match"),
         ("SELECT 1 AS one LIMIT :most;", "", 10, "no SELECT"),

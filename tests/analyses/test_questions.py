@@ -11,8 +11,10 @@ import pytest
 from kproxy.analyses import library
 from kproxy.analyses.duck import Database
 from kproxy.analyses.report.verdicts import verdict_of
+from kproxy.output.tables import TABLES
 from kproxy.protocol import ApiKey
-from tests.support.scenes import Rows
+from tests.support.scenes import SCENES, Rows
+from tests.support.scenes.crowd import crowd
 from tests.support.scenes.rows import moment
 from tests.support.tables import MANIFEST
 
@@ -482,6 +484,20 @@ def test_numbers_of_an_attacker_break_no_analysis(tmp_path: Path) -> None:
     with Database([rows.write(tmp_path / "tables")]) as database:
         for name in ("map", "inventory", "topics", "latency", "lag", "explain", "diff", "readiness"):
             assert database.run(library.load()[name]).num_rows >= (0 if name == "diff" else 1), name
+
+
+def test_the_greatest_numbers_in_every_column_break_no_analysis(tmp_path: Path) -> None:
+    """Every other row of the crowd and of all scenes has the greatest of 32 bits where a column has so many."""
+    rows = crowd()
+    for scene in SCENES:
+        scene.play(rows, True)
+    for name, table in TABLES.items():
+        for column in (each.name for each in table.columns if each.type == "int32" and "port" not in each.name):
+            for row in rows.tables[name][1::2]:
+                row[column] = 2**31 - 1
+    with Database([rows.write(tmp_path / "tables")], wanted=TABLES) as database:
+        for analysis in library.load().values():
+            database.run(analysis)
 
 
 # All of them over every capture: in one test each, so that a capture is decoded once

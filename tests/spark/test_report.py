@@ -17,6 +17,7 @@ from kproxy.output.tables import TABLES
 from kproxy.spark.ingest import ingest
 from kproxy.spark.report import SparkTables, make_report
 from kproxy.spark.whole import Options
+from tests.analyses.test_parameters import largest
 from tests.bench.shapes import SHAPES
 from tests.support.tables import decode
 from tests.support.traffic import CAPTURES
@@ -88,6 +89,22 @@ def test_an_analysis_is_the_same_on_both(on_spark: SparkTables, on_duckdb: Datab
     found = on_spark.run(ANALYSES[name], **loosened(name))
     assert found.column_names == expected.column_names
     assert rows(found) == rows(expected)
+
+
+def test_whole_numbers_have_64_bits(on_spark: SparkTables, on_duckdb: Database) -> None:
+    """An hour in microseconds is more than 32 bits hold; transactions of captures are shorter."""
+    given: dict[str, Value] = {"min_connections": 1, "min_idle_seconds": 3600}
+    ours, theirs = (each.run(ANALYSES["idle_connections"], **given) for each in (on_spark, on_duckdb))
+    assert rows(ours) == rows(theirs)
+    assert dict(on_spark.frame(ANALYSES["near_max_message"]).dtypes)["max_message_bytes"] == "bigint"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", [name for name, analysis in ANALYSES.items() if largest(analysis)])
+def test_they_are_the_same_with_the_largest_parameters(on_spark: SparkTables, on_duckdb: Database, name: str) -> None:
+    most = largest(ANALYSES[name])
+    for given in (most, {key: min(value, 10**7) for key, value in most.items()}):
+        assert rows(on_spark.run(ANALYSES[name], **given)) == rows(on_duckdb.run(ANALYSES[name], **given))
 
 
 def test_most_of_them_had_rows_to_compare(on_duckdb: Database) -> None:

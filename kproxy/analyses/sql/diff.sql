@@ -28,7 +28,7 @@ columns:
   words: the row in one sentence
 action: Look at lost clients and lower versions first, then at significant changes of errors and latency.
 parameters:
-  alpha: {default: 0.01, meaning: p below which a difference counts.}
+  alpha: {default: 0.01, most: 1, meaning: p below which a difference counts.}
   min_requests: {default: 20, meaning: Requests on each side below which nothing is compared.}
   min_change: {default: 0.1, meaning: "Change below which a difference does not count: 0.1 is a tenth."}
 needs: [sides, exchanges, clients]

@@ -99,7 +99,7 @@ WITH generations AS (
     CASE
       WHEN g.emptied THEN 'went silent' -- nothing follows that says what the coordinator made of it
       -- it was heard of until the end: it did not join again in time
-      WHEN g.group_type = 'classic' AND NOT g.emptied AND g.formed_micros - s.last_micros < coalesce(s.session_timeout_ms, 10000) * 500 THEN 'poll timeout'
+      WHEN g.group_type = 'classic' AND NOT g.emptied AND g.formed_micros - s.last_micros < CAST(coalesce(s.session_timeout_ms, 10000) AS BIGINT) * 500 THEN 'poll timeout'
       WHEN busy.micros > s.last_micros + 1000000 THEN 'poll timeout'
       WHEN late.group_key IS NOT NULL THEN 'poll timeout'
       ELSE 'session timeout'

@@ -120,7 +120,7 @@ WITH classic AS (
   LEFT JOIN waiting w ON w.group_key = f.group_key AND w.micros > f.formed_micros
   GROUP BY f.group_key, f.generation, f.group_type, s.member_id, s.spell
 ), emptied AS (
-  SELECT group_key, generation + 1 AS generation, max(group_type) AS group_type, min(asked) AS asked_micros,
+  SELECT group_key, CAST(generation AS BIGINT) + 1 AS generation, max(group_type) AS group_type, min(asked) AS asked_micros,
     max(known) AS formed_micros
   FROM left_behind GROUP BY group_key, generation HAVING count(*) = count(known)
 ), found AS (

@@ -23,7 +23,7 @@ action: Set fetch.max.wait.ms back to 500 and fetch.min.bytes to at least 1; do 
 reference: https://kafka.apache.org/documentation/#consumerconfigs_fetch.max.wait.ms
 parameters:
   min_empty_per_minute: {default: 600, meaning: "Fewer empty fetches on one connection, in its busiest minute, are not listed."}
-  min_empty_percent: {default: 90, meaning: "Share of its fetches that have to be empty."}
+  min_empty_percent: {default: 90, most: 100, meaning: "Share of its fetches that have to be empty."}
 needs: [client_exchanges]
 verdict: "{rows:consumer fetches/consumers fetch} without waiting. Most: {client_id} at {client_address}, {empty_in_busiest_minute:,} empty answers in one minute, with fetch.max.wait.ms={max_wait_ms:d}. Set fetch.max.wait.ms=500."
 order: 44

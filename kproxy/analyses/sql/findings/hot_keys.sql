@@ -29,7 +29,7 @@ reference: https://kafka.apache.org/documentation/#intro_concepts_and_terms
 parameters:
   min_records: {default: 1000, meaning: "Topics with fewer records that have a key are not listed."}
   min_keys: {default: 10, meaning: "Topics with fewer different keys are not listed: each of few has a large share."}
-  min_percent: {default: 25, meaning: "Share of the topic's records from which a key is hot."}
+  min_percent: {default: 25, most: 100, meaning: "Share of the topic's records from which a key is hot."}
 needs: [records, client_exchanges, connection_clusters]
 verdict: "{rows:key has/keys have} a large share of a topic's records. Most: 0x{key_hex} in {topic}, {records:,} of {topic_records:,} records ({percent:d} %), partition {partition}. Spread it over several keys if order allows."
 order: 42

@@ -22,8 +22,8 @@ columns:
 action: Send less per record, compress, or raise max.message.bytes of the topic before it happens.
 reference: https://kafka.apache.org/documentation/#brokerconfigs_message.max.bytes
 parameters:
-  max_message_bytes: {default: 1048588, meaning: "max.message.bytes of the topic; the default is the broker's."}
-  min_percent: {default: 90, meaning: "Share of it from which a batch of one record is near."}
+  max_message_bytes: {default: 1048588, most: 2147483647, meaning: "max.message.bytes of the topic; the default is the broker's."}
+  min_percent: {default: 90, most: 100, meaning: "Share of it from which a batch of one record is near."}
   max_records: {default: 1, meaning: "Records in a batch up to which it counts."}
 needs: [client_batches]
 verdict: "{count client_id:producer sends/producers send} records near the size limit. Largest: {client_id} to {topic}, {largest_bytes:bytes}, {percent_of_max:d} % of what the broker takes. Send smaller records, or raise max.message.bytes before one is refused."

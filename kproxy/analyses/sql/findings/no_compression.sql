@@ -23,7 +23,7 @@ action: Set compression.type=zstd or lz4 on the producer, unless the values are 
 reference: https://kafka.apache.org/documentation/#producerconfigs_compression.type
 parameters:
   min_bytes: {default: 5000000, meaning: "Bytes sent without compression below which a client and topic are not listed."}
-  min_batch_bytes: {default: 1000, meaning: "Bytes per batch, on average, below which compression would gain little."}
+  min_batch_bytes: {default: 1000, most: 2147483647, meaning: "Bytes per batch, on average, below which compression would gain little."}
 needs: [produced_minutes]
 verdict: "{count client_id:producer sends/producers send} much without compression. Most: {client_id} to {topic}, {bytes:bytes}. Set compression.type=zstd or lz4, unless the values are compressed or encrypted already."
 order: 50

@@ -23,8 +23,8 @@ action: Set max.partition.fetch.bytes and fetch.max.bytes back to their defaults
 reference: https://kafka.apache.org/documentation/#consumerconfigs_max.partition.fetch.bytes
 parameters:
   min_lag: {default: 1000, meaning: "Offsets behind the end from which a fetch counts."}
-  max_fetch_bytes: {default: 16384, meaning: "Bytes of records per fetch, on average, up to which it is little."}
-  times_fetched: {default: 10, meaning: "How many times as much as was fetched has to be there still."}
+  max_fetch_bytes: {default: 16384, most: 2147483647, meaning: "Bytes of records per fetch, on average, up to which it is little."}
+  times_fetched: {default: 10, most: 1000000, meaning: "How many times as much as was fetched has to be there still."}
   min_fetches: {default: 50, meaning: "Fewer such fetches on one connection are not listed."}
 needs: [client_offsets, client_exchanges]
 verdict: "{rows:consumer lags/consumers lag} and yet fetch little at a time. Worst: {client_id} at {client_address}, {bytes_per_fetch:bytes} a fetch, {lag:,} offsets behind. Raise max.partition.fetch.bytes and fetch.max.bytes."

@@ -26,8 +26,8 @@ action: >
 reference: https://kafka.apache.org/documentation/#producerconfigs_linger.ms
 parameters:
   min_batches_per_minute: {default: 1000, meaning: "Fewer batches of a client to a topic, in its busiest minute, are not listed: there was nothing to wait for."}
-  max_records_per_batch: {default: 2, meaning: "Records per batch, on average, up to which batches are tiny."}
-  max_batch_bytes: {default: 4096, meaning: "Bytes per batch, on average, up to which batches are tiny."}
+  max_records_per_batch: {default: 2, most: 2147483647, meaning: "Records per batch, on average, up to which batches are tiny."}
+  max_batch_bytes: {default: 4096, most: 2147483647, meaning: "Bytes per batch, on average, up to which batches are tiny."}
 needs: [produced_minutes]
 verdict: "{count client_id:producer sends/producers send} nearly every record in a batch of its own. Most: {client_id} to {topic}, {batches:,} batches of {records_per_batch:.1f} records. Raise linger.ms and do not flush after each record."
 order: 50
