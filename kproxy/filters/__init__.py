@@ -17,6 +17,7 @@
     audit.py                built in: who did what, one JSON line for each request of the control plane
     conditions.py           conditions in CEL over a request, its connection and what it names
     deny.py                 built in: what a rule forbids gets Kafka's error and does not reach a broker
+    fetch_sizes.py          Fetch requests ask for no more than can be held, where a filter needs responses whole
     fetch_sessions.py       which fetch sessions were opened under the rules in use
     headers.py              built in: record headers on Produce: origin, client id, principal, trace
     mask.py                 built in: fields of records are hidden from those that fetch them
@@ -84,7 +85,8 @@ What is held for a filter, and what bounds it
     HOLD collects the whole frame, HEAD and TAIL only the beginning or the end of a response, PASS nothing. Among several
     filters HOLD wins over HEAD and TAIL, and they over PASS. REFUSE is the chain's own: a required filter cannot read that
     version. A held frame is at most limits.held_frame_size; above it, each filter that wants it held and cannot do with a
-    part (``Filter.wants_of_large``) has a fault, and ``Chain.when_too_large_to_hold`` decides. A head is at most 4 MiB, a tail
+    part (``Filter.wants_of_large``) has a fault, and ``Chain.when_too_large_to_hold`` decides. Fetch requests are changed so that
+    their responses fit (fetch_sizes.py). A head is at most 4 MiB, a tail
     1 MiB; a longer one closes the connection, also if all filters fail open.
     One frame a direction is held, as the direction reads no further until there is a verdict.
     kproxy.proxy.forwarding has the buffers.
@@ -119,6 +121,7 @@ Seams
     chain.unknown(direction, api_key)            -> Want of other versions and other keys
     chain.when_too_large_to_hold(direction, api_key, api_version)
                                                  -> PASS | HEAD | TAIL | REFUSE, for a HOLD frame above limits.held_frame_size
+    chain.refuse_large(connection, request)      -> the error, a frame, in place of a response that is too large, or None
     chain.on_request(connection, frame)          -> Outcome or an awaitable; *frame* is the whole frame, size field included
     chain.on_response(connection, request, frame) -> Outcome or an awaitable; *request* is the RequestFacts of its request
     chain.on_head(connection, request, head)     -> bytes of any size, or None to close: the head, size field included

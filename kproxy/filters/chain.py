@@ -2,7 +2,7 @@
 
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from struct import pack, unpack_from
 
 from kproxy.errors import DecodeError, KproxyError
@@ -19,6 +19,7 @@ from kproxy.filters.contract import (
     Verdict,
     Want,
 )
+from kproxy.filters.fetch_sizes import FETCHES, LimitFetches, limiting
 from kproxy.filters.identify import accept, identifying, note_token
 from kproxy.filters.narrow_api_versions import (
     NarrowApiVersions,
@@ -41,10 +42,12 @@ from kproxy.protocol.frames import FRAME_LIMIT, SIZE_FIELD
 
 Wait = Callable[[Awaitable[Verdict], float], Awaitable[Verdict]]  # awaits at most so many seconds: asyncio.wait_for
 
+HELD_FRAME_SIZE = 16_777_216  # limits.held_frame_size where the configuration has none
 SMALLEST_REQUEST = 12  # size, api_key, api_version, correlation_id
 LARGEST_SIZE = 0x7FFFFFFF  # that a size field can have
-BUILT_IN = (NarrowApiVersions, RewriteAddresses)  # they are first, see kproxy.filters.loading
+BUILT_IN = (NarrowApiVersions, RewriteAddresses, LimitFetches)  # not those that a configuration lists
 WANTS_BY_STRENGTH = (Want.PASS, Want.TAIL, Want.HEAD, Want.HOLD)  # no response is both TAIL and HEAD
+ONE_BATCH = ": a batch of records is that large; set it to twice the largest message.max.bytes of the topics"
 # Their messages have credentials, values of settings or records: what an exception says of one may repeat it
 CONFIDENTIAL = frozenset(
     (
@@ -76,13 +79,15 @@ async def wait_without_limit(pending: Awaitable[Verdict], seconds: float) -> Ver
 class Chain:
     """The filters of a virtual cluster in a worker. Requests go through them first to last, responses last to first.
 
-    If one of them is ``required``, NarrowApiVersions is put before them; if one needs to know clients or topic ids, Identify
-    behind them, where it is the first to see responses. ``faults`` counts by the name of the filter.
+    If one of them is ``required``, NarrowApiVersions is put before them; behind them LimitFetches, if one needs Fetch responses
+    whole, and Identify, where it is the first to see responses, if one needs to know clients or topic ids. ``faults``
+    counts by the name of the filter.
 
     Args:
         filters: in order.
         wait: awaits a verdict for at most so many seconds, else raises TimeoutError: asyncio.wait_for.
         most_frame_size: the largest frame a filter may make, size field excluded.
+        held_frame_size: the largest frame that is held: limits.held_frame_size.
         aside: calls a function where it does not hold up other connections, for decoding large frames: kproxy.proxy.aside.
             None: they are decoded like any other.
         on_fault: called with the name of the filter at every fault.
@@ -96,6 +101,7 @@ class Chain:
         *,
         wait: Wait = wait_without_limit,
         most_frame_size: int = FRAME_LIMIT,
+        held_frame_size: int = HELD_FRAME_SIZE,
         aside: Aside | None = None,
         on_fault: Callable[[str], None] = lambda name: None,
         clock: Callable[[], int] = lambda: 0,
@@ -104,7 +110,7 @@ class Chain:
         listed = tuple(filters)
         self.narrows = any(filter_.required or filter_.refuses for filter_ in listed)
         first = (NarrowApiVersions(listed),) if self.narrows else ()
-        self.filters: tuple[Filter, ...] = (*first, *listed, *identifying(listed))
+        self.filters: tuple[Filter, ...] = (*first, *listed, *limiting(listed, held_frame_size), *identifying(listed))
         self.wait = wait
         self.most_frame_size = most_frame_size
         self.aside = aside
@@ -176,22 +182,39 @@ class Chain:
         """Return where the tail for ``on_tail`` begins: an untagged field (its JSON name), or None for the tag section."""
         return tail_start(api_key, api_version)
 
-    def when_too_large_to_hold(self, direction: Direction, api_key: int, api_version: int) -> Want:
+    def when_too_large_to_hold(self, direction: Direction, api_key: int, api_version: int, size: int = 0) -> Want:
         """Return what to do with a HOLD frame above limits.held_frame_size: PASS, HEAD, TAIL, or REFUSE (close the connection).
 
-        It is a fault of every filter that can do with nothing but the whole; REFUSE unless all of them fail open.
+        It is a fault of every filter that can do with nothing but the whole; REFUSE unless all of them fail open. *size* is said
+        in the log.
         """
         wants = [(filter_, _wants_of_large(filter_, direction, api_key, api_version)) for filter_ in self.filters]
         blind = [filter_ for filter_, want in wants if want is Want.HOLD]
+        is_fetched = direction == Direction.RESPONSE and api_key in FETCHES
         for filter_ in blind:
             self.note_fault(
                 filter_,
                 f"{direction} of api_key {api_key}, version {api_version}",
-                "it is larger than limits.held_frame_size",
+                f"it has {size} bytes, more than limits.held_frame_size{ONE_BATCH if is_fetched else ''}",
             )
         if not all(filter_.fails_open for filter_ in blind):
             return Want.REFUSE
         return _strongest(want for _, want in wants if want is not Want.HOLD)
+
+    def refuse_large(self, connection: ConnectionFacts, request: RequestFacts) -> bytes | None:
+        """The error, a whole frame, that the client gets in place of a response that is too large; None: it is only disconnected.
+
+        It has gone through the filters that the response would have met after the one that cannot do without the whole.
+        """
+        filters = iter(self.filters_for(Direction.RESPONSE, request.api_key, request.api_version))
+        about = (Direction.RESPONSE, request.api_key, request.api_version)
+        for filter_ in filters:
+            if not filter_.fails_open and _wants_of_large(filter_, *about) is Want.HOLD:
+                outcome = Passage(self, connection, Direction.RESPONSE, request, b"", filters).refuse(filter_)
+                if isinstance(outcome, Coroutine):
+                    outcome.close()  # the connection is closed now
+                return outcome.frame if isinstance(outcome, Send) else None
+        return None
 
     def note_too_large(
         self, connection: ConnectionFacts, direction: Direction, api_key: int, api_version: int, size: int

@@ -332,6 +332,9 @@ class Filter:
         False  # names of topics before it are not those of Metadata, so no filter before it may need these
     )
     identifies: bool = False  # needs the SASL principal and the software in ConnectionFacts: kproxy reads them for it
+    keeps_requests: bool = (
+        False  # a request that it wants is kept for its response (RequestFacts.message), if a filter wants that
+    )
     timeout: float = 10.0  # seconds an awaited verdict may take
 
     def wants(self, direction: Direction, api_key: int, api_version: int) -> Want:

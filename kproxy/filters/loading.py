@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any, Protocol
 
 from kproxy.errors import UsageError
-from kproxy.filters.chain import Chain, Wait, name_of, wait_without_limit
+from kproxy.filters.chain import HELD_FRAME_SIZE, Chain, Wait, name_of, wait_without_limit
 from kproxy.filters.contract import Filter, Runtime
 from kproxy.filters.options import OptionMistakes, Problem, read_options
 from kproxy.filters.passage import Aside
@@ -69,6 +69,7 @@ def load_chain(
     *,
     wait: Wait = wait_without_limit,
     most_frame_size: int = FRAME_LIMIT,
+    held_frame_size: int = HELD_FRAME_SIZE,
     aside: Aside | None = None,
     on_fault: Callable[[str], None] = lambda name: None,
     clock: Callable[[], int] = lambda: 0,
@@ -96,6 +97,7 @@ def load_chain(
         [*before, *first, *others],
         wait=wait,
         most_frame_size=most_frame_size,
+        held_frame_size=held_frame_size,
         aside=aside,
         on_fault=on_fault,
         clock=clock,

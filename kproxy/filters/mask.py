@@ -1,6 +1,6 @@
 """Mask: fields of records are hidden from those that fetch them. The broker keeps them as they are.
 
-Only Fetch and ShareFetch responses are held (and Metadata, for the names of topics by their ids).
+Only Fetch and ShareFetch are held (and Metadata, for the names of topics by their ids).
 """
 
 from collections.abc import Iterator
@@ -100,7 +100,8 @@ class MaskRecords(Filter):
     Changed batches keep their codec, offsets, times, producer and flags and get a right CRC; control batches and records that
     have none of the fields stay byte for byte, and so does all of a value but what is hidden. A batch that cannot be read is not
     given out, nor what is behind it: where it is the first one, its partition has the error CORRUPT_MESSAGE. A response is held
-    whole: limits.held_frame_size has to be at least the clients' fetch.max.bytes. Topics by id are known by the Metadata
+    whole, so that clients get at most half of limits.held_frame_size at a time, whatever they ask for. A single batch that does
+    not fit is not given out: its client gets UNKNOWN_SERVER_ERROR and the log says why. Topics by id are known by the Metadata
     responses that workers have seen. A consumer that fetches a topic before, as one does that was connected when kproxy was
     restarted, gets UNKNOWN_TOPIC_ID and no records where the rules do not name all topics ("*"): it asks for Metadata then, and
     fetches again.

@@ -27,6 +27,7 @@ from kproxy.filters.contract import (
     Verdict,
 )
 from kproxy.filters.error_responses import error_places, error_response
+from kproxy.filters.fetch_sizes import FETCHES
 from kproxy.protocol import (
     ApiKey,
     Message,
@@ -107,6 +108,24 @@ class Passage:
             if outcome is not None:
                 return outcome
         return self._finish()
+
+    def refuse(self, filter_: Filter) -> Outcome | Awaitable[Outcome] | None:
+        """Run an error, in place of a response that *filter_* cannot read, through the filters left; None: there is none.
+
+        Fetch has it for each partition asked for, which clients report; of an error of the whole response they say little.
+        """
+        request = self._request
+        with suppress(KproxyError, ValueError):
+            asked: Any = request.message
+            if request.api_key in FETCHES and filter_.fault_error is not None and asked is not None and asked.topics:
+                about = (request.api_key, request.api_version, request.correlation_id, request.client_id)
+                made = error_response(Request(self._connection, *about, asked), filter_.fault_error, in_elements=True)
+            else:
+                made = self._error_for(filter_)
+            if made is not None:
+                self._begin_again(made)
+                return self.go()
+        return None
 
     async def _go_later(self, filter_: Filter, pending: Awaitable[Verdict]) -> Outcome:
         outcome: Outcome | Awaitable[Outcome] | None
@@ -253,7 +272,7 @@ class Passage:
         request = self._request
         answered = self._chain.filters_for(Direction.RESPONSE, request.api_key, request.api_version)
         asked = self._chain.filters_for(Direction.REQUEST, request.api_key, request.api_version)
-        return any(filter_ in answered for filter_ in asked)
+        return any(filter_ in answered or filter_.keeps_requests for filter_ in asked) and bool(answered)
 
     def _message(self) -> Message:
         message_of = request_message if self._direction == Direction.REQUEST else response_message

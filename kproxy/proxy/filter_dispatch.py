@@ -89,11 +89,19 @@ class FilterDispatch:
     def on_too_large_to_hold(self, link: Link, side: int, api_key: int, api_version: int, size: int) -> Want:
         """Return what to do with a frame that is too large to be held."""
         frame = Direction(side), api_key, api_version
-        want = self.chain.when_too_large_to_hold(*frame)
+        want = self.chain.when_too_large_to_hold(*frame, size)
         if want is not Want.REFUSE:
             self.chain.note_too_large(self._facts_of(link), *frame, size)
             self._mute_if_asked(link)
         return want
+
+    def on_large_refused(self, link: Link, current: PairedRequest) -> None:
+        """Send the client an error in place of a response that is too large to be held, where its API has one."""
+        if link.silent and link.responses is not None and link.responses.discarding:
+            return
+        error = self.chain.refuse_large(self._facts_of(link), _request_of(current))
+        if error is not None:
+            link.forward_response(error)
 
     def _apply_when_ready(self, link: Link, side: int, outcome: Outcome | Awaitable[Outcome], frame: bytes) -> bool:
         if isinstance(outcome, Awaitable):

@@ -179,6 +179,7 @@ class VirtualCluster:
                 cluster,
                 wait=asyncio.wait_for,
                 most_frame_size=config.limits.frame_size,
+                held_frame_size=config.limits.held_frame_size,
                 aside=aside,
                 on_fault=self._on_filter_fault,
                 clock=time.monotonic_ns,
@@ -394,6 +395,10 @@ class VirtualCluster:
         """See FilterDispatch."""
         return self._filters.on_too_large_to_hold(link, direction, api_key, api_version, size)
 
+    def on_large_refused(self, link: Link, request: PairedRequest) -> None:
+        """See FilterDispatch."""
+        self._filters.on_large_refused(link, request)
+
     def on_handshake(self, link: Link, frame: bytes) -> bool:
         """Note a SaslHandshake request; return whether raw SASL tokens follow it."""
         return raw_sasl.begins_tokens(link, frame)
@@ -448,7 +453,7 @@ class VirtualCluster:
         if link.client_host_slot is not None:
             self.admission.uncount(link.client_host_slot)
         client_tls, broker_tls = link.tls or (False, False)
-        if cause in (CloseCause.DRAIN, CloseCause.FILTER) and not client_tls:
+        if cause in (CloseCause.DRAIN, CloseCause.FILTER, CloseCause.FRAME_TOO_BIG) and not client_tls:
             client = link.take_client()
             if client >= 0:
                 self._lingering.add(client)

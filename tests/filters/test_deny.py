@@ -206,7 +206,8 @@ def test_a_topic_id_that_is_not_known_is_no_way_past_a_rule() -> None:
         assert isinstance(outcome, Answer)
         assert [(p.error_code) for t in body(1, 13, outcome.frame).responses for p in t.partitions] == [100]
         bench.runtime.kept["topic_names"][id_] = "open"
-        assert bench.ask("FetchRequest", 13, make("FetchRequest", topics=[topic])) == Send(bench.frame)
+        asked = make("FetchRequest", topics=[topic], max_bytes=1_000)
+        assert bench.ask("FetchRequest", 13, asked) == Send(bench.frame)
 
 
 def test_many_topics_are_no_way_past_a_rule() -> None:
@@ -262,7 +263,7 @@ def fetch(bench: Bench, topics: list[str], **session: int) -> Outcome:
     named = [
         part("FetchRequest", "FetchTopic", topic=t, partitions=[part("FetchRequest", "FetchPartition")]) for t in topics
     ]
-    return bench.ask("FetchRequest", 12, make("FetchRequest", topics=named, **session))
+    return bench.ask("FetchRequest", 12, make("FetchRequest", topics=named, max_bytes=1_000, **session))
 
 
 @pytest.mark.parametrize("rule", [BOTH, '"secret-1" in topics'])

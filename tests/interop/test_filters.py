@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, Message, Producer
+from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.interop.clients import Java, Librdkafka
@@ -301,6 +301,41 @@ def read_by_java(entrance: Entrance, topics: list[str], count: int, found: Path)
         subprocess.run(
             java(entrance.release, tool, *words, "--max-messages", str(count)), stdout=file, check=True, timeout=300
         )
+
+
+@pytest.mark.parametrize("read", [read_by_librdkafka, pytest.param(read_by_java, marks=pytest.mark.long)])
+def test_mask_gives_what_is_too_much_to_be_held_in_parts_and_one_batch_that_is_too_large_as_an_error(
+    behind: Behind, topic_name: str, tmp_path: Path, read: Callable[[Entrance, list[str], int, Path], None]
+) -> None:
+    """Consumers ask for 50 MiB, here for 200 times what can be held; they get an error that they show, and the log says why."""
+    mask = {"use": "mask", "with": {"rules": [{"fields": ["$.email"]}]}}
+    entrance = behind(mask, limits={"held_frame_size": "256KiB"})
+    topic, found = entrance.cluster.topic(topic_name), tmp_path / "found"
+    settings = {"bootstrap.servers": entrance.cluster.open, "linger.ms": 1_000}
+
+    def produce(count: int, batch: int) -> None:
+        producer = Producer({**settings, "batch.num.messages": batch})
+        for number in range(count):
+            producer.produce(topic, json.dumps({"number": number, "email": "canary", "more": "x" * 10_000}))
+        assert producer.flush(30) == 0
+
+    produce(120, 5)
+    read(entrance, [topic], 120, found)
+    values = [json.loads(line) for line in found.read_text().splitlines()]
+    assert [(value["number"], value["email"]) for value in values] == [(number, "***") for number in range(120)]
+    produce(40, 40)
+    consumer = Consumer({"bootstrap.servers": entrance.bootstrap, "group.id": f"{topic}-late"})
+    consumer.assign([TopicPartition(topic, 0, 120)])
+    said: list[str] = []
+    eventually(
+        lambda: (it := consumer.poll(1)) is not None and not said.append(it.error() and it.error().name()),
+        what="an error of the batch that is too large",
+    )
+    consumer.close()
+    assert said == ["UNKNOWN"]
+    assert entrance.proxy is not None
+    line = next(each for each in entrance.proxy.log.read_text().splitlines() if "limits.held_frame_size" in each)
+    assert "filter mask failed" in line and "message.max.bytes" in line
 
 
 @pytest.mark.parametrize("read", [read_by_librdkafka, pytest.param(read_by_java, marks=pytest.mark.long)])

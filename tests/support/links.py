@@ -40,6 +40,7 @@ class Owner:
     judge_tail: Callable[[bytes], bytes] | None = None
     judge_head: Callable[[bytes], bytes | None] | None = None
     strict: bool = False
+    instead_of_large: bytes | None = None
     told: list[tuple[Any, ...]] = field(default_factory=list)
     closed: asyncio.Event = field(default_factory=asyncio.Event)
     cause: CloseCause | None = None
@@ -67,6 +68,11 @@ class Owner:
     def on_too_large_to_hold(self, link: Link, side: int, api_key: int, api_version: int, size: int) -> Want:
         self.told.append(("oversized", side, api_key, size))
         return Want.REFUSE if self.strict else Want.PASS
+
+    def on_large_refused(self, link: Link, request: tuple[Any, ...]) -> None:
+        self.told.append(("large refused", request[:3]))
+        if self.instead_of_large is not None:
+            link.forward_response(self.instead_of_large)
 
     def on_mispaired(self, link: Link) -> bool:
         self.told.append(("mispaired",))

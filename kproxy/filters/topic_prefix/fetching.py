@@ -5,19 +5,18 @@ Such a request names no topics, so a client could read those of another tenant. 
 that asks for one is changed into one that does not (epoch -1), the broker answers with session 0, and the client lists its
 partitions in every request, as librdkafka always does. A request with another session id gets FETCH_SESSION_ID_NOT_FOUND.
 
-Up to version 12 responses carry names and are held whole: ``max_bytes`` is limited, so that they fit. A broker sends
-fewer bytes than asked for at any time; a first batch that is larger it sends nevertheless (KIP-74).
+Up to version 12 responses carry names and are held whole: ``max_bytes`` is limited, so that they fit (fetch_sizes.py).
 """
 
 from typing import Any
 
+from kproxy.filters.fetch_sizes import limit
 from kproxy.filters.topic_prefix.refusal import Refusal
 from kproxy.protocol.error_codes import ErrorCode
 
 NO_SESSION = 0
 FULL_WITHOUT_SESSION = -1  # FetchMetadata.FINAL_EPOCH
 SESSIONS_SINCE = 7
-MAX_BYTES_SINCE = 3
 IDS_SINCE = 13
 
 
@@ -33,26 +32,3 @@ def request(message: Any, version: int, most_bytes: int) -> bool:
     if version < IDS_SINCE:
         changed |= limit(message, version, most_bytes)
     return changed
-
-
-def limit_share(message: Any, most_bytes: int) -> bool:
-    """Limit the size of a ShareFetch response, which has error messages and so is held; return whether that changed it."""
-    if message.max_bytes <= most_bytes:
-        return False
-    message.max_bytes = most_bytes
-    return True
-
-
-def limit(message: Any, version: int, most_bytes: int) -> bool:
-    """Limit the size of the response; return whether that changed the request."""
-    if version >= MAX_BYTES_SINCE:
-        if message.max_bytes <= most_bytes:
-            return False
-        message.max_bytes = most_bytes
-        return True
-    partitions = [partition for topic in message.topics for partition in topic.partitions]
-    share = max(1, most_bytes // max(1, len(partitions)))
-    large = [partition for partition in partitions if partition.partition_max_bytes > share]
-    for partition in large:
-        partition.partition_max_bytes = share
-    return bool(large)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kproxy.filters.contract import Request
+from kproxy.filters.fetch_sizes import limit_share
 from kproxy.filters.topic_prefix import acls, coordinators, cursors, fetching, resources, subscriptions
 from kproxy.filters.topic_prefix.refusal import Refusal
 from kproxy.filters.topic_prefix.tenant import Tenant, keep
@@ -24,7 +25,7 @@ def fetch(tenant: Tenant, request: Request, message: Any) -> bool:
 
 def share_fetch(tenant: Tenant, request: Request, message: Any) -> bool:
     """Not too many bytes. Share sessions belong to a member of a group (KIP-932), and so to its tenant."""
-    return fetching.limit_share(message, tenant.most_fetch_bytes)
+    return limit_share(message, tenant.most_fetch_bytes)
 
 
 def find_coordinator(tenant: Tenant, request: Request, message: Any) -> None:

@@ -48,7 +48,8 @@ Which frames are held is decided by API and version, not by size; see kproxy.fil
     Size matters only as a bound: a HOLD frame above limits.held_frame_size (16 MiB) is a fault of each filter that
     asked for it, counted and logged, unless it can do with a part of it (Filter.wants_of_large). If each of them fails open
     it is cut through (or HEAD or TAIL, if another filter takes that), else the connection is closed with FRAME_TOO_BIG
-    (Chain.when_too_large_to_hold). A tail above 1 MiB closes with FILTER.
+    (Chain.when_too_large_to_hold), after an error in place of a response (Chain.refuse_large). A tail above 1 MiB closes with
+    FILTER.
 
     So a 50 MB Metadata response passes with no more than its brokers in memory, and a 50 MB Fetch response with no more
     than its node endpoints. A filter that wants Metadata whole makes it HOLD: above held_frame_size (16 MiB) it is then

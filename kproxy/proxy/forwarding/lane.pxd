@@ -145,6 +145,7 @@ cdef class Lane:
     cdef readonly bint eof
     cdef readonly bint ended
     cdef readonly bint discarding
+    cdef bint is_too_large  # the frame that begins now cannot be held, and is refused
     cdef uint64_t left  # bytes of the frame still to come
     cdef bint walking  # the walker follows the body of the frame in processing
     cdef Walker walker
@@ -181,6 +182,7 @@ cdef class Lane:
     cdef int hold_from_first_address(self, Chunk *c, size_t available, size_t before) except -1
     cdef int hold(self, Chunk *c) except -1
     cdef int hold_head(self, Chunk *c) except -1
+    cdef int refuse_large(self, const uint8_t *at) except -1
     cdef int end_turn(self, Chunk *c) except -1
     cdef bint is_starving(self) noexcept
     cdef int starve(self) except -1

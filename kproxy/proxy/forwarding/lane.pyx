@@ -482,6 +482,9 @@ cdef class Lane:
         self.begin_frame(c.at, c.now)
         if link.closed:
             return 0
+        if self.is_too_large:
+            self.flush(c)  # the responses before it
+            return self.refuse_large(c.at)
         if self.state == CUT_THROUGH:
             self.tap.take(c.at, size, c.now)
             return self.advance(c, size)
@@ -773,6 +776,10 @@ cdef class Lane:
         self.tap.take_refused(self.link, self.link.sampled, at, self.left, monotonic_ns())
         return self.refuse(at, cause)
 
+    cdef int refuse_large(self, const uint8_t *at) except -1:
+        """Refuse the frame that begins at *at*, as it is too large to be held (``is_too_large``)."""
+        raise not_overridden(self, "Lane.refuse_large")
+
     # Blocking
 
     cdef int block(self, int why) except -1:
@@ -936,6 +943,9 @@ cdef class RequestLane(Lane):
         api_key = <int16_t>be16(at + 4)
         api_version = <int16_t>be16(at + 6)
         return self.route_request(link.plan.row(api_key, api_version), api_key, api_version, at, now)
+
+    cdef int refuse_large(self, const uint8_t *at) except -1:
+        return self.refuse_begun(at, FRAME_TOO_BIG)
 
     cdef int route_request(self, Row *row, int api_key, int api_version, const uint8_t *at, uint64_t now) except -1:
         """Hold a request, cut it through or refuse it, as the plan says."""
@@ -1181,7 +1191,8 @@ cdef class ResponseLane(Lane):
                 return self.enter(HOLD_FRAME)
             want = link.owner.on_too_large_to_hold(link, self.direction, api_key, self.current.api_version, self.left)
             if want == WANT_REFUSE:
-                return self.refuse_begun(at, FRAME_TOO_BIG)
+                self.is_too_large = True
+                return 0
         if want == WANT_HEAD and row.head != NULL:
             begin_walk(&self.walker, row.head, row.head_stop, False, row.header_tags, False)
             self.walker.skip = RESPONSE_HEAD
@@ -1270,6 +1281,12 @@ cdef class ResponseLane(Lane):
             return self.refuse(NULL, FILTER)
         self.pipe.emit(<const uint8_t *>PyBytes_AS_STRING(out), PyBytes_GET_SIZE(out))
         return self.link.send_due_answers()
+
+    cdef int refuse_large(self, const uint8_t *at) except -1:
+        """Send the client an error in place of a response that is too large to be held, if there is one, and close the connection."""
+        if not self.link.closed:
+            self.link.owner.on_large_refused(self.link, self.take_paired_request())
+        return 0 if self.link.closed else self.refuse_begun(at, FRAME_TOO_BIG)
 
     cdef object take_paired_request(self):
         """Return the PairedRequest (see LinkOwner) of the response in processing; its RequestFacts are handed over."""

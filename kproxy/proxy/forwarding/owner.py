@@ -122,6 +122,9 @@ class LinkOwner(Protocol):
         Want.PASS: cut it through; Want.HEAD, Want.TAIL: hold only that part; Want.REFUSE: close the connection (FRAME_TOO_BIG).
         """
 
+    def on_large_refused(self, link: Link, request: PairedRequest) -> None:
+        """Send the client what it gets in place of a response refused for its size; then the connection is closed."""
+
     def on_handshake(self, link: Link, frame: bytes) -> bool:
         """Note a SaslHandshake request; return whether raw SASL tokens follow it."""
 

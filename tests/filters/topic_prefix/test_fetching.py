@@ -4,7 +4,7 @@ import pytest
 
 from kproxy.filters.topic_prefix import fetching
 from kproxy.filters.topic_prefix.refusal import Refusal
-from tests.support.filtering import make, part
+from tests.support.filtering import make
 
 MOST = 1_000
 
@@ -26,18 +26,3 @@ def test_versions_with_names_are_limited_and_those_with_ids_are_not() -> None:
         message = make("FetchRequest", session_epoch=-1, max_bytes=50_000_000)
         assert fetching.request(message, version, MOST) == (size == MOST)
         assert message.max_bytes == size
-
-
-def test_before_version_3_partitions_share_the_limit() -> None:
-    sizes = (100, 600, 5_000, 5_000)
-    partitions = [part("FetchRequest", "FetchPartition", partition_max_bytes=size) for size in sizes]
-    message = make("FetchRequest", topics=[part("FetchRequest", "FetchTopic", partitions=partitions)])
-    assert fetching.request(message, 2, MOST)
-    assert [each.partition_max_bytes for each in partitions] == [100, 250, 250, 250]
-    assert not fetching.request(message, 2, MOST)
-
-
-def test_share_fetches_are_limited() -> None:
-    message = make("ShareFetchRequest", max_bytes=5_000)
-    assert fetching.limit_share(message, MOST)
-    assert (message.max_bytes, fetching.limit_share(message, MOST)) == (MOST, False)

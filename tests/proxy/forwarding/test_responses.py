@@ -219,6 +219,26 @@ def test_a_response_that_announces_two_gigabytes_costs_nothing_and_ends_with_the
     run(work)
 
 
+def test_a_response_that_is_too_large_to_be_held_is_refused_with_what_the_owner_sends() -> None:
+    """The response before it, in the same chunk, comes first."""
+
+    async def work() -> None:
+        bench = Bench(chain=Chain([Holds(3)]), limits=Limits(held_frame_size=1_000))
+        bench.owner.strict, bench.owner.instead_of_large = True, response(2, b"an error")
+        await bench.send(bench.client, request(12, 0, 1) + request(3, 1, 2))
+        await bench.settled()
+        first = response(1, bytes(100))
+        await bench.send(bench.broker, first + b"\0\0\x10\0\0\0\0\2" + bytes(2_000))
+        assert await bench.rest(bench.client) == first + response(2, b"an error")
+        assert bench.owner.told == [
+            ("oversized", 1, 3, 4_100),
+            ("large refused", (3, 1, 2)),
+            ("refused", 1, CloseCause.FRAME_TOO_BIG, b"\0\0\x10\0"),
+        ]
+
+    run(work)
+
+
 @pytest.mark.parametrize("start", [b"\xff\xff\xff\xff", b"\x80\0\0\0"])
 def test_a_response_of_negative_size_closes(start: bytes) -> None:
     async def work() -> None:

@@ -1,0 +1,87 @@
+"""The size of Fetch responses: requests ask for no more than can be held, where a filter needs responses whole.
+
+Consumers ask for up to 50 MiB by default (fetch.max.bytes), and a response above limits.held_frame_size would be refused, each
+time it is asked for again. A broker may send fewer bytes than asked for at any time, and consumers go on from there; only a first
+batch that is larger it sends nevertheless (KIP-74). That is refused with an error: see ``Chain.when_too_large_to_hold``.
+"""
+
+from collections.abc import Collection, Iterable
+from typing import Any
+
+from kproxy.filters.contract import Direction, Filter, Forward, Replace, Request, Verdict, Want
+from kproxy.protocol import ApiKey
+from kproxy.protocol.facts import facts
+
+MAX_BYTES_SINCE = 3  # version of Fetch
+SHARE_OF_HELD = (
+    2  # half of what can be held is for records; the rest for all else that a response has of its partitions
+)
+FETCHES = (ApiKey.FETCH, ApiKey.SHARE_FETCH)
+
+
+class LimitFetches(Filter):
+    """Limit what Fetch and ShareFetch requests ask for, where a filter cannot do with less than the whole response.
+
+    Args:
+        versions: (API key, version) of the requests.
+        held_frame_size: the largest frame that is held.
+    """
+
+    name = "limit_fetches"
+    keeps_requests = True  # of which topics a response that is too large has an error for
+
+    def __init__(self, versions: Collection[tuple[int, int]], held_frame_size: int) -> None:
+        self._versions = frozenset(versions)
+        self._most_bytes = max(1, held_frame_size // SHARE_OF_HELD)
+
+    def wants(self, direction: Direction, api_key: int, api_version: int) -> Want:
+        """HOLD requests whose responses have to be held whole."""
+        is_one = direction == Direction.REQUEST and (api_key, api_version) in self._versions
+        return Want.HOLD if is_one else Want.PASS
+
+    def on_request(self, request: Request) -> Verdict:
+        """Limit a request that asks for more."""
+        if request.api_key == ApiKey.SHARE_FETCH:
+            changed = limit_share(request.message, self._most_bytes)
+        else:
+            changed = limit(request.message, request.api_version, self._most_bytes)
+        return Replace(request.message) if changed else Forward()
+
+
+def limiting(filters: Iterable[Filter], held_frame_size: int) -> tuple[Filter, ...]:
+    """The LimitFetches that these filters need, if any. Those that fail open pass responses that are too large by."""
+    listed = tuple(filters)
+    every = [(key, version) for key in FETCHES for version in facts().apis[key].versions]
+    needed = [each for each in every if any(_needs_whole(filter_, *each) for filter_ in listed)]
+    return (LimitFetches(needed, held_frame_size),) if needed else ()
+
+
+def _needs_whole(filter_: Filter, api_key: int, api_version: int) -> bool:
+    if filter_.fails_open or filter_.wants(Direction.RESPONSE, api_key, api_version) is not Want.HOLD:
+        return False
+    return filter_.wants_of_large(Direction.RESPONSE, api_key, api_version) in (None, Want.HOLD)
+
+
+def limit_share(message: Any, most_bytes: int) -> bool:
+    """Limit the size of a ShareFetch response; return whether that changed the request."""
+    if message.max_bytes <= most_bytes:
+        return False
+    message.max_bytes = most_bytes
+    return True
+
+
+def limit(message: Any, version: int, most_bytes: int) -> bool:
+    """Limit the size of a Fetch response; return whether that changed the request."""
+    if version >= MAX_BYTES_SINCE:
+        if message.max_bytes <= most_bytes:
+            return False
+        message.max_bytes = most_bytes
+        return True
+    partitions = [partition for topic in message.topics for partition in topic.partitions]
+    if sum(max(0, partition.partition_max_bytes) for partition in partitions) <= most_bytes:
+        return False
+    share = max(1, most_bytes // len(partitions))
+    large = [partition for partition in partitions if partition.partition_max_bytes > share]
+    for partition in large:
+        partition.partition_max_bytes = share
+    return bool(large)
