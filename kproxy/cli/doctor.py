@@ -4,6 +4,7 @@ import asyncio
 import json
 import sys
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import click
@@ -12,6 +13,7 @@ from kproxy.config import Config
 from kproxy.config.reading import Options, config_from_options
 from kproxy.doctor.examine import examine, examine_admin
 from kproxy.doctor.findings import Finding, State, count, problem
+from kproxy.doctor.login import parse_login
 from kproxy.doctor.running import look_for
 from kproxy.errors import ConfigError, UsageError
 from kproxy.output.escaping import printable
@@ -27,20 +29,35 @@ LONGEST = 400  # characters of a part of a line; names come from other machines
 @click.option("--listen", metavar="HOST:PORT", help="As in kproxy run, in place of -c.")
 @click.option("--bootstrap", metavar="HOST:PORT[,...]", help="As in kproxy run, in place of -c.")
 @click.option("--admin", metavar="HOST:PORT", help="Where kproxy runs; alone: only what its pages say.")
+@click.option(
+    "--command-config",
+    metavar="FILE",
+    help="A client's properties (sasl.mechanism, sasl.jaas.config): log in with them.",
+)
 @click.option("--timeout", metavar="SECONDS", type=click.FloatRange(0.1, 300), default=5.0, help="For each answer (5).")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", help="json: one object a line.")
 def doctor(
-    config: str | None, listen: str | None, bootstrap: str | None, admin: str | None, timeout: float, form: str
+    config: str | None,
+    listen: str | None,
+    bootstrap: str | None,
+    admin: str | None,
+    command_config: str | None,
+    timeout: float,
+    form: str,
 ) -> int:
     """Say what is wrong with a set-up, and what to do.
 
     \b
     kproxy doctor -c kproxy.yaml
     kproxy doctor --listen :19092 --bootstrap kafka:9092
+    kproxy doctor -c kproxy.yaml --command-config client.properties
     kproxy doctor --admin localhost:9644
 
     Looks at brokers, the addresses that they advertise, TLS, certificates, logins, clocks, ports, limits and space, and at
     kproxy itself where it runs already. Nothing is changed. Run it where kproxy runs, as the same user.
+
+    Brokers that want a login tell their addresses and their clock only after one: --command-config takes the file that Kafka's
+    own tools take (PLAIN and SCRAM; TLS is the configuration's).
 
     Exit status: 0 without problems (warnings are none), 4 with a problem, 2 for wrong usage.
     """
@@ -51,6 +68,7 @@ def doctor(
                 f"no kproxy answers at {admin}: name its admin address, or give -c FILE to examine a configuration"
             )
         return asyncio.run(_show(examine_admin(running), form))
+    login = None if command_config is None else parse_login(_read(command_config), command_config)
     options = Options(
         file=config,
         listen=listen,
@@ -63,7 +81,16 @@ def doctor(
         if not error.source:
             raise
         return asyncio.run(_show(_mistakes(error), form))
-    return asyncio.run(_show(examine(found, timeout, whole=config is not None), form))
+    return asyncio.run(_show(examine(found, timeout, whole=config is not None, login=login), form))
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"{path}: it is no text in UTF-8") from None
 
 
 async def _mistakes(error: ConfigError) -> AsyncIterator[Finding]:

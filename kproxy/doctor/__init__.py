@@ -4,12 +4,16 @@
     examine.py     examine(): all checks of a configuration in their order
     machine.py     this machine: open files, space for outputs, whether ports are free, the clock
     broker.py      one broker as kproxy would reach it: name, port, TLS, what it speaks, login, its clock
-    tls_words.py   why a handshake fails, in words with the setting to change; dates and names of a certificate
+    login.py       log in as a client does, where its properties are given
+    tls_words.py   why TLS fails, in words with the setting to change; dates and names of a certificate
     cluster.py     a cluster: its bootstrap brokers, and all that they advertise
-    running.py     a kproxy that runs already: its admin pages, and the clusters through its listeners
+    access.py      its logins and clock, and what brokers tell only after a login
+    names.py       the names that clients are told: DNS, and the certificate for them
+    running.py     a kproxy that runs already: its admin pages
+    through.py     the clusters through its listeners
 
-Nothing is changed anywhere: brokers get ApiVersions, SaslHandshake without a login, Metadata for no topic and DescribeQuorum; a
-folder for outputs gets a file of 64 KiB for a moment. Every wait is bounded by the *patience* of the call.
+Nothing is changed anywhere: brokers get ApiVersions, SaslHandshake, Metadata for no topic and DescribeQuorum, and a login only
+where one is given; a folder for outputs gets a file of 64 KiB for a moment. Every wait is bounded by the *patience* of the call.
 
 To add a check: a function that yields Finding, called in examine.py, and a set-up broken in that way in tests/doctor.
 """

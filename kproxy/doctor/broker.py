@@ -1,4 +1,8 @@
-"""One broker as kproxy would reach it: name, port, TLS, what it speaks, whether it wants a login, and its clock."""
+"""One broker as kproxy would reach it: name, port, TLS, what it speaks, whether it wants a login, and its clock.
+
+What a broker tells before a login: its versions, the mechanisms that it offers, and its certificate. Addresses and clock it tells
+after one.
+"""
 
 import asyncio
 import ssl
@@ -6,6 +10,7 @@ import time
 from dataclasses import dataclass, field
 
 from kproxy.config import BrokerTls, Cluster
+from kproxy.doctor.login import Login, LoginRefused, log_in
 from kproxy.doctor.tls_words import PLAIN_REASONS, Words, certificate_names, explain_handshake
 from kproxy.errors import DecodeError, UpstreamError
 from kproxy.protocol import ApiKey
@@ -32,6 +37,8 @@ class Broker:
     versions: dict[int, int] = field(default_factory=dict)
     mechanisms: list[str] = field(default_factory=list)  # of SASL; empty: it wants no login, or none was asked for
     wants_login: bool = False
+    logged_in: bool = False
+    login_failure: Words | None = None  # why the login that was given failed, and what to do
     brokers: list[tuple[int, str, int]] = field(default_factory=list)
     clock_ahead_s: float | None = None  # of the broker, of this machine's; None: it does not tell
 
@@ -40,12 +47,25 @@ class NoTls(Exception):
     """The peer does not speak TLS."""
 
 
-async def ask_broker(cluster: Cluster, host: str, port: int, patience: float, *, questions: bool = True) -> Broker:
-    """Connect to a broker as kproxy would, and ask it what it is. With *questions* false: only whether it answers as Kafka."""
+async def ask_broker(
+    cluster: Cluster, host: str, port: int, patience: float, *, questions: bool = True, login: Login | None = None
+) -> Broker:
+    """Connect to a broker as kproxy would, and ask it what it is.
+
+    Args:
+        cluster: the configuration of its cluster.
+        host: its name or IP address.
+        port: its port.
+        patience: seconds for one answer; there are twice as many for all.
+        questions: false: only whether it answers as Kafka.
+        login: used where the broker wants one.
+    """
     found = Broker(join_address(host, port), host, port)
     try:
         async with asyncio.timeout(patience * 2):
             await _look_at(found, cluster, patience, questions)
+            if login is not None and found.wants_login and found.failure is None:
+                await _look_after_login(found, cluster, patience, login)
     except TimeoutError:
         found.failure = found.failure or Words(
             f"no answer within {patience * 2:g} s", "is it overloaded, or a firewall between?"
@@ -62,15 +82,15 @@ async def _look_at(found: Broker, cluster: Cluster, patience: float, questions: 
         return
     except NoTls:
         plain = await _speaks(upstream, found, None, patience)
-        what = "it does not speak TLS" + (", but Kafka without TLS" if plain else "")
-        found.failure = Words(
-            what, "remove broker_tls, or connect to the port of a listener with TLS (SSL or SASL_SSL)"
-        )
+        what, advice = "it does not speak TLS, but Kafka without TLS", "remove broker_tls"
+        if not plain:
+            what = "it ends the connection within the TLS handshake, as one that does not speak TLS"
+            advice = "correct the port"
+        found.failure = Words(what, f"{advice}, or connect to the port of a listener with TLS (SSL or SASL_SSL)")
         return
     except OSError as error:
         names = await _names(upstream, found, patience)
-        name = server_name(cluster.broker_tls, found.host) if cluster.broker_tls else found.host
-        found.failure = explain_handshake(error, name, names)
+        found.failure = _explain_tls(error, found, cluster, names)
         return
     try:
         await _ask(asking, found, questions)
@@ -78,6 +98,23 @@ async def _look_at(found: Broker, cluster: Cluster, patience: float, questions: 
         found.failure = await _explain_silence(error, upstream, found, cluster, patience)
     finally:
         asking.abort()
+
+
+async def _look_after_login(found: Broker, cluster: Cluster, patience: float, login: Login) -> None:
+    """Ask on another connection, as the broker closes one that asked for a mechanism that it does not have."""
+    try:
+        asking = await _open(Upstream.of(cluster, patience), found, cluster.broker_tls, patience)
+        try:
+            await log_in(asking, found.versions, login)
+            found.logged_in = True
+            await _ask_for_cluster(asking, found)
+        finally:
+            asking.abort()
+    except LoginRefused as error:
+        found.login_failure = error.words
+    except (UpstreamError, NoTls, OSError, EOFError, DecodeError) as error:
+        after = "after the login" if found.logged_in else "during the login"
+        found.login_failure = Words(f"the connection ended {after}: {error}", "see the log of the broker")
 
 
 async def _open(upstream: Upstream, found: Broker, tls: BrokerTls | None, patience: float) -> Asking:
@@ -130,6 +167,28 @@ async def _has_tls(upstream: Upstream, found: Broker, patience: float) -> bool:
     return True
 
 
+async def _alert(upstream: Upstream, found: Broker, tls: BrokerTls, patience: float) -> ssl.SSLError | None:
+    """Return the alert that follows a handshake of TLS 1.3; None if none comes.
+
+    A client whose certificate is refused has ended its handshake before the broker sees the certificate (RFC 8446, 4.4.2.4). What
+    it then sends may meet a closed connection, and that error hides the alert: so nothing is sent here.
+    """
+    try:
+        asking = await _open(upstream, found, tls, patience)
+    except (UpstreamError, NoTls, OSError):
+        return None
+    try:
+        async with asyncio.timeout(patience):
+            await asking.until_closed()
+    except ssl.SSLError as error:
+        return error
+    except (OSError, EOFError):  # TimeoutError is one
+        return None
+    finally:
+        asking.abort()
+    return None
+
+
 async def _names(upstream: Upstream, found: Broker, patience: float) -> list[str]:
     """Return the names in the broker's certificate, which need not be valid; none where there is no handshake."""
     try:
@@ -151,6 +210,10 @@ async def _ask(asking: Asking, found: Broker, questions: bool) -> None:
         if shaken.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
             found.mechanisms, found.wants_login = list(shaken.mechanisms), True
             return
+    await _ask_for_cluster(asking, found)
+
+
+async def _ask_for_cluster(asking: Asking, found: Broker) -> None:
     found.brokers = await asking.brokers(found.versions)
     if found.versions.get(ApiKey.DESCRIBE_QUORUM, 0) >= 1:
         found.clock_ahead_s = await _clock(asking)
@@ -185,8 +248,20 @@ async def _explain_silence(
         return Words(
             "it speaks TLS, and kproxy would not", "set broker_tls for the cluster: {} with the system's authorities"
         )
+    if cluster.broker_tls is not None:
+        alert = (
+            error if isinstance(error, ssl.SSLError) else await _alert(upstream, found, cluster.broker_tls, patience)
+        )
+        if alert is not None:
+            return _explain_tls(alert, found, cluster, [])
     reason = str(error) or type(error).__name__
     return Words(f"it does not answer as Kafka: {reason}", "is this the port of a broker's listener for clients?")
+
+
+def _explain_tls(error: OSError, found: Broker, cluster: Cluster, names: list[str]) -> Words:
+    assert cluster.broker_tls is not None
+    wanted = server_name(cluster.broker_tls, found.host)
+    return explain_handshake(error, wanted, names, cluster.broker_tls.certificate)
 
 
 def _explain_connect(reason: str, found: Broker) -> Words:

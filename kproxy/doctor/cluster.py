@@ -1,27 +1,27 @@
-"""A cluster: its bootstrap brokers, all that they advertise, whether passwords are safe on the way, and loops."""
+"""A cluster: its bootstrap brokers, all that they advertise, and loops."""
 
 import asyncio
 import socket
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 
 from kproxy.config import Cluster, Config
-from kproxy.config.checks import parse_node_ids
 from kproxy.config.ports import broker_ports, first_broker_port
+from kproxy.doctor.access import examine_access
 from kproxy.doctor.broker import Broker, ask_broker
 from kproxy.doctor.findings import Finding, good, note, problem, warning
+from kproxy.doctor.login import Login
+from kproxy.doctor.names import examine_names
 from kproxy.protocol import ApiKey
-from kproxy.protocol.addresses import ANY_HOSTS, MOST_PORT, join_address, parse_address, parse_ip, split_address
+from kproxy.protocol.addresses import ANY_HOSTS, MOST_PORT, join_address, parse_address, split_address
 
 AT_A_TIME = 32  # brokers
 MOST_NAMED = 5  # of a list in one sentence
-IN_THE_CLEAR = {"PLAIN", "OAUTHBEARER"}  # mechanisms that send what opens the door
-NEARLY = 0.99  # of a day is a day
-CLOCK_S = 60.0  # brokers and clients bear less: transactions and retention by time go wrong by as much
-SASL_PLAIN_ADVICE = "use a listener with TLS (SASL_SSL) and set broker_tls, or a mechanism such as SCRAM-SHA-512"
 
 
-async def examine_cluster(config: Config, cluster: Cluster, patience: float) -> AsyncIterator[Finding]:
-    """Ask every bootstrap broker, then all brokers that the first of them advertises."""
+async def examine_cluster(
+    config: Config, cluster: Cluster, patience: float, login: Login | None = None
+) -> AsyncIterator[Finding]:
+    """Ask every bootstrap broker, then all brokers that the first of them advertises. *login*: used where brokers want one."""
     if cluster.addresses.mode == "transparent":
         yield note(
             cluster.name, "transparent mode: each connection goes where its client wanted, so no broker is known here"
@@ -36,16 +36,18 @@ async def examine_cluster(config: Config, cluster: Cluster, patience: float) -> 
             "set bootstrap to the address of a broker",
         )
     others = [split_address(address) for address in cluster.bootstrap if address not in looping]
-    asked = await _all(cluster, others, patience, questions=True)
+    asked = await _all(cluster, others, patience, questions=True, login=login)
     for broker in asked:
         yield _answer(cluster, broker)
     answering = [broker for broker in asked if broker.failure is None]
-    if answering:
-        first = next((broker for broker in answering if broker.brokers), answering[0])
-        for finding in _about_cluster(config, cluster, first):
+    first = next((broker for broker in answering if broker.brokers), answering[0] if answering else None)
+    if first is not None:
+        for finding in examine_access(cluster, first):
             yield finding
         async for finding in _advertised(cluster, first, listening, patience):
             yield finding
+    async for finding in examine_names(cluster, [node for node, _, _ in first.brokers] if first else [], patience):
+        yield finding
 
 
 def _answer(cluster: Cluster, broker: Broker) -> Finding:
@@ -58,40 +60,6 @@ def _answer(cluster: Cluster, broker: Broker) -> Finding:
         )
     tls = "TLS, " if cluster.broker_tls else ""
     return good(subject, f"answers ({tls}Kafka {broker.release or 'of an unknown release'} or later)")
-
-
-def _about_cluster(config: Config, cluster: Cluster, broker: Broker) -> Iterator[Finding]:
-    subject = f"{cluster.name}: login"
-    if broker.wants_login:
-        offered = ", ".join(broker.mechanisms)
-        clear = [one for one in broker.mechanisms if one in IN_THE_CLEAR]
-        if clear and cluster.broker_tls is None:
-            what = f"{' and '.join(clear)} without TLS towards the brokers: passwords cross the network in the clear"
-            yield problem(subject, what, SASL_PLAIN_ADVICE)
-        elif clear and cluster.listener_tls is None and not _is_loopback(cluster.listen):
-            what = f"{' and '.join(clear)} without TLS from clients: passwords cross the network in the clear"
-            yield warning(subject, what, "set listener_tls, or listen on localhost, as a sidecar does")
-        else:
-            yield good(subject, f"clients log in ({offered})")
-        if not parse_node_ids(cluster.addresses.node_ids) and cluster.addresses.mode == "port":
-            yield note(
-                f"{cluster.name}: brokers",
-                "they are not listed before a login; kproxy learns them from its clients' Metadata",
-                "set addresses.node_ids to the ids of all brokers, so that their ports are bound from the start",
-            )
-    yield from _about_clock(cluster, broker)
-
-
-def _about_clock(cluster: Cluster, broker: Broker) -> Iterator[Finding]:
-    ahead = broker.clock_ahead_s
-    if ahead is None:
-        return
-    subject = f"{cluster.name}: clock"
-    if abs(ahead) > CLOCK_S:
-        what = f"the brokers' clock is {_duration(abs(ahead))} {'ahead of' if ahead > 0 else 'behind'} the clock of this machine"
-        yield problem(subject, what, "find out which of them is wrong, and let NTP (chrony, timesyncd) set it")
-    else:
-        yield good(subject, "brokers and this machine agree")
 
 
 async def _advertised(
@@ -141,13 +109,18 @@ def _about_ports(cluster: Cluster, brokers: Iterable[tuple[int, str, int]]) -> I
 
 
 async def _all(
-    cluster: Cluster, endpoints: Sequence[tuple[str, int]], patience: float, *, questions: bool
+    cluster: Cluster,
+    endpoints: Sequence[tuple[str, int]],
+    patience: float,
+    *,
+    questions: bool,
+    login: Login | None = None,
 ) -> list[Broker]:
     turns = asyncio.Semaphore(AT_A_TIME)
 
     async def one(host: str, port: int) -> Broker:
         async with turns:
-            return await ask_broker(cluster, host, port, patience, questions=questions)
+            return await ask_broker(cluster, host, port, patience, questions=questions, login=login)
 
     return list(await asyncio.gather(*(one(host, port) for host, port in dict.fromkeys(endpoints))))
 
@@ -193,19 +166,6 @@ def _is_local(number: str) -> bool:
     return True
 
 
-def _is_loopback(address: str) -> bool:
-    host = parse_address(address, any_host=True).host
-    number = parse_ip(host)
-    return host == "localhost" or (number is not None and number.is_loopback)
-
-
 def _listed(nodes: list[int]) -> str:
     more = f" and {len(nodes) - MOST_NAMED} more" if len(nodes) > MOST_NAMED else ""
     return ", ".join(map(str, nodes[:MOST_NAMED])) + more
-
-
-def _duration(seconds: float) -> str:
-    for unit, size in (("days", 86_400), ("hours", 3_600), ("minutes", 60)):
-        if seconds >= size * NEARLY:
-            return f"{seconds / size:.1f} {unit}"
-    return f"{seconds:.0f} s"

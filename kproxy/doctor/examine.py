@@ -7,16 +7,21 @@ from kproxy.config import Config
 from kproxy.config.redaction import redacted
 from kproxy.doctor.cluster import examine_cluster
 from kproxy.doctor.findings import Finding, note
+from kproxy.doctor.login import Login
 from kproxy.doctor.machine import examine_machine
-from kproxy.doctor.running import Running, examine_running, examine_through, look_for
+from kproxy.doctor.running import Running, examine_running, look_for
+from kproxy.doctor.through import examine_through
 from kproxy.filters.loading import BUILT_IN
 
 
-async def examine(config: Config, patience: float, *, whole: bool = True) -> AsyncIterator[Finding]:
+async def examine(
+    config: Config, patience: float, *, whole: bool = True, login: Login | None = None
+) -> AsyncIterator[Finding]:
     """Examine what *config* would run, or does run already where its admin server answers.
 
     *patience*: seconds to wait for one answer; a whole broker has twice as much. *whole*: *config* is all of the
-    configuration, so that one that runs has to be the same; False where a person named a few options of it.
+    configuration, so that one that runs has to be the same; False where a person named a few options of it. *login*: used where
+    brokers want one.
     """
     running = await asyncio.to_thread(look_for, config.admin, patience) if config.admin else None
     if running:
@@ -28,10 +33,10 @@ async def examine(config: Config, patience: float, *, whole: bool = True) -> Asy
     for finding in examine_machine(config, running=running is not None):
         yield finding
     for cluster in config.clusters:
-        async for finding in examine_cluster(config, cluster, patience):
+        async for finding in examine_cluster(config, cluster, patience, login):
             yield finding
     if running:
-        async for finding in examine_through(config, patience):
+        async for finding in examine_through(config, patience, login):
             yield finding
 
 

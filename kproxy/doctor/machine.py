@@ -2,6 +2,7 @@
 
 import ctypes
 import datetime
+import math
 import os
 import resource
 import shutil
@@ -12,10 +13,10 @@ from typing import Any
 
 from kproxy.config import Cluster, Config
 from kproxy.doctor.findings import Finding, good, note, problem, warning
-from kproxy.doctor.tls_words import certificate_names, date_problems, is_for
+from kproxy.doctor.tls_words import date_problems
 from kproxy.filters.options import OptionMistakes, Rotated, read_options
 from kproxy.output.times import render_size
-from kproxy.proxy.network.address_check import check_addresses_are_free
+from kproxy.proxy.network.address_check import check_addresses_are_free, check_admin_address_is_free
 
 FILES_OF_A_CLIENT = 2  # its connection and that to a broker
 FILES_BESIDE = 64  # listeners, logs, pipes, memory that is shared
@@ -26,32 +27,39 @@ STA_UNSYNC = 0x0040  # adjtimex(2)
 
 
 def examine_machine(config: Config, *, running: bool) -> Iterator[Finding]:
-    """All checks that ask no other machine. *running*: kproxy runs with this configuration, so that its ports are in use."""
-    yield _open_files(config)
+    """All checks that ask no other machine.
+
+    *running*: kproxy runs with this configuration: its ports are in use, and it tells its own limit of open files.
+    """
+    if not running:
+        yield examine_open_files(config.limits.connections, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
     yield from _outputs(config)
     if not running:
-        yield _ports(config)
+        yield from _ports(config)
     for cluster in config.clusters:
         yield from _listener_certificate(cluster)
     yield from _clock()
 
 
-def _open_files(config: Config) -> Finding:
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)  # kproxy run raises its own limit up to this
-    wanted = config.limits.connections * FILES_OF_A_CLIENT + FILES_BESIDE
-    if most == resource.RLIM_INFINITY or most >= wanted * NEARLY:
-        return good(
-            "open files", f"{_number(most)} allowed, {wanted:,} needed for {config.limits.connections:,} clients"
-        )
-    clients = max((most - FILES_BESIDE) // FILES_OF_A_CLIENT, 0)
-    allowed = f"limits.connections allows {config.limits.connections:,}"
-    what = f"the limit of {most:,} is enough for about {clients:,} clients, and {allowed}"
+def examine_open_files(connections: int, most: float) -> Finding:
+    """Whether so many clients may be connected.
+
+    Args:
+        connections: limits.connections.
+        most: files that each process may have open: of a kproxy that runs its limit, else this user's hard limit, up to which
+            kproxy run raises its own; RLIM_INFINITY or infinity for any number.
+    """
+    wanted = connections * FILES_OF_A_CLIENT + FILES_BESIDE
+    if most in (resource.RLIM_INFINITY, math.inf) or most >= wanted * NEARLY:
+        return good("open files", f"{_number(most)} allowed, {wanted:,} needed for {connections:,} clients")
+    clients = int(max((most - FILES_BESIDE) // FILES_OF_A_CLIENT, 0))
+    what = f"the limit of {most:,.0f} is enough for about {clients:,} clients, and limits.connections allows {connections:,}"
     advice = f"allow {wanted:,} (ulimit -Hn, LimitNOFILE= in systemd, --ulimit nofile= in Docker), or lower limits.connections"
     return (problem if clients < 1_000 else warning)("open files", what, advice)
 
 
-def _number(limit: int) -> str:
-    return "any number" if limit == resource.RLIM_INFINITY else f"{limit:,}"
+def _number(limit: float) -> str:
+    return "any number" if limit in (resource.RLIM_INFINITY, math.inf) else f"{limit:,.0f}"
 
 
 def _outputs(config: Config) -> Iterator[Finding]:
@@ -97,13 +105,18 @@ def _space(path: Path, wanted: int) -> Finding:
     return good(subject, f"{render_size(free)} free, {render_size(wanted)} at the most")
 
 
-def _ports(config: Config) -> Finding:
-    try:
-        check_addresses_are_free(config)
-    except OSError as error:
-        what = f"{error.filename} cannot be listened on: {error.strerror}"
-        return problem("ports", what, "does another program, or another kproxy, have it? See ss -ltnp")
-    return good("ports", "all addresses to listen on are free")
+def _ports(config: Config) -> Iterator[Finding]:
+    """The ports of the clusters, as kproxy run tries them before it starts, and that of the admin server."""
+    advice = "does another program, or another kproxy, have it? See ss -ltnp"
+    taken = False
+    for check in (check_addresses_are_free, check_admin_address_is_free):
+        try:
+            check(config)
+        except OSError as error:
+            taken = True
+            yield problem("ports", f"{error.filename} cannot be listened on: {error.strerror}", advice)
+    if not taken:
+        yield good("ports", "all addresses to listen on are free")
 
 
 def _listener_certificate(cluster: Cluster) -> Iterator[Finding]:
@@ -115,22 +128,6 @@ def _listener_certificate(cluster: Cluster) -> Iterator[Finding]:
         yield (warning if words.startswith("expires") else problem)(
             subject, f"{cluster.listener_tls.certificate} {words}", "renew it"
         )
-    names = certificate_names(encoded)
-    wanted = _advertised_names(cluster)
-    if missing := [name for name in wanted if not is_for(names, name)]:
-        has = ", ".join(names) or "none"
-        what = f"it is not for {', '.join(missing)}, where clients are told to connect; its names are: {has}"
-        yield problem(
-            subject, what, "issue it with these names, or change addresses.advertise or addresses.broker_name"
-        )
-    elif wanted:
-        yield good(subject, f"is for {', '.join(wanted)}")
-
-
-def _advertised_names(cluster: Cluster) -> list[str]:
-    """Return the host names that the configuration advertises to clients, with 0 for the node id."""
-    patterns = [cluster.addresses.broker_name, cluster.addresses.advertise]
-    return [pattern.replace("{node_id}", "0") for pattern in patterns if pattern]
 
 
 class _Timex(ctypes.Structure):

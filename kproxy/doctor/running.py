@@ -1,24 +1,20 @@
-"""A kproxy that runs already: what its admin pages say, and its clusters as a client meets them."""
+"""A kproxy that runs already: what its admin pages say."""
 
-import asyncio
 import email.utils
 import json
-import ssl
 import time
 import urllib.error
 import urllib.request
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from prometheus_client.parser import text_string_to_metric_families
 
 from kproxy import __version__
-from kproxy.config import Cluster, Config
-from kproxy.doctor.cluster import CLOCK_S
+from kproxy.doctor.access import CLOCK_S
 from kproxy.doctor.findings import Finding, good, note, problem, warning
-from kproxy.errors import DecodeError
-from kproxy.protocol.addresses import ANY_HOSTS, as_reached_here, join_address, parse_address
-from kproxy.proxy.asking import Asking
+from kproxy.doctor.machine import examine_open_files
+from kproxy.protocol.addresses import as_reached_here
 
 MOST_PAGE = 64 << 20  # bytes
 BEHIND_S = 5.0
@@ -115,7 +111,17 @@ def examine_running(running: Running, shown: dict[str, Any] | None) -> Iterator[
     if running.clock_ahead_s is not None and abs(running.clock_ahead_s) > CLOCK_S:
         what = f"its clock is {abs(running.clock_ahead_s):,.0f} s {'ahead of' if running.clock_ahead_s > 0 else 'behind'} ours"
         yield problem(f"{subject}: clock", what, "let NTP (chrony, timesyncd) set both clocks")
+    yield _open_files(running)
     yield from _analyzer(running)
+
+
+def _open_files(running: Running) -> Finding:
+    """By the limit that it tells: that of this shell may be another (systemd, Docker)."""
+    limit = running.values.get("kproxy_open_files_limit")
+    connections = running.config.get("limits", {}).get("connections")
+    if limit is None or connections is None:
+        return note("open files", "a kproxy of this version does not tell its limit", "see /proc/PID/limits")
+    return examine_open_files(connections, limit)
 
 
 def _analyzer(running: Running) -> Iterator[Finding]:
@@ -155,58 +161,3 @@ def _differences(running: Any, given: Any, path: str = "") -> Iterator[str]:
             yield from _differences(one, other, f"{path}[{at}]")
     elif running != given:
         yield path
-
-
-async def examine_through(config: Config, patience: float) -> AsyncIterator[Finding]:
-    """Connect as a client would, and follow what kproxy advertises."""
-    for cluster in config.clusters:
-        if cluster.addresses.mode in ("port", "fixed"):
-            yield await _as_client(cluster, patience)
-
-
-async def _as_client(cluster: Cluster, patience: float) -> Finding:
-    listen = parse_address(cluster.listen, any_host=True)
-    host = "localhost" if listen.host in ANY_HOSTS else listen.host
-    subject = f"{cluster.name}: clients at {join_address(host, listen.port)}"
-    if cluster.proxy_protocol:
-        return note(subject, "not tried: connections begin with a PROXY header of the load balancer")
-    if cluster.listener_tls and cluster.listener_tls.client_auth == "required":
-        return note(subject, "not tried: clients need a certificate")
-    try:
-        brokers = await _brokers(cluster, host, listen.port, patience)
-    except (OSError, EOFError, DecodeError, asyncio.IncompleteReadError, TimeoutError) as error:
-        reason = str(error) or f"no answer within {patience:g} s"
-        if isinstance(error, EOFError):
-            return note(subject, "connected; brokers are listed only to clients that log in")
-        return problem(
-            subject, f"no answer through kproxy: {reason}", "see what is said of its brokers, and the log of kproxy"
-        )
-    refused = []
-    for node, name, port in brokers:
-        try:
-            await _brokers(cluster, name, port, patience)
-        except (OSError, EOFError, DecodeError, asyncio.IncompleteReadError, TimeoutError):
-            refused.append(f"broker {node} at {join_address(name, port)}")
-    if refused:
-        what = f"kproxy advertises {', '.join(refused[:3])}, where this machine gets no answer"
-        advice = (
-            "set addresses.advertise to a name that clients reach; behind a load balancer addresses.advertise_port too"
-        )
-        return problem(subject, what, advice)
-    return good(subject, f"all {len(brokers)} brokers answer at the addresses that kproxy advertises")
-
-
-async def _brokers(cluster: Cluster, host: str, port: int, patience: float) -> list[tuple[int, str, int]]:
-    context = None
-    if cluster.listener_tls:
-        context = ssl.create_default_context()  # its names and dates are looked at elsewhere; here: does it work at all
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    async with asyncio.timeout(patience):
-        reader, writer = await asyncio.open_connection(
-            host, port, ssl=context, server_hostname=host if context else None
-        )
-        asking = Asking(reader, writer)
-        try:
-            return await asking.brokers(await asking.versions())
-        finally:
-            asking.abort()

@@ -20,7 +20,18 @@ PLAIN_REASONS = {
     "PACKET_LENGTH_TOO_LONG",
     "UNEXPECTED_EOF_WHILE_READING",
 }
-WANTS_CERTIFICATE = {"CERTIFICATE_REQUIRED", "TLSV13_ALERT_CERTIFICATE_REQUIRED", "SSLV3_ALERT_BAD_CERTIFICATE"}
+# Alerts of a broker about a client's certificate, or about none (RFC 8446, 6.2); in TLS 1.3 they come after the handshake.
+OF_CLIENT_CERTIFICATE = {
+    "CERTIFICATE_REQUIRED",
+    "TLSV13_ALERT_CERTIFICATE_REQUIRED",
+    "SSLV3_ALERT_BAD_CERTIFICATE",  # Java says this too where there is none
+    "SSLV3_ALERT_CERTIFICATE_EXPIRED",
+    "SSLV3_ALERT_CERTIFICATE_REVOKED",
+    "SSLV3_ALERT_CERTIFICATE_UNKNOWN",
+    "SSLV3_ALERT_UNSUPPORTED_CERTIFICATE",
+    "TLSV1_ALERT_UNKNOWN_CA",
+    "TLSV1_ALERT_ACCESS_DENIED",
+}
 
 
 class Words(NamedTuple):
@@ -30,19 +41,33 @@ class Words(NamedTuple):
     advice: str
 
 
-def explain_handshake(error: OSError, name: str, names: list[str]) -> Words:
-    """Explain why the handshake with a broker whose certificate must have *name* failed; *names*: those that it has."""
+def explain_handshake(error: OSError, name: str, names: list[str], own: str | None) -> Words:
+    """Explain why TLS with a broker failed.
+
+    Args:
+        error: what the handshake, or the first read after it, raised.
+        name: what the broker's certificate must have.
+        names: those that it has.
+        own: the file of the certificate that the broker is shown; None: it is shown none.
+    """
     if isinstance(error, ssl.SSLCertVerificationError):
         return _explain_certificate(error, name, names)
-    if isinstance(error, ssl.SSLError) and (error.reason or "") in WANTS_CERTIFICATE:
-        return Words(
-            "it wants a certificate of its clients",
-            "set broker_tls.certificate and broker_tls.key to one that it accepts",
-        )
     reason = (error.reason if isinstance(error, ssl.SSLError) else error.strerror) or str(error) or type(error).__name__
-    return Words(
-        f"no TLS handshake: {reason.replace('_', ' ').lower()}", "compare TLS versions and ciphers of both sides"
-    )
+    words = reason.replace("_", " ").lower()
+    if isinstance(error, ssl.SSLError) and reason in OF_CLIENT_CERTIFICATE:
+        if own is None:
+            return Words(
+                "it wants a certificate of its clients, and kproxy has none for it",
+                "set broker_tls.certificate and broker_tls.key to one that it accepts",
+            )
+        return Words(
+            f"it does not accept the certificate {own}: {words}",
+            "set broker_tls.certificate to one that has not expired, from an authority in the broker's ssl.truststore",
+        )
+    advice = "compare TLS versions and ciphers of both sides"
+    if own is None:
+        advice += "; if it wants a certificate of its clients, set broker_tls.certificate and broker_tls.key"
+    return Words(f"no TLS handshake: {words}", advice)
 
 
 def _explain_certificate(error: ssl.SSLCertVerificationError, name: str, names: list[str]) -> Words:

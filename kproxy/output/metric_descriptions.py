@@ -8,7 +8,7 @@
     throttling      kproxy_throttled_responses, kproxy_throttle_seconds by API; kproxy_client_throttle_seconds
     errors          kproxy_response_errors by API and error; kproxy_undecoded_exchanges, kproxy_unanswered_requests
     load            kproxy_in_flight_requests, kproxy_buffered_bytes, kproxy_loop_lag_seconds; back-pressure: kproxy_read_pauses,
-                    kproxy_read_paused_seconds, kproxy_reading_paused by direction
+                    kproxy_read_paused_seconds, kproxy_reading_paused by direction; kproxy_open_files_limit
     connections     kproxy_connections_opened, _open, _refused, _closed by cause; kproxy_upstream_*; TLS: kproxy_tls_handshakes
                     and kproxy_tls_handshake_failures by leg; SASL: kproxy_sasl_logins by mechanism and result
     filters         kproxy_held_frames, _rewritten_frames, kproxy_filter_faults, kproxy_filter_events; time:
@@ -227,6 +227,9 @@ DESCRIPTIONS: Final[tuple[Description, ...]] = (
         "bodies_left_out",
     ),
     Description("kproxy_workers", "gauge", "Workers there are."),
+    Description(
+        "kproxy_open_files_limit", "gauge", "Files that each process may have open (ulimit -n); a client takes two."
+    ),
     Description(
         "kproxy_hung_processes", "counter", "Processes that hung, and were killed and started again.", ("process",)
     ),

@@ -97,6 +97,7 @@ class Scrape:
     analysis: Mapping[str, Any]
     histograms: Sequence[Sequence[CountedHistograms]] = ()
     analysis_up: bool = False
+    open_files_limit: float | None = None  # of each process; infinity: any number
     hung: Mapping[str, int] = field(default_factory=dict)  # processes by kind
     series: Mapping[str, Sequence[tuple[tuple[str, ...], Sequence[int]]]] = field(default_factory=dict)  # see SERIES
     filter_counts: Sequence[tuple[str, str, str, str, int]] = ()  # cluster, filter, event, name, count
@@ -190,6 +191,7 @@ class Metrics(Collector):
         values: dict[str, list[Sample]] = {
             "kproxy_workers": [((), len(scrape.totals))],
             "kproxy_analysis_up": [((), scrape.analysis_up)],
+            "kproxy_open_files_limit": [] if scrape.open_files_limit is None else [((), scrape.open_files_limit)],
             "kproxy_hung_processes": [((kind,), n) for kind, n in scrape.hung.items()],
             "kproxy_filter_events": [(row[:4], row[4]) for row in scrape.filter_counts],
             "kproxy_filter_seconds": _scaled(

@@ -17,6 +17,7 @@ from kproxy.proxy.foreign_protocol import explain_foreign_protocol
 
 CLIENT_ID = b"kproxy"
 MOST_ANSWER = 16_777_216  # bytes
+MOST_READ = 65_536  # bytes
 CLOSED = "it closes the connection, as one that wants TLS (broker_tls) or a login (name addresses.node_ids) does"
 
 
@@ -47,6 +48,11 @@ class Asking:
         # some software sends bytes after the response (librdkafka's mock cluster)
         trailing = response.check(version, answer, trailing=True).trailing
         return response.decode(version, answer, trailing=trailing)
+
+    async def until_closed(self) -> None:
+        """Wait for the end of the connection, without a request. Raises OSError for an end in disorder, as by a TLS alert."""
+        while await self._reader.read(MOST_READ):
+            pass
 
     def certificate(self) -> bytes | None:
         """Return the broker's certificate (DER); None without TLS."""

@@ -46,3 +46,13 @@ def test_wrong_usage() -> None:
     assert "--listen" in done.stderr and "it is missing" in done.stderr
     done = doctor("--admin", f"127.0.0.1:{free_ports(1)}")
     assert done.returncode == 2 and "no kproxy answers at" in done.stderr
+
+
+def test_properties_that_cannot_be_used(tmp_path: Path) -> None:
+    words = ["--listen", ":19092", "--bootstrap", "127.0.0.1:1", "--command-config"]
+    done = doctor(*words, str(tmp_path / "none"))
+    assert done.returncode == 2 and f"{tmp_path / 'none'}: No such file or directory" in done.stderr
+    (tmp_path / "client.properties").write_text("security.protocol=SASL_SSL\npassword=secret\n", encoding="utf-8")
+    done = doctor(*words, str(tmp_path / "client.properties"))
+    assert done.returncode == 2 and "sasl.mechanism is missing" in done.stderr
+    assert "secret" not in done.stderr + done.stdout

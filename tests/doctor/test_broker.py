@@ -1,11 +1,17 @@
 """One broker, right or wrong in one way: what is found out, and the words for it."""
 
 import asyncio
+import socket
+import ssl
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 import pytest
 
-from kproxy.config import BrokerTls, Cluster
+from kproxy.config import BrokerTls, Cluster, ListenerTls
 from kproxy.doctor.broker import ask_broker
+from kproxy.proxy.network.tls import listener_context
 from tests.support.certificates import Pair, certificates
 from tests.support.doctored import PATIENCE_S, broker, context
 from tests.support.links import run
@@ -73,6 +79,52 @@ def test_plain_to_a_tls_port() -> None:
             assert "set broker_tls" in found.failure.advice
 
     run(work)
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+@pytest.mark.parametrize("own", [None, certificates().stranger], ids=["none", "another authority's"])
+def test_a_certificate_is_wanted(version: ssl.TLSVersion, own: Pair | None) -> None:
+    """In TLS 1.3 the broker's alert comes after the handshake, at the first read (RFC 8446, 4.4.2.4)."""
+
+    async def work() -> None:
+        server, ca = certificates().server, certificates().ca
+        wants = ListenerTls(certificate=server.certificate, key=server.key, client_ca=ca, client_auth="required")
+        made = listener_context(wants)
+        made.minimum_version = made.maximum_version = version
+        tls = BrokerTls(ca=ca, certificate=own and own.certificate, key=own and own.key)
+        with refusing(made) as port:
+            found = await ask_broker(before(port, tls), "127.0.0.1", port, PATIENCE_S)
+        assert found.failure is not None
+        if own is not None:
+            assert found.failure.what == f"it does not accept the certificate {own.certificate}: tlsv1 alert unknown ca"
+        elif version is ssl.TLSVersion.TLSv1_3:
+            assert found.failure.what == "it wants a certificate of its clients, and kproxy has none for it"
+        assert "set broker_tls.certificate" in found.failure.advice
+
+    run(work)
+
+
+@contextmanager
+def refusing(context: ssl.SSLContext) -> Iterator[int]:
+    """A server whose handshakes fail, with the alert that says why; asyncio's servers send none. Gives its port."""
+
+    def serve() -> None:
+        while True:
+            try:
+                connected, _ = server.accept()
+            except OSError:  # closed
+                return
+            with connected, suppress(OSError):
+                context.wrap_socket(connected, server_side=True)
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield server.getsockname()[1]
+        finally:
+            server.shutdown(socket.SHUT_RDWR)
+            thread.join()
 
 
 def test_nobody_listens() -> None:

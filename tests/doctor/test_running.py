@@ -2,9 +2,10 @@
 
 import asyncio
 import json
+import math
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,13 +20,13 @@ from tests.support.ports import free_ports
 
 
 @contextmanager
-def kproxy_run(folder: Path, bootstrap: str) -> Iterator[Path]:
-    """A kproxy that starts; gives its configuration."""
+def kproxy_run(folder: Path, bootstrap: str, before: Sequence[str] = (), **parts: Any) -> Iterator[Path]:
+    """A kproxy that starts, under the program *before*; gives its configuration. *parts*: of its cluster."""
     first = free_ports(12)
     file = folder / "kproxy.yaml"
-    cluster = {"listen": f"127.0.0.1:{first}", "bootstrap": [bootstrap], "addresses": {"node_ids": [0]}}
+    cluster = {"listen": f"127.0.0.1:{first}", "bootstrap": [bootstrap], "addresses": {"node_ids": [0]}, **parts}
     file.write_text(json.dumps({"admin": f"127.0.0.1:{first + 10}", "clusters": [cluster]}), encoding="utf-8")
-    words = [sys.executable, "-c", "from kproxy.cli import main; main()", "run", "-c", str(file)]
+    words = [*before, sys.executable, "-c", "from kproxy.cli import main; main()", "run", "-c", str(file)]
     with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         try:
@@ -67,13 +68,32 @@ def test_a_running_kproxy(tmp_path: Path) -> None:
     run(work)
 
 
+def test_the_limit_of_files_is_that_of_the_proxy(tmp_path: Path) -> None:
+    """Not that of this process, which is higher; and its clock is compared."""
+
+    async def work() -> None:
+        async with broker() as port:
+            limited = ["sh", "-c", 'ulimit -n 256 && exec "$@"', "sh"]
+            with kproxy_run(tmp_path, f"127.0.0.1:{port}", limited) as file:
+                config = read_config(str(file))
+                await until_ready(config)
+                [problem] = problems(await findings(config))
+                assert problem.startswith("open files: the limit of 256 is enough for about 96 clients")
+                running = look_for(str(config.admin), PATIENCE_S)
+                assert running is not None and running.clock_ahead_s is not None
+                assert problem in problems(list(examine_running(running, None)))  # by its pages alone too
+
+    run(work)
+
+
 def test_nobody_at_the_admin_address() -> None:
     assert look_for(f"127.0.0.1:{free_ports(1)}", PATIENCE_S) is None
 
 
 def made(**changes: Any) -> Running:
-    values = {"kproxy_analysis_up": 1.0, "kproxy_requests_total": 100.0}
-    plain = Running("127.0.0.1:1", {"ready": True}, {"analysis": {"enabled": True}}, values, "", 0.0)
+    values = {"kproxy_analysis_up": 1.0, "kproxy_requests_total": 100.0, "kproxy_open_files_limit": math.inf}
+    config = {"analysis": {"enabled": True}, "limits": {"connections": 10_000}}
+    plain = Running("127.0.0.1:1", {"ready": True}, config, values, "", 0.0)
     return plain._replace(**changes)
 
 

@@ -58,7 +58,15 @@ def test_dates() -> None:
 def test_other_errors_keep_the_words_of_openssl() -> None:
     error = ssl.SSLError(1, "no protocols")
     error.reason = "NO_PROTOCOLS_AVAILABLE"
-    assert explain_handshake(error, "a", []).what == "no TLS handshake: no protocols available"
-    assert explain_handshake(OSError(104, "Connection reset by peer"), "a", []).what.endswith(
+    assert explain_handshake(error, "a", [], None).what == "no TLS handshake: no protocols available"
+    assert explain_handshake(OSError(104, "Connection reset by peer"), "a", [], None).what.endswith(
         "connection reset by peer"
     )
+
+
+def test_a_certificate_of_ours_that_is_refused() -> None:
+    error = ssl.SSLError(1, "alert")
+    error.reason = "TLSV1_ALERT_UNKNOWN_CA"
+    words = explain_handshake(error, "a", [], "own.pem")
+    assert words.what == "it does not accept the certificate own.pem: tlsv1 alert unknown ca"
+    assert "broker_tls.certificate" in words.advice

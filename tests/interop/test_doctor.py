@@ -1,5 +1,6 @@
 """`kproxy doctor` before real brokers: every listener by the right way and a wrong one, and their clock."""
 
+import dataclasses
 import os
 import shlex
 import shutil
@@ -12,10 +13,15 @@ from typing import Any
 import pytest
 
 from kproxy.cli.doctor import FOUND
-from kproxy.doctor.findings import State
+from kproxy.config.reading import read_config
+from kproxy.doctor.findings import Finding, State
+from kproxy.doctor.login import Login, parse_login
+from kproxy.doctor.through import examine_through
 from tests.conftest import Require
 from tests.support.doctored import PATIENCE_S, config_of, findings, problems
-from tests.support.kafka.brokers import Cluster
+from tests.support.kafka.brokers import PASSWORD, USER, Cluster
+from tests.support.kafka.proxies import Proxy, cluster
+from tests.support.kafka.security import Security
 from tests.support.links import run
 from tests.support.ports import free_ports
 from tests.support.traffic import ROOT
@@ -23,12 +29,14 @@ from tests.support.traffic import ROOT
 DAY_S = 86_400.0
 
 
-def found_before(cluster: Cluster, folder: Path, listener: str, **parts: Any) -> list[Any]:
-    made: list[Any] = []
+def found_before(
+    cluster: Cluster, folder: Path, listener: str, login: Login | None = None, **parts: Any
+) -> list[Finding]:
+    made: list[Finding] = []
 
     async def work() -> None:
         config = config_of(folder, cluster.bootstrap(listener)[0], **parts)
-        made.extend(await findings(config, PATIENCE_S))
+        made.extend(await findings(config, PATIENCE_S, login))
 
     run(work, 120)
     return made
@@ -45,9 +53,49 @@ def test_the_right_way(single: Cluster, tmp_path: Path) -> None:
     found = found_before(single, tmp_path, "SASL_TLS", cluster_broker_tls={"ca": str(single.authority.ca)})
     assert problems(found) == []
     [login] = [one for one in found if one.subject == "default: login"]
+    [brokers] = [one for one in found if one.subject == "default: brokers"]
+    assert brokers.state is State.NOTE and brokers.what.startswith("not examined") and "--command" in brokers.advice
     assert {"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"} <= set(
         login.what[:-1].partition("(")[2].split(", ")
     )
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
+def test_after_a_login_addresses_and_clock_are_looked_at(single: Cluster, tmp_path: Path, mechanism: str) -> None:
+    """Through kproxy too; the properties are those of Java's client."""
+    properties = Security("SASL_SSL", mechanism).java()
+    login = parse_login("".join(f"{name}={value}\n" for name, value in properties.items()), "client.properties")
+    assert single.authority is not None
+    tls = {"ca": str(single.authority.ca)}
+    found = found_before(single, tmp_path, "SASL_TLS", login, cluster_broker_tls=tls)
+    assert problems(found) == []
+    said = {one.subject: one for one in found}
+    assert said["default: clock"].state is State.GOOD
+    assert "reached at the addresses that they advertise" in said["default: brokers"].what
+    wrong = dataclasses.replace(login, password="another")
+    [problem] = problems(found_before(single, tmp_path, "SASL_TLS", wrong, cluster_broker_tls=tls))
+    assert problem.startswith("default: the login that was given: the broker refuses it: Authentication failed")
+
+
+def test_a_login_through_kproxy(single: Cluster, tmp_path: Path) -> None:
+    proxy = Proxy(tmp_path / "kproxy", [cluster(single.bootstrap("SASL"))])
+    proxy.start()
+    try:
+        config = read_config(str(proxy.file))
+        found: list[Finding] = []
+        login = Login("SCRAM-SHA-512", USER, PASSWORD)
+
+        async def work() -> None:
+            for one in (None, login, dataclasses.replace(login, password="another")):
+                found.extend([said async for said in examine_through(config, PATIENCE_S, one)])
+
+        run(work, 120)
+    finally:
+        proxy.close()
+    assert [one.state for one in found] == [State.NOTE, State.GOOD, State.PROBLEM]
+    assert "to log in as it does" in found[0].advice
+    assert "brokers answer at the addresses that kproxy advertises" in found[1].what
+    assert "the login fails through kproxy: the broker refuses it: Authentication failed" in found[2].what
 
 
 WRONG = {
@@ -55,7 +103,11 @@ WRONG = {
     "TLS to a plain port": ("OPEN", {"cluster_broker_tls": {"verify": False}}, "it does not speak TLS"),
     "plain to a TLS port": ("TLS", {}, "it speaks TLS, and kproxy would not"),
     "an unknown authority": ("TLS", {"cluster_broker_tls": {}}, "signed by an unknown authority"),
-    "a certificate is wanted": ("MUTUAL", {"cluster_broker_tls": {"verify": False}}, "certificate"),
+    "a certificate is wanted": (
+        "MUTUAL",
+        {"cluster_broker_tls": {"verify": False}},
+        "it wants a certificate of its clients",
+    ),
 }
 
 

@@ -1,5 +1,6 @@
 """Numbers as Prometheus reads them: every metric is as described, names bounded by others, scrapes quick to parse."""
 
+import math
 import shutil
 import subprocess
 from collections.abc import Mapping
@@ -115,6 +116,7 @@ def everything() -> dict[str, Any]:
         "analysis": SAID,
         "series": SERIES,
         "analysis_up": True,
+        "open_files_limit": math.inf,
         "hung": {"worker": 1, "analyzer": 2},
         "client_metrics_dropped": {"too many series": 5},
         "filter_counts": [("orders", "faults", "calls", "moved", 4), ("orders", "faults", "fired", "moved", 2)],
@@ -145,6 +147,7 @@ def test_workers_are_summed_and_buckets_cumulated() -> None:
     assert found["kproxy_tls_handshake_failures_total{leg=broker}"] == 4
     assert found["kproxy_loop_lag_seconds{}"] == 2e-9  # the largest, not the sum
     assert found["kproxy_workers{}"] == 2
+    assert found["kproxy_open_files_limit{}"] == math.inf
     assert found["kproxy_hung_processes_total{process=analyzer}"] == 2
 
 

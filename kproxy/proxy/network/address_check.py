@@ -21,6 +21,12 @@ def check_addresses_are_free(config: Config) -> None:
             _bind(Address(listen.host, port))
 
 
+def check_admin_address_is_free(config: Config) -> None:
+    """Bind the address of the admin server for a moment, if there is one. Raises OSError with the address as ``filename``."""
+    if config.admin:
+        _bind(parse_address(config.admin, any_host=True))
+
+
 def _bind(address: Address) -> None:
     try:
         alone, name = unbound_socket(*address)

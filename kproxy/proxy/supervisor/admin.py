@@ -29,7 +29,10 @@ Above /page only GET and HEAD. A browser that came by a foreign name (DNS rebind
 address, a loopback name, or one of the names given.
 """
 
+import math
+import resource
 from collections.abc import Iterable, Mapping, Sequence
+from email.utils import formatdate
 from time import time_ns
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -166,6 +169,7 @@ class _Pages:
             analysis={} if counts is None else msgspec.to_builtins(counts),
             analysis_up=counts is not None and time_ns() - counts.at < STALE,
             series=self._source.series(),
+            open_files_limit=_open_files_limit(),
             hung=self._source.hung(),
             filter_counts=[
                 (one.cluster, one.filter, one.event, one.name, one.count) for one in self._source.filter_counts()
@@ -219,6 +223,12 @@ class _Pages:
         return Response(msgspec.json.encode(shown), media_type="application/json")
 
 
+def _open_files_limit() -> float:
+    """The supervisor's limit, which its children inherit."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return math.inf if limit == resource.RLIM_INFINITY else limit
+
+
 class _Guard:
     """Refuses requests that are not for a name of ours; those that are not GET or HEAD; below /page those without the token."""
 
@@ -239,7 +249,11 @@ class _Guard:
 
         async def send_guarded(message: Any) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = [*message.get("headers", []), *HEADERS]
+                date = (
+                    b"date",
+                    formatdate(usegmt=True).encode("ascii"),
+                )  # kproxy doctor compares it with its own clock
+                message["headers"] = [*message.get("headers", []), date, *HEADERS]
             await send(message)
 
         await app(scope, receive, send_guarded)

@@ -1,0 +1,136 @@
+"""Through a kproxy that runs: connect as a client would, and follow what it advertises."""
+
+import asyncio
+import contextlib
+import socket
+import ssl
+from collections.abc import AsyncIterator
+
+from kproxy.config import Cluster, Config
+from kproxy.doctor.findings import Finding, good, note, problem
+from kproxy.doctor.login import Login, LoginRefused, log_in
+from kproxy.doctor.tls_words import certificate_names, is_for
+from kproxy.errors import DecodeError
+from kproxy.protocol.addresses import ANY_HOSTS, join_address, parse_address
+from kproxy.proxy.asking import Asking
+
+MOST_NAMED = 3  # of a list in one sentence
+NO_ANSWER = (OSError, EOFError, DecodeError)  # TimeoutError is an OSError, IncompleteReadError an EOFError
+
+
+async def examine_through(config: Config, patience: float, login: Login | None = None) -> AsyncIterator[Finding]:
+    """Of every cluster: ask kproxy for the brokers as a client does, then each of them. *login*: used where they want one."""
+    for cluster in config.clusters:
+        if cluster.addresses.mode in ("port", "fixed", "sni"):
+            yield await _as_client(cluster, patience, login)
+
+
+async def _as_client(cluster: Cluster, patience: float, login: Login | None) -> Finding:
+    listen = parse_address(cluster.listen, any_host=True)
+    host = "localhost" if listen.host in ANY_HOSTS else listen.host
+    subject = f"{cluster.name}: clients at {join_address(host, listen.port)}"
+    if cluster.proxy_protocol:
+        return note(subject, "not tried: connections begin with a PROXY header of the load balancer")
+    if cluster.listener_tls and cluster.listener_tls.client_auth == "required":
+        return note(subject, "not tried: clients need a certificate")
+    try:
+        found = await _ask_as(None, cluster, host, listen.port, patience)
+        if found is None and login is not None:
+            found = await _ask_as(login, cluster, host, listen.port, patience)
+    except LoginRefused as error:
+        return problem(subject, f"the login fails through kproxy: {error}", error.words.advice)
+    except NO_ANSWER as error:
+        reason = str(error) or f"no answer within {patience:g} s"
+        advice = "see what is said of its brokers, and the log of kproxy"
+        return problem(subject, f"no answer through kproxy: {reason}", advice)
+    if found is None:
+        advice = "" if login else "--command-config FILE: the properties of a client, to log in as it does"
+        return note(subject, "connected; brokers are listed only to clients that log in", advice)
+    return await _follow(cluster, found, (host, listen.port), patience)
+
+
+async def _follow(
+    cluster: Cluster, brokers: list[tuple[int, str, int]], listen: tuple[str, int], patience: float
+) -> Finding:
+    """Connect to every broker at the address that kproxy advertises for it."""
+    subject = f"{cluster.name}: clients at {join_address(*listen)}"
+    refused, other_names = [], []
+    for node, name, port in brokers:
+        where = name, port
+        if cluster.addresses.mode == "sni" and not await _resolves(name, patience):
+            where = listen  # names.py tells of DNS; here: whether the name in the handshake leads to the broker
+        try:
+            names = await _answers(cluster, *where, name, patience)
+        except NO_ANSWER:
+            refused.append(f"broker {node} at {join_address(name, port)}")
+            continue
+        if cluster.listener_tls is not None and not is_for(names, name):
+            other_names.append(name)
+    if refused:
+        what = f"kproxy advertises {_listed(refused)}, where this machine gets no answer"
+        advice = (
+            "set addresses.advertise to a name that clients reach; behind a load balancer addresses.advertise_port too"
+        )
+        if cluster.addresses.mode == "sni":
+            advice = "let addresses.broker_name lead to kproxy in DNS; behind a load balancer set addresses.advertise_port too"
+        return problem(subject, what, advice)
+    if other_names and cluster.addresses.mode == "sni":
+        what = f"the certificate that is shown there is not for {_listed(other_names)}"
+        return problem(
+            subject, what, "issue listener_tls.certificate with these names; does another program end TLS there?"
+        )
+    return good(subject, f"all {len(brokers)} brokers answer at the addresses that kproxy advertises")
+
+
+async def _resolves(name: str, patience: float) -> bool:
+    try:
+        async with asyncio.timeout(patience):
+            await asyncio.get_running_loop().getaddrinfo(name, None, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):
+        return False
+    return True
+
+
+async def _ask_as(
+    login: Login | None, cluster: Cluster, host: str, port: int, patience: float
+) -> list[tuple[int, str, int]] | None:
+    """Ask for node id, host and port of each broker; None if they are listed only after a login, or another one.
+
+    Raises NO_ANSWER and LoginRefused.
+    """
+    async with _connected(cluster, host, port, host, patience) as asking:
+        versions = await asking.versions()
+        if login is not None:
+            await log_in(asking, versions, login)
+        try:
+            return await asking.brokers(versions)
+        except EOFError:  # as a broker ends a connection that asks anything else before its login
+            return None
+
+
+async def _answers(cluster: Cluster, host: str, port: int, name: str, patience: float) -> list[str]:
+    """Whether it answers as Kafka, with *name* in the TLS handshake; the names of its certificate. Raises NO_ANSWER."""
+    async with _connected(cluster, host, port, name, patience) as asking:
+        await asking.versions()
+        return certificate_names(asking.certificate())
+
+
+@contextlib.asynccontextmanager
+async def _connected(cluster: Cluster, host: str, port: int, name: str, patience: float) -> AsyncIterator[Asking]:
+    words = {}
+    if cluster.listener_tls:
+        context = ssl.create_default_context()  # names and dates are compared by ourselves; here: does it work at all
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        words = {"ssl": context, "server_hostname": name}
+    async with asyncio.timeout(patience):
+        reader, writer = await asyncio.open_connection(host, port, **words)  # type: ignore[arg-type]
+        asking = Asking(reader, writer)
+        try:
+            yield asking
+        finally:
+            asking.abort()
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return ", ".join(names[:MOST_NAMED]) + more

@@ -1,0 +1,43 @@
+"""Through a real `kproxy run` in sni mode, as a client; in port mode: test_running.py; with logins: tests/interop."""
+
+from pathlib import Path
+from typing import Any
+
+from kproxy.config.reading import read_config
+from kproxy.doctor.findings import Finding, State
+from tests.doctor.test_running import kproxy_run, until_ready
+from tests.support.certificates import Pair, certificates
+from tests.support.doctored import PATIENCE_S, broker, findings
+from tests.support.links import run
+
+
+def sni(pair: Pair, name: str) -> dict[str, Any]:
+    tls = {"certificate": pair.certificate, "key": pair.key}
+    return {"listener_tls": tls, "addresses": {"mode": "sni", "broker_name": name}}
+
+
+def said_of(folder: Path, cluster: dict[str, Any]) -> dict[str, Finding]:
+    found: list[Finding] = []
+
+    async def work() -> None:
+        async with broker() as alive, broker([(1, "127.0.0.1", alive), (2, "127.0.0.1", alive)]) as port:
+            with kproxy_run(folder, f"127.0.0.1:{port}", **cluster) as file:
+                config = read_config(str(file))
+                await until_ready(config)
+                found.extend(await findings(config, PATIENCE_S))
+
+    run(work, 120)
+    return {one.subject.partition(" at ")[0]: one for one in found}
+
+
+def test_names_lead_to_brokers_though_dns_does_not_have_them(tmp_path: Path) -> None:
+    said = said_of(tmp_path, sni(certificates().server, "{node_id}.kafka.test"))
+    assert said["default: names of brokers"].state is State.WARNING  # RFC 6761: .test is in no DNS
+    assert said["default: certificate for clients"].what == "is for 1.kafka.test, 2.kafka.test"
+    assert said["default: clients"].what == "all 2 brokers answer at the addresses that kproxy advertises"
+
+
+def test_a_certificate_for_other_names(tmp_path: Path) -> None:
+    said = said_of(tmp_path, sni(certificates().wrong_host, "{node_id}.kafka.test"))
+    assert said["default: clients"].state is State.PROBLEM
+    assert "the certificate that is shown there is not for 1.kafka.test, 2.kafka.test" in said["default: clients"].what
