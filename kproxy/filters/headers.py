@@ -6,7 +6,7 @@ Only Produce requests are held. The records of a batch get new headers and the b
 import random
 from fnmatch import fnmatchcase
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from msgspec import Meta
 
@@ -21,6 +21,8 @@ from kproxy.protocol.records.rebatching import change_plain
 COUNT_AT, HEADER_SIZE = 57, 61  # of a batch of magic 2
 TRACE_BYTES, SPAN_BYTES = 16, 8
 LONGEST = 1_024  # characters of a value
+LARGE = 131_072  # bytes of records that take more than a millisecond
+PATIENCE_S = 60.0  # of a large request, while others have their turns
 
 
 class HeadersOptions(Options, frozen=True):
@@ -72,6 +74,7 @@ class Headers(Filter):
     name = "headers"
     requests = (ApiKey.PRODUCE,)
     identifies = True
+    timeout = PATIENCE_S
     Options = HeadersOptions
 
     def __init__(self, options: HeadersOptions) -> None:
@@ -81,34 +84,37 @@ class Headers(Filter):
         self.unchanged = 0  # batches that have no headers, or cannot be read
         self._random = random.SystemRandom()
 
-    def on_request(self, request: Request) -> Verdict:
+    def on_request(self, request: Request) -> Verdict | Any:
         """Add the headers to each batch of the chosen topics."""
         message: Any = request.message
-        added, count = self._headers(request)
-        own_name, own = self._trace()
+        added = Added(*self._headers(request), *self._trace())
+        partitions = [
+            partition
+            for topic in message.topic_data
+            if self._is_chosen(topic)
+            for partition in topic.partition_data
+            if partition.records
+        ]
+        if sum(len(partition.records) for partition in partitions) > LARGE:
+            return self._rewrite_in_turns(message, partitions, added)
+        rewritten = [self._put(partition, _rewritten(partition.records, added)) for partition in partitions]
+        return Replace(message) if any(rewritten) else Forward()
+
+    async def _rewrite_in_turns(self, message: Any, partitions: list[Any], added: "Added") -> Verdict:
+        """Rewrite many records; other connections go on, and other requests have their turns in the thread."""
         changed = False
-        for topic in message.topic_data:
-            if not self._is_chosen(topic):
-                continue
-            for partition in topic.partition_data:
-                records = partition.records
-                if records:
-                    partition.records = self._rewritten(records, added, count, own_name, own)
-                    changed |= partition.records is not records
+        for partition in partitions:
+            found = await self.runtime.aside(partial(_rewritten, partition.records, added))
+            changed |= self._put(partition, found)
         return Replace(message) if changed else Forward()
 
-    def _rewritten(self, records: bytes, added: bytes, count: int, own_name: bytes | None, own: bytes) -> bytes:
-        batches = read_batches(records)
-        if batches.tail is not None:  # a broker refuses it
-            self.unchanged += 1
-            return records
-        parts = []
-        for batch in batches:
-            records_in_it = int.from_bytes(batch.raw[COUNT_AT:HEADER_SIZE], "big", signed=True)
-            new = change_plain(batch, partial(_inserted, records_in_it, (added, count, own_name, own)))
-            self._count(new is not None)
-            parts.append(batch.raw if new is None else new)
-        return b"".join(parts)
+    def _put(self, partition: Any, found: "Rewritten") -> bool:
+        """Put rewritten records in their place; return whether they are others."""
+        for changed in found.changed:
+            self._count(changed)
+        is_new = found.records is not partition.records
+        partition.records = found.records
+        return is_new
 
     def _count(self, changed: bool) -> None:
         if changed:
@@ -117,7 +123,8 @@ class Headers(Filter):
         self.unchanged += 1
         if str(self.unchanged).strip("0") == "1":
             self.runtime.warn(
-                "headers: a batch has no room for headers", f"batch {self.unchanged}; it passes as it came"
+                "headers: a batch is damaged, or too old for headers",
+                f"batch {self.unchanged}; it passes as it came",
             )
 
     def _is_chosen(self, topic: Any) -> bool:
@@ -150,8 +157,38 @@ class Headers(Filter):
         return name.encode(), _encoded(name, f"00-{trace}-{span}-01")
 
 
-def _inserted(records: int, headers: tuple[bytes, int, bytes | None, bytes], plain: bytes) -> bytes | None:
-    return insert_headers(plain, records, *headers)
+class Added(NamedTuple):
+    """What records get."""
+
+    headers: bytes  # encoded
+    number: int  # of them
+    own_name: bytes | None  # of the one that records may have themselves
+    own: bytes  # that one, encoded
+
+
+class Rewritten(NamedTuple):
+    """A records field with headers added."""
+
+    records: bytes
+    changed: list[bool]  # whether each batch was
+
+
+def _rewritten(records: bytes, added: Added) -> Rewritten:
+    """Add the headers to each batch; the same object where a broker refuses it, so that the client is told."""
+    batches = read_batches(records)
+    if batches.tail is not None:
+        return Rewritten(records, [False])
+    parts, changed = [], []
+    for batch in batches:
+        count = int.from_bytes(batch.raw[COUNT_AT:HEADER_SIZE], "big", signed=True)
+        new = change_plain(batch, partial(_inserted, count, added))
+        changed.append(new is not None)
+        parts.append(batch.raw if new is None else new)
+    return Rewritten(b"".join(parts) if any(changed) else records, changed)
+
+
+def _inserted(records: int, added: Added, plain: bytes) -> bytes | None:
+    return insert_headers(plain, records, *added)
 
 
 def _encoded(name: str, value: str) -> bytes:

@@ -3,8 +3,9 @@
 Only Fetch and ShareFetch are held (and Metadata, for the names of topics by their ids).
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import Annotated, Any, Literal, NamedTuple
 
 from msgspec import Meta
@@ -15,10 +16,12 @@ from kproxy.filters.json_paths import parse_path, parse_paths
 from kproxy.filters.options import OptionMistakes, Options, text
 from kproxy.protocol import ApiKey
 from kproxy.protocol.error_codes import ErrorCode
-from kproxy.protocol.records import Batches, read_batches
+from kproxy.protocol.records import Batch, Batches, read_batches
 from kproxy.protocol.records.rebatching import change_fields
 
 LARGE = 131_072  # bytes of records that take more than a millisecond
+PART = 262_144  # bytes of batches that are masked before another response has its turn
+PATIENCE_S = 60.0  # of a large response, while others have their turns
 SINCE_WHOLE = 3  # version of Fetch: of a batch that is cut off, brokers give nothing to clients of these (KIP-74)
 LOG_OVERHEAD = 12  # offset and size of a batch
 
@@ -94,6 +97,11 @@ class Masked(NamedTuple):
     is_corrupt: bool = False  # there is no batch that could be given out
 
 
+Steps = Generator[
+    Callable[[], list[bytes | None]], list[bytes | None], Masked
+]  # each step takes long, and is for a thread
+
+
 class MaskRecords(Filter):
     """Hide fields of records, by JSON path, from those that fetch them.
 
@@ -105,12 +113,16 @@ class MaskRecords(Filter):
     responses that workers have seen. A consumer that fetches a topic before, as one does that was connected when kproxy was
     restarted, gets UNKNOWN_TOPIC_ID and no records where the rules do not name all topics ("*"): it asks for Metadata then, and
     fetches again.
+
+    Each worker masks large responses in one thread, 256 KiB or one batch of each in turn. One that is not finished within 60 s is
+    refused with UNKNOWN_SERVER_ERROR.
     """
 
     name = "mask"
     responses = (ApiKey.FETCH, ApiKey.SHARE_FETCH)
     names_topics = True
     required = True
+    timeout = PATIENCE_S
     Options = MaskOptions
 
     def __init__(self, options: MaskOptions) -> None:
@@ -125,8 +137,27 @@ class MaskRecords(Filter):
         withheld = self._withhold_unknown(response.message)
         partitions = list(self._partitions(response.message))
         if sum(len(partition.records) for partition, _ in partitions) > LARGE:
-            return self.runtime.aside(lambda: self._mask_all(response, partitions, withheld))
-        return self._mask_all(response, partitions, withheld)
+            return self._mask_in_turns(response, partitions, withheld)
+        for partition, masks in partitions:
+            withheld |= _give(response, partition, _at_once(self._masked(partition.records, masks, response.request)))
+        return Replace(response.message) if withheld else Forward()
+
+    async def _mask_in_turns(self, response: Response, partitions: list[tuple[Any, Masks]], changed: bool) -> Verdict:
+        """Mask many records, in parts; other connections go on, and other responses have their turns in the thread.
+
+        Args:
+            response, partitions: what is masked.
+            changed: whether the response differs from the broker's already.
+        """
+        for partition, masks in partitions:
+            steps = self._masked(partition.records, masks, response.request)
+            try:
+                step = next(steps)
+                while True:
+                    step = steps.send(await self.runtime.aside(step))
+            except StopIteration as finished:
+                changed |= _give(response, partition, finished.value)
+        return Replace(response.message) if changed else Forward()
 
     def _withhold_unknown(self, message: Any) -> bool:
         """Take the records of topics whose name is not known out of a response; return whether there were any."""
@@ -153,18 +184,6 @@ class MaskRecords(Filter):
             if masks is not None:
                 yield from ((partition, masks) for partition in topic.partitions if partition.records)
 
-    def _mask_all(self, response: Response, partitions: list[tuple[Any, Masks]], changed: bool) -> Verdict:
-        """Mask the records; *changed*: whether the response differs from the broker's already."""
-        for partition, masks in partitions:
-            found = self._masked(partition.records, masks, response.request)
-            if found.is_corrupt:
-                partition.error_code = ErrorCode.CORRUPT_MESSAGE
-            if response.request.api_key == ApiKey.SHARE_FETCH and (found.is_corrupt or found.last_offset is not None):
-                partition.acquired_records = _up_to(partition.acquired_records, found.last_offset)
-            changed |= found.records is not partition.records or found.is_corrupt
-            partition.records = found.records
-        return Replace(response.message) if changed else Forward()
-
     def _masks_of(self, topic: str | None) -> Masks | None:
         """The masks of a topic; those of all rules where its name is not known."""
         if topic not in self._masks:
@@ -183,21 +202,22 @@ class MaskRecords(Filter):
         values = JsonMask(states, replacement, self.options.other_values == "blank")
         return Masks(values, JsonMask(states, replacement) if self.options.keys else None)
 
-    def _masked(self, records: bytes, masks: Masks, request: RequestFacts) -> Masked:
-        """A records field, masked; the same object if nothing is to be hidden. Behind the last whole batch all is left out."""
+    def _masked(self, records: bytes, masks: Masks, request: RequestFacts) -> "Steps":
+        """Mask a records field; it is the same object if nothing is to be hidden. Behind the last whole batch all is left out."""
         batches = read_batches(records)
         if not batches:
             return self._without_batch(batches, records, request)
         parts: list[bytes] = []
         changed = batches.tail is not None
-        for batch in batches:
-            new = change_fields(batch, *masks)
-            if new is None:
-                self.corrupt += 1
-                last = batches[len(parts) - 1].last_offset if parts else None
-                return Masked(b"".join(parts), last, is_corrupt=not parts)
-            changed |= len(new) != batch.size or new != batch.raw
-            parts.append(new)
+        for some in _in_parts(batches):
+            masked = yield partial(_mask_batches, some, masks)
+            for batch, new in zip(some, masked, strict=False):
+                if new is None:
+                    self.corrupt += 1
+                    last = batches[len(parts) - 1].last_offset if parts else None
+                    return Masked(b"".join(parts), last, is_corrupt=not parts)
+                changed |= len(new) != batch.size or new != batch.raw
+                parts.append(new)
         return Masked(b"".join(parts) if changed else records)
 
     def _without_batch(self, batches: Batches, records: bytes, request: RequestFacts) -> Masked:
@@ -209,6 +229,52 @@ class MaskRecords(Filter):
         return Masked(
             records[:LOG_OVERHEAD] if is_old else b""
         )  # by it, old clients see that they have to ask for more
+
+
+def _in_parts(batches: Iterable[Batch]) -> Iterator[list[Batch]]:
+    """The batches, some at a time."""
+    some: list[Batch] = []
+    size = 0
+    for batch in batches:
+        some.append(batch)
+        size += batch.size
+        if size >= PART:
+            yield some
+            some, size = [], 0
+    if some:
+        yield some
+
+
+def _mask_batches(batches: list[Batch], masks: Masks) -> list[bytes | None]:
+    """The batches, masked, up to the first that cannot be read: None."""
+    masked: list[bytes | None] = []
+    for batch in batches:
+        masked.append(change_fields(batch, *masks))
+        if masked[-1] is None:
+            break
+    return masked
+
+
+def _at_once(steps: "Steps") -> Masked:
+    """Go all steps."""
+    try:
+        step = next(steps)
+        while True:
+            step = steps.send(step())
+    except StopIteration as finished:
+        masked: Masked = finished.value
+        return masked
+
+
+def _give(response: Response, partition: Any, found: Masked) -> bool:
+    """Give a partition of a response its masked records; return whether that changed it."""
+    if found.is_corrupt:
+        partition.error_code = ErrorCode.CORRUPT_MESSAGE
+    if response.request.api_key == ApiKey.SHARE_FETCH and (found.is_corrupt or found.last_offset is not None):
+        partition.acquired_records = _up_to(partition.acquired_records, found.last_offset)
+    changed = found.records is not partition.records or found.is_corrupt
+    partition.records = found.records
+    return changed
 
 
 def _up_to(acquired: list[Any], last_offset: int | None) -> list[Any]:

@@ -1,6 +1,11 @@
 """Headers on what is produced."""
 
+import asyncio
+import random
 import re
+import threading
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -71,6 +76,44 @@ def test_every_record_says_where_it_comes_from(codec: Codec, acks: int) -> None:
     ]
     assert (batch.codec, batch.producer_id) == (codec, 5)
     assert read_batches(records_in(forwarded))[0].crc_valid
+
+
+def test_many_records_get_their_headers_aside() -> None:
+    """In a thread: compression of megabytes would hold up all other connections."""
+    bench = Bench()
+    threads: list[str] = []
+
+    async def scenario(frame: bytes) -> Any:
+        with ThreadPoolExecutor(1, "aside") as pool:
+
+            def named(function: Callable[[], Any]) -> Any:
+                threads.append(threading.current_thread().name)
+                return function()
+
+            def aside(function: Callable[[], Any]) -> Awaitable[Any]:
+                return asyncio.get_running_loop().run_in_executor(pool, named, function)
+
+            bench.runtime.aside = aside  # type: ignore[method-assign]
+            outcome = bench.chain.on_request(bench.at, frame)
+            assert isinstance(outcome, Awaitable)
+            return await outcome
+
+    records = [Record(offset=at, value=random.Random(at).randbytes(1_000)) for at in range(200)]
+    partition = part(
+        "ProduceRequest",
+        "PartitionProduceData",
+        index=0,
+        records=write_batches([RecordBatch(records, codec=Codec.ZSTD)]),
+    )
+    data = part("ProduceRequest", "TopicProduceData", name="t", partition_data=[partition])
+    asked = make("ProduceRequest", acks=-1, timeout_ms=5, topic_data=[data])
+    sent = asyncio.run(scenario(request_frame("ProduceRequest", 9, asked)))
+    assert isinstance(sent, Send)
+    assert len(threads) == 1 and threads[0].startswith("aside")
+    (batch,) = read_records(records_in(sent.frame))
+    assert [record.value for record in batch.records] == [record.value for record in records]
+    assert {len(record.headers) for record in batch.records} == {3}
+    assert (bench.filter.changed, bench.filter.unchanged) == (1, 0)
 
 
 def test_a_trace_for_each_request_unless_a_record_has_one() -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -174,25 +175,65 @@ def test_share_fetch_acquires_only_what_is_given_out() -> None:
     assert (partition.acquired_records, partition.error_code) == ([], 2)
 
 
-def test_many_records_are_masked_where_they_hold_up_no_other_connection() -> None:
+def large(batches: int) -> bytes:
+    """A Fetch response with so many batches of 300 KB."""
+    records = field(*[person()] * 3_000) * batches
+    partition = part("FetchResponse", "PartitionData", records=records)
+    told = part("FetchResponse", "FetchableTopicResponse", topic="people", partitions=[partition])
+    return response_frame(1, 12, message("FetchResponse").encode(12, make("FetchResponse", responses=[told])))
+
+
+def test_many_records_are_masked_aside_and_in_turns() -> None:
+    """In a thread, of which there is one for all: what came later and is less has not to wait until what came before is done."""
     bench = Bench()
-    called = []
+    asides: list[int] = []
+    done: list[str] = []
+
+    async def scenario() -> list[Send]:
+        with ThreadPoolExecutor(1) as pool:
+
+            async def aside(function: Callable[[], Any]) -> Any:
+                result = await asyncio.get_running_loop().run_in_executor(pool, function)
+                asides.append(len(result))
+                return result
+
+            async def answer(name: str, frame: bytes) -> Send:
+                outcome = bench.chain.on_response(connection(), RequestFacts(1, 12, 7), frame)
+                assert isinstance(outcome, Awaitable)
+                sent = await outcome
+                assert isinstance(sent, Send)
+                done.append(name)
+                return sent
+
+            bench.runtime.aside = aside  # type: ignore[method-assign]
+            return await asyncio.gather(answer("long", large(8)), answer("short", large(1)))
+
+    long, short = asyncio.run(scenario())
+    assert done == ["short", "long"]
+    assert asides == [1] * 9
+    for sent, batches in ((long, 8), (short, 1)):
+        assert b"canary" not in sent.frame
+        found = read_records(partition_in(sent.frame).records)
+        assert [len(batch.records) for batch in found] == [3_000] * batches
+
+
+def test_a_damaged_batch_among_many_ends_what_is_given_out() -> None:
+    bench = Bench()
 
     async def aside(function: Callable[[], Any]) -> Any:
-        called.append(function)
         return function()
 
     bench.runtime.aside = aside  # type: ignore[method-assign]
-    partition = part("FetchResponse", "PartitionData", records=field(*[person()] * 3_000))
+    whole, damaged = field(*[person()] * 500), bytearray(field(person()))
+    damaged[-1] ^= 1
+    partition = part("FetchResponse", "PartitionData", records=whole * 5 + bytes(damaged) + whole)
     told = part("FetchResponse", "FetchableTopicResponse", topic="people", partitions=[partition])
     body = message("FetchResponse").encode(12, make("FetchResponse", responses=[told]))
     outcome = bench.chain.on_response(connection(), RequestFacts(1, 12, 7), response_frame(1, 12, body))
     assert isinstance(outcome, Awaitable)
     sent = asyncio.run(finished(outcome))
-    assert isinstance(sent, Send)
-    assert len(called) == 1
-    assert b"canary" not in sent.frame
-    assert len(read_records(partition_in(sent.frame).records)[0].records) == 3_000
+    assert len(read_records(partition_in(sent.frame).records)) == 5
+    assert (b"canary" in sent.frame, bench.filter.corrupt) == (False, 1)
 
 
 def test_topics_by_id() -> None:
