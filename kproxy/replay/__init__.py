@@ -9,8 +9,9 @@ Reading (no network)
 Between the recorded cluster and the new one
 
     identifiers.py     which fields hold ids that a cluster hands out, found in the facts
-    identities.py      Identities: recorded id -> the new cluster's; replaces them in requests, learns them from answers
+    identities.py      Identities: recorded id -> the new cluster's; replaces them in requests
     alignment.py       which element of a recorded array belongs to which of the new one
+    answered_ids.py    learns ids from the two answers to a request
     producer_ids.py    producer ids and epochs in the headers of record batches
     versions.py        the version to send a request at, and what that would lose
     joining.py         members from before the capture, which join anew

@@ -1,12 +1,10 @@
 """Which element of a recorded array belongs to which of the new answer's: by the fields that identify it, ids translated."""
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from kproxy.replay.identifiers import key_fields, kind_of
-
-if TYPE_CHECKING:
-    from kproxy.replay.identities import Identities, Place
+from kproxy.replay.identities import Identities, Place
 
 Pair: TypeAlias = tuple[Any | None, Any | None]  # recorded, new; None: there is none
 
@@ -15,8 +13,8 @@ def align(
     message: str,
     recorded: Sequence[Any],
     new: Sequence[Any],
-    identities: "Identities",
-    place: "Place",
+    identities: Identities,
+    place: Place,
     *,
     by_place: bool = True,
 ) -> list[Pair]:
@@ -37,7 +35,7 @@ def align(
 
 
 def _by_key(
-    message: str, recorded: Sequence[Any], new: Sequence[Any], identities: "Identities", place: "Place"
+    message: str, recorded: Sequence[Any], new: Sequence[Any], identities: Identities, place: Place
 ) -> list[Pair] | None:
     """Pairs by key; None where keys do not tell the elements apart."""
     if not key_fields(message, (recorded or new)[0]):
@@ -57,7 +55,7 @@ def _joined(old: dict[Any, Any], other: dict[Any, Any]) -> Iterator[Pair]:
             yield None, one
 
 
-def _key(message: str, struct: Any, identities: "Identities", place: "Place", *, ours: bool) -> tuple[Any, ...]:
+def _key(message: str, struct: Any, identities: Identities, place: Place, *, ours: bool) -> tuple[Any, ...]:
     """What identifies a struct, in the new cluster's ids; *ours*: it has recorded ids."""
     values = []
     for field in key_fields(message, struct):

@@ -5,8 +5,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kproxy.protocol.ids import METADATA_TOPIC_ID, ZERO_UUID
-from kproxy.protocol.structs import Struct
-from kproxy.replay.alignment import align
 from kproxy.replay.identifiers import Kind, Spot, spots
 from kproxy.replay.producer_ids import Producer, replace_producers
 
@@ -118,54 +116,10 @@ class Identities:
         struct.resource_name, changed = new, new != name
         return bool(changed)
 
-    # Answers
-
-    def learn(self, message: str, recorded: Any, new: Any, place: Place) -> None:
-        """Take the ids of two answers to the same request as the same thing."""
-        place = self.place(recorded, place)
-        for spot in spots(message, type(recorded).__name__):
-            old_value, new_value = getattr(recorded, spot.field.attribute), getattr(new, spot.field.attribute)
-            if spot.kind is None:
-                self._learn_structs(message, spot, old_value, new_value, place)
-            elif not spot.field.is_array:
-                self._note(spot, recorded, (old_value, new_value), place)
-        self._learn_producer(message, recorded, new)
-
-    def _learn_structs(self, message: str, spot: Spot, recorded: Any, new: Any, place: Place) -> None:
-        if not spot.field.is_array:
-            if recorded is not None and new is not None:
-                self.learn(message, recorded, new, place)
-            return
-        for old, other in align(message, recorded or [], new or [], self, place, by_place=False):
-            if old is not None and other is not None:
-                self.learn(message, old, other, place)
-
-    def _note(self, spot: Spot, struct: Struct, values: tuple[Any, Any], place: Place) -> None:
-        recorded, new = values
-        if spot.kind is Kind.UUID and recorded not in SAME_UUIDS and new not in SAME_UUIDS:
-            _put(self.uuids, recorded, new)
-        elif spot.kind is Kind.MEMBER and recorded and new:
-            _put(self.members, recorded, new)
-        elif spot.kind is Kind.GENERATION and recorded > 0 and new > 0:
-            _put(self.generations, (place.group, place.member, recorded), new)
-            _put(self.generations, (place.group, "", recorded), new)
-        elif spot.kind is Kind.LEADER_EPOCH and recorded >= 0 and new >= 0:
-            _put(self.leader_epochs, (place.topic, place.partition, recorded), new)
-        elif spot.kind is Kind.TOKEN and recorded and new:
-            _put(self.tokens, (spot.field.name, recorded), new)
-
-    def _learn_producer(self, message: str, recorded: Any, new: Any) -> None:
-        if not message.startswith(("InitProducerId", "EndTxn")) or "producer_epoch" not in recorded.by_attribute:
-            return
-        if min(recorded.producer_id, new.producer_id, recorded.producer_epoch, new.producer_epoch) >= 0:
-            self.note_producer(
-                Producer(recorded.producer_id, recorded.producer_epoch), Producer(new.producer_id, new.producer_epoch)
-            )
-
     def note_producer(self, recorded: Producer, new: Producer) -> None:
         """The new cluster gave a producer id and epoch in place of the recorded ones."""
-        _put(self.producers, tuple(recorded), new)
-        _put(self.last_epochs, recorded.producer_id, (recorded.epoch, new))
+        put(self.producers, tuple(recorded), new)
+        put(self.last_epochs, recorded.producer_id, (recorded.epoch, new))
 
     # One kind each: recorded value -> new value
 
@@ -229,6 +183,7 @@ _PARTS = (  # attribute -> part of Place
 )
 
 
-def _put(table: dict[Any, Any], key: Any, value: Any) -> None:
+def put(table: dict[Any, Any], key: Any, value: Any) -> None:
+    """Note an id, unless there are too many already."""
     if len(table) < MOST or key in table:
         table[key] = value

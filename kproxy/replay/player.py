@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from kproxy.errors import DecodeError, EncodeError, UpstreamError
 from kproxy.protocol import ApiKey, response_message
 from kproxy.protocol.structs import struct_types
+from kproxy.replay.answered_ids import learn_ids
 from kproxy.replay.comparing import NOT_READY, Comparison, compare, error_codes_of
 from kproxy.replay.fetch_sessions import FetchSessions
 from kproxy.replay.fetched import Fetched
@@ -276,7 +277,7 @@ class Player:
             name_topics(old, self.plan.recording.names)
             name_topics(answer, self._names())
         place = self.identities.place(request, Place())
-        self.identities.learn(message.name, old, answer, place)
+        learn_ids(self.identities, message.name, old, answer, place)
         if recorded.api_key == ApiKey.FETCH:
             self._sessions_of(recorded).learn(request, old, answer)
             found = self._fetched.add(recorded.connection, old, answer)

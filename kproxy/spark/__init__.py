@@ -1,6 +1,8 @@
 """Spark: captures and decoded logs to tables on many machines. The same rows as ``kproxy decode --format parquet``.
 
     source.py       spark.read.format("kproxy"): one table of files, one file (or a share of its connections) a partition
+                    (partitions.py: its options, a partition's rows; folder_reader.py: new files; schemas.py: Spark's types)
+    stream.py       files that appear in a folder, ingested
     ingest.py       files to Parquet, by cluster and day; what is there already is not read again
     catalog.py      the output directory: which file is in it, whole or not at all; the quarantine
     divided.py      one large capture on all executors: the stages below
@@ -98,6 +100,6 @@ of its size.
 To add
     a table         nothing here: kproxy.output.tables makes the rows. If it has no column of TIMES (parts.py), its rows go by
                     the day of their exchange
-    an option       Options in whole.py, Settings.read in source.py, kproxy/cli/spark.py
+    an option       Options in whole.py, Settings.read in partitions.py, kproxy/cli/spark.py
     an input        kproxy.pipeline.decoded_log.open_stream
 """

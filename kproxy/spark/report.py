@@ -23,7 +23,8 @@ from kproxy.analyses.report.verdicts import Answer, Report, Summary, place, verd
 from kproxy.errors import UsageError
 from kproxy.output.tables import TABLES, Table
 from kproxy.protocol.error_codes import error_name
-from kproxy.spark.source import FORMAT, contract, register, spark_schema
+from kproxy.spark.schemas import contract, spark_schema
+from kproxy.spark.source import FORMAT, register
 
 if TYPE_CHECKING:
     import pyarrow

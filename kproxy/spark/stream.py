@@ -1,142 +1,24 @@
-"""``spark.readStream.format("kproxy")``: the files that appear in a folder, each once; ``follow`` reads them into tables.
-
-The offset of a stream has the paths that were read. A batch is what is in its end and not in its start, so that it is the same
-files whenever Spark asks again: with a checkpoint each comes exactly once into a sink that takes a batch once (Parquet, Delta, or
-``follow``). A path is forgotten when its file is gone: where old parts are removed, the offset stays short.
+"""``follow``: the files that appear in a folder become rows of tables (folder_reader.py says which are taken, and when).
 
 ``follow`` reads a file again that has grown since, and puts its rows in place of those it had: its offset (of the table
 ``files``) names files with their sizes and times. Rows that a sink has taken cannot be taken back: for it a file comes once.
-
-A file is taken once it is complete. Of rotated logs and captures the name tells: ``kafka.000007.jsonl`` is, ``kafka.jsonl``
-beside such parts is not. Any other file must not have changed for *settled* seconds: put files into place by renaming them, or
-give a pattern that only complete ones have (``kafka.*.jsonl*``).
 """
 
 import json
-import re
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.types import StructType
-
-from kproxy.errors import UsageError
-from kproxy.spark.files import InputFile, find_files, is_remote
+from kproxy.spark.files import is_remote
 from kproxy.spark.ingest import Output, ingest
-from kproxy.spark.source import FILES, FORMAT, FilePartition, Settings, read_partition, register
+from kproxy.spark.schemas import FILES
+from kproxy.spark.source import FORMAT, register
 from kproxy.spark.targets import Report
-from kproxy.spark.whole import Share
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
-
-NUMBERED = re.compile(r"(.+)\.\d{6}((?:\.[A-Za-z0-9]+)+)")
-PACKED = re.compile(r"\.(gz|zst)$")
-MARKED = "\0"  # no path has it
-Files = Sequence[InputFile]
-
-
-class FolderReader(DataSourceStreamReader):
-    """The files of a folder or pattern as a stream of rows of one table.
-
-    Args:
-        settings: the options; ``maxFilesPerTrigger`` bounds a batch.
-        schema: of the rows.
-    """
-
-    def __init__(self, settings: Settings, schema: StructType) -> None:
-        self._settings = settings
-        self._schema = schema
-        self._mark = mark if settings.table == FILES else path_of
-        self._taken: set[str] = set()  # for Spark before 4.2, which does not tell the start
-
-    def initialOffset(self) -> dict[str, Any]:
-        """See DataSourceStreamReader."""
-        return offset([])
-
-    def latestOffset(self, start: Any = None, limit: Any = None) -> dict[str, Any]:
-        """See DataSourceStreamReader. Waits until files that are new have settled, or changed again."""
-        taken = self._taken if start is None else set(marks_of(start))
-        there = _find(self._settings.paths)
-        if any(_is_young(file, self._settings.settled) for file in there if self._mark(file) not in taken):
-            time.sleep(self._settings.settled)
-            there = _find(self._settings.paths)
-        fresh = [file for file in complete(there, self._settings.settled) if self._mark(file) not in taken]
-        fresh.sort(key=lambda file: (file.modified_ns, file.path))
-        if fresh:
-            gone = taken - {self._mark(file) for file in there}
-            taken = (taken - gone) | {self._mark(file) for file in fresh[: self._settings.most_files]}
-        self._taken = taken
-        return offset(taken)
-
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """See DataSourceStreamReader."""
-        before = set(marks_of(start))
-        self._taken |= set(marks_of(end))
-        fresh = [InputFile(each.rpartition(MARKED)[2], 0, 0) for each in marks_of(end) if each not in before]
-        return [FilePartition(file, Share(number, self._settings.shares)) for file in fresh for number in self._shares]
-
-    @property
-    def _shares(self) -> range:
-        return range(1 if self._settings.table == FILES else self._settings.shares)
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """See DataSourceStreamReader."""
-        assert isinstance(partition, FilePartition)
-        return read_partition(self._settings, self._schema, partition)
-
-
-def path_of(file: InputFile) -> str:
-    """What stands for a file in the offset of a stream of rows: it comes once, whatever becomes of it."""
-    return file.path
-
-
-def mark(file: InputFile) -> str:
-    """What stands for a file in the offset of ``follow``: another, once it has changed."""
-    return f"{file.identity}{MARKED}{file.path}"
-
-
-def offset(marks: Iterable[str]) -> dict[str, Any]:
-    """An offset of these files; its values must be plain."""
-    return {FILES: json.dumps(sorted(marks))}
-
-
-def marks_of(given: dict[str, Any]) -> list[str]:
-    """The files of an offset."""
-    return list(json.loads(given[FILES]))
-
-
-def complete(files: Files, settled: float) -> list[InputFile]:
-    """Those that nothing is added to any more."""
-    rotated = {_written_as(file) for file in files} - {None}
-    return [
-        file
-        for file in files
-        if _written_as(file) is not None or (file.path not in rotated and not _is_young(file, settled))
-    ]
-
-
-def _written_as(file: InputFile) -> str | None:
-    """The path that a rotated part had while it was written; None for any other file."""
-    found = NUMBERED.fullmatch(file.path)
-    return None if found is None else found[1] + PACKED.sub("", found[2])
-
-
-def _is_young(file: InputFile, settled: float) -> bool:
-    return _written_as(file) is None and file.modified_ns > (time.time() - settled) * 1_000_000_000
-
-
-def _find(names: Iterable[str]) -> list[InputFile]:
-    """The files that are there now; none yet is no mistake."""
-    try:
-        return find_files(names)
-    except UsageError:
-        return []
 
 
 def follow(

@@ -28,7 +28,7 @@ from kproxy.output.tables import Table
 from kproxy.spark.chunks import Chunk
 from kproxy.spark.folders import Folder
 from kproxy.spark.parts import PartFile
-from kproxy.spark.source import spark_schema
+from kproxy.spark.schemas import spark_schema
 
 if TYPE_CHECKING:
     from pyspark import RDD

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 import pyarrow.parquet as pq
 import pytest
 
-from kproxy.errors import UsageError
 from kproxy.output.tables import TABLES
-from kproxy.spark.source import Settings, contract, register, spark_schema
+from kproxy.spark.source import register
 from tests.support.split_captures import decoded
 from tests.support.tables import decode
 from tests.support.traffic import CAPTURES
@@ -60,28 +59,3 @@ def test_bodies_and_conditions(spark: "SparkSession", tmp_path: Path) -> None:
     assert len(rows) == len(expected["exchanges"]) > 0
     assert all('"transactionalId":"tx-1"' in row["request_json"] for row in rows)
     assert {row["request_at"].astimezone(UTC).date().isoformat() for row in rows} == {"2026-11-21"}
-
-
-def test_types_are_sparks() -> None:
-    types = {field.name: field.dataType.simpleString() for field in spark_schema(contract("record_batches")).fields}
-    assert types["at"] == types["max_timestamp"] == "timestamp"
-    assert types["topic"] == "string"
-    assert types["is_control"] == "boolean"
-    assert spark_schema(contract("records"))["headers"].dataType.simpleString().startswith("array<struct<key:binary")
-
-
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
-        ({"path": "a", "table": "exchange"}, "there is no table 'exchange'; the tables are connections,"),
-        ({"path": "a", "tabel": "x"}, "format kproxy has no option tabel"),
-        ({"path": "a", "mode": "fast"}, "mode is permissive or failfast, not fast"),
-        ({"path": "a", "partitions": "-1"}, "partitions is a number, not -1"),
-        ({"path": "a", "bodies": "yes"}, "bodies is true or false, not yes"),
-        ({"table": "exchanges"}, "needs a path"),
-    ],
-)
-def test_wrong_options_are_named(options: dict[str, str], sentence: str) -> None:
-    with pytest.raises(UsageError, match=sentence):
-        Settings.read(options)
-    assert Settings.read({"PATH": "a", "Table": "records"}).rows.records

@@ -1,16 +1,15 @@
-"""Files that appear in a folder: each exactly once, also over a restart; never one that is still being written."""
+"""Files that appear in a folder, read into tables: each exactly once, also over a restart."""
 
 import os
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from kproxy.spark.files import find_files
-from kproxy.spark.source import Settings, register, spark_schema
-from kproxy.spark.stream import FolderReader, complete, follow, marks_of, offset
+from kproxy.spark.source import register
+from kproxy.spark.stream import follow
 from kproxy.spark.targets import Report
+from tests.spark.appearing import OLD, put
 from tests.support.command import decode
 from tests.support.split_captures import rowset
 from tests.support.traffic import CAPTURES
@@ -19,57 +18,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.xdist_group("spark")
-OLD = time.time() - 1_000
-
-
-def put(folder: Path, name: str, capture: str) -> None:
-    folder.mkdir(exist_ok=True)
-    (folder / f".{name}").write_bytes((CAPTURES / capture).read_bytes())
-    (folder / f".{name}").rename(folder / name)
-    os.utime(folder / name, (OLD, OLD))
-
-
-def reader(folder: Path, **options: str) -> FolderReader:
-    settings = Settings.read({"path": str(folder), **options})
-    return FolderReader(settings, spark_schema(settings.contract))
-
-
-def names(given: dict[str, object]) -> list[str]:
-    return [Path(path).name for path in marks_of(given)]
-
-
-def test_a_batch_is_what_came_since(tmp_path: Path) -> None:
-    stream = reader(tmp_path / "in")
-    start = stream.latestOffset(stream.initialOffset(), None)
-    assert start == stream.initialOffset() == offset([])
-    put(tmp_path / "in", "a.pcap", "01-java-produce-consume-group.pcap")
-    first = stream.latestOffset(start, None)
-    put(tmp_path / "in", "b.pcap", "06-sasl-scram.pcap")
-    second = stream.latestOffset(first, None)
-    assert (names(first), names(second)) == (["a.pcap"], ["a.pcap", "b.pcap"])
-    found = [partition.file.name for partition in reader(tmp_path / "in").partitions(first, second)]  # type: ignore[attr-defined]
-    assert found == ["b.pcap"]
-    assert stream.latestOffset(second, None) == second
-
-
-def test_files_that_are_gone_are_forgotten_and_batches_bounded(tmp_path: Path) -> None:
-    stream = reader(tmp_path, maxFilesPerTrigger="2")
-    for number in range(5):
-        put(tmp_path, f"{number}.pcap", "06-sasl-scram.pcap")
-    first = stream.latestOffset(stream.initialOffset(), None)
-    assert names(first) == ["0.pcap", "1.pcap"]
-    (tmp_path / "0.pcap").unlink()
-    assert names(stream.latestOffset(first, None)) == ["1.pcap", "2.pcap", "3.pcap"]
-
-
-def test_the_part_that_is_being_written_is_not_taken(tmp_path: Path) -> None:
-    for name in ("kafka.jsonl", "kafka.000001.jsonl.gz", "kafka.000002.jsonl", "other.jsonl", "young.pcap"):
-        (tmp_path / name).touch()
-        if name not in ("young.pcap", "kafka.000002.jsonl"):
-            os.utime(tmp_path / name, (OLD, OLD))
-    found = [file.name for file in complete(find_files([str(tmp_path)]), 60)]
-    assert found == ["kafka.000001.jsonl.gz", "kafka.000002.jsonl", "other.jsonl"]
-    assert "young.pcap" in [file.name for file in complete(find_files([str(tmp_path)]), 0)]
 
 
 def test_rows_come_exactly_once_into_parquet(spark: "SparkSession", tmp_path: Path) -> None:
@@ -90,21 +38,6 @@ def test_rows_come_exactly_once_into_parquet(spark: "SparkSession", tmp_path: Pa
         assert query.exception() is None
         counts.append(spark.read.parquet(str(out)).count())
     assert counts == [23, 23 + 41, 23 + 41]  # exchanges of the captures, as their manifests count them
-
-
-def test_a_file_that_grows_comes_once_as_rows_and_again_to_be_ingested(tmp_path: Path) -> None:
-    put(tmp_path / "in", "a.pcap", "06-sasl-scram.pcap")
-    for table, again in (("exchanges", 0), ("files", 1)):
-        stream = reader(tmp_path / "in", table=table)
-        first = stream.latestOffset(stream.initialOffset(), None)
-        assert stream.latestOffset(first, None) == first
-        with (tmp_path / "in" / "a.pcap").open("ab") as file:
-            file.write(bytes(16))
-        os.utime(tmp_path / "in" / "a.pcap", (OLD, OLD))
-        second = stream.latestOffset(first, None)
-        found = [partition.file.name for partition in stream.partitions(first, second)]  # type: ignore[attr-defined]
-        assert found == ["a.pcap"] * again
-        assert len(marks_of(second)) == 1
 
 
 def test_a_followed_folder_becomes_tables(spark: "SparkSession", tmp_path: Path) -> None:

@@ -1,0 +1,68 @@
+"""Which files of a folder a batch has; never one that is still being written."""
+
+import os
+from pathlib import Path
+
+from kproxy.spark.files import find_files
+from kproxy.spark.folder_reader import FolderReader, complete, marks_of, offset
+from kproxy.spark.partitions import Settings
+from kproxy.spark.schemas import spark_schema
+from tests.spark.appearing import OLD, put
+
+
+def reader(folder: Path, **options: str) -> FolderReader:
+    settings = Settings.read({"path": str(folder), **options})
+    return FolderReader(settings, spark_schema(settings.contract))
+
+
+def names(given: dict[str, object]) -> list[str]:
+    return [Path(path).name for path in marks_of(given)]
+
+
+def test_a_batch_is_what_came_since(tmp_path: Path) -> None:
+    stream = reader(tmp_path / "in")
+    start = stream.latestOffset(stream.initialOffset(), None)
+    assert start == stream.initialOffset() == offset([])
+    put(tmp_path / "in", "a.pcap", "01-java-produce-consume-group.pcap")
+    first = stream.latestOffset(start, None)
+    put(tmp_path / "in", "b.pcap", "06-sasl-scram.pcap")
+    second = stream.latestOffset(first, None)
+    assert (names(first), names(second)) == (["a.pcap"], ["a.pcap", "b.pcap"])
+    found = [partition.file.name for partition in reader(tmp_path / "in").partitions(first, second)]  # type: ignore[attr-defined]
+    assert found == ["b.pcap"]
+    assert stream.latestOffset(second, None) == second
+
+
+def test_files_that_are_gone_are_forgotten_and_batches_bounded(tmp_path: Path) -> None:
+    stream = reader(tmp_path, maxFilesPerTrigger="2")
+    for number in range(5):
+        put(tmp_path, f"{number}.pcap", "06-sasl-scram.pcap")
+    first = stream.latestOffset(stream.initialOffset(), None)
+    assert names(first) == ["0.pcap", "1.pcap"]
+    (tmp_path / "0.pcap").unlink()
+    assert names(stream.latestOffset(first, None)) == ["1.pcap", "2.pcap", "3.pcap"]
+
+
+def test_the_part_that_is_being_written_is_not_taken(tmp_path: Path) -> None:
+    for name in ("kafka.jsonl", "kafka.000001.jsonl.gz", "kafka.000002.jsonl", "other.jsonl", "young.pcap"):
+        (tmp_path / name).touch()
+        if name not in ("young.pcap", "kafka.000002.jsonl"):
+            os.utime(tmp_path / name, (OLD, OLD))
+    found = [file.name for file in complete(find_files([str(tmp_path)]), 60)]
+    assert found == ["kafka.000001.jsonl.gz", "kafka.000002.jsonl", "other.jsonl"]
+    assert "young.pcap" in [file.name for file in complete(find_files([str(tmp_path)]), 0)]
+
+
+def test_a_file_that_grows_comes_once_as_rows_and_again_to_be_ingested(tmp_path: Path) -> None:
+    put(tmp_path / "in", "a.pcap", "06-sasl-scram.pcap")
+    for table, again in (("exchanges", 0), ("files", 1)):
+        stream = reader(tmp_path / "in", table=table)
+        first = stream.latestOffset(stream.initialOffset(), None)
+        assert stream.latestOffset(first, None) == first
+        with (tmp_path / "in" / "a.pcap").open("ab") as file:
+            file.write(bytes(16))
+        os.utime(tmp_path / "in" / "a.pcap", (OLD, OLD))
+        second = stream.latestOffset(first, None)
+        found = [partition.file.name for partition in stream.partitions(first, second)]  # type: ignore[attr-defined]
+        assert found == ["a.pcap"] * again
+        assert len(marks_of(second)) == 1
