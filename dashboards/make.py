@@ -171,7 +171,12 @@ OVERVIEW = Page(
                     "Bytes by topic",
                     "Record bytes produced and fetched, the ten largest topics.",
                     "Bps",
-                    (Query(most(total("kproxy_topic_bytes_total", "topic, operation")), "{{topic}} {{operation}}"),),
+                    (
+                        Query(
+                            most(total("kproxy_topic_bytes_total", "cluster, topic, operation")),
+                            "{{topic}} {{operation}} ({{cluster}})",
+                        ),
+                    ),
                 ),
                 Panel(
                     "Errors by API",
@@ -261,31 +266,56 @@ CLIENTS = Page(
                     "Requests by client id",
                     "The ten that send most.",
                     "reqps",
-                    (Query(most(total("kproxy_client_requests_total", "client_id")), "{{client_id}}"),),
+                    (
+                        Query(
+                            most(total("kproxy_client_requests_total", "cluster, client_id")),
+                            "{{client_id}} ({{cluster}})",
+                        ),
+                    ),
                 ),
                 Panel(
                     "Bytes sent by client id",
                     "Requests, the ten largest.",
                     "Bps",
-                    (Query(most(total("kproxy_client_request_bytes_total", "client_id")), "{{client_id}}"),),
+                    (
+                        Query(
+                            most(total("kproxy_client_request_bytes_total", "cluster, client_id")),
+                            "{{client_id}} ({{cluster}})",
+                        ),
+                    ),
                 ),
                 Panel(
                     "Bytes received by client id",
                     "Responses, the ten largest.",
                     "Bps",
-                    (Query(most(total("kproxy_client_response_bytes_total", "client_id")), "{{client_id}}"),),
+                    (
+                        Query(
+                            most(total("kproxy_client_response_bytes_total", "cluster, client_id")),
+                            "{{client_id}} ({{cluster}})",
+                        ),
+                    ),
                 ),
                 Panel(
                     "Errors by client id",
                     "Responses with an error code.",
                     "reqps",
-                    (Query(most(total("kproxy_client_errors_total", "client_id")), "{{client_id}}"),),
+                    (
+                        Query(
+                            most(total("kproxy_client_errors_total", "cluster, client_id")),
+                            "{{client_id}} ({{cluster}})",
+                        ),
+                    ),
                 ),
                 Panel(
                     "Throttling by client id",
                     "Seconds a second that brokers tell a client to wait: above 1, it could not send as it wants.",
                     "short",
-                    (Query(most(total("kproxy_client_throttle_seconds_total", "client_id")), "{{client_id}}"),),
+                    (
+                        Query(
+                            most(total("kproxy_client_throttle_seconds_total", "cluster, client_id")),
+                            "{{client_id}} ({{cluster}})",
+                        ),
+                    ),
                 ),
                 Panel(
                     "Logins",
@@ -506,19 +536,24 @@ GROUPS = Page(
                     "Rebalances",
                     "In five minutes.",
                     "short",
-                    (Query(most(f"sum by (group) (increase({chosen('kproxy_rebalances_total')}[5m]))"), "{{group}}"),),
+                    (
+                        Query(
+                            most(f"sum by (cluster, group) (increase({chosen('kproxy_rebalances_total')}[5m]))"),
+                            "{{group}} ({{cluster}})",
+                        ),
+                    ),
                 ),
                 Panel(
                     "Requests of members",
                     "Heartbeats, joins and commits per second.",
                     "reqps",
-                    (Query(most(total("kproxy_group_requests_total", "group")), "{{group}}"),),
+                    (Query(most(total("kproxy_group_requests_total", "cluster, group")), "{{group}} ({{cluster}})"),),
                 ),
                 Panel(
                     "Errors",
                     "Their answers with an error code.",
                     "reqps",
-                    (Query(most(total("kproxy_group_errors_total", "group")), "{{group}}"),),
+                    (Query(most(total("kproxy_group_errors_total", "cluster, group")), "{{group}} ({{cluster}})"),),
                 ),
             ),
         ),
@@ -529,14 +564,24 @@ GROUPS = Page(
                     "Produced",
                     "Record bytes, the ten largest topics.",
                     "Bps",
-                    (Query(most(total("kproxy_topic_bytes_total", "topic", 'operation="produce"')), "{{topic}}"),),
+                    (
+                        Query(
+                            most(total("kproxy_topic_bytes_total", "cluster, topic", 'operation="produce"')),
+                            "{{topic}} ({{cluster}})",
+                        ),
+                    ),
                     width=12,
                 ),
                 Panel(
                     "Fetched",
                     "Record bytes, the ten largest topics.",
                     "Bps",
-                    (Query(most(total("kproxy_topic_bytes_total", "topic", 'operation="fetch"')), "{{topic}}"),),
+                    (
+                        Query(
+                            most(total("kproxy_topic_bytes_total", "cluster, topic", 'operation="fetch"')),
+                            "{{topic}} ({{cluster}})",
+                        ),
+                    ),
                     width=12,
                 ),
             ),

@@ -17,6 +17,7 @@
     by client id    kproxy_client_*          by topic    kproxy_topic_*
     by group        kproxy_group_*, kproxy_rebalances; lag as seen here: kproxy_group_lag_records, kproxy_group_lag_max_records
     by software     kproxy_software_*: who still uses old versions
+                    All of these have the label cluster, the virtual cluster: a topic of the same name in another is another topic
 
 Labels are bounded: APIs, versions and causes by what kproxy knows (``other`` for the rest), names from traffic by the analyzer
 (``__other__``). Series by names that peers invent begin at 0, and end when they are idle or others send more: what is right is
@@ -49,7 +50,10 @@ class Description:
 
 
 API: Final = ("api", "api_version")
-SOFTWARE: Final = ("software_name", "software_version")
+CLIENT: Final = ("cluster", "client_id")
+SOFTWARE: Final = ("cluster", "software_name", "software_version")
+TOPIC: Final = ("cluster", "topic", "operation")
+GROUP: Final = ("cluster", "group")
 
 DESCRIPTIONS: Final[tuple[Description, ...]] = (
     Description("kproxy_build", "info", "The version of kproxy."),
@@ -281,15 +285,15 @@ DESCRIPTIONS: Final[tuple[Description, ...]] = (
         "not_completed (the connection ended before).",
         ("mechanism", "result"),
     ),
-    Description("kproxy_client_requests", "counter", "Requests analyzed, by client id.", ("client_id",)),
-    Description("kproxy_client_request_bytes", "counter", "Bytes of these requests.", ("client_id",)),
-    Description("kproxy_client_response_bytes", "counter", "Bytes of their responses.", ("client_id",)),
-    Description("kproxy_client_errors", "counter", "Responses with an error code, by client id.", ("client_id",)),
+    Description("kproxy_client_requests", "counter", "Requests analyzed, by client id.", CLIENT),
+    Description("kproxy_client_request_bytes", "counter", "Bytes of these requests.", CLIENT),
+    Description("kproxy_client_response_bytes", "counter", "Bytes of their responses.", CLIENT),
+    Description("kproxy_client_errors", "counter", "Responses with an error code, by client id.", CLIENT),
     Description(
         "kproxy_client_throttle_seconds",
         "counter",
         "How long brokers told the client to wait (throttle_time_ms), by client id.",
-        ("client_id",),
+        CLIENT,
         scale=1 / MILLISECONDS,
     ),
     Description(
@@ -305,31 +309,29 @@ DESCRIPTIONS: Final[tuple[Description, ...]] = (
         "kproxy_topic_requests",
         "counter",
         "Requests that brought records, by topic and by produce or fetch.",
-        ("topic", "operation"),
+        TOPIC,
     ),
-    Description(
-        "kproxy_topic_bytes", "counter", "Bytes of records, by topic and by produce or fetch.", ("topic", "operation")
-    ),
-    Description("kproxy_group_requests", "counter", "Requests of members and of commits, by group.", ("group",)),
-    Description("kproxy_group_errors", "counter", "Their responses with an error code.", ("group",)),
+    Description("kproxy_topic_bytes", "counter", "Bytes of records, by topic and by produce or fetch.", TOPIC),
+    Description("kproxy_group_requests", "counter", "Requests of members and of commits, by group.", GROUP),
+    Description("kproxy_group_errors", "counter", "Their responses with an error code.", GROUP),
     Description(
         "kproxy_rebalances",
         "counter",
         "Rebalances of groups: generations of classic groups, epochs of members of the others.",
-        ("group",),
+        GROUP,
     ),
     Description(
         "kproxy_group_lag_records",
         "gauge",
         "Lag of a group as seen here: records between its last commit and the end of the partition, summed over the partitions "
         "of which kproxy has seen both. Where the end was last seen in a Produce response it may be too low by a batch.",
-        ("cluster", "group"),
+        GROUP,
     ),
     Description(
         "kproxy_group_lag_max_records",
         "gauge",
         "Largest lag of a partition of a group, as seen here.",
-        ("cluster", "group"),
+        GROUP,
     ),
     Description("kproxy_analysis_gaps", "counter", "Times that bytes were missing in a connection's analysis."),
     Description("kproxy_analysis_lost_bytes", "counter", "Bytes missing in the analysis."),

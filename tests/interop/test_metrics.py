@@ -32,6 +32,7 @@ from tests.support.kafka.wire import Wire
 
 pytestmark = pytest.mark.parametrize("single", [NEWEST], indirect=True)
 COUNT = 500
+NAMED = "kproxy_client_requests_total"
 
 
 @pytest.fixture
@@ -106,9 +107,38 @@ def test_throttling_is_what_librdkafka_was_told(entrance: Entrance, topic_name: 
     assert waits
     name = "kproxy_client_throttle_seconds_total"
     eventually(
-        lambda: samples(entrance).get((name, client_id), 0.0) == pytest.approx(sum(waits)),
+        lambda: samples(entrance).get((name, client_id, "default"), 0.0) == pytest.approx(sum(waits)),
         what=f"throttling of {sum(waits)} s",
     )
+
+
+def test_topics_that_begin_alike_are_counted_each_and_in_each_cluster(
+    single: Cluster, tmp_path: Path, topic_name: str
+) -> None:
+    """Names of 249 characters, as long as Kafka allows; the numbers are those of the records produced."""
+    names = [topic_name.ljust(248, "-") + end for end in "ab"]
+    for name in names:
+        single.topic(name)
+    clusters = [virtual_cluster(single.bootstrap("PLAIN"), name=name) for name in ("one", "other")]
+    proxy = Proxy(tmp_path / "proxy", clusters).start().analyzing()
+    sent = {("one", names[0]): 100, ("one", names[1]): 2_000, ("other", names[0]): 30_000}
+    try:
+        for (cluster, topic), size in sent.items():
+            bootstrap = proxy.bootstrap(("one", "other").index(cluster))
+            producer = Producer({"bootstrap.servers": bootstrap, "client.id": topic})
+            producer.produce(topic, bytes(size))
+            assert producer.flush(30) == 0
+
+        def counted() -> dict[tuple[str, str], float]:
+            found = samples(Entrance(single, proxy.bootstrap(), PLAINTEXT, proxy)).items()
+            return {(key[1], key[3]): value for key, value in found if key[0] == "kproxy_topic_bytes_total"}
+
+        eventually(lambda: counted().keys() == sent.keys(), what="all three are counted")
+        assert all(0 <= counted()[key] - size < 100 for key, size in sent.items())  # a batch's header beside the value
+        clients = {key[1:] for key in samples(Entrance(single, proxy.bootstrap(), PLAINTEXT, proxy)) if key[0] == NAMED}
+        assert {(topic, cluster) for cluster, topic in sent} <= clients
+    finally:
+        proxy.close()
 
 
 def set_quota(cluster: Cluster, client_id: str, bytes_a_second: float) -> None:

@@ -42,10 +42,10 @@ SAID = {
     "spans": {"exported": 5, "dropped": 6, "failed": 7},
 }
 SERIES = {
-    "clients": [(("c",), [1, 2, 3, 4, 5]), (("__other__",), [10, 20, 30, 40, 50])],
-    "software": [(("apache-kafka-java", "3.9.0"), [7, 1])],
-    "topics": [(('odd"topic\n\\', "produce"), [5, 1000])],
-    "groups": [(("group",), [8, 1, 2])],
+    "clients": [(("default", "c"), [1, 2, 3, 4, 5]), (("__other__", "__other__"), [10, 20, 30, 40, 50])],
+    "software": [(("default", "apache-kafka-java", "3.9.0"), [7, 1])],
+    "topics": [(("default", 'odd"topic\n\\', "produce"), [5, 1000])],
+    "groups": [(("default", "group"), [8, 1, 2])],
     "lag": [(("default", "group"), [12, 7])],
 }
 
@@ -155,13 +155,18 @@ def test_what_the_analyzer_says_is_there() -> None:
     found = samples(scraped(**everything()))
     assert found["kproxy_response_errors_total{api=Metadata,error=LEADER_NOT_AVAILABLE}"] == 3
     assert found["kproxy_response_errors_total{api=__other__,error=__other__}"] == 4
-    assert found['kproxy_topic_bytes_total{operation=produce,topic=odd"topic\n\\}'] == 1000
-    assert found["kproxy_client_errors_total{client_id=__other__}"] == 40
-    assert found["kproxy_software_connections_total{software_name=apache-kafka-java,software_version=3.9.0}"] == 1
+    assert found['kproxy_topic_bytes_total{cluster=default,operation=produce,topic=odd"topic\n\\}'] == 1000
+    assert found["kproxy_client_errors_total{client_id=__other__,cluster=__other__}"] == 40
+    assert (
+        found[
+            "kproxy_software_connections_total{cluster=default,software_name=apache-kafka-java,software_version=3.9.0}"
+        ]
+        == 1
+    )
     assert found["kproxy_undecoded_exchanges_total{api=Fetch}"] == 2
     assert found["kproxy_throttled_responses_total{api=Fetch}"] == 2
     assert found["kproxy_throttle_seconds_total{api=Fetch}"] == 2.5
-    assert found["kproxy_client_throttle_seconds_total{client_id=__other__}"] == 0.05
+    assert found["kproxy_client_throttle_seconds_total{client_id=__other__,cluster=__other__}"] == 0.05
     assert found["kproxy_sasl_logins_total{mechanism=SCRAM-SHA-256,result=failed}"] == 4
     assert found["kproxy_group_lag_records{cluster=default,group=group}"] == 12
     assert found["kproxy_group_lag_max_records{cluster=default,group=group}"] == 7
@@ -174,9 +179,9 @@ def test_what_the_analyzer_says_is_there() -> None:
 
 
 def test_one_line_a_sample_whatever_the_names_are() -> None:
-    lines = scraped(series={"groups": [(('a"\n\\\u2028b',), [1, 0, 1])]}).split("\n")
+    lines = scraped(series={"groups": [(("one", 'a"\n\\\u2028b'), [1, 0, 1])]}).split("\n")
     assert [line for line in lines if line.startswith("kproxy_rebal")] == [
-        'kproxy_rebalances_total{group="a\\"\\n\\\\\u2028b"} 1.0'
+        'kproxy_rebalances_total{cluster="one",group="a\\"\\n\\\\\u2028b"} 1.0'
     ]
 
 

@@ -54,12 +54,16 @@ class Topic(msgspec.Struct):
     partitionData: list[Partition] = msgspec.field(default_factory=list)
     partitionResponses: list[Partition] = msgspec.field(default_factory=list)
 
-    def label(self, names: Mapping[str, str]) -> str:
-        """Its name, or its id where the name is not known; printable."""
+    def name_or_id(self, names: Mapping[str, str]) -> str:
+        """Its name, or its id where the name is not known, as the message has it."""
         name = self.name or self.topic or self.topicName
         if name is None and self.topicId is not None and self.topicId != ZERO_UUID:
             name = names.get(self.topicId, self.topicId)
-        return word(name or "", 48)
+        return name or ""
+
+    def label(self, names: Mapping[str, str]) -> str:
+        """Its name, or its id where the name is not known; printable."""
+        return word(self.name_or_id(names), 48)
 
     def all_partitions(self) -> list[Partition]:
         """Its partitions, whatever this API calls them."""

@@ -6,14 +6,13 @@ import re
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable
 from functools import cache
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
 from kproxy.errors import DecodeError
 from kproxy.output.bodies import NONZERO_ERROR, Bodies, count_errors
 from kproxy.output.completeness import read_beginning
-from kproxy.output.escaping import printable, well_formed, word
 from kproxy.output.text.body_fields import FetchResponse, Group, ProduceRequest
 from kproxy.output.text.body_fields import Topic as TopicFields
 from kproxy.pipeline.output import End, Observer, Source
@@ -23,18 +22,19 @@ from kproxy.protocol.facts import facts
 from kproxy.proxy.analyzer.bounded_counter import BoundedCounter
 from kproxy.proxy.analyzer.lag import GroupLag
 from kproxy.proxy.analyzer.logins import SASL_APIS, Logins
-from kproxy.proxy.analyzer.series import LONGEST_NAME, OTHER, Labels, Series, one_label
+from kproxy.proxy.analyzer.series import OTHER, Series
 from kproxy.proxy.messages import AnalyzerCounts, AnalyzerSeries
 from kproxy.session import BadFrame, Event, Exchange, Frame, Gap, NotKafka, SaslToken
 
 MOST_GROUPS = 10_000
 MOST_CLIENTS = 1_000  # whose numbers wait to be added to their series
 MOST_NAMED = 100  # groups of one request that are counted
-LONGEST_SOFTWARE = 40  # characters of a name, and of a version
 LARGEST_COUNTED = 4 * 1024 * 1024  # bytes of JSON that topics are looked up in
 THROTTLED = re.compile(rb'"throttleTimeMs":([1-9][0-9]{0,9})')
 
-Client: TypeAlias = tuple[str | None, str | None, str | None]  # client id, name and version of its software
+Client: TypeAlias = tuple[
+    str, str | None, str | None, str | None
+]  # cluster, client id, name and version of its software
 
 _produce = msgspec.json.Decoder(ProduceRequest)
 _fetch = msgspec.json.Decoder(FetchResponse)
@@ -83,18 +83,6 @@ _group_request = msgspec.json.Decoder(GroupRequest)
 _group_response = msgspec.json.Decoder(GroupResponse)
 
 
-def _software_labels(software: tuple[str | None, ...]) -> Labels:
-    return tuple(well_formed(printable(text, LONGEST_SOFTWARE)) if text else "" for text in software)
-
-
-def _group_label(group: str | None) -> Labels:
-    return (well_formed(word(group or "", LONGEST_NAME)),)
-
-
-def _topic_labels(topic: tuple[str | None, ...]) -> Labels:
-    return tuple(well_formed(text or "") for text in topic)  # Topic.label has escaped and cut it
-
-
 class AnalysisCounts(Observer):
     """Counts events."""
 
@@ -110,12 +98,11 @@ class AnalysisCounts(Observer):
         self.throttled = BoundedCounter()
         self.throttle_ms = BoundedCounter()
         self.logins = Logins()
-        self.clients = Series(
-            5, one_label
-        )  # requests, their bytes, bytes of responses, responses with an error, throttled ms
-        self.software = Series(2, _software_labels, labels=2)  # requests, connections
-        self.topics = Series(2, _topic_labels, labels=2)  # requests, bytes of records
-        self.groups = Series(3, _group_label)  # requests, responses with an error, rebalances
+        # By cluster and client id: requests, their bytes, bytes of responses, responses with an error, throttled ms
+        self.clients = Series(5, labels=2)
+        self.software = Series(2, labels=3)  # by cluster, name and version: requests, connections
+        self.topics = Series(2, labels=3)  # by cluster, topic and operation: requests, bytes of records
+        self.groups = Series(3, labels=2)  # by cluster and group: requests, responses with an error, rebalances
         self.lag = GroupLag()
         self._sent: dict[Client, list[int]] = {}  # for ``clients`` and ``software``: one look-up each exchange
         self._software_known: set[tuple[int, int]] = set()  # connections counted in ``software``: source, number
@@ -132,7 +119,7 @@ class AnalysisCounts(Observer):
             ApiKey.OFFSET_FETCH: self._count_commit,
             ApiKey.LIST_OFFSETS: self._count_ends,
         }
-        self._series: dict[str, Series[Any]] = {
+        self._series: dict[str, Series] = {
             "clients": self.clients,
             "software": self.software,
             "topics": self.topics,
@@ -150,7 +137,7 @@ class AnalysisCounts(Observer):
         asked, answered = event.request, event.response
         self.frames += (asked is not None) + (answered is not None)
         peer = event.connection
-        key = event.client_id, peer.client_software_name, peer.client_software_version
+        key = peer.cluster, event.client_id, peer.client_software_name, peer.client_software_version
         sent = self._sent.get(key)
         if sent is None:
             sent = self._begin_client(key)
@@ -224,9 +211,9 @@ class AnalysisCounts(Observer):
     def _count_clients(self) -> None:
         """Add what was counted since the last time by client and software to their series."""
         sent, self._sent = self._sent, {}
-        for (client_id, *software), numbers in sent.items():
-            self.clients.add(client_id, *numbers)
-            self.software.add(tuple(software), numbers[0], 0)
+        for (cluster, client_id, *software), numbers in sent.items():
+            self.clients.add((cluster, client_id), *numbers)
+            self.software.add((cluster, *software), numbers[0], 0)
 
     def series(self) -> list[AnalyzerSeries]:
         """The numbers by names that peers invent, a message for each kind."""
@@ -274,10 +261,11 @@ class AnalysisCounts(Observer):
             self.lag.note_fetched(exchange, topics)
 
     def _count_sizes(self, direction: str, topics: Iterable[TopicFields], exchange: Exchange) -> None:
+        cluster, names = exchange.connection.cluster, exchange.topic_names
         for topic in topics:
             size = sum(partition.size for partition in topic.all_partitions())
             if size:
-                self.topics.add((topic.label(exchange.topic_names), direction), 1, size)
+                self.topics.add((cluster, topic.name_or_id(names), direction), 1, size)
 
     def _count_software(self, exchange: Exchange, request: bytes | None, response: bytes | None) -> None:
         """Count a connection by its software once: ApiVersions says it, and may come several times."""
@@ -285,13 +273,14 @@ class AnalysisCounts(Observer):
         connection = self._source, peer.number
         if peer.client_software_name is not None and connection not in self._software_known:
             self._software_known.add(connection)
-            self.software.add((peer.client_software_name, peer.client_software_version), 0, 1)
+            self.software.add((peer.cluster, peer.client_software_name, peer.client_software_version), 0, 1)
 
     def _count_group(self, exchange: Exchange, request: bytes | None, response: bytes | None) -> None:
         """Count what concerns a group."""
         failed = response is not None and NONZERO_ERROR.search(response) is not None
+        cluster = exchange.connection.cluster
         for group in _groups_of(exchange, request):
-            self.groups.add(group, 1, failed, self._is_rebalance(group, exchange, response))
+            self.groups.add((cluster, group), 1, failed, self._is_rebalance(group, exchange, response))
 
     def _count_commit(self, exchange: Exchange, request: bytes | None, response: bytes | None) -> None:
         """Count a request of a group that says up to where it has read."""

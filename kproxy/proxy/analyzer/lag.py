@@ -14,10 +14,9 @@ from heapq import nlargest
 
 import msgspec
 
-from kproxy.output.escaping import well_formed, word
 from kproxy.output.text.body_fields import Partition, Topic
 from kproxy.protocol import ApiKey
-from kproxy.proxy.analyzer.series import IDLE, LONGEST_NAME, MOST_SERIES, OTHER, Row
+from kproxy.proxy.analyzer.series import IDLE, MOST_SERIES, OTHER, Row, labels_of
 from kproxy.session import Exchange
 
 MOST_PARTITIONS = 50_000  # of which the end is remembered
@@ -160,8 +159,8 @@ class GroupLag:
                 lags.append((sum(behind), max(behind), key))
         kept = lags if len(lags) < self._most else nlargest(max(0, self._most - 1), lags)
         found: dict[tuple[str, ...], list[int]] = {}
-        for total, largest, (cluster, group) in kept:
-            _add(found, (cluster, well_formed(word(group, LONGEST_NAME))), total, largest)
+        for total, largest, key in kept:
+            _add(found, labels_of(key), total, largest)
         if len(kept) < len(lags):
             others = sum(total for total, *_ in lags) - sum(total for total, *_ in kept)
             _add(found, (OTHER, OTHER), others, _largest(lags, kept))

@@ -7,17 +7,20 @@
                 less than half as many of their own; few in each period, so that an attacker makes few new series
     ended       names that were idle for long leave their places
 
+A name is a label whole if it has at most LONGEST_NAME characters, and they do not take much room; else the label is its beginning
+and a digest of all of it, so that two names do not become one series as they begin alike.
+
 Numbers only grow while a name has its place. When it leaves, its numbers are gone: they are not added to OTHER, whose rate would
 be wrong. If it comes back it begins at 0, which Prometheus takes as the restart of a counter. Thus rates are right at every
 moment, and their sum over all names is that of the traffic; the sum of the numbers themselves is not.
 """
 
-from collections.abc import Callable
+from hashlib import blake2b
 from heapq import nlargest, nsmallest
 from operator import add
-from typing import Generic, TypeAlias, TypeVar
+from typing import TypeAlias
 
-from kproxy.output.escaping import printable, well_formed
+from kproxy.output.escaping import ELLIPSIS, printable, well_formed
 
 MOST_SERIES = 1_000  # OTHER included
 IDLE = 3_600.0  # seconds
@@ -26,16 +29,39 @@ PERIOD = 60.0  # seconds
 LEAST = 10  # shared requests in a period, for which a name gets a place
 EXCHANGED = 10  # one in so many places may be exchanged in each period
 CANDIDATES = 4_000
-LONGEST_NAME = 64  # characters
+LONGEST_NAME = 249  # characters: Topic.MAX_NAME_LENGTH
+MOST_BYTES = 300  # of a label as a JSON string: MOST_SERIES rows of three fit a line of the channel to the supervisor
+DIGEST_SIZE = 8  # bytes
 
-Key = TypeVar("Key", str | None, tuple[str | None, ...])
+Key: TypeAlias = tuple[str | None, ...]
 Labels: TypeAlias = tuple[str, ...]
 Row: TypeAlias = tuple[Labels, list[int]]
 
 
-def one_label(name: str | None) -> Labels:
+def label(name: str | None) -> str:
     """The label of a name: what a terminal would obey is escaped; "" if there is none."""
-    return (well_formed(printable(name, LONGEST_NAME)) if name else "",)
+    if not name:
+        return ""
+    if len(name) <= LONGEST_NAME and name.isascii() and name.isprintable() and '"' not in name and "\\" not in name:
+        return name
+    shown = well_formed(printable(name[:LONGEST_NAME], LONGEST_NAME))
+    if len(name) <= LONGEST_NAME and _json_size(shown) <= MOST_BYTES:
+        return shown
+    end = ELLIPSIS + blake2b(name.encode("utf-8", "surrogatepass"), digest_size=DIGEST_SIZE).hexdigest()
+    left = MOST_BYTES - len(end.encode())
+    if _json_size(shown) > left:
+        shown = shown.encode()[: left // 2].decode(errors="ignore")  # a byte takes two at most
+    return shown[: LONGEST_NAME - len(end)] + end
+
+
+def labels_of(key: Key) -> Labels:
+    """The labels of the names in a key."""
+    return tuple(map(label, key))
+
+
+def _json_size(text: str) -> int:
+    """Bytes of a text without control characters as a JSON string, without its quotes."""
+    return len(text.encode()) + text.count('"') + text.count("\\")
 
 
 class Kept:
@@ -61,12 +87,11 @@ class Kept:
         return self.numbers[0] - self.began
 
 
-class Series(Generic[Key]):
-    """Lists of *width* numbers by name."""
+class Series:
+    """Lists of *width* numbers by keys of as many names as there are *labels*."""
 
-    def __init__(self, width: int, labels_of: Callable[[Key], Labels], labels: int = 1) -> None:
+    def __init__(self, width: int, labels: int) -> None:
         self._width = width
-        self._labels_of: Callable[[Key], Labels] = labels_of
         self._other_labels = (OTHER,) * labels
         self._other = [0] * width
         self._kept: dict[Labels, Kept] = {}
@@ -83,10 +108,12 @@ class Series(Generic[Key]):
         found[:] = map(add, found, numbers)
 
     def _find(self, key: Key, requests: int) -> list[int]:
-        labels = self._labels_of(key)
+        labels = labels_of(key)
+        if OTHER in labels:  # it would be taken for all others
+            return self._other
         kept = self._kept.get(labels)
         if kept is None:
-            if labels == self._other_labels or len(self._kept) >= self._most - 1:
+            if len(self._kept) >= self._most - 1:
                 self._share(labels, requests)
                 return self._other
             kept = self._kept[labels] = Kept(self._width, self._now)
@@ -117,7 +144,6 @@ class Series(Generic[Key]):
 
     def _exchange(self) -> None:
         most = max(1, self._most // EXCHANGED)
-        self._shared.pop(self._other_labels, None)
         free = max(0, self._most - 1 - len(self._kept))
         heavy = nlargest(most, self._shared.items(), key=lambda item: item[1])
         light = [(labels, kept.in_period) for labels, kept in self._kept.items()] if heavy else []

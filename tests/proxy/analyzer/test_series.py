@@ -1,22 +1,36 @@
 """Numbers by a million names are a thousand series: those that send most, and one for all others."""
 
+import json
 from collections import Counter
 
-from kproxy.proxy.analyzer.series import EXCHANGED, IDLE, LEAST, MOST_SERIES, OTHER, PERIOD, Series, one_label
+import pytest
+
+from kproxy.proxy.analyzer.series import (
+    EXCHANGED,
+    IDLE,
+    LEAST,
+    LONGEST_NAME,
+    MOST_BYTES,
+    MOST_SERIES,
+    OTHER,
+    PERIOD,
+    Series,
+    label,
+)
 
 
-def clients(most: int = MOST_SERIES, idle: float = IDLE) -> Series[str | None]:
-    made: Series[str | None] = Series(2, one_label)
+def clients(most: int = MOST_SERIES, idle: float = IDLE) -> Series:
+    made: Series = Series(2, labels=2)
     made.limit(most, idle)
     return made
 
 
-def send(series: Series[str | None], name: str | None, times: int = 1) -> None:
-    series.add(name, times, times * 100)
+def send(series: Series, name: str | None, times: int = 1) -> None:
+    series.add(("one", name), times, times * 100)
 
 
-def requests(series: Series[str | None]) -> dict[str, int]:
-    rows = [(labels[0], numbers[0]) for labels, numbers in series.rows()]
+def requests(series: Series) -> dict[str, int]:
+    rows = [(labels[1], numbers[0]) for labels, numbers in series.rows()]
     assert len(dict(rows)) == len(rows)  # no series twice: Prometheus would refuse the whole scrape
     return dict(rows)
 
@@ -118,9 +132,33 @@ def test_hostile_names_are_escaped_and_never_a_series_twice() -> None:
         send(series, name)
     found = requests(series)
     assert all(name.isprintable() for name in found)
-    assert found["x" * 63 + "…"] == 2
+    longest = [name for name in found if name.startswith("xxx")]
+    assert [found[name] for name in longest] == [1, 1] and all(len(name) == LONGEST_NAME for name in longest)
     assert found["a\\n"] == 2  # a backslash and an n, or a newline
     assert (found[""], found[OTHER]) == (2, 1)
+
+
+@pytest.mark.parametrize("kind", ["x", "\u00e9", "\U0001f9ea", '"', "\\", "\0", "\n", "\u202e", "\udcff", "\U000e0001"])
+@pytest.mark.parametrize("size", [20, LONGEST_NAME - 1, LONGEST_NAME, 5_000])
+def test_names_that_begin_alike_are_series_of_their_own_and_no_label_is_large(kind: str, size: int) -> None:
+    names = [kind * size + end for end in ("", "a", "b")]
+    labels = [label(name) for name in names]
+    assert len(set(labels)) == len(names)
+    assert all(shown.isprintable() for shown in labels)
+    assert max(len(json.dumps(shown, ensure_ascii=False).encode()) for shown in labels) <= MOST_BYTES + len('""')
+
+
+def test_a_name_as_long_as_kafka_allows_is_a_label_whole() -> None:
+    name = "billing.invoices-v2_" * 12 + "123456789"
+    assert len(name) == 249 and label(name) == name
+    assert label("a name of two words") == "a name of two words"
+
+
+def test_a_name_in_two_clusters_is_two_series() -> None:
+    series = Series(1, labels=2)
+    for cluster, times in (("one", 2), ("other", 3)):
+        series.add((cluster, "orders"), times)
+    assert series.rows() == [(("one", "orders"), [2]), (("other", "orders"), [3])]
 
 
 def test_a_smaller_limit_ends_series() -> None:

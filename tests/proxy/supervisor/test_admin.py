@@ -39,7 +39,7 @@ class Proxy:
         self.workers = [Counters.create(), Counters.create()]
         self.counts: AnalyzerCounts | None = None
         self.state = (True, "")
-        self.clients: list[tuple[tuple[str, ...], list[int]]] = [(("c",), [1, 2, 3, 4])]
+        self.clients: list[tuple[tuple[str, ...], list[int]]] = [(("orders", "c"), [1, 2, 3, 4])]
         self.on_scrape: Callable[[], None] = lambda: None
 
     def counters(self) -> list[Counters]:
@@ -326,7 +326,7 @@ def test_prometheus_scrapes_it(proxy: Proxy, tmp_path: Path, require: Require) -
     assert prometheus is not None
     hostile = ['"', "\\", "\n", "\u202e", "{}", "# HELP x", "\U0001f9ea"]
     names = [*hostile, *(f"client-{number}" for number in range(992)), "__other__"]
-    proxy.clients = [((name,), [number, 2, 3, 4]) for number, name in enumerate(names)]
+    proxy.clients = [(("orders", name), [number, 2, 3, 4]) for number, name in enumerate(names)]
     scraping = Semaphore(0)  # each scrape begins when the one before is stored
     proxy.on_scrape = scraping.release
     with Served(proxy) as served:
