@@ -101,7 +101,8 @@ def decode(
 
     --where is a condition in CEL (https://cel.dev) on the fields of jsonl.
     kproxy/output/jsonl.py describes them: request and response are Kafka's own
-    JSON, what its JsonConverter classes write.
+    JSON, what its JsonConverter classes write. It may also name topics and groups,
+    as in '"orders" in topics', and principal, the user who has logged in.
 
     --format parquet writes a folder for each table: connections, exchanges,
     record_batches, offsets, group_events, topic_activity, errors and, with

@@ -7,6 +7,8 @@ writes files, as one table is a directory of several. from_jsonl.py turns lines 
     exchange_line.pyx the line of an exchange, compiled
     from_jsonl.py    lines of the decoded log back to events
     where.py         --where: conditions in CEL over the names of the decoded log
+    entities.py      what conditions may name beside the decoded log: topics, groups, principal
+    users.py         the user name in a client's SASL token
     where_types.py   comparisons in such a condition that can never be true
     text/            for people: one line an exchange, and the tree of its fields
     packets/         events as a pcapng file

@@ -1,12 +1,14 @@
 """Conditions: a CEL expression over the names of the decoded log decides which exchanges are shown.
 
-The names are those of :mod:`kproxy.output.jsonl`. Bodies are read only when the expression names something in them.
+The names are those of :mod:`kproxy.output.jsonl` and of :mod:`kproxy.output.entities`: an exchange's topics and groups, its
+client's principal. Bodies are read only when the expression names something in them.
 A field that an exchange does not have makes the expression false for it, and is reported once.
 """
 
 import re
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -22,6 +24,9 @@ from kproxy.protocol.expressions import Expression, first_sentence
 from kproxy.session import Event, Exchange, Frame
 
 _split = msgspec.json.Decoder(dict[str, msgspec.Raw])
+if TYPE_CHECKING:
+    from kproxy.output.entities import Entities
+
 # cel's message for a function with arguments of other types, such as null.startsWith("a")
 UNDEFINED = re.compile(r"Undefined variable or function: ('\w+')")
 
@@ -38,16 +43,18 @@ class Where:
         self.expression = expression
         self.notes: list[str] = []
         try:
-            self._program = Expression(expression, [*CHEAP, *COSTLY, *OTHER], "where")
+            self._program = Expression(expression, [*CHEAP, *COSTLY, *ENTITIES, *OTHER], "where")
         except ValueError as error:
             raise OptionError(str(error)) from error
         self._names = self._program.names
         check_types(expression)
         self._cheap = all(name in CHEAP for name in self._names)
+        self._of_line = any(name in COSTLY or name in OTHER for name in self._names)
+        self._entities = _entities() if any(name in ENTITIES for name in self._names) else None
 
     @property
     def names(self) -> list[str]:
-        """The names of the decoded log that it uses, sorted."""
+        """The names that it uses, sorted."""
         return list(self._names)
 
     @property
@@ -55,24 +62,27 @@ class Where:
         """Whether deciding needs more than headers, sizes and times."""
         return not self._cheap
 
-    def __call__(self, event: Event, bodies: Bodies | None = None) -> bool:
-        if isinstance(event, Exchange) and self._cheap:
-            return self._evaluate({name: CHEAP[name](event) for name in self._names})
-        return self.holds_for(event_line(event, bodies))
+    def __call__(self, event: Event, bodies: Bodies | None = None, line: bytes | None = None) -> bool:
+        """Whether the event is shown. *line*: the line of the decoded log that it was read from, which counts as it stands."""
+        of_exchange = self._entities.of(event, bodies) if self._entities and isinstance(event, Exchange) else {}
+        if line is None and isinstance(event, Exchange) and not self._of_line:
+            cheap = {name: CHEAP[name](event) for name in self._names if name in CHEAP}
+            return self._evaluate(of_exchange | cheap)
+        return self.holds_for(event_line(event, bodies) if line is None else line, of_exchange)
 
-    def holds_for(self, line: bytes) -> bool:
-        """The same for a line of the decoded log. Raises msgspec.DecodeError."""
+    def holds_for(self, line: bytes, others: Mapping[str, Any] = MappingProxyType({})) -> bool:
+        """The same for a line of the decoded log, and the values of names that it does not have. Raises msgspec.DecodeError."""
         fields = _split.decode(line)
-        named = {name: fields[name] for name in self._names if name in fields}
+        named = {name: fields[name] for name in self._names if name in fields and name not in others}
         for name, value in named.items():
             if len(memoryview(value)) > OPENABLE:
                 self.note(f"{name} of more than {render_size(OPENABLE)} as JSON was not looked into")
                 return False
-        return self._evaluate({name: msgspec.json.decode(value) for name, value in named.items()})
+        return self._evaluate(dict(others) | {name: msgspec.json.decode(value) for name, value in named.items()})
 
     def read_bodies(self, event: Event, opener: Opener | None = None) -> Bodies | None:
         """The bodies of an exchange if deciding needs them, so that its outputs need not read them again; else None."""
-        return read_bodies(event, opener) if not self._cheap and isinstance(event, Exchange) else None
+        return read_bodies(event, opener) if self._of_line and isinstance(event, Exchange) else None
 
     def _evaluate(self, values: dict[str, Any]) -> bool:
         for name in self._names:
@@ -100,6 +110,12 @@ class Where:
         """Remember why the condition could not be answered."""
         if what not in self.notes and len(self.notes) < 20:
             self.notes.append(what)
+
+
+def _entities() -> "Entities":
+    from kproxy.output.entities import Entities  # noqa: PLC0415 - the bodies' objects, which few conditions need
+
+    return Entities()
 
 
 def _instant(frame: Frame | None, ended: bool) -> str | None:
@@ -148,4 +164,5 @@ COSTLY = (
     "assumedVersion",
     "missing",
 )
+ENTITIES = ("topics", "groups", "principal")  # of kproxy.output.entities, which is imported where they are named
 OTHER = ("at", "direction", "size", "skipped", "reason", "kind", "what", "tls")

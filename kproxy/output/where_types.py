@@ -16,16 +16,18 @@ NUMBERS = {
 }
 TEXTS = {
     *("event", "client", "broker", "apiName", "clientId", "requestAt", "responseAt", "unanswered", "undecoded"),
-    *("layout", "bodies", "at", "direction", "reason", "kind", "what"),
+    *("principal", "layout", "bodies", "at", "direction", "reason", "kind", "what"),
 }
 TRUTHS = {"expectsResponse"}
+LISTS = {"topics", "groups"}  # of texts
 SIDES = {"trailing"}  # objects with a number by side
-_WORDS = {"number": "a number", "text": "a text", "truth": "true or false", "sides": "an object"}
+_WORDS = {"number": "a number", "text": "a text", "truth": "true or false", "sides": "an object", "list": "a list"}
 _TYPES = (
     dict.fromkeys(NUMBERS, "number")
     | dict.fromkeys(TEXTS, "text")
     | dict.fromkeys(TRUTHS, "truth")
     | dict.fromkeys(SIDES, "sides")
+    | dict.fromkeys(LISTS, "list")
 )
 _OF_ERRORS = {"code": "number", "name": "text", "path": "text"}
 _ELEMENT = re.compile(r"\berrors\s*\.\s*(?:all|exists|exists_one|filter|map)\s*\(\s*([A-Za-z_]\w*)\s*,")
@@ -51,7 +53,7 @@ def check_types(expression: str) -> None:
     elements = set(_ELEMENT.findall(expression))
     for name, kind, literal in _comparisons(tokens, elements):
         if literal[0] != kind:
-            hint = _hint(kind, literal)
+            hint = f"; write {literal[1]} in {name}" if (kind, literal[0]) == ("list", "text") else _hint(kind, literal)
             raise OptionError(
                 f"where {expression!r}: {name} is {_WORDS[kind]} and {literal[1]} is {_WORDS[literal[0]]}, "
                 f"which are never equal{hint}"
@@ -73,6 +75,8 @@ def _comparisons(tokens: list[Token], elements: set[str]) -> Iterator[tuple[str,
         if kind is not None and literal is not None:
             yield left[1], kind, literal
         kind, literal = _TYPES.get(right[1]), _literal(left)
+        if kind == "list" and padded[at][1] == "in":
+            kind = "text"  # of an element
         if kind is not None and literal is not None and padded[at - 2][1] not in _MORE - {"("}:
             yield right[1], kind, literal
 

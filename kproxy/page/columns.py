@@ -9,11 +9,12 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from kproxy.output.tables.contracts import EXCHANGES
+from kproxy.output.where import ENTITIES
 
 Type: TypeAlias = Literal["integer", "number", "text", "truth", "texts", "time"]
 CONTRACT = {column.name: column for column in EXCHANGES.columns}
-# What rows have beside the contract: number of the exchange, of its connection, both ends, times in nanoseconds
-ADDED = ("number", "connection", "client", "broker", "request_ns", "response_ns")
+# What rows have beside the contract: number of the exchange, of its connection, both ends, times in nanoseconds, who logged in
+ADDED = ("number", "connection", "client", "broker", "request_ns", "response_ns", "principal")
 
 
 class Column(Struct, frozen=True):
@@ -25,7 +26,7 @@ class Column(Struct, frozen=True):
     meaning: str
     unit: str = ""
     shown: bool = False  # without being asked for
-    in_log: bool = True  # the decoded log has it under this name, so that a filter may name it
+    in_log: bool = True  # the decoded log has it under this name
 
 
 def _of(name: str, column: str, kind: Type, *, shown: bool = False, in_log: bool = True) -> Column:
@@ -44,6 +45,13 @@ COLUMNS = {
         Column("client", "text", "e.client", "address and port of the client", shown=True),
         Column("broker", "text", "e.broker", "address and port of the broker"),
         _of("clientId", "client_id", "text", shown=True),
+        Column(
+            "principal",
+            "text",
+            "e.principal",
+            "SASL user of the client, once it has logged in, else the subject of its TLS certificate",
+            in_log=False,
+        ),
         _of("apiKey", "api_key", "integer"),
         _of("apiName", "api_name", "text", shown=True),
         _of("apiVersion", "api_version", "integer", shown=True),
@@ -76,4 +84,6 @@ COLUMNS = {
         _of("responseTrailingBytes", "response_trailing_bytes", "integer", in_log=False),
     )
 }
+# What a filter may name: those of the decoded log, and some that it does not have
+IN_FILTERS = frozenset(name for name, column in COLUMNS.items() if column.in_log or name in ENTITIES)
 SHOWN = tuple(name for name, column in COLUMNS.items() if column.shown)

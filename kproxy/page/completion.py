@@ -6,7 +6,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from kproxy.page.columns import COLUMNS
+from kproxy.output.where_types import LISTS
+from kproxy.page.columns import COLUMNS, IN_FILTERS
 from kproxy.page.condition_parts import Token, tokens_of
 from kproxy.page.names import NAMES
 from kproxy.page.store import Store
@@ -20,6 +21,7 @@ LONGEST = 4_000
 WORD = re.compile(r"[A-Za-z_]\w*\Z")
 OPEN_TEXT = re.compile(r"""(["'])((?:\\.|(?!\1)[^\\])*)\Z""")  # a literal that is being written
 COMPARED = re.compile(r"([A-Za-z_]\w*)\s*(?:==|!=|in\s*\[[^\]]*)\s*\Z")
+CONTAINED = re.compile(rf"""[^"']*["']\s*in\s+({"|".join(sorted(LISTS))})\b""")
 API = re.compile(r"""apiName\s*==\s*["'](\w+)["']""")
 OF_TEXTS = {
     "contains": "whether it has this text in it",
@@ -48,18 +50,22 @@ class Choice(Struct, frozen=True):
 def complete(store: Store, work: Work, text: str, cursor: int) -> dict[str, Any]:
     """The answer of /page/api/complete; *cursor* and the places in it count UTF-16 units, as browsers do. Raises Cancelled."""
     before = text.encode("utf-16-le", "surrogatepass")[: 2 * max(cursor, 0)].decode("utf-16-le", "replace")[:LONGEST]
-    start, choices = _choices(store, work, before)
+    start, choices = _choices(store, work, before, text)
     at = len(before[:start].encode("utf-16-le", "surrogatepass")) // 2
-    return {"from": at, "to": cursor, "choices": [{"text": one.text, "meaning": one.meaning} for one in choices[:MOST]]}
+    to = cursor + _rest_of_literal(before[start : start + 1], text[len(before) :])
+    return {"from": at, "to": to, "choices": [{"text": one.text, "meaning": one.meaning} for one in choices[:MOST]]}
 
 
-def _choices(store: Store, work: Work, before: str) -> tuple[int, list[Choice]]:
+def _choices(store: Store, work: Work, before: str, text: str) -> tuple[int, list[Choice]]:
     """Where what is being written begins, and what it may become."""
     tokens = tokens_of(before)
     quoted = OPEN_TEXT.search(before) if _is_open(tokens) else None
     if quoted is not None:
         compared = COMPARED.search(before[: quoted.start()])
-        found = _values(store, work, compared[1], quoted[2]) if compared else []
+        if compared is None:
+            return quoted.start(), list(_elements(store, work, quoted[2], text[len(before) :]))
+        name = _owner(compared[1], before)
+        found = _values(store, work, name, quoted[2])
         return quoted.start(), [Choice(f'"{value}"', f"{count:,} exchanges") for value, count in found]
     word = WORD.search(before)
     start, beginning = (word.start(), word[0]) if word else (len(before), "")
@@ -68,11 +74,32 @@ def _choices(store: Store, work: Work, before: str) -> tuple[int, list[Choice]]:
         known = dict(_members(prefix[:-1].rstrip(), before))
     elif (compared := COMPARED.search(prefix)) is not None and not beginning:
         return start, [
-            Choice(f'"{value}"', f"{count:,} exchanges") for value, count in _values(store, work, compared[1], "")
+            Choice(f'"{value}"', f"{count:,} exchanges")
+            for value, count in _values(store, work, _owner(compared[1], before), "")
         ]
     else:
         known = {name: f"{kind}: {meaning}" for name, (kind, meaning) in NAMES.items()} | FUNCTIONS
     return start, _beginning_with(beginning, known)
+
+
+def _rest_of_literal(quote: str, after: str) -> int:
+    """How many UTF-16 units behind the cursor belong to the text that is being completed, its closing quote included."""
+    found = re.match(rf"[^\s\"']*{quote}", after) if quote in ("'", '"') else None
+    return len(found[0].encode("utf-16-le", "surrogatepass")) // 2 if found else 0
+
+
+def _elements(store: Store, work: Work, part: str, after: str) -> Iterator[Choice]:
+    """A text that is compared with nothing yet: elements of lists that have it in them, as a condition."""
+    said = CONTAINED.match(after)  # what stands behind the text already
+    for name in LISTS if said is None else [said[1]]:
+        for value, count in _values(store, work, name, part):
+            yield Choice(f'"{value}"' if said else f'"{value}" in {name}', f"{count:,} exchanges")
+
+
+def _owner(name: str, before: str) -> str:
+    """The list whose elements a macro has bound to the name; else the name."""
+    found = re.search(rf"([A-Za-z_]\w*)\s*\.\s*\w+\s*\(\s*{name}\s*,", before)
+    return found[1] if found and found[1] in LISTS else name
 
 
 def _is_open(tokens: tuple[Token, ...]) -> bool:
@@ -136,14 +163,15 @@ def _fields(path: list[str], api: re.Match[str] | None) -> Iterator[tuple[str, s
 
 
 def _values(store: Store, work: Work, name: str, part: str) -> list[tuple[str, int]]:
-    """Values of a text column that have a text in them, the most frequent first."""
+    """Values of a column of texts, or of lists of them, that have a text in them, the most frequent first."""
     column = COLUMNS.get(name)
-    if column is None or column.type != "text" or not column.in_log:
+    if column is None or column.type not in ("text", "texts") or name not in IN_FILTERS:
         return []
+    value = column.sql if column.type == "text" else f"unnest({column.sql})"
     with store.cursor() as cursor, work.ended_by(cursor.interrupt):
         rows = cursor.execute(
-            f"SELECT {column.sql}, count(*) FROM {store.rows([name])} WHERE {column.sql} IS NOT NULL"
-            f" AND contains(lower({column.sql}), lower($part)) GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT {MOST_VALUES}",
+            f"SELECT v, count(*) FROM (SELECT {value} AS v FROM {store.rows([name])}) WHERE v IS NOT NULL"
+            f" AND contains(lower(v), lower($part)) GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT {MOST_VALUES}",
             {"part": part},
         ).fetchall()
     return [(_as_literal(value), count) for value, count in rows]

@@ -1,4 +1,4 @@
-"""Comparisons of a column with a literal as SQL: those in which CEL and SQL do the same, value by value.
+"""Comparisons of a column with a literal as SQL, `in` too: those in which CEL and SQL do the same, value by value.
 
 A column that is null has no order: CEL fails and SQL says NULL, which means the same here (condition_parts.py). It is equal to
 nothing but null, which is no error. Numbers of two kinds are compared as doubles, in CEL as here.
@@ -6,7 +6,7 @@ nothing but null, which is no error. Numbers of two kinds are compared as double
 
 import re
 
-from kproxy.page.columns import COLUMNS, Column
+from kproxy.page.columns import COLUMNS, IN_FILTERS, Column
 from kproxy.page.condition_parts import Leaf, Token
 
 ORDERS = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}  # and what each is with its sides exchanged
@@ -20,15 +20,28 @@ INSTANT = f"{SECONDS} || {NANOS} || 'Z'"  # as kproxy.output.times has it
 
 def comparison_sql(leaf: Leaf) -> tuple[str, str] | None:
     """The name that a leaf compares with a literal, and the comparison as SQL; None of any other leaf."""
+    if len(leaf.tokens) == 3 and leaf.tokens[1].text == "in":
+        return _contained(*leaf.tokens)
     found = _operands(leaf.tokens)
     if found is None:
         return None
     name, operator, literal = found
     column = COLUMNS.get(name)
-    if column is None or not column.in_log:
+    if column is None or name not in IN_FILTERS:
         return None
     sql = _compared(column, operator, literal)
     return None if sql is None else (name, sql)
+
+
+def _contained(element: Token, _in: Token, owner: Token) -> tuple[str, str] | None:
+    """``"orders" in topics``"""
+    column, literal = COLUMNS.get(owner.text), _literal((element,))
+    if column is None or owner.text not in IN_FILTERS or column.type != "texts" or literal is None:
+        return None
+    kind, text = literal
+    return (
+        (owner.text, f"list_contains({column.sql}, {_quoted(text)})") if kind == "text" and "\0" not in text else None
+    )
 
 
 def _operands(tokens: tuple[Token, ...]) -> tuple[str, str, tuple[str, str]] | None:

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kproxy.errors import OptionError, UsageError
-from kproxy.output.where import CHEAP, COSTLY, Where
+from kproxy.output.where import CHEAP, COSTLY, ENTITIES, Where
 from kproxy.output.where import OTHER as NOT_OF_EXCHANGES
-from kproxy.page.columns import COLUMNS
+from kproxy.page.columns import COLUMNS, IN_FILTERS
 from kproxy.page.condition_parts import Either, Every, Leaf, Not, Part, conjuncts, leaves, take_apart, tokens_of
 from kproxy.page.condition_sql import comparison_sql
 from kproxy.page.condition_worker import FALSE, OTHER, TRUE, Question, Workers
@@ -209,7 +209,7 @@ class _Selecting:
 @functools.lru_cache(maxsize=1024)
 def _names(text: str) -> list[str]:
     """The names in a condition, but for those that macros bind, sorted."""
-    return Expression(text, [*CHEAP, *COSTLY, *NOT_OF_EXCHANGES], "where").names
+    return Expression(text, [*CHEAP, *COSTLY, *ENTITIES, *NOT_OF_EXCHANGES], "where").names
 
 
 def _is_of_bodies(leaf: Leaf) -> bool:
@@ -219,7 +219,7 @@ def _is_of_bodies(leaf: Leaf) -> bool:
     names = set(_names(leaf.text))
     if "errors" in names:
         return not (names == {"errors"} and _needs_only_codes(leaf.text))
-    return not all(name in ("event", "trailing") or (name in COLUMNS and COLUMNS[name].in_log) for name in names)
+    return not all(name in ("event", "trailing") or name in IN_FILTERS for name in names)
 
 
 def _question(leaf: Leaf, names: list[str], columns: list[list[Any]], count: int) -> Question:

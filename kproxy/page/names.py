@@ -1,7 +1,7 @@
-"""The names that a filter may use: those of the decoded log, each with its type and meaning, for completion."""
+"""The names that a filter may use: those of ``kproxy decode --where``, each with its type and meaning, for completion."""
 
-from kproxy.output.where import CHEAP, COSTLY
-from kproxy.output.where_types import NUMBERS, SIDES, TEXTS, TRUTHS
+from kproxy.output.where import CHEAP, COSTLY, ENTITIES
+from kproxy.output.where_types import LISTS, NUMBERS, SIDES, TEXTS, TRUTHS
 
 MEANINGS = {
     "event": "exchange",
@@ -35,6 +35,9 @@ MEANINGS = {
     "topicNames": "topic id -> name",
     "layout": "the release of an older layout",
     "assumedVersion": "the newest known version, where a newer one was read as it",
+    "topics": 'topics that it names, as in "orders" in topics',
+    "groups": 'groups that its request names, as in "billing" in groups',
+    "principal": "as whom the client has logged in: the SASL user, else the subject of its TLS certificate",
     "missing": "by side, the first field that is not whole",
 }
 
@@ -43,7 +46,7 @@ def _type_of(name: str) -> str:
     for kind, names in (("number", NUMBERS), ("text", TEXTS), ("truth", TRUTHS), ("object", SIDES)):
         if name in names:
             return kind
-    return "list" if name in ("embedded", "errors") else "object"
+    return "list" if name in LISTS | {"embedded", "errors"} else "object"
 
 
-NAMES = {name: (_type_of(name), MEANINGS[name]) for name in (*CHEAP, *COSTLY)}  # name -> type, meaning
+NAMES = {name: (_type_of(name), MEANINGS[name]) for name in (*CHEAP, *ENTITIES, *COSTLY)}  # name -> type, meaning

@@ -7,19 +7,26 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from kproxy.analyses.duck import Database
 from kproxy.errors import KproxyError
 from kproxy.output.bodies import Bodies
 from kproxy.output.completeness import why_cut
+from kproxy.output.entities import Entities
 from kproxy.output.from_jsonl import LoggedFrame
 from kproxy.output.jsonl import event_line
 from kproxy.output.rewriting.rewriter import Rewriter
 from kproxy.output.tables import Table
+from kproxy.output.tables.rows import read_body
+from kproxy.output.where import ENTITIES
 from kproxy.page.blocks import Blocks, Item, Side
+from kproxy.page.columns import COLUMNS
 from kproxy.page.store import Loading, Store
 from kproxy.pipeline.decoded_log import open_input
 from kproxy.pipeline.run import Input, Options, Run
 from kproxy.pipeline.table_output import TableOutput
+from kproxy.protocol import ApiKey
 from kproxy.protocol.frames import SIZE_FIELD
 from kproxy.session import Event, Exchange, Frame
 
@@ -35,6 +42,7 @@ ADDED_SQL = (
     "broker VARCHAR",
     "request_ns BIGINT",
     "response_ns BIGINT",
+    "principal VARCHAR",
 )
 WITH_NUMBERS = ("record_batches", "offsets", "group_events", "errors")  # tables that leave with their exchanges
 
@@ -96,6 +104,12 @@ class Recorded(Store):
 
     def lines(self, numbers: list[int], names: list[str]) -> Iterator[bytes]:
         """See Store."""
+        added = [COLUMNS[name] for name in names if name in ENTITIES]  # which the decoded log does not have
+        if added:
+            others = [dict(zip((c.name for c in added), row, strict=True)) for row in self.look_up(numbers, added)]
+            found_lines = self.lines(numbers, [])
+            yield from (_with(line, more) for line, more in zip(found_lines, others, strict=True))
+            return
         items = self.blocks.items(numbers[0], numbers[-1]) if numbers else iter(())
         at, line = 0, b""
         for number in numbers:  # ascending
@@ -161,6 +175,7 @@ class RowOutput(TableOutput):
         self._writer = writer
         self._published = published
         self._rewriter = Rewriter()
+        self._entities = Entities()
         self._added: deque[tuple[Any, ...]] = deque()  # of exchanges whose rows are still held
         self._first = 1  # in the table
 
@@ -176,6 +191,7 @@ class RowOutput(TableOutput):
                     event.connection.broker,
                     None if event.request is None else event.request.started_at,
                     None if event.response is None else event.response.ended_at,
+                    self._entities.principal(event, _login(event), bodies),
                 )
             )
         super().write(event, bodies, shown=shown, line=line)
@@ -214,7 +230,7 @@ class RowOutput(TableOutput):
         import pyarrow as pa  # noqa: PLC0415 - heavy, and an extra
 
         added = zip(*(self._added.popleft() for _ in range(batch.num_rows)), strict=True)
-        types = (pa.int64(), pa.int64(), pa.string(), pa.string(), pa.int64(), pa.int64())
+        types = (pa.int64(), pa.int64(), pa.string(), pa.string(), pa.int64(), pa.int64(), pa.string())
         arrays = [pa.array(values, kind) for values, kind in zip(added, types, strict=True)]
         names = [*batch.schema.names, *(column.split(" ")[0] for column in ADDED_SQL)]
         self._writer.from_arrow(pa.table([*batch.columns, *arrays], names)).insert_into("exchanges")
@@ -234,6 +250,20 @@ class RowOutput(TableOutput):
         self._writer.execute(f"DELETE FROM exchanges WHERE number < {first}")
         self._writer.commit()
         self._first = first
+
+
+def _with(line: bytes, more: dict[str, Any]) -> bytes:
+    """A line with more fields at its end."""
+    fields = line.rstrip().removesuffix(b"}")
+    return fields + (b"," if len(fields) > 1 else b"") + msgspec.json.encode(more)[1:]
+
+
+def _login(exchange: Exchange) -> Any:
+    """The body of a request that logs in; None of any other, or where it cannot be read."""
+    if exchange.api_key != ApiKey.SASL_AUTHENTICATE:
+        return None
+    body, _ = read_body(exchange.request)
+    return None if body is None else body.struct
 
 
 def _has_bytes(exchange: Exchange) -> bool:

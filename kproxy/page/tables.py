@@ -16,15 +16,16 @@ from kproxy.output.bodies import find_errors
 from kproxy.output.tables.contracts import EXCHANGES
 from kproxy.output.times import render_instant
 from kproxy.page.blocks import Item
-from kproxy.page.columns import COLUMNS, Column
+from kproxy.page.columns import COLUMNS, IN_FILTERS, Column
 from kproxy.page.store import Index, Store
+from kproxy.protocol import ApiKey
 
 if TYPE_CHECKING:
     import duckdb
     import pyarrow
 
 MEMORY = "192MB"  # that DuckDB may use, and as much again for the analyses
-ENDS = frozenset({"connection", "client", "broker"})  # columns that only the table connections has
+ENDS = frozenset({"connection", "client", "broker", "principal"})  # columns that only the table connections has
 TYPES = {  # of the contract's columns that the page has, as DuckDB names them
     "string": "VARCHAR", "double": "DOUBLE", "bool": "BOOLEAN", "list<string>": "VARCHAR[]", "list<int16>": "SMALLINT[]",
     "timestamp[us, tz=UTC]": "TIMESTAMP WITH TIME ZONE", "int8": "TINYINT", "int16": "SMALLINT", "int32": "INTEGER",
@@ -36,6 +37,11 @@ END = (
     "CASE WHEN {side}_port = 0 THEN {side}_address"
     " WHEN contains({side}_address, ':') THEN '[' || {side}_address || ']:' || {side}_port"
     " ELSE {side}_address || ':' || {side}_port END"
+)
+
+
+PRINCIPAL = (
+    "coalesce(CASE WHEN x.exchange >= c.login THEN c.user_name END, c.certificate) AS principal"  # from the login on
 )
 
 
@@ -89,7 +95,8 @@ class Tabled(Store):
         if not ENDS & set(wanted):
             return f"({every}) e"
         kept = ", ".join(f"x.{name}" for name in wanted if name not in ENDS)
-        return f"(SELECT {kept}, c.connection, c.client, c.broker FROM ({every}) x LEFT JOIN page_ends c USING (connection_id)) e"
+        ends = f"{PRINCIPAL}, c.connection, c.client, c.broker"
+        return f"(SELECT {kept}, {ends} FROM ({every}) x LEFT JOIN page_ends c USING (connection_id)) e"
 
     def item(self, number: int) -> Item | None:
         """The bodies where the tables have them (``kproxy decode --bodies``); no bytes."""
@@ -130,7 +137,7 @@ class Tabled(Store):
 
     def lacking(self, names: set[str]) -> str:
         """See Store."""
-        known = {name for name, column in COLUMNS.items() if column.in_log} | {"event"}
+        known = IN_FILTERS | {"event"}
         if self.has_bodies:
             known |= {"request", "response", "errors", "trailing"}
         missing = sorted(names - known)
@@ -188,26 +195,37 @@ class Tabled(Store):
 
     def _make_ends(self, paths: list[Path]) -> None:
         """Both ends of each connection; few rows beside those of exchanges."""
-        columns = "connection_id VARCHAR, connection BIGINT, client VARCHAR, broker VARCHAR"
-        self._connection.execute(f"CREATE TABLE page_ends ({columns})")
+        texts = ("client", "broker", "user_name", "certificate")
+        columns = ["connection_id VARCHAR", "connection BIGINT", "login BIGINT", *(f"{name} VARCHAR" for name in texts)]
+        self._connection.execute(f"CREATE TABLE page_ends ({', '.join(columns)})")
         if paths:
             listed = ", ".join(quoted(str(path)) for path in paths)
             ends = ", ".join(f"any_value({END.format(side=side)})" for side in ("client", "broker"))
+            ends += ", any_value(user_name), any_value(tls_client_certificate)"
             self._connection.execute(
-                f"INSERT INTO page_ends SELECT connection_id, any_value(connection), {ends}"
+                f"INSERT INTO page_ends SELECT connection_id, any_value(connection), NULL, {ends}"
                 f" FROM read_parquet([{listed}], union_by_name = true, hive_partitioning = false) GROUP BY connection_id"
+            )
+        every = ", ".join(quoted(file.path) for file in self._files)
+        (users,) = self._connection.execute("SELECT count(user_name) FROM page_ends").fetchone() or (0,)
+        if users and every:
+            self._connection.execute(
+                "UPDATE page_ends SET login = found.login FROM (SELECT connection_id, min(exchange) AS login"
+                f" FROM read_parquet([{every}], union_by_name = true, hive_partitioning = false)"
+                f" WHERE api_key = {ApiKey.SASL_AUTHENTICATE:d} GROUP BY connection_id) AS found"
+                " WHERE page_ends.connection_id = found.connection_id AND user_name IS NOT NULL"
             )
 
     def _select(self, file: _File, wanted: Sequence[str], inside: str) -> str:
         chosen = [_expression(name, file) for name in wanted if name not in ENDS]
         if ENDS & set(wanted):
-            chosen.append("connection_id")
+            chosen += ["connection_id", "exchange"]
         return f"SELECT {', '.join(chosen)} FROM {_reader(file)}{inside}"
 
     def _none(self, wanted: Sequence[str]) -> str:
         empty = _File("", 1, 0, frozenset())
         chosen = [_expression(name, empty).replace("file_row_number", "0") for name in wanted if name not in ENDS]
-        return f"SELECT {', '.join(chosen)}, NULL::VARCHAR AS connection_id WHERE false"
+        return f"SELECT {', '.join(chosen)}, NULL::VARCHAR AS connection_id, NULL::BIGINT AS exchange WHERE false"
 
 
 def _as_in_the_log(column: Column, value: Any) -> Any:

@@ -362,7 +362,7 @@ class Run:
         """Write the event of a line; a line that is none, or holds what cannot be shown, is among the log's damages."""
         try:
             event, bodies = reader.read(line)
-            shown = self.condition is None or self.condition.holds_for(line)
+            shown = self.condition is None or self.condition(event, bodies, line)
             for output in self._outputs:
                 output.write(event, bodies, shown=shown, line=line)
         except CaptureError as error:

@@ -26,6 +26,11 @@ from tests.support.traffic import golden_exchanges
         ('errors.exists(e, e.code == "16")', "code is a number"),
         ('errors.exists(e, e.name == "A" || e.name == 16)', "name is a text and 16"),
         ('apiKey == "three"', "never equal"),
+        (
+            'topics == "orders"',
+            'topics is a list and "orders" is a text, which are never equal; write "orders" in topics',
+        ),
+        ("3 in groups", "groups is a text and 3 is a number"),
     ],
 )
 def test_what_is_never_equal(expression: str, said: str) -> None:
@@ -48,6 +53,7 @@ def test_what_is_never_equal(expression: str, said: str) -> None:
         'apiName == "a" + "b" && 3 + apiKey == 4',
         'apiKey in [3] && "a" in [clientId]',
         "apiKey + connection == 4",
+        '"orders" in topics && groups == ["a"] && topics != []',
         'errors.map(e, e.code).exists(c, c == "x")',
         '(apiKey == 3 ? "a" : "b") == clientId',
     ],

@@ -39,6 +39,10 @@ def choices(store: Recorded, text: str) -> tuple[str, list[str]]:
         ('apiName == "Join|', '"Join', '"JoinGroup"'),
         ("apiName == |", "", '"Heartbeat"'),
         ('apiName in ["Fetch", "jo|', '"jo', '"JoinGroup"'),
+        ('"g-ra|', '"g-ra', '"g-range" in groups'),
+        ('topics == [] && "g-r|ange" in groups', '"g-r', '"g-range"'),
+        ('groups.exists(g, g == "ran|', '"ran', '"g-range"'),
+        ("princ|", "princ", "principal"),
         ("😀 api| 😀", "api", "apiKey"),
     ],
 )
@@ -50,6 +54,13 @@ def test_what_may_stand_there(store: Recorded, text: str, replaced: str, first: 
     before, found_texts = choices(store, text)
     assert before == replaced
     assert first in found_texts[:8] if first != '"Heartbeat"' else first in found_texts
+
+
+def test_a_literal_is_replaced_to_its_closing_quote(store: Recorded) -> None:
+    text = 'clientId != "" && "g-rX" in groups && clientId == "b"'
+    found = complete(store, Work(), text, text.index("X"))
+    assert text[: found["from"]] + '"g-range"' + text[found["to"] :] == text.replace("g-rX", "g-range")
+    assert found["choices"][0]["text"] == '"g-range"'
 
 
 def test_chosen_values_make_a_filter(store: Recorded) -> None:

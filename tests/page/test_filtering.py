@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -9,14 +10,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from kproxy import read
 from kproxy.errors import OptionError
 from kproxy.output.where import Where
 from kproxy.page.filtering import Filter, FilterError
 from kproxy.page.recorded import Recorded
 from kproxy.page.tables import Tabled
 from kproxy.page.work import Work
+from kproxy.session import Exchange
 from tests.page.asking import opened
 from tests.page.test_tables import CAPTURE, decoded_tables
+from tests.support.command import kproxy
 from tests.support.traffic import CAPTURES
 
 OTHERS = [CAPTURES / "01-java-produce-consume-group.pcap", CAPTURES / "11-lossy-network.pcap"]
@@ -145,8 +149,46 @@ def test_what_tables_cannot_answer_is_said(tmp_path: Any) -> None:
                 selected(bare, condition)
 
 
+OF_ENTITIES = [
+    '"orders" in topics', '!("orders" in topics)', '"orders-group" in groups', 'groups.exists(g, g.startsWith("g-"))',
+    "topics.exists(t, t.contains('e')) && latencyMs > 1.0", "topics == []", "size(topics) > 1", "groups != [] && apiKey == 11",
+    "principal == 'alice'", "principal == null", "principal.startsWith('al') || 'g-range' in groups", "topics[0] == clientId",
+    "'orders' in topics && request.acks == -1", "groups.exists(g, g == request.groupId)", "topics.all(t, size(t) > 3)",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("place", [CAPTURE, OTHERS[0], CAPTURES / "06-sasl-scram.pcap"], ids=lambda path: path.stem[:2])
+def test_topics_groups_and_principals_as_decode_has_them(place: Path, tmp_path: Path) -> None:
+    """Of a capture, of the log that was made of it, of tables: the same, and what the log's own lines show."""
+    log, tables = tmp_path / "a.jsonl", tmp_path / "tables"
+    assert kproxy("decode", "-q", "--format", "jsonl", "-o", log, place) == 0
+    assert kproxy("decode", "-q", "--format", "parquet", "--bodies", "-o", tables, place) == 0
+    lines = [line for line in map(msgspec.json.decode, log.read_bytes().splitlines()) if line["event"] == "exchange"]
+    found = {}
+    with opened(place) as of_capture, opened(log) as of_log, Tabled([tables]) as of_tables:
+        for condition in OF_ENTITIES:
+            found[condition] = selected(of_capture, condition)
+            shown = [event.correlation_id for event in read(log, where=condition) if isinstance(event, Exchange)]
+            assert shown == [lines[number - 1]["correlationId"] for number in found[condition]], condition
+            assert selected(of_log, condition) == found[condition]
+            assert selected(of_tables, condition) == found[condition], condition
+    every = enumerate(lines, 1)
+    groups = {
+        number: (line["request"] or {}).get("groupId") for number, line in every if line["apiKey"] in (11, 12, 14)
+    }
+    for group in ("orders-group", "g-range"):
+        joined = [number for number, name in groups.items() if name == group]
+        of_group = found['"orders-group" in groups'] if group == "orders-group" else None
+        assert of_group is None or [number for number in of_group if number in groups] == joined
+    login = "principal == 'alice'"
+    assert bool(found[login]) == ("sasl" in place.name)
+    for number in found[login] and range(1, len(lines) + 1):
+        before = [line for line in lines[:number] if line["connection"] == lines[number - 1]["connection"]]
+        assert (number in found[login]) == any(line["apiName"] == "SaslAuthenticate" for line in before)
+
+
 def test_every_filter_that_decode_takes_is_taken() -> None:
-    for condition in COLUMNAR + OF_BODIES + OF_LINES:
+    for condition in COLUMNAR + OF_BODIES + OF_LINES + OF_ENTITIES:
         assert Filter(condition).names == set(Where(condition).names)
     for condition in ("", "nonsense == 1", "a &&"):
         with pytest.raises(OptionError):

@@ -412,7 +412,7 @@ cpdef Found gather_bodies(Exchange exchange, Body request, Body response):
     return found
 
 
-cdef list topic_labels(Found found, object names):
+cpdef list topic_labels(Found found, object names):
     """The names of topics, and the ids of those whose names the traffic has not shown."""
     if not found.topic_ids:
         return list(found.topics)

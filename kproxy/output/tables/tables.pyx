@@ -32,8 +32,8 @@ from kproxy.output.tables.group_events import group_event_rows, READERS
 from kproxy.output.tables.logged import logged_batches
 from kproxy.output.tables.offsets import offset_rows, ROWS
 from kproxy.output.tables.records import record_columns
+from kproxy.output.users import user_of
 from kproxy.protocol import ApiKey
-from kproxy.protocol.embedded.sasl import open_token
 from kproxy.protocol.addresses import MOST_PORT, split_address
 from kproxy.session import BadFrame, Gap, NotKafka, SaslToken
 
@@ -280,7 +280,7 @@ cdef class Tables:
         totals.errors += 1 if found.error_codes else 0
         totals.undecoded += exchange.undecoded is not None or undecoded is not None
         if exchange.api_key == SASL_AUTHENTICATE and totals.user_name is None and request is not None:
-            totals.user_name = _user(exchange, request.struct, bodies)
+            totals.user_name = user_of(exchange, request.struct, bodies)
         if not shown:
             return 0
         if request is not None:
@@ -372,25 +372,6 @@ cdef tuple _json(Exchange exchange, bodies):
     """The columns of both bodies."""
     both = (json_of(exchange.request), json_of(exchange.response)) if bodies is None else (bodies.request, bodies.response)
     return tuple([None if body is None else body.decode("utf-8", "replace") for body in both])
-
-
-cdef object _user(Exchange exchange, request, bodies):
-    """The user name in a client's token, of the mechanisms that have one in the clear. A decoded log has it beside the body."""
-    if type(exchange.request) is not Frame:
-        return _shown_user(bodies)
-    try:
-        name = open_token(request.auth_bytes or b"", exchange.connection.sasl_mechanism, from_client=True).get("username")
-    except DecodeError:
-        return None
-    return name if isinstance(name, str) and name else None
-
-
-cdef object _shown_user(bodies):
-    for one in bodies.embedded if bodies is not None else ():
-        if one.kind == "sasl-token" and one.where == "request" and isinstance(one.json, dict):
-            name = one.json.get("username")
-            return name if isinstance(name, str) and name else None
-    return None
 
 
 def json_of(Frame frame):

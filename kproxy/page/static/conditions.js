@@ -4,6 +4,13 @@ import { isoOf, literal } from "./text.js";
 
 const list = (name, value) => `${name}.exists(e, e.name == ${literal(value)})`;
 
+/** Of a list: exchanges with any of its elements. */
+function ofList(name, values) {
+  if (!values.length) return { only: `${name} == []`, not: `${name} != []` };
+  const any = values.map((one) => `${literal(one)} in ${name}`).join(" || ");
+  return values.length === 1 ? { only: any, not: `!(${any})` } : { only: `(${any})`, not: `!(${any})` };
+}
+
 /** {only, not} for a cell of that column with that value, null where a filter cannot name it. `names` is what a filter may name. */
 export function conditionsOf(column, value, names) {
   if (column.name === "errorName") {
@@ -12,6 +19,7 @@ export function conditionsOf(column, value, names) {
   }
   if (!names.has(column.name)) return null;
   if (value === null || value === undefined) return { only: `${column.name} == null`, not: `${column.name} != null` };
+  if (Array.isArray(value)) return ofList(column.name, value);
   if (column.type === "time") return null; // a time is no class of exchanges: brushing selects a range
   if (column.type === "number") {
     const text = Number.isInteger(value) ? `${value}.0` : String(value);

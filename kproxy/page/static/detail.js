@@ -61,6 +61,8 @@ export class Detail {
           <div class="actions">
             <button @click=${() => this.doings.only("clientId")}>Only this client</button>
             <button @click=${() => this.doings.only("connection")}>Only this connection</button>
+            ${row.topics?.length ? html`<button title=${visible(row.topics.join(", "))} @click=${() => this.doings.only("topics")}>${row.topics.length > 1 ? "Only these topics" : "Only this topic"}</button>` : nothing}
+            ${row.groups?.length ? html`<button title=${visible(row.groups.join(", "))} @click=${() => this.doings.only("groups")}>${row.groups.length > 1 ? "Only these groups" : "Only this group"}</button>` : nothing}
             <button @click=${() => this.doings.not("apiName")}>Not ${visible(row.apiName ?? "this API")}</button>
             <button @click=${() => this.doings.mark()}>Compare</button>
             <button class="plain" aria-label="Previous exchange" @click=${() => this.doings.step(-1)}>↑</button>

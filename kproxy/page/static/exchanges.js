@@ -405,10 +405,13 @@ export class Exchanges {
     event.preventDefault();
     this.clicked(event);
     const column = this.columns[Number(cell.dataset.column)];
-    const conditions = conditionsOf(column, this.valueOf(column.name), this.names);
+    const value = this.valueOf(column.name);
+    const conditions = conditionsOf(column, value, this.names);
+    const each = Array.isArray(value) && value.length > 1 ? value.slice(0, 8).map((one) => conditionsOf(column, [one], this.names)?.only) : [];
     const menu = document.createElement("div");
     const entries = [
       ...(conditions ? [[`Only ${conditions.only}`, () => this.line.add(conditions.only)], [`Not: ${conditions.not}`, () => this.line.add(conditions.not)]] : []),
+      ...each.filter(Boolean).map((only) => [`Only ${only}`, () => this.line.add(only)]),
       ["Only this client's host", () => this.onlyHost()],
       ["Compare", () => this.mark()],
       ["Look into it", () => this.look()],

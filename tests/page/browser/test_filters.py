@@ -29,7 +29,8 @@ def table(rebalances: Page) -> Page:
 
 
 def numbers(page: Page) -> list[int]:
-    return [int(one.get_attribute("data-number") or 0) for one in page.all(f"{ROWS}[data-number]")]
+    script = "return [...document.querySelectorAll(arguments[0])].map((one) => Number(one.dataset.number))"
+    return [int(one) for one in page.run(script, f"{ROWS}[data-number]")]
 
 
 def filter_text(page: Page) -> str:
@@ -90,6 +91,27 @@ def test_clicks_write_the_filter(table: Page, lines: list[dict[str, Any]]) -> No
     table.until(lambda: table.texts(".total")[0].startswith(f"{len(left)} exchanges"), "fewer")
     table.driver.find_element(By.XPATH, "//button[text()='Clear filter']").click()
     table.until(lambda: table.texts(".total")[0].startswith(f"{len(lines)} exchanges"), "all")
+
+
+def test_clicks_write_topics_and_groups(rebalances: Page, lines: list[dict[str, Any]]) -> None:
+    joins = [number for number, line in enumerate(lines, 1) if line["apiName"] == "JoinGroup"]
+    rebalances.show(at=str(joins[0]))
+    rebalances.until(lambda: rebalances.texts(".tree .field"), "open")
+    rebalances.driver.find_element(By.XPATH, "//button[text()='Only this group']").click()
+    rebalances.until(lambda: filter_text(rebalances) == '"g-range" in groups', "written")
+    rebalances.write_filter('"g-range" in groups && apiName == "JoinGroup"')
+    rebalances.until(lambda: numbers(rebalances) == joins, "those of the group")
+    rebalances.one(".table.scroller").send_keys(Keys.ESCAPE)
+    rebalances.write_filter('apiName == "OffsetCommit"')
+    commit = next(number for number, line in enumerate(lines, 1) if line["apiName"] == "OffsetCommit")
+    rebalances.until(lambda: numbers(rebalances)[:1] == [commit], "OffsetCommit")
+    rebalances.one(".table.scroller").send_keys(
+        *[Keys.ARROW_RIGHT] * rebalances.texts("[role=columnheader]").index("topics"), "x"
+    )
+    names = lines[commit - 1]["topicNames"]
+    (topic,) = {names.get(one.get("topicId"), one.get("name")) for one in lines[commit - 1]["request"]["topics"]}
+    rebalances.until(lambda: filter_text(rebalances).endswith(f'&& !("{topic}" in topics)'), "not this topic")
+    rebalances.until(lambda: "".join(rebalances.texts(".total")).startswith("0 exchanges"), "no other topic")
 
 
 def test_an_open_exchange_stays_chosen_where_the_filter_puts_it(rebalances: Page, lines: list[dict[str, Any]]) -> None:

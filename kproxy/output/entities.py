@@ -1,0 +1,48 @@
+"""What a condition may ask of an exchange beside the decoded log: the topics and groups that it names, its client's principal.
+
+They are what the tables have: ``topics`` and ``groups`` of exchanges, ``user_name`` and ``tls_client_certificate`` of connections
+(kproxy.output.tables.contracts); the principal is known from the login on, and null before.
+"""
+
+from typing import Any
+
+from kproxy.output.bodies import Bodies
+from kproxy.output.escaping import well_formed
+from kproxy.output.tables.rows import gather_bodies, read_body, topic_labels
+from kproxy.output.users import user_of
+from kproxy.protocol import ApiKey
+from kproxy.session import Exchange
+
+MOST_LOGINS = 100_000  # connections whose users are remembered; the oldest are forgotten
+
+
+class Entities:
+    """Asked of the exchanges of one or more connections, in their order."""
+
+    def __init__(self) -> None:
+        self._users: dict[int, str] = {}  # number of the connection -> who logged in
+
+    def of(self, exchange: Exchange, bodies: Bodies | None = None) -> dict[str, Any]:
+        """The values of their names. *bodies* are needed of a decoded log: its frames have no tokens."""
+        request, _ = read_body(exchange.request)
+        response, _ = read_body(exchange.response)
+        found = gather_bodies(exchange, request, response)
+        return {
+            "topics": [well_formed(topic) for topic in topic_labels(found, exchange.topic_names)],
+            "groups": [well_formed(group) for group in found.groups],
+            "principal": self.principal(exchange, None if request is None else request.struct, bodies),
+        }
+
+    def principal(self, exchange: Exchange, request: Any, bodies: Bodies | None = None) -> str | None:
+        """The SASL user, else the subject of the client's TLS certificate. *request*: the body of the request, decoded."""
+        connection = exchange.connection
+        user = self._users.get(connection.number)
+        if user is None and exchange.api_key == ApiKey.SASL_AUTHENTICATE and request is not None:
+            user = user_of(exchange, request, bodies)
+            if user is not None:
+                self._users[connection.number] = user
+                if len(self._users) > MOST_LOGINS:
+                    del self._users[next(iter(self._users))]
+        if user is None and connection.tls is not None:
+            user = connection.tls.client_certificate
+        return None if user is None else well_formed(user)
