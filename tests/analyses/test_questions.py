@@ -354,6 +354,20 @@ def test_lag_grows_with_what_others_show_of_the_end(tmp_path: Path) -> None:
     ]
 
 
+def test_rates_are_over_the_time_that_was_captured(tmp_path: Path) -> None:
+    """Two captures of ten seconds with an hour between them, and one of another broker beside the first: 40 records in 20 s."""
+    rows = Rows()
+    for begin, capture, port in ((0, "monday", 9092), (5, "monday, the other broker", 9093), (3600, "tuesday", 9092)):
+        client = rows.client("app", capture=capture, broker_port=port)
+        client.ask(begin, ApiKey.METADATA, seconds=0, cluster_id="abc")
+        client.produce(begin, "t", count=20 if port == 9092 else 0)
+        client.ask(begin + (10 if port == 9092 else 5), ApiKey.METADATA, seconds=0)
+    with Database([rows.write(tmp_path / "tables")]) as database:
+        for name in ("map", "topics"):
+            (row,) = (row for row in database.run(library.load()[name]).to_pylist() if row["topic"] == "t")
+            assert (row["records"], row["records_per_second"]) == (40, 2.0), name
+
+
 class Partition:
     """Partition t-0: what a producer, a consumer and its group show of it."""
 
@@ -468,6 +482,9 @@ def test_numbers_of_an_attacker_break_no_analysis(tmp_path: Path) -> None:
     )
     exchange = client.produce(2, "t", -(2**31), count=2**31 - 1)
     rows.tables["record_batches"][-1] |= {"appended_offset": 2**63 - 2, "error_code": 0, "count": 2**31 - 1}
+    member = {"member_id": "m", "generation": 2**31 - 1}
+    client.group(3, "join", "g", response_generation=2**31 - 1, session_timeout_ms=2**31 - 1, **member)
+    client.group(4, "leave", "g", api=ApiKey.LEAVE_GROUP, **member)  # the coordinator counts one more
     for at, kind, offset in ((3, "commit", 2**63 - 1), (4, "fetch", 0), (5, "commit", 0)):
         rows.add(
             "offsets",
@@ -482,7 +499,7 @@ def test_numbers_of_an_attacker_break_no_analysis(tmp_path: Path) -> None:
             high_watermark=2**63 - 1 if kind == "fetch" else None,
         )
     with Database([rows.write(tmp_path / "tables")]) as database:
-        for name in ("map", "inventory", "topics", "latency", "lag", "explain", "diff", "readiness"):
+        for name in ("map", "inventory", "topics", "latency", "lag", "explain", "diff", "readiness", "rebalances"):
             assert database.run(library.load()[name]).num_rows >= (0 if name == "diff" else 1), name
 
 

@@ -15,7 +15,7 @@ columns:
   software: ""
   software_version: ""
   addresses: client addresses
-  records_per_second: over the whole capture
+  records_per_second: over the time for which its cluster was captured
   first_micros: ""
   last_micros: ""
   refused_records: records that the broker refused
@@ -23,18 +23,15 @@ columns:
   principal: ""
   inferred: ""
   apis: APIs by which it administers
-  bytes_per_second: over the whole capture
+  bytes_per_second: over the time for which its cluster was captured
 action: A topic that is only written or untouched for as long as its retention may not be needed; ask its owner.
 parameters:
   topic: {default: "", meaning: Only this topic.}
-needs: [record_batches, offsets, exchanges, group_events, connections, clients, connection_clusters]
+needs: [record_batches, offsets, exchanges, group_events, clients, connection_clusters, cluster_times]
 verdict: "{count client_id:client/clients}, {count topic:topic/topics}[; most records: {records:,}, {client_id} ({direction} {topic})]"
 order: 10
 */
-WITH span AS (
-  SELECT max(unix_micros(last_seen_at)) - min(unix_micros(first_seen_at)) AS micros FROM connections
-),
-batches AS (
+WITH batches AS (
   SELECT
     k.cluster,
     c.client,
@@ -238,7 +235,7 @@ SELECT
   u.last_micros,
   u.cluster
 FROM used u
-CROSS JOIN span s
+LEFT JOIN cluster_times s ON s.cluster = u.cluster
 LEFT JOIN who w ON w.client = u.client
 LEFT JOIN groups g ON g.cluster = u.cluster AND g.client = u.client AND g.topic = u.topic
 LEFT JOIN others j ON j.cluster = u.cluster AND j.client = u.client AND u.direction = 'join'

@@ -9,7 +9,7 @@ columns:
   direction: produce, fetch (by clients), replicate (by brokers)
   records: number of records
   bytes: on the wire
-  records_per_second: over the whole capture
+  records_per_second: over the time for which its cluster was captured
   records_per_batch: average
   bytes_per_batch: average, in bytes
   codecs: number of batches of each codec
@@ -22,7 +22,7 @@ columns:
   cluster: its id, else the first address of its brokers
   clients: number of clients
   batches: ""
-  bytes_per_second: over the whole capture
+  bytes_per_second: over the time for which its cluster was captured
   least_batch_bytes: size of the smallest batch
   median_batch_bytes: median size of a batch
   most_batch_bytes: size of the largest batch
@@ -34,14 +34,11 @@ columns:
   last_micros: ""
 action: Small batches of busy topics cost the broker most; raise linger.ms, compress, choose another key where skew is high.
 parameters: {}
-needs: [record_batches, clients, connections, connection_clusters]
+needs: [record_batches, clients, connection_clusters, cluster_times]
 verdict: "{count topic:topic/topics}; busiest: {topic}, {records:,} records, {bytes:bytes} ({direction}), {records_per_batch:.1f} records a batch"
 order: 45
 */
-WITH span AS (
-  SELECT max(unix_micros(last_seen_at)) - min(unix_micros(first_seen_at)) AS micros FROM connections
-),
-batches AS (
+WITH batches AS (
   SELECT
     n.cluster,
     coalesce(b.topic, b.topic_id) AS topic,
@@ -116,7 +113,7 @@ SELECT
   max(b.micros) AS last_micros,
   b.cluster
 FROM batches b
-CROSS JOIN span s
+LEFT JOIN cluster_times s ON s.cluster = b.cluster
 JOIN partitions p ON p.cluster = b.cluster AND p.topic = b.topic AND p.direction = b.direction
 JOIN codecs k ON k.cluster = b.cluster AND k.topic = b.topic AND k.direction = b.direction
 GROUP BY b.cluster, b.topic, b.direction, p.partitions, p.most_records, p.busiest_partition, k.codecs, s.micros

@@ -4,6 +4,7 @@ stored: true
 */
 SELECT
     c.connection_id,
+    c.capture,
     k.client_id,
     c.client_address,
     k.role,

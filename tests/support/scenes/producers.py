@@ -4,7 +4,7 @@ import datetime
 
 from kproxy.protocol import ApiKey
 from kproxy.protocol.error_codes import ErrorCode
-from tests.support.scenes.rows import Rows, moment
+from tests.support.scenes.rows import Client, Rows, moment
 from tests.support.scenes.scene import scene
 
 
@@ -134,7 +134,7 @@ def _(tables: Rows, bad: bool) -> None:
     severity="notice",
 )  # fmt: skip
 def _(tables: Rows, bad: bool) -> None:
-    producer = tables.client("etl")
+    producer = _begun(tables)
     _write(tables, producer, 0)
     _write(tables, producer, 30)
     if not bad:
@@ -144,15 +144,62 @@ def _(tables: Rows, bad: bool) -> None:
 
 @scene("open_transaction", outcome="unfinished", severity="critical", seconds=300, records=10)
 def _(tables: Rows, bad: bool) -> None:
-    producer = tables.client("etl")
+    producer = _begun(tables)
     _write(tables, producer, 0)
     if not bad:
         producer.ask(5, ApiKey.END_TXN, producer_id=7, producer_epoch=0, committed=False, transactional_id="etl-1")
     tables.client("other").ask(300, ApiKey.METADATA, seconds=0)
 
 
-def _write(tables: Rows, producer: "object", at: float) -> None:
-    producer.produce(at, "facts", count=10, is_transactional=True, producer_id=7, producer_epoch=0)  # type: ignore[attr-defined]
+@scene("open_transaction", outcome="unfinished", seconds=300)
+def _(tables: Rows, bad: bool) -> None:
+    """Where the coordinator is another broker, which was not captured, all that was written may have been committed."""
+    if bad:
+        _begun(tables)
+    _write(tables, tables.client("etl", broker_port=9093), 0)
+    tables.client("other").ask(300, ApiKey.METADATA, seconds=0)
+
+
+@scene("open_transaction", outcome="unfinished", seconds=300)
+def _(tables: Rows, bad: bool) -> None:
+    """The capture of the coordinator ends at once; another broker's, or the same one's of the next day, goes on."""
+    _write(tables, _begun(tables), 0)
+    later: dict[str, str | int] = {} if bad else {"capture": "of another broker", "broker_port": 9093}
+    tables.client("other", **later).ask(300, ApiKey.METADATA, seconds=0)
+    if not bad:
+        tables.client("other", capture="of the next day").ask(86_400, ApiKey.METADATA)
+
+
+@scene("open_transaction", outcome="committed", seconds=100, severity="notice")
+def _(tables: Rows, bad: bool) -> None:
+    """A capture in files of a minute: the transaction ends in the next one."""
+    producer = _begun(tables)
+    _write(tables, producer, 0)
+    producer.ask(59, ApiKey.HEARTBEAT)
+    rotated = tables.client("etl", capture="made by hand-2")
+    rotated.ask(60, ApiKey.HEARTBEAT)
+    rotated.ask(100 if bad else 59.5, ApiKey.END_TXN, producer_id=7, committed=True)
+
+
+@scene("open_transaction", outcome="committed", records=1, seconds=70, rows=2)
+def _(tables: Rows, bad: bool) -> None:
+    """One after the other, of which each ends at its own end."""
+    producer = _begun(tables)
+    for begin, end in ((0, 70), (71, 141), (142, 143)):
+        producer.produce(begin, "facts", producer_id=7, producer_epoch=0, is_transactional=True)
+        producer.ask(end if bad else begin + 1, ApiKey.END_TXN, producer_id=7, producer_epoch=0, committed=True)
+    producer.ask(300, ApiKey.METADATA)
+
+
+def _begun(tables: Rows, **connection: object) -> Client:
+    """A producer that its coordinator let begin."""
+    producer = tables.client("etl", **connection)
+    producer.ask(-1, ApiKey.INIT_PRODUCER_ID, producer_id=7, producer_epoch=0, transactional_id="etl-1")
+    return producer
+
+
+def _write(tables: Rows, producer: Client, at: float) -> None:
+    producer.produce(at, "facts", count=10, is_transactional=True, producer_id=7, producer_epoch=0)
     tables.tables["exchanges"][-1]["transactional_id"] = "etl-1"
 
 

@@ -10,8 +10,8 @@ columns:
   client_address: ""
   software: ""
   broker: ""
-  connections: open at the end of the capture without a request for min_idle_seconds
-  longest_idle_seconds: seconds from its last frame to the end of the capture
+  connections: open at the end of their capture without a request for min_idle_seconds
+  longest_idle_seconds: seconds from its last frame to the end of its capture
   first_at: ""
   last_at: ""
   connection_id: ""
@@ -25,9 +25,10 @@ needs: [client_connections, client_exchanges]
 verdict: "{rows:client leaves/clients leave} connections open. Most: {client_id} at {client_address} to {broker}, {connections:,} idle for up to {longest_idle_seconds:,} s. Close clients that are no longer used."
 order: 49
 */
-WITH horizon AS (
-    SELECT max(last_seen_us) AS end_us
+WITH horizons AS (
+    SELECT capture, max(last_seen_us) AS end_us
     FROM client_connections
+    GROUP BY capture
 ),
 openings AS (
     SELECT connection_id, max(exchange) AS exchange
@@ -47,7 +48,7 @@ found AS (
         min(struct(c.last_seen_us, c.connection_id, o.exchange)) AS example
     FROM client_connections AS c
     JOIN openings AS o ON o.connection_id = c.connection_id
-    CROSS JOIN horizon AS h
+    JOIN horizons AS h ON h.capture = c.capture
     WHERE c.closed = 'end of capture' AND h.end_us - c.last_seen_us >= :min_idle_seconds * 1000000
     GROUP BY c.client_id, c.client_address, c.broker
 )

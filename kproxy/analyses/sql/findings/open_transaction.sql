@@ -5,8 +5,9 @@ severity: critical
 meaning: >
   Between the first record of the transaction and its commit or abort passed more than the limit, or neither was seen (unfinished). Until then no
   read_committed consumer gets any later record of these partitions, of any producer; the broker ends it after transaction.timeout.ms.
+  Only of producers whose coordinator was captured as well, since only there the end is seen.
 columns:
-  severity: "critical: not ended when the capture ended; warning: aborted; notice: committed, late"
+  severity: "critical: not ended when the capture of its coordinator ended; warning: aborted; notice: committed, late"
   client_id: ""
   client_address: ""
   software: ""
@@ -15,7 +16,7 @@ columns:
   producer_epoch: likewise
   topics: topics that were written to
   records: written in the transaction
-  seconds: from its first record to its end, or to the end of the capture
+  seconds: from its first record to its end, or to the end of what was captured of its coordinator
   outcome: committed, aborted, restarted (another InitProducerId), unfinished
   cluster: ""
   first_at: ""
@@ -28,49 +29,48 @@ action: >
 reference: https://kafka.apache.org/documentation/#producerconfigs_transaction.timeout.ms
 parameters:
   min_seconds: {default: 60, meaning: "Transactions that were open for less are not listed. The default is that of transaction.timeout.ms."}
-needs: [client_batches, client_exchanges]
+needs: [client_batches, client_exchanges, transaction_ends, broker_captures]
 verdict: "{rows:transaction/transactions} open for too long. Longest: {client_id} at {client_address}, transactional.id {transactional_id}, {seconds:,} s ({outcome}). read_committed consumers of {topics} wait meanwhile: commit more often, or end it with kafka-transactions.sh."
 order: 16
 */
-WITH ends AS (
-    SELECT cluster, producer_id, at_us, at, CASE WHEN api_key = 22 THEN 'restarted' WHEN committed THEN 'committed' ELSE 'aborted' END AS outcome
-    FROM client_exchanges
-    WHERE api_key IN (22, 26) AND producer_id >= 0 AND error_name IS NULL
-),
-written AS (
-    SELECT *
+WITH marks AS (  -- batches of transactions, and what ends one
+    SELECT
+        client_id,
+        client_address,
+        cluster,
+        software,
+        transactional_id,
+        producer_id,
+        producer_epoch,
+        coalesce(topic, topic_id) AS topic,
+        count,
+        at,
+        at_us,
+        connection_id,
+        exchange,
+        CAST(NULL AS STRING) AS outcome
     FROM client_batches
     WHERE direction = 'produce'
         AND is_transactional
         AND producer_id >= 0
         AND NOT coalesce(is_control, false)
         AND coalesce(error_code, 0) = 0
-),
-ended AS (
+    UNION ALL
     SELECT
-        w.client_id,
-        w.client_address,
-        w.cluster,
-        w.software,
-        w.transactional_id,
-        w.producer_id,
-        w.producer_epoch,
-        coalesce(w.topic, w.topic_id) AS topic,
-        w.count,
-        w.at,
-        w.at_us,
-        w.connection_id,
-        w.exchange,
-        min(struct(e.at_us, e.outcome)) AS ending
-    FROM written AS w
-    LEFT JOIN ends AS e ON e.cluster = w.cluster AND e.producer_id = w.producer_id AND e.at_us > w.at_us
-    GROUP BY
-        w.client_id, w.client_address, w.cluster, w.software, w.transactional_id, w.producer_id, w.producer_epoch,
-        coalesce(w.topic, w.topic_id), w.partition, w.base_sequence, w.count, w.at, w.at_us, w.connection_id, w.exchange
+        CAST(NULL AS STRING), CAST(NULL AS STRING), cluster, CAST(NULL AS STRING), CAST(NULL AS STRING), producer_id, CAST(NULL AS SMALLINT),
+        CAST(NULL AS STRING), CAST(NULL AS BIGINT), CAST(NULL AS TIMESTAMP), at_us, CAST(NULL AS STRING), CAST(NULL AS BIGINT), outcome
+    FROM transaction_ends
 ),
-horizon AS (
-    SELECT max(coalesce(unix_micros(response_at), at_us)) AS end_us
-    FROM client_exchanges
+ended AS (  -- each batch with the first end after it; of what is at the same moment the batch is last
+    SELECT
+        *,
+        last_value(CASE WHEN outcome IS NOT NULL THEN at_us END) IGNORE NULLS OVER (
+            PARTITION BY cluster, producer_id ORDER BY at_us DESC, CASE WHEN outcome IS NULL THEN 0 ELSE 1 END, outcome DESC
+            ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS ending_us,
+        last_value(outcome) IGNORE NULLS OVER (
+            PARTITION BY cluster, producer_id ORDER BY at_us DESC, CASE WHEN outcome IS NULL THEN 0 ELSE 1 END, outcome DESC
+            ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS ending
+    FROM marks
 ),
 found AS (
     SELECT
@@ -81,8 +81,8 @@ found AS (
         max(transactional_id) AS transactional_id,
         producer_id,
         producer_epoch,
-        ending.at_us AS ending_us,
-        max(ending.outcome) AS outcome,
+        ending_us,
+        max(ending) AS outcome,
         sort_array(collect_set(topic)) AS topics,
         CAST(sum(count) AS BIGINT) AS records,
         min(at) AS first_at,
@@ -90,7 +90,21 @@ found AS (
         min(at_us) AS first_us,
         min(struct(at_us, connection_id, exchange)) AS example
     FROM ended
-    GROUP BY client_id, client_address, cluster, producer_id, producer_epoch, ending.at_us
+    WHERE outcome IS NULL
+    GROUP BY client_id, client_address, cluster, producer_id, producer_epoch, ending_us
+),
+coordinators AS (
+    SELECT DISTINCT cluster, producer_id, broker
+    FROM client_exchanges
+    WHERE api_key IN (22, 24, 25, 26) AND producer_id >= 0
+),
+watched AS (  -- until when an end would have been seen; not of a producer whose coordinator was not captured
+    SELECT f.cluster, f.producer_id, f.first_us, max(b.until_us) AS until_us
+    FROM (SELECT DISTINCT cluster, producer_id, first_us FROM found) AS f
+    JOIN coordinators AS c ON c.cluster = f.cluster AND c.producer_id = f.producer_id
+    JOIN broker_captures AS b
+        ON b.cluster = c.cluster AND b.broker = c.broker AND b.since_us <= f.first_us AND b.until_us >= f.first_us
+    GROUP BY f.cluster, f.producer_id, f.first_us
 )
 SELECT
     CASE f.outcome WHEN 'committed' THEN 'notice' WHEN 'aborted' THEN 'warning' WHEN 'restarted' THEN 'warning' ELSE 'critical' END
@@ -103,7 +117,7 @@ SELECT
     f.producer_epoch,
     f.topics,
     f.records,
-    (coalesce(f.ending_us, h.end_us) - f.first_us) DIV 1000000 AS seconds,
+    (least(f.ending_us, w.until_us) - f.first_us) DIV 1000000 AS seconds,
     coalesce(f.outcome, 'unfinished') AS outcome,
     f.cluster,
     f.first_at,
@@ -111,6 +125,6 @@ SELECT
     f.example.connection_id AS connection_id,
     f.example.exchange AS exchange
 FROM found AS f
-CROSS JOIN horizon AS h
-WHERE coalesce(f.ending_us, h.end_us) - f.first_us >= :min_seconds * 1000000
+JOIN watched AS w ON w.cluster = f.cluster AND w.producer_id = f.producer_id AND w.first_us = f.first_us
+WHERE least(f.ending_us, w.until_us) - f.first_us >= :min_seconds * 1000000
 ORDER BY CASE severity WHEN 'critical' THEN 0 WHEN 'warning' THEN 1 ELSE 2 END, seconds DESC, first_at, producer_id, producer_epoch, client_id, client_address, cluster

@@ -1,0 +1,27 @@
+/*
+meaning: >-
+  From when to when (since_us, until_us) the traffic of each broker was captured without a break: the time of each capture that shows
+  the broker, from its first to its last frame; captures of which one begins within ten seconds after another, as rotated files do,
+  are one.
+stored: true
+*/
+WITH captures AS (
+  SELECT capture, min(first_seen_us) AS since_us, max(last_seen_us) AS until_us
+  FROM client_connections
+  GROUP BY capture
+), shown AS (
+  SELECT DISTINCT c.cluster, c.broker, t.since_us, t.until_us
+  FROM client_connections c JOIN captures t ON t.capture = c.capture
+  WHERE t.since_us IS NOT NULL
+), marked AS (
+  SELECT *, CASE WHEN since_us > 10000000 + max(until_us) OVER (
+    PARTITION BY cluster, broker ORDER BY since_us, until_us ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) THEN 1 ELSE 0 END AS begins
+  FROM shown
+), numbered AS (
+  SELECT *, sum(begins) OVER (
+    PARTITION BY cluster, broker ORDER BY since_us, until_us ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS stretch
+  FROM marked
+)
+SELECT cluster, broker, min(since_us) AS since_us, max(until_us) AS until_us
+FROM numbered
+GROUP BY cluster, broker, stretch
