@@ -31,6 +31,7 @@ from kproxy.filters.fetch_sessions import OpenedSessions
 from kproxy.filters.identify import is_logging_in
 from kproxy.filters.named_resources import MOST_RESOURCES, names_topics
 from kproxy.filters.options import OptionMistakes, Options, Rotated, did_you_mean, text
+from kproxy.filters.topics_in_responses import TELLING, acts_on_all_topics, topics_in, without
 from kproxy.filters.turns import Turn
 from kproxy.filters.units import quoted
 from kproxy.protocol import ApiKey
@@ -53,6 +54,11 @@ IN_ELEMENTS = {
     ApiKey.METADATA,
     ApiKey.SHARE_FETCH,
 }  # where an error of the response itself is no authorization's
+WITHOUT_NAMES = {  # whose requests may be about topics that they do not name: by ids, by patterns of ACLs
+    ApiKey.METADATA,
+    ApiKey.DESCRIBE_ACLS,
+    ApiKey.DELETE_ACLS,
+}
 BY_KIND = {
     "topics": ErrorCode.TOPIC_AUTHORIZATION_FAILED,
     "groups": ErrorCode.GROUP_AUTHORIZATION_FAILED,
@@ -99,7 +105,7 @@ class Rule(Options, frozen=True):
             if api not in known:
                 meant = _only_close(did_you_mean(api, known))
                 problems.append((f"apis[{number}]", f"there is no API {quoted(api)}{meant}; {HOW_TO_LIST['api']}"))
-            elif is_for_each_topic and not names_topics(known[api]):
+            elif is_for_each_topic and known[api] not in TELLING and not names_topics(known[api]):
                 problems.append(
                     (f"apis[{number}]", f"{api} names no topic: the rule, which is about topic, would never hold")
                 )
@@ -174,8 +180,14 @@ class Deny(Filter):
 
     The error is in each place of the response that has one: for each topic, partition or group asked for, or for the response.
     Where a response has no place for an error, and for a Produce with acks=0, the connection is closed. A rule with the name
-    topic is asked for each topic by itself: the other topics of the request are forwarded, and a Metadata response tells nothing
-    of a topic that it forbids. Topics by id are known by the Metadata responses that workers have seen; a request with another id
+    topic is asked for each topic by itself: the other topics of the request are forwarded. A request that asks for all topics is
+    forwarded, and what its response tells of a topic that is forbidden is left out: Metadata, DescribeTopicPartitions,
+    OffsetFetch, DescribeLogDirs, ListPartitionReassignments, DescribeShareGroupOffsets, DescribeAcls, ListConfigResources,
+    DescribeTransactions, ConsumerGroupDescribe, ShareGroupDescribe, StreamsGroupDescribe. ElectLeaders for all partitions, and
+    DeleteAcls for any topic, do something with topics that they do not name: these are refused, whatever else the rule says.
+    DescribeGroups has names of topics in bytes of its members, which no rule reads.
+
+    Topics by id are known by the Metadata responses that workers have seen; a request with another id
     gets UNKNOWN_TOPIC_ID where a rule asks for topics, and the client asks for Metadata. A fetch session that was not opened
     under the rules is not known, and the client opens another.
 
@@ -206,7 +218,7 @@ class Deny(Filter):
         enforced = [rule for rule in self._rules if not rule.dry_run]
         by_topic = {key for rule in enforced if rule.condition.is_for_each_topic for key in rule.apis}
         sessions = {key for rule in enforced if rule.condition.needs_topics for key in rule.apis & SESSIONS}
-        self.responses = frozenset(sessions.union(filter(_has_topics, by_topic)))
+        self.responses = frozenset(sessions.union(filter(_has_topics, by_topic), by_topic & TELLING))
         self._opened = OpenedSessions(sessions)
         self.names_topics = any(rule.condition.needs_topics for rule in self._rules)
         self._needs_login = any(rule.condition.needs_login for rule in self._rules)
@@ -261,10 +273,13 @@ class Deny(Filter):
     ) -> Verdict | None:
         """What a rule says; None: nothing against it. *denied* are the topics that it forbids, if they are known."""
         if _is_unnamed(rule, request, subject):
-            response = error_response(request, ErrorCode.UNKNOWN_TOPIC_ID, in_elements=True)
+            expects_none = _expects_no_response(request)
+            response = None if expects_none else error_response(request, ErrorCode.UNKNOWN_TOPIC_ID, in_elements=True)
             return Close("a topic id that is not known") if response is None else Reply(response)
         if not rule.condition.is_for_each_topic:
             return self._refuse(rule, request, subject, None) if rule.holds(subject) else None
+        if acts_on_all_topics(request.api_key, request.message):
+            return self._refuse(rule, request, subject, None)
         if denied is None:
             denied = [topic for topic in _askable(request, subject) if rule.holds(subject, topic)]
         return self._refuse_topics(rule, request, subject, denied) if denied else None
@@ -288,7 +303,7 @@ class Deny(Filter):
             return None
         if rule.error == CLOSE:
             return Close(f"denied by {rule.name}")
-        if request.api_key == ApiKey.PRODUCE and getattr(request.message, "acks", 1) == 0:
+        if _expects_no_response(request):
             return Close(f"denied by {rule.name}: acks=0")  # as a broker, so that the client looks for what is wrong
         response = error_response(request, code, rule.message, in_elements=request.api_key in IN_ELEMENTS)
         return Close(f"denied by {rule.name}") if response is None else Reply(response)
@@ -297,7 +312,7 @@ class Deny(Filter):
         """Take topics out of the request, and keep their errors for the response; None: not possible in this API."""
         filled = _topic_array(request.api_key, request.api_version)
         message: Any = request.message
-        if filled is None or (request.api_key == ApiKey.PRODUCE and message.acks == 0):
+        if filled is None or _expects_no_response(request):
             return None
         source = filled.sources[0]
         elements = getattr(message, source.path[0])
@@ -323,22 +338,21 @@ class Deny(Filter):
     def on_response(self, response: Response) -> Verdict | Any:
         """Put the errors of topics that were taken out of the request into its response; hide those that it need not name."""
         self._opened.note(response)
-        message: Any = response.message
-        if response.request.api_key == ApiKey.METADATA and len(message.topics) > AT_ONCE:
-            return self._answer_in_turns(response)
-        hidden = False
-        if response.request.api_key == ApiKey.METADATA:
-            forbids = self._hiding(response)
-            hidden = self._hide(response, [forbids(topic) for topic in message.topics])
-        return self._answer(response, hidden)
+        api_key, version = response.request.api_key, response.request.api_version
+        if api_key != ApiKey.METADATA and api_key not in TELLING:
+            return self._answer(response, False)
+        topics = topics_in(api_key, version, response.message, self._name_of)
+        if len(topics) > AT_ONCE:
+            return self._answer_in_turns(response, topics)
+        forbids = self._forbidding(response)
+        return self._answer(response, self._hide(response, {topic: forbids(topic) for topic in topics}))
 
-    async def _answer_in_turns(self, response: Response) -> Verdict:
+    async def _answer_in_turns(self, response: Response, topics: list[str | None]) -> Verdict:
         """Ask about many topics; other connections go on meanwhile."""
-        message: Any = response.message
-        forbids = self._hiding(response)
-        found = []
-        for number, topic in enumerate(message.topics, 1):
-            found.append(forbids(topic))
+        forbids = self._forbidding(response)
+        found = {}
+        for number, topic in enumerate(topics, 1):
+            found[topic] = forbids(topic)
             if number % AT_ONCE == 0:
                 await Turn()
         return self._answer(response, self._hide(response, found))
@@ -355,37 +369,53 @@ class Deny(Filter):
         setattr(message, target, [*getattr(message, target), *elements])
         return Replace(message)
 
-    def _hiding(self, response: Response) -> Callable[[Any], int | None]:
-        """What gives the error of a topic of a Metadata response that is forbidden: its request may ask for all, or by id."""
+    def _forbidding(self, response: Response) -> Callable[[str | None], int | None]:
+        """What gives the error of a topic that a response may not name; that of an id whose name is not known, too."""
         facts_ = response.request
         if facts_.message is None:
-            raise ValueError("the request of a Metadata response could not be read")
+            raise ValueError("the request of a response that names topics could not be read")
         about = (facts_.api_key, facts_.api_version, facts_.correlation_id, facts_.client_id)
         subject = Subject(
             Request(response.connection, *about, facts_.message), self.runtime.kept.get("topic_names", {})
         )
         rules = [rule for rule in self._rules if rule.condition.is_for_each_topic and facts_.api_key in rule.apis]
 
-        def code(topic: Any) -> int | None:
-            rule = next((rule for rule in rules if topic.name and rule.holds(subject, topic.name)), None)
+        def code(topic: str | None) -> int | None:
+            if topic == "" or (topic is None and facts_.api_key == ApiKey.METADATA):
+                return None  # it names none: the errors of Metadata for topics by id
+            holding = (rule for rule in rules if (not rule.dry_run if topic is None else rule.holds(subject, topic)))
+            rule = next(holding, None)
             return None if rule is None or rule.dry_run else rule.code(subject)
 
         return code
 
-    def _hide(self, response: Response, codes: list[int | None]) -> bool:
-        """Take the topics that have a code out of a Metadata response, as brokers do; those asked for by id get it."""
+    def _hide(self, response: Response, codes: dict[str | None, int | None]) -> bool:
+        """Take the topics that have a code out of a response, as brokers do; those that Metadata is asked for by id get it."""
+        hidden = {topic for topic, code in codes.items() if code is not None}
+        request = response.request
+        if not hidden:
+            return False
+        if request.api_key != ApiKey.METADATA:
+            without(request.api_key, request.api_version, response.message, hidden, self._name_of)
+            return True
         message: Any = response.message
-        asked: Any = response.request.message
+        asked: Any = request.message
         by_id = {getattr(topic, "topic_id", None) for topic in asked.topics or () if topic.name is None}
         kept = []
-        for topic, code in zip(message.topics, codes, strict=True):
+        for topic in message.topics:
+            code = codes.get(topic.name)
             if code is not None and getattr(topic, "topic_id", "") in by_id:
                 topic.name, topic.partitions, topic.error_code = None, [], code
                 kept.append(topic)
             elif code is None:
                 kept.append(topic)
         message.topics = kept
-        return any(code is not None for code in codes)
+        return True
+
+    def _name_of(self, topic_id: str) -> str | None:
+        names: Any = self.runtime.kept.get("topic_names", {})
+        found: str | None = names.get(topic_id)
+        return found
 
     def on_close(self, connection: ConnectionFacts) -> None:
         """Forget what waits for responses."""
@@ -428,16 +458,25 @@ def _only_close(meant: str) -> str:
     return meant if meant.startswith(":") else ""
 
 
+def _expects_no_response(request: Request) -> bool:
+    """Whether it is a Produce with acks=0: brokers close the connection where something is wrong with it, and so does deny."""
+    return request.api_key == ApiKey.PRODUCE and getattr(request.message, "acks", 1) == 0
+
+
 def _is_unnamed(rule: Compiled, request: Request, subject: Subject) -> bool:
     """Whether the rule asks for topics and one has an id whose name is not known: then nothing says that it is allowed."""
-    asks = rule.condition.needs_topics and not rule.dry_run and request.api_key != ApiKey.METADATA
-    return asks and None in subject["topics"]
+    if request.api_key == ApiKey.METADATA or (rule.condition.is_for_each_topic and request.api_key in WITHOUT_NAMES):
+        return False
+    return rule.condition.needs_topics and not rule.dry_run and None in subject["topics"]
 
 
 def _askable(request: Request, subject: Subject) -> list[str | None]:
-    """The topics that rules are asked about: of Metadata those with a name, as its response tells what the others are."""
+    """The topics that rules are asked about. Of some requests the response tells which the others are."""
     topics: list[str | None] = subject["topics"]
-    return [topic for topic in topics if topic is not None] if request.api_key == ApiKey.METADATA else topics
+    if request.api_key == ApiKey.DESCRIBE_TOPIC_PARTITIONS:  # not that of the cursor, from which the broker goes on
+        asked: Any = request.message
+        return [topic.name for topic in asked.topics]
+    return [topic for topic in topics if topic is not None] if request.api_key in WITHOUT_NAMES else topics
 
 
 def _has_topics(api_key: int) -> bool:

@@ -377,3 +377,70 @@ def test_all_mistakes_of_a_rule_are_said_with_their_places() -> None:
         assert words in str(caught.value)
     with pytest.raises(UsageError, match="rules: the list is empty"):
         load_filter("deny", {"rules": []})
+
+
+def test_what_is_asked_of_all_topics_tells_nothing_of_one_that_is_forbidden() -> None:
+    def told(rules: list[dict[str, Any]], names: list[str]) -> list[str]:
+        bench = Bench(*rules)
+        topics = [part("DescribeLogDirsResponse", "DescribeLogDirsTopic", name=name) for name in names]
+        folder = part("DescribeLogDirsResponse", "DescribeLogDirsResult", log_dir="/d", topics=topics)
+        outcome = bench.ask("DescribeLogDirsRequest", 4, make("DescribeLogDirsRequest", topics=None))
+        answer = bench.answered(outcome, "DescribeLogDirsResponse", make("DescribeLogDirsResponse", results=[folder]))
+        return [topic.name for topic in answer.results[0].topics]
+
+    names = ["open", "secret-1", "other"]
+    many = [f"open-{number}" for number in range(2_000)]
+    assert told([{"when": BOTH}], names) == ["open", "other"]
+    assert told([{"when": BOTH}], [*many, "secret-1"]) == many
+    assert told([{"when": BOTH, "dry_run": True}], names) == names
+    assert told([{"when": 'topic == "other"', "apis": ["DescribeLogDirs"]}], names) == ["open", "secret-1"]
+
+
+def test_offsets_of_all_topics_by_ids() -> None:
+    """Of an id whose name is not known nothing is told."""
+    open_, secret, unknown = (f"AAAAAAAAAAAAAAAAAAAAA{last}" for last in "QgA")
+    bench = Bench({"when": BOTH})
+    bench.runtime.kept["topic_names"] = {open_: "open", secret: "secret-1"}
+    asked = [part("OffsetFetchRequest", "OffsetFetchRequestGroup", group_id="g", topics=None)]
+    outcome = bench.ask("OffsetFetchRequest", 10, make("OffsetFetchRequest", groups=asked))
+    topics = [
+        part("OffsetFetchResponse", "OffsetFetchResponseTopics", topic_id=f"{each[:-1]}w" if each == unknown else each)
+        for each in (open_, secret, unknown)
+    ]
+    told = [part("OffsetFetchResponse", "OffsetFetchResponseGroup", group_id="g", topics=topics)]
+    answer = bench.answered(outcome, "OffsetFetchResponse", make("OffsetFetchResponse", groups=told))
+    assert [topic.topic_id for topic in answer.groups[0].topics] == [open_]
+
+
+def test_actions_on_all_topics_are_refused_where_a_rule_asks_for_topics() -> None:
+    elect = make("ElectLeadersRequest", topic_partitions=None)
+    refused = Bench({"when": BOTH}).ask("ElectLeadersRequest", 2, elect)
+    assert isinstance(refused, Answer)
+    assert body(43, 2, refused.frame).error_code == 29
+    bench = Bench({"when": 'principal == "mallory"'})
+    assert bench.ask("ElectLeadersRequest", 2, elect) == Send(bench.frame)
+    bench = Bench({"when": BOTH, "dry_run": True})
+    assert bench.ask("ElectLeadersRequest", 2, elect) == Send(bench.frame)
+    assert [event for event, _ in bench.runtime.warnings] == ["would be denied"]
+    pattern = [part("DeleteAclsRequest", "DeleteAclsFilter", resource_type_filter=1, resource_name_filter=None)]
+    refused = Bench({"when": BOTH}).ask("DeleteAclsRequest", 3, make("DeleteAclsRequest", filters=pattern))
+    assert isinstance(refused, Answer)
+    assert [result.error_code for result in body(31, 3, refused.frame).filter_results] == [29]
+
+
+def test_the_page_of_a_listing_may_begin_anywhere() -> None:
+    """The cursor is where the broker goes on; only what is asked for by name is refused."""
+    bench = Bench({"when": BOTH})
+    after = part("DescribeTopicPartitionsRequest", "Cursor", topic_name="secret-1", partition_index=0)
+    listing = make("DescribeTopicPartitionsRequest", topics=[], cursor=after)
+    assert isinstance(bench.ask("DescribeTopicPartitionsRequest", 0, listing), Send)
+    named = [part("DescribeTopicPartitionsRequest", "TopicRequest", name="secret-1")]
+    refused = bench.ask("DescribeTopicPartitionsRequest", 0, make("DescribeTopicPartitionsRequest", topics=named))
+    assert isinstance(refused, Answer)
+    assert [(t.name, t.error_code) for t in body(75, 0, refused.frame).topics] == [("secret-1", 29)]
+
+
+def test_an_unknown_id_in_a_produce_that_wants_no_answer_closes() -> None:
+    data = [part("ProduceRequest", "TopicProduceData", topic_id="AAAAAAAAAAAAAAAAAAAAAQ")]
+    outcome = Bench({"when": BOTH}).ask("ProduceRequest", 13, make("ProduceRequest", acks=0, topic_data=data))
+    assert isinstance(outcome, Close)

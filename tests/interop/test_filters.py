@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.interop.clients import Java, Librdkafka
@@ -210,6 +210,39 @@ def test_deny_refuses_as_a_broker_does(behind: Behind, topic_name: str) -> None:
     )
     consumer.close()
     assert found == ["TOPIC_AUTHORIZATION_FAILED"]
+
+
+def test_deny_leaves_a_topic_out_of_what_is_told_of_all(behind: Behind, topic_name: str) -> None:
+    """Java's tools and librdkafka ask for all topics there are; what acts on all partitions is refused."""
+    closed, open_ = f"closed-{topic_name}", f"open-{topic_name}"
+    entrance = behind({"use": "deny", "with": {"rules": [{"when": 'topic.startsWith("closed")'}]}})
+    group = f"group-{topic_name}"
+    consumer = Consumer({"bootstrap.servers": entrance.cluster.open, "group.id": group})
+    for topic in (closed, open_):
+        entrance.cluster.topic(topic)
+        consumer.commit(offsets=[TopicPartition(topic, 0, 1)], asynchronous=False)
+    consumer.close()
+
+    def said(tool: str, *words: str, through: str = entrance.bootstrap, expect: int | None = 0) -> str:
+        return run_tool(
+            entrance.release, f"org.apache.kafka.tools.{tool}", "--bootstrap-server", through, *words, expect=expect
+        )
+
+    group_command = "consumer.group.ConsumerGroupCommand"
+    for tool, words in (
+        ("LogDirsCommand", ("--describe",)),
+        (group_command, ("--describe", "--group", group)),
+        ("TopicCommand", ("--describe",)),
+    ):
+        past, through = said(tool, *words, through=entrance.cluster.open), said(tool, *words)
+        assert closed in past and open_ in past
+        assert closed not in through and open_ in through
+    election = ("--election-type", "PREFERRED", "--all-topic-partitions")
+    said("LeaderElectionCommand", *election, through=entrance.cluster.open)
+    said("LeaderElectionCommand", *election, expect=1)
+    client = admin(entrance)
+    (told,) = client.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)]).values()
+    assert [each.topic for each in told.result(30).topic_partitions] == [open_]
 
 
 def consumed(bootstrap: str, topic: str, count: int) -> list[Message]:

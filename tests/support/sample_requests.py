@@ -1,10 +1,10 @@
-"""A request of any API at any version that asks for several things: two elements in every array, and every field of its own."""
+"""A request or response of any API at any version about several things: two elements in every array, every field of its own."""
 
 import base64
 from itertools import count
 from typing import Any
 
-from kproxy.protocol import request_message
+from kproxy.protocol import Message, request_message, response_message
 from kproxy.protocol.facts import Field, facts
 from kproxy.protocol.structs import struct_types
 from tests.support.wire import newest_layout
@@ -19,7 +19,15 @@ VERSIONS = [
 
 def sample_request(api_key: int, version: int) -> Any:
     """The request; the same at every call."""
-    message = request_message(api_key)
+    return _sample(request_message(api_key), version)
+
+
+def sample_response(api_key: int, version: int) -> Any:
+    """The response; the same at every call."""
+    return _sample(response_message(api_key), version)
+
+
+def _sample(message: Message | None, version: int) -> Any:
     assert message is not None
     layout = newest_layout(message.name, version)
     return _struct(layout.name, message.name, layout.fields, version, count(1))

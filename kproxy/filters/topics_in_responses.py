@@ -1,0 +1,149 @@
+"""Topics that responses name: all of them, and a response without some. Found by the facts, by names, ids and resource types.
+
+A request may ask for all topics there are: with no list of topics, with an empty one, by the pattern of an ACL, or by something
+else that leads to topics (a group, a transaction).
+"""
+
+import functools
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+from kproxy.protocol import ApiKey, MessageStruct, response_message
+from kproxy.protocol.facts import Field, facts
+from kproxy.protocol.ids import ZERO_UUID
+
+# Whose responses may name topics that their requests do not name; Metadata has more to be heeded
+TELLING = frozenset(
+    (
+        ApiKey.OFFSET_FETCH,
+        ApiKey.DESCRIBE_ACLS,
+        ApiKey.DESCRIBE_LOG_DIRS,
+        ApiKey.LIST_PARTITION_REASSIGNMENTS,
+        ApiKey.DESCRIBE_TRANSACTIONS,
+        ApiKey.CONSUMER_GROUP_DESCRIBE,
+        ApiKey.LIST_CONFIG_RESOURCES,
+        ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+        ApiKey.SHARE_GROUP_DESCRIBE,
+        ApiKey.STREAMS_GROUP_DESCRIBE,
+        ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,
+    )
+)
+ANY, TOPIC = 1, 2  # of ResourceType; TOPIC of ConfigResource.Type, too
+SMALLEST = "-"  # of the characters that names of topics may have
+Name = Callable[[str], str | None]  # of a topic id
+
+
+class Place(NamedTuple):
+    """An array with topics, or with more of it in its elements, or a struct."""
+
+    attribute: str
+    is_array: bool
+    name: str | None  # attribute of an element; "": the element itself is a name
+    topic_id: str | None
+    resource_type: str | None  # the name is that of a topic if this is TOPIC
+    below: tuple["Place", ...]
+
+
+def acts_on_all_topics(api_key: int, message: Any) -> bool:
+    """Whether a request does something with topics that it does not name."""
+    if api_key == ApiKey.ELECT_LEADERS:
+        return message.topic_partitions is None
+    return api_key == ApiKey.DELETE_ACLS and any(
+        each.resource_type_filter == ANY or (each.resource_type_filter == TOPIC and each.resource_name_filter is None)
+        for each in message.filters
+    )
+
+
+def topics_in(api_key: int, api_version: int, message: MessageStruct, name_of: Name) -> list[str | None]:
+    """The names of the topics in a response, each once; None for those whose name is not known."""
+    found = dict.fromkeys(_names(places(api_key, api_version), message, name_of))
+    cursor = getattr(message, "next_cursor", None)
+    if cursor is not None:
+        found[cursor.topic_name] = None
+    return list(found)
+
+
+def without(api_key: int, api_version: int, message: Any, hidden: set[str | None], name_of: Name) -> None:
+    """Take the topics that are *hidden* out of a response. The page after it goes on behind a topic that is not named."""
+    cursor = getattr(message, "next_cursor", None)
+    if cursor is not None and cursor.topic_name in hidden:
+        last = message.topics[-1].name if message.topics else ""
+        cursor.topic_name, cursor.partition_index = _beginning_of_next(last or "", cursor.topic_name), 0
+    _take_out(places(api_key, api_version), message, hidden, name_of)
+
+
+@functools.cache
+def places(api_key: int, api_version: int) -> tuple[Place, ...]:
+    """Where the response of an API names topics."""
+    message = response_message(api_key)
+    layouts = facts().layouts(message.name) if message is not None else ()
+    fields = next((layout.fields for layout in layouts if api_version in layout.versions), ())
+    return tuple(_places(fields, api_version))
+
+
+def _places(fields: Iterable[Field], version: int) -> Iterator[Place]:
+    for field in fields:
+        if version not in field.versions:
+            continue
+        if not field.is_struct:
+            if field.is_array and field.entity == "topicName":
+                yield Place(field.attribute, True, "", None, None, ())
+            continue
+        here = [each for each in field.fields if version in each.versions and not each.is_array]
+        name = next((each.attribute for each in here if each.entity == "topicName"), None)
+        topic_id = next((each.attribute for each in here if each.type == "uuid" and each.name == "TopicId"), None)
+        type_ = next((each.attribute for each in here if each.name == "ResourceType"), None)
+        if type_ is not None:
+            name = next(each.attribute for each in here if each.name == "ResourceName")
+        below = tuple(_places(field.fields, version))
+        if field.is_array and (name or topic_id):
+            yield Place(field.attribute, True, name, topic_id, type_, below)
+        elif below:
+            yield Place(field.attribute, field.is_array, None, None, None, below)
+
+
+def _names(where: Iterable[Place], struct: Any, name_of: Name) -> Iterator[str | None]:
+    for place in where:
+        for element in _elements(place, struct):
+            if _is_topic(place, element):
+                yield _name(place, element, name_of)
+            yield from _names(place.below, element, name_of)
+
+
+def _take_out(where: Iterable[Place], struct: Any, hidden: set[str | None], name_of: Name) -> None:
+    for place in where:
+        elements = _elements(place, struct)
+        if place.is_array and elements:
+            kept = [each for each in elements if not (_is_topic(place, each) and _name(place, each, name_of) in hidden)]
+            setattr(struct, place.attribute, kept)
+            elements = kept
+        for element in elements if place.below else ():
+            _take_out(place.below, element, hidden, name_of)
+
+
+def _elements(place: Place, struct: Any) -> list[Any]:
+    value = getattr(struct, place.attribute)
+    if place.is_array:
+        return value or []
+    return [] if value is None else [value]
+
+
+def _is_topic(place: Place, element: Any) -> bool:
+    if place.resource_type is not None:
+        return bool(getattr(element, place.resource_type) == TOPIC)
+    return place.name is not None or place.topic_id is not None
+
+
+def _name(place: Place, element: Any, name_of: Name) -> str | None:
+    if place.name == "":
+        return str(element)
+    name: str | None = getattr(element, place.name) if place.name else None
+    topic_id = getattr(element, place.topic_id) if place.topic_id else ZERO_UUID
+    return name or (name_of(topic_id) if topic_id != ZERO_UUID else name)
+
+
+def _beginning_of_next(last: str, name: str) -> str:
+    """The shortest beginning of *name*, which is listed after *last*, that is after *last*; if it is that, what is after it."""
+    if last == name:
+        return f"{name}{SMALLEST}"
+    return next((name[:end] for end in range(1, len(name)) if name[:end] > last), name)
