@@ -11,16 +11,19 @@ Packages, each above those that import it (extract is apart); the docstring of e
     filters     what can see and change traffic: the contract, the chain, the built-in filters. No I/O, no clock
     pipeline    the engine: byte streams to sessions to events to outputs; one Run, one Output; kproxy.read
     config      the configuration of `kproxy run`: the file, its types and its checks
+    login       how kproxy logs in to a cluster itself, with credentials that a person gives
     proxy       sockets: workers that forward, the supervisor that starts them, the analyzer that reads the tap
     analyses    answers: analyses in Spark SQL, run on DuckDB; reports
     spark       the same tables and analyses on Spark: a data source, jobs, streams
     replay      the requests of a capture, sent to another cluster; where its answers differ
-    cli         one module per command: decode, report, sql, demo, api, run, check
+    page        what was seen, in a browser: `kproxy open`, and live beside `kproxy run`
+    doctor      what is wrong with a set-up
+    cli         one module per command: decode, report, sql, open, replay, demo, api, run, check, doctor
     testing     for tests of programs that use Kafka: brokers that fail as the test says; a fixture of pytest
     extract     makes the facts file from Kafka's own jars; nothing imports it at run time
 
-Imports go one way: errors <- protocol <- session <- capture | output | filters <- pipeline <- config <- proxy | analyses
-<- spark <- cli.
+Imports go one way: errors <- protocol <- session <- capture | output | filters <- pipeline <- config | login
+<- proxy | analyses <- spark | page | replay | doctor <- cli | testing.
 
 Where to add: a link type, capture; a codec of records, protocol.records; an event, session; an output or a source, pipeline; a
 metric or a close cause, proxy.tap; a filter, filters; a setting, config; a command or an option, cli.

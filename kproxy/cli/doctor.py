@@ -13,9 +13,9 @@ from kproxy.config import Config
 from kproxy.config.reading import Options, config_from_options
 from kproxy.doctor.examine import examine, examine_admin
 from kproxy.doctor.findings import Finding, State, count, problem
-from kproxy.doctor.login import parse_login
 from kproxy.doctor.running import look_for
 from kproxy.errors import ConfigError, UsageError
+from kproxy.login.client_settings import read_credentials
 from kproxy.output.escaping import printable
 
 FOUND = 4  # also in app.py
@@ -32,6 +32,7 @@ LONGEST = 400  # characters of a part of a line; names come from other machines
 @click.option(
     "--command-config",
     metavar="FILE",
+    type=Path,
     help="A client's properties (sasl.mechanism, sasl.jaas.config): log in with them.",
 )
 @click.option("--timeout", metavar="SECONDS", type=click.FloatRange(0.1, 300), default=5.0, help="For each answer (5).")
@@ -41,7 +42,7 @@ def doctor(
     listen: str | None,
     bootstrap: str | None,
     admin: str | None,
-    command_config: str | None,
+    command_config: Path | None,
     timeout: float,
     form: str,
 ) -> int:
@@ -68,7 +69,7 @@ def doctor(
                 f"no kproxy answers at {admin}: name its admin address, or give -c FILE to examine a configuration"
             )
         return asyncio.run(_show(examine_admin(running), form))
-    login = None if command_config is None else parse_login(_read(command_config), command_config)
+    login = None if command_config is None else read_credentials(command_config)
     options = Options(
         file=config,
         listen=listen,
@@ -82,15 +83,6 @@ def doctor(
             raise
         return asyncio.run(_show(_mistakes(error), form))
     return asyncio.run(_show(examine(found, timeout, whole=config is not None, login=login), form))
-
-
-def _read(path: str) -> str:
-    try:
-        return Path(path).read_text(encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise UsageError(f"{path}: it is no text in UTF-8") from None
 
 
 async def _mistakes(error: ConfigError) -> AsyncIterator[Finding]:

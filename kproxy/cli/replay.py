@@ -13,8 +13,8 @@ import click
 
 from kproxy.config import BrokerTls
 from kproxy.errors import CaptureError, UsageError
+from kproxy.login.client_settings import ClientSettings, read_settings
 from kproxy.protocol.addresses import Address, parse_address
-from kproxy.replay.client_settings import ClientSettings, read_settings
 from kproxy.replay.cluster import Cluster
 from kproxy.replay.plan import Plan, make_plan
 from kproxy.replay.player import Options, Player

@@ -4,7 +4,6 @@
     examine.py     examine(): all checks of a configuration in their order
     machine.py     this machine: open files, space for outputs, whether ports are free, the clock
     broker.py      one broker as kproxy would reach it: name, port, TLS, what it speaks, login, its clock
-    login.py       log in as a client does, where its properties are given
     tls_words.py   why TLS fails, in words with the setting to change; dates and names of a certificate
     cluster.py     a cluster: its bootstrap brokers, and all that they advertise
     access.py      its logins and clock, and what brokers tell only after a login

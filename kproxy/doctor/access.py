@@ -6,7 +6,7 @@ from kproxy.config import Cluster
 from kproxy.config.checks import parse_node_ids
 from kproxy.doctor.broker import Broker
 from kproxy.doctor.findings import Finding, good, note, problem, warning
-from kproxy.doctor.login import MECHANISMS
+from kproxy.login.client_settings import MECHANISMS
 from kproxy.protocol import ApiKey
 from kproxy.protocol.addresses import parse_address, parse_ip
 

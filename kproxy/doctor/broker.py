@@ -10,9 +10,10 @@ import time
 from dataclasses import dataclass, field
 
 from kproxy.config import BrokerTls, Cluster
-from kproxy.doctor.login import Login, LoginRefused, log_in
 from kproxy.doctor.tls_words import PLAIN_REASONS, Words, certificate_names, explain_handshake
 from kproxy.errors import DecodeError, UpstreamError
+from kproxy.login.client_settings import Credentials
+from kproxy.login.log_in import LoginRefused, log_in
 from kproxy.protocol import ApiKey
 from kproxy.protocol.addresses import join_address
 from kproxy.protocol.error_codes import ErrorCode
@@ -48,7 +49,7 @@ class NoTls(Exception):
 
 
 async def ask_broker(
-    cluster: Cluster, host: str, port: int, patience: float, *, questions: bool = True, login: Login | None = None
+    cluster: Cluster, host: str, port: int, patience: float, *, questions: bool = True, login: Credentials | None = None
 ) -> Broker:
     """Connect to a broker as kproxy would, and ask it what it is.
 
@@ -100,18 +101,18 @@ async def _look_at(found: Broker, cluster: Cluster, patience: float, questions: 
         asking.abort()
 
 
-async def _look_after_login(found: Broker, cluster: Cluster, patience: float, login: Login) -> None:
+async def _look_after_login(found: Broker, cluster: Cluster, patience: float, login: Credentials) -> None:
     """Ask on another connection, as the broker closes one that asked for a mechanism that it does not have."""
     try:
         asking = await _open(Upstream.of(cluster, patience), found, cluster.broker_tls, patience)
         try:
-            await log_in(asking, found.versions, login)
+            await log_in(asking.ask, login, found.versions)
             found.logged_in = True
             await _ask_for_cluster(asking, found)
         finally:
             asking.abort()
     except LoginRefused as error:
-        found.login_failure = error.words
+        found.login_failure = Words(str(error), error.advice)
     except (UpstreamError, NoTls, OSError, EOFError, DecodeError) as error:
         after = "after the login" if found.logged_in else "during the login"
         found.login_failure = Words(f"the connection ended {after}: {error}", "see the log of the broker")

@@ -9,8 +9,8 @@ from kproxy.config.ports import broker_ports, first_broker_port
 from kproxy.doctor.access import examine_access
 from kproxy.doctor.broker import Broker, ask_broker
 from kproxy.doctor.findings import Finding, good, note, problem, warning
-from kproxy.doctor.login import Login
 from kproxy.doctor.names import examine_names
+from kproxy.login.client_settings import Credentials
 from kproxy.protocol import ApiKey
 from kproxy.protocol.addresses import ANY_HOSTS, MOST_PORT, join_address, parse_address, split_address
 
@@ -19,7 +19,7 @@ MOST_NAMED = 5  # of a list in one sentence
 
 
 async def examine_cluster(
-    config: Config, cluster: Cluster, patience: float, login: Login | None = None
+    config: Config, cluster: Cluster, patience: float, login: Credentials | None = None
 ) -> AsyncIterator[Finding]:
     """Ask every bootstrap broker, then all brokers that the first of them advertises. *login*: used where brokers want one."""
     if cluster.addresses.mode == "transparent":
@@ -114,7 +114,7 @@ async def _all(
     patience: float,
     *,
     questions: bool,
-    login: Login | None = None,
+    login: Credentials | None = None,
 ) -> list[Broker]:
     turns = asyncio.Semaphore(AT_A_TIME)
 

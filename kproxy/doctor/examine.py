@@ -7,15 +7,15 @@ from kproxy.config import Config
 from kproxy.config.redaction import redacted
 from kproxy.doctor.cluster import examine_cluster
 from kproxy.doctor.findings import Finding, note
-from kproxy.doctor.login import Login
 from kproxy.doctor.machine import examine_machine
 from kproxy.doctor.running import Running, examine_running, look_for
 from kproxy.doctor.through import examine_through
 from kproxy.filters.loading import BUILT_IN
+from kproxy.login.client_settings import Credentials
 
 
 async def examine(
-    config: Config, patience: float, *, whole: bool = True, login: Login | None = None
+    config: Config, patience: float, *, whole: bool = True, login: Credentials | None = None
 ) -> AsyncIterator[Finding]:
     """Examine what *config* would run, or does run already where its admin server answers.
 

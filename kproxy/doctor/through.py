@@ -8,9 +8,10 @@ from collections.abc import AsyncIterator
 
 from kproxy.config import Cluster, Config
 from kproxy.doctor.findings import Finding, good, note, problem
-from kproxy.doctor.login import Login, LoginRefused, log_in
 from kproxy.doctor.tls_words import certificate_names, is_for
 from kproxy.errors import DecodeError
+from kproxy.login.client_settings import Credentials
+from kproxy.login.log_in import LoginRefused, log_in
 from kproxy.protocol.addresses import ANY_HOSTS, join_address, parse_address
 from kproxy.proxy.asking import Asking
 
@@ -18,14 +19,14 @@ MOST_NAMED = 3  # of a list in one sentence
 NO_ANSWER = (OSError, EOFError, DecodeError)  # TimeoutError is an OSError, IncompleteReadError an EOFError
 
 
-async def examine_through(config: Config, patience: float, login: Login | None = None) -> AsyncIterator[Finding]:
+async def examine_through(config: Config, patience: float, login: Credentials | None = None) -> AsyncIterator[Finding]:
     """Of every cluster: ask kproxy for the brokers as a client does, then each of them. *login*: used where they want one."""
     for cluster in config.clusters:
         if cluster.addresses.mode in ("port", "fixed", "sni"):
             yield await _as_client(cluster, patience, login)
 
 
-async def _as_client(cluster: Cluster, patience: float, login: Login | None) -> Finding:
+async def _as_client(cluster: Cluster, patience: float, login: Credentials | None) -> Finding:
     listen = parse_address(cluster.listen, any_host=True)
     host = "localhost" if listen.host in ANY_HOSTS else listen.host
     subject = f"{cluster.name}: clients at {join_address(host, listen.port)}"
@@ -38,7 +39,7 @@ async def _as_client(cluster: Cluster, patience: float, login: Login | None) -> 
         if found is None and login is not None:
             found = await _ask_as(login, cluster, host, listen.port, patience)
     except LoginRefused as error:
-        return problem(subject, f"the login fails through kproxy: {error}", error.words.advice)
+        return problem(subject, f"the login fails through kproxy: {error}", error.advice)
     except NO_ANSWER as error:
         reason = str(error) or f"no answer within {patience:g} s"
         advice = "see what is said of its brokers, and the log of kproxy"
@@ -92,7 +93,7 @@ async def _resolves(name: str, patience: float) -> bool:
 
 
 async def _ask_as(
-    login: Login | None, cluster: Cluster, host: str, port: int, patience: float
+    login: Credentials | None, cluster: Cluster, host: str, port: int, patience: float
 ) -> list[tuple[int, str, int]] | None:
     """Ask for node id, host and port of each broker; None if they are listed only after a login, or another one.
 
@@ -101,7 +102,7 @@ async def _ask_as(
     async with _connected(cluster, host, port, host, patience) as asking:
         versions = await asking.versions()
         if login is not None:
-            await log_in(asking, versions, login)
+            await log_in(asking.ask, login, versions)
         try:
             return await asking.brokers(versions)
         except EOFError:  # as a broker ends a connection that asks anything else before its login

@@ -7,6 +7,7 @@ from typing import Any
 from kproxy.filters.contract import Direction
 from kproxy.protocol import (
     ApiKey,
+    MessageStruct,
     message,
     request_header_version,
     request_message,
@@ -40,11 +41,12 @@ class Asking:
         found = await self.ask(ApiKey.METADATA, version, _metadata_request(version))
         return [(broker.node_id, broker.host, broker.port) for broker in found.brokers]
 
-    async def ask(self, api_key: int, version: int, body: str) -> Any:
-        """Send a request, given as Kafka's JSON; return the response."""
+    async def ask(self, api_key: int, version: int, body: str | MessageStruct) -> Any:
+        """Send a request, given as Kafka's JSON or decoded; return the response."""
         request, response = request_message(api_key), response_message(api_key)
         assert request is not None and response is not None
-        answer = await self._exchange(api_key, version, request.encode(version, request.from_json(version, body)))
+        given = request.from_json(version, body) if isinstance(body, str) else body
+        answer = await self._exchange(api_key, version, request.encode(version, given))
         # some software sends bytes after the response (librdkafka's mock cluster)
         trailing = response.check(version, answer, trailing=True).trailing
         return response.decode(version, answer, trailing=trailing)

@@ -19,8 +19,6 @@ Between the recorded cluster and the new one
 
 Sending
 
-    client_settings.py how to connect and log in, from a file as Kafka's tools take it
-    login.py           SASL: PLAIN and SCRAM
     cluster.py         Cluster: addresses, nodes and versions of the new cluster; which recorded broker is which of its nodes
     link.py            Link: one connection, pipelined; answers in order, within bounds
     routing.py         Router: which node a request goes to: the new cluster's leaders and coordinators

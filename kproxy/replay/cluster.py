@@ -10,15 +10,15 @@ from typing import Any
 
 from kproxy.config import BrokerTls
 from kproxy.errors import DecodeError, UpstreamError
+from kproxy.login.client_settings import Credentials
+from kproxy.login.log_in import LoginRefused, log_in
 from kproxy.protocol import ApiKey, request_message
 from kproxy.protocol.addresses import Address
 from kproxy.protocol.ids import ZERO_UUID
 from kproxy.protocol.structs import struct_types
 from kproxy.proxy.network.tls import broker_context, server_name
 from kproxy.proxy.network.upstream import Upstream
-from kproxy.replay.client_settings import Credentials
 from kproxy.replay.link import Link, LinkClosed
-from kproxy.replay.login import log_in
 from kproxy.replay.versions import FIRST_OF_BATCHES, Range, nearest
 
 NO_AUTO_CREATION = 4  # the first version of Metadata that can ask for topics without having them created
@@ -68,11 +68,7 @@ class Cluster:
         tls = None if self.tls is None or self.context is None else (self.context, server_name(self.tls, host))
         link = await Link.open(self.upstream, host, port, tls, self.patience)
         if self.credentials is not None:
-            try:
-                await log_in(link, self.credentials)
-            except BaseException:
-                link.abort("not logged in")
-                raise
+            await _log_in(link, self.credentials)
         return link
 
     def speaks(self, api_key: int) -> bool:
@@ -153,3 +149,15 @@ def node_of(address: str, recorded: Mapping[str, int]) -> int | None:
     port = address.rpartition(":")[2]
     found = {node for other, node in recorded.items() if other.rpartition(":")[2] == port}
     return found.pop() if len(found) == 1 else None
+
+
+async def _log_in(link: Link, credentials: Credentials) -> None:
+    try:
+        await log_in(link.ask, credentials)
+    except BaseException as error:
+        link.abort("not logged in")
+        if isinstance(error, LoginRefused):
+            raise UpstreamError(f"no login at {link.address}: {error}; {error.advice}") from None
+        if isinstance(error, LinkClosed | DecodeError):
+            raise UpstreamError(f"no login at {link.address}: {error}") from None
+        raise

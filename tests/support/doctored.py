@@ -12,7 +12,7 @@ from kproxy.config import Config, ListenerTls
 from kproxy.config.reading import parse_config
 from kproxy.doctor.examine import examine
 from kproxy.doctor.findings import Finding, State
-from kproxy.doctor.login import Login
+from kproxy.login.client_settings import Credentials
 from kproxy.proxy.network.tls import listener_context
 from tests.support.certificates import Pair
 from tests.support.ports import free_ports
@@ -30,7 +30,7 @@ def config_of(folder: Path, bootstrap: str, **parts: Any) -> Config:
     return parse_config(json.dumps(text), str(folder / "kproxy.yaml"))
 
 
-async def findings(config: Config, patience: float = PATIENCE_S, login: Login | None = None) -> list[Finding]:
+async def findings(config: Config, patience: float = PATIENCE_S, login: Credentials | None = None) -> list[Finding]:
     """All of them."""
     return [finding async for finding in examine(config, patience, login=login)]
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kproxy.errors import UsageError
-from kproxy.replay.client_settings import ClientSettings, Credentials, properties, read_settings
+from kproxy.login.client_settings import ClientSettings, Credentials, read_credentials, read_settings
 
 SECRET = "the-pass,word= \"of\" 'alice' \\"
 
@@ -13,17 +13,6 @@ SECRET = "the-pass,word= \"of\" 'alice' \\"
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     return tmp_path / "client.properties"
-
-
-def test_properties_are_read_as_java_reads_them() -> None:
-    # java.util.Properties.load, its documentation's examples
-    assert properties("Truth = Beauty\n Truth:Beauty2\nTruth\t\t\t:Beauty3") == {"Truth": "Beauty3"}
-    assert properties("fruits  apple, banana, pear, \\\n        cantaloupe, watermelon") == {
-        "fruits": "apple, banana, pear, cantaloupe, watermelon"
-    }
-    assert properties("cheeses") == {"cheeses": ""}
-    assert properties("# a = b\n! c = d\n\na\\:b\\=c = \\u0041\\tB\\\\\n") == {"a:b=c": "A\tB\\"}
-    assert properties("a = b\\\\\nc = d") == {"a": "b\\", "c": "d"}
 
 
 def test_a_login_of_java(file: Path) -> None:
@@ -46,6 +35,26 @@ def test_a_login_of_librdkafka_from_the_environment(file: Path, monkeypatch: pyt
     assert SECRET not in repr(found) and "alice" in repr(found)
 
 
+MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f'sasl.mechanism=SCRAM-SHA-256\nsasl.jaas.config={MODULE} required username="al ice" password="pe\\\\"n=c;il";\n',
+        f"# a comment\n! another\nsasl.mechanism : SCRAM-SHA-256\nsasl.jaas.config {MODULE} required \\\n"
+        '    username="al ice" \\\n    password="pe\\\\"n=c;il";\nsecurity.protocol=PLAINTEXT',
+        'sasl.mechanisms=SCRAM-SHA-256\nsasl.username=al ice\nsasl.password=pe"n=c;il\n',
+        'sasl.mechanism=SCRAM-SHA-256\r\nsasl.username=al\\u0020ice\r\nsasl.password=pe"n\\=c;il\r\n',
+    ],
+    ids=["Java", "over lines", "librdkafka", "escaped"],
+)
+def test_the_login_alone(file: Path, text: str) -> None:
+    """As java.util.Properties.load and JAAS (java.io.StreamTokenizer) read it."""
+    file.write_text(text, newline="")
+    assert read_credentials(file) == Credentials("SCRAM-SHA-256", "al ice", 'pe"n=c;il')
+
+
 def test_tls_alone(file: Path) -> None:
     file.write_text("security.protocol: SSL\n")
     assert read_settings(file) == ClientSettings(tls=True)
@@ -55,11 +64,12 @@ def test_tls_alone(file: Path) -> None:
 
 WRONG = {
     "security.protocol=TLS": "security.protocol is one of PLAINTEXT, SSL",
-    "security.protocol=SASL_SSL": "'GSSAPI'; replay can log in with PLAIN",
+    "security.protocol=SASL_SSL": "sasl.mechanism is missing (Kafka's default is GSSAPI); kproxy can log in with PLAIN",
     "security.protocol=SASL_SSL\nsasl.mechanism=PLAIN": "no username: sasl.jaas.config names none",
     "security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\nsasl.username=a": "no password",
     "security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\nsasl.username=a\nsasl.password=${env:KPROXY_NONE}": "KPROXY_NONE, which",
     "security.protocol=SSL\nssl.truststore.location=a.jks": "give the authorities with --tls-ca",
+    "security.protocol=\\u00g0": "four hexadecimal digits",
     "security.protocol=SSL\nssl.keystore.location=a.jks": "--tls-certificate",
 }
 

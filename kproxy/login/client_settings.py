@@ -6,13 +6,17 @@
     ssl.truststore.location   with ssl.truststore.type=PEM; or ssl.ca.location
 
 ``${env:NAME}`` in a value is the environment's (as KIP-887 has it in Kafka). Other settings say nothing of how to log in and are
-passed over. Files are Java properties: comments, ``=`` or ``:`` behind the name, lines that go on behind a backslash.
+passed over.
 """
 
 import os
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
+
+import javaproperties
 
 from kproxy.errors import UsageError
 
@@ -23,9 +27,9 @@ PROTOCOLS = {  # security.protocol -> TLS, a login
     "SASL_SSL": (True, True),
 }
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+T = TypeVar("T")
 LARGEST = 1_000_000  # bytes of the file
-PAIR = re.compile(r"((?:\\.|[^\\=:\s])+)\s*[=:]?\s*(.*)", re.DOTALL)
-ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 CONTROLS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 ENVIRONMENT = re.compile(r"\$\{env:([^}]*)\}")
 JAAS = re.compile(r"""([\w.-]+)\s*=\s*(?:"((?:\\.|[^"\\])*)"|'((?:\\.|[^'\\])*)'|([^\s;"']+))""", re.DOTALL)
@@ -51,38 +55,30 @@ class ClientSettings:
 
 def read_settings(path: Path) -> ClientSettings:
     """Read a file. Raises UsageError, which says what is wrong with it, and never a value of it."""
+    return _read(path, _settings)
+
+
+def read_credentials(path: Path) -> Credentials:
+    """Only the login of a file, whatever it says of TLS and protocol. Raises UsageError as `read_settings` does."""
+    return _read(path, _credentials)
+
+
+def _read(path: Path, reading: Callable[[dict[str, str]], T]) -> T:
     try:
-        data = path.read_bytes()[: LARGEST + 1]
+        with path.open("rb") as file:
+            data = file.read(LARGEST + 1)
         if len(data) > LARGEST:
-            raise UsageError(f"{path}: more than {LARGEST:,} bytes, which are no settings of a client")
-        given = properties(data.decode("utf-8"))
+            raise UsageError(f"more than {LARGEST:,} bytes, which are no settings of a client")
+        given = javaproperties.loads(data.decode("utf-8"))
+        return reading({name: _from_environment(name, value) for name, value in given.items()})
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from None
     except UnicodeDecodeError:
         raise UsageError(f"{path}: it is not UTF-8") from None
-    try:
-        return _settings({name: _from_environment(name, value) for name, value in given.items()})
+    except javaproperties.InvalidUEscapeError:
+        raise UsageError(f"{path}: \\u is to be followed by four hexadecimal digits") from None
     except UsageError as error:
         raise UsageError(f"{path}: {error}") from None
-
-
-def properties(text: str) -> dict[str, str]:
-    """The pairs of a Java properties file (java.util.Properties.load), the last of each name."""
-    found = {}
-    lines = iter(text.splitlines())
-    for line in lines:
-        whole = line.lstrip(" \t\f")
-        if not whole or whole[0] in "#!":
-            continue
-        while (len(whole) - len(whole.rstrip("\\"))) % 2:
-            whole = whole[:-1] + next(lines, "").lstrip(" \t\f")
-        if pair := PAIR.fullmatch(whole):
-            found[_unescaped(pair[1])] = _unescaped(pair[2])
-    return found
-
-
-def _unescaped(text: str) -> str:
-    return ESCAPE.sub(lambda one: chr(int(one[1][1:], 16)) if len(one[1]) > 1 else CONTROLS.get(one[1], one[1]), text)
 
 
 def _from_environment(name: str, value: str) -> str:
@@ -112,9 +108,10 @@ def _authorities(given: dict[str, str]) -> str | None:
 
 
 def _credentials(given: dict[str, str]) -> Credentials:
-    mechanism = given.get("sasl.mechanism", given.get("sasl.mechanisms", "GSSAPI")).strip()  # GSSAPI: Kafka's default
+    mechanism = given.get("sasl.mechanism", given.get("sasl.mechanisms", "")).strip()
     if mechanism not in MECHANISMS:
-        raise UsageError(f"sasl.mechanism is {mechanism[:40]!r}; replay can log in with {', '.join(MECHANISMS)}")
+        found = f"is {mechanism[:40]!r}" if mechanism else "is missing (Kafka's default is GSSAPI)"
+        raise UsageError(f"sasl.mechanism {found}; kproxy can log in with {', '.join(MECHANISMS)}")
     jaas = {found[1]: _option(found) for found in JAAS.finditer(given.get("sasl.jaas.config", ""))}
     username = jaas.get("username", given.get("sasl.username"))
     password = jaas.get("password", given.get("sasl.password"))
@@ -122,10 +119,11 @@ def _credentials(given: dict[str, str]) -> Credentials:
         missing = "username" if not username else "password"
         raise UsageError(f"no {missing}: sasl.jaas.config names none, nor does sasl.{missing}")
     if jaas.get("tokenauth") == "true":
-        raise UsageError("sasl.jaas.config has tokenauth: replay cannot log in with delegation tokens")
+        raise UsageError("sasl.jaas.config has tokenauth: kproxy cannot log in with delegation tokens")
     return Credentials(mechanism, username, password)
 
 
 def _option(found: re.Match[str]) -> str:
     quoted = found[2] if found[2] is not None else found[3]
-    return found[4] if quoted is None else _unescaped(quoted)
+    # java.io.StreamTokenizer, which JAAS reads with
+    return found[4] if quoted is None else ESCAPE.sub(lambda one: CONTROLS.get(one[1], one[1]), quoted)

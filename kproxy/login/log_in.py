@@ -1,0 +1,95 @@
+"""Logging in to a broker: SaslHandshake v1 and SaslAuthenticate (KIP-152), with PLAIN (RFC 4616) or SCRAM.
+
+A broker that does not prove that it knows the password, as SCRAM demands, is not logged in to.
+"""
+
+import secrets
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeAlias
+
+from kproxy.errors import KproxyError
+from kproxy.login.client_settings import Credentials
+from kproxy.login.scram import Scram, WrongAnswer
+from kproxy.output.escaping import printable
+from kproxy.protocol import ApiKey
+from kproxy.protocol.error_codes import ErrorCode, error_name
+from kproxy.protocol.structs import struct_types
+
+HANDSHAKE, AUTHENTICATE = 1, 0  # versions; brokers have them from 1.0 on
+LONGEST_SAID = 200  # characters of a broker's message
+Ask: TypeAlias = Callable[[int, int, Any], Awaitable[Any]]  # api_key, version, body -> the response
+
+
+class LoginRefused(KproxyError):
+    """The login failed; the text says why.
+
+    Attributes:
+        advice: what to do.
+    """
+
+    def __init__(self, what: str, advice: str) -> None:
+        super().__init__(what)
+        self.advice = advice
+
+
+async def log_in(ask: Ask, credentials: Credentials, versions: Mapping[int, int] | None = None) -> None:
+    """Log in on a connection on which nobody is logged in yet.
+
+    Args:
+        ask: sends a request, and returns its response; what it raises passes.
+        credentials: of whom.
+        versions: the newest of each API that the broker has; None: they are not known.
+
+    Raises LoginRefused, which never has the password in it.
+    """
+    if versions is not None and versions.get(ApiKey.SASL_HANDSHAKE, 0) < HANDSHAKE:
+        what = "brokers before Kafka 1.0 take logins in another way, which kproxy does not know"
+        raise LoginRefused(what, "give no login")
+    await _shake_hands(ask, credentials.mechanism)
+    if credentials.mechanism == "PLAIN":
+        await _authenticate(ask, credentials, f"\0{credentials.username}\0{credentials.password}".encode())
+        return
+    try:
+        await _scram(ask, credentials)
+    except WrongAnswer as error:
+        raise LoginRefused(f"the broker's answer is not of SCRAM: {error}", "is this the right cluster?") from None
+
+
+async def _shake_hands(ask: Ask, mechanism: str) -> None:
+    body: Any = struct_types("SaslHandshakeRequest")["SaslHandshakeRequest"]()
+    body.mechanism = mechanism
+    answer = await ask(ApiKey.SASL_HANDSHAKE, HANDSHAKE, body)
+    if answer.error_code == ErrorCode.ILLEGAL_SASL_STATE:
+        raise LoginRefused("the broker wants no login", "leave out SASL in security.protocol, or take another port")
+    if answer.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
+        offered = printable(", ".join(answer.mechanisms), LONGEST_SAID) or "none"
+        advice = f"set sasl.mechanism to one that is offered: {offered}"
+        raise LoginRefused(f"{mechanism} is not offered by the broker", advice)
+    if answer.error_code:
+        raise LoginRefused(
+            f"the broker refuses {mechanism}: {error_name(answer.error_code)}", "see the log of the broker"
+        )
+
+
+async def _scram(ask: Ask, credentials: Credentials) -> None:
+    client = Scram(credentials, secrets.token_urlsafe(24))
+    answer = await _authenticate(ask, credentials, client.first())
+    answer = await _authenticate(ask, credentials, client.final(answer))
+    client.verify(answer)
+
+
+async def _authenticate(ask: Ask, credentials: Credentials, token: bytes) -> bytes:
+    """The broker's answer to a token."""
+    body: Any = struct_types("SaslAuthenticateRequest")["SaslAuthenticateRequest"]()
+    body.auth_bytes = token
+    answer = await ask(ApiKey.SASL_AUTHENTICATE, AUTHENTICATE, body)
+    if answer.error_code:
+        said = printable(answer.error_message or "", LONGEST_SAID)
+        said = said.replace(credentials.password, "...") if credentials.password else said
+        user = printable(credentials.username, 60)
+        reason = error_name(answer.error_code) + (f" ({said})" if said else "")
+        raise LoginRefused(
+            f"the broker refuses the login of {user} by {credentials.mechanism}: {reason}",
+            "correct the user, the password or the mechanism",
+        )
+    return bytes(answer.auth_bytes)
